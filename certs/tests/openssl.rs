@@ -1,0 +1,160 @@
+//! What we issue, as OpenSSL reads it. Without the command there is nothing to ask, and the stories end early.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use certs::{
+    Authority, Certificate, ChainError, Curve, Key, OcspStatus, Reason, Revoked, Urls, dev::Pki, verify_chain,
+};
+use tempfile::TempDir;
+
+const DAY: i64 = 24 * 3600;
+
+struct World {
+    folder: TempDir,
+    pki: Pki,
+    alice: Certificate,
+    now: i64,
+}
+
+impl World {
+    /// A PKI on disk, or nothing where there is no OpenSSL.
+    fn start() -> Option<World> {
+        Command::new("openssl").arg("version").output().ok()?;
+        let now = now();
+        let pki = Pki::new("a.test", now);
+        let urls = Urls {
+            ca_issuers: "http://a.test/ca/cert".into(),
+            ocsp: "http://gateway.a.test/pki/ocsp".into(),
+            crl: "http://gateway.a.test/pki/crl".into(),
+        };
+        let key = Key::generate(Curve::P256).public();
+        let alice = pki.issuer.issue_agent("alice.a.test", &key, &urls, now - 300, now + DAY);
+        let alice = alice.expect("an issuer issues");
+        let world = World { folder: tempfile::tempdir().expect("there is room on disk"), pki, alice, now };
+        world.write("root.pem", world.pki.root.certificate().pem());
+        world.write("chain.pem", world.pki.chain_pem());
+        world.write("issuer.pem", world.pki.issuer.certificate().pem());
+        world.write("alice.pem", world.alice.pem());
+        Some(world)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.folder.path().join(name), content).expect("there is room on disk");
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Everything OpenSSL says, and whether it was content.
+    fn openssl(&self, arguments: &str) -> (bool, String) {
+        let Output { status, stdout, stderr } = Command::new("openssl")
+            .args(arguments.split_whitespace())
+            .current_dir(self.path())
+            .output()
+            .expect("openssl was there a moment ago");
+        let text = String::from_utf8_lossy(&stdout) + String::from_utf8_lossy(&stderr);
+        (status.success(), text.into_owned())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "OpenSSL compares an OCSP answer with the real clock")]
+fn now() -> i64 {
+    let elapsed =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is after 1970");
+    i64::try_from(elapsed.as_secs()).expect("it is before the end of time")
+}
+
+#[test]
+fn openssl_accepts_the_chain_strictly() {
+    let Some(world) = World::start() else { return };
+    let (good, said) = world.openssl("verify -x509_strict -CAfile root.pem -untrusted chain.pem alice.pem");
+    assert!(good, "{said}");
+
+    let other = Authority::root("AUN Development Root CA", "AUN Development", world.now);
+    world.write("other.pem", other.certificate().pem());
+    let (good, said) = world.openssl("verify -CAfile other.pem -untrusted chain.pem alice.pem");
+    assert!(!good, "{said}");
+}
+
+#[test]
+fn openssl_reads_the_list_and_refuses_who_is_on_it() {
+    let Some(world) = World::start() else { return };
+    let serial = world.alice.serial().to_owned();
+    let revoked = [Revoked { serial: serial.clone(), at: world.now - 5, reason: Reason::KeyCompromise }];
+    world.write("empty.crl", world.pki.issuer.crl(&[], 1, world.now, world.now + DAY).unwrap());
+    world.write("full.crl", world.pki.issuer.crl(&revoked, 2, world.now, world.now + DAY).unwrap());
+
+    // CRL signatures are looked up by trust, so the whole chain is named.
+    let (good, said) = world.openssl("crl -in full.crl -CAfile chain.pem -noout -text");
+    assert!(good && said.contains("verify OK") && said.contains("Key Compromise"), "{said}");
+    assert!(said.to_lowercase().contains(&serial), "{said}");
+    let check = |list| {
+        world.openssl(&format!(
+            "verify -crl_check -CRLfile {list} -CAfile root.pem -untrusted chain.pem alice.pem"
+        ))
+    };
+    let (good, said) = check("empty.crl");
+    assert!(good, "{said}");
+    let (good, said) = check("full.crl");
+    assert!(!good && said.contains("revoked"), "{said}");
+}
+
+#[test]
+fn openssl_verifies_the_answer_about_one_certificate() {
+    let Some(world) = World::start() else { return };
+    for (status, word) in [
+        (OcspStatus::Good, "alice.pem: good"),
+        (OcspStatus::Unknown, "alice.pem: unknown"),
+        (OcspStatus::Revoked { at: world.now - 5, reason: Reason::KeyCompromise }, "Reason: keyCompromise"),
+        (OcspStatus::Revoked { at: world.now - 5, reason: Reason::Unspecified }, "alice.pem: revoked"),
+    ] {
+        let answer = world.pki.issuer.ocsp(world.alice.serial(), status, world.now, world.now + DAY).unwrap();
+        world.write("answer.der", answer);
+        let (good, said) = world.openssl(
+            "ocsp -respin answer.der -issuer issuer.pem -sha256 -cert alice.pem -CAfile chain.pem -no_nonce",
+        );
+        assert!(good && said.contains("Response verify OK") && said.contains(word), "{status:?}: {said}");
+    }
+}
+
+#[test]
+fn a_key_made_by_openssl_can_be_read() {
+    let Some(world) = World::start() else { return };
+    for (name, curve) in [("P-256", Curve::P256), ("P-384", Curve::P384)] {
+        let (good, said) =
+            world.openssl(&format!("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:{name} -out key.pem"));
+        assert!(good, "{said}");
+        let key = Key::from_pem(&fs::read_to_string(world.path().join("key.pem")).unwrap()).unwrap();
+        assert_eq!(key.curve(), curve);
+
+        world.write("ours.pem", Key::generate(curve).to_pem());
+        let (good, said) = world.openssl("pkey -in ours.pem -check -noout");
+        assert!(good, "{said}");
+    }
+}
+
+#[test]
+fn an_authority_on_p384_that_signs_with_sha256_is_refused() {
+    let Some(world) = World::start() else { return };
+    world.write("issuer.key", world.pki.issuer.key_pem());
+    world.write("leaf.cnf", "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n");
+    let request = "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout bob.key -subj /CN=bob -out bob.csr";
+    let (good, said) = world.openssl(request);
+    assert!(good, "{said}");
+    let mut verdicts = Vec::new();
+    for hash in ["sha384", "sha256"] {
+        let (good, said) = world.openssl(&format!(
+            "x509 -req -in bob.csr -CA issuer.pem -CAkey issuer.key -{hash} -days 1 -extfile leaf.cnf -out bob.pem"
+        ));
+        assert!(good, "{said}");
+        let bob = Certificate::from_pem(&fs::read_to_string(world.path().join("bob.pem")).unwrap()).unwrap();
+        let issuer = world.pki.issuer.certificate().clone();
+        verdicts.push(verify_chain(&bob, &[], &[issuer], bob.not_before()));
+    }
+    assert_eq!(verdicts, [Ok(()), Err(ChainError::BadSignature("bob".into()))]);
+}

@@ -1,0 +1,237 @@
+//! The agent's side: dial, answer the challenge, register, log in, connect, call.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use certs::{Curve, Key};
+use futures_util::{SinkExt as _, StreamExt as _, TryStreamExt as _, stream};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpSocket;
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+
+use super::process::ISSUER;
+use super::raw::READ_BUFFER;
+use super::tls;
+
+/// How long any single step of an agent may take before the bench gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many agents register or log in at once.
+const SIDE_BY_SIDE: usize = 32;
+
+/// "`client_time` is for audit only" (auth.aid_login2), so any time will do.
+const CLIENT_TIME: &str = "1700000000.0";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    Plain,
+    Tls,
+}
+
+/// Where a server listens and how it is spoken to there.
+#[derive(Clone)]
+pub(super) struct Target {
+    url: String,
+    host: String,
+    address: SocketAddr,
+    tls: Option<TlsConnector>,
+}
+
+pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+/// An upgraded WebSocket.
+pub(super) struct Socket(pub(super) WebSocketStream<Box<dyn Wire>>);
+
+/// A registered agent.
+pub(super) struct Agent {
+    aid: String,
+    key: Key,
+    cert: String,
+}
+
+/// An agent with a token, which is all that a connect needs.
+pub(super) struct Member {
+    pub(super) agent: Agent,
+    pub(super) token: String,
+}
+
+/// Registers `count` agents and logs each of them in.
+pub(super) async fn enrol(target: &Target, count: usize) -> anyhow::Result<Arc<[Member]>> {
+    let members: Vec<Member> = stream::iter(0..count)
+        .map(|number| async move {
+            let agent = Agent::register(target, number).await?;
+            let token = agent.login(target).await?;
+            anyhow::Ok(Member { agent, token })
+        })
+        .buffered(SIDE_BY_SIDE)
+        .try_collect()
+        .await?;
+    Ok(members.into())
+}
+
+impl Transport {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Transport::Plain => "plain",
+            Transport::Tls => "TLS",
+        }
+    }
+}
+
+impl Target {
+    /// Takes the URL of a banner. Whatever host it names, the server is our child and on loopback.
+    pub(super) fn new(url: &str, transport: Transport) -> anyhow::Result<Self> {
+        let authority = url.split('/').nth(2).with_context(|| format!("{url} has no host"))?;
+        let (host, port) = authority.rsplit_once(':').with_context(|| format!("{url} has no port"))?;
+        let port: u16 = port.parse().with_context(|| format!("{url} has no port"))?;
+        let tls = match transport {
+            Transport::Plain => None,
+            Transport::Tls => Some(TlsConnector::from(tls::client()?)),
+        };
+        Ok(Self { url: url.into(), host: host.into(), address: (Ipv4Addr::LOCALHOST, port).into(), tls })
+    }
+
+    /// TCP, TLS if the target has it, and the WebSocket upgrade.
+    pub(super) async fn dial(&self) -> anyhow::Result<Socket> {
+        tokio::time::timeout(PATIENCE, self.upgrade()).await.context("the server did not accept in time")?
+    }
+
+    async fn upgrade(&self) -> anyhow::Result<Socket> {
+        let stream = source()?.connect(self.address).await.context("the server refused a connection")?;
+        let stream: Box<dyn Wire> = match &self.tls {
+            None => Box::new(stream),
+            Some(tls) => Box::new(tls.connect(self.host.clone().try_into()?, stream).await?),
+        };
+        let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER);
+        let upgraded = tokio_tungstenite::client_async_with_config(&self.url, stream, Some(config)).await;
+        let (socket, _) = upgraded.context("the server refused the WebSocket upgrade")?;
+        Ok(Socket(socket))
+    }
+
+    /// Dials the real server and takes its challenge.
+    async fn challenge(&self) -> anyhow::Result<(Socket, String)> {
+        let mut socket = self.dial().await?;
+        let first: Value = serde_json::from_str(&socket.text().await?)?;
+        let nonce = text(&first["params"], "nonce").context("the first frame is not a challenge")?;
+        Ok((socket, nonce))
+    }
+
+    /// Makes one call before login, on a socket of its own, as the SDKs do.
+    async fn call_once(&self, method: &str, params: Value) -> anyhow::Result<Value> {
+        let (mut socket, _) = self.challenge().await?;
+        socket.call(method, params).await
+    }
+}
+
+impl Agent {
+    async fn register(target: &Target, number: usize) -> anyhow::Result<Self> {
+        let (aid, key) = (format!("bench-{number:05}.{ISSUER}"), Key::generate(Curve::P256));
+        let public_key = BASE64_STANDARD.encode(key.public().spki_der());
+        let params = json!({ "aid": aid, "public_key": public_key, "curve": "P-256" });
+        let created = target.call_once("auth.create_aid", params).await?;
+        Ok(Self { cert: text(&created, "cert")?, aid, key })
+    }
+
+    /// Both steps of a login, and the access token they give.
+    pub(super) async fn login(&self, target: &Target) -> anyhow::Result<String> {
+        let params = json!({ "aid": self.aid, "cert": self.cert, "client_nonce": "veiB514erPRNMcFX" });
+        let first = target.call_once("auth.aid_login1", params).await?;
+
+        let (request_id, nonce) = (text(&first, "request_id")?, text(&first, "nonce")?);
+        let signature = BASE64_STANDARD.encode(self.key.sign(format!("{nonce}:{CLIENT_TIME}").as_bytes()));
+        let params = json!({ "aid": self.aid, "request_id": request_id, "nonce": nonce,
+            "client_time": CLIENT_TIME, "signature": signature });
+        let second = target.call_once("auth.aid_login2", params).await?;
+        text(&second, "access_token")
+    }
+}
+
+impl Socket {
+    /// Opens a session: dial, challenge, `auth.connect` with a token. It sends what the public SDK sends.
+    pub(super) async fn connect(
+        target: &Target,
+        token: &str,
+        device: usize,
+        slot: usize,
+    ) -> anyhow::Result<Self> {
+        let (mut socket, nonce) = target.challenge().await?;
+        let params = json!({
+            "nonce": nonce,
+            "auth": { "method": "kite_token", "token": token },
+            "protocol": { "min": "1.0", "max": "1.0" },
+            "device": { "id": format!("device-{device}"), "type": "sdk" },
+            "client": { "slot_id": format!("slot-{slot}"), "sdk_lang": "rust", "sdk_version": "0.5.25" },
+            "delivery_mode": { "mode": "fanout", "routing": "", "affinity_ttl_ms": 0 },
+            "capabilities": { "e2ee": true, "group_e2ee": true, "supported_p2p_e2ee": ["e2ee_v2"],
+                "supported_group_e2ee": ["group_e2ee_v2"], "inline_realtime_payload_v1": true,
+                "p2p_peer_pull_v1": true, "agent_md_validation_v1": true },
+        });
+        let connected = socket.call("auth.connect", params).await?;
+        if connected["status"] != "ok" {
+            bail!("auth.connect was answered with {connected}");
+        }
+        Ok(socket)
+    }
+
+    pub(super) async fn call(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+        let id = format!("pre-{method}");
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.0.send(Message::text(request.to_string())).await?;
+        loop {
+            let mut answer: Value = serde_json::from_str(&self.text().await?)?;
+            if answer["id"] != id {
+                continue; // An event; the bench has no use for it.
+            }
+            if let Some(error) = answer.get("error") {
+                bail!("{method} was answered with {error}");
+            }
+            return Ok(answer["result"].take());
+        }
+    }
+
+    /// Reads, so that pings are answered, until the server ends the connection.
+    pub(super) async fn stay(mut self) {
+        while let Some(Ok(_)) = self.0.next().await {}
+    }
+
+    async fn text(&mut self) -> anyhow::Result<String> {
+        loop {
+            let message = tokio::time::timeout(PATIENCE, self.0.next())
+                .await
+                .context("the server did not answer in time")?;
+            match message.context("the server hung up")?? {
+                Message::Text(text) => return Ok(text.as_str().into()),
+                Message::Close(frame) => bail!("the server closed the connection: {frame:?}"),
+                _ => continue,
+            }
+        }
+    }
+}
+
+/// A socket from one of many loopback addresses, which is closed by a reset and so leaves no TIME_WAIT behind.
+/// Otherwise a minute of connects would use up the ports of the machine.
+fn source() -> anyhow::Result<TcpSocket> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const ADDRESSES: u32 = 19;
+    let last = 2 + NEXT.fetch_add(1, Ordering::Relaxed) % ADDRESSES;
+    let socket = TcpSocket::new_v4()?;
+    socket.set_zero_linger()?;
+    socket.set_nodelay(true)?;
+    socket
+        .bind((Ipv4Addr::new(127, 0, 0, last as u8), 0).into())
+        .context("no free port for the load generator")?;
+    Ok(socket)
+}
+
+fn text(object: &Value, field: &str) -> anyhow::Result<String> {
+    Ok(object[field].as_str().with_context(|| format!("the answer has no {field}: {object}"))?.to_owned())
+}

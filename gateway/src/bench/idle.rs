@@ -1,0 +1,106 @@
+//! What a connection costs in memory while nothing happens on it.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use futures_util::{StreamExt as _, stream};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::Plan;
+use super::client::{Member, Socket, Transport, enrol};
+use super::process::{Scratch, Server};
+use super::report::{Goal, Line, Row};
+use super::rounds::{Series, alternate};
+
+/// "long connections per (aid, device) across slots: 10", "devices per aid with long connections: 10".
+const PER_DEVICE: usize = 10;
+const PER_AGENT: usize = 10 * PER_DEVICE;
+
+/// Open while the first reading is taken, so that the threads, tables and caches of the process do not count.
+const FIRST: usize = 100;
+
+/// Handshakes under way at once.
+const SIDE_BY_SIDE: usize = 64;
+
+/// After the last connection: what was needed only to open it has been given back.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Memory repeats itself; more rounds than this tell nothing new.
+const ENOUGH: usize = 3;
+
+/// Who the connections belong to.
+enum Side<'a> {
+    Ours(&'a [Member]),
+    Raw,
+}
+
+pub(super) async fn measure(plan: &Plan, transport: Transport) -> anyhow::Result<Row> {
+    let (name, count) = (transport.name(), plan.idle_connections);
+    let title = format!("memory per idle connection, {name}, {count} connections");
+    eprintln!("{title} …");
+    let scratch = Scratch::new("idle")?;
+    let first = Server::ours(&scratch).await?;
+    let members = enrol(first.target(Transport::Plain), (count + FIRST).div_ceil(PER_AGENT)).await?;
+    first.stop().await?;
+
+    // Each reading is of a fresh process: one that has served before holds memory it would reuse.
+    // Tokens outlive the process that issued them.
+    let pairs = alternate(
+        plan.rounds.min(ENOUGH),
+        async || kib_each(Server::ours(&scratch).await?, Side::Ours(&members), transport, count).await,
+        async || kib_each(Server::raw().await?, Side::Raw, transport, count).await,
+    )
+    .await?;
+    let (ours, raw) = pairs.into_iter().unzip();
+    Ok(Row { title, lines: vec![Line::new("KiB each", Series { ours, raw }).goal(Some(goal(transport)))] })
+}
+
+async fn kib_each(server: Server, side: Side<'_>, transport: Transport, count: usize) -> anyhow::Result<f64> {
+    let mut held = JoinSet::new();
+    hold(&mut held, &server, &side, transport, 0..FIRST).await?;
+    let before = server.resident_kib()?;
+    hold(&mut held, &server, &side, transport, FIRST..FIRST + count).await?;
+    let after = server.resident_kib()?;
+
+    if held.try_join_next().is_some() {
+        bail!("the server closed idle connections");
+    }
+    server.stop().await?;
+    Ok((after - before) / count as f64)
+}
+
+/// Opens connections and has each wait for the end. Each has served one request, so its buffers have been used.
+async fn hold(
+    held: &mut JoinSet<()>,
+    server: &Server,
+    side: &Side<'_>,
+    transport: Transport,
+    numbers: std::ops::Range<usize>,
+) -> anyhow::Result<()> {
+    let target = server.target(transport);
+    let open = async |number: usize| match side {
+        Side::Ours(members) => {
+            let (device, slot) = (number % PER_AGENT / PER_DEVICE, number % PER_DEVICE);
+            Socket::connect(target, &members[number / PER_AGENT].token, device, slot).await
+        }
+        Side::Raw => {
+            let mut socket = target.dial().await?;
+            socket.call("meta.ping", json!({})).await?;
+            Ok(socket)
+        }
+    };
+    let mut opening = stream::iter(numbers).map(open).buffer_unordered(SIDE_BY_SIDE);
+    while let Some(socket) = opening.next().await {
+        held.spawn(socket?.stay());
+    }
+    tokio::time::sleep(SETTLE).await;
+    Ok(())
+}
+
+fn goal(transport: Transport) -> Goal {
+    match transport {
+        Transport::Plain => Goal::RatioAtMost { now: Some(1.5), later: 1.3 },
+        Transport::Tls => Goal::AtMost(32.0),
+    }
+}

@@ -1,0 +1,154 @@
+//! The load: many connections that each keep a number of requests in flight, or that each come and go.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+use super::client::{Member, Socket, Target};
+use super::rounds::Latencies;
+
+/// What a worker does over and over in a connect round.
+#[derive(Clone)]
+pub(super) enum Errand {
+    /// TCP and the WebSocket upgrade: what any server must do.
+    Accept,
+    /// The same, the challenge, and `auth.connect` with a token.
+    Token(Arc<[Member]>),
+    /// `auth.aid_login1`, `auth.aid_login2` and `auth.connect`, each on its own socket.
+    Login(Arc<[Member]>),
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    id: &'a str,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+}
+
+/// Keeps `depth` pings in flight on each socket for `span`, and gives the sockets back.
+pub(super) async fn ping(
+    sockets: Vec<Socket>,
+    depth: usize,
+    span: Duration,
+) -> anyhow::Result<(Vec<Socket>, Latencies)> {
+    let until = Instant::now() + span;
+    let mut tasks = JoinSet::new();
+    for socket in sockets {
+        tasks.spawn(ping_until(socket, depth, until));
+    }
+
+    let (mut sockets, mut total) = (Vec::with_capacity(tasks.len()), Latencies::new()?);
+    while let Some(done) = tasks.join_next().await {
+        let (socket, latencies) = done.context("a connection of the load generator panicked")??;
+        total.add(&latencies)?;
+        sockets.push(socket);
+    }
+    Ok((sockets, total))
+}
+
+/// Runs the errand on `workers` at once for `span`.
+pub(super) async fn run(
+    target: &Target,
+    errand: &Errand,
+    workers: usize,
+    span: Duration,
+) -> anyhow::Result<Latencies> {
+    let until = Instant::now() + span;
+    let mut tasks = JoinSet::new();
+    for worker in 0..workers {
+        tasks.spawn(run_until(target.clone(), errand.clone(), worker, workers, until));
+    }
+
+    let mut total = Latencies::new()?;
+    while let Some(done) = tasks.join_next().await {
+        total.add(&done.context("a worker of the load generator panicked")??)?;
+    }
+    Ok(total)
+}
+
+async fn ping_until(mut socket: Socket, depth: usize, until: Instant) -> anyhow::Result<(Socket, Latencies)> {
+    let requests: Vec<Utf8Bytes> = (0..depth).map(request).collect();
+    let mut latencies = Latencies::new()?;
+    for request in &requests {
+        socket.0.feed(Message::Text(request.clone())).await?;
+    }
+    socket.0.flush().await?;
+
+    let mut sent = vec![Instant::now(); depth];
+    let mut in_flight = depth;
+    while in_flight > 0 {
+        // One flush per batch of ready answers, as a careful client does.
+        let mut next = Some(socket.0.next().await.context("the server hung up")??);
+        let now = Instant::now();
+        while let Some(message) = next {
+            if let Some(number) = answered(&message)? {
+                let since = sent.get_mut(number).context("the server answered what was not asked")?;
+                latencies.record(now - *since);
+                if now < until {
+                    *since = now;
+                    socket.0.feed(Message::Text(requests[number].clone())).await?;
+                } else {
+                    in_flight -= 1;
+                }
+            }
+            next = socket.0.next().now_or_never().flatten().transpose()?;
+        }
+        socket.0.flush().await?;
+    }
+    Ok((socket, latencies))
+}
+
+/// A ping as an SDK writes it; the id tells which of the requests in flight an answer belongs to.
+fn request(number: usize) -> Utf8Bytes {
+    format!(r#"{{"jsonrpc":"2.0","id":"rpc-{number:016x}","method":"meta.ping","params":{{}}}}"#).into()
+}
+
+fn answered(message: &Message) -> anyhow::Result<Option<usize>> {
+    let text = match message {
+        Message::Text(text) => text,
+        Message::Close(frame) => bail!("the server closed the connection: {frame:?}"),
+        _ => return Ok(None),
+    };
+    let answer: Answer<'_> = serde_json::from_str(text).with_context(|| format!("not an answer: {text}"))?;
+    if answer.result.is_none() {
+        bail!("a ping was answered with {text}");
+    }
+    let number = answer.id.strip_prefix("rpc-").and_then(|hex| usize::from_str_radix(hex, 16).ok());
+    Ok(Some(number.with_context(|| format!("an answer with a foreign id: {text}"))?))
+}
+
+/// Each worker has members of its own, so that no session pushes out another's.
+async fn run_until(
+    target: Target,
+    errand: Errand,
+    worker: usize,
+    workers: usize,
+    until: Instant,
+) -> anyhow::Result<Latencies> {
+    let mut latencies = Latencies::new()?;
+    let mut turn = worker;
+    while Instant::now() < until {
+        let started = Instant::now();
+        let socket = match &errand {
+            Errand::Accept => target.dial().await?,
+            Errand::Token(members) => {
+                let member = &members[turn % members.len()];
+                Socket::connect(&target, &member.token, 0, 0).await?
+            }
+            Errand::Login(members) => {
+                let token = members[turn % members.len()].agent.login(&target).await?;
+                Socket::connect(&target, &token, 0, 0).await?
+            }
+        };
+        latencies.record(started.elapsed());
+        drop(socket); // Resets the connection.
+        turn += workers;
+    }
+    Ok(latencies)
+}

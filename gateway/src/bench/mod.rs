@@ -1,0 +1,142 @@
+//! `aund bench`: what the door costs, against the least a server of this kind can cost.
+//!
+//! The bench starts two child processes of this same binary: the real server, and a raw baseline (`raw.rs`).
+//! It gives both the same load in alternating rounds. The load generator shares the machine with them, so
+//! figures are also given per second of the server's own CPU time, which the generator hardly disturbs.
+//! Nothing is asserted: the goals stand beside the figures. Reads `/proc`, so it runs on Linux.
+
+mod client;
+mod connect;
+mod idle;
+mod load;
+mod ping;
+mod process;
+mod raw;
+mod report;
+mod rounds;
+mod tls;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use client::Transport;
+use report::Report;
+
+/// What `aund bench` can be told.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Print the figures as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Length of a round
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: u64,
+    /// Rounds for each of the two servers
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Connections that load a server at once
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    connections: u32,
+    /// Connections held open for the memory figures
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    idle_connections: u32,
+    /// Measure only this; may be given more than once
+    #[arg(long, value_name = "WHAT", value_enum)]
+    only: Vec<What>,
+    /// A first look: 2 rounds of 1 second, 500 idle connections
+    #[arg(long)]
+    quick: bool,
+}
+
+/// What the raw baseline can be told: nothing, so that it stays the same for everybody.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RawArgs {}
+
+/// The three subjects of the bench.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// `meta.ping` through authenticated sessions
+    Ping,
+    /// Memory of idle authenticated connections
+    Idle,
+    /// Connects with a token, and full logins
+    Connect,
+}
+
+/// The arguments, with `--quick` already applied.
+#[derive(Clone, Debug)]
+struct Plan {
+    span: Duration,
+    rounds: usize,
+    connections: usize,
+    idle_connections: usize,
+    only: Vec<What>,
+}
+
+/// Runs the bench and prints its report. Builds its own runtime, so it is called outside of one.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let plan = Plan::of(&args);
+    process::raise_file_limit(plan.idle_connections)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the runtime of the load generator did not start")?;
+
+    let report = runtime.block_on(async {
+        tokio::select! {
+            report = measure(&plan) => report,
+            // Leaving this way, and not by the signal, stops the servers and removes their folders.
+            _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+        }
+    })?;
+
+    if args.json { report.print_json() } else { report.print_table() }
+}
+
+/// Runs the raw baseline until its standard input ends, which happens when the bench that started it is gone.
+pub fn raw(_: RawArgs) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the runtime of the raw baseline did not start")?
+        .block_on(raw::serve())
+}
+
+async fn measure(plan: &Plan) -> anyhow::Result<Report> {
+    let mut report = Report::new(plan);
+    if plan.wants(What::Ping) {
+        for (transport, depth) in
+            [Transport::Plain, Transport::Tls].into_iter().flat_map(|t| [(t, 1), (t, 16)])
+        {
+            report.add(ping::measure(plan, transport, depth).await?);
+        }
+    }
+    if plan.wants(What::Idle) {
+        report.add(idle::measure(plan, Transport::Plain).await?);
+        report.add(idle::measure(plan, Transport::Tls).await?);
+    }
+    if plan.wants(What::Connect) {
+        report.add(connect::token(plan).await?);
+        report.add(connect::login(plan).await?);
+    }
+    Ok(report)
+}
+
+impl Plan {
+    fn of(args: &Args) -> Self {
+        let (seconds, rounds, idle) =
+            if args.quick { (1, 2, 500) } else { (args.seconds, args.rounds, args.idle_connections) };
+        Self {
+            span: Duration::from_secs(seconds),
+            rounds: rounds as usize,
+            connections: args.connections as usize,
+            idle_connections: idle as usize,
+            only: args.only.clone(),
+        }
+    }
+
+    fn wants(&self, what: What) -> bool {
+        self.only.is_empty() || self.only.contains(&what)
+    }
+}

@@ -1,0 +1,206 @@
+//! The servers under measurement: child processes of this binary, their addresses, CPU time and memory.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use super::client::{Target, Transport};
+use super::rounds::{Latencies, Sample};
+
+/// How long a server may take to say that it is ready.
+const START: Duration = Duration::from_secs(60);
+
+/// What `utime` and `stime` of `/proc/PID/stat` count in: USER_HZ, which Linux fixes for its interface.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Every limit is on and is counted, and none is reached: the bench is one very busy address. Pings are sent as
+/// always, but a connection that waits while the other server has its round may answer late.
+const CONFIG: &str = "\
+[limits]
+sockets = 60000
+sockets_per_address = 60000
+connects_per_second = 10000000
+http_per_second = 10000000
+registrations_per_minute = 10000000
+logins_per_minute = 10000000
+calls_per_second = 10000000
+ping_timeout_ms = 600000
+";
+
+/// The domain of the agents that the bench registers.
+pub(super) const ISSUER: &str = "agents.localhost";
+
+/// A running server; it ends when this is dropped.
+pub(super) struct Server {
+    child: Child,
+    pid: u32,
+    plain: Target,
+    tls: Target,
+    _stdout: Lines<BufReader<ChildStdout>>,
+}
+
+/// A folder of its own for each server, removed with everything in it.
+pub(super) struct Scratch(PathBuf);
+
+/// CPU time and wall time since a moment.
+pub(super) struct Meter<'a> {
+    server: &'a Server,
+    since: Instant,
+    cpu: f64,
+}
+
+/// Makes room for `connections` on each side, in this process and in the children, which inherit the limit.
+pub(super) fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
+    const SPARE: u64 = 1_000;
+    let needed = connections as u64 + SPARE;
+    let mut files =
+        rlimit::increase_nofile_limit(needed).context("the limit of open files could not be read")?;
+    // Beyond the hard limit only the privileged may go, so it is worth a try.
+    if files < needed && rlimit::setrlimit(rlimit::Resource::NOFILE, needed, needed).is_ok() {
+        files = needed;
+    }
+    if files < needed {
+        bail!(
+            "{connections} idle connections need {needed} open files and the limit is {files}: raise `ulimit -n`"
+        );
+    }
+    Ok(())
+}
+
+impl Server {
+    /// Starts the raw baseline.
+    pub(super) async fn raw() -> anyhow::Result<Self> {
+        let mut command = this_binary()?;
+        command.arg("bench-raw").stderr(Stdio::inherit());
+        Self::start(command).await.context("the raw baseline did not start")
+    }
+
+    /// Starts the real server on `scratch`, which it finds as an earlier one left it.
+    pub(super) async fn ours(scratch: &Scratch) -> anyhow::Result<Self> {
+        let (config, log) = (scratch.file("aund.toml"), scratch.file("aund.log"));
+        std::fs::write(&config, CONFIG).context("the server's config could not be written")?;
+        let stderr = std::fs::File::create(&log).context("the server's log could not be made")?;
+        let mut command = this_binary()?;
+        command.args([
+            "serve",
+            "--issuer",
+            ISSUER,
+            "--listen",
+            "127.0.0.1:0",
+            "--listen",
+            "plain:127.0.0.1:0",
+        ]);
+        command.arg("--data").arg(scratch.file("data")).arg("--config").arg(config).stderr(stderr);
+        Self::start(command)
+            .await
+            .with_context(|| format!("aund did not start; its log ends:\n{}", tail(&log)))
+    }
+
+    async fn start(mut command: Command) -> anyhow::Result<Self> {
+        // Standard input stays open as long as this process lives; the baseline watches it.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let pid = child.id().context("the child was gone at once")?;
+        let mut lines =
+            BufReader::new(child.stdout.take().context("the child has no standard output")?).lines();
+        let (plain, tls) = tokio::time::timeout(START, banner(&mut lines))
+            .await
+            .with_context(|| format!("no banner within {START:?}"))??;
+        Ok(Self { child, pid, plain, tls, _stdout: lines })
+    }
+
+    pub(super) fn target(&self, transport: Transport) -> &Target {
+        match transport {
+            Transport::Plain => &self.plain,
+            Transport::Tls => &self.tls,
+        }
+    }
+
+    pub(super) fn meter(&self) -> anyhow::Result<Meter<'_>> {
+        Ok(Meter { server: self, cpu: self.cpu_seconds()?, since: Instant::now() })
+    }
+
+    /// Resident memory, in KiB.
+    pub(super) fn resident_kib(&self) -> anyhow::Result<f64> {
+        let status = self.proc("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        number.with_context(|| format!("process {} has no VmRSS", self.pid))
+    }
+
+    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+        self.child.kill().await.context("a server could not be stopped")
+    }
+
+    fn cpu_seconds(&self) -> anyhow::Result<f64> {
+        let stat = self.proc("stat")?;
+        // The second field is the program's name in parentheses, and may hold anything; count from behind it.
+        let (_, fields) = stat.rsplit_once(')').context("the process has an unreadable stat")?;
+        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+        Ok(ticks.sum::<Result<f64, _>>().context("the process has an unreadable stat")? / TICKS_PER_SECOND)
+    }
+
+    fn proc(&self, file: &str) -> anyhow::Result<String> {
+        let path = format!("/proc/{}/{file}", self.pid);
+        std::fs::read_to_string(&path)
+            .with_context(|| format!("{path} could not be read; is the server still there"))
+    }
+}
+
+impl Meter<'_> {
+    pub(super) fn stop(self, latencies: &Latencies) -> anyhow::Result<Sample> {
+        let seconds = self.since.elapsed().as_secs_f64();
+        let cpu_seconds = self.server.cpu_seconds()? - self.cpu;
+        Ok(Sample::new(latencies, seconds, cpu_seconds, self.server.resident_kib()?))
+    }
+}
+
+impl Scratch {
+    pub(super) fn new(name: &str) -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("aund-bench-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| format!("{} could not be made", path.display()))?;
+        Ok(Self(path))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn this_binary() -> anyhow::Result<Command> {
+    Ok(Command::new(std::env::current_exe().context("this program cannot find itself")?))
+}
+
+/// Waits for the lines that say where the server listens, without TLS and with it.
+async fn banner(lines: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<(Target, Target)> {
+    let (mut plain, mut tls) = (None, None);
+    while let Some(line) = lines.next_line().await? {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("plain"), Some(url)) => plain = Some(Target::new(url, Transport::Plain)?),
+            (Some("gateway"), Some(url)) => tls = Some(Target::new(url, Transport::Tls)?),
+            _ => continue,
+        }
+        if let (Some(plain), Some(tls)) = (plain.clone(), tls.clone()) {
+            return Ok((plain, tls));
+        }
+    }
+    bail!("it ended before it said where it listens")
+}
+
+fn tail(log: &Path) -> String {
+    const LINES: usize = 20;
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}

@@ -1,0 +1,115 @@
+//! The raw baseline: a JSON echo over tokio-tungstenite, and nothing else.
+//!
+//! It parses each request for its id, answers as `meta.ping` does, and flushes once per batch of ready frames.
+//! That is the least a JSON-RPC server on this stack can do, so it is what the door is held against.
+
+use std::io::{Read as _, Write as _};
+use std::net::Ipv4Addr;
+
+use anyhow::Context as _;
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use tokio_util::task::TaskTracker;
+
+use super::tls;
+
+/// The read buffer of a connection; with tungstenite's default of 128 KiB nothing else would show in memory.
+pub(super) const READ_BUFFER: usize = 4 * 1024;
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[expect(
+        dead_code,
+        reason = "parsed because any server must, though the echo has one answer for every method"
+    )]
+    method: &'a str,
+}
+
+/// Listens with and without TLS, and says where in the words of the real server's banner.
+pub(super) async fn serve() -> anyhow::Result<()> {
+    let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the baseline could not listen")?;
+    let secure =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the baseline could not listen")?;
+    let acceptor = TlsAcceptor::from(tls::server()?);
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "  gateway   wss://127.0.0.1:{}/aun", secure.local_addr()?.port())?;
+    writeln!(stdout, "  plain     ws://127.0.0.1:{}/aun", plain.local_addr()?.port())?;
+    stdout.flush()?;
+    std::thread::spawn(exit_with_the_parent);
+
+    let tasks = TaskTracker::new();
+    loop {
+        tokio::select! {
+            accepted = plain.accept() => {
+                let stream = ready(accepted)?;
+                tasks.spawn(upgrade(stream));
+            }
+            accepted = secure.accept() => {
+                let (stream, acceptor) = (ready(accepted)?, acceptor.clone());
+                tasks.spawn(async move {
+                    // A client that hangs up in the middle of a handshake is its own business.
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        upgrade(stream).await;
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Reads the pipe the bench holds open, which ends with the bench even if it was killed.
+fn exit_with_the_parent() {
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    std::process::exit(0);
+}
+
+fn ready(accepted: std::io::Result<(TcpStream, std::net::SocketAddr)>) -> anyhow::Result<TcpStream> {
+    let (stream, _) = accepted.context("the baseline could not accept")?;
+    // Fails only for a socket that is already reset; the upgrade will notice.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S) {
+    let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER);
+    if let Ok(socket) = tokio_tungstenite::accept_async_with_config(stream, Some(config)).await {
+        echo(socket).await;
+    }
+}
+
+async fn echo<S: AsyncRead + AsyncWrite + Unpin>(mut socket: WebSocketStream<S>) {
+    while let Some(Ok(first)) = socket.next().await {
+        let mut next = Some(first);
+        while let Some(message) = next {
+            let Message::Text(text) = message else { return };
+            let Some(answer) = answer(&text) else { return };
+            if socket.feed(Message::Text(answer)).await.is_err() {
+                return;
+            }
+            next = match socket.next().now_or_never() {
+                None => None,
+                Some(Some(Ok(message))) => Some(message),
+                Some(_) => return,
+            };
+        }
+        if socket.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The timestamp does not move: reading a clock is the door's cost, not the baseline's.
+fn answer(text: &str) -> Option<Utf8Bytes> {
+    let request: Request<'_> = serde_json::from_str(text).ok()?;
+    let id = request.id.get();
+    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"pong":true,"timestamp":1700000000}}}}"#).into())
+}

@@ -1,0 +1,193 @@
+//! The report: medians, the ratio of ours to raw with its range over the rounds, and the goals beside them.
+
+use std::io::Write as _;
+
+use serde_json::{Value, json};
+
+use super::Plan;
+use super::rounds::{Series, median};
+
+pub(super) struct Report {
+    facts: Vec<(&'static str, String)>,
+    rows: Vec<Row>,
+}
+
+/// One measurement.
+pub(super) struct Row {
+    pub(super) title: String,
+    pub(super) lines: Vec<Line>,
+}
+
+/// One figure of a measurement.
+pub(super) struct Line {
+    unit: &'static str,
+    series: Series,
+    goal: Option<Goal>,
+}
+
+/// What we hold ourselves to now, and what we want to reach.
+#[derive(Clone, Copy)]
+pub(super) enum Goal {
+    RatioAtLeast { now: f64, later: f64 },
+    RatioAtMost { now: Option<f64>, later: f64 },
+    AtMost(f64),
+}
+
+impl Report {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let facts = vec![
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("command", command()),
+            ("rounds", format!("{} of {:?} on each side, alternating", plan.rounds, plan.span)),
+            (
+                "cores",
+                std::thread::available_parallelism().map_or_else(|_| "unknown".into(), |n| n.to_string()),
+            ),
+            ("processor", field("/proc/cpuinfo", "model name")),
+            ("memory", field("/proc/meminfo", "MemTotal")),
+            (
+                "kernel",
+                std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            ),
+        ];
+        Self { facts, rows: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    pub(super) fn print_json(&self) -> anyhow::Result<()> {
+        let facts: serde_json::Map<String, Value> =
+            self.facts.iter().map(|(name, fact)| ((*name).to_owned(), json!(fact))).collect();
+        let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
+        let report = json!({ "machine": facts, "measurements": rows });
+        Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&report)?)?)
+    }
+
+    pub(super) fn print_table(&self) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        for (name, fact) in &self.facts {
+            writeln!(out, "{name:<10} {fact}")?;
+        }
+        for row in &self.rows {
+            writeln!(out, "\n{}", row.title)?;
+            writeln!(out, "  {:<23}{:>11}{:>11}  {:<21}goal", "", "ours", "raw", "ours/raw (range)")?;
+            for line in &row.lines {
+                writeln!(out, "{}", line.text().trim_end())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    fn json(&self) -> Value {
+        json!({ "title": self.title, "figures": self.lines.iter().map(Line::json).collect::<Vec<_>>() })
+    }
+}
+
+impl Line {
+    pub(super) fn new(unit: &'static str, series: Series) -> Self {
+        Self { unit, series, goal: None }
+    }
+
+    pub(super) fn goal(self, goal: Option<Goal>) -> Self {
+        Self { goal, ..self }
+    }
+
+    fn text(&self) -> String {
+        let number = |values: &[f64]| median(values).map_or_else(String::new, shown);
+        let (ours, raw) = (number(&self.series.ours), number(&self.series.raw));
+        let ratio = self
+            .ratio()
+            .map_or_else(String::new, |(middle, low, high)| format!("{middle:.2} ({low:.2}..{high:.2})"));
+        let goal = self.goal.map_or_else(String::new, Goal::text);
+        format!("  {:<23}{ours:>11}{raw:>11}  {ratio:<21}{goal}", self.unit)
+    }
+
+    fn json(&self) -> Value {
+        let ratio =
+            self.ratio().map(|(middle, low, high)| json!({ "median": middle, "min": low, "max": high }));
+        json!({
+            "unit": self.unit,
+            "ours": { "median": median(&self.series.ours), "rounds": self.series.ours },
+            "raw": { "median": median(&self.series.raw), "rounds": self.series.raw },
+            "ratio": ratio,
+            "goal": self.goal.map(Goal::json),
+        })
+    }
+
+    /// Median, lowest and highest ratio of a round.
+    fn ratio(&self) -> Option<(f64, f64, f64)> {
+        let ratios = self.series.ratios();
+        let low = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Some((median(&ratios)?, low, high))
+    }
+}
+
+impl Goal {
+    fn text(self) -> String {
+        match self {
+            Goal::RatioAtLeast { now, later } => format!("≥ {now:.2} (later {later:.2})"),
+            Goal::RatioAtMost { now: Some(now), later } => format!("≤ {now:.2} (later {later:.2})"),
+            Goal::RatioAtMost { now: None, later } => format!("(later ≤ {later:.2})"),
+            Goal::AtMost(most) => format!("ours ≤ {most}"),
+        }
+    }
+
+    fn json(self) -> Value {
+        match self {
+            Goal::RatioAtLeast { now, later } => json!({ "ratio_at_least": now, "later": later }),
+            Goal::RatioAtMost { now, later } => json!({ "ratio_at_most": now, "later": later }),
+            Goal::AtMost(most) => json!({ "ours_at_most": most }),
+        }
+    }
+}
+
+fn shown(value: f64) -> String {
+    if value >= 1_000.0 { grouped(value.round() as u64) } else { format!("{value:.1}") }
+}
+
+/// 1234567 as `1,234,567`.
+fn grouped(value: u64) -> String {
+    match value {
+        0..1_000 => value.to_string(),
+        _ => format!("{},{:03}", grouped(value / 1_000), value % 1_000),
+    }
+}
+
+/// The command line as typed, without the folder the program lies in.
+fn command() -> String {
+    let name = std::env::args().next().unwrap_or_default();
+    let name = name.rsplit('/').next().unwrap_or_default().to_owned();
+    std::iter::once(name).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" ")
+}
+
+/// The first `name: value` of a file under `/proc`.
+fn field(file: &str, name: &str) -> String {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.map_or_else(|| "unknown".into(), |line| line.trim_start_matches([':', ' ', '\t']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_000), "1,000");
+        assert_eq!(grouped(1_020_304), "1,020,304");
+    }
+
+    #[test]
+    fn a_line_shows_the_median_ratio_and_its_range() {
+        let series = Series { ours: vec![80.0, 90.0, 70.0], raw: vec![100.0, 100.0, 100.0] };
+        let line = Line::new("per second", series).goal(Some(Goal::RatioAtLeast { now: 0.8, later: 0.9 }));
+        let words = line.text().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words, "per second 80.0 100.0 0.80 (0.70..0.90) ≥ 0.80 (later 0.90)");
+    }
+}

@@ -1,0 +1,45 @@
+//! What can go wrong in `agent.*`, and the code for each. These are read over HTTP, so each also names its status.
+
+use super::document::DocumentError;
+use crate::kernel::{RpcError, codes};
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("agent_md_too_large: {0}")]
+    TooLarge(String),
+    #[error("the document is about {found}, not about {expected}")]
+    OtherAgent { found: String, expected: String },
+    #[error(transparent)]
+    Document(DocumentError),
+    #[error("signature block {block}: {reason}")]
+    Signature { block: usize, reason: String },
+    #[error("agent.md of {0} changed meanwhile: read it again and repeat the change")]
+    Changed(String),
+    #[error(transparent)]
+    Other(#[from] RpcError),
+    #[error(transparent)]
+    Store(#[from] sqlx::Error),
+}
+
+impl From<DocumentError> for Error {
+    fn from(error: DocumentError) -> Error {
+        match error {
+            DocumentError::TooLarge { .. } => Error::TooLarge(error.to_string()),
+            other => Error::Document(other),
+        }
+    }
+}
+
+impl From<Error> for RpcError {
+    fn from(error: Error) -> RpcError {
+        match error {
+            Error::TooLarge(_) => RpcError::new(codes::INVALID_PARAMS, error).with("http_status", 413),
+            Error::OtherAgent { .. } => RpcError::new(codes::PERMISSION_DENIED, error).with("http_status", 403),
+            Error::Document(_) => RpcError::new(codes::INVALID_PARAMS, error).with("http_status", 422),
+            Error::Signature { .. } => RpcError::new(codes::SIGNATURE_INVALID, error).with("http_status", 422),
+            Error::Changed(_) => RpcError::new(codes::VERSION_CONFLICT, error).with("http_status", 412),
+            Error::Other(error) => error,
+            Error::Store(source) => source.into(),
+        }
+    }
+}

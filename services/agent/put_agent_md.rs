@@ -1,0 +1,109 @@
+//! `agent.put_agent_md`: publish, if the document is well made, truly signed, and nobody was faster.
+
+use super::document::{Block, Document};
+use super::store::Condition;
+use super::{Agent, Error};
+use crate::kernel::{Aid, Caller, RpcError};
+use certs::Certificate;
+use ring::digest;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::Arc;
+
+/// How far ahead of ours a signer's clock may be.
+const SKEW_SECONDS: i64 = 300;
+
+#[derive(Deserialize)]
+pub(super) struct PutAgentMdParams {
+    aid: Aid,
+    content: String,
+    #[serde(default)]
+    if_match: Option<String>,
+    #[serde(default)]
+    if_none_match: Option<String>,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Published {
+    aid: Aid,
+    etag: String,
+    last_modified: i64,
+}
+
+impl Agent {
+    pub(super) async fn put_agent_md(
+        self: Arc<Self>,
+        _: Caller,
+        params: PutAgentMdParams,
+    ) -> Result<Published, Error> {
+        let PutAgentMdParams { aid, content, if_match, if_none_match } = params;
+        let document = Document::parse(&content)?;
+        if document.front.aid != aid.as_str() {
+            return Err(Error::OtherAgent { found: document.front.aid, expected: aid.to_string() });
+        }
+        for (index, block) in document.blocks.iter().enumerate() {
+            let signer = block.signer_aid.as_deref().unwrap_or(aid.as_str());
+            self.check_signature(signer, block, &content)
+                .await?
+                .map_err(|reason| Error::Signature { block: index + 1, reason })?;
+        }
+
+        let etag = etag(&content);
+        let condition = match (if_match, if_none_match) {
+            (Some(etag), _) => Condition::Is(etag),
+            (None, Some(any)) if any.trim() == "*" => Condition::Absent,
+            _ => Condition::Always,
+        };
+        let now = self.clock.now_ms();
+        if !self.store.put(aid.as_str(), &content, &etag, now, &condition).await? {
+            return Err(Error::Changed(aid.to_string()));
+        }
+        Ok(Published { aid, etag, last_modified: now })
+    }
+
+    /// The outer error is ours, the inner one the signer's.
+    async fn check_signature(&self, signer: &str, block: &Block, text: &str) -> Result<Result<(), String>, RpcError> {
+        #[derive(Deserialize)]
+        struct Known {
+            found: bool,
+            #[serde(default)]
+            cert: String,
+            #[serde(default)]
+            lifecycle_state: String,
+            #[serde(default)]
+            not_before: i64,
+            #[serde(default)]
+            not_after: i64,
+            #[serde(default)]
+            deactivated_at: Option<i64>,
+        }
+        let question = json!({ "aid": signer, "cert_fingerprint": block.cert_fingerprint });
+        let known: Known = self.mesh.ask(Caller::room("agent"), "ca.get_cert", &question).await?;
+        if !known.found {
+            return Ok(Err(format!("{signer} has no certificate with this fingerprint")));
+        }
+        if matches!(known.lifecycle_state.as_str(), "revoked" | "inactive") {
+            return Ok(Err(format!("the certificate is {}", known.lifecycle_state)));
+        }
+        let now = self.clock.now_seconds();
+        let superseded = known.deactivated_at.is_some_and(|at| block.timestamp >= at);
+        if superseded || block.timestamp > now + SKEW_SECONDS || !(known.not_before..=known.not_after).contains(&block.timestamp)
+        {
+            return Ok(Err("it was not made while the certificate could sign".to_owned()));
+        }
+        let certificate = Certificate::from_pem(&known.cert).map_err(RpcError::internal)?;
+        let key = certificate.public_key();
+        if block.public_key_fingerprint.as_ref().is_some_and(|fingerprint| *fingerprint != key.fingerprint()) {
+            return Ok(Err("public_key_fingerprint is not that of the certificate's key".to_owned()));
+        }
+        if !key.verify(&text.as_bytes()[..block.start], &block.signature) {
+            return Ok(Err("the signature does not fit the text".to_owned()));
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// Clients compute the same: the quoted SHA-256 of the whole.
+pub(super) fn etag(content: &str) -> String {
+    format!("\"{}\"", hex::encode(digest::digest(&digest::SHA256, content.as_bytes())))
+}

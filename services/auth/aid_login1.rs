@@ -1,0 +1,90 @@
+//! `auth.aid_login1`: prove the server to the agent, and give it a nonce to sign.
+
+use super::login::{NONCE_MS, Pending};
+use super::{Auth, Error};
+use crate::kernel::{Aid, Caller, RpcError};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use certs::Certificate;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::Arc;
+
+/// An expired certificate may still ask for its successor for this long.
+const GRACE_SECONDS: i64 = 90 * 86_400;
+
+#[derive(Deserialize)]
+pub(super) struct AidLogin1Params {
+    aid: Aid,
+    cert: String,
+    client_nonce: String,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Login1 {
+    request_id: String,
+    nonce: String,
+    server_time: f64,
+    client_nonce_signature: String,
+    auth_cert: String,
+    auth_curve: &'static str,
+}
+
+impl Auth {
+    pub(super) async fn aid_login1(self: Arc<Self>, _: Caller, params: AidLogin1Params) -> Result<Login1, Error> {
+        if params.client_nonce.is_empty() || params.client_nonce.len() > 256 {
+            return Err(Error::Param("client_nonce: 1 to 256 characters are taken".to_owned()));
+        }
+        let certificate = Certificate::from_pem(&params.cert).map_err(|error| Error::Certificate(error.to_string()))?;
+        if certificate.common_name() != params.aid.as_str() {
+            return Err(Error::Certificate(format!("its name is not {}", params.aid)));
+        }
+        self.check_certificate(&params.aid, &certificate).await?;
+
+        let now = self.clock.now_ms();
+        let pending = Pending {
+            request_id: self.ids.tagged("req"),
+            expires_at: now + NONCE_MS,
+            fingerprint: certificate.fingerprint().to_owned(),
+        };
+        let identity = self.keys.login();
+        Ok(Login1 {
+            nonce: self.keys.seal.close(&params.aid, &pending, self.ids.bytes()),
+            request_id: pending.request_id,
+            server_time: now as f64 / 1000.0,
+            // The text itself is signed, not what it might decode to.
+            client_nonce_signature: STANDARD.encode(identity.sign(params.client_nonce.as_bytes())),
+            auth_cert: identity.certificate().pem().to_owned(),
+            auth_curve: identity.key().curve().as_str(),
+        })
+    }
+
+    /// A certificate this authority signed and knows needs no chain check: its bytes are the ones that were stored.
+    async fn check_certificate(&self, aid: &Aid, certificate: &Certificate) -> Result<(), Error> {
+        let known = match self.known(aid, certificate.fingerprint()).await {
+            Err(Error::NotRegistered(aid)) => return Err(self.why_unknown(aid, certificate).await?),
+            known => known?,
+        };
+        let now = self.clock.now_seconds();
+        if now < known.not_before {
+            return Err(Error::Certificate("it is not valid yet".to_owned()));
+        }
+        if now > known.not_after + GRACE_SECONDS {
+            return Err(Error::Certificate("it expired more than 90 days ago; register anew".to_owned()));
+        }
+        Ok(())
+    }
+
+    async fn why_unknown(&self, aid: String, certificate: &Certificate) -> Result<Error, RpcError> {
+        #[derive(Deserialize)]
+        struct Verified {
+            #[serde(default)]
+            reason: Option<String>,
+        }
+        let verified: Verified = self.ca("ca.verify_chain", json!({ "cert": certificate.pem() })).await?;
+        Ok(match verified.reason {
+            Some(reason) if !reason.ends_with("not one this authority signed") => Error::Certificate(reason),
+            _ => Error::NotRegistered(aid),
+        })
+    }
+}

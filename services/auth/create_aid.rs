@@ -1,0 +1,79 @@
+//! `auth.create_aid`: a name for a key, for the first time.
+
+use super::{Auth, Error, Made};
+use crate::kernel::{Aid, Caller};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Hosts of the domain's own services, and names a person could mistake for them.
+const RESERVED: &[&str] = &[
+    "gateway", "auth", "message", "group", "storage", "stream", "proxy", "mail", "search", "relay", "nameservice",
+    "aid_custody", "registry", "trust", "leaderboard", "aun_console", "aun-console", "push", "task", "meta", "agent",
+    "peer", "root", "admin", "system", "localhost", "federation",
+];
+
+#[derive(Deserialize)]
+pub(super) struct CreateAidParams {
+    aid: String,
+    public_key: String,
+    #[serde(default)]
+    curve: Option<String>,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Created {
+    aid: Aid,
+    cert: String,
+    ca_cert: String,
+    curve: String,
+}
+
+impl Auth {
+    pub(super) async fn create_aid(self: Arc<Self>, _: Caller, params: CreateAidParams) -> Result<Created, Error> {
+        let aid = registrable(&params.aid, &self.issuer)?;
+        if let Some(curve) = params.curve.filter(|curve| curve != "P-256") {
+            return Err(Error::Curve(curve));
+        }
+
+        // The certificate is the registration: the authority stores it before it answers, and knows the same key again.
+        let request = json!({ "aid": aid, "public_key": params.public_key, "curve": "P-256" });
+        let made: Made = self.ca("ca.issue_cert", request).await?;
+        Ok(Created { aid, cert: made.cert, ca_cert: made.ca_cert, curve: made.curve })
+    }
+}
+
+fn registrable(text: &str, issuer: &str) -> Result<Aid, Error> {
+    // Clients compare the certificate's name with what they asked for, letter by letter.
+    if text != text.to_ascii_lowercase() {
+        return Err(Error::NotLowerCase(text.chars().take(80).collect()));
+    }
+    let aid = Aid::parse(text)?;
+    if aid.as_str() != text {
+        return Err(Error::Param("aid: has white space around it".to_owned()));
+    }
+    if aid.issuer() != issuer {
+        return Err(Error::ForeignIssuer { aid: aid.to_string(), issuer: issuer.to_owned() });
+    }
+    if RESERVED.contains(&aid.name()) || aid.name().starts_with("guest") {
+        return Err(Error::Reserved(aid.name().to_owned()));
+    }
+    Ok(aid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_foreign_and_upper_case_names_are_refused() {
+        let refused = |text| registrable(text, "aid.pub").unwrap_err();
+        assert!(matches!(refused("auth.aid.pub"), Error::Reserved(_)));
+        assert!(matches!(refused("guest42.aid.pub"), Error::Reserved(_)));
+        assert!(matches!(refused("alice.aid.net"), Error::ForeignIssuer { .. }));
+        assert!(matches!(refused("Alice.aid.pub"), Error::NotLowerCase(_)));
+        assert!(matches!(refused("bob.aid.pub"), Error::Aid(_)));
+        assert!(matches!(refused(" alice.aid.pub"), Error::Param(_)));
+        assert!(registrable("alice.aid.pub", "aid.pub").is_ok());
+    }
+}

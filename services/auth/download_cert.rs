@@ -1,0 +1,44 @@
+//! `auth.download_cert`: any certificate by its serial, or the root.
+
+use super::{Auth, Error, Known};
+use crate::kernel::Caller;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct DownloadCertParams {
+    cert_sn: String,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Downloaded {
+    cert: String,
+    ca_cert: String,
+    cert_chain: Vec<String>,
+}
+
+impl Auth {
+    pub(super) async fn download_cert(
+        self: Arc<Self>,
+        _: Caller,
+        params: DownloadCertParams,
+    ) -> Result<Downloaded, Error> {
+        #[derive(Deserialize)]
+        struct Chain {
+            certs: Vec<String>,
+        }
+        let Chain { certs: cert_chain } = self.ca("ca.get_cert_chain", json!({})).await?;
+        let cert = match params.cert_sn.as_str() {
+            "root" => cert_chain.last().cloned().unwrap_or_default(),
+            serial => {
+                let known: Known = self.ca("ca.get_cert", json!({ "serial": serial })).await?;
+                if !known.found {
+                    return Err(Error::NoCertificate(serial.chars().take(80).collect()));
+                }
+                known.cert
+            }
+        };
+        Ok(Downloaded { cert, ca_cert: cert_chain.first().cloned().unwrap_or_default(), cert_chain })
+    }
+}

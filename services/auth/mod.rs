@@ -1,0 +1,129 @@
+//! `auth.*`: registering an AID, logging in, and the tokens that come of it.
+//!
+//! A login is two calls on two sockets: the first proves the server to the agent and hands out a nonce, the second
+//! proves the agent to the server. Nothing is kept between the two: the nonce itself carries what the second call needs,
+//! sealed with a key only this room has, and the row written by the second call is what makes it single-use.
+
+mod aid_login1;
+mod aid_login2;
+mod create_aid;
+mod download_cert;
+mod error;
+pub(crate) mod jwt;
+mod keys;
+mod login;
+mod refresh_token;
+mod rekey;
+mod renew_cert;
+mod request_cert;
+mod revoke_tokens;
+mod store;
+#[cfg(test)]
+mod tests;
+mod tokens;
+mod verify_token;
+
+use crate::kernel::{Batch, Caller, Clock, Ids, Mesh, Module, Rpc, RpcError, World};
+use error::Error;
+use jsonrpsee::Methods;
+use keys::Keys;
+use parking_lot::RwLock;
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Login, Store};
+
+/// An access token lives an hour. Clients renew it when half an hour is left.
+const ACCESS_SECONDS: i64 = 3600;
+const QUEUE_BYTES: usize = 16 << 20;
+const PURGE_EVERY: Duration = Duration::from_secs(60);
+
+pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
+    let store = Arc::new(Store::new(world.db("auth", &sqlx::migrate!("auth/migrations")).await?));
+    let committing = store.clone();
+    let auth = Arc::new(Auth {
+        keys: Keys::open_or_create(world).await?,
+        logins: Batch::start(&world.tracker, QUEUE_BYTES, move |logins| {
+            let store = committing.clone();
+            async move { store.log_in_all(logins).await }
+        }),
+        revoked: RwLock::new(store.revocations().await?.into_iter().collect()),
+        issuer: world.issuer.clone(),
+        mesh: world.mesh.clone(),
+        clock: world.clock.clone(),
+        ids: world.ids.clone(),
+        store,
+    });
+    let (purger, stop) = (auth.clone(), world.stop.clone());
+    Ok(Module::new("auth", rpc(auth)).with_work(async move { stop.run_until_cancelled(purger.purge()).await; }))
+}
+
+fn rpc(auth: Arc<Auth>) -> Methods {
+    Rpc::new(auth)
+        .method("auth.create_aid", Auth::create_aid)
+        .method("auth.aid_login1", Auth::aid_login1)
+        .method("auth.aid_login2", Auth::aid_login2)
+        .method("auth.refresh_token", Auth::refresh_token)
+        .method("auth.renew_cert", Auth::renew_cert)
+        .method("auth.rekey", Auth::rekey)
+        .method("auth.request_cert", Auth::request_cert)
+        .method("auth.download_cert", Auth::download_cert)
+        .method("auth.verify_token", Auth::verify_token)
+        .method("auth.revoke_tokens", Auth::revoke_tokens)
+        .into()
+}
+
+struct Auth {
+    issuer: String,
+    store: Arc<Store>,
+    logins: Batch<Login, bool>,
+    keys: Keys,
+    /// Agents whose tokens were revoked, and when, in seconds; the table of the same name in memory.
+    revoked: RwLock<HashMap<String, i64>>,
+    mesh: Arc<Mesh>,
+    clock: Clock,
+    ids: Ids,
+}
+
+/// What this room reads of `ca.get_cert`.
+#[derive(Deserialize)]
+struct Known {
+    found: bool,
+    #[serde(default)]
+    cert: String,
+    #[serde(default)]
+    lifecycle_state: String,
+    #[serde(default)]
+    fingerprint: String,
+    #[serde(default)]
+    serial: String,
+    #[serde(default)]
+    not_before: i64,
+    #[serde(default)]
+    not_after: i64,
+}
+
+/// What this room reads of the methods that make certificates.
+#[derive(Deserialize)]
+struct Made {
+    cert: String,
+    ca_cert: String,
+    curve: String,
+}
+
+impl Auth {
+    async fn ca<T: serde::de::DeserializeOwned>(&self, method: &str, params: serde_json::Value) -> Result<T, RpcError> {
+        self.mesh.ask(Caller::room("auth"), method, &params).await
+    }
+
+    /// Removes what has expired, a little at a time, so that no login waits for it.
+    async fn purge(&self) {
+        loop {
+            tokio::time::sleep(PURGE_EVERY).await;
+            if let Err(error) = self.store.purge(self.clock.now_ms()).await {
+                tracing::warn!("expired logins could not be removed: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! `auth.renew_cert`: a fresh certificate for the same key.
+
+use super::{Auth, Error, Made};
+use crate::kernel::{Aid, Caller};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct RenewCertParams {
+    aid: Aid,
+    request_id: String,
+    nonce: String,
+    signature: String,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Renewed {
+    pub status: &'static str,
+    pub cert: String,
+    pub ca_cert: String,
+}
+
+impl Auth {
+    pub(super) async fn renew_cert(self: Arc<Self>, _: Caller, params: RenewCertParams) -> Result<Renewed, Error> {
+        let RenewCertParams { aid, request_id, nonce, signature } = params;
+        let (pending, known, _) = self.complete(&aid, &request_id, &nonce, &nonce, &signature).await?;
+
+        self.use_up(&pending).await?;
+        let made: Made = self.ca("ca.renew_cert", json!({ "aid": aid, "old_serial": known.serial })).await?;
+        Ok(Renewed { status: "renewed", cert: made.cert, ca_cert: made.ca_cert })
+    }
+}

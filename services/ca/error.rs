@@ -1,0 +1,47 @@
+//! What can go wrong in `ca.*`, and the code for each.
+
+use crate::kernel::{BatchError, RpcError, codes};
+use certs::CertError;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error("{0} already exists and belongs to another key")]
+    Taken(String),
+    #[error("{0} already exists and was revoked; its name is not given away")]
+    Held(String),
+    #[error("{aid} is not a name under {issuer}")]
+    ForeignIssuer { aid: String, issuer: String },
+    #[error("public_key: {0}")]
+    Key(String),
+    #[error("{0}")]
+    Bad(String),
+    #[error("there is no certificate {0}")]
+    NotFound(String),
+    #[error("certificate {0} is not the active one any more")]
+    Superseded(String),
+    #[error("signing failed: {0}")]
+    Signing(#[from] CertError),
+    #[error(transparent)]
+    Other(#[from] RpcError),
+    #[error(transparent)]
+    Queue(#[from] BatchError),
+    #[error(transparent)]
+    Store(#[from] sqlx::Error),
+}
+
+impl From<Error> for RpcError {
+    fn from(error: Error) -> RpcError {
+        match error {
+            Error::Taken(_) | Error::Held(_) => RpcError::new(codes::AID_EXISTS, error),
+            Error::ForeignIssuer { .. } | Error::Key(_) | Error::Bad(_) => {
+                RpcError::new(codes::INVALID_PARAMS, error)
+            }
+            Error::NotFound(_) => RpcError::new(codes::NOT_FOUND, error),
+            Error::Superseded(_) => RpcError::new(codes::VERSION_CONFLICT, error),
+            Error::Signing(source) => RpcError::internal(source),
+            Error::Other(error) => error,
+            Error::Queue(source) => source.into(),
+            Error::Store(source) => source.into(),
+        }
+    }
+}

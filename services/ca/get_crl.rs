@@ -1,0 +1,60 @@
+//! `ca.get_crl`: the list of revoked certificates, signed anew every hour and at every revocation.
+
+use super::{Ca, Error};
+use crate::kernel::Caller;
+use certs::Revoked;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Clients refuse a list past this; we sign a new one long before.
+const NEXT_UPDATE_SECONDS: i64 = 24 * 3600;
+const FRESH_SECONDS: i64 = 3600;
+
+#[derive(Deserialize)]
+pub(super) struct GetCrlParams {}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Crl {
+    crl_pem: String,
+    revoked_serials: Vec<String>,
+    #[serde(skip)]
+    signed_at: i64,
+}
+
+impl Ca {
+    pub(super) async fn get_crl(self: Arc<Self>, _: Caller, _: GetCrlParams) -> Result<Crl, Error> {
+        let now = self.clock.now_seconds();
+        let fresh = |crl: &&Crl| (crl.signed_at..crl.signed_at + FRESH_SECONDS).contains(&now);
+        if let Some(crl) = self.crl.lock().as_ref().filter(fresh) {
+            return Ok(crl.clone());
+        }
+
+        let rows = self.store.revoked().await?;
+        let revoked: Vec<Revoked> = rows
+            .iter()
+            .map(|row| Revoked {
+                serial: row.serial.clone(),
+                at: row.revoked_at.unwrap_or(now),
+                reason: row.revocation_reason(),
+            })
+            .collect();
+        // Time only grows, and so must the number of a list.
+        let number = u64::try_from(self.clock.now_ms()).unwrap_or(0);
+        let crl = Crl {
+            crl_pem: self.authority().crl(&revoked, number, now, now + NEXT_UPDATE_SECONDS)?,
+            revoked_serials: rows.iter().flat_map(|row| both_forms(&row.serial)).collect(),
+            signed_at: now,
+        };
+        *self.crl.lock() = Some(crl.clone());
+        Ok(crl)
+    }
+}
+
+/// Some clients compare minimal hex, others hex of even length.
+fn both_forms(serial: &str) -> Vec<String> {
+    let mut forms = vec![serial.to_owned()];
+    if serial.len() % 2 == 1 {
+        forms.push(format!("0{serial}"));
+    }
+    forms
+}

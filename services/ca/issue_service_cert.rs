@@ -1,0 +1,71 @@
+//! `ca.issue_service_cert`: a certificate for a part of this server, such as `auth.{issuer}`. The part keeps its key;
+//! only the public half comes here.
+
+use super::issue_cert::public_key;
+use super::store::{Claim, NewRow, Row};
+use super::{BACKDATE_SECONDS, Ca, Error, Issued, LEAF_SECONDS};
+use crate::kernel::Caller;
+use certs::Curve;
+use serde::Deserialize;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct IssueServiceCertParams {
+    name: String,
+    public_key: String,
+    curve: Curve,
+    #[serde(default)]
+    dns_names: Vec<String>,
+    #[serde(default)]
+    ips: Vec<IpAddr>,
+}
+
+impl Ca {
+    pub(super) async fn issue_service_cert(
+        self: Arc<Self>,
+        _: Caller,
+        params: IssueServiceCertParams,
+    ) -> Result<Issued, Error> {
+        let key = public_key(&params.public_key, params.curve)?;
+        if params.name.split_once('.').is_none_or(|(_, issuer)| issuer != self.issuer) {
+            return Err(Error::ForeignIssuer { aid: params.name, issuer: self.issuer.clone() });
+        }
+
+        let now = self.clock.now_seconds();
+        let (from, until) = (now - BACKDATE_SECONDS, now + LEAF_SECONDS);
+        let certificate = self.authority().issue_service(
+            &params.name,
+            &key,
+            &params.dns_names,
+            &params.ips,
+            &self.urls,
+            from,
+            until,
+        )?;
+        let purpose = if params.dns_names.is_empty() { "service" } else { "tls" };
+        let new = |state: &str| {
+            let row = Row { state: state.to_owned(), ..Row::new(&certificate, &params.name, purpose) };
+            NewRow { row, issued_at: self.clock.now_ms(), additional: true }
+        };
+
+        let held = self.store.of_aid(&params.name).await?;
+        let active = held.iter().find(|row| {
+            row.state == "active_signing" && row.key_purpose == purpose && row.curve == params.curve.as_str()
+        });
+        let row = new("active_signing");
+        match active {
+            // Rotation: the old certificate still verifies what it signed, the new one signs from now on.
+            Some(old) if self.store.replace(&old.serial, &row).await? => {
+                Ok(self.issued(&row.row, false, Some(old.serial.clone())))
+            }
+            Some(old) => Err(Error::Superseded(old.serial.clone())),
+            None => match self.claims.submit(row.clone(), row.row.pem.len()).await? {
+                Claim::New => Ok(self.issued(&row.row, false, None)),
+                Claim::Same(row) => Ok(self.issued(&row, true, None)),
+                Claim::Taken => Err(Error::Taken(params.name)),
+                Claim::Held => Err(Error::Held(params.name)),
+            },
+        }
+    }
+}

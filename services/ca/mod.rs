@@ -1,0 +1,158 @@
+//! `ca.*`: the certificate authority of this domain. No client calls it; the other rooms, the door and the operator do.
+//!
+//! The issuer key lives here and nowhere else. A certificate is signed first and answered only after its row is
+//! durable, so what an agent holds is always something this room knows.
+
+mod error;
+mod get_cert;
+mod get_cert_chain;
+mod get_crl;
+mod get_trust_roots;
+mod issue_cert;
+mod issue_service_cert;
+mod ocsp_query;
+mod pki;
+mod rekey_cert;
+mod renew_cert;
+mod revoke_cert;
+mod status;
+mod store;
+#[cfg(test)]
+mod tests;
+mod verify_chain;
+
+use crate::kernel::{Batch, Bus, Clock, Mesh, Module, Rpc, World};
+use certs::{Authority, Certificate, PublicKey, Urls};
+use error::Error;
+use jsonrpsee::Methods;
+use parking_lot::Mutex;
+use pki::Pki;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Claim, Row, Store};
+
+const DAY: i64 = 86_400;
+/// Agent and service certificates live two years, as is typical in the network.
+const LEAF_SECONDS: i64 = 730 * DAY;
+/// A client's clock may be a little behind ours, and clients tolerate no skew.
+const BACKDATE_SECONDS: i64 = 300;
+/// After this long past its end a name may be registered anew; until then its holder may renew.
+const GRACE_SECONDS: i64 = 90 * DAY;
+/// What registrations may hold in the queue in front of the store.
+const QUEUE_BYTES: usize = 16 << 20;
+
+pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
+    let pki = Pki::open_or_create(&world.data, &world.issuer, world.clock.now_seconds())?;
+    let store = Arc::new(Store::new(world.db("ca", &sqlx::migrate!("ca/migrations")).await?));
+    let committing = store.clone();
+    let ca = Arc::new(Ca {
+        claims: Batch::start(&world.tracker, QUEUE_BYTES, move |claims| {
+            let store = committing.clone();
+            async move { store.claim_all(claims).await }
+        }),
+        urls: urls(&world.issuer),
+        issuer: world.issuer.clone(),
+        store,
+        pki,
+        crl: Mutex::new(None),
+        mesh: world.mesh.clone(),
+        bus: world.bus.clone(),
+        clock: world.clock.clone(),
+    });
+    ca.refresh_trust_list().await?;
+    let (keeper, stop) = (ca.clone(), world.stop.clone());
+    Ok(Module::new("ca", rpc(ca)).with_work(async move { stop.run_until_cancelled(keeper.keep_trust_list()).await; }))
+}
+
+fn rpc(ca: Arc<Ca>) -> Methods {
+    Rpc::new(ca)
+        .method("ca.issue_cert", Ca::issue_cert)
+        .method("ca.issue_service_cert", Ca::issue_service_cert)
+        .method("ca.renew_cert", Ca::renew_cert)
+        .method("ca.rekey_cert", Ca::rekey_cert)
+        .method("ca.revoke_cert", Ca::revoke_cert)
+        .method("ca.get_cert", Ca::get_cert)
+        .method("ca.get_cert_chain", Ca::get_cert_chain)
+        .method("ca.verify_chain", Ca::verify_chain)
+        .method("ca.ocsp_query", Ca::ocsp_query)
+        .method("ca.get_crl", Ca::get_crl)
+        .method("ca.get_trust_roots", Ca::get_trust_roots)
+        .method("ca.status", Ca::status)
+        .into()
+}
+
+/// Where certificates say that their issuer, their status and the revocation list are found.
+fn urls(issuer: &str) -> Urls {
+    Urls {
+        ca_issuers: format!("http://{issuer}/ca/cert"),
+        ocsp: format!("http://{issuer}/pki/ocsp"),
+        crl: format!("http://{issuer}/pki/issuer.crl"),
+    }
+}
+
+struct Ca {
+    issuer: String,
+    store: Arc<Store>,
+    claims: Batch<store::NewRow, Claim>,
+    pki: Pki,
+    urls: Urls,
+    /// The list signed last, until it is an hour old or something was revoked.
+    crl: Mutex<Option<get_crl::Crl>>,
+    mesh: Arc<Mesh>,
+    bus: Bus,
+    clock: Clock,
+}
+
+/// What every method that makes a certificate answers.
+#[derive(Clone, Serialize)]
+struct Issued {
+    aid: String,
+    cert: String,
+    ca_cert: String,
+    cert_chain: Vec<String>,
+    cert_sn: String,
+    fingerprint: String,
+    curve: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced_sn: Option<String>,
+    /// True when the very same key already held the name and nothing was signed.
+    existing: bool,
+}
+
+impl Ca {
+    fn authority(&self) -> &Authority {
+        &self.pki.issuer
+    }
+
+    /// Signs an agent's certificate for the usual lifetime. It counts only once it is stored.
+    fn sign_agent(&self, aid: &str, key: &PublicKey) -> Result<Certificate, Error> {
+        let now = self.clock.now_seconds();
+        Ok(self.authority().issue_agent(aid, key, &self.urls, now - BACKDATE_SECONDS, now + LEAF_SECONDS)?)
+    }
+
+    fn issued(&self, row: &Row, existing: bool, replaced_sn: Option<String>) -> Issued {
+        let chain: Vec<String> = self.pki.chain().map(|certificate| certificate.pem().to_owned()).collect();
+        Issued {
+            aid: row.aid.clone(),
+            cert: row.pem.clone(),
+            ca_cert: chain[0].clone(),
+            cert_chain: chain,
+            cert_sn: row.serial.clone(),
+            fingerprint: row.fingerprint.clone(),
+            curve: row.curve.clone(),
+            replaced_sn,
+            existing,
+        }
+    }
+
+    /// Signs a new list when the last one is about to grow old.
+    async fn keep_trust_list(&self) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            if let Err(error) = self.refresh_trust_list().await {
+                tracing::warn!("the list of trusted roots could not be renewed: {error:#}");
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The keys and certificates of the authority, on disk.
+//!
+//! ```text
+//! pki/root.crt                  what clients are told to trust
+//! pki/root/root.key             needed only to sign another registry: may be taken offline
+//! pki/registry/registry.{key,crt}   needed only to sign another issuer: may be taken offline
+//! pki/ca/issuer.{key,crt}       signs agents' and services' certificates, CRLs and OCSP answers
+//! pki/authority/authority.{key,crt} signs the list of trusted roots, and never a certificate
+//! ```
+
+use anyhow::{Context, bail, ensure};
+use certs::{Authority, Certificate, Curve, Identity, Key};
+use crate::kernel::files::{make_folder, write_new};
+use std::fs;
+use std::path::Path;
+
+pub(super) struct Pki {
+    pub issuer: Authority,
+    pub registry: Certificate,
+    pub root: Certificate,
+    /// Signs the list of trusted roots.
+    pub authority: Identity,
+}
+
+impl Pki {
+    /// The first start makes everything; later starts only read. A folder that is there is never written over.
+    pub fn open_or_create(data: &Path, issuer: &str, now: i64) -> anyhow::Result<Pki> {
+        let folder = data.join("pki");
+        if !folder.join("ca").exists() {
+            ensure!(!folder.exists(), "{} exists but holds no ca folder: restore it, or move it away", folder.display());
+            create(data, &folder, issuer, now)?;
+        }
+        let pki = Pki::read(&folder)?;
+        let owner = pki.issuer.certificate().common_name();
+        if owner != issuer {
+            bail!("{} belongs to issuer {owner}, and the server is configured as {issuer}", folder.display());
+        }
+        Ok(pki)
+    }
+
+    fn read(folder: &Path) -> anyhow::Result<Pki> {
+        let text = |name: &str| {
+            let file = folder.join(name);
+            fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))
+        };
+        Ok(Pki {
+            issuer: Authority::from_pem(&text("ca/issuer.crt")?, &text("ca/issuer.key")?)?,
+            registry: Certificate::from_pem(&text("registry/registry.crt")?)?,
+            root: Certificate::from_pem(&text("root.crt")?)?,
+            authority: Identity::from_pem(&text("authority/authority.crt")?, &text("authority/authority.key")?)?,
+        })
+    }
+
+    /// Issuer, registry, root: the order in which clients want them.
+    pub fn chain(&self) -> impl Iterator<Item = &Certificate> {
+        [self.issuer.certificate(), &self.registry, &self.root].into_iter()
+    }
+}
+
+/// Everything is written beside its place and moved there in one step, so that a crash leaves all or nothing.
+fn create(data: &Path, folder: &Path, issuer: &str, now: i64) -> anyhow::Result<()> {
+    let root = Authority::root(&format!("AUN Root CA {issuer}"), issuer, now);
+    let registry = root.registry(
+        &format!("AUN Registry CA {issuer}"),
+        &format!("http://{issuer}/pki/root.crl"),
+        now,
+    )?;
+    let issuing = registry.issuer(
+        issuer,
+        &format!("http://{issuer}/ca/cert"),
+        &format!("http://{issuer}/pki/registry.crl"),
+        now,
+    )?;
+    let authority_key = Key::generate(Curve::P384);
+    let authority = certs::roots::authority_certificate(&format!("AUN Authority {issuer}"), &authority_key, now)?;
+
+    let draft = data.join(format!("pki.new-{}", std::process::id()));
+    let context = || format!("{} cannot be written", draft.display());
+    make_folder(data).with_context(context)?;
+    let files = [
+        ("root.crt", root.certificate().pem().to_owned()),
+        ("root/root.key", root.key_pem()),
+        ("registry/registry.crt", registry.certificate().pem().to_owned()),
+        ("registry/registry.key", registry.key_pem()),
+        ("ca/issuer.crt", issuing.certificate().pem().to_owned()),
+        ("ca/issuer.key", issuing.key_pem()),
+        ("authority/authority.crt", authority.pem().to_owned()),
+        ("authority/authority.key", authority_key.to_pem()),
+    ];
+    for (name, text) in files {
+        write_new(&draft.join(name), &text).with_context(context)?;
+    }
+    fs::rename(&draft, folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    fs::File::open(data)?.sync_all()?;
+    tracing::info!("made a certificate authority for {issuer} in {}", folder.display());
+    Ok(())
+}

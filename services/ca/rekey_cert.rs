@@ -1,0 +1,23 @@
+//! `ca.rekey_cert`: a certificate for a new key of the same agent; the old one verifies only what it signed before.
+
+use super::issue_cert::public_key;
+use super::{Ca, Error, Issued};
+use crate::kernel::{Aid, Caller};
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct RekeyCertParams {
+    aid: Aid,
+    old_serial: String,
+    public_key: String,
+}
+
+impl Ca {
+    pub(super) async fn rekey_cert(self: Arc<Self>, _: Caller, params: RekeyCertParams) -> Result<Issued, Error> {
+        let old = self.active(&params.aid, &params.old_serial).await?;
+        let curve = old.curve.parse().map_err(|_| Error::Bad(format!("unknown curve {}", old.curve)))?;
+        let key = public_key(&params.public_key, curve)?;
+        self.replace(&old, &key).await
+    }
+}

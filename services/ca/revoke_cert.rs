@@ -1,0 +1,63 @@
+//! `ca.revoke_cert`: this certificate, or every certificate of this agent, is not to be believed any more.
+
+use super::{Ca, Error};
+use crate::kernel::{Aid, Audience, Caller, Event};
+use certs::Reason;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct RevokeCertParams {
+    serial: Option<String>,
+    aid: Option<Aid>,
+    reason: Option<String>,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Revoked {
+    revoked: bool,
+    aid: String,
+    serials: Vec<String>,
+}
+
+impl Ca {
+    pub(super) async fn revoke_cert(self: Arc<Self>, _: Caller, params: RevokeCertParams) -> Result<Revoked, Error> {
+        let reason: Reason = match params.reason.as_deref() {
+            Some(text) => text.parse().map_err(|_| Error::Bad(format!("{text:?} is not an RFC 5280 reason")))?,
+            None => Reason::Unspecified,
+        };
+        let (aid, serials) = self.to_revoke(&params).await?;
+
+        // Tokens first: should we stop here, the agent has to log in again and nothing was promised yet. The other way
+        // round a crash would leave tokens of a revoked certificate alive.
+        let () = self.mesh.ask(Caller::room("ca"), "auth.revoke_tokens", &json!({ "aid": aid })).await.map(
+            |_: serde_json::Value| (),
+        )?;
+        self.store.revoke(&serials, self.clock.now_seconds(), reason.as_str()).await?;
+        *self.crl.lock() = None;
+
+        self.tell_doors("ca.cert_revoked", &aid);
+        Ok(Revoked { revoked: true, aid, serials })
+    }
+
+    async fn to_revoke(&self, params: &RevokeCertParams) -> Result<(String, Vec<String>), Error> {
+        if let Some(aid) = &params.aid {
+            let rows = self.store.of_aid(aid.as_str()).await?;
+            if rows.is_empty() {
+                return Err(Error::NotFound(format!("of {aid}")));
+            }
+            return Ok((aid.to_string(), rows.into_iter().map(|row| row.serial).collect()));
+        }
+        let serial = params.serial.as_deref().unwrap_or_default();
+        let serial = certs::parse_serial(serial)
+            .ok_or_else(|| Error::Bad("give the aid, or the serial in hexadecimal".to_owned()))?;
+        let row = self.store.by_serial(&serial).await?.ok_or_else(|| Error::NotFound(serial.clone()))?;
+        Ok((row.aid, vec![serial]))
+    }
+
+    /// Lets the doors forget what they remember of this agent's certificates, and close its sockets where they must.
+    pub(super) fn tell_doors(&self, what: &str, aid: &str) {
+        self.bus.publish(&Event::new(Audience::Doors, what, &json!({ "aid": aid })));
+    }
+}

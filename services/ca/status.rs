@@ -1,0 +1,25 @@
+//! `ca.status`: how many certificates there are in each state.
+
+use super::{Ca, Error};
+use crate::kernel::Caller;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct StatusParams {}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Status {
+    issuer: String,
+    certificates: BTreeMap<String, i64>,
+}
+
+impl Ca {
+    pub(super) async fn status(self: Arc<Self>, _: Caller, _: StatusParams) -> Result<Status, Error> {
+        Ok(Status {
+            issuer: self.issuer.clone(),
+            certificates: self.store.count_by_state().await?.into_iter().collect(),
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! `ca.verify_chain`: does this certificate hang under our root, now, and is it not revoked?
+
+use super::{Ca, Error};
+use crate::kernel::Caller;
+use certs::Certificate;
+use serde::{Deserialize, Serialize};
+use std::slice;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct VerifyChainParams {
+    cert: String,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Verified {
+    valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl Ca {
+    pub(super) async fn verify_chain(self: Arc<Self>, _: Caller, params: VerifyChainParams) -> Result<Verified, Error> {
+        let reason = match Certificate::from_pem(&params.cert) {
+            Err(error) => Some(error.to_string()),
+            Ok(leaf) => self.why_not(&leaf).await?,
+        };
+        Ok(Verified { valid: reason.is_none(), reason })
+    }
+
+    async fn why_not(&self, leaf: &Certificate) -> Result<Option<String>, Error> {
+        let between = [self.authority().certificate().clone(), self.pki.registry.clone()];
+        let now = self.clock.now_seconds();
+        if let Err(error) = certs::verify_chain(leaf, &between, slice::from_ref(&self.pki.root), now) {
+            return Ok(Some(error.to_string()));
+        }
+        let row = self.store.by_serial(leaf.serial()).await?;
+        Ok(match row {
+            Some(row) if row.state == "revoked" => Some("the certificate was revoked".to_owned()),
+            Some(row) if row.fingerprint == leaf.fingerprint() => None,
+            _ => Some("the certificate is not one this authority signed".to_owned()),
+        })
+    }
+}

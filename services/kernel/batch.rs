@@ -1,0 +1,157 @@
+//! Group commit: writes that arrive while a commit is running share the next one.
+//!
+//! There is no timer. The running commit is the timer: whatever has queued meanwhile is drained, committed in one
+//! transaction, and each caller is answered only after its own row is durable.
+
+use super::RpcError;
+use std::future::Future;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+/// The most items one transaction takes.
+const MOST: usize = 256;
+
+#[derive(Debug, thiserror::Error, Clone)]
+pub enum BatchError {
+    #[error("the store is behind: {0} bytes already wait to be written")]
+    Busy(usize),
+    #[error("the commit failed: {0}")]
+    Failed(Arc<sqlx::Error>),
+    #[error("the store is closing")]
+    Closed,
+}
+
+impl From<BatchError> for RpcError {
+    fn from(error: BatchError) -> RpcError {
+        RpcError::store(error)
+    }
+}
+
+struct Waiting<T, R> {
+    item: T,
+    answer: oneshot::Sender<Result<R, BatchError>>,
+    _bytes: OwnedSemaphorePermit,
+}
+
+/// A queue in front of one committing task, bounded in bytes.
+pub struct Batch<T, R> {
+    queue: mpsc::UnboundedSender<Waiting<T, R>>,
+    bytes: Arc<Semaphore>,
+    limit: usize,
+}
+
+impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
+    /// `commit` writes all items in one transaction and gives an outcome for each, in order. If it fails, none of them
+    /// happened and every caller is told.
+    pub fn start<C, Fut>(tracker: &TaskTracker, limit_bytes: usize, mut commit: C) -> Batch<T, R>
+    where
+        C: FnMut(Vec<T>) -> Fut + Send + 'static,
+        Fut: Future<Output = sqlx::Result<Vec<R>>> + Send,
+    {
+        // The channel has no end of its own: the semaphore is its bound, in bytes rather than in items.
+        let (queue, mut waiting) = mpsc::unbounded_channel::<Waiting<T, R>>();
+        tracker.spawn(async move {
+            let mut group = Vec::new();
+            while waiting.recv_many(&mut group, MOST).await > 0 {
+                let (items, answers): (Vec<_>, Vec<_>) =
+                    group.drain(..).map(|waiting| (waiting.item, (waiting.answer, waiting._bytes))).unzip();
+                match commit(items).await {
+                    Ok(outcomes) => {
+                        for ((answer, _), outcome) in answers.into_iter().zip(outcomes) {
+                            // A caller that went away has its row all the same.
+                            let _ = answer.send(Ok(outcome));
+                        }
+                    }
+                    Err(error) => {
+                        let error = Arc::new(error);
+                        for (answer, _) in answers {
+                            let _ = answer.send(Err(BatchError::Failed(error.clone())));
+                        }
+                    }
+                }
+            }
+        });
+        Batch { queue, bytes: Arc::new(Semaphore::new(limit_bytes)), limit: limit_bytes }
+    }
+
+    /// Waits until the item is durable. `bytes` is what it weighs in the queue.
+    pub async fn submit(&self, item: T, bytes: usize) -> Result<R, BatchError> {
+        let weight = u32::try_from(bytes.clamp(1, self.limit)).unwrap_or(u32::MAX);
+        let Ok(permit) = self.bytes.clone().try_acquire_many_owned(weight) else {
+            return Err(BatchError::Busy(self.limit - self.bytes.available_permits()));
+        };
+        let (answer, outcome) = oneshot::channel();
+        let waiting = Waiting { item, answer, _bytes: permit };
+        self.queue.send(waiting).map_err(|_| BatchError::Closed)?;
+        outcome.await.unwrap_or(Err(BatchError::Closed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+    use tokio::sync::Notify;
+
+    #[tokio::test]
+    async fn what_arrives_during_a_commit_shares_the_next_one() {
+        let (sizes, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
+        let (seen, open) = (sizes.clone(), gate.clone());
+        let batch = Arc::new(Batch::start(&TaskTracker::new(), 1000, move |items: Vec<u32>| {
+            let (seen, open) = (seen.clone(), open.clone());
+            async move {
+                seen.lock().push(items.len());
+                open.notified().await;
+                Ok(items.into_iter().map(|item| item * 2).collect())
+            }
+        }));
+        let mut calls = tokio::task::JoinSet::new();
+        for item in 0..10 {
+            let batch = batch.clone();
+            calls.spawn(async move { (item, batch.submit(item, 1).await.unwrap()) });
+            if item == 0 {
+                while sizes.lock().is_empty() {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        while batch.bytes.available_permits() > 990 {
+            tokio::task::yield_now().await;
+        }
+        gate.notify_one();
+        while sizes.lock().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        gate.notify_one();
+        while let Some(done) = calls.join_next().await {
+            let (item, outcome) = done.unwrap();
+            assert_eq!(outcome, item * 2);
+        }
+        assert_eq!(*sizes.lock(), [1, 9]);
+    }
+
+    #[tokio::test]
+    async fn a_failed_commit_is_told_to_everyone_and_the_next_one_works() {
+        let mut first = true;
+        let batch = Batch::start(&TaskTracker::new(), 1000, move |items: Vec<u32>| {
+            let fails = std::mem::take(&mut first);
+            async move { if fails { Err(sqlx::Error::PoolTimedOut) } else { Ok(items) } }
+        });
+        assert!(matches!(batch.submit(1, 1).await, Err(BatchError::Failed(_))));
+        assert_eq!(batch.submit(2, 1).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_says_so_and_holds_no_more() {
+        let batch: Arc<Batch<u32, u32>> =
+            Arc::new(Batch::start(&TaskTracker::new(), 10, |_| std::future::pending::<sqlx::Result<Vec<u32>>>()));
+        let held = batch.clone();
+        let waiting = tokio::task::JoinSet::from_iter([async move { held.submit(1, 10).await }]);
+        while batch.bytes.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(batch.submit(2, 1).await, Err(BatchError::Busy(10))));
+        drop(waiting);
+    }
+}

@@ -1,0 +1,86 @@
+//! `RpcError`: what an agent is told when something does not work, and what only the log is told.
+
+use jsonrpsee_types::ErrorObjectOwned;
+use proto_schemas::{Code, codes};
+use serde_json::{Map, Value, json};
+use std::fmt::Display;
+
+/// A code, a sentence, and facts a program can use. The cause stays on our side.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct RpcError {
+    code: i32,
+    message: String,
+    data: Map<String, Value>,
+    cause: Option<anyhow::Error>,
+}
+
+impl RpcError {
+    pub fn new(code: Code, sentence: impl Display) -> RpcError {
+        let mut data = Map::new();
+        data.insert("kind".into(), code.name.to_ascii_lowercase().into());
+        data.insert("retryable".into(), code.retryable.into());
+        RpcError { code: code.code, message: sentence.to_string(), data, cause: None }
+    }
+
+    /// The table's own sentence, where nothing more can be said.
+    pub fn plain(code: Code) -> RpcError {
+        RpcError::new(code, code.message)
+    }
+
+    /// Our failure: the agent learns only that it happened.
+    pub fn internal(cause: impl Into<anyhow::Error>) -> RpcError {
+        RpcError { cause: Some(cause.into()), ..RpcError::plain(codes::INTERNAL) }
+    }
+
+    /// The store did not do its part. Nothing was acknowledged, so the agent may simply try again.
+    pub fn store(cause: impl Into<anyhow::Error>) -> RpcError {
+        let error = RpcError::new(codes::UNAVAILABLE, "the store is not available right now, nothing was changed");
+        RpcError { cause: Some(cause.into()), ..error }
+    }
+
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> RpcError {
+        self.data.insert(key.into(), value.into());
+        self
+    }
+
+    pub fn code(&self) -> i32 {
+        self.code
+    }
+
+    pub fn data(&self, key: &str) -> Option<&Value> {
+        self.data.get(key)
+    }
+
+    /// Writes the hidden cause to the log, once, where the error is answered.
+    pub fn log(&self, method: &str) {
+        if let Some(cause) = &self.cause {
+            tracing::error!(rpc.method = method, code = self.code, "{method} failed: {cause:#}");
+        }
+    }
+
+    /// The `error` member of a response.
+    pub fn to_json(&self) -> Value {
+        json!({ "code": self.code, "message": self.message, "data": self.data })
+    }
+}
+
+impl From<sqlx::Error> for RpcError {
+    fn from(error: sqlx::Error) -> RpcError {
+        RpcError::store(error)
+    }
+}
+
+impl From<RpcError> for ErrorObjectOwned {
+    fn from(error: RpcError) -> ErrorObjectOwned {
+        ErrorObjectOwned::owned(error.code, error.message, Some(error.data))
+    }
+}
+
+impl From<ErrorObjectOwned> for RpcError {
+    fn from(error: ErrorObjectOwned) -> RpcError {
+        let data = error.data().and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        RpcError { code: error.code(), message: error.message().to_owned(), data, cause: None }
+    }
+}

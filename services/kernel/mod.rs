@@ -1,0 +1,27 @@
+//! The kernel: what every room stands on, and nothing that belongs to only one of them.
+
+mod aid;
+mod batch;
+mod bus;
+mod clock;
+mod db;
+mod error;
+pub mod files;
+mod ids;
+mod mesh;
+mod presence;
+mod rpc;
+mod world;
+
+pub use aid::{Aid, AidError, DeviceId, SlotId};
+pub use batch::{Batch, BatchError};
+pub use bus::{Audience, Bus, Event};
+pub use clock::Clock;
+pub use db::{Db, Engine, StoreUrl};
+pub use error::RpcError;
+pub use ids::Ids;
+pub use mesh::Mesh;
+pub use presence::{Presence, Seat};
+pub use proto_schemas::codes;
+pub use rpc::{Caller, Module, Rpc, Session};
+pub use world::World;

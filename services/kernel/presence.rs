@@ -1,0 +1,69 @@
+//! Who is here: the long connections of each agent, as the doors report them.
+
+use super::{Aid, DeviceId, SlotId};
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One long connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    pub connection: u64,
+    pub device: DeviceId,
+    pub slot: SlotId,
+}
+
+#[derive(Clone)]
+pub enum Presence {
+    Local(Arc<RwLock<HashMap<Aid, Vec<Seat>>>>),
+}
+
+impl Presence {
+    pub fn local() -> Presence {
+        Presence::Local(Arc::default())
+    }
+
+    pub fn arrive(&self, aid: &Aid, seat: Seat) {
+        let Presence::Local(seats) = self;
+        seats.write().entry(aid.clone()).or_default().push(seat);
+    }
+
+    pub fn leave(&self, aid: &Aid, connection: u64) {
+        let Presence::Local(seats) = self;
+        let mut seats = seats.write();
+        let Some(of_agent) = seats.get_mut(aid) else { return };
+        of_agent.retain(|seat| seat.connection != connection);
+        if of_agent.is_empty() {
+            seats.remove(aid);
+        }
+    }
+
+    /// Short connections never make an agent online: only long ones take a seat.
+    pub fn is_online(&self, aid: &Aid) -> bool {
+        let Presence::Local(seats) = self;
+        seats.read().contains_key(aid)
+    }
+
+    pub fn seats(&self, aid: &Aid) -> Vec<Seat> {
+        let Presence::Local(seats) = self;
+        seats.read().get(aid).cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_online_while_one_seat_is_taken() {
+        let (presence, aid) = (Presence::local(), Aid::parse("alice.aid.pub").unwrap());
+        let seat = |connection| Seat { connection, device: DeviceId::default(), slot: SlotId::default() };
+        presence.arrive(&aid, seat(1));
+        presence.arrive(&aid, seat(2));
+        presence.leave(&aid, 1);
+        assert!(presence.is_online(&aid));
+        presence.leave(&aid, 2);
+        presence.leave(&aid, 2);
+        assert!(!presence.is_online(&aid));
+    }
+}

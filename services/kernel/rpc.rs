@@ -1,0 +1,134 @@
+//! `Rpc`: a room's method table, and who is calling.
+
+use super::{Aid, DeviceId, RpcError, SlotId, codes};
+use jsonrpsee_types::{ErrorObjectOwned, Params};
+use jsonrpsee::{Methods, RpcModule};
+use proto_schemas::Access;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Who calls. Built only from an authenticated connection, by another room, or for the operator; never from what a
+/// client wrote into its parameters.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Caller {
+    /// A connection that proved its AID.
+    Agent(Session),
+    /// A connection that has not logged in.
+    Stranger,
+    /// Another room, or the door itself.
+    Room(String),
+    /// Whoever holds the data folder of this server.
+    Operator,
+}
+
+/// What the door knows of an authenticated connection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Session {
+    pub aid: Aid,
+    pub device: DeviceId,
+    pub slot: SlotId,
+    pub connection: u64,
+}
+
+impl Caller {
+    pub fn room(name: &str) -> Caller {
+        Caller::Room(name.to_owned())
+    }
+
+    /// The session behind the call, or the refusal for those that have none.
+    pub fn session(&self) -> Result<&Session, RpcError> {
+        match self {
+            Caller::Agent(session) => Ok(session),
+            _ => Err(RpcError::new(codes::UNAUTHENTICATED, "this method needs a logged-in agent")),
+        }
+    }
+
+    fn may_call(&self, access: Access) -> bool {
+        match (access, self) {
+            (Access::Public, _) | (_, Caller::Room(_) | Caller::Operator) => true,
+            (Access::Session, Caller::Agent(_)) => true,
+            (Access::Session, Caller::Stranger) | (Access::Internal, Caller::Agent(_) | Caller::Stranger) => false,
+        }
+    }
+}
+
+/// A room as a value: its methods, and the future that does its background work, if it has any.
+pub struct Module {
+    pub namespace: &'static str,
+    pub methods: Methods,
+    pub work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Module {
+    pub fn new(namespace: &'static str, methods: Methods) -> Module {
+        Module { namespace, methods, work: None }
+    }
+
+    #[must_use]
+    pub fn with_work(mut self, work: impl Future<Output = ()> + Send + 'static) -> Module {
+        self.work = Some(Box::pin(work));
+        self
+    }
+}
+
+/// Builds a room's method table over jsonrpsee's: parse, find the caller, run, turn the room's error into the wire's.
+pub struct Rpc<Room> {
+    module: RpcModule<Room>,
+}
+
+impl<Room: Send + Sync + 'static> Rpc<Room> {
+    pub fn new(room: Arc<Room>) -> Self {
+        Rpc { module: RpcModule::from_arc(room) }
+    }
+
+    /// Adds a method that `proto-schemas` describes; its file says who may call it.
+    #[must_use]
+    pub fn method<P, A, E, Fut>(mut self, name: &'static str, handler: fn(Arc<Room>, Caller, P) -> Fut) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        A: Serialize + Clone + Send + 'static,
+        E: Into<RpcError> + Send + 'static,
+        Fut: Future<Output = Result<A, E>> + Send + 'static,
+    {
+        let access = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema")).access;
+        self.module
+            .register_async_method(name, move |params, room, extensions| async move {
+                let caller = extensions.get::<Caller>().cloned().unwrap_or(Caller::Stranger);
+                let answer = async {
+                    if !caller.may_call(access) {
+                        return Err(RpcError::new(codes::METHOD_NOT_FOUND, format!("there is no method {name}")));
+                    }
+                    handler(room, caller, parse(&params)?).await.map_err(Into::into)
+                };
+                answer.await.map_err(|error| {
+                    error.log(name);
+                    ErrorObjectOwned::from(error)
+                })
+            })
+            .unwrap_or_else(|error| panic!("{name} cannot be added: {error}"));
+        self
+    }
+}
+
+impl<Room> From<Rpc<Room>> for Methods {
+    fn from(rpc: Rpc<Room>) -> Methods {
+        rpc.module.into()
+    }
+}
+
+/// A wrong field answers with its JSON path. Absent parameters are an empty object.
+fn parse<P: DeserializeOwned>(params: &Params<'_>) -> Result<P, RpcError> {
+    let text = params.as_str().unwrap_or("{}");
+    let mut json = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner().to_string();
+        let reason = inner.split(" at line ").next().unwrap_or(&inner);
+        let place = if path == "." { "params".to_owned() } else { format!("params.{path}") };
+        RpcError::new(codes::INVALID_PARAMS, format!("{place}: {reason}")).with("path", place)
+    })
+}

@@ -1,0 +1,48 @@
+//! `World`: all that a room may ask of the outside.
+
+use super::{Bus, Clock, Db, Ids, Mesh, Presence, StoreUrl};
+use sqlx::migrate::Migrator;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+#[derive(Clone)]
+pub struct World {
+    /// The domain this server vouches for, such as `agents.localhost`.
+    pub issuer: String,
+    /// The folder with keys, certificates and SQLite files.
+    pub data: PathBuf,
+    pub store: StoreUrl,
+    pub mesh: Arc<Mesh>,
+    pub bus: Bus,
+    pub presence: Presence,
+    pub clock: Clock,
+    pub ids: Ids,
+    /// Everything that runs in the background is spawned here.
+    pub tracker: TaskTracker,
+    /// Cancelled when the server stops.
+    pub stop: CancellationToken,
+}
+
+impl World {
+    /// A world of one process, on the system's clock.
+    pub fn local(issuer: &str, data: &Path, store: StoreUrl) -> World {
+        World {
+            issuer: issuer.to_owned(),
+            data: data.to_owned(),
+            store,
+            mesh: Arc::default(),
+            bus: Bus::local(),
+            presence: Presence::local(),
+            clock: Clock::System,
+            ids: Ids::default(),
+            tracker: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    pub async fn db(&self, room: &str, migrations: &Migrator) -> anyhow::Result<Db> {
+        Db::open(&self.store, &self.data, room, migrations).await
+    }
+}

@@ -1,0 +1,6 @@
+"""The crash suite borrows the server of the SDK suite."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "sdk"))

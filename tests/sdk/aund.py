@@ -1,0 +1,208 @@
+"""A real aund for the tests written in Python: started, asked, stopped, killed and started again.
+
+Every server gets a loopback address of its own, so runs in parallel cannot take each other's ports and a restarted
+server always finds its port free. Port 443 is used where the machine allows it, because some SDK versions know no other.
+"""
+
+import http.client
+import os
+import queue
+import random
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import uuid
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ISSUER = "aid.test"
+READY_SECONDS = 60
+
+
+def binary():
+    """The server under test: AUND_BIN, else the release build, else the debug build."""
+    if os.environ.get("AUND_BIN"):
+        return Path(os.environ["AUND_BIN"])
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    built = [target / profile / "aund" for profile in ("release", "debug")]
+    for candidate in built:
+        if candidate.exists():
+            return candidate
+    raise FileNotFoundError(f"aund is not built: neither {built[0]} nor {built[1]} exists")
+
+
+class Aund:
+    """One server and its data folder. The folder outlives the process, as it does for an operator."""
+
+    def __init__(self, folder, limits=None):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.data = self.folder / "data"
+        self.issuer = ISSUER
+        self.gateway = f"gateway.{ISSUER}"
+        self.address = f"127.{random.randint(16, 250)}.{random.randint(1, 250)}.{random.randint(2, 250)}"
+        self.port = 443 if can_bind(self.address, 443) else 20443
+        self.plain_port = 20080
+        self.store = store_url()
+        self.process = None
+        self.starts = 0
+        self._write_config(limits or {})
+
+    @property
+    def root(self):
+        return self.data / "pki" / "root.crt"
+
+    @property
+    def plain_url(self):
+        return f"ws://{self.address}:{self.plain_port}/aun"
+
+    def start(self):
+        assert self.process is None, "the server already runs"
+        self.starts += 1
+        log = open(self.folder / f"aund-{self.starts}.log", "wb")
+        self.process = subprocess.Popen(
+            self._command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd=self.folder
+        )
+        log.close()
+        self._wait_until_ready()
+        return self
+
+    def terminate(self, seconds=30):
+        """SIGTERM, as an operator or a service manager does it; answers with the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._gone(seconds)
+
+    def kill(self):
+        """SIGKILL: no goodbye, nothing flushed."""
+        self.process.kill()
+        return self._gone(10)
+
+    def stop(self):
+        if self.process is not None:
+            self.kill()
+
+    def restart(self, how):
+        how()
+        return self.start()
+
+    def get(self, path, host=None, headers=None):
+        """A plain HTTP GET; the host is free to choose because the server routes by it."""
+        connection = http.client.HTTPConnection(self.address, self.plain_port, timeout=10)
+        try:
+            connection.request("GET", path, headers={"Host": host or self.gateway, **(headers or {})})
+            response = connection.getresponse()
+            return response.status, dict(response.getheaders()), response.read()
+        finally:
+            connection.close()
+
+    def certificate(self, aid):
+        """The current certificate of an AID as PEM text, or None where there is none."""
+        status, _, body = self.get(f"/pki/cert/{aid}")
+        if status == 404:
+            return None
+        assert status == 200, f"GET /pki/cert/{aid} answered {status}: {body[:200]!r}"
+        return body.decode()
+
+    def calls(self, method, code=None):
+        """How often a method was answered since this start, by the server's own count."""
+        _, _, body = self.get("/metrics")
+        return sum(count for labels, count in samples(body.decode(), "aund_requests_total") if wanted(labels, method, code))
+
+    def command(self, *words):
+        """Runs another aund command on the same data folder."""
+        return subprocess.run(
+            [binary(), *words, "--data", self.data], capture_output=True, text=True, timeout=60
+        )
+
+    def log(self):
+        return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("aund-*.log")))
+
+    def _write_config(self, limits):
+        lines = [
+            f'issuer = "{self.issuer}"',
+            f'listen = ["{self.address}:{self.port}", "plain:{self.address}:{self.plain_port}"]',
+            f'data = "{self.data}"',
+            f'store.url = "{self.store}"',
+            "[limits]",
+            *(f"{name} = {value}" for name, value in limits.items()),
+        ]
+        (self.folder / "aund.toml").write_text("\n".join(lines) + "\n")
+
+    def _command(self):
+        return [binary(), "serve", "--config", self.folder / "aund.toml"]
+
+    def _wait_until_ready(self):
+        lines = queue.Queue()
+        threading.Thread(target=drain, args=(self.process.stdout, lines), daemon=True).start()
+        deadline = time.monotonic() + READY_SECONDS
+        said = []
+        while True:
+            try:
+                line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"aund was not ready within {READY_SECONDS} s; it said {said}\n{self.log()}") from None
+            if line is None:
+                code = self._gone(10)
+                raise AssertionError(f"aund ended with {code} before it was ready; it said {said}\n{self.log()}")
+            said.append(line)
+            # The plain line is the last of the two listeners, so both are open when it has been printed.
+            if line.split()[:1] == ["plain"]:
+                return
+
+    def _gone(self, seconds):
+        try:
+            return self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"aund did not end within {seconds} s\n{self.log()}") from None
+        finally:
+            self.process = None
+
+
+def store_url():
+    """SQLite beside the data, or a schema prefix of its own in the database that the run was given."""
+    if os.environ.get("AUND_TEST_STORE", "sqlite") != "postgres":
+        return "sqlite:"
+    url = os.environ["AUND_TEST_POSTGRES_URL"]
+    mark = "&" if "?" in url else "?"
+    return f"{url}{mark}schema_prefix=t{uuid.uuid4().hex[:12]}_"
+
+
+def can_bind(address, port):
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def drain(stream, lines):
+    for line in stream:
+        lines.put(line.decode(errors="replace").rstrip())
+    lines.put(None)
+
+
+def samples(text, name):
+    """The samples of one metric in the Prometheus text format, as (labels, value)."""
+    for labels, value in re.findall(rf"^{name}\{{([^}}]*)\}} (\S+)", text, re.MULTILINE):
+        yield dict(re.findall(r'(\w+)="([^"]*)"', labels)), float(value)
+
+
+def wanted(labels, method, code):
+    return labels.get("method") == method and (code is None or labels.get("code") == str(code))
+
+
+def eventually(what, check, seconds=30, every=0.1):
+    """Waits until the check gives something true, and gives it back."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = check()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(every)

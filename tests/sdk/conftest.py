@@ -1,0 +1,69 @@
+"""The world of the SDK stories: a server of its own for every story, and agents that are real SDK processes."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from agents import Agent, numbers
+from aund import Aund
+
+VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.25").split()
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "sdk(since=, before=): the SDK versions that can tell the story")
+    config.addinivalue_line("markers", "limits(name=value): the server of the story has these limits")
+    config.addinivalue_line("markers", "smoke: the stories of the quick run")
+
+
+def pytest_generate_tests(metafunc):
+    if "version" not in metafunc.fixturenames:
+        return
+    sdk = metafunc.definition.get_closest_marker("sdk")
+    metafunc.parametrize("version", [version for version in VERSIONS if fits(version, **(sdk.kwargs if sdk else {}))])
+
+
+def fits(version, since="0", before="9"):
+    return numbers(since) <= numbers(version) < numbers(before)
+
+
+@pytest.fixture
+def folder():
+    """A folder with a short name: the server keeps a socket in its data folder, and socket paths are limited."""
+    with tempfile.TemporaryDirectory(prefix="aund-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def server(folder, request):
+    limits = request.node.get_closest_marker("limits")
+    server = Aund(folder / "server", limits.kwargs if limits else None).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def agent(server, version, folder):
+    """Makes agents; those that share a name and a home are two processes of one installation."""
+    made = []
+
+    def make(name="alice", home="home"):
+        made.append(Agent(server, version, f"{name}.{server.issuer}", folder / home))
+        return made[-1]
+
+    yield make
+    for agent in made:
+        agent.end()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where a story fails, the tail of every log tells why."""
+    report = yield
+    folder = item.funcargs.get("folder")
+    if report.when == "call" and report.failed and folder is not None:
+        for path in sorted(folder.rglob("*.log")):
+            tail = path.read_text(errors="replace").splitlines()[-60:]
+            report.sections.append((str(path.relative_to(folder)), "\n".join(tail)))
+    return report

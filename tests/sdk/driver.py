@@ -1,0 +1,214 @@
+"""Drives one unmodified fastaun in its own process; commands and answers are lines of JSON.
+
+The SDK is as it was published. Only the name lookup of this process is changed: every name under the issuer leads to
+the server under test, and where that server could not have port 443, port 443 of those names leads to its real port.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import traceback
+from importlib.metadata import version
+
+import aun_core
+
+VERSION = tuple(int(part) for part in version("fastaun").split("."))
+GOOD_ENOUGH = {"connected": "ready", "terminal_failed": "failed", "connection_failed": "failed"}
+SPOILED = "spoiled-by-the-test"
+
+
+def aim(issuer, address, port):
+    """Makes every name under the issuer resolve to the server under test, and nothing else."""
+    ask = socket.getaddrinfo
+
+    def getaddrinfo(host, service, *rest, **named):
+        name = host.decode() if isinstance(host, bytes) else host
+        if name is not None and (name == issuer or name.endswith("." + issuer)):
+            return ask(address, port if service in (443, "443", "https") else service, *rest, **named)
+        return ask(host, service, *rest, **named)
+
+    socket.getaddrinfo = getaddrinfo
+
+
+class Shared:
+    """What all generations have in common: the client, what it told us, and its state in one vocabulary."""
+
+    def __init__(self, job):
+        self.job = job
+        self.aid = job["aid"]
+        self.client = None
+        self.events = []
+
+    def state(self):
+        raw = self.client.state
+        word = getattr(raw, "value", raw)
+        return GOOD_ENOUGH.get(word, word)
+
+    def listen(self):
+        for event in ("gateway.disconnect", "connection.error", "app.greeting"):
+            self.client.on(event, lambda data, event=event: self.events.append({"event": event, "data": plain(data)}))
+
+    async def ping(self):
+        return await self.client.call("meta.ping", {})
+
+    async def call(self, method, params):
+        return await self.client.call(method, params)
+
+    async def notify(self, method, params, to):
+        await self.client.notify(method, params, to=to)
+        return {}
+
+    async def wait(self, state, seconds):
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self.state() != state:
+            if asyncio.get_running_loop().time() > deadline:
+                raise TimeoutError(f"still {self.state()} and not {state} after {seconds} s; events: {self.events}")
+            await asyncio.sleep(0.05)
+        return {"state": state}
+
+    async def look(self):
+        return {"state": self.state(), "events": self.events}
+
+    async def websocket_latency(self):
+        """Round trip of the last WebSocket ping that the SDK sent by itself; 0 before the first."""
+        return {"seconds": self.client._transport._ws.latency}
+
+    async def spoil(self, refresh):
+        """Damages the stored access token, and on request the refresh token, as if the server had revoked them."""
+        identity = self.client._auth.load_identity()
+        damage = {"access_token": SPOILED} | ({"refresh_token": SPOILED} if refresh else {})
+        identity.update(damage)
+        self.client._auth._persist_identity(identity)
+        self.client._identity = {**(self.client._identity or {}), **damage}
+        self.client._session_params["access_token"] = SPOILED
+        return {}
+
+    async def close(self):
+        if self.client is not None:
+            await self.client.close()
+        return {}
+
+
+class Early(Shared):
+    """0.2 and 0.3: one client object does everything."""
+
+    def __init__(self, job):
+        super().__init__(job)
+        self.client = aun_core.AUNClient(
+            {"aun_path": job["home"], "root_ca_path": job["root"], "verify_ssl": True, "seed_password": "seed", "aid": self.aid}
+        )
+        self.listen()
+
+    async def register(self):
+        if VERSION < (0, 3):
+            done = await self.client.auth.create_aid({"aid": self.aid})
+        else:
+            done = await self.client.auth.register_aid({"aid": self.aid})
+        return {"aid": done["aid"], "certificate": self.certificate()}
+
+    async def connect(self, retry):
+        session = await self.client.auth.authenticate({"aid": self.aid})
+        await self.client.connect(session, {"retry": retry} if retry else None)
+        return {"state": self.state()}
+
+    async def upload(self, content):
+        if VERSION >= (0, 3):
+            content = await self.client.auth.sign_agent_md(content)
+        return await self.client.auth.upload_agent_md(content)
+
+    async def download(self, aid):
+        return {"content": await self.client.auth.download_agent_md(aid)}
+
+    async def trust(self, issuer):
+        """Imports the signed list of roots over HTTP, checks the one over RPC, and adopts the issuer's root."""
+        listed = await self.client.meta.refresh_trust_roots(issuer=issuer)
+        told = self.client.meta.verify_trust_roots(await self.client.meta.trust_roots())
+        adopted = await self.client.meta.update_issuer_root_cert(issuer)
+        return {"listed": listed["fingerprints"], "told": [root["fingerprint_sha256"] for root in told["imported"]], "adopted": adopted}
+
+    def certificate(self):
+        return self.client._auth.load_identity(self.aid)["cert"]
+
+
+class Stored(Shared):
+    """0.4 and later: an AIDStore keeps identities, a client is made from one of them."""
+
+    def __init__(self, job):
+        super().__init__(job)
+        self.store = aun_core.AIDStore(job["home"], "seed", verify_ssl=True, root_ca_path=job["root"])
+
+    async def register(self):
+        more = {"type": "agent"} if VERSION >= (0, 5, 10) else {}
+        good(await self.store.register(self.aid, **more))
+        return {"aid": self.aid, "certificate": self.certificate()}
+
+    async def connect(self, retry):
+        self.client = aun_core.AUNClient(good(self.store.load(self.aid))["aid"])
+        self.listen()
+        options = {f"retry_{name}": value for name, value in retry.items()} if retry else None
+        await self.client.connect(options)
+        return {"state": self.state()}
+
+    async def renew(self):
+        done = good(await self.store.renew_cert(self.aid))
+        return {"fingerprint": done["new_fingerprint"], "certificate": self.certificate()}
+
+    async def rekey(self):
+        done = good(await self.store.rekey(self.aid))
+        return {"fingerprint": done["new_fingerprint"], "certificate": self.certificate()}
+
+    async def upload(self, content):
+        return good(await self.store.upload_agent_md(self.aid, content))
+
+    async def download(self, aid):
+        return good(await self.store.download_agent_md(aid))
+
+    async def resolve(self, aid):
+        """Fetches and verifies somebody else's certificate."""
+        found = good(await self.store.resolve(aid, {"skip_agent_md": True}))
+        return {"certificate": found["aid"].cert_pem}
+
+    async def diagnose(self):
+        return good(await self.store.diagnose(self.aid))
+
+    def certificate(self):
+        return good(self.store.load(self.aid))["aid"].cert_pem
+
+
+def good(result):
+    """What a Result of the SDK holds, or its error as an exception."""
+    if not result.ok:
+        raise RuntimeError(f"{result.error.code}: {result.error.message}") from result.error.cause
+    return result.data
+
+
+def plain(value):
+    """The value as JSON can carry it; whatever else the SDK hands out becomes text."""
+    return json.loads(json.dumps(value, default=str))
+
+
+async def answer(agent, request):
+    try:
+        done = await getattr(agent, request["do"])(**request.get("with", {}))
+        return {"id": request["id"], "done": plain(done)}
+    except Exception as problem:
+        traceback.print_exc()
+        return {"id": request["id"], "failed": f"{type(problem).__name__}: {problem}", "code": getattr(problem, "code", None)}
+
+
+async def main():
+    job = json.loads(sys.argv[1])
+    aim(job["issuer"], job["address"], job["port"])
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # Whatever the SDK prints goes to the log; the answers keep the pipe for themselves.
+    agent = Early(job) if VERSION < (0, 4) else Stored(job)
+
+    requests = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(requests), sys.stdin)
+    while line := await requests.readline():
+        print(json.dumps(await answer(agent, json.loads(line))), file=answers)
+
+
+asyncio.run(main())
