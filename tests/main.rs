@@ -1,1 +1,63 @@
+//! The witnesses: the real `aund`, real TLS, real sockets, agents with real keys.
+//!
+//! Every story is a sentence about what a client or an operator can see. The suite runs on SQLite, or on PostgreSQL with
+//! `AUND_TEST_STORE=postgres` and `AUND_TEST_POSTGRES_URL`; the stories do not change.
+//!
+//! Where each code is produced over a real socket:
+//!
+//! | error | story |
+//! |---|---|
+//! | -32700, -32600 | `jsonrpc` |
+//! | -32601 | `jsonrpc`, `schema` (methods for the inside) |
+//! | -32602 | `auth`, `jsonrpc`, `schema` |
+//! | -32603 | none: it is the code of our own bugs, and a bug that can be called up is fixed instead |
+//! | -32000 | `connect` |
+//! | -32001 | none: every method that needs a caller is behind the door, which answers -32013 first |
+//! | -32002, -32003 | `auth` |
+//! | -32004 | `auth` (a certificate for somebody else); as a timeout none, no method here takes so long |
+//! | -32005 | none: an exhausted refresh chain is a result, not an error (`auth`) |
+//! | -32008 | `auth` (`auth.download_cert`) |
+//! | -32009 | none as an RPC: `agent_md` sees it as HTTP 412 |
+//! | -32010, -32011, -32012 | none: they belong to federation, which is not part of this |
+//! | -32013 | `connect` |
+//! | -32020 | `drain` |
+//! | -32029 | `limits`; its other spellings -32429, 429 and 4290 are read by clients and never sent by us |
+//! | -32050 | `revocation`, `signature` |
+//! | -32051 | `signature` |
+//! | 4000, 4001, 4010 | `connect`; 4001 also `auth` (not registered) |
+//! | 4013 | `sessions` |
+//! | 4030, 4040, 4500 | none: -32004, -32008 and 5003 say the same here |
+//! | 4090 | `auth` (taken names), `connect` (`delivery_mode_conflict`, `device_singleton_conflict`) |
+//! | 5003 | `store_down` |
+//!
+//! | close | story |
+//! |---|---|
+//! | 1003, 1007, 1009 | `jsonrpc` |
+//! | 1008 | `connect` |
+//! | 1012 | `drain` |
+//! | 1013 | `limits` |
+//! | 4001 | `revocation` |
+//! | 4003 | none: an AID that is not one never gets a token, so no socket can speak for it |
+//! | 4008, 4010 | `connect` |
+//! | 4009, 4013, 4014, 4015 | `sessions` |
+//! | 4011 | none: it belongs to federation |
+//! | 4012 | none: a newcomer takes the slot under one lock, so the race it reports cannot happen |
 
+mod world;
+
+mod agent_md;
+mod auth;
+mod capabilities;
+mod cli;
+mod connect;
+mod drain;
+mod house;
+mod jsonrpc;
+mod limits;
+mod notify;
+mod pki;
+mod revocation;
+mod schema;
+mod sessions;
+mod signature;
+mod store_down;

@@ -1,1 +1,23 @@
-//! placeholder
+//! aund: the server that agents connect to. The door terminates authenticated WebSocket connections, speaks HTTP beside
+//! them, and hands every call to the room that owns its namespace.
+
+pub mod admin;
+pub mod bench;
+pub mod capabilities;
+pub mod cli;
+pub mod config;
+mod dispatch;
+mod door;
+mod events;
+pub mod frame;
+mod http;
+mod limits;
+mod listen;
+mod notify;
+mod params;
+pub mod run;
+mod session;
+mod signature;
+pub mod strict;
+pub mod telemetry;
+mod tls;

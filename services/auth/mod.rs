@@ -95,8 +95,6 @@ struct Known {
     #[serde(default)]
     lifecycle_state: String,
     #[serde(default)]
-    fingerprint: String,
-    #[serde(default)]
     serial: String,
     #[serde(default)]
     not_before: i64,

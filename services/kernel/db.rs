@@ -130,6 +130,14 @@ impl Db {
         Ok(Db { engine: Engine::Postgres, read: pool.clone(), write: pool })
     }
 
+    /// Whether a PostgreSQL server answers, and which one: for `aund doctor`.
+    pub async fn probe(store: &StoreUrl) -> anyhow::Result<String> {
+        let StoreUrl::Postgres { url, .. } = store else { bail!("only a server can be probed") };
+        sqlx::any::install_default_drivers();
+        let pool = AnyPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE).connect(url).await?;
+        Ok(sqlx::query_scalar("SELECT version()").fetch_one(&pool).await?)
+    }
+
     pub fn engine(&self) -> Engine {
         self.engine
     }

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, Signature
 const ISSUED: i64 = 1_700_000_000;
 const YEAR: i64 = 365 * 24 * 60 * 60;
 
-/// What the raw baseline serves TLS with: a chain as long, and keys on the curves, that the real server has.
+/// What the raw baseline serves TLS with: a P-256 leaf and the two authorities above it.
 pub(super) fn server() -> anyhow::Result<Arc<ServerConfig>> {
     const NAME: &str = "raw.localhost";
     let (pki, key) = (Pki::new(NAME, ISSUED), Key::generate(Curve::P256));

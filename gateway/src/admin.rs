@@ -1,0 +1,96 @@
+//! The operator's socket: whoever may enter the data folder may call any method, one JSON object a line.
+
+use crate::door::Door;
+use crate::frame;
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use services::kernel::{Caller, RpcError, codes};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+
+const LINE_BYTES: u64 = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn path(data: &Path) -> PathBuf {
+    data.join("aund.sock")
+}
+
+/// Answers on `aund.sock` until the server stops. The data folder's lock is held, so an old socket there is a dead one.
+pub fn listen(door: &Arc<Door>, data: &Path) -> anyhow::Result<()> {
+    let path = path(data);
+    remove(data);
+    let listener = match UnixListener::bind(&path) {
+        Ok(listener) => listener,
+        // A path that is too long for a socket is no reason not to serve.
+        Err(error) => {
+            tracing::warn!("the operator's socket {} is not available: {error}", path.display());
+            return Ok(());
+        }
+    };
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+    let door = door.clone();
+    door.tracker.clone().spawn(async move {
+        while let Some(Ok((stream, _))) = door.stop.run_until_cancelled(listener.accept()).await {
+            let door = door.clone();
+            door.tracker.clone().spawn(async move {
+                let stop = door.stop.clone();
+                stop.run_until_cancelled(tokio::time::timeout(PATIENCE, serve(&door, stream))).await
+            });
+        }
+    });
+    Ok(())
+}
+
+pub fn remove(data: &Path) {
+    let _ = fs::remove_file(path(data));
+}
+
+async fn serve(door: &Door, stream: UnixStream) -> std::io::Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read.take(LINE_BYTES)).lines();
+    while let Some(line) = lines.next_line().await? {
+        let answer = answer(door, &line).await + "\n";
+        write.write_all(answer.as_bytes()).await?;
+    }
+    Ok(())
+}
+
+async fn answer(door: &Door, line: &str) -> String {
+    #[derive(Deserialize)]
+    struct Ask<'a> {
+        method: String,
+        #[serde(borrow, default)]
+        params: Option<&'a RawValue>,
+    }
+    let ask: Ask<'_> = match serde_json::from_str(line) {
+        Ok(ask) => ask,
+        Err(error) => return frame::failure(None, &RpcError::new(codes::PARSE_ERROR, error)),
+    };
+    match door.mesh.call(Caller::Operator, &ask.method, ask.params.map(ToOwned::to_owned)).await {
+        Ok(result) => frame::success(RawValue::NULL, result.get()),
+        Err(error) => frame::failure(None, &error),
+    }
+}
+
+/// Asks a running server; `None` if none is running on this data folder.
+pub async fn ask(data: &Path, method: &str, params: &Value) -> anyhow::Result<Option<Value>> {
+    let Ok(stream) = UnixStream::connect(path(data)).await else { return Ok(None) };
+    let (read, mut write) = stream.into_split();
+    let line = json!({ "method": method, "params": params }).to_string() + "\n";
+    write.write_all(line.as_bytes()).await?;
+    let mut answer = String::new();
+    let mut reader = BufReader::new(read.take(LINE_BYTES));
+    tokio::time::timeout(PATIENCE, reader.read_line(&mut answer)).await.context("the server does not answer")??;
+    let answer: Value = serde_json::from_str(&answer).context("the server's answer is not understood")?;
+    match answer.get("error") {
+        Some(error) => bail!("{}", error["message"].as_str().unwrap_or("refused")),
+        None => Ok(Some(answer["result"].clone())),
+    }
+}

@@ -1,0 +1,345 @@
+//! Every setting, typed, with its default and its reason. One `aund.toml`; unknown keys are refused.
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use services::kernel::StoreUrl;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The domain this server vouches for. Every AID it registers lives under it.
+    pub issuer: String,
+    /// Where to listen. `ADDR:PORT` speaks TLS; `plain:ADDR:PORT` does not, for use behind a proxy that does.
+    pub listen: Vec<Listen>,
+    /// The folder with keys, certificates and SQLite files.
+    pub data: PathBuf,
+    /// The gateway URL told to clients. They keep it for ever, so it must not change; by default it is made of the
+    /// issuer and the first TLS port.
+    pub public_url: Option<String>,
+    pub store: Store,
+    pub bus: Bus,
+    pub tls: Tls,
+    pub log: Log,
+    pub limits: Limits,
+    /// Which parts run in this process; empty means all of them.
+    pub only: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Store {
+    /// `sqlite:FOLDER` (empty: the data folder) or `postgres://…`, a schema per room.
+    pub url: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bus {
+    /// `local:` carries events inside this process.
+    pub url: String,
+}
+
+/// A certificate of your own for the listener; without it the server's authority makes one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tls {
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    /// A filter such as `info` or `gateway=debug,info`.
+    pub level: String,
+    pub format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Sockets of any kind, all together and from one address.
+    pub sockets: usize,
+    pub sockets_per_address: usize,
+    /// Sockets that have not finished their TLS and HTTP handshake, and how long they may take.
+    pub handshakes: usize,
+    pub handshake_timeout_ms: u64,
+    /// How long a WebSocket may stay without a successful `auth.connect`.
+    pub auth_timeout_ms: u64,
+    /// New sockets from one address.
+    pub connects_per_second: u32,
+    /// HTTP requests from one address.
+    pub http_per_second: u32,
+    /// `auth.create_aid` from one address.
+    pub registrations_per_minute: u32,
+    /// Login calls for one AID.
+    pub logins_per_minute: u32,
+    /// Calls on one socket before login.
+    pub preauth_calls: u32,
+    /// Calls of one AID, over all its connections.
+    pub calls_per_second: u32,
+    /// The largest frame taken.
+    pub frame_bytes: usize,
+    /// What may wait to be written to one connection, and to all of them.
+    pub outbox_bytes: usize,
+    pub outbox_total_bytes: usize,
+    /// Calls of one connection that may be under way; past that it is not read.
+    pub in_flight: u32,
+    /// How long a call may take. Clients give up after 35 seconds.
+    pub call_timeout_ms: u64,
+    /// A connection that said nothing for so long is pinged, and closed if it does not answer.
+    pub ping_interval_ms: u64,
+    pub ping_timeout_ms: u64,
+    /// How long a write may be stuck before the reader counts as gone.
+    pub write_timeout_ms: u64,
+    /// How long a stopping server waits for what is in flight.
+    pub drain_timeout_ms: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            issuer: "agents.localhost".to_owned(),
+            listen: vec![Listen { address: ([127, 0, 0, 1], 20001).into(), tls: true }],
+            data: "./data".into(),
+            public_url: None,
+            store: Store::default(),
+            bus: Bus::default(),
+            tls: Tls::default(),
+            log: Log::default(),
+            limits: Limits::default(),
+            only: Vec::new(),
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Store {
+        Store { url: "sqlite:".to_owned() }
+    }
+}
+
+impl Default for Bus {
+    fn default() -> Bus {
+        Bus { url: "local:".to_owned() }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { level: "info".to_owned(), format: LogFormat::Text }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            sockets: 60_000,
+            sockets_per_address: 20_000,
+            handshakes: 16_384,
+            handshake_timeout_ms: 10_000,
+            auth_timeout_ms: 30_000,
+            connects_per_second: 2_000,
+            http_per_second: 500,
+            registrations_per_minute: 600,
+            logins_per_minute: 120,
+            preauth_calls: 20,
+            calls_per_second: 1_000,
+            frame_bytes: 1 << 20,
+            outbox_bytes: 4 << 20,
+            outbox_total_bytes: 256 << 20,
+            in_flight: 64,
+            call_timeout_ms: 30_000,
+            ping_interval_ms: 30_000,
+            ping_timeout_ms: 20_000,
+            write_timeout_ms: 20_000,
+            drain_timeout_ms: 10_000,
+        }
+    }
+}
+
+/// One address to listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Listen {
+    pub address: SocketAddr,
+    pub tls: bool,
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listen, String> {
+        let (address, tls) = match text.strip_prefix("plain:") {
+            Some(address) => (address, false),
+            None => (text, true),
+        };
+        let address = address.parse().map_err(|_| {
+            format!("{text:?} is not an address to listen on: write 127.0.0.1:20001, or plain:127.0.0.1:20002")
+        })?;
+        Ok(Listen { address, tls })
+    }
+}
+
+impl TryFrom<String> for Listen {
+    type Error = String;
+    fn try_from(text: String) -> Result<Listen, String> {
+        text.parse()
+    }
+}
+
+impl From<Listen> for String {
+    fn from(listen: Listen) -> String {
+        listen.to_string()
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.tls { "" } else { "plain:" }, self.address)
+    }
+}
+
+impl Config {
+    /// Reads a file; without one the defaults hold.
+    pub fn load(file: Option<&Path>) -> anyhow::Result<Config> {
+        let Some(file) = file else { return Ok(Config::default()) };
+        let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+        Config::parse(&text).with_context(|| format!("{} is not understood", file.display()))
+    }
+
+    pub fn parse(text: &str) -> anyhow::Result<Config> {
+        toml::from_str(text).map_err(|error| match nearest(error.message()) {
+            Some(hint) => anyhow::anyhow!("{}; did you mean {hint}?", first_line(&error)),
+            None => anyhow::anyhow!("{}", first_line(&error)),
+        })
+    }
+
+    /// What a type cannot know of itself. Said before a port is bound.
+    pub fn check(&self) -> anyhow::Result<()> {
+        services::kernel::Aid::parse(&format!("name.{}", self.issuer))
+            .with_context(|| format!("issuer: {:?} cannot be the domain of an AID", self.issuer))?;
+        self.store_url().context("store.url")?;
+        if self.bus.url != "local:" {
+            bail!("bus.url: this version carries events inside one process only: local:");
+        }
+        if self.tls.cert.is_some() != self.tls.key.is_some() {
+            bail!("tls: cert and key belong together, and only one of them is set");
+        }
+        let known: Vec<&str> = services::NAMESPACES.iter().copied().chain(["gateway"]).collect();
+        if let Some(name) = self.only.iter().find(|name| !known.contains(&name.as_str())) {
+            bail!("only: there is no part called {name}; the parts are {}", known.join(", "));
+        }
+        if !self.runs("gateway") {
+            bail!("only: a process without the gateway has nobody to talk to in this version; add --only gateway");
+        }
+        if self.listen.is_empty() {
+            bail!("listen: no address is given");
+        }
+        let limits = &self.limits;
+        if limits.outbox_bytes < limits.frame_bytes {
+            bail!("limits.outbox_bytes: one frame of {} bytes would not fit", limits.frame_bytes);
+        }
+        let rates = [
+            ("connects_per_second", limits.connects_per_second),
+            ("http_per_second", limits.http_per_second),
+            ("registrations_per_minute", limits.registrations_per_minute),
+            ("logins_per_minute", limits.logins_per_minute),
+            ("calls_per_second", limits.calls_per_second),
+            ("in_flight", limits.in_flight),
+        ];
+        if let Some((name, _)) = rates.into_iter().find(|(_, rate)| *rate == 0) {
+            bail!("limits.{name}: zero would let nobody in");
+        }
+        Ok(())
+    }
+
+    pub fn store_url(&self) -> anyhow::Result<StoreUrl> {
+        self.store.url.parse()
+    }
+
+    pub fn runs(&self, part: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == part)
+    }
+
+    /// The settings as TOML for people: a password in the store's URL is not shown.
+    pub fn shown(&self) -> anyhow::Result<String> {
+        let mut shown = self.clone();
+        if self.store.url.contains('@') {
+            shown.store.url = self.store_url()?.shown();
+        }
+        Ok(toml::to_string_pretty(&shown)?)
+    }
+}
+
+fn first_line(error: &toml::de::Error) -> String {
+    let line = error.to_string();
+    let message = error.message().lines().next().unwrap_or_default();
+    // The parser's own text begins with the place: "TOML parse error at line 3, column 1".
+    match line.lines().next().and_then(|first| first.split_once(" at ")) {
+        Some((_, place)) => format!("{place}: {message}"),
+        None => message.to_owned(),
+    }
+}
+
+/// From "unknown field `isuer`, expected one of `issuer`, `listen`": the expected name most like the one written.
+fn nearest(message: &str) -> Option<&str> {
+    let mut names = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
+    let written = names.next()?;
+    names
+        .map(|name| (strsim::damerau_levenshtein(written, name), name))
+        .filter(|(distance, name)| *distance <= name.len().max(written.len()) / 2)
+        .min()
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_a_whole_configuration() {
+        let config = Config::default();
+        config.check().unwrap();
+        let again = Config::parse(&config.shown().unwrap()).unwrap();
+        assert_eq!(again.listen, config.listen);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+        let error = Config::parse("isuer = 'x'").unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("did you mean issuer?"), "{error}");
+        let error = Config::parse("[limits]\nsokets = 1").unwrap_err().to_string();
+        assert!(error.contains("did you mean sockets?"), "{error}");
+    }
+
+    #[test]
+    fn contradictions_are_said_before_a_port_is_bound() {
+        let says = |text: &str| Config::parse(text).and_then(|config| config.check()).unwrap_err().to_string();
+        assert!(says("issuer = 'UPPER..case'").contains("issuer"));
+        assert!(says("store.url = 'mysql://x'").contains("store.url"));
+        assert!(says("bus.url = 'redis://x'").contains("bus.url"));
+        assert!(says("tls.cert = 'x'").contains("tls"));
+        assert!(says("only = ['door']").contains("door"));
+        assert!(says("only = ['ca']").contains("gateway"));
+        assert!(says("listen = ['nowhere']").contains("nowhere"));
+        assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let config = Config::parse("store.url = 'postgres://me:secret@db/aund'").unwrap();
+        assert!(!config.shown().unwrap().contains("secret"));
+    }
+}

@@ -1,0 +1,290 @@
+//! One request: may this socket call it, is its tag on, is it within limits; then the room, then the answer.
+
+use crate::door::Door;
+use crate::frame::{self, Refusal, Request};
+use crate::session::{Bound, Link};
+use crate::telemetry::MethodMetrics;
+use crate::{limits, notify, params, signature};
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use proto_schemas::{Access, Method, Rate};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use services::kernel::{Aid, Caller, RpcError, codes};
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// What a frame gets in the socket's own task.
+pub enum Answer {
+    /// This text, or nothing for a notification.
+    Now(Option<String>),
+    /// It needs a room: somebody else answers through the outbox.
+    Later,
+}
+
+/// Answers what the door knows by itself, without a task and almost without allocating.
+pub fn at_once(door: &Door, link: &Link, request: &Request<'_>) -> Answer {
+    let Some(bound) = link.bound() else { return Answer::Now(None) };
+    let started = Instant::now();
+    let result = match within_limits(bound).and_then(|()| known_here(door, link, bound, request)) {
+        Ok(None) => return Answer::Later,
+        Ok(Some(result)) => Ok(result),
+        Err(error) => Err(error),
+    };
+    let method = door.metrics.method(&request.method);
+    Answer::Now(finish(door, method, request.id, started, result.as_deref()))
+}
+
+fn within_limits(bound: &Bound) -> Result<(), RpcError> {
+    limits::call(&bound.limit)
+}
+
+/// The result, `None` if a room has to be asked, or the refusal. A notification's result goes nowhere.
+fn known_here(door: &Door, link: &Link, bound: &Bound, request: &Request<'_>) -> Result<Option<String>, RpcError> {
+    match &*request.method {
+        "meta.ping" => Ok(Some(pong(door.clock.now_seconds()))),
+        "meta.status" => Ok(Some(status(bound))),
+        "meta.capabilities" => capabilities(door, link, request).map(Some),
+        "rpc.discover" => Ok(Some(discover(door))),
+        "auth.connect" => Err(RpcError::new(codes::INVALID_REQUEST, "this connection is logged in already")),
+        "notification/route" => notify::route(door, bound, request).map(|()| Some("null".to_owned())),
+        method => {
+            callable(door, method)?;
+            if door.stop.is_cancelled() {
+                return Err(RpcError::new(codes::SERVICE_STOPPING, "the server is stopping, ask the next one"));
+            }
+            Ok(None)
+        }
+    }
+}
+
+fn pong(now_seconds: i64) -> String {
+    let mut text = String::with_capacity(48);
+    let _ = write!(text, "{{\"pong\":true,\"timestamp\":{now_seconds}}}");
+    text
+}
+
+fn status(bound: &Bound) -> String {
+    json!({
+        "mode": "gateway",
+        "aid": bound.session.aid,
+        "role": "user",
+        "connected_at": bound.connected_at_ms,
+        "protocol_version": "1.0",
+        "device_id": bound.session.device,
+        "slot_id": bound.session.slot,
+    })
+    .to_string()
+}
+
+fn capabilities(door: &Door, link: &Link, request: &Request<'_>) -> Result<String, RpcError> {
+    #[derive(Deserialize, Default)]
+    struct Params {
+        #[serde(default)]
+        subscribe: Option<bool>,
+    }
+    let params: Params = params::parse(request.params)?;
+    if let Some(subscribe) = params.subscribe {
+        link.wants_capabilities.store(subscribe, Ordering::Relaxed);
+    }
+    Ok(door.capabilities.text().to_string())
+}
+
+/// The methods a client can call on this server, as OpenRPC.
+pub fn discover(door: &Door) -> String {
+    proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
+        method.access != Access::Internal && door.capabilities.allows(method.name)
+    })
+    .to_string()
+}
+
+/// Unknown, internal and switched-off methods are the same to a client: they are not there.
+fn callable(door: &Door, name: &str) -> Result<&'static Method, RpcError> {
+    let method = proto_schemas::find(name).filter(|method| method.access != Access::Internal && !method.notification);
+    let Some(method) = method.filter(|method| door.capabilities.allows(method.name)) else {
+        let name: String = name.chars().take(80).collect();
+        return Err(RpcError::new(codes::METHOD_NOT_FOUND, format!("there is no method {name}")));
+    };
+    Ok(method)
+}
+
+/// Runs a room's method in a task of its own; the answer goes to the outbox.
+pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
+    let call = Call::new(request);
+    let guard = InFlight::new(link);
+    let door = door.clone();
+    door.tracker.clone().spawn(async move {
+        if let Some(answer) = call.run(&door, &guard.0).await {
+            guard.0.outbox.push(answer.into());
+        }
+    });
+}
+
+/// A batch is one task: its members run side by side, and their answers leave together.
+pub fn spawn_batch(door: &Arc<Door>, link: &Arc<Link>, members: Vec<Result<Request<'_>, Refusal>>) {
+    let members: Vec<Result<Call, Refusal>> = members.into_iter().map(|member| member.map(|r| Call::new(&r))).collect();
+    let guard = InFlight::new(link);
+    let door = door.clone();
+    door.tracker.clone().spawn(async move {
+        let link = &guard.0;
+        let answers = join_all(members.into_iter().map(|member| {
+            let door = &door;
+            async move {
+                match member {
+                    Ok(call) => call.run_any(door, link).await,
+                    Err(refusal) => Some(frame::failure(refusal.id.as_deref(), &refusal.error)),
+                }
+            }
+        }));
+        let answers: Vec<String> = answers.await.into_iter().flatten().collect();
+        if !answers.is_empty() {
+            link.outbox.push(format!("[{}]", answers.join(",")).into());
+        }
+    });
+}
+
+/// Counts a call as under way until it is dropped, however it ends.
+struct InFlight(Arc<Link>);
+
+impl InFlight {
+    fn new(link: &Arc<Link>) -> InFlight {
+        link.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(link.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.0.outbox.nudge();
+    }
+}
+
+/// A request that outlives the frame it came in.
+struct Call {
+    id: Option<Box<RawValue>>,
+    method: String,
+    params: Option<Box<RawValue>>,
+    started: Instant,
+}
+
+impl Call {
+    fn new(request: &Request<'_>) -> Call {
+        Call {
+            id: request.id.map(ToOwned::to_owned),
+            method: request.method.clone().into_owned(),
+            params: request.params.map(ToOwned::to_owned),
+            started: Instant::now(),
+        }
+    }
+
+    /// A member of a batch may be anything, also what the door answers itself.
+    async fn run_any(self, door: &Door, link: &Link) -> Option<String> {
+        let request =
+            Request { id: self.id.as_deref(), method: self.method.as_str().into(), params: self.params.as_deref() };
+        match at_once(door, link, &request) {
+            Answer::Now(answer) => answer,
+            Answer::Later => self.run(door, link).await,
+        }
+    }
+
+    async fn run(self, door: &Door, link: &Link) -> Option<String> {
+        let method = door.metrics.method(&self.method);
+        let limit = Duration::from_millis(door.config.limits.call_timeout_ms);
+        let call = AssertUnwindSafe(ask_room(door, link, &self.method, self.params)).catch_unwind();
+        let result = match tokio::time::timeout(limit, call).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
+            Err(_) => Err(timed_out(&self.method, limit)),
+        };
+        finish(door, method, self.id.as_deref(), self.started, result.as_ref().map(|result| result.get()))
+    }
+}
+
+async fn ask_room(
+    door: &Door,
+    link: &Link,
+    method: &str,
+    params: Option<Box<RawValue>>,
+) -> Result<Box<RawValue>, RpcError> {
+    let Some(bound) = link.bound() else { return Err(RpcError::plain(codes::UNAUTHENTICATED)) };
+    let params = params::clean(params)?;
+    if let Some(params) = params.as_deref() {
+        signature::check(door, bound, method, params).await?;
+    }
+    if method == "meta.trust_roots" {
+        return door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await;
+    }
+    door.mesh.call(Caller::Agent(bound.session.clone()), method, params).await
+}
+
+/// What a socket may ask before it logged in.
+pub async fn stranger(door: &Door, address: IpAddr, request: &Request<'_>) -> Option<String> {
+    let started = Instant::now();
+    let limit = Duration::from_millis(door.config.limits.call_timeout_ms);
+    let call = AssertUnwindSafe(ask_as_stranger(door, address, request)).catch_unwind();
+    let result = match tokio::time::timeout(limit, call).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", request.method))),
+        Err(_) => Err(timed_out(&request.method, limit)),
+    };
+    let method = door.metrics.method(&request.method);
+    finish(door, method, request.id, started, result.as_ref().map(|result| result.get()))
+}
+
+async fn ask_as_stranger(door: &Door, address: IpAddr, request: &Request<'_>) -> Result<Box<RawValue>, RpcError> {
+    let method = proto_schemas::find(&request.method).filter(|method| method.access == Access::Public);
+    let Some(method) = method else {
+        let sentence = "log in first: only registration, login and auth.connect are answered before that";
+        return Err(RpcError::new(codes::NOT_INITIALIZED, sentence));
+    };
+    callable(door, method.name)?;
+    let params = params::clean(request.params.map(ToOwned::to_owned))?;
+    match method.rate {
+        Rate::Register => door.limits.registration(address)?,
+        Rate::Login => limit_login(door, params.as_deref())?,
+        Rate::Call | Rate::Ping => {}
+    }
+    door.mesh.call(Caller::Stranger, method.name, params).await
+}
+
+fn limit_login(door: &Door, params: Option<&RawValue>) -> Result<(), RpcError> {
+    #[derive(Deserialize)]
+    struct Whose {
+        aid: Aid,
+    }
+    // A login that names nobody is the room's to refuse.
+    let Ok(Whose { aid }) = serde_json::from_str(params.map_or("{}", RawValue::get)) else { return Ok(()) };
+    door.limits.login(&aid)
+}
+
+fn timed_out(method: &str, limit: Duration) -> RpcError {
+    RpcError::new(codes::HANDLER_TIMEOUT, format!("rpc handler timeout: {method} took longer than {limit:?}"))
+}
+
+/// Counts the call and writes its answer, unless nobody waits for one.
+fn finish(
+    door: &Door,
+    method: &MethodMetrics,
+    id: Option<&RawValue>,
+    started: Instant,
+    result: Result<&str, &RpcError>,
+) -> Option<String> {
+    let code = result.as_ref().err().map_or(0, |error| error.code());
+    let elapsed = started.elapsed();
+    door.metrics.answered(method, code, elapsed.as_secs_f64());
+    tracing::debug!(rpc.method = method.name, code, duration_us = elapsed.as_micros() as u64, "answered");
+    if let Err(error) = result {
+        error.log(method.name);
+    }
+    let id = id?;
+    Some(match result {
+        Ok(result) => frame::success(id, result),
+        Err(error) => frame::failure(Some(id), error),
+    })
+}

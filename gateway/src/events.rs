@@ -1,0 +1,69 @@
+//! From the bus to sessions: what rooms announce reaches the connections it is for, and the door itself.
+
+use crate::door::{Door, toggles};
+use crate::frame;
+use crate::session::disconnect;
+use serde::Deserialize;
+use serde_json::json;
+use services::kernel::{Aid, Audience, Bus, Event};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+/// Listens for as long as the door stands.
+pub fn listen(door: &Arc<Door>, bus: &Bus) {
+    let door = Arc::downgrade(door);
+    bus.listen(move |event| {
+        let Some(door) = door.upgrade() else { return };
+        match event.to {
+            Audience::Doors => for_the_door(&door, event),
+            _ => deliver(&door, event),
+        }
+    });
+}
+
+/// Puts one frame, written once, into every outbox it is for.
+pub fn deliver(door: &Door, event: &Event) {
+    let audience = door.registry.audience(&event.to);
+    if audience.is_empty() {
+        return;
+    }
+    let frame = Utf8Bytes::from(frame::notification(&event.method, event.params.get()));
+    for link in audience {
+        link.outbox.push(frame.clone());
+        door.metrics.events.inc();
+    }
+}
+
+fn for_the_door(door: &Door, event: &Event) {
+    #[derive(Deserialize)]
+    struct About {
+        aid: Aid,
+    }
+    let Ok(About { aid }) = serde_json::from_str(event.params.get()) else { return };
+    for link in door.registry.of_agent(&aid) {
+        match event.method.as_str() {
+            "ca.cert_revoked" => {
+                link.outbox.close(disconnect(4001, "certificate_revoked", &json!({ "aid": aid })));
+            }
+            // The next signed call asks for the current certificate.
+            "ca.cert_replaced" => {
+                if let Some(bound) = link.bound() {
+                    *bound.signer.lock() = None;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Looks at which namespaces answer, and tells the connections that asked what changed.
+pub fn refresh_capabilities(door: &Door) {
+    let Some(change) = door.capabilities.update(&toggles(&door.mesh)) else { return };
+    let frame = Utf8Bytes::from(frame::notification("event/meta.capabilities_changed", &change.to_string()));
+    for link in door.registry.all() {
+        if link.wants_capabilities.load(Ordering::Relaxed) {
+            link.outbox.push(frame.clone());
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `/agent.md` on an agent's host: read by everybody, written by the agent itself.
+
+use super::{Ask, Host, Reply, json_reply, refuse, text};
+use hyper::header::{ALLOW, ETAG, LAST_MODIFIED, VARY};
+use hyper::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+use services::kernel::{Aid, RpcError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const FORMAT: &str = "x-aun-signature-format";
+const MARKDOWN: &str = "text/markdown; charset=utf-8";
+
+pub(super) async fn answer(mut ask: Ask<'_>) -> Result<Reply, RpcError> {
+    let Host::Agent(aid) = std::mem::replace(&mut ask.host, Host::Ours) else {
+        return Ok(refuse(StatusCode::NOT_FOUND, "not_found", "an agent.md is found under the host name of its agent"));
+    };
+    match ask.method {
+        Method::GET | Method::HEAD => read(&ask, &aid).await,
+        Method::PUT => write(&mut ask, &aid).await,
+        _ => Ok(refuse(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "GET, HEAD and PUT are answered here")
+            .header(ALLOW, "GET, HEAD, PUT, OPTIONS")),
+    }
+}
+
+async fn read(ask: &Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
+    #[derive(Deserialize)]
+    struct Got {
+        found: bool,
+        #[serde(default)]
+        content: String,
+        #[serde(default)]
+        etag: String,
+        #[serde(default)]
+        last_modified: u64,
+    }
+    let multi = ask.header(FORMAT) == Some("multi-v1");
+    let got: Got = ask.door.ask("agent.get_agent_md", &json!({ "aid": aid, "multi": multi })).await?;
+    if !got.found {
+        return Ok(refuse(StatusCode::NOT_FOUND, "not_found", &format!("{aid} has published no agent.md")));
+    }
+    let modified = UNIX_EPOCH + Duration::from_millis(got.last_modified);
+    let unchanged = match ask.header("if-none-match") {
+        Some(etags) => etags.split(',').map(str::trim).any(|etag| etag == "*" || etag == got.etag),
+        None => ask.header("if-modified-since").and_then(date).is_some_and(|since| whole_seconds(modified) <= since),
+    };
+    let (status, body) = if unchanged { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, got.content.as_str()) };
+    Ok(text(status, MARKDOWN, body)
+        .header(ETAG, &got.etag)
+        .header(LAST_MODIFIED, &httpdate::fmt_http_date(modified))
+        .header(VARY, "X-AUN-Signature-Format"))
+}
+
+async fn write(ask: &mut Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
+    let Some(caller) = bearer(ask).await? else {
+        return Ok(refuse(StatusCode::UNAUTHORIZED, "unauthorized", "a valid access token is needed to publish")
+            .header("www-authenticate", "Bearer"));
+    };
+    if caller != *aid {
+        return Ok(refuse(StatusCode::FORBIDDEN, "forbidden", &format!("{caller} may not publish for {aid}")));
+    }
+    let body = match ask.body().await {
+        Ok(body) => body,
+        Err(refused) => return Ok(refused),
+    };
+    let Ok(content) = std::str::from_utf8(&body) else {
+        return Ok(refuse(StatusCode::BAD_REQUEST, "invalid_document", "the document is not UTF-8"));
+    };
+
+    #[derive(Deserialize)]
+    struct Published {
+        etag: String,
+        last_modified: u64,
+    }
+    let request = json!({
+        "aid": aid,
+        "content": content,
+        "if_match": ask.header("if-match"),
+        "if_none_match": ask.header("if-none-match"),
+    });
+    let published: Published = ask.door.ask("agent.put_agent_md", &request).await?;
+    let modified = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(published.last_modified));
+    let answer = json!({
+        "aid": aid,
+        "etag": published.etag,
+        "last_modified": modified,
+        "agent_md_url": format!("https://{aid}/agent.md"),
+    });
+    Ok(json_reply(StatusCode::OK, &answer).header(ETAG, &published.etag).header(LAST_MODIFIED, &modified))
+}
+
+/// The agent whose token the request carries, if it is good.
+async fn bearer(ask: &Ask<'_>) -> Result<Option<Aid>, RpcError> {
+    #[derive(Deserialize)]
+    struct Verified {
+        aid: Aid,
+    }
+    let token = ask.header("authorization").and_then(|value| value.split_once(' '));
+    let Some(token) = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim())
+    else {
+        return Ok(None);
+    };
+    match ask.door.ask::<Verified>("auth.verify_token", &json!({ "token": token })).await {
+        Ok(verified) => Ok(Some(verified.aid)),
+        Err(error) if error.code() == 4001 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn date(text: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(text).ok()
+}
+
+/// HTTP dates know no fractions.
+fn whole_seconds(time: SystemTime) -> SystemTime {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    UNIX_EPOCH + Duration::from_secs(seconds)
+}

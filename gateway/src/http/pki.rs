@@ -1,0 +1,98 @@
+//! Certificates, the chain, revocation and the list of trusted roots, as clients fetch them.
+
+use super::{Ask, Reply, json_reply, refuse, text, unescape};
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, ETAG};
+use ring::digest;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use services::kernel::{Caller, RpcError};
+
+const PEM: &str = "application/x-pem-file";
+
+pub(super) async fn answer(ask: &Ask<'_>, path: &str) -> Result<Reply, RpcError> {
+    if let Some(aid) = path.strip_prefix("/pki/cert/") {
+        return certificate(ask, &unescape(aid)).await;
+    }
+    if let Some(serial) = path.strip_prefix("/pki/ocsp/") {
+        return ocsp(ask, &unescape(serial)).await;
+    }
+    match path {
+        "/pki/chain" | "/ca/cert" => Ok(text(StatusCode::OK, PEM, &chain(ask).await?.chain)),
+        "/pki/root.crt" | "/root.crt" => Ok(text(StatusCode::OK, PEM, chain(ask).await?.certs.last().map_or("", |c| c))),
+        "/pki/crl.json" => Ok(json_reply(StatusCode::OK, &ask.door.ask("ca.get_crl", &json!({})).await?)),
+        "/pki/issuer.crl" => crl(ask).await,
+        "/pki/trust-roots.json" | "/pki/trust-roots" | "/pki/trust-root.json" | "/trust-root.json" => trust_list(ask).await,
+        _ => Ok(refuse(StatusCode::NOT_FOUND, "not_found", "Not found")),
+    }
+}
+
+#[derive(Deserialize)]
+struct Chain {
+    chain: String,
+    certs: Vec<String>,
+}
+
+async fn chain(ask: &Ask<'_>) -> Result<Chain, RpcError> {
+    ask.door.ask("ca.get_cert_chain", &json!({})).await
+}
+
+async fn certificate(ask: &Ask<'_>, aid: &str) -> Result<Reply, RpcError> {
+    #[derive(Deserialize)]
+    struct Got {
+        found: bool,
+        #[serde(default)]
+        cert: String,
+        #[serde(default)]
+        lifecycle_state: String,
+        #[serde(default)]
+        fingerprint: String,
+        #[serde(default)]
+        observed_at: String,
+    }
+    let authoritative = ask.query("consistency") == Some("authoritative");
+    let question = json!({
+        "aid": aid,
+        "cert_fingerprint": ask.query("cert_fingerprint").filter(|text| !text.is_empty()),
+        "key_purpose": ask.query("key_purpose"),
+        "consistency": ask.query("consistency"),
+    });
+    let got: Got = ask.door.ask("ca.get_cert", &question).await?;
+    if !got.found {
+        return Ok(refuse(StatusCode::NOT_FOUND, "not_found", "there is no such certificate").header(CACHE_CONTROL, "no-store"));
+    }
+    let reply = text(StatusCode::OK, PEM, &got.cert).header(CACHE_CONTROL, "no-store");
+    if !authoritative {
+        return Ok(reply);
+    }
+    Ok(reply
+        .header("x-aun-cert-consistency", "authoritative")
+        .header("x-aun-cert-lifecycle-state", &got.lifecycle_state)
+        .header("x-aun-cert-fingerprint", &got.fingerprint)
+        .header("x-aun-cert-observed-at", &got.observed_at))
+}
+
+async fn ocsp(ask: &Ask<'_>, serial: &str) -> Result<Reply, RpcError> {
+    let answer: Value = ask.door.ask("ca.ocsp_query", &json!({ "serial": serial })).await?;
+    Ok(json_reply(StatusCode::OK, &answer).header(CACHE_CONTROL, "no-store"))
+}
+
+/// The same list as `/pki/crl.json`, in the form that certificates point to.
+async fn crl(ask: &Ask<'_>) -> Result<Reply, RpcError> {
+    #[derive(Deserialize)]
+    struct Crl {
+        crl_pem: String,
+    }
+    let crl: Crl = ask.door.ask("ca.get_crl", &json!({})).await?;
+    Ok(text(StatusCode::OK, PEM, &crl.crl_pem))
+}
+
+/// Signed as a whole, so it is passed on letter by letter.
+async fn trust_list(ask: &Ask<'_>) -> Result<Reply, RpcError> {
+    let list: Box<RawValue> = ask.door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await?;
+    let etag = format!("\"{}\"", hex::encode(digest::digest(&digest::SHA256, list.get().as_bytes())));
+    Ok(text(StatusCode::OK, "application/json", list.get())
+        .header(ETAG, &etag)
+        .header(CACHE_CONTROL, "public, max-age=3600"))
+}

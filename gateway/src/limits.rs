@@ -1,0 +1,198 @@
+//! How much one address or one agent may ask for, and how many sockets there may be.
+
+use crate::config;
+use governor::clock::{Clock as _, DefaultClock};
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
+use services::kernel::{Aid, RpcError, codes};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The calls of one agent, shared by all its connections.
+pub type AgentLimit = RateLimiter<NotKeyed, InMemoryState, DefaultClock>;
+
+pub struct Limits {
+    connects: DefaultKeyedRateLimiter<IpAddr>,
+    http: DefaultKeyedRateLimiter<IpAddr>,
+    registrations: DefaultKeyedRateLimiter<IpAddr>,
+    logins: DefaultKeyedRateLimiter<Aid>,
+    calls: Quota,
+    agents: Mutex<HashMap<Aid, Weak<AgentLimit>>>,
+    sockets: Arc<Semaphore>,
+    handshakes: Arc<Semaphore>,
+    per_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    most_per_address: usize,
+    pub http_per_second: u32,
+}
+
+/// Why a socket is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    Sockets,
+    Address,
+    Handshakes,
+    Rate,
+}
+
+/// A place for one socket. It is given back when this is dropped.
+pub struct Place {
+    _socket: OwnedSemaphorePermit,
+    address: IpAddr,
+    per_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.per_address.lock();
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
+impl Limits {
+    pub fn new(config: &config::Limits) -> Limits {
+        Limits {
+            connects: RateLimiter::keyed(per_second(config.connects_per_second)),
+            http: RateLimiter::keyed(per_second(config.http_per_second)),
+            registrations: RateLimiter::keyed(per_minute(config.registrations_per_minute)),
+            logins: RateLimiter::keyed(per_minute(config.logins_per_minute)),
+            calls: per_second(config.calls_per_second),
+            agents: Mutex::default(),
+            sockets: Arc::new(Semaphore::new(config.sockets)),
+            handshakes: Arc::new(Semaphore::new(config.handshakes)),
+            per_address: Arc::default(),
+            most_per_address: config.sockets_per_address,
+            http_per_second: config.http_per_second,
+        }
+    }
+
+    /// A place for a new socket, and one among those that still shake hands.
+    pub fn admit(&self, address: IpAddr) -> Result<(Place, OwnedSemaphorePermit), Full> {
+        let address = network(address);
+        let socket = self.sockets.clone().try_acquire_owned().map_err(|_| Full::Sockets)?;
+        let handshake = self.handshakes.clone().try_acquire_owned().map_err(|_| Full::Handshakes)?;
+        self.connects.check_key(&address).map_err(|_| Full::Rate)?;
+        let mut counts = self.per_address.lock();
+        let count = counts.entry(address).or_default();
+        if *count >= self.most_per_address {
+            return Err(Full::Address);
+        }
+        *count += 1;
+        Ok((Place { _socket: socket, address, per_address: self.per_address.clone() }, handshake))
+    }
+
+    /// Gives how long to wait if this address asks too much over HTTP.
+    pub fn http(&self, address: IpAddr) -> Result<(), Duration> {
+        self.http.check_key(&network(address)).map_err(|not_until| not_until.wait_time_from(DefaultClock::default().now()))
+    }
+
+    pub fn registration(&self, address: IpAddr) -> Result<(), RpcError> {
+        self.registrations
+            .check_key(&network(address))
+            .map_err(|until| too_fast("registrations from this address", until.wait_time_from(now())))
+    }
+
+    pub fn login(&self, aid: &Aid) -> Result<(), RpcError> {
+        self.logins.check_key(aid).map_err(|until| too_fast("logins of this agent", until.wait_time_from(now())))
+    }
+
+    /// The limiter of an agent: the same for all its connections, gone with the last of them.
+    pub fn agent(&self, aid: &Aid) -> Arc<AgentLimit> {
+        let mut agents = self.agents.lock();
+        if let Some(limit) = agents.get(aid).and_then(Weak::upgrade) {
+            return limit;
+        }
+        let limit = Arc::new(RateLimiter::direct(self.calls));
+        agents.insert(aid.clone(), Arc::downgrade(&limit));
+        limit
+    }
+
+    /// Forgets addresses and agents that have been quiet, so that the tables do not grow with everyone ever seen.
+    pub fn forget_quiet(&self) {
+        self.connects.retain_recent();
+        self.http.retain_recent();
+        self.registrations.retain_recent();
+        self.logins.retain_recent();
+        self.agents.lock().retain(|_, limit| limit.strong_count() > 0);
+    }
+}
+
+pub fn call(limit: &AgentLimit) -> Result<(), RpcError> {
+    limit.check().map_err(|until| too_fast("calls of this agent", until.wait_time_from(now())))
+}
+
+fn now() -> <DefaultClock as governor::clock::Clock>::Instant {
+    DefaultClock::default().now()
+}
+
+fn too_fast(what: &str, wait: Duration) -> RpcError {
+    let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+    RpcError::new(codes::RATE_LIMITED, format!("too many {what}; try again in {ms} ms")).with("retry_after_ms", ms)
+}
+
+/// Whoever has one IPv6 address has its whole /64.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => {
+            let s = v6.segments();
+            IpAddr::V6(Ipv6Addr::new(s[0], s[1], s[2], s[3], 0, 0, 0, 0))
+        }
+        v4 => v4,
+    }
+}
+
+fn per_second(rate: u32) -> Quota {
+    Quota::per_second(NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN))
+}
+
+fn per_minute(rate: u32) -> Quota {
+    Quota::per_minute(NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(text: &str) -> Limits {
+        Limits::new(&config::Config::parse(text).unwrap().limits)
+    }
+
+    #[test]
+    fn a_dropped_place_is_free_again() {
+        let (limits, home) = (limits("limits.sockets_per_address = 1"), "127.0.0.1".parse().unwrap());
+        let place = limits.admit(home).unwrap();
+        assert_eq!(limits.admit(home).err(), Some(Full::Address));
+        drop(place);
+        assert!(limits.admit(home).is_ok());
+        assert!(limits.per_address.lock().is_empty());
+    }
+
+    #[test]
+    fn neighbours_in_one_ipv6_network_count_together() {
+        let limits = limits("limits.connects_per_second = 1");
+        assert!(limits.admit("2001:db8::1".parse().unwrap()).is_ok());
+        assert_eq!(limits.admit("2001:db8::2".parse().unwrap()).err(), Some(Full::Rate));
+        assert!(limits.admit("2001:db8:0:1::1".parse().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn an_agent_has_one_limit_over_all_its_connections() {
+        let (limits, alice) = (limits("limits.calls_per_second = 2"), Aid::parse("alice.aid.pub").unwrap());
+        let (first, second) = (limits.agent(&alice), limits.agent(&alice));
+        call(&first).unwrap();
+        call(&second).unwrap();
+        assert_eq!(call(&first).unwrap_err().code(), -32029);
+        drop((first, second));
+        limits.forget_quiet();
+        assert!(limits.agents.lock().is_empty());
+    }
+}

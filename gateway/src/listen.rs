@@ -1,0 +1,200 @@
+//! Listeners: TCP, TLS, how many sockets at once, and whether one wants a WebSocket or plain HTTP.
+
+use crate::config::Listen;
+use crate::door::Door;
+use crate::http;
+use crate::limits::{Full, Place};
+use crate::session;
+use anyhow::Context as _;
+use bytes::Bytes;
+use http_body_util::Full as Body;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use hyper::service::service_fn;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_rustls::TlsAcceptor;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+/// A connection is small until it has something to say: the library's own defaults would cost 128 KiB each.
+const READ_BUFFER: usize = 4 << 10;
+const WRITE_BUFFER: usize = 16 << 10;
+/// Waiting connections the kernel keeps for us.
+const BACKLOG: i32 = 4096;
+
+/// Binds an address, or says in a sentence why it cannot.
+pub fn bind(listen: Listen) -> anyhow::Result<TcpListener> {
+    let bind = || -> std::io::Result<TcpListener> {
+        let socket = Socket::new(Domain::for_address(listen.address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&listen.address.into())?;
+        socket.listen(BACKLOG)?;
+        TcpListener::from_std(socket.into())
+    };
+    bind().with_context(|| format!("cannot listen on {}", listen.address))
+}
+
+/// Accepts until the server drains.
+pub async fn accept(door: Arc<Door>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = door.stop.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, address)) => welcome(&door, stream, address, tls.clone()),
+            Err(error) => {
+                // Out of files, mostly. Those who wait stay in the kernel's queue meanwhile.
+                tracing::warn!("a connection could not be accepted: {error}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+fn welcome(door: &Arc<Door>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
+    let (place, handshake) = match door.limits.admit(address.ip()) {
+        Ok(admitted) => admitted,
+        Err(full) => return door.metrics.refused(reason(full)),
+    };
+    let _ = stream.set_nodelay(true);
+    let visit = Arc::new(Visit {
+        door: door.clone(),
+        address: address.ip(),
+        place: Mutex::new(Some(place)),
+        handshake: Mutex::new(Some(handshake)),
+    });
+    door.tracker.spawn(async move {
+        let limit = Duration::from_millis(visit.door.config.limits.handshake_timeout_ms);
+        match tls {
+            None => serve(visit, stream, limit).await,
+            // A handshake that fails or stalls is not worth a word: the address is counted, the socket is closed.
+            Some(tls) => {
+                if let Ok(Ok(stream)) = tokio::time::timeout(limit, tls.accept(stream)).await {
+                    serve(visit, stream, limit).await;
+                }
+            }
+        }
+    });
+}
+
+fn reason(full: Full) -> &'static str {
+    match full {
+        Full::Sockets => "sockets",
+        Full::Address => "sockets_per_address",
+        Full::Handshakes => "handshakes",
+        Full::Rate => "connects_per_second",
+    }
+}
+
+/// One accepted socket, until it becomes a session.
+struct Visit {
+    door: Arc<Door>,
+    address: IpAddr,
+    place: Mutex<Option<Place>>,
+    /// Given back with the first whole request.
+    handshake: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+async fn serve<S>(visit: Arc<Visit>, stream: S, head_limit: Duration)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stop = visit.door.stop.clone();
+    let service = service_fn(move |request| answer::<S>(visit.clone(), request));
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(head_limit).max_buf_size(16 << 10);
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!("an HTTP connection ended early: {error}");
+    }
+}
+
+async fn answer<S>(visit: Arc<Visit>, request: Request<Incoming>) -> Result<Response<Body<Bytes>>, Infallible>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    visit.handshake.lock().take();
+    if matches!(request.uri().path(), "/aun" | "/ws") {
+        return Ok(upgrade::<S>(&visit, request));
+    }
+    Ok(http::answer(&visit.door, visit.address, request).await)
+}
+
+/// Answers the WebSocket handshake and leaves the socket to a session.
+fn upgrade<S>(visit: &Visit, mut request: Request<Incoming>) -> Response<Body<Bytes>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let door = visit.door.clone();
+    let header = |name: hyper::header::HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let says = |value: Option<&str>, word: &str| {
+        value.is_some_and(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word)))
+    };
+    let wants = request.method() == Method::GET && says(header(UPGRADE), "websocket") && says(header(CONNECTION), "upgrade");
+    let (Some(key), true) = (header(SEC_WEBSOCKET_KEY), wants) else {
+        return http::refuse(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path speaks WebSocket")
+            .header(UPGRADE, "websocket")
+            .done();
+    };
+    if header(SEC_WEBSOCKET_VERSION) != Some("13") {
+        return http::refuse(StatusCode::UPGRADE_REQUIRED, "websocket_version", "WebSocket version 13 is spoken here")
+            .header(SEC_WEBSOCKET_VERSION, "13")
+            .done();
+    }
+    if door.stop.is_cancelled() {
+        return http::refuse(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server is stopping").done();
+    }
+    let accept = derive_accept_key(key.as_bytes());
+    let (place, address) = (visit.place.lock().take(), visit.address);
+    let upgrading = hyper::upgrade::on(&mut request);
+    visit.door.tracker.spawn(async move {
+        if let Some(socket) = upgraded::<S>(&door, upgrading).await {
+            session::run(door, socket, address).await;
+        }
+        drop(place);
+    });
+    http::text(StatusCode::SWITCHING_PROTOCOLS, "text/plain", "")
+        .header(UPGRADE, "websocket")
+        .header(CONNECTION, "Upgrade")
+        .header(SEC_WEBSOCKET_ACCEPT, &accept)
+        .done()
+}
+
+async fn upgraded<S>(door: &Door, upgrading: OnUpgrade) -> Option<WebSocketStream<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limit = Duration::from_millis(door.config.limits.handshake_timeout_ms);
+    let upgraded: Upgraded = tokio::time::timeout(limit, upgrading).await.ok()?.ok()?;
+    let parts = upgraded.downcast::<TokioIo<S>>().ok()?;
+    let limits = &door.config.limits;
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(WRITE_BUFFER)
+        .max_write_buffer_size(limits.outbox_bytes + (4 << 20))
+        .max_message_size(Some(limits.frame_bytes))
+        .max_frame_size(Some(limits.frame_bytes));
+    let stream = parts.io.into_inner();
+    Some(WebSocketStream::from_partially_read(stream, parts.read_buf.into(), Role::Server, Some(config)).await)
+}

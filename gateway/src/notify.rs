@@ -1,0 +1,71 @@
+//! `notification/route`: an agent rings another agent's bell. Nothing is stored and nobody is told whether it rang.
+
+use crate::door::Door;
+use crate::events;
+use crate::frame::Request;
+use crate::session::Bound;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use services::kernel::{Aid, Audience, DeviceId, Event, RpcError, SlotId, codes};
+
+const MOST_BYTES: usize = 64 << 10;
+const MOST_TTL_MS: u64 = 60_000;
+
+#[derive(Deserialize)]
+struct Route {
+    target: Target,
+    deliver: Deliver,
+    #[serde(default)]
+    ttl_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    #[serde(rename = "type")]
+    kind: String,
+    aid: Aid,
+    #[serde(default)]
+    device_id: Option<DeviceId>,
+    #[serde(default)]
+    slot_id: Option<SlotId>,
+}
+
+#[derive(Deserialize)]
+struct Deliver {
+    method: String,
+    params: Box<RawValue>,
+}
+
+pub fn route(door: &Door, from: &Bound, request: &Request<'_>) -> Result<(), RpcError> {
+    let params = request.params.ok_or_else(|| refuse("params are missing"))?;
+    if params.get().len() > MOST_BYTES {
+        return Err(refuse("params: at most 64 KiB are taken"));
+    }
+    let route: Route = serde_json::from_str(params.get())
+        .map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))?;
+    let Route { target, deliver, ttl_ms } = route;
+    if target.kind != "aid" {
+        return Err(refuse("params.target.type: aid is the one that is known"));
+    }
+    // Everything else under event/ is the server's own word.
+    if !deliver.method.starts_with("event/app.") || deliver.method.len() > 128 {
+        return Err(refuse("params.deliver.method: only event/app.… can be routed"));
+    }
+    if !deliver.params.get().starts_with('{') {
+        return Err(refuse("params.deliver.params: an object is taken"));
+    }
+    if ttl_ms > MOST_TTL_MS {
+        return Err(refuse("params.ttl_ms: at most 60000"));
+    }
+    let to = match target.device_id.filter(|device| !device.is_empty()) {
+        Some(device) => Audience::Instance(target.aid, device, target.slot_id.filter(|slot| !slot.is_empty())),
+        None => Audience::Agent(target.aid),
+    };
+    tracing::debug!(caller.aid = %from.session.aid, "routed a notification");
+    events::deliver(door, &Event { to, method: deliver.method, params: deliver.params });
+    Ok(())
+}
+
+fn refuse(sentence: &str) -> RpcError {
+    RpcError::new(codes::INVALID_PARAMS, sentence)
+}

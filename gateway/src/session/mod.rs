@@ -1,0 +1,382 @@
+//! One socket's life: the challenge, what a stranger may ask, `auth.connect`, the session, and the end.
+//!
+//! One task owns the socket. It reads whatever is there, answers it, writes what waits in the outbox, and flushes once
+//! for all of it.
+
+mod connect;
+mod outbox;
+mod registry;
+
+pub use outbox::{Budget, Goodbye, Outbox};
+pub use registry::{Bound, Kind, Link, Registry, Signer, disconnect};
+
+use crate::dispatch;
+use crate::door::Door;
+use crate::frame::{self, Frame, Request};
+use futures_util::{FutureExt as _, Sink, SinkExt as _, Stream, StreamExt as _};
+use outbox::Item;
+use serde_json::json;
+use services::kernel::{RpcError, codes};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Error as WsError, Message, Utf8Bytes, error::CapacityError};
+
+/// How many ready frames are answered before one flush.
+const READY: usize = 64;
+/// Clients read the disconnect event before they see the close.
+const EVENT_LEAD: Duration = Duration::from_millis(200);
+/// How long the other side has to answer our close.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Serves one WebSocket until it ends.
+pub async fn run<S>(door: Arc<Door>, socket: WebSocketStream<S>, address: IpAddr)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let link = door.new_link();
+    door.metrics.sockets.inc();
+    let mut conversation = Conversation {
+        nonce: door.ids.secret(),
+        deadline: Box::pin(sleep_until(Instant::now() + ms(door.config.limits.auth_timeout_ms))),
+        opened: Instant::now(),
+        last_call: Instant::now(),
+        heard: true,
+        pinged: false,
+        calls: 0,
+        address,
+        socket,
+        link,
+        door,
+    };
+    let end = conversation.hold().await;
+    let Conversation { door, link, .. } = &conversation;
+    // Left before the last words, so that nobody counts on a connection that is on its way out.
+    let was_session = link.bound().is_some();
+    door.registry.leave(link);
+    if let End::Goodbye(goodbye) = end {
+        door.metrics.closed(goodbye.code);
+        conversation.part(goodbye).await;
+    }
+    let Conversation { door, .. } = &conversation;
+    door.metrics.sockets.dec();
+    if was_session {
+        door.metrics.sessions.dec();
+    }
+}
+
+struct Conversation<S> {
+    door: Arc<Door>,
+    link: Arc<Link>,
+    socket: WebSocketStream<S>,
+    address: IpAddr,
+    nonce: String,
+    /// When to look at the clock next.
+    deadline: Pin<Box<Sleep>>,
+    opened: Instant,
+    /// Only short connections keep it up to date.
+    last_call: Instant,
+    /// Whether anything arrived since the last look at the clock.
+    heard: bool,
+    pinged: bool,
+    calls: u32,
+}
+
+/// How a conversation ends.
+enum End {
+    /// The other side left, or the wire broke.
+    Gone,
+    Goodbye(Goodbye),
+}
+
+/// What to do next.
+enum Step {
+    Frame(Message),
+    Broken(WsError),
+    Left,
+    Outbox,
+    Clock,
+}
+
+type Go = Result<(), End>;
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
+    async fn hold(&mut self) -> End {
+        match self.greet_and_talk().await {
+            Ok(()) => End::Gone,
+            Err(end) => end,
+        }
+    }
+
+    async fn greet_and_talk(&mut self) -> Go {
+        let challenge = connect::challenge(&self.nonce, self.door.clock.now_ms());
+        self.feed(challenge.into()).await?;
+        self.flush().await?;
+        loop {
+            let mut step = poll_fn(|cx| self.poll_step(cx)).await;
+            for _ in 0..READY {
+                self.take(step).await?;
+                match poll_fn(|cx| Poll::Ready(self.poll_step(cx))).await {
+                    Poll::Ready(next) => step = next,
+                    Poll::Pending => break,
+                }
+            }
+            self.flush().await?;
+        }
+    }
+
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        if self.link.outbox.poll_waiting(cx) {
+            return Poll::Ready(Step::Outbox);
+        }
+        // Too many calls under way: what is not read now stays with the sender.
+        if self.link.in_flight.load(Ordering::Relaxed) < self.door.config.limits.in_flight {
+            match Pin::new(&mut self.socket).poll_next(cx) {
+                Poll::Ready(Some(Ok(message))) => return Poll::Ready(Step::Frame(message)),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Step::Broken(error)),
+                Poll::Ready(None) => return Poll::Ready(Step::Left),
+                Poll::Pending => {}
+            }
+        }
+        self.deadline.as_mut().poll(cx).map(|()| Step::Clock)
+    }
+
+    async fn take(&mut self, step: Step) -> Go {
+        match step {
+            Step::Frame(Message::Text(text)) => {
+                self.heard = true;
+                self.text(&text).await
+            }
+            Step::Frame(Message::Ping(_) | Message::Pong(_)) => {
+                self.heard = true;
+                Ok(())
+            }
+            Step::Frame(Message::Binary(_)) => Err(goodbye(1003, "binary frames are not taken")),
+            Step::Frame(Message::Close(_) | Message::Frame(_)) => Ok(()),
+            Step::Left => Err(End::Gone),
+            Step::Broken(error) => Err(broken(&error)),
+            Step::Outbox => self.empty_outbox().await,
+            Step::Clock => self.look_at_clock().await,
+        }
+    }
+
+    async fn empty_outbox(&mut self) -> Go {
+        while let Some(item) = self.link.outbox.pop() {
+            match item {
+                Item::Frame(frame) => self.feed(frame).await?,
+                Item::Goodbye(goodbye) => return Err(End::Goodbye(goodbye)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn text(&mut self, text: &str) -> Go {
+        let read = frame::read(text);
+        if self.link.bound().is_some() {
+            return self.session_frame(read).await;
+        }
+        self.stranger_frame(read).await
+    }
+
+    async fn session_frame(&mut self, read: Result<Frame<'_>, frame::Refusal>) -> Go {
+        if let Some(Bound { kind: Kind::Short(_), .. }) = self.link.bound() {
+            self.last_call = Instant::now();
+        }
+        match read {
+            Ok(Frame::One(request)) => match dispatch::at_once(&self.door, &self.link, &request) {
+                dispatch::Answer::Now(Some(answer)) => self.feed(answer.into()).await,
+                dispatch::Answer::Now(None) => Ok(()),
+                dispatch::Answer::Later => {
+                    dispatch::spawn(&self.door, &self.link, &request);
+                    Ok(())
+                }
+            },
+            Ok(Frame::Batch(members)) => {
+                dispatch::spawn_batch(&self.door, &self.link, members);
+                Ok(())
+            }
+            Err(refusal) => self.feed(frame::failure(refusal.id.as_deref(), &refusal.error).into()).await,
+        }
+    }
+
+    /// Before login one call is answered at a time, and only so many are.
+    async fn stranger_frame(&mut self, read: Result<Frame<'_>, frame::Refusal>) -> Go {
+        self.calls += 1;
+        if self.calls > self.door.config.limits.preauth_calls {
+            return Err(goodbye(1008, "too many calls before login"));
+        }
+        let request = match read {
+            Ok(Frame::One(request)) => request,
+            Ok(Frame::Batch(_)) => {
+                let error = RpcError::new(codes::INVALID_REQUEST, "arrays are taken after login only");
+                return self.feed(frame::failure(None, &error).into()).await;
+            }
+            Err(refusal) => return self.feed(frame::failure(refusal.id.as_deref(), &refusal.error).into()).await,
+        };
+        if request.method == "auth.connect" {
+            return self.connect(&request).await;
+        }
+        let answer = dispatch::stranger(&self.door, self.address, &request).await;
+        match answer {
+            Some(answer) => self.feed(answer.into()).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn connect(&mut self, request: &Request<'_>) -> Go {
+        let started = Instant::now();
+        let outcome = connect::connect(&self.door, &self.link, &self.nonce, request.params).await;
+        let code = outcome.as_ref().err().map_or(0, |refused| refused.error.code());
+        let metrics = &self.door.metrics;
+        metrics.answered(metrics.method("auth.connect"), code, started.elapsed().as_secs_f64());
+        let id = request.id;
+        match outcome {
+            Ok(result) => {
+                metrics.sessions.inc();
+                self.rest();
+                match id {
+                    Some(id) => self.feed(frame::success(id, &result).into()).await,
+                    None => Ok(()),
+                }
+            }
+            Err(refused) => {
+                if let Some(id) = id {
+                    self.feed(frame::failure(Some(id), &refused.error).into()).await?;
+                }
+                match refused.close {
+                    Some(code) => Err(goodbye(code, &refused.error.to_string())),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Sets the next look at the clock for a session.
+    fn rest(&mut self) {
+        let limits = &self.door.config.limits;
+        let mut wait = ms(limits.ping_interval_ms);
+        if self.pinged {
+            wait = ms(limits.ping_timeout_ms);
+        }
+        if let Some(Bound { kind: Kind::Short(Some(ttl)), .. }) = self.link.bound() {
+            let period = Duration::from_secs_f64((*ttl as f64 / 4000.0).clamp(0.2, 5.0));
+            wait = wait.min(period);
+        }
+        self.deadline.as_mut().reset(Instant::now() + wait);
+    }
+
+    async fn look_at_clock(&mut self) -> Go {
+        let Some(bound) = self.link.bound() else {
+            let waited = self.opened.elapsed();
+            tracing::debug!(conn.id = self.link.id, "no login within {waited:?}");
+            return Err(goodbye(4008, "no successful auth.connect in time"));
+        };
+        if let Kind::Short(Some(ttl)) = bound.kind {
+            let idle = u64::try_from(self.last_call.elapsed().as_millis()).unwrap_or(u64::MAX);
+            if idle >= ttl {
+                let detail = json!({ "ttl_ms": ttl, "idle_ms": idle });
+                return Err(End::Goodbye(disconnect(4014, "short_connection_idle", &detail)));
+            }
+            // A short connection looks more often than it is pinged.
+            let silent = self.last_call.elapsed() < ms(self.door.config.limits.ping_interval_ms);
+            if silent && !self.pinged {
+                self.rest();
+                return Ok(());
+            }
+        }
+        if std::mem::take(&mut self.heard) {
+            self.pinged = false;
+        } else if self.pinged {
+            return Err(goodbye(1001, "no answer to a ping"));
+        } else {
+            self.pinged = true;
+            self.send(Message::Ping(Default::default())).await?;
+        }
+        self.rest();
+        Ok(())
+    }
+
+    async fn feed(&mut self, text: Utf8Bytes) -> Go {
+        self.send(Message::Text(text)).await
+    }
+
+    /// Hands a frame to the socket's buffer. A wire that takes nothing for too long belongs to a slow reader.
+    async fn send(&mut self, message: Message) -> Go {
+        let ready = poll_fn(|cx| Poll::Ready(Pin::new(&mut self.socket).poll_ready(cx))).await;
+        match ready {
+            Poll::Ready(ready) => ready.map_err(|error| broken(&error))?,
+            Poll::Pending => {
+                let limit = ms(self.door.config.limits.write_timeout_ms);
+                let socket = &mut self.socket;
+                match timeout(limit, poll_fn(|cx| Pin::new(&mut *socket).poll_ready(cx))).await {
+                    Ok(ready) => ready.map_err(|error| broken(&error))?,
+                    Err(_) => return Err(goodbye(1013, "slow reader: nothing could be written")),
+                }
+            }
+        }
+        Pin::new(&mut self.socket).start_send(message).map_err(|error| broken(&error))
+    }
+
+    async fn flush(&mut self) -> Go {
+        let done = self.socket.flush().now_or_never();
+        let done = match done {
+            Some(done) => done,
+            None => {
+                let limit = ms(self.door.config.limits.write_timeout_ms);
+                match timeout(limit, self.socket.flush()).await {
+                    Ok(done) => done,
+                    Err(_) => return Err(goodbye(1013, "slow reader: nothing could be written")),
+                }
+            }
+        };
+        done.map_err(|error| broken(&error))
+    }
+
+    /// The last words: the event if there is one, then the close, then a short wait for the other side to agree.
+    async fn part(&mut self, goodbye: Goodbye) {
+        let Goodbye { code, mut reason, event } = goodbye;
+        let last_words = async {
+            if let Some(event) = event {
+                self.socket.send(Message::Text(event)).await?;
+                tokio::time::sleep(EVENT_LEAD).await;
+            }
+            // A close frame holds 125 bytes, two of them the code.
+            while reason.len() > 120 {
+                reason.pop();
+            }
+            let close = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
+            self.socket.close(Some(close)).await?;
+            while let Some(Ok(_)) = self.socket.next().await {}
+            Ok::<(), WsError>(())
+        };
+        let _ = timeout(EVENT_LEAD + CLOSE_PATIENCE, last_words).await;
+    }
+}
+
+fn goodbye(code: u16, reason: &str) -> End {
+    End::Goodbye(Goodbye::plain(code, reason))
+}
+
+fn broken(error: &WsError) -> End {
+    match error {
+        WsError::Capacity(CapacityError::MessageTooLong { max_size, .. }) => {
+            goodbye(1009, &format!("a frame holds at most {max_size} bytes"))
+        }
+        WsError::Utf8(_) => goodbye(1007, "a text frame is not UTF-8"),
+        WsError::Protocol(reason) => goodbye(1002, &reason.to_string()),
+        _ => End::Gone,
+    }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}

@@ -1,0 +1,200 @@
+//! What waits to be written to one connection: bounded in bytes, never in time.
+
+use crate::telemetry::Metrics;
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Context;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+/// Why and how a connection is closed by the server.
+#[derive(Clone, Debug)]
+pub struct Goodbye {
+    pub code: u16,
+    pub reason: String,
+    /// The `event/gateway.disconnect` frame that goes before the close. Clients that get it do not come back.
+    pub event: Option<Utf8Bytes>,
+}
+
+impl Goodbye {
+    pub fn plain(code: u16, reason: impl Into<String>) -> Goodbye {
+        Goodbye { code, reason: reason.into(), event: None }
+    }
+}
+
+/// What all outboxes of the process hold together.
+pub struct Budget {
+    used: AtomicUsize,
+    pub per_connection: usize,
+    pub total: usize,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Budget {
+    pub fn new(per_connection: usize, total: usize, metrics: Arc<Metrics>) -> Budget {
+        Budget { used: AtomicUsize::new(0), per_connection, total, metrics }
+    }
+
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+}
+
+pub struct Outbox {
+    state: Mutex<State>,
+    waiting: AtomicBool,
+    waker: AtomicWaker,
+    budget: Arc<Budget>,
+}
+
+#[derive(Default)]
+struct State {
+    frames: VecDeque<Utf8Bytes>,
+    bytes: usize,
+    goodbye: Option<Goodbye>,
+}
+
+/// Something for the connection's task to do.
+pub enum Item {
+    Frame(Utf8Bytes),
+    Goodbye(Goodbye),
+}
+
+impl Outbox {
+    pub fn new(budget: Arc<Budget>) -> Outbox {
+        Outbox { state: Mutex::default(), waiting: AtomicBool::new(false), waker: AtomicWaker::new(), budget }
+    }
+
+    /// Queues a frame. When it does not fit, the reader is too slow: it is told to go, and will come back and catch up.
+    pub fn push(&self, frame: Utf8Bytes) {
+        let mut state = self.state.lock();
+        if state.goodbye.is_some() {
+            return;
+        }
+        let size = frame.len();
+        let full = state.bytes + size > self.budget.per_connection || self.budget.used() + size > self.budget.total;
+        if full {
+            self.budget.metrics.full_outboxes.inc();
+            self.take_back(&mut state);
+            state.goodbye = Some(Goodbye::plain(1013, "slow reader: too much waits to be written"));
+        } else {
+            state.bytes += size;
+            self.budget.used.fetch_add(size, Ordering::Relaxed);
+            state.frames.push_back(frame);
+        }
+        drop(state);
+        self.wake();
+    }
+
+    /// Asks the connection's task to close. The first goodbye counts.
+    pub fn close(&self, goodbye: Goodbye) {
+        self.state.lock().goodbye.get_or_insert(goodbye);
+        self.wake();
+    }
+
+    /// The next thing to do: frames first, then the goodbye.
+    pub fn pop(&self) -> Option<Item> {
+        if !self.waiting.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut state = self.state.lock();
+        if let Some(frame) = state.frames.pop_front() {
+            state.bytes -= frame.len();
+            self.budget.used.fetch_sub(frame.len(), Ordering::Relaxed);
+            if state.frames.is_empty() {
+                // An idle connection keeps no room for what it once received.
+                state.frames = VecDeque::new();
+                self.waiting.store(state.goodbye.is_some(), Ordering::Release);
+            }
+            return Some(Item::Frame(frame));
+        }
+        self.waiting.store(false, Ordering::Release);
+        state.goodbye.clone().map(Item::Goodbye)
+    }
+
+    /// Whether there is something to pop; if not, the task is woken when there is.
+    pub fn poll_waiting(&self, cx: &mut Context<'_>) -> bool {
+        self.waker.register(cx.waker());
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Wakes the connection's task to look at the world again.
+    pub fn nudge(&self) {
+        self.waker.wake();
+    }
+
+    fn wake(&self) {
+        self.waiting.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    fn take_back(&self, state: &mut State) {
+        self.budget.used.fetch_sub(state.bytes, Ordering::Relaxed);
+        state.bytes = 0;
+        state.frames.clear();
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        let bytes = self.state.get_mut().bytes;
+        self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outbox(per_connection: usize, total: usize) -> (Outbox, Arc<Budget>) {
+        let budget = Arc::new(Budget::new(per_connection, total, Arc::default()));
+        (Outbox::new(budget.clone()), budget)
+    }
+
+    #[test]
+    fn frames_come_out_in_order_and_give_back_their_bytes() {
+        let (outbox, budget) = outbox(100, 1000);
+        outbox.push("one".into());
+        outbox.push("two".into());
+        assert_eq!(budget.used(), 6);
+        for expected in ["one", "two"] {
+            assert!(matches!(outbox.pop(), Some(Item::Frame(frame)) if frame == expected));
+        }
+        assert!(outbox.pop().is_none());
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_is_told_to_go_and_holds_nothing() {
+        let (outbox, budget) = outbox(10, 1000);
+        outbox.push("12345678".into());
+        outbox.push("12345678".into());
+        assert!(matches!(outbox.pop(), Some(Item::Goodbye(goodbye)) if goodbye.code == 1013));
+        outbox.push("x".into());
+        assert!(outbox.pop().is_none());
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn the_process_has_a_budget_too() {
+        let budget = Arc::new(Budget::new(100, 10, Arc::default()));
+        let (first, second) = (Outbox::new(budget.clone()), Outbox::new(budget.clone()));
+        first.push("12345678".into());
+        second.push("12345678".into());
+        assert!(matches!(second.pop(), Some(Item::Goodbye(_))));
+        drop(first);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn the_first_goodbye_counts_and_comes_after_the_frames() {
+        let (outbox, _) = outbox(100, 100);
+        outbox.push("last words".into());
+        outbox.close(Goodbye::plain(4009, "replaced"));
+        outbox.close(Goodbye::plain(1012, "restart"));
+        assert!(matches!(outbox.pop(), Some(Item::Frame(_))));
+        assert!(matches!(outbox.pop(), Some(Item::Goodbye(goodbye)) if goodbye.code == 4009));
+    }
+}

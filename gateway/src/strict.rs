@@ -1,0 +1,207 @@
+//! JSON as strictly as the strictest client reads it.
+//!
+//! What one agent sends reaches others, and some of them drop their connection over a duplicate key, a number beyond 53
+//! bits or a lone surrogate. So the door takes none of these, and nothing nested deeper than any message needs.
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+/// How deep arrays and objects may be nested.
+pub const DEPTH: usize = 64;
+/// 2^53 - 1: the largest integer every client can hold.
+const SAFE: u64 = 9_007_199_254_740_991;
+/// Up to this many keys are compared one by one.
+const FEW: usize = 16;
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// Not JSON: `-32700`.
+    Syntax(String),
+    /// JSON that nobody may pass on: `-32600`.
+    Forbidden(String),
+}
+
+/// Reads the whole text once and gives the first flaw, with its place.
+pub fn check(text: &str) -> Result<(), Flaw> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = Strict { depth: 0 }.deserialize(&mut json).and_then(|()| json.end());
+    read.map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => Flaw::Forbidden(error.to_string()),
+        _ => Flaw::Syntax(error.to_string()),
+    })
+}
+
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: usize,
+}
+
+impl Strict {
+    fn deeper<E: Error>(self) -> Result<Strict, E> {
+        if self.depth == DEPTH {
+            return Err(E::custom(format_args!("nested deeper than {DEPTH} levels")));
+        }
+        Ok(Strict { depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
+        if number > SAFE { Err(E::custom("an integer beyond 2^53-1")) } else { Ok(()) }
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
+        self.visit_u64(number.unsigned_abs())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        if number.abs() > SAFE as f64 { Err(E::custom("a number beyond 2^53-1")) } else { Ok(()) }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let deeper = self.deeper()?;
+        while items.next_element_seed(deeper)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let deeper = self.deeper()?;
+        let mut keys = Keys::default();
+        while let Some(Key(key)) = members.next_key()? {
+            keys.add(key)?;
+            members.next_value_seed(deeper)?;
+        }
+        Ok(())
+    }
+}
+
+/// A key that borrows from the text unless it has escapes.
+struct Key<'de>(Cow<'de, str>);
+
+impl<'de> serde::Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key<'de>, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(key)))
+            }
+            fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(key.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+/// The keys of one object so far.
+#[derive(Default)]
+struct Keys<'de> {
+    few: Vec<Cow<'de, str>>,
+    many: HashSet<Cow<'de, str>>,
+}
+
+impl<'de> Keys<'de> {
+    fn add<E: Error>(&mut self, key: Cow<'de, str>) -> Result<(), E> {
+        let twice = if self.many.is_empty() { self.few.contains(&key) } else { self.many.contains(&key) };
+        if twice {
+            let key: String = key.chars().take(40).collect();
+            return Err(E::custom(format_args!("the key {key:?} stands twice in one object")));
+        }
+        if self.many.is_empty() && self.few.len() < FEW {
+            self.few.push(key);
+            return Ok(());
+        }
+        self.many.extend(self.few.drain(..));
+        self.many.insert(key);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn forbidden(text: &str) -> String {
+        match check(text) {
+            Err(Flaw::Forbidden(reason)) => reason,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn numbers_end_at_53_bits() {
+        check("[9007199254740991, -9007199254740991, 1.5, 1e3]").unwrap();
+        for text in ["9007199254740992", "[-9007199254740992]", "1e20", "{\"a\":18446744073709551616}"] {
+            assert!(forbidden(text).contains("2^53-1"));
+        }
+    }
+
+    #[test]
+    fn a_key_stands_once_in_an_object_at_every_depth() {
+        assert!(forbidden(r#"{"a":1,"b":{"c":1,"c":2}}"#).contains("\"c\""));
+        assert!(forbidden(r#"{"a":1,"\u0061":2}"#).contains("\"a\""), "escapes are the same key");
+        let many: Vec<String> = (0..40).map(|n| format!("\"k{n}\":0")).collect();
+        check(&format!("{{{}}}", many.join(","))).unwrap();
+        forbidden(&format!("{{{},\"k7\":1}}", many.join(",")));
+        check(r#"[{"a":1},{"a":1}]"#).unwrap();
+    }
+
+    #[test]
+    fn depth_ends() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        check(&nested(DEPTH)).unwrap();
+        assert!(forbidden(&nested(DEPTH + 1)).contains("deeper"));
+        assert!(check(&"[".repeat(500_000)).is_err());
+    }
+
+    #[test]
+    fn what_is_not_json_is_a_syntax_flaw() {
+        for text in ["", "{", "{\"a\":}", "nul", "\"\\ud800\"", "1 2", "NaN", "{\"a\":1,}", "\u{feff}{}"] {
+            assert!(matches!(check(text), Err(Flaw::Syntax(_))), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_serde_json_on_what_is_json(text in "[\\[\\]{}\",:0-9a-z\\\\ .eE+-]{0,40}") {
+            let json = serde_json::from_str::<serde_json::Value>(&text).is_ok();
+            match check(&text) {
+                Ok(()) => prop_assert!(json),
+                Err(Flaw::Syntax(_)) => prop_assert!(!json),
+                Err(Flaw::Forbidden(_)) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What the operator sees: log lines and metrics. Never a payload, token or key.
+
+use crate::config::{Log, LogFormat};
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::HashMap;
+use tracing_subscriber::EnvFilter;
+
+/// Logs go to standard error; standard output is for what the command was asked to print.
+pub fn init(log: &Log) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&log.level).map_err(|error| anyhow::anyhow!("log.level: {error}"))?;
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A second server in one process (tests) keeps the first one's subscriber.
+    let _ = match log.format {
+        LogFormat::Text => lines.with_target(false).try_init(),
+        LogFormat::Json => lines.json().try_init(),
+    };
+    Ok(())
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    method: &'static str,
+    code: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MethodLabels {
+    method: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CloseLabels {
+    code: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HttpLabels {
+    route: &'static str,
+    status: u16,
+}
+
+/// The counters of one method, found once and kept, so that a call costs no look-up.
+#[derive(Clone)]
+pub struct MethodMetrics {
+    pub name: &'static str,
+    ok: Counter,
+    seconds: Histogram,
+}
+
+pub struct Metrics {
+    registry: Registry,
+    calls: Family<CallLabels, Counter>,
+    closes: Family<CloseLabels, Counter>,
+    refused: Family<ReasonLabels, Counter>,
+    http: Family<HttpLabels, Counter>,
+    methods: HashMap<&'static str, MethodMetrics>,
+    unknown: MethodMetrics,
+    pub sockets: Gauge,
+    pub sessions: Gauge,
+    pub outbox_bytes: Gauge,
+    pub full_outboxes: Counter,
+    pub events: Counter,
+}
+
+impl Metrics {
+    pub fn new() -> Metrics {
+        let mut registry = Registry::with_prefix("aund");
+        let calls = Family::<CallLabels, Counter>::default();
+        registry.register("requests", "Calls answered, by method and error code (0: no error)", calls.clone());
+        let seconds = Family::<MethodLabels, Histogram>::new_with_constructor(|| {
+            Histogram::new(exponential_buckets(0.000_01, 4.0, 11))
+        });
+        registry.register_with_unit("request_duration", "How long calls took", Unit::Seconds, seconds.clone());
+        let of = |name: &'static str| MethodMetrics {
+            name,
+            ok: calls.get_or_create_owned(&CallLabels { method: name, code: 0 }),
+            seconds: seconds.get_or_create_owned(&MethodLabels { method: name }),
+        };
+        let methods = proto_schemas::methods().iter().map(|method| (method.name, of(method.name))).collect();
+        let mut metrics = Metrics {
+            unknown: of("unknown"),
+            methods,
+            calls,
+            closes: Family::default(),
+            refused: Family::default(),
+            http: Family::default(),
+            sockets: Gauge::default(),
+            sessions: Gauge::default(),
+            outbox_bytes: Gauge::default(),
+            full_outboxes: Counter::default(),
+            events: Counter::default(),
+            registry,
+        };
+        let registry = &mut metrics.registry;
+        registry.register("closes", "WebSockets closed by the server, by close code", metrics.closes.clone());
+        registry.register("refused_sockets", "Sockets not taken, by reason", metrics.refused.clone());
+        registry.register("http_responses", "HTTP answers, by route and status", metrics.http.clone());
+        registry.register("sockets", "Open WebSockets", metrics.sockets.clone());
+        registry.register("sessions", "WebSockets that logged in", metrics.sessions.clone());
+        registry.register_with_unit(
+            "outbox",
+            "Bytes that wait to be written to clients",
+            Unit::Bytes,
+            metrics.outbox_bytes.clone(),
+        );
+        registry.register("full_outboxes", "Readers closed because too much waited", metrics.full_outboxes.clone());
+        registry.register("events", "Events handed to sessions", metrics.events.clone());
+        metrics
+    }
+
+    /// Names that no schema knows share one row: a stranger must not make the table grow.
+    pub fn method(&self, name: &str) -> &MethodMetrics {
+        self.methods.get(name).unwrap_or(&self.unknown)
+    }
+
+    pub fn answered(&self, method: &MethodMetrics, code: i32, seconds: f64) {
+        match code {
+            0 => method.ok.inc(),
+            code => self.calls.get_or_create(&CallLabels { method: method.name, code }).inc(),
+        };
+        method.seconds.observe(seconds);
+    }
+
+    pub fn closed(&self, code: u16) {
+        self.closes.get_or_create(&CloseLabels { code }).inc();
+    }
+
+    pub fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    pub fn http(&self, route: &'static str, status: u16) {
+        self.http.get_or_create(&HttpLabels { route, status }).inc();
+    }
+
+    /// The Prometheus text format.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        match encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            Err(error) => format!("# the metrics could not be written: {error}\n"),
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics::new()
+    }
+}

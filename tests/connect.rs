@@ -1,0 +1,355 @@
+//! From the upgrade to a session: the challenge, what may be said before login, and every way `auth.connect` can end.
+
+use certs::dev::Pki;
+use serde_json::{Value, json};
+
+use crate::world::agent::{Wire, hello, text};
+use crate::world::{ISSUER, World, now, until};
+
+/// A key that is there and a token that is not ours.
+const FORGED: &str = "eyJhbGciOiJFUzM4NCJ9.eyJhaWQiOiJhbGljZSJ9.c2lnbmF0dXJl";
+
+async fn refusal(wire: &Wire, token: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut params = hello(wire.nonce(), token);
+    change(&mut params);
+    wire.call_error("auth.connect", &params).await
+}
+
+#[tokio::test]
+async fn the_challenge_is_the_first_frame_and_the_only_one_unasked() {
+    let world = World::start().await;
+    for wire in [world.wire().await, world.secure_wire("/aun").await, world.secure_wire("/ws").await] {
+        assert!(wire.nonce().len() >= 22, "128 random bits do not fit into {:?}", wire.nonce());
+        assert_eq!(wire.challenge["protocol"], json!({ "min": "1.0", "max": "1.0" }));
+        assert!(wire.challenge["auth_methods"].as_array().unwrap().contains(&json!("kite_token")));
+        assert!(wire.challenge["server_time"].is_number());
+        assert!(wire.events_so_far().await.is_empty(), "nothing but answers comes before login");
+    }
+}
+
+#[tokio::test]
+async fn every_socket_has_a_nonce_of_its_own() {
+    let world = World::start().await;
+    let (first, second) = (world.wire().await, world.wire().await);
+    assert_ne!(first.nonce(), second.nonce());
+}
+
+#[tokio::test]
+async fn a_tls_client_that_does_not_trust_the_root_does_not_get_in() {
+    let world = World::start().await;
+    let other = Pki::new(ISSUER, now());
+    let name = format!("gateway.{ISSUER}");
+    assert!(world.tls_trusting(other.root.certificate(), &name).await.is_err(), "its root is another one");
+    assert!(world.tls("gateway.example.com").await.is_err(), "the certificate is not for every name");
+    for name in [ISSUER, &name, "alice.agents.localhost", "pki.agents.localhost", "localhost"] {
+        assert!(world.tls(name).await.is_ok(), "the certificate is for {name}");
+    }
+}
+
+#[tokio::test]
+async fn before_login_only_the_methods_of_login_are_served_and_the_socket_stays() {
+    let world = World::start().await;
+    let wire = world.wire().await;
+    for method in ["meta.ping", "meta.status", "auth.request_cert", "rpc.discover", "message.send", "no.such"] {
+        let error = wire.call_error(method, &json!({})).await;
+        assert_eq!(error["code"], -32013, "{method}: {error}");
+        assert_eq!(error["data"]["kind"], "not_initialized");
+    }
+    wire.call("auth.download_cert", &json!({ "cert_sn": "root" })).await;
+}
+
+#[tokio::test]
+async fn arrays_before_login_are_refused() {
+    let world = World::start().await;
+    let wire = world.wire().await;
+    let answer = wire.answer_to(r#"[{"jsonrpc":"2.0","id":1,"method":"auth.download_cert","params":{"cert_sn":"root"}}]"#).await;
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    assert_eq!(answer["id"], Value::Null);
+    assert!(wire.is_open().await);
+}
+
+#[tokio::test]
+async fn a_session_answers_with_who_it_is_and_what_the_server_can_do() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let welcome = &alice.welcome;
+    assert_eq!(welcome["status"], "ok");
+    assert_eq!(welcome["authenticated"], true);
+    assert_eq!(welcome["protocol"], "1.0");
+    assert_eq!(welcome["identity"]["aid"], alice.aid());
+    assert_eq!(welcome["connection"]["device_id"], "laptop");
+    assert_eq!(welcome["connection"]["kind"], "long");
+    assert_eq!(welcome["capabilities"]["p2p_peer_pull_v1"], true, "current SDKs refuse a server without it");
+    assert_eq!(welcome["capabilities"]["features"]["max_message_size"], 1_048_576);
+    let namespaces = welcome["capabilities"]["namespaces"].as_array().unwrap();
+    assert!(namespaces.contains(&json!("auth")) && namespaces.contains(&json!("meta")), "{namespaces:?}");
+
+    let status = alice.call("meta.status", &json!({})).await;
+    assert_eq!((&status["mode"], &status["aid"]), (&json!("gateway"), &json!(alice.aid())));
+    assert_eq!(status["protocol_version"], "1.0");
+    assert!(status["connected_at"].as_i64().unwrap() > 1_700_000_000_000, "milliseconds");
+    let pong = alice.call("meta.ping", &json!({ "timestamp": 5 })).await;
+    assert_eq!(pong["pong"], true);
+    assert_ne!(pong["timestamp"], 5, "it is the server's clock, not an echo");
+}
+
+#[tokio::test]
+async fn a_session_works_over_tls_as_it_does_without() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let wire = world.secure_wire("/ws").await;
+    assert_eq!(wire.call("auth.connect", &hello(wire.nonce(), &tokens.access)).await["status"], "ok");
+    assert_eq!(wire.call("meta.ping", &json!({})).await["pong"], true);
+}
+
+#[tokio::test]
+async fn the_kind_of_connection_is_echoed() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let short = world.connect(&alice, |hello| hello["options"] = json!({ "kind": "short", "short_ttl_ms": 30_000 })).await;
+    assert_eq!(short.welcome["connection"]["kind"], "short");
+    let long = world.connect(&alice, |hello| hello["options"] = json!({ "kind": "long" })).await;
+    assert_eq!(long.welcome["connection"]["kind"], "long");
+}
+
+#[tokio::test]
+async fn a_client_that_predates_devices_and_slots_gets_in() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let old = world
+        .connect(&alice, |hello| {
+            *hello = json!({ "nonce": hello["nonce"], "auth": hello["auth"] });
+        })
+        .await;
+    assert_eq!(old.welcome["protocol"], "1.0");
+    let empty = world
+        .connect(&alice, |hello| {
+            hello["device"]["id"] = json!("");
+            hello["client"] = json!({ "slot_id": "" });
+        })
+        .await;
+    assert_eq!(empty.call("meta.ping", &json!({})).await["pong"], true);
+}
+
+#[tokio::test]
+async fn a_wrong_nonce_ends_the_socket_with_4010() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let (wire, other) = (world.wire().await, world.wire().await);
+    let error = refusal(&wire, &tokens.access, |hello| hello["nonce"] = json!(other.nonce())).await;
+    assert_eq!(error["code"], 4010, "{error}");
+    assert_eq!(wire.closed().await.code, 4010);
+    assert!(other.call("auth.connect", &hello(other.nonce(), &tokens.access)).await["status"] == "ok", "its nonce is unspent");
+}
+
+#[tokio::test]
+async fn a_bad_token_keeps_the_socket_and_the_whole_recovery_works_on_it() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let wire = world.wire().await;
+
+    // As SDKs do it: the token at hand, the cached one, a refresh, a whole login, all with one nonce.
+    for token in [FORGED, "not-a-token", "", FORGED, "a.b.c"] {
+        let error = refusal(&wire, token, |_| ()).await;
+        assert!(error["code"] == 4001 || token.is_empty() && error["code"] == 4000, "{error}");
+    }
+    let refused = wire.call("auth.refresh_token", &json!({ "refresh_token": "rt-unknown" })).await;
+    assert_eq!((&refused["success"], &refused["relogin_required"]), (&json!(false), &json!(true)));
+    let refreshed = wire.call("auth.refresh_token", &json!({ "refresh_token": tokens.refresh })).await;
+    assert_eq!(refreshed["success"], true);
+    let begun = wire.call("auth.aid_login1", &alice.login1()).await;
+    let done = wire.call("auth.aid_login2", &alice.login2(&begun)).await;
+    let welcome = wire.call("auth.connect", &hello(wire.nonce(), &text(&done["access_token"]))).await;
+    assert_eq!(welcome["status"], "ok");
+    assert_eq!(wire.call("meta.ping", &json!({})).await["pong"], true);
+}
+
+#[tokio::test]
+async fn a_token_that_was_touched_is_refused() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let parts: Vec<&str> = tokens.access.split('.').collect();
+    let none = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0";
+    let wire = world.wire().await;
+    for token in [
+        format!("{}.{}.", parts[0], parts[1]),
+        format!("{none}.{}.", parts[1]),
+        format!("{}.{}.{}", parts[0], parts[1], parts[2].replace(['A', 'b', '3'], "x")),
+        format!("{}.{}.{}.", parts[0], parts[1], parts[2]),
+    ] {
+        assert_eq!(refusal(&wire, &token, |_| ()).await["code"], 4001, "{token}");
+    }
+}
+
+#[tokio::test]
+async fn a_version_nobody_here_speaks_is_answered_with_both_ranges_and_a_close() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let wire = world.wire().await;
+    let error = refusal(&wire, &tokens.access, |hello| hello["protocol"] = json!({ "min": "2.0", "max": "9.1" })).await;
+    assert_eq!(error["code"], -32000, "{error}");
+    assert_eq!(error["data"]["server_range"], json!({ "min": "1.0", "max": "1.0" }));
+    assert_eq!(error["data"]["client_range"], json!({ "min": "2.0", "max": "9.1" }));
+    assert_eq!(wire.closed().await.code, 1008);
+}
+
+#[tokio::test]
+async fn the_highest_version_both_speak_is_chosen() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    for range in [json!({ "min": "0.9", "max": "1.2" }), json!({ "min": "1.0" }), json!({}), json!({ "min": "0.1", "max": "1.10" })] {
+        let session = world.connect(&alice, |hello| hello["protocol"] = range.clone()).await;
+        assert_eq!(session.welcome["protocol"], "1.0", "{range}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_or_malformed_parameter_is_4000_and_the_socket_stays() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let wire = world.wire().await;
+    let changes: [(&str, Value); 10] = [
+        ("/auth/method", json!("pairing_code")),
+        ("/auth/method", json!("aid")),
+        ("/auth", json!({ "method": "kite_token" })),
+        ("/auth", json!("token")),
+        ("/device/id", json!("no spaces here")),
+        ("/device/id", json!("d".repeat(129))),
+        ("/client/slot_id", json!("/begins with a slash")),
+        ("/client/slot_id", json!("s".repeat(129))),
+        ("/delivery_mode/mode", json!("telepathy")),
+        ("/delivery_mode/affinity_ttl_ms", json!(-1)),
+    ];
+    for (path, value) in changes {
+        let error = refusal(&wire, &tokens.access, |hello| *hello.pointer_mut(path).unwrap() = value.clone()).await;
+        assert_eq!(error["code"], 4000, "{path} {value}: {error}");
+    }
+    let welcome = wire.call("auth.connect", &hello(wire.nonce(), &tokens.access)).await;
+    assert_eq!(welcome["status"], "ok");
+}
+
+#[tokio::test]
+async fn no_nonce_at_all_is_a_missing_parameter() {
+    let world = World::start().await;
+    let wire = world.wire().await;
+    let error = wire.call_error("auth.connect", &json!({ "auth": { "method": "kite_token", "token": FORGED } })).await;
+    assert_eq!(error["code"], 4000, "{error}");
+    assert!(wire.is_open().await);
+}
+
+#[tokio::test]
+async fn a_slot_needs_a_device() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let wire = world.wire().await;
+    let error = refusal(&wire, &tokens.access, |hello| hello["device"]["id"] = json!("")).await;
+    assert_eq!(error["code"], 4000, "{error}");
+    assert!(text(&error["message"]).contains("slot_requires_device_id"), "{error}");
+}
+
+#[tokio::test]
+async fn a_device_is_used_with_slots_or_without_but_not_both() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let _with_slot = world.connect(&alice, |_| ()).await;
+    let tokens = world.login(&alice).await;
+    let wire = world.wire().await;
+    let error = refusal(&wire, &tokens.access, |hello| hello["client"]["slot_id"] = json!("")).await;
+    assert_eq!(error["code"], 4090, "{error}");
+    assert!(text(&error["message"]).contains("device_singleton_conflict"), "{error}");
+    assert_eq!(wire.call("auth.connect", &hello(wire.nonce(), &tokens.access)).await["status"], "ok");
+}
+
+#[tokio::test]
+async fn live_connections_of_an_agent_agree_on_the_delivery_mode() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let queue = json!({ "mode": "queue", "routing": "round_robin", "affinity_ttl_ms": 0 });
+    let fanout = world.connect(&alice, |_| ()).await;
+    let tokens = world.login(&alice).await;
+    let wire = world.wire().await;
+    let other_device = |hello: &mut Value| {
+        hello["device"]["id"] = json!("phone");
+        hello["delivery_mode"] = queue.clone();
+    };
+    let error = refusal(&wire, &tokens.access, other_device).await;
+    assert_eq!(error["code"], 4090, "{error}");
+    assert_eq!(error["data"]["kind"], "identity_conflict");
+    assert!(text(&error["message"]).contains("delivery_mode_conflict"), "{error}");
+
+    // Taking the only other connection's own place leaves nobody to disagree with.
+    let replacing = world.connect(&alice, |hello| hello["delivery_mode"] = queue.clone()).await;
+    assert_eq!(fanout.dismissed().await["code"], 4009);
+    assert_eq!(replacing.call("meta.ping", &json!({})).await["pong"], true);
+}
+
+#[tokio::test]
+async fn nobody_connects_twice_on_one_socket() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let again = hello(alice.nonce(), &alice.tokens.access);
+    alice.call_error("auth.connect", &again).await;
+}
+
+#[tokio::test]
+async fn a_socket_that_does_not_log_in_is_closed_with_4008() {
+    let world = World::with("limits.auth_timeout_ms = 400").await;
+    let (silent, busy) = (world.wire().await, world.wire().await);
+    busy.call_error("meta.ping", &json!({})).await;
+    assert_eq!(silent.closed().await.code, 4008);
+    assert_eq!(busy.closed().await.code, 4008, "calls do not buy time");
+}
+
+#[tokio::test]
+async fn a_session_outlives_the_deadline_for_logging_in() {
+    let world = World::with("limits.auth_timeout_ms = 1500").await;
+    let silent = world.wire().await;
+    let alice = world.agent("alice").await;
+    let later = world.wire().await;
+    assert_eq!(silent.closed().await.code, 4008);
+    assert_eq!(later.closed().await.code, 4008);
+    assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true);
+}
+
+#[tokio::test]
+async fn calls_before_login_are_counted_and_too_many_end_the_socket() {
+    let world = World::with("limits.preauth_calls = 6").await;
+    let wire = world.wire().await;
+    for _ in 0..6 {
+        assert_eq!(wire.call_error("meta.ping", &json!({})).await["code"], -32013);
+    }
+    wire.notify("meta.ping", &json!({})).await;
+    assert_eq!(wire.closed().await.code, 1008);
+}
+
+#[tokio::test]
+async fn a_ping_of_the_websocket_is_answered_before_and_after_login() {
+    use tokio_tungstenite::tungstenite::Message;
+    let world = World::start().await;
+    let (wire, alice) = (world.wire().await, world.agent("alice").await);
+    for socket in [&wire, &alice] {
+        socket.send_message(Message::Ping("hello".into())).await;
+        assert_eq!(socket.pong().await, "hello");
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_answers_no_ping_is_given_up() {
+    let world = World::with("limits.ping_interval_ms = 200\nlimits.ping_timeout_ms = 300").await;
+    let (silent, alive) = (world.agent("silent").await, world.agent("alive").await);
+    // A socket that is not read answers no ping; one that is read does so by itself.
+    let gone = until("the silent peer is given up", || async {
+        alive.call("meta.ping", &json!({})).await;
+        (world.metric("aund_sessions ").await <= 1.0).then_some(())
+    });
+    gone.await;
+    assert_eq!(alive.call("meta.ping", &json!({})).await["pong"], true);
+    drop(silent);
+}

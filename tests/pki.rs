@@ -1,0 +1,345 @@
+//! What the server shows over HTTP about itself and its certificates, to anybody who asks.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use certs::{Certificate, verify_chain};
+use ring::digest;
+use serde_json::json;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use x509_parser::prelude::{CertificateRevocationList, FromDer};
+
+use crate::auth::certificates;
+use crate::world::{ISSUER, World, now};
+
+/// The bytes of a PEM block.
+fn der(pem: &str) -> Vec<u8> {
+    let lines: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    STANDARD.decode(lines).expect("PEM is base64")
+}
+
+/// A value of DER: its tag, its content, and what is behind it.
+fn element(bytes: &[u8]) -> (u8, &[u8], &[u8]) {
+    let (length, head) = match bytes[1] {
+        short @ 0..0x80 => (usize::from(short), 2),
+        long => {
+            let digits = usize::from(long & 0x7f);
+            (bytes[2..2 + digits].iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), 2 + digits)
+        }
+    };
+    (bytes[0], &bytes[head..head + length], &bytes[head + length..])
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+fn sha256(bytes: &[u8]) -> Vec<u8> {
+    digest::digest(&digest::SHA256, bytes).as_ref().to_vec()
+}
+
+async fn issuer(world: &World) -> Certificate {
+    certificates(&world.get("/pki/chain").await.text()).remove(0)
+}
+
+#[tokio::test]
+async fn every_host_of_the_domain_tells_where_the_gateway_is() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let wanted = format!("wss://gateway.{ISSUER}:{}/aun", world.tls_port);
+    for host in [ISSUER, &format!("gateway.{ISSUER}"), &alice.aid, &format!("nobody1.{ISSUER}"), "127.0.0.1", "localhost"] {
+        for host in [host.to_owned(), format!("{host}:{}", world.plain_port), host.to_uppercase()] {
+            let answer = world.http("GET", "/.well-known/aun-gateway").host(&host).send().await;
+            assert_eq!(answer.status, 200, "{host}");
+            let gateways = answer.json()["gateways"].clone();
+            assert_eq!(gateways[0]["url"], wanted, "{host}");
+            assert!(gateways[0]["priority"].is_number());
+        }
+    }
+    let over_tls = world.http("GET", "/.well-known/aun-gateway").host(&alice.aid).over_tls(&alice.aid).send().await;
+    assert_eq!(over_tls.json()["gateways"][0]["url"], wanted);
+}
+
+#[tokio::test]
+async fn the_told_gateway_stays_what_the_operator_made_it() {
+    let world = World::with("public_url = \"wss://gateway.agents.localhost/aun\"").await;
+    let told = world.get("/.well-known/aun-gateway").await.json();
+    assert_eq!(told["gateways"][0]["url"], "wss://gateway.agents.localhost/aun");
+}
+
+#[tokio::test]
+async fn health_is_200_while_the_server_lives() {
+    let world = World::start().await;
+    for (method, host) in [("GET", ISSUER), ("HEAD", "gateway.agents.localhost"), ("GET", "127.0.0.1")] {
+        assert_eq!(world.http(method, "/health").host(host).send().await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn the_chain_is_issuer_registry_root() {
+    let world = World::start().await;
+    let answer = world.get("/pki/chain").await;
+    assert_eq!(answer.status, 200);
+    let kind = answer.header("content-type").unwrap();
+    assert!(kind.starts_with("text/plain") || kind.starts_with("application/x-pem-file"), "{kind}");
+    let chain = certificates(&answer.text());
+    assert_eq!(chain.len(), 3);
+    assert_eq!(chain[0].common_name(), ISSUER);
+    for pair in chain.windows(2) {
+        assert_eq!(pair[0].issuer_name_der(), pair[1].subject_name_der(), "byte for byte");
+    }
+    assert!(chain.iter().all(Certificate::is_ca));
+    assert_eq!(chain[2], world.root());
+    assert_eq!(chain[2].issuer_name_der(), chain[2].subject_name_der());
+}
+
+#[tokio::test]
+async fn the_root_and_the_chain_are_where_certificates_say_they_are() {
+    let world = World::start().await;
+    let root = world.root();
+    for (host, path) in [("gateway.agents.localhost", "/pki/root.crt"), ("pki.agents.localhost", "/root.crt"), ("pki.agents.localhost", "/pki/root.crt")] {
+        let answer = world.http("GET", path).host(host).send().await;
+        assert_eq!((answer.status, answer.text()), (200, root.pem().to_owned()), "{host}{path}");
+    }
+    let chain = world.get("/pki/chain").await.text();
+    let answer = world.http("GET", "/ca/cert").host(ISSUER).send().await;
+    assert_eq!((answer.status, answer.text()), (200, chain));
+}
+
+#[tokio::test]
+async fn a_certificate_is_there_from_the_moment_of_registration() {
+    let world = World::start().await;
+    let path = "/pki/cert/alice.agents.localhost";
+    for method in ["GET", "HEAD"] {
+        let answer = world.http(method, path).send().await;
+        assert_eq!(answer.status, 404, "a free name");
+        assert!(answer.header("x-aun-cert-consistency").is_none(), "a 404 proves nothing");
+    }
+    let alice = world.register("alice").await;
+    assert_eq!(world.http("HEAD", path).send().await.status, 200);
+    for path in [path, "/pki/cert/alice%2Eagents%2elocalhost", "/pki/cert/ALICE.agents.localhost"] {
+        let answer = world.get(path).await;
+        assert_eq!((answer.status, answer.text()), (200, alice.cert.clone()), "{path}");
+    }
+    for bad in ["/pki/cert/", "/pki/cert/%ff", "/pki/cert/%", "/pki/cert/..%2f..%2fca%2fissuer.key", "/pki/cert/a/b"] {
+        assert!(matches!(world.get(bad).await.status, 400 | 404), "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_is_found_by_every_form_of_fingerprint() {
+    let world = World::start().await;
+    let (alice, carol) = (world.register("alice").await, world.register("carol").await);
+    let cert = alice.certificate();
+    let of_der = cert.fingerprint().trim_start_matches("sha256:").to_owned();
+    let of_key = cert.public_key().fingerprint();
+    let forms = [
+        cert.fingerprint().to_owned(),
+        cert.fingerprint().replace(':', "%3A"),
+        of_der.clone(),
+        of_der.to_uppercase(),
+        of_der[..16].to_owned(),
+        of_key.clone(),
+        of_key.trim_start_matches("sha256:").to_owned(),
+    ];
+    for form in forms {
+        let answer = world.get(&format!("/pki/cert/{}?cert_fingerprint={form}", alice.aid)).await;
+        assert_eq!((answer.status, answer.text()), (200, alice.cert.clone()), "{form}");
+    }
+    let hers = carol.certificate();
+    for form in [hers.fingerprint(), "sha256:00", "nonsense", &"0".repeat(64)] {
+        assert_eq!(world.get(&format!("/pki/cert/{}?cert_fingerprint={form}", alice.aid)).await.status, 404, "{form}");
+    }
+}
+
+#[tokio::test]
+async fn an_authoritative_read_says_what_it_saw_and_when() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let fingerprint = alice.certificate().fingerprint().to_owned();
+    let path = format!("/pki/cert/{}?cert_fingerprint={fingerprint}&consistency=authoritative", alice.aid);
+    let answer = world.http("GET", &path).header("Cache-Control", "no-cache").send().await;
+    assert_eq!((answer.status, answer.text()), (200, alice.cert.clone()));
+    assert_eq!(answer.header("x-aun-cert-consistency"), Some("authoritative"));
+    assert_eq!(answer.header("x-aun-cert-lifecycle-state"), Some("active_signing"));
+    assert_eq!(answer.header("x-aun-cert-fingerprint"), Some(&*fingerprint));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let observed = answer.header("x-aun-cert-observed-at").unwrap();
+    assert!(observed.ends_with('Z'), "{observed}");
+    let age = now() - OffsetDateTime::parse(observed, &Rfc3339).unwrap().unix_timestamp();
+    assert!((-5..=30).contains(&age), "{age} seconds old");
+
+    let group = world.get(&format!("{path}&key_purpose=group_identity")).await;
+    assert_eq!(group.status, 404, "it is no group's certificate");
+}
+
+#[tokio::test]
+async fn the_revocation_list_is_signed_by_the_issuer_and_fresh() {
+    let world = World::start().await;
+    let answer = world.get("/pki/crl.json").await.json();
+    assert_eq!(answer["revoked_serials"], json!([]));
+    let list = der(answer["crl_pem"].as_str().unwrap());
+    let (_, crl) = CertificateRevocationList::from_der(&list).unwrap();
+    let issuer = issuer(&world).await;
+    assert_eq!(crl.issuer().as_raw(), issuer.subject_name_der());
+    assert!(issuer.public_key().verify(crl.tbs_cert_list.as_ref(), &crl.signature_value.data));
+    assert!(crl.last_update().timestamp() <= now());
+    assert!(crl.next_update().unwrap().timestamp() > now());
+    assert_eq!(crl.iter_revoked_certificates().count(), 0);
+}
+
+#[tokio::test]
+async fn ocsp_answers_to_every_spelling_of_a_number() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let serial = alice.certificate().serial().to_owned();
+    let odd = if serial.len() % 2 == 1 { serial.clone() } else { format!("0{serial}") };
+    for number in [serial.clone(), odd, serial.to_uppercase(), format!("0000{serial}")] {
+        let answer = world.get(&format!("/pki/ocsp/{number}")).await;
+        assert_eq!(answer.status, 200, "{number}");
+        assert_eq!(answer.json()["status"], "good", "{number}");
+    }
+    let unknown = world.get("/pki/ocsp/badc0de").await;
+    assert!(unknown.status == 404 || unknown.json()["status"] == "unknown");
+    for bad in ["xyz", "", "-1", &"f".repeat(200)] {
+        assert!(matches!(world.get(&format!("/pki/ocsp/{bad}")).await.status, 400 | 404), "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn an_ocsp_answer_holds_what_the_strict_clients_check() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let answer = world.get(&format!("/pki/ocsp/{}", alice.certificate().serial())).await.json();
+    let response = STANDARD.decode(answer["ocsp_response"].as_str().unwrap()).unwrap();
+    let issuer = issuer(&world).await;
+
+    // OCSPResponse { responseStatus, [0] { SEQUENCE { oid, OCTET STRING { BasicOCSPResponse } } } }
+    let (_, response, rest) = element(&response);
+    assert!(rest.is_empty());
+    let (tag, status, rest) = element(response);
+    assert_eq!((tag, status), (0x0a, &[0][..]), "successful");
+    let (_, bytes, _) = element(element(rest).1);
+    let (_, _, rest) = element(bytes);
+    let basic = element(element(rest).1).1;
+    // BasicOCSPResponse { tbsResponseData, algorithm, BIT STRING }, and no certificates.
+    let (_, data, rest) = element(basic);
+    let signed = &basic[..basic.len() - rest.len()];
+    let (_, _, rest) = element(rest);
+    let (tag, signature, rest) = element(rest);
+    assert_eq!((tag, rest.len()), (0x03, 0), "no certificate is embedded");
+    assert!(issuer.public_key().verify(signed, &signature[1..]), "signed by the issuer itself");
+
+    let point = &issuer.public_key().spki_der()[issuer.public_key().spki_der().len() - 97..];
+    assert!(contains(data, &sha256(issuer.subject_name_der())), "issuerNameHash is SHA-256");
+    assert!(contains(data, &sha256(point)), "issuerKeyHash is that of the bit string, as RFC 6960 says");
+    assert_eq!(answer["status"], "good");
+}
+
+#[tokio::test]
+async fn the_trust_list_is_signed_and_the_same_everywhere() {
+    let world = World::start().await;
+    let list = world.get("/pki/trust-roots.json").await.json();
+    for (host, path) in [
+        ("gateway.agents.localhost", "/pki/trust-roots"),
+        ("gateway.agents.localhost", "/pki/trust-root.json"),
+        ("pki.agents.localhost", "/trust-root.json"),
+        (ISSUER, "/pki/trust-roots.json"),
+    ] {
+        assert_eq!(world.http("GET", path).host(host).send().await.json(), list, "{host}{path}");
+    }
+    let alice = world.agent("alice").await;
+    assert_eq!(alice.call("meta.trust_roots", &json!({})).await, list);
+
+    let authority = Certificate::from_pem(list["authority_cert_pem"].as_str().unwrap()).unwrap();
+    assert!(certs::roots::verify(&list, authority.public_key()));
+    let mut touched = list.clone();
+    touched["version"] = json!(list["version"].as_u64().unwrap() + 1);
+    assert!(!certs::roots::verify(&touched, authority.public_key()));
+    assert!(!authority.is_ca(), "who signs the list signs no certificates");
+
+    let instant = |name: &str| OffsetDateTime::parse(list[name].as_str().unwrap(), &Rfc3339).unwrap().unix_timestamp();
+    assert!(instant("issued_at") <= now() + 300 && instant("next_update") > now());
+    let root = &list["root_cas"][0];
+    assert_eq!(root["status"], "active");
+    assert_eq!(root["certificate"].as_str(), Some(world.root().pem()));
+    assert_eq!(root["fingerprint_sha256"].as_str(), Some(world.root().fingerprint().trim_start_matches("sha256:")));
+}
+
+#[tokio::test]
+async fn the_trust_list_never_grows_younger_over_a_restart() {
+    let mut world = World::start().await;
+    let before = world.get("/pki/trust-roots.json").await.json();
+    world.restart().await;
+    let after = world.get("/pki/trust-roots.json").await.json();
+    assert!(after["version"].as_u64() >= before["version"].as_u64());
+    assert_eq!(after["root_cas"], before["root_cas"]);
+}
+
+#[tokio::test]
+async fn browsers_may_read_what_is_public() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    for path in ["/.well-known/aun-gateway", "/health", "/pki/chain", "/pki/crl.json", &format!("/pki/cert/{}", alice.aid)] {
+        let answer = world.http("GET", path).header("Origin", "https://app.example").send().await;
+        assert_eq!(answer.status, 200, "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{path}");
+        let exposed = answer.header("access-control-expose-headers").unwrap_or_default().to_ascii_lowercase();
+        assert!(exposed.contains("etag") && exposed.contains("last-modified") && exposed.contains("x-aun-"), "{path}: {exposed}");
+    }
+    let preflight = world
+        .http("OPTIONS", "/agent.md")
+        .host(&alice.aid)
+        .header("Origin", "https://app.example")
+        .header("Access-Control-Request-Method", "PUT")
+        .send()
+        .await;
+    assert!(matches!(preflight.status, 200 | 204), "{}", preflight.status);
+    let methods = preflight.header("access-control-allow-methods").unwrap_or_default();
+    assert!(methods.contains("PUT") && methods.contains("GET"), "{methods}");
+}
+
+#[tokio::test]
+async fn a_path_that_does_not_exist_is_404_in_json_and_nothing_redirects() {
+    let world = World::start().await;
+    for path in ["/nothing", "/pki", "/pki/", "/pki/nothing", "/.well-known/nothing", "//health", "/health/", "/../etc/passwd"] {
+        let answer = world.get(path).await;
+        assert_eq!(answer.status, 404, "{path}");
+        assert_eq!(answer.json(), json!({ "error": "Not found", "code": "not_found" }), "{path}");
+        assert!(answer.header("location").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_method_that_does_not_fit_is_refused_and_nothing_breaks() {
+    let world = World::start().await;
+    for (method, path) in [("POST", "/health"), ("DELETE", "/pki/chain"), ("PUT", "/pki/root.crt"), ("PATCH", "/agent.md")] {
+        let status = world.http(method, path).send().await.status;
+        assert!(matches!(status, 404 | 405), "{method} {path}: {status}");
+    }
+    assert_eq!(world.get("/aun").await.status / 100, 4, "the socket's path without an upgrade");
+    assert_eq!(world.get("/health").await.status, 200);
+}
+
+#[tokio::test]
+async fn the_certificates_of_agents_verify_as_clients_verify_them() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let chain = certificates(&world.get("/pki/chain").await.text());
+    assert_eq!(verify_chain(&alice.certificate(), &chain[..2], &[world.root()], now()), Ok(()));
+    assert_eq!(alice.certificate().issuer_name_der(), chain[0].subject_name_der());
+}
+
+#[tokio::test]
+async fn the_metrics_count_what_happened() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    for _ in 0..3 {
+        alice.call("meta.ping", &json!({})).await;
+    }
+    alice.call_error("no.such", &json!({})).await;
+    assert_eq!(world.metric("aund_sessions ").await, 1.0);
+    assert_eq!(world.metric("aund_requests_total{method=\"meta.ping\",code=\"0\"}").await, 3.0);
+    assert_eq!(world.metric("aund_requests_total{method=\"unknown\",code=\"-32601\"}").await, 1.0);
+    assert!(!world.get("/metrics").await.text().contains("no.such"), "a stranger cannot make the table grow");
+}

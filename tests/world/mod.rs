@@ -1,0 +1,222 @@
+//! The world a story is told in: the real `aund` in a fresh folder, and agents with real keys.
+//!
+//! One server per story. It listens on two free ports of the loopback address, with TLS and without, and is gone when the
+//! story ends; if the story failed, its log is shown.
+
+pub mod agent;
+pub mod http;
+pub mod wait;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use certs::Certificate;
+use tempfile::TempDir;
+pub use wait::{until, within};
+
+/// The domain every story happens in.
+pub const ISSUER: &str = "agents.localhost";
+
+/// A server, its folder, and where it listens now. The folder outlives a restart, the ports do not.
+pub struct World {
+    folder: TempDir,
+    server: Option<Child>,
+    /// The port that speaks TLS.
+    pub tls_port: u16,
+    /// The port that does not.
+    pub plain_port: u16,
+}
+
+impl World {
+    /// A fresh server as it comes out of the box.
+    pub async fn start() -> World {
+        World::with("").await
+    }
+
+    /// A fresh server with some settings of its own, written as they stand in a configuration file.
+    pub async fn with(settings: &str) -> World {
+        let mut world = World::prepared(settings);
+        world.start_again();
+        world
+    }
+
+    /// The folder of a server that has not been started yet.
+    pub fn prepared(settings: &str) -> World {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let world = World { folder, server: None, tls_port: 0, plain_port: 0 };
+        let store = store_url();
+        fs::write(world.config(), format!("store.url = \"{store}\"\n{settings}\n")).expect("a file can be written");
+        world
+    }
+
+    /// Starts the stopped server on the same folder.
+    pub fn start_again(&mut self) {
+        assert!(self.server.is_none(), "the server already runs");
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a log can be kept");
+        let mut command = self.command(&["serve", "--listen", "127.0.0.1:0", "--listen", "plain:127.0.0.1:0"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let mut server = command.spawn().expect("aund can be started");
+        let banner = BufReader::new(server.stdout.take().expect("stdout is a pipe"));
+        self.server = Some(server);
+
+        let (tell, told) = mpsc::channel();
+        // The rest of what the server prints is read too, so that it never waits for us.
+        std::thread::spawn(move || banner.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line))));
+        self.tls_port = port(&wait_for_line(&told, "gateway "));
+        self.plain_port = port(&wait_for_line(&told, "plain "));
+    }
+
+    /// SIGTERM, as a service manager does it.
+    pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// A signal by its name.
+    pub fn signal(&self, name: &str) {
+        let server = self.server.as_ref().expect("the server runs");
+        let sent = Command::new("kill").args([format!("-{name}"), server.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "SIG{name} can be sent");
+    }
+
+    /// Waits until the server has ended by itself.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let mut server = self.server.take().expect("the server runs");
+        until("the server ends", || std::future::ready(server.try_wait().expect("it is our child"))).await
+    }
+
+    /// SIGKILL: no goodbye, nothing flushed.
+    pub fn kill(&mut self) {
+        let Some(mut server) = self.server.take() else { return };
+        let _ = server.kill();
+        let _ = server.wait();
+    }
+
+    /// Stops the server in an orderly way and starts it again.
+    pub async fn restart(&mut self) {
+        self.terminate();
+        let status = self.ended().await;
+        assert!(status.success(), "a drained server ends with {status}");
+        self.start_again();
+    }
+
+    /// The folder with keys, certificates and SQLite files.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A place beside the data folder.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("aund.toml")
+    }
+
+    /// The root certificate that clients of this server are told to trust.
+    pub fn root(&self) -> Certificate {
+        let pem = fs::read_to_string(self.data().join("pki/root.crt")).expect("the server wrote its root");
+        Certificate::from_pem(&pem).expect("the root is a certificate")
+    }
+
+    /// Another `aund` command on the same folder and settings, run to its end.
+    pub async fn aund(&self, words: &[&str]) -> Output {
+        let mut command = self.command(words);
+        let ended = tokio::task::spawn_blocking(move || command.output());
+        within("an aund command", ended).await.expect("the thread lives").expect("aund can be started")
+    }
+
+    /// Everything the server has logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aund"));
+        command.args(words).arg("--config").arg(self.config()).arg("--data").arg(self.data());
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.path().join("aund.log")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines.len().saturating_sub(60);
+            eprintln!("the server's last words:\n{}", lines[last..].join("\n"));
+        }
+    }
+}
+
+/// `aund` alone, without a folder or settings.
+pub fn aund(words: &[&str], folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_aund"))
+        .args(words)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("aund can be started")
+}
+
+/// What a command printed, as text.
+pub fn printed(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether the suite runs on SQLite, the store that lives in the data folder.
+pub fn on_sqlite() -> bool {
+    setting("AUND_TEST_STORE").is_none_or(|store| store == "sqlite")
+}
+
+/// The present, in unix seconds.
+#[expect(clippy::disallowed_methods, reason = "a story lives in the same time as the server it talks to")]
+pub fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.expect("it is after 1970").as_secs().cast_signed()
+}
+
+/// A store that no other story shares: a folder of its own, or schemas of its own in the database we were given.
+fn store_url() -> String {
+    match setting("AUND_TEST_STORE").as_deref() {
+        None | Some("sqlite") => "sqlite:".to_owned(),
+        Some("postgres") => {
+            let url = setting("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL says where PostgreSQL is");
+            format!("{url}?schema_prefix=t{}_", agent::random_hex(8))
+        }
+        Some(other) => panic!("AUND_TEST_STORE is sqlite or postgres, not {other}"),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the suite is told about its stores by the environment")]
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn wait_for_line(told: &mpsc::Receiver<String>, word: &str) -> String {
+    let deadline = Instant::now() + 3 * wait::PATIENCE;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        match told.recv_timeout(left) {
+            Ok(line) if line.trim_start().starts_with(word) => return line,
+            Ok(_) => {}
+            Err(problem) => panic!("aund did not print its line {word:?}: {problem}"),
+        }
+    }
+}
+
+/// The port in a line such as `plain  ws://127.0.0.1:20002/aun`.
+fn port(line: &str) -> u16 {
+    let digits = line.split("://").nth(1).and_then(|rest| rest.split('/').next()?.rsplit(':').next()?.parse().ok());
+    digits.unwrap_or_else(|| panic!("there is no port in {line:?}"))
+}
