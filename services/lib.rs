@@ -9,6 +9,9 @@ mod agent;
 mod auth;
 mod ca;
 
+#[cfg(test)]
+mod testing;
+
 use kernel::{Module, World};
 
 /// The namespaces that live in rooms, in the order in which they open: a room may ask those before it while opening.

@@ -21,8 +21,12 @@ fn fresh_key() -> String {
 
 /// The certificates of a PEM text, in its order.
 pub fn certificates(pem: &str) -> Vec<Certificate> {
-    let blocks = pem.split_inclusive("-----END CERTIFICATE-----\n").filter(|block| block.contains("BEGIN CERTIFICATE"));
-    blocks.map(|block| Certificate::from_pem(block.trim_start()).expect("each block is a certificate")).collect()
+    let blocks = pem
+        .split_inclusive("-----END CERTIFICATE-----\n")
+        .filter(|block| block.contains("BEGIN CERTIFICATE"));
+    blocks
+        .map(|block| Certificate::from_pem(block.trim_start()).expect("each block is a certificate"))
+        .collect()
 }
 
 /// A certificate signed by an authority of ours, for somebody the server has never heard of.
@@ -30,13 +34,16 @@ fn issued_by(authority: &Authority, aid: &str, not_before: i64, not_after: i64) 
     let key = Key::generate(Curve::P256);
     let here = format!("http://{ISSUER}/");
     let urls = Urls { ca_issuers: here.clone(), ocsp: here.clone(), crl: here };
-    let cert = authority.issue_agent(aid, &key.public(), &urls, not_before, not_after).expect("a certificate");
+    let cert =
+        authority.issue_agent(aid, &key.public(), &urls, not_before, not_after).expect("a certificate");
     Identity { aid: aid.to_owned(), key, cert: cert.pem().to_owned() }
 }
 
 /// The server's own issuer, as whoever reads its data folder has it.
 fn issuer_of(world: &World) -> Authority {
-    let read = |name: &str| fs::read_to_string(world.data().join("pki/ca").join(name)).expect("the authority's file");
+    let read = |name: &str| {
+        fs::read_to_string(world.data().join("pki/ca").join(name)).expect("the authority's file")
+    };
     Authority::from_pem(&read("issuer.crt"), &read("issuer.key")).expect("an authority")
 }
 
@@ -45,7 +52,10 @@ async fn begun(world: &World, who: &Identity) -> Value {
 }
 
 async fn refresh(world: &World, token: &str) -> Value {
-    world.ask("auth.refresh_token", &json!({ "refresh_token": token })).await.expect("a refresh is answered by a result")
+    world
+        .ask("auth.refresh_token", &json!({ "refresh_token": token }))
+        .await
+        .expect("a refresh is answered by a result")
 }
 
 #[tokio::test]
@@ -111,17 +121,56 @@ async fn names_that_are_not_names_are_refused_and_stay_free() {
     let wire = world.wire().await;
     let long = "a".repeat(64);
     let names = [
-        "bob", "", "-alice", "al ice", "alice!", "älice", "Alice", "ALICE", " alice", "guest", "guest42", &long,
-        "gateway", "auth", "message", "group", "storage", "stream", "proxy", "mail", "search", "relay", "nameservice",
-        "aid_custody", "registry", "trust", "leaderboard", "aun_console", "aun-console", "push", "www", "pki", "ca",
+        "bob",
+        "",
+        "-alice",
+        "al ice",
+        "alice!",
+        "älice",
+        "Alice",
+        "ALICE",
+        " alice",
+        "guest",
+        "guest42",
+        &long,
+        "gateway",
+        "auth",
+        "message",
+        "group",
+        "storage",
+        "stream",
+        "proxy",
+        "mail",
+        "search",
+        "relay",
+        "nameservice",
+        "aid_custody",
+        "registry",
+        "trust",
+        "leaderboard",
+        "aun_console",
+        "aun-console",
+        "push",
+        "www",
+        "pki",
+        "ca",
     ];
     for name in names {
         let error = wire.call_error("auth.create_aid", &creation(&aid(name), &fresh_key())).await;
         assert_eq!(error["code"], -32602, "{name:?}: {error}");
         assert!(text(&error["message"]).contains("aid"), "the sentence names the field: {error}");
     }
-    for whole in ["alice", "alice.", "", ".agents.localhost", "alice.elsewhere.example", "alice.AGENTS.localhost",
-        "alice.sub.agents.localhost", "alice.agents.localhost.", "alice.agents.localhost "] {
+    for whole in [
+        "alice",
+        "alice.",
+        "",
+        ".agents.localhost",
+        "alice.elsewhere.example",
+        "alice.AGENTS.localhost",
+        "alice.sub.agents.localhost",
+        "alice.agents.localhost.",
+        "alice.agents.localhost ",
+    ] {
         let error = wire.call_error("auth.create_aid", &creation(whole, &fresh_key())).await;
         assert_eq!(error["code"], -32602, "{whole:?}: {error}");
     }
@@ -162,7 +211,11 @@ async fn keys_that_are_not_points_on_p256_are_refused() {
         params["curve"] = json!(curve);
         assert_eq!(wire.call_error("auth.create_aid", &params).await["code"], -32602, "{curve:?}");
     }
-    assert_eq!(world.get(&format!("/pki/cert/{}", aid("alice"))).await.status, 404, "nothing was left behind");
+    assert_eq!(
+        world.get(&format!("/pki/cert/{}", aid("alice"))).await.status,
+        404,
+        "nothing was left behind"
+    );
     wire.call("auth.create_aid", &creation(&aid("alice"), &fresh_key())).await;
 }
 
@@ -181,7 +234,10 @@ async fn the_server_proves_itself_as_the_sdks_demand() {
     assert_eq!(auth.common_name(), format!("auth.{ISSUER}"));
     assert_eq!(begun["auth_curve"].as_str(), Some(auth.public_key().curve().as_str()));
     let signature = STANDARD.decode(begun["client_nonce_signature"].as_str().unwrap()).unwrap();
-    assert!(auth.public_key().verify(nonce.as_bytes(), &signature), "the text itself is signed, not what it decodes to");
+    assert!(
+        auth.public_key().verify(nonce.as_bytes(), &signature),
+        "the text itself is signed, not what it decodes to"
+    );
     assert!((begun["server_time"].as_f64().unwrap() - now() as f64).abs() < 60.0);
 
     let ocsp = world.get(&format!("/pki/ocsp/{}", auth.serial())).await.json();
@@ -194,13 +250,17 @@ async fn a_login_gives_tokens_for_an_hour_in_the_documented_form() {
     let alice = world.register("alice").await;
     let begun = begun(&world, &alice).await;
     let done = world.ask("auth.aid_login2", &alice.login2(&begun)).await.unwrap();
-    assert_eq!((&done["status"], &done["aid"], &done["expires_in"]), (&json!("ok"), &json!(alice.aid), &json!(3600)));
+    assert_eq!(
+        (&done["status"], &done["aid"], &done["expires_in"]),
+        (&json!("ok"), &json!(alice.aid), &json!(3600))
+    );
     assert_eq!(done["token"], done["access_token"]);
     assert!(done.get("new_cert").is_none(), "a young certificate is not renewed");
 
     let token = text(&done["access_token"]);
     let parts: Vec<&str> = token.split('.').collect();
-    let part = |n: usize| -> Value { serde_json::from_slice(&URL_SAFE_NO_PAD.decode(parts[n]).unwrap()).unwrap() };
+    let part =
+        |n: usize| -> Value { serde_json::from_slice(&URL_SAFE_NO_PAD.decode(parts[n]).unwrap()).unwrap() };
     let (header, claims) = (part(0), part(1));
     assert!(header["alg"] == "ES256" || header["alg"] == "ES384", "{header}");
     assert_eq!((&claims["aid"], &claims["sub"]), (&json!(alice.aid), &json!(alice.aid)));
@@ -211,7 +271,10 @@ async fn a_login_gives_tokens_for_an_hour_in_the_documented_form() {
     let signer = world.ask("auth.download_cert", &json!({ "cert_sn": header["kid"] })).await.unwrap();
     let key = Certificate::from_pem(signer["cert"].as_str().unwrap()).unwrap().public_key().clone();
     let signature = URL_SAFE_NO_PAD.decode(parts[2]).unwrap();
-    assert!(key.verify_fixed(format!("{}.{}", parts[0], parts[1]).as_bytes(), &signature), "kid names the key");
+    assert!(
+        key.verify_fixed(format!("{}.{}", parts[0], parts[1]).as_bytes(), &signature),
+        "kid names the key"
+    );
 }
 
 #[tokio::test]
@@ -224,7 +287,8 @@ async fn the_time_is_signed_as_it_was_written_and_never_judged() {
         let mut params = alice.login2(&begun);
         params["signature"] = json!(alice.sign(&format!("{}:{written}", text(&begun["nonce"]))));
         params["client_time"] = json!("HERE");
-        let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "auth.aid_login2", "params": params }).to_string();
+        let frame =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "auth.aid_login2", "params": params }).to_string();
         let answer = world.wire().await.answer_to(&frame.replace("\"HERE\"", token)).await;
         assert_eq!(answer["result"]["status"], "ok", "{token}: {answer}");
     }
@@ -300,7 +364,9 @@ async fn a_signature_by_another_key_or_over_another_text_is_refused() {
         params["signature"] = json!(who.sign(text));
         params
     };
-    for params in [over(&carol, &format!("{nonce}:1794701761.8452365")), over(&alice, &nonce), over(&alice, "")] {
+    for params in
+        [over(&carol, &format!("{nonce}:1794701761.8452365")), over(&alice, &nonce), over(&alice, "")]
+    {
         assert_eq!(world.ask_error("auth.aid_login2", &params).await["code"], -32003);
     }
     let mut params = good.clone();
@@ -318,14 +384,21 @@ async fn certificates_of_others_are_no_way_in() {
     let stranger = issued_by(&Pki::new("elsewhere.example", now()).issuer, &alice.aid, yesterday, tomorrow);
     let self_signed = Authority::root(&alice.aid, "Alice", now());
     let self_signed = Identity { cert: self_signed.certificate().pem().to_owned(), ..alice.clone() };
-    let service = Identity { cert: certificates(&world.get("/pki/chain").await.text())[0].pem().to_owned(), ..alice.clone() };
+    let service = Identity {
+        cert: certificates(&world.get("/pki/chain").await.text())[0].pem().to_owned(),
+        ..alice.clone()
+    };
     for who in [&namesake, &stranger, &self_signed, &service] {
         let error = world.ask_error("auth.aid_login1", &who.login1()).await;
         assert_eq!(error["code"], -32002, "{error}");
     }
     let carol = world.register("carol").await;
     let borrowed = Identity { cert: alice.cert.clone(), ..carol };
-    assert_eq!(world.ask_error("auth.aid_login1", &borrowed.login1()).await["code"], -32002, "the name is another one");
+    assert_eq!(
+        world.ask_error("auth.aid_login1", &borrowed.login1()).await["code"],
+        -32002,
+        "the name is another one"
+    );
 }
 
 #[tokio::test]
@@ -351,7 +424,9 @@ async fn what_is_no_certificate_is_refused_as_one() {
     let alice = world.register("alice").await;
     let truncated = alice.cert[..alice.cert.len() / 2].to_owned();
     let twice = alice.cert.repeat(2);
-    for cert in ["", "text", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", &truncated, &twice] {
+    for cert in
+        ["", "text", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", &truncated, &twice]
+    {
         let mut params = alice.login1();
         params["cert"] = json!(cert);
         let error = world.ask_error("auth.aid_login1", &params).await;
@@ -371,7 +446,10 @@ async fn a_refresh_token_buys_the_next_pair() {
     let first = world.login(&alice).await;
     let second = refresh(&world, &first.refresh).await;
     assert_eq!(second["success"], true);
-    assert_eq!((&second["aid"], &second["expires_in"], &second["refresh_count"]), (&json!(alice.aid), &json!(3600), &json!(1)));
+    assert_eq!(
+        (&second["aid"], &second["expires_in"], &second["refresh_count"]),
+        (&json!(alice.aid), &json!(3600), &json!(1))
+    );
     assert_eq!(second["relogin_required"], false);
     let third = refresh(&world, &text(&second["refresh_token"])).await;
     assert_eq!((&third["success"], &third["refresh_count"]), (&json!(true), &json!(2)));
@@ -435,7 +513,11 @@ async fn tokens_and_certificates_survive_a_restart() {
 
     world.kill();
     world.start_again();
-    assert_eq!(refresh(&world, &text(&refreshed["refresh_token"])).await["success"], true, "nothing answered is ever lost");
+    assert_eq!(
+        refresh(&world, &text(&refreshed["refresh_token"])).await["success"],
+        true,
+        "nothing answered is ever lost"
+    );
     world.connect_with(&alice, &tokens, |_| ()).await;
 }
 
@@ -464,11 +546,20 @@ async fn a_renewal_keeps_the_key_and_retires_the_old_certificate() {
     assert_ne!(new.serial(), old.serial());
     assert_eq!(world.ask_error("auth.renew_cert", &params).await["code"], -32002, "once");
 
-    assert_eq!(world.get(&format!("/pki/cert/{}", alice.aid)).await.text(), new.pem(), "the new one is current");
-    let by_fingerprint = format!("/pki/cert/{}?cert_fingerprint={}&consistency=authoritative", alice.aid, old.fingerprint());
+    assert_eq!(
+        world.get(&format!("/pki/cert/{}", alice.aid)).await.text(),
+        new.pem(),
+        "the new one is current"
+    );
+    let by_fingerprint =
+        format!("/pki/cert/{}?cert_fingerprint={}&consistency=authoritative", alice.aid, old.fingerprint());
     let answer = world.get(&by_fingerprint).await;
     assert_eq!(answer.header("x-aun-cert-lifecycle-state"), Some("verify_only"));
-    assert_eq!(world.get(&format!("/pki/ocsp/{}", old.serial())).await.json()["status"], "good", "retired is not revoked");
+    assert_eq!(
+        world.get(&format!("/pki/ocsp/{}", old.serial())).await.json()["status"],
+        "good",
+        "retired is not revoked"
+    );
 
     // Whoever missed the answer still holds the old certificate and the same key: it gets the new one at the next login.
     let begun = self::begun(&world, &alice).await;
@@ -487,7 +578,11 @@ async fn a_new_key_takes_over_and_the_old_one_is_out() {
         "aid": alice.aid, "request_id": begun["request_id"], "nonce": nonce, "new_public_key": new_public_key,
         "signature": alice.sign(&nonce),
     });
-    assert_eq!(world.ask_error("auth.rekey", &params).await["code"], -32003, "the new key must be signed too");
+    assert_eq!(
+        world.ask_error("auth.rekey", &params).await["code"],
+        -32003,
+        "the new key must be signed too"
+    );
     params["signature"] = json!(alice.sign(&format!("{nonce}{new_public_key}")));
     let rekeyed = world.ask("auth.rekey", &params).await.unwrap();
     assert_eq!(rekeyed["status"], "rekeyed");
@@ -511,7 +606,11 @@ async fn a_further_certificate_is_only_for_oneself() {
     let issued = alice.call("auth.request_cert", &wanted(alice.aid(), "P-384")).await;
     assert_eq!((&issued["status"], &issued["curve"]), (&json!("issued"), &json!("P-384")));
     assert_eq!(Certificate::from_pem(issued["cert"].as_str().unwrap()).unwrap().common_name(), alice.aid());
-    assert_eq!(world.get(&format!("/pki/cert/{}", alice.aid())).await.text(), alice.identity.cert, "logins go on as before");
+    assert_eq!(
+        world.get(&format!("/pki/cert/{}", alice.aid())).await.text(),
+        alice.identity.cert,
+        "logins go on as before"
+    );
 
     assert_eq!(alice.call_error("auth.request_cert", &wanted(&carol.aid, "P-384")).await["code"], -32004);
     assert_eq!(alice.call_error("auth.request_cert", &wanted(alice.aid(), "P-521")).await["code"], -32602);
@@ -531,6 +630,9 @@ async fn any_certificate_can_be_downloaded_by_its_number() {
     }
     let root = world.ask("auth.download_cert", &json!({ "cert_sn": "root" })).await.unwrap();
     assert_eq!(root["cert"].as_str(), Some(world.root().pem()));
-    assert_eq!(world.ask_error("auth.download_cert", &json!({ "cert_sn": "0badc0de" })).await["code"], -32008);
+    assert_eq!(
+        world.ask_error("auth.download_cert", &json!({ "cert_sn": "0badc0de" })).await["code"],
+        -32008
+    );
     assert_eq!(world.ask_error("auth.download_cert", &json!({ "cert_sn": "not hex" })).await["code"], -32602);
 }

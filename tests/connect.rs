@@ -50,7 +50,8 @@ async fn a_tls_client_that_does_not_trust_the_root_does_not_get_in() {
 async fn before_login_only_the_methods_of_login_are_served_and_the_socket_stays() {
     let world = World::start().await;
     let wire = world.wire().await;
-    for method in ["meta.ping", "meta.status", "auth.request_cert", "rpc.discover", "message.send", "no.such"] {
+    for method in ["meta.ping", "meta.status", "auth.request_cert", "rpc.discover", "message.send", "no.such"]
+    {
         let error = wire.call_error(method, &json!({})).await;
         assert_eq!(error["code"], -32013, "{method}: {error}");
         assert_eq!(error["data"]["kind"], "not_initialized");
@@ -62,7 +63,9 @@ async fn before_login_only_the_methods_of_login_are_served_and_the_socket_stays(
 async fn arrays_before_login_are_refused() {
     let world = World::start().await;
     let wire = world.wire().await;
-    let answer = wire.answer_to(r#"[{"jsonrpc":"2.0","id":1,"method":"auth.download_cert","params":{"cert_sn":"root"}}]"#).await;
+    let answer = wire
+        .answer_to(r#"[{"jsonrpc":"2.0","id":1,"method":"auth.download_cert","params":{"cert_sn":"root"}}]"#)
+        .await;
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
     assert_eq!(answer["id"], Value::Null);
     assert!(wire.is_open().await);
@@ -107,7 +110,9 @@ async fn a_session_works_over_tls_as_it_does_without() {
 async fn the_kind_of_connection_is_echoed() {
     let world = World::start().await;
     let alice = world.register("alice").await;
-    let short = world.connect(&alice, |hello| hello["options"] = json!({ "kind": "short", "short_ttl_ms": 30_000 })).await;
+    let short = world
+        .connect(&alice, |hello| hello["options"] = json!({ "kind": "short", "short_ttl_ms": 30_000 }))
+        .await;
     assert_eq!(short.welcome["connection"]["kind"], "short");
     let long = world.connect(&alice, |hello| hello["options"] = json!({ "kind": "long" })).await;
     assert_eq!(long.welcome["connection"]["kind"], "long");
@@ -141,7 +146,10 @@ async fn a_wrong_nonce_ends_the_socket_with_4010() {
     let error = refusal(&wire, &tokens.access, |hello| hello["nonce"] = json!(other.nonce())).await;
     assert_eq!(error["code"], 4010, "{error}");
     assert_eq!(wire.closed().await.code, 4010);
-    assert!(other.call("auth.connect", &hello(other.nonce(), &tokens.access)).await["status"] == "ok", "its nonce is unspent");
+    assert!(
+        other.call("auth.connect", &hello(other.nonce(), &tokens.access)).await["status"] == "ok",
+        "its nonce is unspent"
+    );
 }
 
 #[tokio::test]
@@ -191,7 +199,9 @@ async fn a_version_nobody_here_speaks_is_answered_with_both_ranges_and_a_close()
     let alice = world.register("alice").await;
     let tokens = world.login(&alice).await;
     let wire = world.wire().await;
-    let error = refusal(&wire, &tokens.access, |hello| hello["protocol"] = json!({ "min": "2.0", "max": "9.1" })).await;
+    let error =
+        refusal(&wire, &tokens.access, |hello| hello["protocol"] = json!({ "min": "2.0", "max": "9.1" }))
+            .await;
     assert_eq!(error["code"], -32000, "{error}");
     assert_eq!(error["data"]["server_range"], json!({ "min": "1.0", "max": "1.0" }));
     assert_eq!(error["data"]["client_range"], json!({ "min": "2.0", "max": "9.1" }));
@@ -202,7 +212,12 @@ async fn a_version_nobody_here_speaks_is_answered_with_both_ranges_and_a_close()
 async fn the_highest_version_both_speak_is_chosen() {
     let world = World::start().await;
     let alice = world.register("alice").await;
-    for range in [json!({ "min": "0.9", "max": "1.2" }), json!({ "min": "1.0" }), json!({}), json!({ "min": "0.1", "max": "1.10" })] {
+    for range in [
+        json!({ "min": "0.9", "max": "1.2" }),
+        json!({ "min": "1.0" }),
+        json!({}),
+        json!({ "min": "0.1", "max": "1.10" }),
+    ] {
         let session = world.connect(&alice, |hello| hello["protocol"] = range.clone()).await;
         assert_eq!(session.welcome["protocol"], "1.0", "{range}");
     }
@@ -227,7 +242,8 @@ async fn a_missing_or_malformed_parameter_is_4000_and_the_socket_stays() {
         ("/delivery_mode/affinity_ttl_ms", json!(-1)),
     ];
     for (path, value) in changes {
-        let error = refusal(&wire, &tokens.access, |hello| *hello.pointer_mut(path).unwrap() = value.clone()).await;
+        let error =
+            refusal(&wire, &tokens.access, |hello| *hello.pointer_mut(path).unwrap() = value.clone()).await;
         assert_eq!(error["code"], 4000, "{path} {value}: {error}");
     }
     let welcome = wire.call("auth.connect", &hello(wire.nonce(), &tokens.access)).await;
@@ -238,7 +254,9 @@ async fn a_missing_or_malformed_parameter_is_4000_and_the_socket_stays() {
 async fn no_nonce_at_all_is_a_missing_parameter() {
     let world = World::start().await;
     let wire = world.wire().await;
-    let error = wire.call_error("auth.connect", &json!({ "auth": { "method": "kite_token", "token": FORGED } })).await;
+    let error = wire
+        .call_error("auth.connect", &json!({ "auth": { "method": "kite_token", "token": FORGED } }))
+        .await;
     assert_eq!(error["code"], 4000, "{error}");
     assert!(wire.is_open().await);
 }

@@ -22,7 +22,10 @@ async fn refused(wire: &Wire, frame: &str, code: i64) -> Value {
     assert_eq!(answer["error"]["code"], code, "{frame:.200}: {answer}");
     assert!(answer.get("result").is_none(), "{answer}");
     assert!(!text(&answer["error"]["message"]).is_empty());
-    assert!(answer["error"]["data"]["kind"].is_string() && answer["error"]["data"]["retryable"].is_boolean(), "{answer}");
+    assert!(
+        answer["error"]["data"]["kind"].is_string() && answer["error"]["data"]["retryable"].is_boolean(),
+        "{answer}"
+    );
     answer
 }
 
@@ -43,7 +46,19 @@ async fn what_is_not_json_gets_a_parse_error_without_an_id() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     let whole = ping("1");
-    for frame in ["", " ", "{", "nul", "{\"a\":}", "{'a':1}", "NaN", "\u{feff}{}", "{} {}", r#""\ud800""#, &whole[..whole.len() - 1]] {
+    for frame in [
+        "",
+        " ",
+        "{",
+        "nul",
+        "{\"a\":}",
+        "{'a':1}",
+        "NaN",
+        "\u{feff}{}",
+        "{} {}",
+        r#""\ud800""#,
+        &whole[..whole.len() - 1],
+    ] {
         let answer = refused(&alice, frame, -32700).await;
         assert_eq!(answer["id"], Value::Null);
     }
@@ -54,7 +69,9 @@ async fn what_is_not_json_gets_a_parse_error_without_an_id() {
 async fn json_that_is_no_request_is_refused_with_its_id_where_it_has_one() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
-    for frame in ["5", "\"text\"", "null", "true", "{}", "[]", r#"{"jsonrpc":"2.0","id":{},"method":"meta.ping"}"#] {
+    for frame in
+        ["5", "\"text\"", "null", "true", "{}", "[]", r#"{"jsonrpc":"2.0","id":{},"method":"meta.ping"}"#]
+    {
         assert_eq!(refused(&alice, frame, -32600).await["id"], Value::Null, "{frame}");
     }
     for frame in [
@@ -109,7 +126,8 @@ async fn a_number_as_id_beyond_53_bits_is_refused() {
 async fn parameters_by_position_are_refused_and_absent_ones_are_none() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
-    let answer = refused(&alice, r#"{"jsonrpc":"2.0","id":1,"method":"meta.ping","params":[1]}"#, -32602).await;
+    let answer =
+        refused(&alice, r#"{"jsonrpc":"2.0","id":1,"method":"meta.ping","params":[1]}"#, -32602).await;
     assert_eq!(answer["id"], 1);
     refused(&alice, r#"{"jsonrpc":"2.0","id":1,"method":"meta.ping","params":[]}"#, -32602).await;
     let absent = alice.answer_to(r#"{"jsonrpc":"2.0","id":1,"method":"meta.ping"}"#).await;
@@ -120,7 +138,9 @@ async fn parameters_by_position_are_refused_and_absent_ones_are_none() {
 async fn a_wrong_field_is_named_by_its_path() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
-    let error = alice.call_error("auth.request_cert", &json!({ "aid": alice.aid(), "public_key": 5, "curve": "P-256" })).await;
+    let error = alice
+        .call_error("auth.request_cert", &json!({ "aid": alice.aid(), "public_key": 5, "curve": "P-256" }))
+        .await;
     assert_eq!(error["code"], -32602);
     assert!(text(&error["message"]).contains("public_key"), "{error}");
     let error = alice.call_error("auth.request_cert", &json!({ "aid": alice.aid() })).await;
@@ -131,7 +151,17 @@ async fn a_wrong_field_is_named_by_its_path() {
 async fn methods_that_do_not_exist_or_are_not_for_clients_look_the_same() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
-    for method in ["no.such", "nonsense", "", "META.PING", "meta.ping ", "ca.status", "agent.get_agent_md", "auth.verify_token", "message.send"] {
+    for method in [
+        "no.such",
+        "nonsense",
+        "",
+        "META.PING",
+        "meta.ping ",
+        "ca.status",
+        "agent.get_agent_md",
+        "auth.verify_token",
+        "message.send",
+    ] {
         let error = alice.call_error(method, &json!({})).await;
         assert_eq!(error["code"], -32601, "{method}: {error}");
         assert_eq!(error["data"]["kind"], "method_not_found");
@@ -267,7 +297,9 @@ async fn fragments_together_are_one_frame_and_count_as_one() {
     let alice = world.agent("alice").await;
     let whole = ping("\"parts\"");
     let (head, tail) = whole.split_at(20);
-    let part = |text: &str, data, last| Message::Frame(Frame::message(text.as_bytes().to_vec(), OpCode::Data(data), last));
+    let part = |text: &str, data, last| {
+        Message::Frame(Frame::message(text.as_bytes().to_vec(), OpCode::Data(data), last))
+    };
     alice.send_message(part(head, Data::Text, false)).await;
     alice.send_message(part(tail, Data::Continue, true)).await;
     assert_eq!(alice.next().await["id"], "parts");

@@ -47,7 +47,14 @@ async fn every_host_of_the_domain_tells_where_the_gateway_is() {
     let world = World::start().await;
     let alice = world.register("alice").await;
     let wanted = format!("wss://gateway.{ISSUER}:{}/aun", world.tls_port);
-    for host in [ISSUER, &format!("gateway.{ISSUER}"), &alice.aid, &format!("nobody1.{ISSUER}"), "127.0.0.1", "localhost"] {
+    for host in [
+        ISSUER,
+        &format!("gateway.{ISSUER}"),
+        &alice.aid,
+        &format!("nobody1.{ISSUER}"),
+        "127.0.0.1",
+        "localhost",
+    ] {
         for host in [host.to_owned(), format!("{host}:{}", world.plain_port), host.to_uppercase()] {
             let answer = world.http("GET", "/.well-known/aun-gateway").host(&host).send().await;
             assert_eq!(answer.status, 200, "{host}");
@@ -56,7 +63,8 @@ async fn every_host_of_the_domain_tells_where_the_gateway_is() {
             assert!(gateways[0]["priority"].is_number());
         }
     }
-    let over_tls = world.http("GET", "/.well-known/aun-gateway").host(&alice.aid).over_tls(&alice.aid).send().await;
+    let over_tls =
+        world.http("GET", "/.well-known/aun-gateway").host(&alice.aid).over_tls(&alice.aid).send().await;
     assert_eq!(over_tls.json()["gateways"][0]["url"], wanted);
 }
 
@@ -97,7 +105,11 @@ async fn the_chain_is_issuer_registry_root() {
 async fn the_root_and_the_chain_are_where_certificates_say_they_are() {
     let world = World::start().await;
     let root = world.root();
-    for (host, path) in [("gateway.agents.localhost", "/pki/root.crt"), ("pki.agents.localhost", "/root.crt"), ("pki.agents.localhost", "/pki/root.crt")] {
+    for (host, path) in [
+        ("gateway.agents.localhost", "/pki/root.crt"),
+        ("pki.agents.localhost", "/root.crt"),
+        ("pki.agents.localhost", "/pki/root.crt"),
+    ] {
         let answer = world.http("GET", path).host(host).send().await;
         assert_eq!((answer.status, answer.text()), (200, root.pem().to_owned()), "{host}{path}");
     }
@@ -121,7 +133,9 @@ async fn a_certificate_is_there_from_the_moment_of_registration() {
         let answer = world.get(path).await;
         assert_eq!((answer.status, answer.text()), (200, alice.cert.clone()), "{path}");
     }
-    for bad in ["/pki/cert/", "/pki/cert/%ff", "/pki/cert/%", "/pki/cert/..%2f..%2fca%2fissuer.key", "/pki/cert/a/b"] {
+    for bad in
+        ["/pki/cert/", "/pki/cert/%ff", "/pki/cert/%", "/pki/cert/..%2f..%2fca%2fissuer.key", "/pki/cert/a/b"]
+    {
         assert!(matches!(world.get(bad).await.status, 400 | 404), "{bad}");
     }
 }
@@ -148,7 +162,11 @@ async fn a_certificate_is_found_by_every_form_of_fingerprint() {
     }
     let hers = carol.certificate();
     for form in [hers.fingerprint(), "sha256:00", "nonsense", &"0".repeat(64)] {
-        assert_eq!(world.get(&format!("/pki/cert/{}?cert_fingerprint={form}", alice.aid)).await.status, 404, "{form}");
+        assert_eq!(
+            world.get(&format!("/pki/cert/{}?cert_fingerprint={form}", alice.aid)).await.status,
+            404,
+            "{form}"
+        );
     }
 }
 
@@ -258,12 +276,16 @@ async fn the_trust_list_is_signed_and_the_same_everywhere() {
     assert!(!certs::roots::verify(&touched, authority.public_key()));
     assert!(!authority.is_ca(), "who signs the list signs no certificates");
 
-    let instant = |name: &str| OffsetDateTime::parse(list[name].as_str().unwrap(), &Rfc3339).unwrap().unix_timestamp();
+    let instant =
+        |name: &str| OffsetDateTime::parse(list[name].as_str().unwrap(), &Rfc3339).unwrap().unix_timestamp();
     assert!(instant("issued_at") <= now() + 300 && instant("next_update") > now());
     let root = &list["root_cas"][0];
     assert_eq!(root["status"], "active");
     assert_eq!(root["certificate"].as_str(), Some(world.root().pem()));
-    assert_eq!(root["fingerprint_sha256"].as_str(), Some(world.root().fingerprint().trim_start_matches("sha256:")));
+    assert_eq!(
+        root["fingerprint_sha256"].as_str(),
+        Some(world.root().fingerprint().trim_start_matches("sha256:"))
+    );
 }
 
 #[tokio::test]
@@ -280,12 +302,21 @@ async fn the_trust_list_never_grows_younger_over_a_restart() {
 async fn browsers_may_read_what_is_public() {
     let world = World::start().await;
     let alice = world.register("alice").await;
-    for path in ["/.well-known/aun-gateway", "/health", "/pki/chain", "/pki/crl.json", &format!("/pki/cert/{}", alice.aid)] {
+    for path in [
+        "/.well-known/aun-gateway",
+        "/health",
+        "/pki/chain",
+        "/pki/crl.json",
+        &format!("/pki/cert/{}", alice.aid),
+    ] {
         let answer = world.http("GET", path).header("Origin", "https://app.example").send().await;
         assert_eq!(answer.status, 200, "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{path}");
         let exposed = answer.header("access-control-expose-headers").unwrap_or_default().to_ascii_lowercase();
-        assert!(exposed.contains("etag") && exposed.contains("last-modified") && exposed.contains("x-aun-"), "{path}: {exposed}");
+        assert!(
+            exposed.contains("etag") && exposed.contains("last-modified") && exposed.contains("x-aun-"),
+            "{path}: {exposed}"
+        );
     }
     let preflight = world
         .http("OPTIONS", "/agent.md")
@@ -302,7 +333,16 @@ async fn browsers_may_read_what_is_public() {
 #[tokio::test]
 async fn a_path_that_does_not_exist_is_404_in_json_and_nothing_redirects() {
     let world = World::start().await;
-    for path in ["/nothing", "/pki", "/pki/", "/pki/nothing", "/.well-known/nothing", "//health", "/health/", "/../etc/passwd"] {
+    for path in [
+        "/nothing",
+        "/pki",
+        "/pki/",
+        "/pki/nothing",
+        "/.well-known/nothing",
+        "//health",
+        "/health/",
+        "/../etc/passwd",
+    ] {
         let answer = world.get(path).await;
         assert_eq!(answer.status, 404, "{path}");
         assert_eq!(answer.json(), json!({ "error": "Not found", "code": "not_found" }), "{path}");
@@ -313,7 +353,9 @@ async fn a_path_that_does_not_exist_is_404_in_json_and_nothing_redirects() {
 #[tokio::test]
 async fn a_method_that_does_not_fit_is_refused_and_nothing_breaks() {
     let world = World::start().await;
-    for (method, path) in [("POST", "/health"), ("DELETE", "/pki/chain"), ("PUT", "/pki/root.crt"), ("PATCH", "/agent.md")] {
+    for (method, path) in
+        [("POST", "/health"), ("DELETE", "/pki/chain"), ("PUT", "/pki/root.crt"), ("PATCH", "/agent.md")]
+    {
         let status = world.http(method, path).send().await.status;
         assert!(matches!(status, 404 | 405), "{method} {path}: {status}");
     }

@@ -34,7 +34,10 @@ async fn a_newcomer_in_the_same_slot_takes_the_place_and_the_old_one_is_told_by_
     let told = old.dismissed().await;
     assert_eq!(told["code"], 4009);
     assert_eq!(told["detail"]["aid"], alice.aid);
-    assert_eq!((&told["detail"]["device_id"], &told["detail"]["slot_id"]), (&json!("laptop"), &json!("default")));
+    assert_eq!(
+        (&told["detail"]["device_id"], &told["detail"]["slot_id"]),
+        (&json!("laptop"), &json!("default"))
+    );
     let by = &told["detail"]["evicted_by"];
     assert_eq!((&by["device_id"], &by["slot_id"]), (&json!("laptop"), &json!("default")));
     assert_eq!(by["extra_info"], json!({ "app": "demo", "n": 1.50 }));
@@ -47,7 +50,11 @@ async fn a_newcomer_that_says_nothing_of_itself_is_shown_so() {
     let alice = world.register("alice").await;
     let old = world.connect(&alice, |_| ()).await;
     let _new = world.connect(&alice, |_| ()).await;
-    assert!(old.dismissed().await["detail"]["evicted_by"]["extra_info"].as_object().is_none_or(|info| info.is_empty()));
+    assert!(
+        old.dismissed().await["detail"]["evicted_by"]["extra_info"]
+            .as_object()
+            .is_none_or(|info| info.is_empty())
+    );
 }
 
 #[tokio::test]
@@ -134,7 +141,10 @@ async fn a_place_that_was_left_is_free_again() {
         slots.push(world.connect_with(&alice, &tokens, at("laptop", &format!("slot{n}"))).await);
     }
     slots.remove(9).hang_up().await;
-    crate::world::until("the place is free", || async { (world.metric("aund_sessions ").await <= 9.0).then_some(()) }).await;
+    crate::world::until("the place is free", || async {
+        (world.metric("aund_sessions ").await <= 9.0).then_some(())
+    })
+    .await;
     let _tenth = world.connect_with(&alice, &tokens, at("laptop", "slot10")).await;
     for agent in &slots {
         assert!(agent.events_so_far().await.is_empty(), "nobody had to go");
@@ -199,11 +209,12 @@ async fn every_call_renews_the_quiet_time_of_a_short_connection() {
     let alice = world.register("alice").await;
     let (busy, idle) = (
         world.connect(&alice, short(1500)).await,
-        world.connect(&alice, |hello| {
-            at("phone", "default")(hello);
-            short(1500)(hello);
-        })
-        .await,
+        world
+            .connect(&alice, |hello| {
+                at("phone", "default")(hello);
+                short(1500)(hello);
+            })
+            .await,
     );
     let long = world.connect(&alice, at("tablet", "default")).await;
     let gone = idle.dismissed();
@@ -227,7 +238,10 @@ async fn every_call_renews_the_quiet_time_of_a_short_connection() {
 async fn an_agent_may_hold_many_devices_with_many_agents_on_each() {
     let world = World::start().await;
     let mut sharing = Vec::new();
-    for name in ["alice", "carol", "david", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory", "niaj", "olivia"] {
+    for name in [
+        "alice", "carol", "david", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory", "niaj",
+        "olivia",
+    ] {
         sharing.push(world.agent(name).await);
     }
     for agent in &sharing {

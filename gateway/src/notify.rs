@@ -38,18 +38,17 @@ struct Deliver {
 
 pub fn route(door: &Door, from: &Bound, request: &Request<'_>) -> Result<(), RpcError> {
     let params = request.params.ok_or_else(|| refuse("params are missing"))?;
-    if params.get().len() > MOST_BYTES {
-        return Err(refuse("params: at most 64 KiB are taken"));
-    }
     let route: Route = serde_json::from_str(params.get())
         .map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))?;
     let Route { target, deliver, ttl_ms } = route;
     if target.kind != "aid" {
         return Err(refuse("params.target.type: aid is the one that is known"));
     }
-    // Everything else under event/ is the server's own word.
-    if !deliver.method.starts_with("event/app.") || deliver.method.len() > 128 {
+    if !is_app_event(&deliver.method) {
         return Err(refuse("params.deliver.method: only event/app.… can be routed"));
+    }
+    if deliver.method.len() + deliver.params.get().len() > MOST_BYTES {
+        return Err(refuse("params.deliver: at most 64 KiB are taken"));
     }
     if !deliver.params.get().starts_with('{') {
         return Err(refuse("params.deliver.params: an object is taken"));
@@ -57,13 +56,21 @@ pub fn route(door: &Door, from: &Bound, request: &Request<'_>) -> Result<(), Rpc
     if ttl_ms > MOST_TTL_MS {
         return Err(refuse("params.ttl_ms: at most 60000"));
     }
-    let to = match target.device_id.filter(|device| !device.is_empty()) {
-        Some(device) => Audience::Instance(target.aid, device, target.slot_id.filter(|slot| !slot.is_empty())),
-        None => Audience::Agent(target.aid),
+    let to = Audience::Instance {
+        aid: target.aid,
+        device: target.device_id.filter(|device| !device.is_empty()),
+        slot: target.slot_id.filter(|slot| !slot.is_empty()),
     };
     tracing::debug!(caller.aid = %from.session.aid, "routed a notification");
     events::deliver(door, &Event { to, method: deliver.method, params: deliver.params });
     Ok(())
+}
+
+/// Everything else under `event/` is the server's own word.
+fn is_app_event(method: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    method.len() <= 256
+        && method.strip_prefix("event/app.").is_some_and(|name| !name.is_empty() && name.bytes().all(plain))
 }
 
 fn refuse(sentence: &str) -> RpcError {

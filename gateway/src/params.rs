@@ -27,7 +27,7 @@ pub fn members(object: &RawValue) -> Result<Members<'_>, RpcError> {
 /// from its connection, never from its parameters.
 pub fn clean(params: Option<Box<RawValue>>) -> Result<Option<Box<RawValue>>, RpcError> {
     let Some(params) = params else { return Ok(None) };
-    if !may_hold(&params, "_") {
+    if !may_hold(&params, "\"_") {
         return Ok(Some(params));
     }
     let mut members = members(&params)?;
@@ -39,10 +39,10 @@ pub fn clean(params: Option<Box<RawValue>>) -> Result<Option<Box<RawValue>>, Rpc
     to_raw_value(&members).map(Some).map_err(RpcError::internal)
 }
 
-/// Whether a name beginning so may stand in the text, written plainly or with escapes.
-pub fn may_hold(params: &RawValue, name: &str) -> bool {
+/// Whether a name may stand in the text, written plainly, as in `quoted`, or with escapes.
+pub fn may_hold(params: &RawValue, quoted: &str) -> bool {
     let text = params.get();
-    text.contains(&format!("\"{name}")) || text.contains("\\u")
+    text.contains(quoted) || text.contains("\\u")
 }
 
 #[cfg(test)]

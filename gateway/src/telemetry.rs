@@ -8,12 +8,16 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::HashMap;
+use std::io::IsTerminal as _;
 use tracing_subscriber::EnvFilter;
 
 /// Logs go to standard error; standard output is for what the command was asked to print.
 pub fn init(log: &Log) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&log.level).map_err(|error| anyhow::anyhow!("log.level: {error}"))?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     // A second server in one process (tests) keeps the first one's subscriber.
     let _ = match log.format {
         LogFormat::Text => lines.with_target(false).try_init(),

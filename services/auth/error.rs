@@ -58,9 +58,8 @@ impl From<Error> for RpcError {
                 RpcError::new(codes::CERT_OR_NONCE_INVALID, error)
             }
             Error::Revoked(_) => RpcError::new(codes::CERT_REVOKED, error),
-            Error::NotRegistered(_) | Error::Replaced(_) | Error::Token(_) => {
-                RpcError::new(codes::TOKEN_INVALID, error)
-            }
+            Error::NotRegistered(_) | Error::Replaced(_) => RpcError::new(codes::NOT_REGISTERED, error),
+            Error::Token(_) => RpcError::new(codes::TOKEN_INVALID, error),
             Error::Signature => RpcError::new(codes::SIGNATURE_INVALID, error),
             Error::NoCertificate(_) => RpcError::new(codes::NOT_FOUND, error),
             Error::Other(error) => error,

@@ -27,7 +27,7 @@ use crate::kernel::{Batch, Caller, Clock, Ids, Mesh, Module, Rpc, RpcError, Worl
 use error::Error;
 use jsonrpsee::Methods;
 use keys::Keys;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,6 +49,7 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
             async move { store.log_in_all(logins).await }
         }),
         revoked: RwLock::new(store.revocations().await?.into_iter().collect()),
+        verified: Mutex::default(),
         issuer: world.issuer.clone(),
         mesh: world.mesh.clone(),
         clock: world.clock.clone(),
@@ -79,6 +80,8 @@ struct Auth {
     store: Arc<Store>,
     logins: Batch<Login, bool>,
     keys: Keys,
+    /// Tokens whose signature was found true, by their hash: an agent that reconnects shows the same one again.
+    verified: Mutex<HashMap<[u8; 32], jwt::Claims>>,
     /// Agents whose tokens were revoked, and when, in seconds; the table of the same name in memory.
     revoked: RwLock<HashMap<String, i64>>,
     mesh: Arc<Mesh>,

@@ -1,0 +1,260 @@
+//! Logins and tokens alone: what is single-use, what expires, what survives a restart.
+
+use crate::testing::{DAY_MS, TestWorld, code, spki};
+use certs::{Certificate, Curve, Key};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+async fn refresh(test: &TestWorld, token: &Value) -> Value {
+    test.call("auth.refresh_token", json!({ "refresh_token": token })).await.unwrap()
+}
+
+async fn verifies(test: &TestWorld, tokens: &Value) -> bool {
+    let caller = crate::kernel::Caller::room("gateway");
+    test.call_as(caller, "auth.verify_token", json!({ "token": tokens["access_token"] })).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_login_works_once() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let (request_id, nonce) = test.login1(&alice).await.unwrap();
+    test.login2(&alice, &request_id, &nonce).await.unwrap();
+    assert_eq!(code(test.login2(&alice, &request_id, &nonce).await), -32002);
+}
+
+#[tokio::test]
+async fn a_replay_stays_refused_after_a_restart() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let (request_id, nonce) = test.login1(&alice).await.unwrap();
+    test.login2(&alice, &request_id, &nonce).await.unwrap();
+    let test = test.restart().await;
+    assert_eq!(code(test.login2(&alice, &request_id, &nonce).await), -32002);
+}
+
+#[tokio::test]
+async fn a_nonce_lives_a_minute_whichever_way_the_clock_goes() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let (request_id, nonce) = test.login1(&alice).await.unwrap();
+    test.world.clock.advance_ms(60_000);
+    assert_eq!(code(test.login2(&alice, &request_id, &nonce).await), -32002);
+    test.world.clock.advance_ms(-120_000);
+    assert_eq!(code(test.login2(&alice, &request_id, &nonce).await), -32002, "a clock set back revives nothing");
+    test.world.clock.advance_ms(61_000);
+    test.login2(&alice, &request_id, &nonce).await.unwrap();
+}
+
+#[tokio::test]
+async fn request_ids_and_agents_cannot_be_swapped() {
+    let test = TestWorld::open().await;
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let (first, nonce) = test.login1(&alice).await.unwrap();
+    let (second, _) = test.login1(&alice).await.unwrap();
+    assert_eq!(code(test.login2(&alice, &second, &nonce).await), -32002);
+    assert_eq!(code(test.login2(&carol, &first, &nonce).await), -32002);
+    let forged = crate::testing::TestAgent { aid: alice.aid.clone(), key: carol.key.clone(), cert: alice.cert.clone() };
+    assert_eq!(code(test.login2(&forged, &first, &nonce).await), -32003);
+    test.login2(&alice, &first, &nonce).await.unwrap();
+}
+
+#[tokio::test]
+async fn client_time_is_taken_as_it_was_written() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    for (time, signed) in [("1794701761.10", "1794701761.10"), ("\"1e3\"", "1e3"), ("7", "7")] {
+        let (request_id, nonce) = test.login1(&alice).await.unwrap();
+        let signature = alice.sign(&format!("{nonce}:{signed}"));
+        let text = format!(
+            r#"{{"aid":"{}","request_id":"{request_id}","nonce":"{nonce}","client_time":{time},"signature":"{signature}"}}"#,
+            alice.aid
+        );
+        let params = serde_json::value::RawValue::from_string(text).unwrap();
+        test.world.mesh.call(crate::kernel::Caller::Stranger, "auth.aid_login2", Some(params)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_refresh_token_works_once_with_a_short_second_chance() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let login = test.log_in(&alice).await;
+    let first = refresh(&test, &login["refresh_token"]).await;
+    assert_eq!((&first["success"], &first["refresh_count"]), (&json!(true), &json!(1)));
+
+    // The answer was lost: the old token is shown again, and what it gave the first time is dead.
+    let again = refresh(&test, &login["refresh_token"]).await;
+    assert_eq!(again["success"], true);
+    assert_eq!(refresh(&test, &first["refresh_token"]).await["success"], false);
+    assert_eq!(refresh(&test, &login["refresh_token"]).await["success"], false, "one second chance, not two");
+
+    let next = refresh(&test, &again["refresh_token"]).await;
+    test.world.clock.advance_ms(11_000);
+    let late = refresh(&test, &again["refresh_token"]).await;
+    assert_eq!((&late["success"], &late["relogin_required"]), (&json!(false), &json!(true)));
+    assert_eq!(late["error"], "invalid_or_expired_refresh_token");
+    assert_eq!(refresh(&test, &next["refresh_token"]).await["success"], true);
+    assert_eq!(refresh(&test, &json!("")).await["error"], "missing refresh_token");
+}
+
+#[tokio::test]
+async fn once_the_successor_was_used_the_old_token_has_no_second_chance() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let login = test.log_in(&alice).await;
+    let first = refresh(&test, &login["refresh_token"]).await;
+    refresh(&test, &first["refresh_token"]).await;
+    assert_eq!(refresh(&test, &login["refresh_token"]).await["success"], false);
+}
+
+#[tokio::test]
+async fn a_chain_ends_after_thirty_days_or_720_links() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let mut token = test.log_in(&alice).await["refresh_token"].clone();
+    let old = test.log_in(&alice).await["refresh_token"].clone();
+    for count in 1..=720 {
+        let answer = refresh(&test, &token).await;
+        assert_eq!(answer["refresh_count"], count);
+        token = answer["refresh_token"].clone();
+    }
+    assert_eq!(refresh(&test, &token).await["success"], false);
+    test.world.clock.advance_ms(30 * DAY_MS);
+    assert_eq!(refresh(&test, &old).await["success"], false);
+}
+
+#[tokio::test]
+async fn tokens_survive_a_restart_and_end_with_their_hour() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let tokens = test.log_in(&alice).await;
+    let test = test.restart().await;
+    assert!(verifies(&test, &tokens).await);
+    assert_eq!(refresh(&test, &tokens["refresh_token"]).await["success"], true);
+    test.world.clock.advance_ms(3_600_000);
+    assert!(!verifies(&test, &tokens).await);
+}
+
+#[tokio::test]
+async fn revocation_ends_tokens_and_logins_at_once_and_for_good() {
+    let test = TestWorld::open().await;
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let (tokens, others) = (test.log_in(&alice).await, test.log_in(&carol).await);
+    let (request_id, nonce) = test.login1(&alice).await.unwrap();
+    assert!(verifies(&test, &tokens).await);
+    test.inside("ca.revoke_cert", json!({ "aid": alice.aid })).await;
+    assert!(!verifies(&test, &tokens).await);
+    assert_eq!(refresh(&test, &tokens["refresh_token"]).await["success"], false);
+    assert_eq!(code(test.login1(&alice).await), -32050);
+    assert_eq!(code(test.login2(&alice, &request_id, &nonce).await), -32050);
+    let test = test.restart().await;
+    assert!(!verifies(&test, &tokens).await);
+    assert!(verifies(&test, &others).await);
+}
+
+#[tokio::test]
+async fn a_certificate_past_half_its_life_is_renewed_at_login() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    assert!(test.log_in(&alice).await.get("new_cert").is_none());
+    test.world.clock.advance_ms(366 * DAY_MS);
+    let login = test.log_in(&alice).await;
+    let new = Certificate::from_pem(login["new_cert"].as_str().unwrap()).unwrap();
+    assert_eq!(new.public_key().fingerprint(), alice.key.public().fingerprint());
+    // The answer was lost: the old certificate still logs in, and is told of the new one again.
+    assert_eq!(test.log_in(&alice).await["new_cert"], login["new_cert"]);
+}
+
+#[tokio::test]
+async fn an_expired_certificate_may_be_renewed_for_ninety_days_but_not_log_in() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    test.world.clock.advance_ms(731 * DAY_MS);
+    let (request_id, nonce) = test.login1(&alice).await.unwrap();
+    assert_eq!(code(test.login2(&alice, &request_id, &nonce).await), -32002);
+    let renew = json!({ "aid": alice.aid, "request_id": request_id, "nonce": nonce, "signature": alice.sign(&nonce) });
+    assert_eq!(test.call("auth.renew_cert", renew.clone()).await.unwrap()["status"], "renewed");
+    assert_eq!(code(test.call("auth.renew_cert", renew).await), -32002, "once");
+    let carol = test.register("carol").await;
+    test.world.clock.advance_ms((730 + 91) * DAY_MS);
+    assert_eq!(code(test.login1(&carol).await), -32002);
+}
+
+#[tokio::test]
+async fn after_a_rekey_only_the_new_key_logs_in() {
+    let test = TestWorld::open().await;
+    let mut alice = test.register("alice").await;
+    let (request_id, nonce) = test.login1(&alice).await.unwrap();
+    let next = Key::generate(Curve::P256);
+    let signature = alice.sign(&format!("{nonce}{}", spki(&next)));
+    let rekey = json!({
+        "aid": alice.aid, "request_id": request_id, "nonce": nonce, "new_public_key": spki(&next), "signature": signature,
+    });
+    let rekeyed = test.call("auth.rekey", rekey).await.unwrap();
+    assert_eq!(code(test.login1(&alice).await), 4001);
+    alice.key = next;
+    alice.cert = rekeyed["cert"].as_str().unwrap().to_owned();
+    test.log_in(&alice).await;
+}
+
+#[tokio::test]
+async fn certificates_of_others_do_not_log_in() {
+    let test = TestWorld::open().await;
+    let mut alice = test.register("alice").await;
+    let foreign = certs::dev::Pki::new("aid.pub", test.world.clock.now_seconds());
+    let urls = certs::Urls { ca_issuers: "http://x/a".into(), ocsp: "http://x/o".into(), crl: "http://x/c".into() };
+    let now = test.world.clock.now_seconds();
+    let forged = foreign.issuer.issue_agent(&alice.aid, &alice.key.public(), &urls, now - 60, now + 3600).unwrap();
+    alice.cert = forged.pem().to_owned();
+    assert_eq!(code(test.login1(&alice).await), -32002);
+    alice.cert = "not a certificate".to_owned();
+    assert_eq!(code(test.login1(&alice).await), -32002);
+}
+
+#[tokio::test]
+async fn a_further_certificate_is_on_another_curve_and_for_oneself() {
+    let test = TestWorld::open().await;
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let key = Key::generate(Curve::P384);
+    let request = json!({ "aid": alice.aid, "public_key": spki(&key), "curve": "P-384" });
+    let issued = test.call_as(alice.caller(), "auth.request_cert", request.clone()).await.unwrap();
+    assert_eq!((&issued["status"], &issued["curve"]), (&json!("issued"), &json!("P-384")));
+    assert_eq!(code(test.call_as(carol.caller(), "auth.request_cert", request).await), -32004);
+    let second = json!({ "aid": alice.aid, "public_key": spki(&Key::generate(Curve::P256)), "curve": "P-256" });
+    assert_eq!(code(test.call_as(alice.caller(), "auth.request_cert", second).await), 4090);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    /// Whatever an agent does with its tokens, at most one refresh token of a login is alive, and the count only grows.
+    #[test]
+    fn at_most_one_refresh_token_of_a_chain_is_alive(steps in prop::collection::vec((0usize..4, 0i64..8_000), 1..12)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let test = TestWorld::open().await;
+            let alice = test.register("alice").await;
+            let mut tokens = vec![test.log_in(&alice).await["refresh_token"].clone()];
+            let mut count = 0;
+            for (back, wait) in steps {
+                test.world.clock.advance_ms(wait);
+                let token = tokens[tokens.len().saturating_sub(1 + back)].clone();
+                let answer = refresh(&test, &token).await;
+                if answer["success"] == true {
+                    let now = answer["refresh_count"].as_i64().unwrap();
+                    assert!(now >= count, "{now} after {count}");
+                    count = now;
+                    tokens.push(answer["refresh_token"].clone());
+                }
+            }
+            test.world.clock.advance_ms(20_000);
+            let mut alive = 0;
+            for token in tokens.iter().rev() {
+                let answer = refresh(&test, token).await;
+                alive += usize::from(answer["success"] == true);
+                test.world.clock.advance_ms(20_000);
+            }
+            assert!(alive <= 1, "{alive} tokens were alive");
+        });
+    }
+}

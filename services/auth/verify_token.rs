@@ -1,9 +1,14 @@
 //! `auth.verify_token`: whose access token is this? Asked by the door at every connection.
 
-use super::{Auth, Error, jwt};
+use super::jwt::{self, Claims, JwtError};
+use super::{Auth, Error};
 use crate::kernel::{Aid, Caller};
+use ring::digest;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// How many verified tokens are remembered; each takes about 400 bytes.
+const REMEMBERED: usize = 20_000;
 
 #[derive(Deserialize)]
 pub(super) struct VerifyTokenParams {
@@ -19,8 +24,7 @@ pub(super) struct Verified {
 
 impl Auth {
     pub(super) async fn verify_token(self: Arc<Self>, _: Caller, params: VerifyTokenParams) -> Result<Verified, Error> {
-        let claims =
-            jwt::verify(&params.token, |kid| self.keys.find(kid)).map_err(|error| Error::Token(error.to_string()))?;
+        let claims = self.claims(&params.token).map_err(|error| Error::Token(error.to_string()))?;
         if claims.exp <= self.clock.now_seconds() {
             return Err(Error::Token("it has expired".to_owned()));
         }
@@ -31,5 +35,25 @@ impl Auth {
             return Err(Error::Token("it was revoked".to_owned()));
         }
         Ok(Verified { aid: Aid::parse(&claims.aid)?, jti: claims.jti, expires_at: claims.exp })
+    }
+
+    /// What a token claims, if this server signed it. Times and revocation are looked at each time; only the arithmetic
+    /// is remembered.
+    fn claims(&self, token: &str) -> Result<Claims, JwtError> {
+        let hash: [u8; 32] = digest::digest(&digest::SHA256, token.as_bytes()).as_ref().try_into().unwrap_or_default();
+        if let Some(claims) = self.verified.lock().get(&hash) {
+            return Ok(claims.clone());
+        }
+        let claims = jwt::verify(token, |kid| self.keys.find(kid))?;
+        let mut verified = self.verified.lock();
+        if verified.len() >= REMEMBERED {
+            let now = self.clock.now_seconds();
+            verified.retain(|_, claims| claims.exp > now);
+            if verified.len() >= REMEMBERED {
+                verified.clear();
+            }
+        }
+        verified.insert(hash, claims.clone());
+        Ok(claims)
     }
 }

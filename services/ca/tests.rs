@@ -1,0 +1,155 @@
+//! The authority alone: who gets a name, and what becomes of certificates.
+
+use crate::kernel::Caller;
+use crate::testing::{DAY_MS, TestWorld, code, spki};
+use certs::{Certificate, Curve, Key};
+use futures_util::future::join_all;
+use serde_json::json;
+use std::collections::HashSet;
+use std::os::unix::fs::PermissionsExt as _;
+
+#[tokio::test]
+async fn a_name_belongs_to_the_first_key_and_is_given_again_to_the_same() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let again = json!({ "aid": alice.aid, "public_key": spki(&alice.key) });
+    assert_eq!(test.call("auth.create_aid", again).await.unwrap()["cert"], alice.cert.as_str());
+    let other = json!({ "aid": alice.aid, "public_key": spki(&Key::generate(Curve::P256)) });
+    let refused = test.call("auth.create_aid", other).await.unwrap_err();
+    assert_eq!(refused.code(), 4090);
+    assert!(refused.to_string().contains("already exists"));
+}
+
+#[tokio::test]
+async fn of_many_registrations_of_one_name_at_once_one_key_wins() {
+    let test = TestWorld::open().await;
+    let keys: Vec<Key> = (0..16).map(|_| Key::generate(Curve::P256)).collect();
+    let calls = keys.iter().map(|key| {
+        test.call("auth.create_aid", json!({ "aid": "race.aid.pub", "public_key": spki(key) }))
+    });
+    let outcomes = join_all(calls).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    assert!(outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).all(|error| error.code() == 4090));
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_keeps_the_key_and_the_old_one_verifies_only() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let old = Certificate::from_pem(&alice.cert).unwrap();
+    test.world.clock.advance_ms(1000);
+    let renewed = test.inside("ca.renew_cert", json!({ "aid": alice.aid, "old_serial": old.serial() })).await;
+    assert_eq!(renewed["replaced_sn"], old.serial());
+    let new = Certificate::from_pem(renewed["cert"].as_str().unwrap()).unwrap();
+    assert_eq!(new.public_key().fingerprint(), old.public_key().fingerprint());
+    let state = |fingerprint: String| {
+        let test = &test;
+        let aid = alice.aid.clone();
+        async move { test.inside("ca.get_cert", json!({ "aid": aid, "cert_fingerprint": fingerprint })).await }
+    };
+    assert_eq!(state(old.fingerprint().to_owned()).await["lifecycle_state"], "verify_only");
+    assert_eq!(state(new.fingerprint().to_owned()).await["lifecycle_state"], "active_signing");
+    let twice = test.call_as(Caller::Operator, "ca.renew_cert", json!({ "aid": alice.aid, "old_serial": old.serial() }));
+    assert_eq!(code(twice.await), -32009);
+}
+
+#[tokio::test]
+async fn every_way_to_name_a_certificate_finds_it() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let cert = Certificate::from_pem(&alice.cert).unwrap();
+    let (der, key) = (cert.fingerprint().to_owned(), cert.public_key().fingerprint());
+    let digits = der.trim_start_matches("sha256:").to_owned();
+    for fingerprint in [der.clone(), digits.clone(), digits[..16].to_owned(), key, der.to_uppercase()] {
+        let got = test.inside("ca.get_cert", json!({ "aid": alice.aid, "cert_fingerprint": fingerprint })).await;
+        assert_eq!(got["serial"], cert.serial(), "{fingerprint}");
+    }
+    for wrong in ["sha256:00", "x", &"0".repeat(64)] {
+        let got = test.inside("ca.get_cert", json!({ "aid": alice.aid, "cert_fingerprint": wrong })).await;
+        assert_eq!(got["found"], false, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_agent_is_on_the_list_and_its_name_stays_taken() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
+    assert_eq!(test.inside("ca.get_crl", json!({})).await["revoked_serials"], json!([]));
+    let revoke = json!({ "aid": alice.aid, "reason": "keyCompromise" });
+    assert_eq!(test.inside("ca.revoke_cert", revoke.clone()).await["serials"], json!([serial]));
+    assert_eq!(test.inside("ca.revoke_cert", revoke).await["revoked"], true, "revoking twice is fine");
+    let listed = test.inside("ca.get_crl", json!({})).await;
+    assert!(listed["revoked_serials"].as_array().unwrap().contains(&json!(serial)), "at once, not within the hour");
+    assert_eq!(test.inside("ca.ocsp_query", json!({ "serial": serial })).await["status"], "revoked");
+    let again = json!({ "aid": alice.aid, "public_key": spki(&alice.key) });
+    assert_eq!(code(test.call("auth.create_aid", again).await), 4090);
+    assert!(test.events.lock().iter().any(|event| event.method == "ca.cert_revoked"));
+}
+
+#[tokio::test]
+async fn serials_are_read_in_every_spelling() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
+    for spelling in [serial.clone(), serial.to_uppercase(), format!("00{serial}"), format!("0{serial}")] {
+        assert_eq!(test.inside("ca.ocsp_query", json!({ "serial": spelling })).await["status"], "good", "{spelling}");
+    }
+    assert_eq!(test.inside("ca.ocsp_query", json!({ "serial": "abc" })).await["status"], "unknown");
+    assert_eq!(code(test.call_as(Caller::Operator, "ca.ocsp_query", json!({ "serial": "xyz" })).await), -32602);
+}
+
+#[tokio::test]
+async fn an_expired_name_is_free_after_its_grace() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let other = json!({ "aid": alice.aid, "public_key": spki(&Key::generate(Curve::P256)) });
+    test.world.clock.advance_ms((730 + 89) * DAY_MS);
+    assert_eq!(test.inside("ca.get_cert", json!({ "aid": alice.aid })).await["lifecycle_state"], "expired");
+    assert_eq!(code(test.call("auth.create_aid", other.clone()).await), 4090);
+    test.world.clock.advance_ms(2 * DAY_MS);
+    test.call("auth.create_aid", other).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_trust_list_is_signed_and_its_version_grows() {
+    let test = TestWorld::open().await;
+    let first = test.inside("ca.get_trust_roots", json!({})).await;
+    let authority = Certificate::from_pem(first["authority_cert_pem"].as_str().unwrap()).unwrap();
+    assert!(certs::roots::verify(&first, authority.public_key()));
+    test.world.clock.advance_ms(2 * DAY_MS);
+    let test = test.restart().await;
+    let second = test.inside("ca.get_trust_roots", json!({})).await;
+    assert_eq!(second["version"].as_i64(), first["version"].as_i64().map(|version| version + 1));
+}
+
+#[tokio::test]
+async fn no_stranger_and_no_agent_calls_the_authority() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    for caller in [Caller::Stranger, alice.caller()] {
+        assert_eq!(code(test.call_as(caller, "ca.status", json!({})).await), -32601);
+    }
+}
+
+#[tokio::test]
+async fn keys_are_for_their_owner_and_never_written_over() {
+    let test = TestWorld::open().await;
+    let pki = test.world.data.join("pki");
+    let keys = ["root/root.key", "registry/registry.key", "ca/issuer.key", "authority/authority.key", "auth/token.key"];
+    let texts: HashSet<String> = keys
+        .iter()
+        .map(|key| {
+            let file = pki.join(key);
+            assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{key}");
+            std::fs::read_to_string(file).unwrap()
+        })
+        .collect();
+    assert_eq!(std::fs::metadata(&pki).unwrap().permissions().mode() & 0o777, 0o700);
+    let test = test.restart().await;
+    let after: HashSet<String> = keys.iter().map(|key| std::fs::read_to_string(pki.join(key)).unwrap()).collect();
+    assert_eq!(texts, after);
+    std::fs::remove_dir_all(pki.join("ca")).unwrap();
+    let error = crate::open("ca", &test.world).await.err().unwrap();
+    assert!(format!("{error:#}").contains("holds no ca folder"), "{error:#}");
+}

@@ -19,8 +19,8 @@ pub struct Event {
 pub enum Audience {
     /// Every long connection of an agent.
     Agent(Aid),
-    /// The long connections of one agent on one device and, if given, one slot.
-    Instance(Aid, DeviceId, Option<SlotId>),
+    /// The long connections of one agent, on one device or in one slot or both.
+    Instance { aid: Aid, device: Option<DeviceId>, slot: Option<SlotId> },
     /// The doors themselves: something about sessions changed, no client sees the event.
     Doors,
 }

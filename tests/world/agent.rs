@@ -111,7 +111,12 @@ impl World {
     }
 
     /// A session with tokens that are there already.
-    pub async fn connect_with(&self, who: &Identity, tokens: &Tokens, change: impl FnOnce(&mut Value)) -> Agent {
+    pub async fn connect_with(
+        &self,
+        who: &Identity,
+        tokens: &Tokens,
+        change: impl FnOnce(&mut Value),
+    ) -> Agent {
         let wire = self.wire().await;
         let mut hello = hello(wire.nonce(), &tokens.access);
         change(&mut hello);
@@ -142,7 +147,8 @@ impl World {
 
     /// A fresh socket with TLS, to a server that can be trusted.
     pub async fn secure_wire(&self, path: &str) -> Wire {
-        let pipe = self.tls(&format!("gateway.{ISSUER}")).await.expect("the server's certificate can be trusted");
+        let pipe =
+            self.tls(&format!("gateway.{ISSUER}")).await.expect("the server's certificate can be trusted");
         Wire::open(pipe, "wss", path).await
     }
 }
@@ -309,6 +315,11 @@ impl Wire {
         self.socket.lock().await.events.drain(..).collect()
     }
 
+    /// The frames that were kept while the socket's end was waited for.
+    pub async fn kept(&self) -> Vec<Value> {
+        self.socket.lock().await.events.drain(..).collect()
+    }
+
     /// How the server closes this socket; events on the way are kept for [`Wire::next_event`].
     pub async fn closed(&self) -> Closed {
         let mut socket = self.socket.lock().await;
@@ -374,11 +385,15 @@ impl Socket {
                 return Err(Closed { code: *code, reason: reason.clone() });
             }
             match within("a frame", self.stream.next()).await {
-                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).expect("a frame is JSON")),
+                Some(Ok(Message::Text(text))) => {
+                    return Ok(serde_json::from_str(&text).expect("a frame is JSON"));
+                }
                 Some(Ok(Message::Close(Some(frame)))) => {
                     self.ended = Some(Closed { code: frame.code.into(), reason: frame.reason.to_string() });
                 }
-                Some(Ok(Message::Close(None))) => self.ended = Some(Closed { code: 1005, reason: String::new() }),
+                Some(Ok(Message::Close(None))) => {
+                    self.ended = Some(Closed { code: 1005, reason: String::new() })
+                }
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Binary(_))) => panic!("the server sent a binary frame"),
                 Some(Err(problem)) => self.ended = Some(Closed { code: 1006, reason: problem.to_string() }),

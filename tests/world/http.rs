@@ -116,7 +116,8 @@ impl Request<'_> {
     }
 
     pub async fn send(self) -> Response {
-        let mut head = format!("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.method, self.path, self.host);
+        let mut head =
+            format!("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.method, self.path, self.host);
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -139,10 +140,12 @@ impl Request<'_> {
 
 impl Response {
     fn parse(bytes: &[u8], head_only: bool) -> Response {
-        let end = find(bytes, b"\r\n\r\n").unwrap_or_else(|| panic!("no HTTP answer in {:?}", String::from_utf8_lossy(bytes)));
+        let end = find(bytes, b"\r\n\r\n")
+            .unwrap_or_else(|| panic!("no HTTP answer in {:?}", String::from_utf8_lossy(bytes)));
         let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
         let mut lines = head.split("\r\n");
-        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status line");
+        let status =
+            lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status line");
         let headers: HashMap<String, String> = lines
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
@@ -171,7 +174,11 @@ impl Response {
 
     pub fn json(&self) -> Value {
         let kind = self.header("content-type").unwrap_or_default();
-        assert!(kind.starts_with("application/json"), "JSON is labelled as JSON, not {kind:?}: {}", self.text());
+        assert!(
+            kind.starts_with("application/json"),
+            "JSON is labelled as JSON, not {kind:?}: {}",
+            self.text()
+        );
         serde_json::from_slice(&self.body).expect("the body is JSON")
     }
 }

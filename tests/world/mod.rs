@@ -21,6 +21,9 @@ pub use wait::{until, within};
 /// The domain every story happens in.
 pub const ISSUER: &str = "agents.localhost";
 
+/// Two free ports, one with TLS and one without.
+const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--listen", "plain:127.0.0.1:0"];
+
 /// A server, its folder, and where it listens now. The folder outlives a restart, the ports do not.
 pub struct World {
     folder: TempDir,
@@ -49,15 +52,34 @@ impl World {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let world = World { folder, server: None, tls_port: 0, plain_port: 0 };
         let store = store_url();
-        fs::write(world.config(), format!("store.url = \"{store}\"\n{settings}\n")).expect("a file can be written");
+        fs::write(world.config(), format!("store.url = \"{store}\"\n{settings}\n"))
+            .expect("a file can be written");
         world
     }
 
     /// Starts the stopped server on the same folder.
     pub fn start_again(&mut self) {
+        let command = self.command(&SERVE);
+        self.start_with(command);
+    }
+
+    /// Starts the stopped server where no file can grow beyond so many KiB, as on a disk that is full.
+    pub fn start_on_a_full_disk(&mut self, kib: u32) {
+        // A write beyond the limit is an error only where its signal is ignored.
+        let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_aund"));
+        command.args(self.command(&SERVE).get_args()).current_dir(self.folder.path());
+        self.start_with(command);
+    }
+
+    fn start_with(&mut self, mut command: Command) {
         assert!(self.server.is_none(), "the server already runs");
-        let log = fs::OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a log can be kept");
-        let mut command = self.command(&["serve", "--listen", "127.0.0.1:0", "--listen", "plain:127.0.0.1:0"]);
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_file())
+            .expect("a log can be kept");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut server = command.spawn().expect("aund can be started");
         let banner = BufReader::new(server.stdout.take().expect("stdout is a pipe"));
@@ -65,7 +87,9 @@ impl World {
 
         let (tell, told) = mpsc::channel();
         // The rest of what the server prints is read too, so that it never waits for us.
-        std::thread::spawn(move || banner.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line))));
+        std::thread::spawn(move || {
+            banner.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line)))
+        });
         self.tls_port = port(&wait_for_line(&told, "gateway "));
         self.plain_port = port(&wait_for_line(&told, "plain "));
     }
@@ -191,7 +215,8 @@ fn store_url() -> String {
     match setting("AUND_TEST_STORE").as_deref() {
         None | Some("sqlite") => "sqlite:".to_owned(),
         Some("postgres") => {
-            let url = setting("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL says where PostgreSQL is");
+            let url =
+                setting("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL says where PostgreSQL is");
             format!("{url}?schema_prefix=t{}_", agent::random_hex(8))
         }
         Some(other) => panic!("AUND_TEST_STORE is sqlite or postgres, not {other}"),
@@ -217,6 +242,7 @@ fn wait_for_line(told: &mpsc::Receiver<String>, word: &str) -> String {
 
 /// The port in a line such as `plain  ws://127.0.0.1:20002/aun`.
 fn port(line: &str) -> u16 {
-    let digits = line.split("://").nth(1).and_then(|rest| rest.split('/').next()?.rsplit(':').next()?.parse().ok());
+    let digits =
+        line.split("://").nth(1).and_then(|rest| rest.split('/').next()?.rsplit(':').next()?.parse().ok());
     digits.unwrap_or_else(|| panic!("there is no port in {line:?}"))
 }

@@ -177,7 +177,7 @@ impl Registry {
     pub fn audience(&self, to: &Audience) -> Vec<Arc<Link>> {
         let (aid, device, slot) = match to {
             Audience::Agent(aid) => (aid, None, None),
-            Audience::Instance(aid, device, slot) => (aid, Some(device), slot.as_ref()),
+            Audience::Instance { aid, device, slot } => (aid, device.as_ref(), slot.as_ref()),
             Audience::Doors => return Vec::new(),
         };
         let fits = |link: &Arc<Link>| {
@@ -208,7 +208,7 @@ impl Eviction {
             "evicted_by": {
                 "device_id": newcomer.session.device,
                 "slot_id": newcomer.session.slot,
-                "extra_info": newcomer.extra_info.as_deref().map_or(Value::Null, |info| json!(info)),
+                "extra_info": newcomer.extra_info.as_deref().map_or(json!({}), |info| json!(info)),
             },
         });
         if let Some(bound) = victim.bound() {

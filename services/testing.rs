@@ -1,0 +1,135 @@
+//! A world for the rooms' own tests: real stores on either engine, no socket, and a clock that a test can move.
+
+use crate::kernel::{Aid, Caller, Clock, DeviceId, Event, RpcError, Session, SlotId, StoreUrl, World};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use certs::{Curve, Key};
+use parking_lot::Mutex;
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+pub const ISSUER: &str = "aid.pub";
+pub const DAY_MS: i64 = 86_400_000;
+
+pub struct TestWorld {
+    pub world: World,
+    pub events: Arc<Mutex<Vec<Event>>>,
+    folder: TempDir,
+}
+
+impl TestWorld {
+    pub async fn open() -> TestWorld {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = World::local(ISSUER, folder.path(), store());
+        world.clock = Clock::manual(1_794_701_761_000);
+        let events = Arc::<Mutex<Vec<Event>>>::default();
+        let seen = events.clone();
+        world.bus.listen(move |event| seen.lock().push(event.clone()));
+        let mut test = TestWorld { world, events, folder };
+        test.open_rooms().await;
+        test
+    }
+
+    /// Opens everything again on the same data, as a restart does.
+    pub async fn restart(self) -> TestWorld {
+        let TestWorld { world, folder, events } = self;
+        world.stop.cancel();
+        let mut again = World::local(ISSUER, folder.path(), world.store.clone());
+        again.clock = world.clock.clone();
+        let mut test = TestWorld { world: again, events, folder };
+        test.open_rooms().await;
+        test
+    }
+
+    async fn open_rooms(&mut self) {
+        for namespace in crate::NAMESPACES {
+            let module = crate::open(namespace, &self.world).await.unwrap();
+            self.world.mesh.add_local(module.namespace, module.methods);
+        }
+    }
+
+    pub async fn call(&self, method: &str, params: Value) -> Result<Value, RpcError> {
+        self.call_as(Caller::Stranger, method, params).await
+    }
+
+    pub async fn inside(&self, method: &str, params: Value) -> Value {
+        self.call_as(Caller::room("test"), method, params).await.unwrap()
+    }
+
+    pub async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {
+        let answer = self.world.mesh.call(caller, method, Some(to_raw_value(&params).unwrap())).await?;
+        Ok(serde_json::from_str(answer.get()).unwrap())
+    }
+
+    pub async fn register(&self, name: &str) -> TestAgent {
+        let (aid, key) = (format!("{name}.{ISSUER}"), Key::generate(Curve::P256));
+        let request = json!({ "aid": aid, "public_key": spki(&key), "curve": "P-256" });
+        let created = self.call("auth.create_aid", request).await.unwrap();
+        TestAgent { aid, key, cert: created["cert"].as_str().unwrap().to_owned() }
+    }
+
+    /// The first half of a login: its request id and nonce.
+    pub async fn login1(&self, agent: &TestAgent) -> Result<(String, String), RpcError> {
+        let request = json!({ "aid": agent.aid, "cert": agent.cert, "client_nonce": "bm9uY2U=" });
+        let answer = self.call("auth.aid_login1", request).await?;
+        let text = |name: &str| answer[name].as_str().unwrap().to_owned();
+        Ok((text("request_id"), text("nonce")))
+    }
+
+    pub async fn login2(&self, agent: &TestAgent, request_id: &str, nonce: &str) -> Result<Value, RpcError> {
+        let signature = agent.sign(&format!("{nonce}:17.5"));
+        let request = json!({
+            "aid": agent.aid, "request_id": request_id, "nonce": nonce, "client_time": "17.5", "signature": signature,
+        });
+        self.call("auth.aid_login2", request).await
+    }
+
+    pub async fn log_in(&self, agent: &TestAgent) -> Value {
+        let (request_id, nonce) = self.login1(agent).await.unwrap();
+        self.login2(agent, &request_id, &nonce).await.unwrap()
+    }
+}
+
+pub struct TestAgent {
+    pub aid: String,
+    pub key: Key,
+    pub cert: String,
+}
+
+impl TestAgent {
+    pub fn sign(&self, text: &str) -> String {
+        STANDARD.encode(self.key.sign(text.as_bytes()))
+    }
+
+    pub fn caller(&self) -> Caller {
+        Caller::Agent(Session {
+            aid: Aid::parse(&self.aid).unwrap(),
+            device: DeviceId::default(),
+            slot: SlotId::default(),
+            connection: 1,
+        })
+    }
+}
+
+pub fn spki(key: &Key) -> String {
+    STANDARD.encode(key.public().spki_der())
+}
+
+pub fn code<T: std::fmt::Debug>(result: Result<T, RpcError>) -> i32 {
+    result.unwrap_err().code()
+}
+
+/// `AUND_TEST_STORE=postgres` runs the same tests on PostgreSQL, each world in schemas of its own.
+#[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
+fn store() -> StoreUrl {
+    let wanted = std::env::var("AUND_TEST_STORE").unwrap_or_default();
+    if wanted != "postgres" {
+        return StoreUrl::Sqlite(Default::default());
+    }
+    let url = std::env::var("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL names the database");
+    let prefix = format!("r{}_", hex::encode(crate::kernel::Ids::default().bytes::<6>()));
+    let joint = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{joint}schema_prefix={prefix}").parse().unwrap()
+}

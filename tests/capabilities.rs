@@ -1,0 +1,135 @@
+//! What the server says it can do is what it does: a tag that is present means that the behaviour is present.
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// For every tag we may see, something that only works where its behaviour is present.
+async fn probe(world: &World, tag: &str) -> bool {
+    let alice = world.agent(&format!("probe-{}", tag.replace('_', "-"))).await;
+    let has = |answer: Result<Value, Value>| answer.err().is_none_or(|error| error["code"] != -32601);
+    let exists = |status: u16| !matches!(status, 404 | 405);
+    match tag {
+        "health" => exists(world.get("/health").await.status),
+        "capabilities" => {
+            exists(world.get("/capabilities").await.status)
+                && has(alice.try_call("meta.capabilities", &json!({})).await)
+        }
+        "rate_limit" => world.metric("aund_requests_total").await > 0.0,
+        "rpc_gateway" => has(alice.try_call("meta.ping", &json!({})).await),
+        "rpc_discover" => has(alice.try_call("rpc.discover", &json!({})).await),
+        "ns_meta" => has(alice.try_call("meta.status", &json!({})).await),
+        "ns_auth" => has(alice.try_call("auth.download_cert", &json!({ "cert_sn": "root" })).await),
+        "pki_http" => {
+            exists(world.get("/pki/chain").await.status)
+                && exists(world.get("/pki/crl.json").await.status)
+                && has(alice.try_call("meta.trust_roots", &json!({})).await)
+        }
+        "agent_md" => world.http("PUT", "/agent.md").host(alice.aid()).send().await.status == 401,
+        "notification_route" => {
+            let bell = json!({ "target": { "type": "aid", "aid": alice.aid() }, "deliver": { "method": "event/app.x", "params": {} } });
+            alice.notify("notification/route", &bell).await;
+            alice.next_event().await["method"] == "event/app.x"
+        }
+        "client_signature" => {
+            let forged = json!({ "cert_sn": "root", "client_signature": {} });
+            alice.try_call("auth.download_cert", &forged).await.is_err_and(|error| error["code"] == -32051)
+        }
+        other => panic!("there is no probe for the tag {other}: add one with the behaviour"),
+    }
+}
+
+fn tags(envelope: &Value) -> Vec<String> {
+    let tags = envelope["features"].as_array().expect("features is a list");
+    tags.iter().map(|tag| tag.as_str().expect("a tag is text").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn http_and_rpc_say_the_same() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let (over_http, over_rpc) =
+        (world.get("/capabilities").await.json(), alice.call("meta.capabilities", &json!({})).await);
+    assert_eq!(over_http, over_rpc);
+    assert_eq!(over_http["v"], 1);
+    assert_eq!(over_http["protocol"], over_http["protocolVersions"]);
+    assert_eq!(over_http["protocol"], json!({ "current": "v1", "supported": ["v1"] }));
+    assert_eq!(over_http["mode"], "http-bridge");
+    assert_eq!(over_http["modelServices"], json!([]));
+    assert!(over_http["workspaceCwd"].as_str().is_some_and(|path| path.starts_with('/')));
+
+    let law = proto_schemas::find("meta.capabilities").unwrap();
+    let schema = proto_schemas::standalone(&law.doc()["result"]);
+    assert!(jsonschema::is_valid(&schema, &over_http), "{over_http}");
+}
+
+#[tokio::test]
+async fn a_head_request_is_answered_like_a_get() {
+    let world = World::start().await;
+    for host in ["gateway.agents.localhost", "agents.localhost", "127.0.0.1"] {
+        let (get, head) = (
+            world.http("GET", "/capabilities").host(host).send().await,
+            world.http("HEAD", "/capabilities").host(host).send().await,
+        );
+        assert_eq!((head.status, get.status), (200, 200));
+        assert_eq!(head.header("content-type"), get.header("content-type"));
+        assert_eq!(head.header("content-length"), get.header("content-length"));
+    }
+}
+
+#[tokio::test]
+async fn tags_are_unique_and_every_one_of_them_answers_a_probe() {
+    let world = World::start().await;
+    let mut tags = tags(&world.get("/capabilities").await.json());
+    for tag in &tags {
+        assert!(probe(&world, tag).await, "{tag} is advertised and not there");
+    }
+    let many = tags.len();
+    assert!(many >= 6, "{tags:?}");
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), many, "no tag stands twice");
+}
+
+#[tokio::test]
+async fn the_tags_of_this_part_are_there_and_later_ones_are_not() {
+    let world = World::start().await;
+    let tags = tags(&world.get("/capabilities").await.json());
+    for tag in ["health", "capabilities", "rpc_gateway", "rpc_discover", "ns_meta", "rate_limit"] {
+        assert!(tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
+    }
+    for tag in
+        ["ns_message", "ns_search", "ns_task", "ns_run", "federation", "capability_manifest_v1", "agui_runs"]
+    {
+        assert!(!tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
+    }
+    let alice = world.agent("alice").await;
+    for method in ["message.send", "search.query", "task.create", "run.start"] {
+        assert_eq!(alice.call_error(method, &json!({})).await["code"], -32601, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_asked_for_is_not_pushed() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    assert_eq!(
+        alice.call_error("meta.capabilities", &json!({ "subscribe": "please" })).await["code"],
+        -32602
+    );
+    alice.call("meta.capabilities", &json!({ "subscribe": true })).await;
+    alice.call("meta.capabilities", &json!({ "subscribe": false })).await;
+    assert!(alice.events_so_far().await.is_empty());
+}
+
+#[tokio::test]
+async fn the_namespaces_of_a_session_are_those_of_the_tags() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let tags = tags(&alice.call("meta.capabilities", &json!({})).await);
+    for namespace in alice.welcome["capabilities"]["namespaces"].as_array().unwrap() {
+        let namespace = namespace.as_str().unwrap();
+        let tag = if namespace == "rpc" { "rpc_discover".to_owned() } else { format!("ns_{namespace}") };
+        assert!(tags.contains(&tag), "{namespace} in {tags:?}");
+    }
+}

@@ -1,0 +1,165 @@
+//! SIGTERM: nobody new comes in, what is under way is finished, and clients are sent away so that they come back.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::world::agent::{Identity, Tokens};
+use crate::world::{World, until, within};
+
+/// An upload of which the head and half of the body are sent: a request that is under way for as long as we like.
+async fn half_an_upload(world: &World, who: &Identity, tokens: &Tokens) -> (TcpStream, String) {
+    let text = format!(
+        "---\naid: \"{}\"\nname: \"alice\"\ntype: \"agent\"\nversion: \"1.0.0\"\n---\n\n# alice\n",
+        who.aid
+    );
+    let mut stream = world.tcp().await;
+    let head = format!(
+        "PUT /agent.md HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+        who.aid,
+        tokens.access,
+        text.len(),
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut said = [0; 12];
+    within("the server wants the body", stream.read_exact(&mut said)).await.unwrap();
+    assert_eq!(&said, b"HTTP/1.1 100", "the request is under way");
+    let (now, later) = text.split_at(20);
+    stream.write_all(now.as_bytes()).await.unwrap();
+    (stream, later.to_owned())
+}
+
+/// Nobody listens any more, or whoever does hangs up.
+async fn is_shut(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else { return true };
+    let _ = stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await;
+    let mut bytes = Vec::new();
+    let _ = within("a closed door", stream.read_to_end(&mut bytes)).await;
+    !bytes.starts_with(b"HTTP/1.1 200")
+}
+
+#[tokio::test]
+async fn sessions_are_closed_with_1012_and_no_disconnect_event() {
+    let mut world = World::start().await;
+    let alice = world.register("alice").await;
+    let long = world.connect(&alice, |_| ()).await;
+    let short = world
+        .connect(&alice, |hello| hello["options"] = json!({ "kind": "short", "short_ttl_ms": 60_000 }))
+        .await;
+    let stranger = world.wire().await;
+    world.terminate();
+    for wire in [&*long, &*short, &stranger] {
+        assert_eq!(wire.closed().await.code, 1012);
+        assert_eq!(wire.kept().await, Vec::<Value>::new(), "clients that get the event do not come back");
+    }
+    assert_eq!(world.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn what_is_under_way_is_finished() {
+    let mut world = World::start().await;
+    let alice = world.agent("alice").await;
+    let (mut upload, rest) = half_an_upload(&world, &alice.identity, &alice.tokens).await;
+    let batch: Vec<Value> =
+        (0..50).map(|n| json!({ "jsonrpc": "2.0", "id": n, "method": "auth.download_cert", "params": { "cert_sn": "root" } })).collect();
+    alice.send(&json!(batch).to_string()).await;
+    // The ping stands behind the batch: once it is answered, the batch has been read.
+    alice.send(r#"{"jsonrpc":"2.0","id":"behind","method":"meta.ping"}"#).await;
+    let first = alice.next().await;
+    world.terminate();
+
+    let second = alice.next().await;
+    let answers = [&first, &second].into_iter().find_map(Value::as_array).expect("the batch is answered");
+    assert_eq!(answers.len(), 50);
+    assert!(answers.iter().all(|answer| answer.get("result").is_some()), "{answers:?}");
+    assert_eq!(alice.closed().await.code, 1012);
+
+    until("the door is shut", || async { is_shut(world.plain_port).await.then_some(()) }).await;
+    upload.write_all(rest.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    within("the upload's answer", upload.read_to_end(&mut answer)).await.unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.contains("HTTP/1.1 200"), "{answer}");
+    assert_eq!(world.ended().await.code(), Some(0));
+    assert!(is_shut(world.tls_port).await && is_shut(world.plain_port).await);
+}
+
+#[tokio::test]
+async fn an_idle_http_connection_does_not_hold_the_server() {
+    let mut world = World::start().await;
+    let mut idle = world.tcp().await;
+    idle.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
+    let mut head = [0; 12];
+    within("an answer", idle.read_exact(&mut head)).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    let silent = world.tcp().await;
+    let began = Instant::now();
+    world.terminate();
+    assert_eq!(world.ended().await.code(), Some(0));
+    assert!(
+        began.elapsed() < Duration::from_secs(9),
+        "it did not wait for its deadline: {:?}",
+        began.elapsed()
+    );
+    drop((idle, silent));
+}
+
+#[tokio::test]
+async fn whoever_takes_too_long_is_cut_at_the_deadline() {
+    let mut world = World::with("limits.drain_timeout_ms = 700").await;
+    let alice = world.agent("alice").await;
+    let (upload, _) = half_an_upload(&world, &alice.identity, &alice.tokens).await;
+    let began = Instant::now();
+    world.terminate();
+    assert_eq!(world.ended().await.code(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    drop((upload, alice));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_say_goodbye_does_not_hold_the_server() {
+    let mut world = World::start().await;
+    let mute = world.agent("mute").await;
+    let began = Instant::now();
+    world.terminate();
+    assert_eq!(world.ended().await.code(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    drop(mute);
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    for second in ["TERM", "INT"] {
+        let mut world = World::with("limits.drain_timeout_ms = 60000").await;
+        let alice = world.agent("alice").await;
+        let (upload, _) = half_an_upload(&world, &alice.identity, &alice.tokens).await;
+        world.terminate();
+        assert_eq!(alice.closed().await.code, 1012, "the first signal has arrived");
+        let began = Instant::now();
+        world.signal(second);
+        assert!(!world.ended().await.success(), "it left something undone and says so");
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        drop(upload);
+    }
+}
+
+#[tokio::test]
+async fn ctrl_c_drains_too() {
+    let mut world = World::start().await;
+    let alice = world.agent("alice").await;
+    world.signal("INT");
+    assert_eq!(alice.closed().await.code, 1012);
+    assert_eq!(world.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_client_that_was_sent_away_finds_everything_as_it_was() {
+    let mut world = World::start().await;
+    let alice = world.agent("alice").await;
+    world.restart().await;
+    assert_eq!(alice.closed().await.code, 1012);
+    let back = world.connect_with(&alice.identity, &alice.tokens, |_| ()).await;
+    assert_eq!(back.call("meta.status", &json!({})).await["aid"], alice.aid());
+}

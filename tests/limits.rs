@@ -1,0 +1,336 @@
+//! Nobody can ask for too much, hold too much, or make others wait.
+
+use std::time::Duration;
+
+use certs::{Curve, Key};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::world::agent::{aid, public_key};
+use crate::world::{World, until, within};
+
+fn is_rate_limit(error: &Value) -> bool {
+    let wait = error["data"]["retry_after_ms"].as_u64();
+    error["code"] == -32029 && error["data"]["retryable"] == true && wait.is_some_and(|ms| ms >= 1)
+}
+
+/// Waits for the server to close a connection we never finished speaking on.
+async fn is_closed(stream: &mut TcpStream) {
+    let mut bytes = Vec::new();
+    let _ = within("the server closes the connection", stream.read_to_end(&mut bytes)).await;
+}
+
+#[tokio::test]
+async fn registrations_from_one_address_are_limited() {
+    let world = World::with("limits.registrations_per_minute = 3").await;
+    let wire = world.wire().await;
+    let create = |n: u32| json!({ "aid": aid(&format!("agent{n}")), "public_key": public_key(&Key::generate(Curve::P256)), "curve": "P-256" });
+    for n in 0..3 {
+        wire.call("auth.create_aid", &create(n)).await;
+    }
+    let error = wire.call_error("auth.create_aid", &create(3)).await;
+    assert!(is_rate_limit(&error), "{error}");
+    assert_eq!(error["data"]["kind"], "rate_limited");
+    assert_eq!(world.get(&format!("/pki/cert/{}", aid("agent3"))).await.status, 404);
+    let elsewhere = world.ask_error("auth.create_aid", &create(4)).await;
+    assert!(is_rate_limit(&elsewhere), "another socket is the same address: {elsewhere}");
+}
+
+#[tokio::test]
+async fn logins_of_one_agent_are_limited_and_others_are_not() {
+    let world = World::with("limits.logins_per_minute = 4").await;
+    let (alice, carol) = (world.register("alice").await, world.register("carol").await);
+    let mut refused = None;
+    for _ in 0..6 {
+        refused = world.ask("auth.aid_login1", &alice.login1()).await.err().or(refused);
+    }
+    let error = refused.expect("the fifth is too many");
+    assert!(is_rate_limit(&error), "overload must never look like a failed login: {error}");
+    world.ask("auth.aid_login1", &carol.login1()).await.expect("carol has her own limit");
+}
+
+#[tokio::test]
+async fn calls_of_one_agent_are_limited_over_all_its_connections() {
+    let world = World::with("limits.calls_per_second = 8").await;
+    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let phone = world
+        .connect_with(&alice.identity, &alice.tokens, |hello| hello["device"]["id"] = json!("phone"))
+        .await;
+    let mut refused = Vec::new();
+    for _ in 0..20 {
+        for session in [&alice, &phone] {
+            refused.extend(session.try_call("meta.status", &json!({})).await.err());
+        }
+    }
+    assert!(!refused.is_empty() && refused.iter().all(is_rate_limit), "{refused:?}");
+    carol.call("meta.status", &json!({})).await;
+    until("the limit lets alice in again", || async { alice.try_call("meta.status", &json!({})).await.ok() })
+        .await;
+}
+
+#[tokio::test]
+async fn a_batch_is_no_way_around_the_limit() {
+    let world = World::with("limits.calls_per_second = 5").await;
+    let alice = world.agent("alice").await;
+    let batch: Vec<Value> =
+        (0..30).map(|n| json!({ "jsonrpc": "2.0", "id": n, "method": "meta.ping" })).collect();
+    let answers = alice.answer_to(&json!(batch).to_string()).await;
+    let refused =
+        answers.as_array().unwrap().iter().filter(|answer| answer["error"]["code"] == -32029).count();
+    assert!(refused >= 20, "{refused} of 30");
+}
+
+#[tokio::test]
+async fn http_from_one_address_is_limited_with_429() {
+    let world = World::with("limits.http_per_second = 5").await;
+    let mut limited = None;
+    for _ in 0..20 {
+        let answer = world.get("/health").await;
+        if answer.status == 429 {
+            limited = Some(answer);
+            break;
+        }
+        assert_eq!(answer.status, 200);
+    }
+    let answer = limited.expect("twenty at once are too many");
+    assert!(answer.header("retry-after").is_some_and(|seconds| seconds.parse::<u64>().is_ok_and(|s| s >= 1)));
+    let body = answer.json();
+    assert_eq!(
+        (&body["error"], &body["code"]),
+        (&json!("Rate limit exceeded"), &json!("rate_limit_exceeded"))
+    );
+    assert!(body["retryAfterMs"].as_u64().is_some_and(|ms| ms >= 1));
+    until("the limit lets us in again", || async {
+        (world.get("/health").await.status == 200).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn new_sockets_from_one_address_are_limited() {
+    let world = World::with("limits.connects_per_second = 5").await;
+    let mut streams = Vec::new();
+    for _ in 0..30 {
+        streams.push(world.tcp().await);
+    }
+    let mut closed = 0;
+    for stream in &mut streams {
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.ok();
+        let mut bytes = Vec::new();
+        let _ = within("an answer or the end", stream.read_to_end(&mut bytes)).await;
+        closed += usize::from(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 503"));
+    }
+    assert!((15..30).contains(&closed), "{closed} of 30 were turned away");
+    until("the limit lets us in again", || async {
+        let mut stream = world.tcp().await;
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.ok()?;
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.ok()?;
+        bytes.starts_with(b"HTTP/1.1 200").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn there_is_room_for_so_many_sockets_and_a_left_place_is_free() {
+    let world = World::with("limits.sockets_per_address = 4").await;
+    let held = [world.wire().await, world.wire().await, world.wire().await, world.wire().await];
+    let mut fifth = world.tcp().await;
+    fifth.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.ok();
+    let mut bytes = Vec::new();
+    let _ = within("the fifth is turned away", fifth.read_to_end(&mut bytes)).await;
+    assert!(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 503"), "{}", String::from_utf8_lossy(&bytes));
+    for wire in &held {
+        assert!(wire.is_open().await, "those who are in stay in");
+    }
+    held[0].hang_up().await;
+    until("the place is free", || async {
+        let mut stream = world.tcp().await;
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.ok()?;
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.ok()?;
+        bytes.starts_with(b"HTTP/1.1 200").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ten_thousand_half_open_sockets_do_not_keep_anybody_out() {
+    let files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(1024);
+    let many = usize::try_from(files / 2).unwrap_or(1000).saturating_sub(500).clamp(200, 10_000);
+    let world = World::with("limits.handshake_timeout_ms = 8000\nlimits.connects_per_second = 100000").await;
+    let mut silent = Vec::with_capacity(many);
+    for n in 0..many {
+        let port = if n % 2 == 0 { world.plain_port } else { world.tls_port };
+        silent.push(
+            within("a connection", TcpStream::connect(("127.0.0.1", port)))
+                .await
+                .expect("connections are accepted"),
+        );
+    }
+    let alice = world.agent("alice").await;
+    assert_eq!(
+        alice.call("meta.ping", &json!({})).await["pong"],
+        true,
+        "a login works beside {many} silent sockets"
+    );
+    assert_eq!(world.get("/health").await.status, 200);
+
+    for stream in &mut silent {
+        is_closed(stream).await;
+    }
+    assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true);
+}
+
+#[tokio::test]
+async fn only_so_many_may_be_shaking_hands() {
+    let world = World::with("limits.handshakes = 4\nlimits.handshake_timeout_ms = 60000").await;
+    let alice = world.agent("alice").await;
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        silent.push(world.tcp().await);
+    }
+    let mut fifth = world.tcp().await;
+    is_closed(&mut fifth).await;
+    assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true, "sessions do not notice");
+    silent.clear();
+    until("their places are free", || async {
+        let mut stream = world.tcp().await;
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.ok()?;
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.ok()?;
+        bytes.starts_with(b"HTTP/1.1 200").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_handshake_that_stalls_is_ended() {
+    let world = World::with("limits.handshake_timeout_ms = 400").await;
+    let mut tls = within("a connection", TcpStream::connect(("127.0.0.1", world.tls_port))).await.unwrap();
+    tls.write_all(&[0x16, 0x03, 0x01]).await.unwrap();
+    let mut http = world.tcp().await;
+    http.write_all(b"GET /aun HTTP/1.1\r\nHost: gateway\r\nUpgra").await.unwrap();
+    let mut nothing = world.tcp().await;
+    for stream in [&mut tls, &mut http, &mut nothing] {
+        is_closed(stream).await;
+    }
+}
+
+#[tokio::test]
+async fn noise_instead_of_a_handshake_is_ended() {
+    let world = World::start().await;
+    for port in [world.plain_port, world.tls_port] {
+        let mut stream = within("a connection", TcpStream::connect(("127.0.0.1", port))).await.unwrap();
+        stream.write_all(&[0xff; 512]).await.unwrap();
+        is_closed(&mut stream).await;
+    }
+    let mut stream = world.tcp().await;
+    let endless = format!("GET /{} HTTP/1.1\r\nHost: gateway\r\n\r\n", "x".repeat(100_000));
+    let _ = stream.write_all(endless.as_bytes()).await;
+    is_closed(&mut stream).await;
+    assert_eq!(world.get("/health").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_slow_reader_is_closed_with_a_reason_and_nobody_else_waits() {
+    let world = World::with(
+        "limits.frame_bytes = 131072\nlimits.outbox_bytes = 262144\nlimits.write_timeout_ms = 3000\nlimits.calls_per_second = 100000",
+    )
+    .await;
+    let (alice, slow, carol) =
+        (world.agent("alice").await, world.agent("slow").await, world.agent("carol").await);
+    let bell = |to: &str| {
+        json!({
+            "target": { "type": "aid", "aid": to },
+            "deliver": { "method": "event/app.flood", "params": { "pad": "x".repeat(60 << 10) } },
+        })
+    };
+    let (to_slow, to_carol) = (bell(slow.aid()), bell(carol.aid()));
+    until("the reader is given up", || async {
+        for _ in 0..20 {
+            alice.notify("notification/route", &to_slow).await;
+        }
+        alice.notify("notification/route", &to_carol).await;
+        assert_eq!(carol.next_event().await["method"], "event/app.flood", "whoever reads gets everything");
+        alice.call("meta.ping", &json!({})).await;
+        let given_up = world.metric("aund_full_outboxes_total").await
+            + world.metric("aund_closes_total{code=\"1013\"}").await;
+        (given_up > 0.0).then_some(())
+    })
+    .await;
+    assert_eq!(slow.closed().await.code, 1013);
+    until("its memory is given back", || async {
+        (world.metric("aund_outbox_bytes").await == 0.0).then_some(())
+    })
+    .await;
+    let back = world.connect_with(&slow.identity, &slow.tokens, |_| ()).await;
+    assert_eq!(back.call("meta.ping", &json!({})).await["pong"], true, "it comes back and goes on");
+}
+
+#[tokio::test]
+async fn a_reader_that_never_reads_again_is_dropped() {
+    let world = World::with(
+        "limits.frame_bytes = 131072\nlimits.outbox_bytes = 262144\nlimits.write_timeout_ms = 500\nlimits.calls_per_second = 100000",
+    )
+    .await;
+    let (alice, dead) = (world.agent("alice").await, world.agent("dead").await);
+    let bell = json!({
+        "target": { "type": "aid", "aid": dead.aid() },
+        "deliver": { "method": "event/app.flood", "params": { "pad": "x".repeat(60 << 10) } },
+    });
+    until("its socket is gone", || async {
+        for _ in 0..20 {
+            alice.notify("notification/route", &bell).await;
+        }
+        alice.call("meta.ping", &json!({})).await;
+        (world.metric("aund_sockets ").await <= 1.0).then_some(())
+    })
+    .await;
+    drop(dead);
+}
+
+#[tokio::test]
+async fn a_client_that_asks_faster_than_it_reads_waits_for_itself() {
+    let world = World::with("limits.in_flight = 4\nlimits.calls_per_second = 100000").await;
+    let alice = world.agent("alice").await;
+    for n in 0..300 {
+        let frame = json!({ "jsonrpc": "2.0", "id": n, "method": "auth.download_cert", "params": { "cert_sn": "root" } });
+        alice.send(&frame.to_string()).await;
+    }
+    let mut seen = [false; 300];
+    for _ in 0..300 {
+        let answer = alice.next().await;
+        seen[usize::try_from(answer["id"].as_u64().expect("an id")).unwrap()] =
+            answer.get("result").is_some();
+    }
+    assert!(seen.iter().all(|answered| *answered));
+}
+
+#[tokio::test]
+async fn an_http_body_that_never_ends_does_not_hold_the_server() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let mut stream = world.tcp().await;
+    let head = format!(
+        "PUT /agent.md HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nTransfer-Encoding: chunked\r\n\r\n",
+        alice.aid, tokens.access
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+    // Either the server stops reading us or it has answered; both end the writing long before this much.
+    let flood = async {
+        for _ in 0..1000 {
+            if stream.write_all(chunk.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(2), flood).await;
+    let mut answer = [0; 12];
+    within("a refusal", stream.read_exact(&mut answer)).await.ok();
+    assert!(answer == *b"HTTP/1.1 413" || answer == [0; 12], "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(world.get("/health").await.status, 200);
+}

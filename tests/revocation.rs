@@ -1,0 +1,159 @@
+//! `aund certs revoke` on a running server: everything that hangs on the certificate ends at once.
+
+use certs::Key;
+use serde_json::json;
+
+use crate::world::agent::{Identity, hello, public_key, text};
+use crate::world::{World, printed};
+
+async fn revoke(world: &World, words: &[&str]) -> String {
+    let output = world.aund(&[&["certs", "revoke"], words].concat()).await;
+    assert!(output.status.success(), "{}{}", printed(&output.stdout), printed(&output.stderr));
+    printed(&output.stdout)
+}
+
+#[tokio::test]
+async fn a_revoked_agent_is_out_everywhere_at_once() {
+    let world = World::start().await;
+    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let short = world
+        .connect(&alice.identity, |hello| {
+            hello["options"] = json!({ "kind": "short", "short_ttl_ms": 60_000 })
+        })
+        .await;
+    let begun = world.ask("auth.aid_login1", &alice.identity.login1()).await.unwrap();
+    let serial = alice.identity.certificate().serial().to_owned();
+
+    revoke(&world, &[alice.aid(), "--reason", "keyCompromise"]).await;
+
+    for session in [&alice, &short] {
+        let told = session.dismissed().await;
+        assert_eq!(told["code"], 4001, "{told}");
+    }
+    let list = world.get("/pki/crl.json").await.json();
+    assert!(list["revoked_serials"].as_array().unwrap().contains(&json!(serial)), "{list}");
+    assert_eq!(world.get(&format!("/pki/ocsp/{serial}")).await.json()["status"], "revoked");
+    assert_eq!(world.get(&format!("/pki/cert/{}", alice.aid())).await.status, 404, "nothing is current");
+    let historic = format!(
+        "/pki/cert/{}?cert_fingerprint={}&consistency=authoritative",
+        alice.aid(),
+        alice.identity.certificate().fingerprint()
+    );
+    assert_eq!(world.get(&historic).await.header("x-aun-cert-lifecycle-state"), Some("revoked"));
+
+    let wire = world.wire().await;
+    let error = wire.call_error("auth.connect", &hello(wire.nonce(), &alice.tokens.access)).await;
+    assert_eq!(error["code"], 4001, "the token is worth nothing: {error}");
+    let refreshed = wire.call("auth.refresh_token", &json!({ "refresh_token": alice.tokens.refresh })).await;
+    assert_eq!((&refreshed["success"], &refreshed["relogin_required"]), (&json!(false), &json!(true)));
+    let error = wire.call_error("auth.aid_login1", &alice.identity.login1()).await;
+    assert_eq!(error["code"], -32050, "{error}");
+    let error = wire.call_error("auth.aid_login2", &alice.identity.login2(&begun)).await;
+    assert_eq!(error["code"], -32050, "a login that had begun does not end: {error}");
+    let put =
+        world.http("PUT", "/agent.md").host(alice.aid()).bearer(&alice.tokens.access).body("x").send().await;
+    assert_eq!(put.status, 401);
+
+    assert_eq!(carol.call("meta.ping", &json!({})).await["pong"], true, "nobody else is touched");
+    assert!(carol.events_so_far().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_renewal_in_flight_does_not_survive_a_revocation() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let begun = world.ask("auth.aid_login1", &alice.login1()).await.unwrap();
+    let nonce = text(&begun["nonce"]);
+    revoke(&world, &[&alice.aid]).await;
+
+    let mut params = json!({ "aid": alice.aid, "request_id": begun["request_id"], "nonce": nonce, "signature": alice.sign(&nonce) });
+    assert_eq!(world.ask_error("auth.renew_cert", &params).await["code"], -32050);
+    let key = public_key(&Key::generate(certs::Curve::P256));
+    params["signature"] = json!(alice.sign(&format!("{nonce}{key}")));
+    params["new_public_key"] = json!(key);
+    assert_eq!(
+        world.ask_error("auth.rekey", &params).await["code"],
+        -32050,
+        "a stolen key does not buy a new one"
+    );
+}
+
+#[tokio::test]
+async fn one_certificate_can_be_revoked_by_its_number_in_any_spelling() {
+    let world = World::start().await;
+    let (alice, carol) = (world.register("alice").await, world.register("carol").await);
+    let serial = |who: &Identity| who.certificate().serial().to_owned();
+    revoke(&world, &[&serial(&alice).to_uppercase()]).await;
+    revoke(&world, &[&format!("00{}", serial(&carol))]).await;
+    let list = world.get("/pki/crl.json").await.json()["revoked_serials"].clone();
+    assert_eq!(list.as_array().map(Vec::len), Some(2), "{list}");
+    for who in [&alice, &carol] {
+        assert_eq!(world.get(&format!("/pki/ocsp/{}", serial(who))).await.json()["status"], "revoked");
+        assert_eq!(world.ask_error("auth.aid_login1", &who.login1()).await["code"], -32050);
+    }
+}
+
+#[tokio::test]
+async fn revoking_again_changes_nothing_and_revoking_nobody_is_said() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    revoke(&world, &[&alice.aid]).await;
+    let before = world.get("/pki/crl.json").await.json()["revoked_serials"].clone();
+    revoke(&world, &[&alice.aid]).await;
+    assert_eq!(world.get("/pki/crl.json").await.json()["revoked_serials"], before);
+
+    for words in [["nobody1.agents.localhost"], ["badc0de"]] {
+        let output = world.aund(&[&["certs", "revoke"], &words[..]].concat()).await;
+        assert_eq!(output.status.code(), Some(1), "{}", printed(&output.stderr));
+        assert!(!printed(&output.stderr).trim().is_empty(), "it says why");
+    }
+    let output = world.aund(&["certs", "revoke", &alice.aid, "--reason", "boredom"]).await;
+    assert!(!output.status.success());
+}
+
+#[tokio::test]
+async fn a_stopped_server_knows_of_the_revocation_when_it_starts() {
+    let mut world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    world.terminate();
+    world.ended().await;
+    revoke(&world, &[&alice.aid]).await;
+    world.start_again();
+
+    let wire = world.wire().await;
+    assert_eq!(wire.call_error("auth.connect", &hello(wire.nonce(), &tokens.access)).await["code"], 4001);
+    assert_eq!(wire.call_error("auth.aid_login1", &alice.login1()).await["code"], -32050);
+    assert_eq!(
+        world.get(&format!("/pki/ocsp/{}", alice.certificate().serial())).await.json()["status"],
+        "revoked"
+    );
+}
+
+#[tokio::test]
+async fn a_revocation_survives_the_power_cord() {
+    let mut world = World::start().await;
+    let alice = world.agent("alice").await;
+    revoke(&world, &[alice.aid()]).await;
+    world.kill();
+    world.start_again();
+    let wire = world.wire().await;
+    assert_eq!(
+        wire.call_error("auth.connect", &hello(wire.nonce(), &alice.tokens.access)).await["code"],
+        4001
+    );
+    let list = world.get("/pki/crl.json").await.json()["revoked_serials"].clone();
+    assert_eq!(list, json!([alice.identity.certificate().serial()]));
+}
+
+#[tokio::test]
+async fn a_revoked_name_stays_taken() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    revoke(&world, &[&alice.aid]).await;
+    for key in [&alice.key, &Key::generate(certs::Curve::P256)] {
+        let params = json!({ "aid": alice.aid, "public_key": public_key(key), "curve": "P-256" });
+        let error = world.ask_error("auth.create_aid", &params).await;
+        assert!(error["code"] == 4090 || error["code"] == -32050, "{error}");
+    }
+}

@@ -1,0 +1,169 @@
+//! The law and the server agree: every example of `proto-schemas` is sent to a live gateway, good ones and bad ones.
+
+use std::collections::HashMap;
+
+use certs::{Curve, Key};
+use proto_schemas::{Access, Method};
+use serde_json::{Value, json};
+
+use crate::world::agent::{Agent, Identity, Wire, aid, hello, public_key, random_hex, text};
+use crate::world::{ISSUER, World};
+
+/// Many callers from one address, each with a few calls of its own.
+const ROOMY: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000";
+
+/// Whatever only this caller can know, found before the example is filled because finding it takes calls.
+async fn values(
+    world: &World,
+    caller: &Identity,
+    peer: &Agent,
+    wire: &Wire,
+    example: &str,
+) -> HashMap<String, String> {
+    let certificate = caller.certificate();
+    let mut values = HashMap::from(
+        [
+            ("aid", caller.aid.clone()),
+            ("peer_aid", peer.aid().to_owned()),
+            ("fresh_aid", aid(&format!("fresh-{}", random_hex(6)))),
+            ("issuer", ISSUER.to_owned()),
+            ("cert", caller.cert.clone()),
+            ("serial", certificate.serial().to_owned()),
+            ("fingerprint", certificate.fingerprint().to_owned()),
+            ("public_key", public_key(&Key::generate(Curve::P256))),
+            ("public_key_p384", public_key(&Key::generate(Curve::P384))),
+            ("client_nonce", random_hex(12)),
+            ("challenge_nonce", wire.nonce().to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value)),
+    );
+    if example.contains("_token}}") {
+        let tokens = world.login(caller).await;
+        values.insert("access_token".to_owned(), tokens.access);
+        values.insert("refresh_token".to_owned(), tokens.refresh);
+    }
+    if example.contains("{{request_id}}") || example.contains("{{login_nonce}}") {
+        let begun = world.ask("auth.aid_login1", &caller.login1()).await.expect("the first half of a login");
+        values.insert("request_id".to_owned(), text(&begun["request_id"]));
+        values.insert("login_nonce".to_owned(), text(&begun["nonce"]));
+    }
+    values
+}
+
+fn filled(params: &Value, caller: &Identity, values: &HashMap<String, String>) -> Value {
+    let mut lookup = |name: &str| match name.strip_prefix("signature:") {
+        Some(text) => Some(caller.sign(text)),
+        None => values.get(name).cloned(),
+    };
+    proto_schemas::fill(params, &mut lookup).expect("every placeholder is known")
+}
+
+/// Sends one example on a socket in the state it needs, by a caller of its own.
+async fn send(world: &World, method: &Method, example: &Value, peer: &Agent) -> Result<Value, Value> {
+    let caller = world.register(&format!("caller-{}", random_hex(6))).await;
+    let wire = world.wire().await;
+    let values = values(world, &caller, peer, &wire, &example["params"].to_string()).await;
+    let params = filled(&example["params"], &caller, &values);
+    if method.access != Access::Public {
+        let tokens = world.login(&caller).await;
+        wire.call("auth.connect", &hello(wire.nonce(), &tokens.access)).await;
+    }
+    if method.notification {
+        wire.notify(method.name, &params).await;
+        assert!(wire.events_so_far().await.is_empty(), "{} is never answered", method.name);
+        return Ok(Value::Null);
+    }
+    wire.try_call(method.name, &params).await
+}
+
+/// What is wrong with an outcome, if anything is.
+fn flaw(method: &Method, example: &Value, outcome: &Result<Value, Value>) -> Option<String> {
+    let place = format!("{}, {}", method.name, example["name"]);
+    if method.access == Access::Internal {
+        let hidden = outcome.as_ref().is_err_and(|error| error["code"] == -32601);
+        return (!hidden).then(|| format!("{place}: a client must not see it: {outcome:?}"));
+    }
+    match (example["error"].as_str(), outcome) {
+        (None, Ok(_)) if method.notification => None,
+        (None, Ok(result)) => {
+            let schema = proto_schemas::standalone(&method.doc()["result"]);
+            jsonschema::validate(&schema, result).err().map(|flaw| format!("{place}: {flaw} in {result}"))
+        }
+        (Some(name), Err(error)) => {
+            let row = &proto_schemas::errors()[name];
+            let same = error["code"] == row["code"]
+                && error["data"]["kind"] == name.to_ascii_lowercase()
+                && error["data"]["retryable"] == row["retryable"];
+            (!same).then(|| format!("{place}: {name} was expected: {error}"))
+        }
+        (expected, outcome) => Some(format!("{place}: expected {expected:?} and got {outcome:?}")),
+    }
+}
+
+#[tokio::test]
+async fn every_example_does_what_it_says() {
+    let world = World::with(ROOMY).await;
+    let peer = world.agent("peer-of-all").await;
+    let mut flaws = Vec::new();
+    for method in proto_schemas::methods() {
+        for example in method.doc()["examples"].as_array().expect("a method has examples") {
+            let outcome = send(&world, method, example, &peer).await;
+            flaws.extend(flaw(method, example, &outcome));
+        }
+    }
+    assert!(flaws.is_empty(), "{}", flaws.join("\n"));
+}
+
+#[tokio::test]
+async fn methods_for_the_inside_do_not_exist_for_anybody_outside() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let internal: Vec<&Method> =
+        proto_schemas::methods().iter().filter(|method| method.access == Access::Internal).collect();
+    assert!(!internal.is_empty());
+    for method in internal {
+        assert_eq!(alice.call_error(method.name, &json!({})).await["code"], -32601, "{}", method.name);
+        assert_eq!(world.ask_error(method.name, &json!({})).await["code"], -32013, "{}", method.name);
+    }
+}
+
+#[tokio::test]
+async fn methods_for_sessions_wait_for_one() {
+    let world = World::start().await;
+    for method in proto_schemas::methods()
+        .iter()
+        .filter(|method| method.access == Access::Session && !method.notification)
+    {
+        assert_eq!(world.ask_error(method.name, &json!({})).await["code"], -32013, "{}", method.name);
+    }
+}
+
+#[tokio::test]
+async fn the_server_describes_itself_by_the_same_law() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let document = alice.call("rpc.discover", &json!({})).await;
+    let described: Vec<&str> =
+        document["methods"].as_array().unwrap().iter().filter_map(|method| method["name"].as_str()).collect();
+    let public: Vec<&str> = proto_schemas::methods()
+        .iter()
+        .filter(|method| method.access != Access::Internal)
+        .map(|method| method.name)
+        .collect();
+    assert_eq!(described, public);
+    assert!(!document.to_string().contains("{{"), "no placeholder is left for a reader");
+}
+
+#[tokio::test]
+async fn every_public_method_can_be_called_after_login_too() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    for method in proto_schemas::methods().iter().filter(|method| method.access == Access::Public) {
+        let answer = alice.try_call(method.name, &json!({})).await;
+        assert!(
+            answer.is_ok() || answer.as_ref().is_err_and(|error| error["code"] != -32601),
+            "{}: {answer:?}",
+            method.name
+        );
+    }
+}

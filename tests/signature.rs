@@ -1,0 +1,190 @@
+//! `client_signature`: a call that its caller signed is checked wherever it is made.
+
+use ring::digest;
+use serde_json::json;
+
+use crate::world::agent::{Agent, Identity, public_key, text};
+use crate::world::{World, now, printed};
+
+/// A signed call, written out: `params` goes over the wire as it stands, `canonical` is what the signer hashed.
+struct Signed<'a> {
+    who: &'a Identity,
+    method: &'a str,
+    params: &'a str,
+    canonical: &'a str,
+    aid: &'a str,
+    timestamp: String,
+}
+
+impl<'a> Signed<'a> {
+    fn new(who: &'a Identity, method: &'a str, params: &'a str, canonical: &'a str) -> Signed<'a> {
+        Signed { who, method, params, canonical, aid: &who.aid, timestamp: now().to_string() }
+    }
+
+    fn frame(&self) -> String {
+        let hash = hex::encode(digest::digest(&digest::SHA256, self.canonical.as_bytes()));
+        let signature = self.who.sign(&format!("{}|{}|{}|{hash}", self.method, self.aid, self.timestamp));
+        let proof = json!({
+            "aid": self.aid, "cert_fingerprint": self.who.certificate().fingerprint(), "timestamp": self.timestamp,
+            "params_hash": hash, "signature": signature,
+        });
+        let open = self.params.trim_end().strip_suffix('}').expect("an object");
+        let comma = if open.trim() == "{" { "" } else { "," };
+        let params = format!("{open}{comma}\"client_signature\":{proof}}}");
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}","params":{params}}}"#, self.method)
+    }
+}
+
+const METHOD: &str = "auth.download_cert";
+const PLAIN: &str = r#"{"cert_sn":"root"}"#;
+
+async fn code(agent: &Agent, frame: &str) -> i64 {
+    let answer = agent.answer_to(frame).await;
+    answer["error"]["code"].as_i64().unwrap_or(0)
+}
+
+#[tokio::test]
+async fn a_true_signature_passes_however_the_numbers_and_letters_are_written() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let cases = [
+        (PLAIN, PLAIN),
+        (r#"{ "cert_sn" : "root" }"#, PLAIN),
+        (
+            r#"{"z":1.0,"a":1e3,"cert_sn":"root","n":-0.50}"#,
+            r#"{"a":1e3,"cert_sn":"root","n":-0.50,"z":1.0}"#,
+        ),
+        (
+            r#"{"cert_sn":"root","t":"\u4f60\u597d é \/ \u0001 \n \""}"#,
+            "{\"cert_sn\":\"root\",\"t\":\"你好 é / \\u0001 \\n \\\"\"}",
+        ),
+        (
+            r#"{"nested":{"b":[{"y":2,"x":1.10}],"a":null},"cert_sn":"root"}"#,
+            r#"{"cert_sn":"root","nested":{"a":null,"b":[{"x":1.10,"y":2}]}}"#,
+        ),
+        (r#"{"_trace":{"trace_id":"ab"},"cert_sn":"root"}"#, PLAIN),
+        (
+            "{\"\u{1f600}\":1,\"\u{ff01}\":2,\"cert_sn\":\"root\"}",
+            "{\"cert_sn\":\"root\",\"\u{ff01}\":2,\"\u{1f600}\":1}",
+        ),
+        (
+            "{\"\u{1f600}\":1,\"\u{ff01}\":2,\"cert_sn\":\"root\"}",
+            "{\"cert_sn\":\"root\",\"\u{1f600}\":1,\"\u{ff01}\":2}",
+        ),
+    ];
+    for (params, canonical) in cases {
+        let answer = alice.answer_to(&Signed::new(&alice.identity, METHOD, params, canonical).frame()).await;
+        assert!(answer.get("result").is_some(), "{params}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_signature_over_something_else_is_refused() {
+    let world = World::start().await;
+    let (alice, carol) = (world.agent("alice").await, world.register("carol").await);
+    let good = || Signed::new(&alice.identity, METHOD, PLAIN, PLAIN);
+    let true_frame = good().frame();
+    let wrong = [
+        Signed { canonical: r#"{"cert_sn":"badc0de"}"#, ..good() }.frame(),
+        Signed { params: r#"{"cert_sn":"root","more":1}"#, ..good() }.frame(),
+        Signed {
+            params: r#"{"cert_sn":"root","n":1.0}"#,
+            canonical: r#"{"cert_sn":"root","n":1}"#,
+            ..good()
+        }
+        .frame(),
+        Signed { who: &carol, aid: alice.aid(), ..good() }.frame(),
+        Signed::new(&carol, METHOD, PLAIN, PLAIN).frame(),
+        Signed { timestamp: (now() - 301 - 60).to_string(), ..good() }.frame(),
+        Signed { timestamp: (now() + 301 + 60).to_string(), ..good() }.frame(),
+        Signed { timestamp: "yesterday".to_owned(), ..good() }.frame(),
+        Signed { timestamp: "NaN".to_owned(), ..good() }.frame(),
+        true_frame.replace(METHOD, "meta.trust_roots"),
+        true_frame.replace("\"signature\":\"M", "\"signature\":\"N"),
+        true_frame.replace("\"signature\":\"", "\"signature\":\"%"),
+        true_frame.replace("params_hash", "hash"),
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"{METHOD}","params":{{"cert_sn":"root","client_signature":"me"}}}}"#
+        ),
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"{METHOD}","params":{{"cert_sn":"root","\u0063lient_signature":{{}}}}}}"#
+        ),
+    ];
+    for frame in wrong {
+        assert_eq!(code(&alice, &frame).await, -32051, "{frame}");
+    }
+    let answer = alice.answer_to(&Signed { who: &carol, aid: alice.aid(), ..good() }.frame()).await;
+    assert_eq!(answer["error"]["data"]["kind"], "client_signature_invalid");
+    assert!(
+        text(&answer["error"]["message"]).starts_with("client signature verification failed"),
+        "{answer}"
+    );
+    assert_eq!(code(&alice, &true_frame).await, 0, "the connection goes on");
+}
+
+#[tokio::test]
+async fn the_door_checks_what_it_answers_itself_too() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    for method in ["meta.status", "meta.ping", "meta.capabilities", "rpc.discover", "meta.trust_roots"] {
+        assert_eq!(
+            code(&alice, &Signed::new(&alice.identity, method, "{}", "{}").frame()).await,
+            0,
+            "{method}"
+        );
+        let forged = Signed::new(&alice.identity, method, "{}", r#"{"other":1}"#).frame();
+        assert_eq!(code(&alice, &forged).await, -32051, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn an_unsigned_call_passes() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    alice.call(METHOD, &json!({ "cert_sn": "root" })).await;
+}
+
+#[tokio::test]
+async fn only_the_current_certificate_signs_calls() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let before = Signed::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
+    assert_eq!(code(&alice, &before).await, 0);
+
+    let begun = world.ask("auth.aid_login1", &alice.identity.login1()).await.unwrap();
+    let (nonce, key) = (text(&begun["nonce"]), certs::Key::generate(certs::Curve::P256));
+    let new_public_key = public_key(&key);
+    let rekeyed = world
+        .ask("auth.rekey", &json!({
+            "aid": alice.aid(), "request_id": begun["request_id"], "nonce": nonce, "new_public_key": new_public_key,
+            "signature": alice.identity.sign(&format!("{nonce}{new_public_key}")),
+        }))
+        .await
+        .unwrap();
+    let renewed = Identity { key, cert: text(&rekeyed["cert"]), ..alice.identity.clone() };
+    assert_eq!(
+        code(&alice, &Signed::new(&alice.identity, METHOD, PLAIN, PLAIN).frame()).await,
+        -32051,
+        "replaced"
+    );
+    assert_eq!(
+        code(&alice, &Signed::new(&renewed, METHOD, PLAIN, PLAIN).frame()).await,
+        0,
+        "on the same connection"
+    );
+}
+
+#[tokio::test]
+async fn a_revoked_certificate_signs_nothing_any_more() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let frame = Signed::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
+    let output = world.aund(&["certs", "revoke", alice.aid()]).await;
+    assert!(output.status.success(), "{}", printed(&output.stderr));
+    // The socket is on its way out. A call that still gets through is refused; most find it closed.
+    let _ = alice.try_send(frame.into()).await;
+    let closed = alice.closed().await;
+    assert_eq!(closed.code, 4001);
+    let answers: Vec<_> = alice.kept().await.into_iter().filter(|frame| frame.get("id").is_some()).collect();
+    assert!(answers.iter().all(|answer| answer["error"]["code"] == -32050), "{answers:?}");
+}
