@@ -369,5 +369,5 @@ async fn a_peer_that_answers_no_ping_is_given_up() {
     });
     gone.await;
     assert_eq!(alive.call("meta.ping", &json!({})).await["pong"], true);
-    drop(silent);
+    assert_eq!(silent.closed().await.code, 1001);
 }

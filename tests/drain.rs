@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use certs::{Curve, Key};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::world::agent::{Identity, Tokens};
+use crate::world::agent::{Identity, Tokens, public_key};
+use crate::world::blocker::Blocker;
 use crate::world::{World, until, within};
 
 /// An upload of which the head and half of the body are sent: a request that is under way for as long as we like.
@@ -84,6 +86,36 @@ async fn what_is_under_way_is_finished() {
     assert!(answer.contains("HTTP/1.1 200"), "{answer}");
     assert_eq!(world.ended().await.code(), Some(0));
     assert!(is_shut(world.tls_port).await && is_shut(world.plain_port).await);
+}
+
+#[tokio::test]
+async fn a_call_that_comes_while_the_server_stops_is_not_begun() {
+    let mut world = World::start().await;
+    let alice = world.agent("alice").await;
+    let blocker = Blocker::hold(&world, "ca", "certificates");
+    let key = public_key(&Key::generate(Curve::P384));
+    let slow = json!({ "aid": alice.aid(), "public_key": key, "curve": "P-384" });
+    alice
+        .send(
+            &json!({ "jsonrpc": "2.0", "id": "slow", "method": "auth.request_cert", "params": slow })
+                .to_string(),
+        )
+        .await;
+    alice.call("meta.ping", &json!({})).await;
+    world.terminate();
+    until("the door is shut", || async { is_shut(world.plain_port).await.then_some(()) }).await;
+
+    let error = alice.call_error("auth.download_cert", &json!({ "cert_sn": "root" })).await;
+    assert_eq!(error["code"], -32020, "{error}");
+    assert_eq!(
+        (&error["data"]["kind"], &error["data"]["retryable"]),
+        (&json!("service_stopping"), &json!(true))
+    );
+    blocker.release();
+    let answer = alice.next().await;
+    assert_eq!((&answer["id"], &answer["result"]["status"]), (&json!("slow"), &json!("issued")), "{answer}");
+    assert_eq!(alice.closed().await.code, 1012);
+    assert_eq!(world.ended().await.code(), Some(0));
 }
 
 #[tokio::test]

@@ -277,6 +277,18 @@ async fn a_text_frame_that_is_not_utf8_ends_the_socket_with_1007() {
 }
 
 #[tokio::test]
+async fn a_frame_that_breaks_the_rules_of_websocket_ends_the_socket_with_1002() {
+    let world = World::start().await;
+    let (alice, stranger) = (world.agent("alice").await, world.wire().await);
+    for wire in [&alice, &stranger] {
+        let mut frame = Frame::message(ping("1").into_bytes(), OpCode::Data(Data::Text), true);
+        frame.header_mut().rsv1 = true;
+        wire.send_message(Message::Frame(frame)).await;
+        assert_eq!(wire.closed().await.code, 1002);
+    }
+}
+
+#[tokio::test]
 async fn a_frame_that_is_too_long_ends_the_socket_with_1009() {
     let world = World::with("limits.frame_bytes = 4096").await;
     let (alice, stranger) = (world.agent("alice").await, world.wire().await);

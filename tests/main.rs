@@ -14,7 +14,7 @@
 //! | -32000 | `connect` |
 //! | -32001 | none: every method that needs a caller is behind the door, which answers -32013 first |
 //! | -32002, -32003 | `auth` |
-//! | -32004 | `auth` (a certificate for somebody else); as a timeout none, no method here takes so long |
+//! | -32004 | `auth` (a certificate for somebody else), `store_down` (a call that takes too long) |
 //! | -32005 | none: an exhausted refresh chain is a result, not an error (`auth`) |
 //! | -32008 | `auth` (`auth.download_cert`) |
 //! | -32009 | none as an RPC: `agent_md` sees it as HTTP 412 |
@@ -32,8 +32,8 @@
 //!
 //! | close | story |
 //! |---|---|
-//! | 1003, 1007, 1009 | `jsonrpc` |
-//! | 1008 | `connect` |
+//! | 1001, 1008 | `connect` |
+//! | 1002, 1003, 1007, 1009 | `jsonrpc` |
 //! | 1012 | `drain` |
 //! | 1013 | `limits` |
 //! | 4001 | `revocation` |

@@ -70,9 +70,9 @@ async fn every_host_of_the_domain_tells_where_the_gateway_is() {
 
 #[tokio::test]
 async fn the_told_gateway_stays_what_the_operator_made_it() {
-    let world = World::with("public_url = \"wss://gateway.agents.localhost/aun\"").await;
+    let world = World::with("public_url = \"wss://gateway.agents.localhost:4443/ws\"").await;
     let told = world.get("/.well-known/aun-gateway").await.json();
-    assert_eq!(told["gateways"][0]["url"], "wss://gateway.agents.localhost/aun");
+    assert_eq!(told["gateways"][0]["url"], "wss://gateway.agents.localhost:4443/ws");
 }
 
 #[tokio::test]

@@ -151,7 +151,6 @@ async fn the_server_describes_itself_by_the_same_law() {
         .map(|method| method.name)
         .collect();
     assert_eq!(described, public);
-    assert!(!document.to_string().contains("{{"), "no placeholder is left for a reader");
 }
 
 #[tokio::test]

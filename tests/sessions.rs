@@ -205,7 +205,7 @@ async fn a_short_connection_ends_after_its_quiet_time_and_says_so() {
 
 #[tokio::test]
 async fn every_call_renews_the_quiet_time_of_a_short_connection() {
-    let world = World::start().await;
+    let world = World::with("limits.calls_per_second = 1000000").await;
     let alice = world.register("alice").await;
     let (busy, idle) = (
         world.connect(&alice, short(1500)).await,

@@ -1,50 +1,11 @@
 //! A store that does not do its part: callers are told to come again, nothing half-done stays, and it goes on by itself.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
-
 use certs::{Curve, Key};
 use serde_json::{Value, json};
 
-use crate::world::agent::{aid, public_key};
-use crate::world::{World, on_sqlite};
-
-/// Somebody else who writes to one of the server's databases and does not finish until told to.
-struct Blocker(Child);
-
-impl Blocker {
-    fn hold(world: &World, file: &str) -> Blocker {
-        let script = "import sqlite3, sys\n\
-                      held = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)\n\
-                      held.execute('BEGIN EXCLUSIVE')\n\
-                      print('held', flush=True)\n\
-                      sys.stdin.readline()\n\
-                      held.execute('ROLLBACK')\n\
-                      print('free', flush=True)\n";
-        let mut child = Command::new("python3")
-            .args(["-c", script])
-            .arg(world.data().join(file))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("python3 is there");
-        assert_eq!(line(&mut child), "held");
-        Blocker(child)
-    }
-
-    fn release(mut self) {
-        writeln!(self.0.stdin.as_mut().expect("a pipe")).expect("it listens");
-        assert_eq!(line(&mut self.0), "free");
-        let _ = self.0.wait();
-    }
-}
-
-fn line(child: &mut Child) -> String {
-    let mut line = String::new();
-    let stdout = child.stdout.as_mut().expect("a pipe");
-    BufReader::with_capacity(1, stdout).read_line(&mut line).expect("it speaks");
-    line.trim().to_owned()
-}
+use crate::world::agent::{aid, public_key, text};
+use crate::world::blocker::Blocker;
+use crate::world::{World, on_sqlite, until};
 
 fn creation(name: &str) -> Value {
     json!({ "aid": aid(name), "public_key": public_key(&Key::generate(Curve::P256)), "curve": "P-256" })
@@ -61,7 +22,7 @@ async fn while_the_store_is_held_by_somebody_else_callers_are_told_to_come_again
     }
     let world = World::start().await;
     let alice = world.agent("alice").await;
-    let blocker = Blocker::hold(&world, "ca.db");
+    let blocker = Blocker::hold(&world, "ca", "certificates");
 
     let error = world.ask_error("auth.create_aid", &creation("carol")).await;
     assert!(is_unavailable(&error), "{error}");
@@ -86,7 +47,7 @@ async fn a_login_that_cannot_be_stored_is_no_failed_login() {
     let world = World::start().await;
     let alice = world.register("alice").await;
     let begun = world.ask("auth.aid_login1", &alice.login1()).await.unwrap();
-    let blocker = Blocker::hold(&world, "auth.db");
+    let blocker = Blocker::hold(&world, "auth", "refresh_tokens");
     let params = alice.login2(&begun);
     let error = world.ask_error("auth.aid_login2", &params).await;
     assert!(is_unavailable(&error), "clients stop for good at a failed login: {error}");
@@ -133,4 +94,37 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
         "what was refused did not happen"
     );
     world.register("after-all").await;
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_given_up_and_can_be_made_again() {
+    let world = World::with("limits.call_timeout_ms = 400").await;
+    let alice = world.agent("alice").await;
+    let blocker = Blocker::hold(&world, "ca", "certificates");
+    let stranger = creation("carol");
+    let session = json!({ "aid": alice.aid(), "public_key": public_key(&Key::generate(Curve::P384)), "curve": "P-384" });
+    for error in [
+        world.ask_error("auth.create_aid", &stranger).await,
+        alice.call_error("auth.request_cert", &session).await,
+    ] {
+        assert_eq!(error["code"], -32004, "{error}");
+        assert_eq!(error["data"]["kind"], "handler_timeout");
+        assert_eq!(error["data"]["retryable"], true);
+        assert!(
+            text(&error["message"]).starts_with("rpc handler timeout"),
+            "clients look for these words: {error}"
+        );
+    }
+    assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true);
+
+    blocker.release();
+    let again = until("the same registration succeeds", || async {
+        world.ask("auth.create_aid", &stranger).await.ok()
+    })
+    .await;
+    assert_eq!(
+        world.get(&format!("/pki/cert/{}", aid("carol"))).await.text(),
+        text(&again["cert"]),
+        "once, whichever try it was"
+    );
 }

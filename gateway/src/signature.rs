@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const MEMBER: &str = "client_signature";
 /// How far the caller's clock may be from ours.
-const WINDOW_SECONDS: i64 = 300;
+const WINDOW_SECONDS: u64 = 300;
 
 #[derive(Deserialize)]
 struct ClientSignature {
@@ -39,8 +39,8 @@ pub async fn check(door: &Door, bound: &Bound, method: &str, params: &RawValue) 
     if claimed.aid != bound.session.aid.as_str() {
         return Err(wrong("names another agent than this connection's"));
     }
-    let timestamp: f64 = claimed.timestamp.parse().map_err(|_| wrong("has a timestamp that is no number"))?;
-    if (timestamp - door.clock.now_seconds() as f64).abs() > WINDOW_SECONDS as f64 {
+    let timestamp = seconds(&claimed.timestamp).ok_or_else(|| wrong("has a timestamp that is no number"))?;
+    if timestamp.abs_diff(door.clock.now_seconds()) > WINDOW_SECONDS {
         return Err(wrong("was made more than 300 seconds ago or ahead"));
     }
     if !hashes(&members)?.contains(&claimed.params_hash) {
@@ -66,6 +66,12 @@ pub fn is_signed(params: &RawValue) -> bool {
 
 fn wrong(reason: &str) -> RpcError {
     RpcError::new(codes::CLIENT_SIGNATURE_INVALID, format!("client signature verification failed: it {reason}"))
+}
+
+/// Whole seconds; a fraction, which some clients write, does not matter here.
+fn seconds(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    fraction.bytes().all(|b| b.is_ascii_digit()).then(|| whole.parse().ok()).flatten()
 }
 
 fn same_fingerprint(claimed: &str, actual: &str) -> bool {
@@ -189,6 +195,14 @@ mod tests {
     #[test]
     fn numbers_stay_as_they_were_written() {
         assert_eq!(canonical(r#"{ "b": 1.0, "a": [1e3, -0.50, 12] }"#), r#"{"a":[1e3,-0.50,12],"b":1.0}"#);
+    }
+
+    #[test]
+    fn a_timestamp_is_a_number_of_seconds() {
+        assert_eq!((seconds("17"), seconds("17.25")), (Some(17), Some(17)));
+        for wrong in ["NaN", "inf", "1e9", "", "17.x"] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -31,6 +31,9 @@ impl Auth {
         let Chain { certs: cert_chain } = self.ca("ca.get_cert_chain", json!({})).await?;
         let cert = match params.cert_sn.as_str() {
             "root" => cert_chain.last().cloned().unwrap_or_default(),
+            serial if certs::parse_serial(serial).is_none() => {
+                return Err(Error::Param("cert_sn: root, or a serial in hexadecimal, is taken".to_owned()));
+            }
             serial => {
                 let known: Known = self.ca("ca.get_cert", json!({ "serial": serial })).await?;
                 if !known.found {

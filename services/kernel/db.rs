@@ -7,6 +7,8 @@ use anyhow::{Context, bail};
 use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::Migrator;
 use sqlx::{Any, AnyConnection, AnyPool, Transaction};
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -92,6 +94,8 @@ impl Db {
     }
 
     async fn sqlite(file: &Path) -> anyhow::Result<Db> {
+        // Made by us and not by SQLite, for its mode: what SQLite puts beside it gets the same.
+        private(file).with_context(|| format!("the database file {} cannot be made", file.display()))?;
         let url = format!("sqlite:{}?mode=rwc", file.display());
         let pool = |connections| {
             AnyPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE).after_connect(
@@ -160,6 +164,13 @@ impl Db {
         self.read.close().await;
         self.write.close().await;
     }
+}
+
+fn private(file: &Path) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        super::files::make_folder(folder)?;
+    }
+    fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
 }
 
 async fn run(connection: &mut AnyConnection, sql: &str) -> sqlx::Result<()> {

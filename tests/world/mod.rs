@@ -4,6 +4,7 @@
 //! story ends; if the story failed, its log is shown.
 
 pub mod agent;
+pub mod blocker;
 pub mod http;
 pub mod wait;
 
@@ -27,6 +28,7 @@ const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--listen", "plain
 /// A server, its folder, and where it listens now. The folder outlives a restart, the ports do not.
 pub struct World {
     folder: TempDir,
+    store: String,
     server: Option<Child>,
     /// The port that speaks TLS.
     pub tls_port: u16,
@@ -50,10 +52,9 @@ impl World {
     /// The folder of a server that has not been started yet.
     pub fn prepared(settings: &str) -> World {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let world = World { folder, server: None, tls_port: 0, plain_port: 0 };
-        let store = store_url();
-        fs::write(world.config(), format!("store.url = \"{store}\"\n{settings}\n"))
-            .expect("a file can be written");
+        let world = World { folder, store: store_url(), server: None, tls_port: 0, plain_port: 0 };
+        let text = format!("store.url = \"{}\"\n{settings}\n", world.store);
+        fs::write(world.config(), text).expect("a file can be written");
         world
     }
 
@@ -130,6 +131,11 @@ impl World {
     /// The folder with keys, certificates and SQLite files.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// Where the rooms keep their data, as the settings say it.
+    pub fn store(&self) -> &str {
+        &self.store
     }
 
     /// A place beside the data folder.

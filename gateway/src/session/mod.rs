@@ -65,7 +65,7 @@ where
     door.registry.leave(link);
     if let End::Goodbye(goodbye) = end {
         door.metrics.closed(goodbye.code);
-        conversation.part(goodbye).await;
+        Box::pin(conversation.part(goodbye)).await;
     }
     let Conversation { door, .. } = &conversation;
     door.metrics.sockets.dec();
@@ -122,11 +122,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         self.feed(challenge.into()).await?;
         self.flush().await?;
         loop {
-            let mut step = poll_fn(|cx| self.poll_step(cx)).await;
-            for _ in 0..READY {
-                self.take(step).await?;
+            let step = poll_fn(|cx| self.poll_step(cx)).await;
+            self.take(step).await?;
+            for _ in 1..READY {
                 match poll_fn(|cx| Poll::Ready(self.poll_step(cx))).await {
-                    Poll::Ready(next) => step = next,
+                    Poll::Ready(next) => self.take(next).await?,
                     Poll::Pending => break,
                 }
             }
@@ -165,7 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             Step::Left => Err(End::Gone),
             Step::Broken(error) => Err(broken(&error)),
             Step::Outbox => self.empty_outbox().await,
-            Step::Clock => self.look_at_clock().await,
+            Step::Clock => Box::pin(self.look_at_clock()).await,
         }
     }
 
@@ -184,7 +184,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         if self.link.bound().is_some() {
             return self.session_frame(read).await;
         }
-        self.stranger_frame(read).await
+        // Boxed, like every rare path here: what a login needs must not weigh on ten thousand idle sessions.
+        Box::pin(self.stranger_frame(read)).await
     }
 
     async fn session_frame(&mut self, read: Result<Frame<'_>, frame::Refusal>) -> Go {
@@ -317,7 +318,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             Poll::Pending => {
                 let limit = ms(self.door.config.limits.write_timeout_ms);
                 let socket = &mut self.socket;
-                match timeout(limit, poll_fn(|cx| Pin::new(&mut *socket).poll_ready(cx))).await {
+                match Box::pin(timeout(limit, poll_fn(|cx| Pin::new(&mut *socket).poll_ready(cx)))).await {
                     Ok(ready) => ready.map_err(|error| broken(&error))?,
                     Err(_) => return Err(goodbye(1013, "slow reader: nothing could be written")),
                 }
@@ -332,7 +333,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             Some(done) => done,
             None => {
                 let limit = ms(self.door.config.limits.write_timeout_ms);
-                match timeout(limit, self.socket.flush()).await {
+                match Box::pin(timeout(limit, self.socket.flush())).await {
                     Ok(done) => done,
                     Err(_) => return Err(goodbye(1013, "slow reader: nothing could be written")),
                 }
