@@ -115,6 +115,8 @@ async fn the_host_decides_whose_document_it_is_whatever_the_port_and_the_tls_nam
             assert_eq!((read.status, read.text()), (200, text.clone()), "{host} over {tls}");
         }
     }
+    let root = world.http("GET", "/").host(&alice.aid).header(MULTI.0, MULTI.1).send().await;
+    assert_eq!((root.status, root.text()), (200, text.clone()), "its front page says the same to agents");
     for host in [ISSUER, &gateway, "nobody1.agents.localhost", "alice.elsewhere.example"] {
         assert_eq!(get(&world, host).await.status, 404, "{host}");
     }
@@ -344,4 +346,23 @@ async fn documents_survive_a_restart() {
     world.kill();
     world.start_again();
     assert_eq!(get(&world, &alice.aid).await.text(), text);
+}
+
+#[tokio::test]
+async fn a_key_that_was_replaced_speaks_only_for_the_time_before() {
+    let (world, alice, tokens) = alice().await;
+    let renewed = world.rekey(&alice).await;
+    let text = front(&alice.aid, "alice");
+    let by = |who: &Identity, at: i64| text.clone() + &block(&text, who, "", at, None);
+    assert_eq!(
+        put(&world, &alice.aid, &tokens, &by(&alice, now() + 5), None).await.status,
+        422,
+        "it is replaced by now"
+    );
+    assert_eq!(
+        put(&world, &alice.aid, &tokens, &by(&alice, now() - 100), None).await.status,
+        200,
+        "it was current then"
+    );
+    assert_eq!(put(&world, &alice.aid, &tokens, &by(&renewed, now()), None).await.status, 200);
 }

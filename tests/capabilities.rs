@@ -133,3 +133,22 @@ async fn the_namespaces_of_a_session_are_those_of_the_tags() {
         assert!(tags.contains(&tag), "{namespace} in {tags:?}");
     }
 }
+
+#[tokio::test]
+async fn a_part_that_does_not_run_is_neither_advertised_nor_there() {
+    let world = World::with("only = [\"gateway\", \"ca\"]").await;
+    let tags = tags(&world.get("/capabilities").await.json());
+    assert!(tags.contains(&"pki_http".to_owned()), "{tags:?}");
+    assert!(!tags.contains(&"ns_auth".to_owned()) && !tags.contains(&"agent_md".to_owned()), "{tags:?}");
+    for method in ["auth.create_aid", "auth.aid_login1", "auth.refresh_token", "auth.download_cert"] {
+        assert_eq!(world.ask_error(method, &json!({})).await["code"], -32601, "{method}");
+    }
+    for method in ["GET", "PUT"] {
+        assert_eq!(
+            world.http(method, "/agent.md").host("alice.agents.localhost").send().await.status,
+            404,
+            "{method}"
+        );
+    }
+    assert_eq!(world.get("/pki/chain").await.status, 200);
+}

@@ -102,8 +102,12 @@ fn a_configuration_that_cannot_be_used_ends_with_64_and_a_sentence() {
         ("this is not TOML", "line 1"),
     ] {
         fs::write(here.path().join("bad.toml"), text).unwrap();
-        for command in ["check", "serve"] {
-            let output = aund(&[command, "--config", "bad.toml"], here.path());
+        for words in [
+            &["check", "--config", "bad.toml"][..],
+            &["serve", "--config", "bad.toml"],
+            &["--config", "bad.toml"],
+        ] {
+            let output = aund(words, here.path());
             let said = printed(&output.stderr);
             assert_eq!(output.status.code(), Some(64), "{text}: {said}");
             assert!(said.contains(word), "{word} in {said}");
@@ -333,4 +337,13 @@ async fn a_certificate_of_ones_own_serves_the_listener() {
     let name = format!("gateway.{ISSUER}");
     assert!(world.tls_trusting(&donor.root(), &name).await.is_ok());
     assert!(world.tls(&name).await.is_err(), "its own authority did not make it");
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_is_said_in_a_sentence() {
+    let here = tempfile::tempdir().unwrap();
+    fs::write(here.path().join("file"), "not a folder").unwrap();
+    let output = aund(&["serve", "--data", "file/data", "--listen", "127.0.0.1:0"], here.path());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(printed(&output.stderr).contains("file/data"), "{}", said(&output));
 }

@@ -2,9 +2,11 @@
 
 use certs::dev::Pki;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::world::agent::{Wire, hello, text};
-use crate::world::{ISSUER, World, now, until};
+use crate::world::agent::{hello, text};
+use crate::world::wire::Wire;
+use crate::world::{ISSUER, World, now, until, within};
 
 /// A key that is there and a token that is not ours.
 const FORGED: &str = "eyJhbGciOiJFUzM4NCJ9.eyJhaWQiOiJhbGljZSJ9.c2lnbmF0dXJl";
@@ -41,7 +43,7 @@ async fn a_tls_client_that_does_not_trust_the_root_does_not_get_in() {
     let name = format!("gateway.{ISSUER}");
     assert!(world.tls_trusting(other.root.certificate(), &name).await.is_err(), "its root is another one");
     assert!(world.tls("gateway.example.com").await.is_err(), "the certificate is not for every name");
-    for name in [ISSUER, &name, "alice.agents.localhost", "pki.agents.localhost", "localhost"] {
+    for name in [ISSUER, &name, "alice.agents.localhost", "pki.agents.localhost", "localhost", "127.0.0.1"] {
         assert!(world.tls(name).await.is_ok(), "the certificate is for {name}");
     }
 }
@@ -360,7 +362,7 @@ async fn a_ping_of_the_websocket_is_answered_before_and_after_login() {
 
 #[tokio::test]
 async fn a_peer_that_answers_no_ping_is_given_up() {
-    let world = World::with("limits.ping_interval_ms = 200\nlimits.ping_timeout_ms = 300").await;
+    let world = World::with("limits.ping_interval_ms = 600\nlimits.ping_timeout_ms = 600").await;
     let (silent, alive) = (world.agent("silent").await, world.agent("alive").await);
     // A socket that is not read answers no ping; one that is read does so by itself.
     let gone = until("the silent peer is given up", || async {
@@ -370,4 +372,101 @@ async fn a_peer_that_answers_no_ping_is_given_up() {
     gone.await;
     assert_eq!(alive.call("meta.ping", &json!({})).await["pong"], true);
     assert_eq!(silent.closed().await.code, 1001);
+}
+
+#[tokio::test]
+async fn what_is_no_proper_upgrade_is_refused_with_what_is_spoken_here() {
+    let world = World::start().await;
+    let upgrade = |path: &str, version: &str| {
+        let request =
+            world.http("GET", path).header("Upgrade", "websocket").header("Sec-WebSocket-Version", version);
+        request.header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==").header("Connection", "Upgrade, close")
+    };
+    let old = upgrade("/aun", "8").send().await;
+    assert_eq!((old.status, old.header("sec-websocket-version")), (426, Some("13")));
+    assert_eq!(world.get("/aun").await.status, 426);
+    assert_eq!(world.http("POST", "/ws").send().await.status / 100, 4);
+    assert_eq!(upgrade("/other", "13").send().await.status, 404);
+}
+
+#[tokio::test]
+async fn a_client_that_speaks_before_the_challenge_is_heard_after_it() {
+    let world = World::start().await;
+    let mut stream = world.tcp().await;
+    let frame = r#"{"jsonrpc":"2.0","id":"early","method":"meta.ping"}"#;
+    let mut bytes = format!(
+        "GET /aun?ignored=1 HTTP/1.1\r\nHost: gateway.{ISSUER}\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\
+         Origin: https://app.example\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"
+    )
+    .into_bytes();
+    // A masked text frame; the mask is all zeros, so the text stands as it is.
+    bytes.extend([0x81, 0x80 | u8::try_from(frame.len()).unwrap(), 0, 0, 0, 0]);
+    bytes.extend(frame.as_bytes());
+    stream.write_all(&bytes).await.unwrap();
+    let mut heard = String::new();
+    while !heard.contains("early") {
+        let mut part = [0; 4096];
+        let length = within("an answer", stream.read(&mut part)).await.unwrap();
+        assert!(length > 0, "the server hung up after {heard}");
+        heard += &String::from_utf8_lossy(&part[..length]);
+    }
+    assert!(heard.starts_with("HTTP/1.1 101"), "{heard}");
+    assert!(heard.to_lowercase().contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo="), "{heard}");
+    assert!(!heard.to_lowercase().contains("sec-websocket-extensions"), "compression is declined");
+    assert!(heard.find("\"challenge\"").unwrap() < heard.find("early").unwrap());
+}
+
+#[tokio::test]
+async fn calls_sent_one_after_another_without_waiting_are_answered_in_order() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let wire = world.wire().await;
+    let frame = |id: &str, method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+    let frames = [
+        frame("a", "auth.download_cert", json!({ "cert_sn": "root" })),
+        frame("b", "auth.connect", hello(wire.nonce(), FORGED)),
+        frame("c", "auth.connect", hello(wire.nonce(), &tokens.access)),
+        frame("d", "meta.ping", json!({})),
+    ];
+    for frame in &frames {
+        wire.send(&frame.to_string()).await;
+    }
+    for (id, works) in [("a", true), ("b", false), ("c", true), ("d", true)] {
+        let answer = wire.next().await;
+        assert_eq!((&answer["id"], answer.get("result").is_some()), (&json!(id), works), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_says_of_itself_has_a_form() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let wire = world.wire().await;
+    for (name, value) in [
+        ("options", json!({ "kind": "forever" })),
+        ("options", json!({ "kind": "short", "short_ttl_ms": -5 })),
+        ("options", json!({ "kind": "short", "short_ttl_ms": "long" })),
+        ("extra_info", json!("text")),
+        ("extra_info", json!({ "pad": "x".repeat(100_000) })),
+        ("capabilities", json!([])),
+        ("protocol", json!({ "min": "one", "max": "two" })),
+        ("device", json!("laptop")),
+    ] {
+        let error = refusal(&wire, &tokens.access, |hello| hello[name] = value.clone()).await;
+        assert_eq!(error["code"], 4000, "{name} {value:.80}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_another_server_of_the_same_name_is_refused() {
+    let (world, other) = (World::start().await, World::start().await);
+    let stranger = other.register("alice").await;
+    let tokens = other.login(&stranger).await;
+    world.register("alice").await;
+    let wire = world.wire().await;
+    assert_eq!(refusal(&wire, &tokens.access, |_| ()).await["code"], 4001);
+    assert_eq!(world.ask_error("auth.aid_login1", &stranger.login1()).await["code"], -32002);
 }

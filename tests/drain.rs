@@ -24,12 +24,12 @@ async fn half_an_upload(world: &World, who: &Identity, tokens: &Tokens) -> (TcpS
         tokens.access,
         text.len(),
     );
-    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(head.as_bytes()).await.expect("the server reads");
     let mut said = [0; 12];
-    within("the server wants the body", stream.read_exact(&mut said)).await.unwrap();
+    within("the server wants the body", stream.read_exact(&mut said)).await.expect("an answer");
     assert_eq!(&said, b"HTTP/1.1 100", "the request is under way");
     let (now, later) = text.split_at(20);
-    stream.write_all(now.as_bytes()).await.unwrap();
+    stream.write_all(now.as_bytes()).await.expect("the server reads");
     (stream, later.to_owned())
 }
 

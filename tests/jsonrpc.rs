@@ -6,7 +6,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
 use crate::world::World;
-use crate::world::agent::{Wire, text};
+use crate::world::agent::text;
+use crate::world::wire::Wire;
 
 /// A ping with this written in place of its id.
 fn ping(id: &str) -> String {

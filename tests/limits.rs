@@ -21,6 +21,15 @@ async fn is_closed(stream: &mut TcpStream) {
     let _ = within("the server closes the connection", stream.read_to_end(&mut bytes)).await;
 }
 
+/// Whether a connection is taken and answered, where it may just as well be turned away.
+async fn lets_in(world: &World) -> Option<()> {
+    let mut stream = world.tcp().await;
+    stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.ok()?;
+    let mut bytes = Vec::new();
+    within("an answer or the end", stream.read_to_end(&mut bytes)).await.ok()?;
+    bytes.starts_with(b"HTTP/1.1 200").then_some(())
+}
+
 #[tokio::test]
 async fn registrations_from_one_address_are_limited() {
     let world = World::with("limits.registrations_per_minute = 3").await;
@@ -121,15 +130,8 @@ async fn new_sockets_from_one_address_are_limited() {
         let _ = within("an answer or the end", stream.read_to_end(&mut bytes)).await;
         closed += usize::from(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 503"));
     }
-    assert!((15..30).contains(&closed), "{closed} of 30 were turned away");
-    until("the limit lets us in again", || async {
-        let mut stream = world.tcp().await;
-        stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.ok()?;
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).await.ok()?;
-        bytes.starts_with(b"HTTP/1.1 200").then_some(())
-    })
-    .await;
+    assert!((5..30).contains(&closed), "{closed} of 30 were turned away");
+    until("the limit lets us in again", || lets_in(&world)).await;
 }
 
 #[tokio::test]
@@ -145,14 +147,7 @@ async fn there_is_room_for_so_many_sockets_and_a_left_place_is_free() {
         assert!(wire.is_open().await, "those who are in stay in");
     }
     held[0].hang_up().await;
-    until("the place is free", || async {
-        let mut stream = world.tcp().await;
-        stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.ok()?;
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).await.ok()?;
-        bytes.starts_with(b"HTTP/1.1 200").then_some(())
-    })
-    .await;
+    until("the place is free", || lets_in(&world)).await;
 }
 
 #[tokio::test]
@@ -195,14 +190,7 @@ async fn only_so_many_may_be_shaking_hands() {
     is_closed(&mut fifth).await;
     assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true, "sessions do not notice");
     silent.clear();
-    until("their places are free", || async {
-        let mut stream = world.tcp().await;
-        stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.ok()?;
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).await.ok()?;
-        bytes.starts_with(b"HTTP/1.1 200").then_some(())
-    })
-    .await;
+    until("their places are free", || lets_in(&world)).await;
 }
 
 #[tokio::test]
@@ -333,4 +321,34 @@ async fn an_http_body_that_never_ends_does_not_hold_the_server() {
     within("a refusal", stream.read_exact(&mut answer)).await.ok();
     assert!(answer == *b"HTTP/1.1 413" || answer == [0; 12], "{}", String::from_utf8_lossy(&answer));
     assert_eq!(world.get("/health").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_session_is_no_way_around_the_limits_of_registration_and_login() {
+    let world = World::with("limits.registrations_per_minute = 3\nlimits.logins_per_minute = 6").await;
+    let alice = world.agent("alice").await;
+    let mut refused = 0;
+    for n in 0..6 {
+        let key = public_key(&Key::generate(Curve::P256));
+        let params = json!({ "aid": aid(&format!("agent{n}")), "public_key": key, "curve": "P-256" });
+        refused += usize::from(
+            alice.try_call("auth.create_aid", &params).await.is_err_and(|error| is_rate_limit(&error)),
+        );
+    }
+    assert!(refused >= 3, "{refused} of 6 registrations were refused");
+    let mut refused = 0;
+    for _ in 0..10 {
+        refused += usize::from(alice.try_call("auth.aid_login1", &alice.identity.login1()).await.is_err());
+    }
+    assert!(refused >= 4, "{refused} of 10 logins were refused");
+}
+
+#[tokio::test]
+async fn an_http_connection_that_falls_silent_is_closed() {
+    let world = World::with("limits.handshake_timeout_ms = 400").await;
+    let mut stream = world.tcp().await;
+    stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
+    let mut bytes = Vec::new();
+    within("the end of a silent connection", stream.read_to_end(&mut bytes)).await.unwrap();
+    assert!(bytes.starts_with(b"HTTP/1.1 200"), "it was answered first");
 }

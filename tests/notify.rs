@@ -186,10 +186,7 @@ async fn somebody_who_is_not_there_misses_it() {
     let world = World::start().await;
     let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
     carol.hang_up().await;
-    crate::world::until("carol is gone", || async {
-        (world.metric("aund_sessions ").await <= 1.0).then_some(())
-    })
-    .await;
+    world.at_most_sessions(1).await;
     ring(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.x", json!({})).await;
     alice.call("meta.ping", &json!({})).await;
     let back = world.connect_with(&carol.identity, &carol.tokens, |_| ()).await;

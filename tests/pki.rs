@@ -7,13 +7,14 @@ use ring::digest;
 use serde_json::json;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use x509_parser::prelude::{CertificateRevocationList, FromDer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use x509_parser::extensions::{DistributionPointName, GeneralName, ParsedExtension};
+use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
 
-use crate::auth::certificates;
-use crate::world::{ISSUER, World, now};
+use crate::world::{ISSUER, World, certificates, now, within};
 
 /// The bytes of a PEM block.
-fn der(pem: &str) -> Vec<u8> {
+pub fn der(pem: &str) -> Vec<u8> {
     let lines: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     STANDARD.decode(lines).expect("PEM is base64")
 }
@@ -28,6 +29,58 @@ fn element(bytes: &[u8]) -> (u8, &[u8], &[u8]) {
         }
     };
     (bytes[0], &bytes[head..head + length], &bytes[head + length..])
+}
+
+/// What an OCSP answer says about its one certificate.
+pub struct Single {
+    pub status: &'static str,
+    this_update: i64,
+    next_update: i64,
+}
+
+/// `OCSPResponse { responseStatus, [0] { SEQUENCE { oid, OCTET STRING { BasicOCSPResponse } } } }`
+fn basic_response(response: &[u8]) -> &[u8] {
+    let (_, response, rest) = element(response);
+    assert!(rest.is_empty());
+    let (tag, status, rest) = element(response);
+    assert_eq!((tag, status), (0x0a, &[0][..]), "successful");
+    let (_, bytes, _) = element(element(rest).1);
+    let (_, _, rest) = element(bytes);
+    element(element(rest).1).1
+}
+
+/// `SingleResponse { certID, certStatus, thisUpdate, [0] nextUpdate }`, of which there is exactly one.
+pub fn single_response(response: &[u8]) -> Single {
+    let (_, mut data, _) = element(basic_response(response));
+    let responses = loop {
+        let (tag, content, rest) = element(data);
+        if tag == 0x30 {
+            break content;
+        }
+        data = rest;
+    };
+    let (_, single, rest) = element(responses);
+    assert!(rest.is_empty(), "exactly one");
+    let (_, _, rest) = element(single);
+    let (status, _, rest) = element(rest);
+    let (_, this_update, rest) = element(rest);
+    let (_, next_update, _) = element(element(rest).1);
+    let status = match status {
+        0x80 => "good",
+        0xa1 => "revoked",
+        0x82 => "unknown",
+        other => panic!("{other:x} is no status"),
+    };
+    Single { status, this_update: instant(this_update), next_update: instant(next_update) }
+}
+
+/// `20261115030000Z` in unix seconds.
+fn instant(generalized: &[u8]) -> i64 {
+    let text = std::str::from_utf8(generalized).expect("a time is text");
+    let part = |from: usize, to: usize| &text[from..to];
+    let (date, time) = ((part(0, 4), part(4, 6), part(6, 8)), (part(8, 10), part(10, 12), part(12, 14)));
+    let rfc3339 = format!("{}-{}-{}T{}:{}:{}Z", date.0, date.1, date.2, time.0, time.1, time.2);
+    OffsetDateTime::parse(&rfc3339, &Rfc3339).expect("a time").unix_timestamp()
 }
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
@@ -232,14 +285,7 @@ async fn an_ocsp_answer_holds_what_the_strict_clients_check() {
     let response = STANDARD.decode(answer["ocsp_response"].as_str().unwrap()).unwrap();
     let issuer = issuer(&world).await;
 
-    // OCSPResponse { responseStatus, [0] { SEQUENCE { oid, OCTET STRING { BasicOCSPResponse } } } }
-    let (_, response, rest) = element(&response);
-    assert!(rest.is_empty());
-    let (tag, status, rest) = element(response);
-    assert_eq!((tag, status), (0x0a, &[0][..]), "successful");
-    let (_, bytes, _) = element(element(rest).1);
-    let (_, _, rest) = element(bytes);
-    let basic = element(element(rest).1).1;
+    let basic = basic_response(&response);
     // BasicOCSPResponse { tbsResponseData, algorithm, BIT STRING }, and no certificates.
     let (_, data, rest) = element(basic);
     let signed = &basic[..basic.len() - rest.len()];
@@ -251,7 +297,15 @@ async fn an_ocsp_answer_holds_what_the_strict_clients_check() {
     let point = &issuer.public_key().spki_der()[issuer.public_key().spki_der().len() - 97..];
     assert!(contains(data, &sha256(issuer.subject_name_der())), "issuerNameHash is SHA-256");
     assert!(contains(data, &sha256(point)), "issuerKeyHash is that of the bit string, as RFC 6960 says");
-    assert_eq!(answer["status"], "good");
+    let single = single_response(&response);
+    assert_eq!((answer["status"].as_str(), single.status), (Some("good"), "good"));
+    let age = now() - single.this_update;
+    assert!((-5..=30).contains(&age), "made for this question, not {age} seconds ago");
+    assert!(single.next_update > now());
+
+    let unknown = world.get("/pki/ocsp/badc0de").await.json();
+    let response = STANDARD.decode(unknown["ocsp_response"].as_str().unwrap()).unwrap();
+    assert_eq!((unknown["status"].as_str(), single_response(&response).status), (Some("unknown"), "unknown"));
 }
 
 #[tokio::test]
@@ -384,4 +438,63 @@ async fn the_metrics_count_what_happened() {
     assert_eq!(world.metric("aund_requests_total{method=\"meta.ping\",code=\"0\"}").await, 3.0);
     assert_eq!(world.metric("aund_requests_total{method=\"unknown\",code=\"-32601\"}").await, 1.0);
     assert!(!world.get("/metrics").await.text().contains("no.such"), "a stranger cannot make the table grow");
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_requests() {
+    let world = World::start().await;
+    let mut stream = world.tcp().await;
+    for _ in 0..3 {
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
+        let mut heard = String::new();
+        while !heard.contains("{\"status\":\"ok\"}") {
+            let mut part = [0; 1024];
+            let length = within("an answer", stream.read(&mut part)).await.unwrap();
+            assert!(length > 0, "the server hung up");
+            heard += &String::from_utf8_lossy(&part[..length]);
+        }
+        assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    }
+}
+
+#[tokio::test]
+async fn what_certificates_point_to_is_there() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let mut chain = certificates(&world.get("/pki/chain").await.text());
+    chain.insert(0, alice.certificate());
+    let mut lists = 0;
+    for (below, above) in chain.iter().zip(&chain[1..]) {
+        for url in crl_urls(below) {
+            let (host, path) =
+                url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).expect("an http URL");
+            let answer = world.http("GET", &format!("/{path}")).host(host).send().await;
+            assert_eq!(answer.status, 200, "{url} of {}", below.common_name());
+            let (_, list) = CertificateRevocationList::from_der(&answer.body)
+                .expect("RFC 5280 wants DER behind this URL");
+            assert_eq!(list.issuer().as_raw(), above.subject_name_der(), "{url}");
+            assert!(
+                above.public_key().verify(list.tbs_cert_list.as_ref(), &list.signature_value.data),
+                "{url}"
+            );
+            lists += 1;
+        }
+    }
+    assert!(lists >= 1, "an agent's certificate names its revocation list");
+}
+
+fn crl_urls(certificate: &Certificate) -> Vec<String> {
+    let (_, parsed) = X509Certificate::from_der(certificate.der()).expect("a certificate");
+    let mut urls = Vec::new();
+    for extension in parsed.extensions() {
+        let ParsedExtension::CRLDistributionPoints(points) = extension.parsed_extension() else { continue };
+        for point in points.iter() {
+            let Some(DistributionPointName::FullName(names)) = &point.distribution_point else { continue };
+            urls.extend(names.iter().filter_map(|name| match name {
+                GeneralName::URI(url) => Some((*url).to_owned()),
+                _ => None,
+            }));
+        }
+    }
+    urls
 }

@@ -1,10 +1,14 @@
 //! `aund certs revoke` on a running server: everything that hangs on the certificate ends at once.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use certs::Key;
 use serde_json::json;
+use x509_parser::prelude::{CertificateRevocationList, FromDer, ReasonCode};
 
+use crate::pki::{der, single_response};
 use crate::world::agent::{Identity, hello, public_key, text};
-use crate::world::{World, printed};
+use crate::world::{World, aund, printed};
 
 async fn revoke(world: &World, words: &[&str]) -> String {
     let output = world.aund(&[&["certs", "revoke"], words].concat()).await;
@@ -32,7 +36,18 @@ async fn a_revoked_agent_is_out_everywhere_at_once() {
     }
     let list = world.get("/pki/crl.json").await.json();
     assert!(list["revoked_serials"].as_array().unwrap().contains(&json!(serial)), "{list}");
-    assert_eq!(world.get(&format!("/pki/ocsp/{serial}")).await.json()["status"], "revoked");
+    let crl = der(list["crl_pem"].as_str().unwrap());
+    let (_, crl) = CertificateRevocationList::from_der(&crl).unwrap();
+    let entries: Vec<_> = crl.iter_revoked_certificates().collect();
+    assert_eq!(entries.len(), 1);
+    assert_eq!(
+        certs::parse_serial(&entries[0].raw_serial_as_string().replace(':', "")),
+        Some(serial.clone())
+    );
+    assert_eq!(entries[0].reason_code().map(|(_, code)| code), Some(ReasonCode::KeyCompromise));
+    let ocsp = world.get(&format!("/pki/ocsp/{serial}")).await.json();
+    let response = STANDARD.decode(ocsp["ocsp_response"].as_str().unwrap()).unwrap();
+    assert_eq!((ocsp["status"].as_str(), single_response(&response).status), (Some("revoked"), "revoked"));
     assert_eq!(world.get(&format!("/pki/cert/{}", alice.aid())).await.status, 404, "nothing is current");
     let historic = format!(
         "/pki/cert/{}?cert_fingerprint={}&consistency=authoritative",
@@ -156,4 +171,30 @@ async fn a_revoked_name_stays_taken() {
         let error = world.ask_error("auth.create_aid", &params).await;
         assert!(error["code"] == 4090 || error["code"] == -32050, "{error}");
     }
+}
+
+#[tokio::test]
+async fn an_old_certificate_can_be_revoked_and_the_current_one_still_gets_in() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let renewed = world.rekey(&alice).await;
+    revoke(&world, &[alice.certificate().serial(), "--reason", "keyCompromise"]).await;
+
+    // At once, in the very second of the revocation: a token given out after it is as good as any.
+    let session = world.connect(&renewed, |_| ()).await;
+    assert_eq!(session.call("meta.ping", &json!({})).await["pong"], true);
+    let ocsp = |serial: &str| format!("/pki/ocsp/{serial}");
+    assert_eq!(world.get(&ocsp(alice.certificate().serial())).await.json()["status"], "revoked");
+    assert_eq!(world.get(&ocsp(renewed.certificate().serial())).await.json()["status"], "good");
+}
+
+#[tokio::test]
+async fn the_data_folder_alone_tells_the_command_whom_to_ask() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let data = world.data();
+    let output = aund(&["certs", "revoke", alice.aid(), "--data", data.to_str().unwrap()], &world.beside(""));
+    assert!(output.status.success(), "{}", printed(&output.stderr));
+    assert!(printed(&output.stdout).contains(alice.identity.certificate().serial()), "it says what it did");
+    assert_eq!(alice.dismissed().await["code"], 4001);
 }

@@ -6,7 +6,8 @@ use certs::{Curve, Key};
 use proto_schemas::{Access, Method};
 use serde_json::{Value, json};
 
-use crate::world::agent::{Agent, Identity, Wire, aid, hello, public_key, random_hex, text};
+use crate::world::agent::{Agent, Identity, aid, hello, public_key, random_hex, text};
+use crate::world::wire::Wire;
 use crate::world::{ISSUER, World};
 
 /// Many callers from one address, each with a few calls of its own.

@@ -141,10 +141,7 @@ async fn a_place_that_was_left_is_free_again() {
         slots.push(world.connect_with(&alice, &tokens, at("laptop", &format!("slot{n}"))).await);
     }
     slots.remove(9).hang_up().await;
-    crate::world::until("the place is free", || async {
-        (world.metric("aund_sessions ").await <= 9.0).then_some(())
-    })
-    .await;
+    world.at_most_sessions(9).await;
     let _tenth = world.connect_with(&alice, &tokens, at("laptop", "slot10")).await;
     for agent in &slots {
         assert!(agent.events_so_far().await.is_empty(), "nobody had to go");
@@ -247,4 +244,34 @@ async fn an_agent_may_hold_many_devices_with_many_agents_on_each() {
     for agent in &sharing {
         assert!(is_alive(agent).await, "AIDs per device are not limited");
     }
+}
+
+#[tokio::test]
+async fn of_many_that_come_at_once_to_one_slot_one_stays() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let tokens = world.login(&alice).await;
+    let coming = (0..8).map(|_| world.connect_with(&alice, &tokens, |_| ()));
+    let came = futures_util::future::join_all(coming).await;
+    world.at_most_sessions(1).await;
+    let mut staying = 0;
+    for session in &came {
+        match session.last_word().await {
+            None => staying += 1,
+            Some(told) => assert_eq!(told["code"], 4009, "{told}"),
+        }
+    }
+    assert_eq!(staying, 1);
+}
+
+#[tokio::test]
+async fn a_device_without_slots_is_one_instance() {
+    let world = World::start().await;
+    let alice = world.register("alice").await;
+    let old = seated(&world, &alice, "laptop", "").await;
+    let new = seated(&world, &alice, "laptop", "").await;
+    let told = old.dismissed().await;
+    assert_eq!((&told["code"], &told["detail"]["device_id"]), (&json!(4009), &json!("laptop")));
+    let elsewhere = seated(&world, &alice, "phone", "").await;
+    assert!(is_alive(&new).await && is_alive(&elsewhere).await);
 }

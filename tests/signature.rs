@@ -3,7 +3,7 @@
 use ring::digest;
 use serde_json::json;
 
-use crate::world::agent::{Agent, Identity, public_key, text};
+use crate::world::agent::{Agent, Identity, text};
 use crate::world::{World, now, printed};
 
 /// A signed call, written out: `params` goes over the wire as it stands, `canonical` is what the signer hashed.
@@ -151,17 +151,7 @@ async fn only_the_current_certificate_signs_calls() {
     let before = Signed::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
     assert_eq!(code(&alice, &before).await, 0);
 
-    let begun = world.ask("auth.aid_login1", &alice.identity.login1()).await.unwrap();
-    let (nonce, key) = (text(&begun["nonce"]), certs::Key::generate(certs::Curve::P256));
-    let new_public_key = public_key(&key);
-    let rekeyed = world
-        .ask("auth.rekey", &json!({
-            "aid": alice.aid(), "request_id": begun["request_id"], "nonce": nonce, "new_public_key": new_public_key,
-            "signature": alice.identity.sign(&format!("{nonce}{new_public_key}")),
-        }))
-        .await
-        .unwrap();
-    let renewed = Identity { key, cert: text(&rekeyed["cert"]), ..alice.identity.clone() };
+    let renewed = world.rekey(&alice.identity).await;
     assert_eq!(
         code(&alice, &Signed::new(&alice.identity, METHOD, PLAIN, PLAIN).frame()).await,
         -32051,

@@ -1,11 +1,13 @@
 //! A store that does not do its part: callers are told to come again, nothing half-done stays, and it goes on by itself.
 
+use std::process::Command;
+
 use certs::{Curve, Key};
 use serde_json::{Value, json};
 
-use crate::world::agent::{aid, public_key, text};
+use crate::world::agent::{aid, public_key, random_hex, text};
 use crate::world::blocker::Blocker;
-use crate::world::{World, on_sqlite, until};
+use crate::world::{World, on_sqlite, printed, setting, until};
 
 fn creation(name: &str) -> Value {
     json!({ "aid": aid(name), "public_key": public_key(&Key::generate(Curve::P256)), "curve": "P-256" })
@@ -126,5 +128,81 @@ async fn a_call_that_takes_too_long_is_given_up_and_can_be_made_again() {
         world.get(&format!("/pki/cert/{}", aid("carol"))).await.text(),
         text(&again["cert"]),
         "once, whichever try it was"
+    );
+}
+
+/// A PostgreSQL database of the story's own, which can be closed without disturbing others.
+struct Database {
+    url: String,
+    name: String,
+}
+
+impl Database {
+    fn new() -> Database {
+        let url = setting("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL says where PostgreSQL is");
+        let database = Database { url, name: format!("t{}", random_hex(8)) };
+        database.run(&format!("CREATE DATABASE {}", database.name));
+        database
+    }
+
+    fn store(&self) -> String {
+        let (server, _) = self.url.rsplit_once('/').expect("a URL names a database");
+        format!("{server}/{}", self.name)
+    }
+
+    /// Throws everybody out and lets nobody in.
+    fn close(&self) {
+        self.run(&format!("ALTER DATABASE {} WITH ALLOW_CONNECTIONS false", self.name));
+        self.run(&format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'",
+            self.name
+        ));
+    }
+
+    fn open(&self) {
+        self.run(&format!("ALTER DATABASE {} WITH ALLOW_CONNECTIONS true", self.name));
+    }
+
+    fn run(&self, sql: &str) {
+        let output = Command::new("psql").args(["--no-psqlrc", "--quiet", &self.url, "-c", sql]).output();
+        let output = output.expect("psql is there");
+        assert!(output.status.success(), "{}", printed(&output.stderr));
+    }
+}
+
+#[tokio::test]
+async fn while_postgres_is_away_callers_are_told_to_come_again() {
+    if on_sqlite() {
+        return;
+    }
+    let database = Database::new();
+    let mut world = World::prepared_on(database.store(), "");
+    world.start_again();
+    let alice = world.agent("alice").await;
+    database.close();
+
+    let refresh = json!({ "refresh_token": alice.tokens.refresh });
+    let (creation, login) = (creation("carol"), alice.identity.login1());
+    let (created, begun, refreshed, read, document) = futures_util::join!(
+        world.ask_error("auth.create_aid", &creation),
+        world.ask_error("auth.aid_login1", &login),
+        world.ask_error("auth.refresh_token", &refresh),
+        world.get("/pki/cert/alice.agents.localhost"),
+        world.http("GET", "/agent.md").host(alice.aid()).send(),
+    );
+    for error in [created, begun, refreshed] {
+        assert!(is_unavailable(&error), "clients stop for good at a failed login: {error}");
+    }
+    assert_eq!((read.status, document.status), (503, 503), "a 404 would mean that the name is free");
+    assert_eq!(world.get("/health").await.status, 200);
+    assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true, "sessions go on");
+
+    database.open();
+    until("the store is back", || async { world.ask("auth.create_aid", &creation).await.ok() }).await;
+    world.connect(&alice.identity, |_| ()).await;
+    assert_eq!(
+        world.ask("auth.refresh_token", &refresh).await.unwrap()["success"],
+        true,
+        "nothing was used up"
     );
 }

@@ -118,6 +118,13 @@ impl Capabilities {
         self.now.read().tags.contains(&row.tag)
     }
 
+    /// Whether a path is answered: likewise.
+    pub fn serves(&self, path: &str) -> bool {
+        let covers = |route: &str| path == route || (path.starts_with("/pki/") && route.starts_with("/pki/"));
+        let Some(row) = REGISTRY.iter().find(|row| row.routes.iter().any(|route| covers(route))) else { return true };
+        self.now.read().tags.contains(&row.tag)
+    }
+
     /// Takes a new state of the deployment and gives what was added and removed, if anything was.
     pub fn update(&self, toggles: &Toggles) -> Option<Value> {
         let next = snapshot(&self.workspace, toggles);
@@ -197,6 +204,7 @@ mod tests {
         let change = capabilities.update(&Toggles { rate_limit: true, namespaces: vec!["ca"] }).unwrap();
         assert_eq!(change, json!({ "added": [], "removed": ["ns_auth", "agent_md"] }));
         assert!(!capabilities.allows("auth.aid_login1"));
+        assert!(!capabilities.serves("/agent.md") && capabilities.serves("/pki/cert/x") && capabilities.serves("/else"));
         assert!(!capabilities.text().contains("ns_auth"));
         assert!(capabilities.update(&Toggles { rate_limit: true, namespaces: vec!["ca"] }).is_none());
     }

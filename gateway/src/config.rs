@@ -83,7 +83,7 @@ pub struct Limits {
     pub http_per_second: u32,
     /// `auth.create_aid` from one address.
     pub registrations_per_minute: u32,
-    /// Login calls for one AID.
+    /// Login calls for one AID from one address.
     pub logins_per_minute: u32,
     /// Calls on one socket before login.
     pub preauth_calls: u32,

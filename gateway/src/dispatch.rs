@@ -56,9 +56,6 @@ fn known_here(door: &Door, link: &Link, bound: &Bound, request: &Request<'_>) ->
         "notification/route" => notify::route(door, bound, request).map(|()| Some("null".to_owned())),
         method => {
             callable(door, method)?;
-            if door.stop.is_cancelled() {
-                return Err(RpcError::new(codes::SERVICE_STOPPING, "the server is stopping, ask the next one"));
-            }
             Ok(None)
         }
     }
@@ -116,6 +113,13 @@ fn callable(door: &Door, name: &str) -> Result<&'static Method, RpcError> {
 
 /// Runs a room's method in a task of its own; the answer goes to the outbox.
 pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
+    if door.stop.is_cancelled() {
+        let error = RpcError::new(codes::SERVICE_STOPPING, "the server is stopping, ask again in a moment");
+        if let Some(id) = request.id {
+            link.outbox.push(frame::failure(Some(id), &error).into());
+        }
+        return;
+    }
     let call = Call::new(request);
     let guard = InFlight::new(link);
     let door = door.clone();
@@ -223,6 +227,7 @@ async fn ask_room(
     if let Some(result) = known_here(door, link, bound, &request)? {
         return RawValue::from_string(result).map_err(RpcError::internal);
     }
+    within_rate(door, link.address, callable(door, method)?, params.as_deref())?;
     if method == "meta.trust_roots" {
         return door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await;
     }
@@ -251,22 +256,27 @@ async fn ask_as_stranger(door: &Door, address: IpAddr, request: &Request<'_>) ->
     };
     callable(door, method.name)?;
     let params = params::clean(request.params.map(ToOwned::to_owned))?;
-    match method.rate {
-        Rate::Register => door.limits.registration(address)?,
-        Rate::Login => limit_login(door, params.as_deref())?,
-        Rate::Call | Rate::Ping => {}
-    }
+    within_rate(door, address, method, params.as_deref())?;
     door.mesh.call(Caller::Stranger, method.name, params).await
 }
 
-fn limit_login(door: &Door, params: Option<&RawValue>) -> Result<(), RpcError> {
+/// Registrations and logins have limits of their own, whether they come before login or after it.
+fn within_rate(door: &Door, address: IpAddr, method: &Method, params: Option<&RawValue>) -> Result<(), RpcError> {
+    match method.rate {
+        Rate::Register => door.limits.registration(address),
+        Rate::Login => limit_login(door, address, params),
+        Rate::Call | Rate::Ping => Ok(()),
+    }
+}
+
+fn limit_login(door: &Door, address: IpAddr, params: Option<&RawValue>) -> Result<(), RpcError> {
     #[derive(Deserialize)]
     struct Whose {
         aid: Aid,
     }
     // A login that names nobody is the room's to refuse.
     let Ok(Whose { aid }) = serde_json::from_str(params.map_or("{}", RawValue::get)) else { return Ok(()) };
-    door.limits.login(&aid)
+    door.limits.login(address, aid)
 }
 
 fn timed_out(method: &str, limit: Duration) -> RpcError {

@@ -8,6 +8,7 @@ use crate::telemetry::Metrics;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use services::kernel::{Caller, Clock, Ids, Mesh, RpcError, World};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio_util::sync::CancellationToken;
@@ -56,9 +57,9 @@ impl Door {
         })
     }
 
-    pub fn new_link(&self) -> Arc<Link> {
+    pub fn new_link(&self, address: IpAddr) -> Arc<Link> {
         let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        let link = Arc::new(Link::new(id, Outbox::new(self.budget.clone())));
+        let link = Arc::new(Link::new(id, address, Outbox::new(self.budget.clone())));
         self.registry.add(&link);
         link
     }

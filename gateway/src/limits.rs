@@ -20,7 +20,7 @@ pub struct Limits {
     connects: DefaultKeyedRateLimiter<IpAddr>,
     http: DefaultKeyedRateLimiter<IpAddr>,
     registrations: DefaultKeyedRateLimiter<IpAddr>,
-    logins: DefaultKeyedRateLimiter<Aid>,
+    logins: DefaultKeyedRateLimiter<(IpAddr, Aid)>,
     calls: Quota,
     agents: Mutex<HashMap<Aid, Weak<AgentLimit>>>,
     sockets: Arc<Semaphore>,
@@ -101,8 +101,9 @@ impl Limits {
             .map_err(|until| too_fast("registrations from this address", until.wait_time_from(now())))
     }
 
-    pub fn login(&self, aid: &Aid) -> Result<(), RpcError> {
-        self.logins.check_key(aid).map_err(|until| too_fast("logins of this agent", until.wait_time_from(now())))
+    /// By address and name: whoever knows a name cannot lock its owner out from elsewhere.
+    pub fn login(&self, address: IpAddr, aid: Aid) -> Result<(), RpcError> {
+        self.logins.check_key(&(network(address), aid)).map_err(|until| too_fast("logins of this agent", until.wait_time_from(now())))
     }
 
     /// The limiter of an agent: the same for all its connections, gone with the last of them.

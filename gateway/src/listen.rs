@@ -169,8 +169,9 @@ where
     let (place, address) = (visit.place.lock().take(), visit.address);
     let upgrading = hyper::upgrade::on(&mut request);
     visit.door.tracker.spawn(async move {
-        if let Some(socket) = upgraded::<S>(&door, upgrading).await {
-            session::run(door, socket, address).await;
+        // Boxed one after the other, so that a session weighs what a session needs and nothing of its upgrade.
+        if let Some(socket) = Box::pin(upgraded::<S>(&door, upgrading)).await {
+            Box::pin(session::run(door, socket, address)).await;
         }
         drop(place);
     });
@@ -196,5 +197,7 @@ where
         .max_message_size(Some(limits.frame_bytes))
         .max_frame_size(Some(limits.frame_bytes));
     let stream = parts.io.into_inner();
-    Some(WebSocketStream::from_partially_read(stream, parts.read_buf.into(), Role::Server, Some(config)).await)
+    // Copied, because the buffer behind it is hyper's and twice as large as ours.
+    let early = parts.read_buf.to_vec();
+    Some(WebSocketStream::from_partially_read(stream, early, Role::Server, Some(config)).await)
 }

@@ -13,6 +13,8 @@ pub(super) const CHAIN_LINKS: i64 = 720;
 impl Auth {
     pub(super) fn access_token(&self, aid: &Aid) -> Result<String, Error> {
         let now = self.clock.now_seconds();
+        // Revocation goes by the second. A token of the same second is newer than it, and says so.
+        let iat = self.revoked.read().get(aid.as_str()).map_or(now, |at| now.max(at + 1));
         let signer = self.keys.token();
         // A token never outlives the certificate whose key signed it.
         let exp = (now + ACCESS_SECONDS).min(signer.certificate().not_after());
@@ -21,7 +23,7 @@ impl Auth {
             sub: aid.to_string(),
             iss: format!("auth.{}", self.issuer),
             aud: "aun".to_owned(),
-            iat: now,
+            iat,
             exp,
             jti: self.ids.tagged("jti"),
         };

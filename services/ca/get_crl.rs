@@ -11,7 +11,20 @@ const NEXT_UPDATE_SECONDS: i64 = 24 * 3600;
 const FRESH_SECONDS: i64 = 3600;
 
 #[derive(Deserialize)]
-pub(super) struct GetCrlParams {}
+pub(super) struct GetCrlParams {
+    /// Whose list; the issuer's by default.
+    #[serde(default)]
+    of: Signer,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+enum Signer {
+    #[default]
+    Issuer,
+    Registry,
+    Root,
+}
 
 #[derive(Clone, Serialize)]
 pub(super) struct Crl {
@@ -22,7 +35,16 @@ pub(super) struct Crl {
 }
 
 impl Ca {
-    pub(super) async fn get_crl(self: Arc<Self>, _: Caller, _: GetCrlParams) -> Result<Crl, Error> {
+    pub(super) async fn get_crl(self: Arc<Self>, _: Caller, params: GetCrlParams) -> Result<Crl, Error> {
+        let kept = |crl_pem: &str| Crl { crl_pem: crl_pem.to_owned(), revoked_serials: Vec::new(), signed_at: 0 };
+        match params.of {
+            Signer::Issuer => self.issuer_crl().await,
+            Signer::Registry => Ok(kept(&self.pki.registry_crl)),
+            Signer::Root => Ok(kept(&self.pki.root_crl)),
+        }
+    }
+
+    async fn issuer_crl(&self) -> Result<Crl, Error> {
         let now = self.clock.now_seconds();
         let fresh = |crl: &&Crl| (crl.signed_at..crl.signed_at + FRESH_SECONDS).contains(&now);
         if let Some(crl) = self.crl.lock().as_ref().filter(fresh) {

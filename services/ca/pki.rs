@@ -1,9 +1,9 @@
 //! The keys and certificates of the authority, on disk.
 //!
 //! ```text
-//! pki/root.crt                  what clients are told to trust
+//! pki/root.{crt,crl}            what clients are told to trust, and what it revoked
 //! pki/root/root.key             needed only to sign another registry: may be taken offline
-//! pki/registry/registry.{key,crt}   needed only to sign another issuer: may be taken offline
+//! pki/registry/registry.{key,crt,crl}   needed only to sign another issuer: may be taken offline
 //! pki/ca/issuer.{key,crt}       signs agents' and services' certificates, CRLs and OCSP answers
 //! pki/authority/authority.{key,crt} signs the list of trusted roots, and never a certificate
 //! ```
@@ -18,6 +18,9 @@ pub(super) struct Pki {
     pub issuer: Authority,
     pub registry: Certificate,
     pub root: Certificate,
+    /// What root and registry revoked: nothing, until somebody with their keys signs new lists.
+    pub root_crl: String,
+    pub registry_crl: String,
     /// Signs the list of trusted roots.
     pub authority: Identity,
 }
@@ -47,6 +50,8 @@ impl Pki {
             issuer: Authority::from_pem(&text("ca/issuer.crt")?, &text("ca/issuer.key")?)?,
             registry: Certificate::from_pem(&text("registry/registry.crt")?)?,
             root: Certificate::from_pem(&text("root.crt")?)?,
+            root_crl: text("root.crl")?,
+            registry_crl: text("registry/registry.crl")?,
             authority: Identity::from_pem(&text("authority/authority.crt")?, &text("authority/authority.key")?)?,
         })
     }
@@ -74,11 +79,17 @@ fn create(data: &Path, folder: &Path, issuer: &str, now: i64) -> anyhow::Result<
     let authority_key = Key::generate(Curve::P384);
     let authority = certs::roots::authority_certificate(&format!("AUN Authority {issuer}"), &authority_key, now)?;
 
+    // The keys of root and registry may go offline, so their lists are signed now, for as long as what they vouch for.
+    let lasting = now + 10 * 365 * 86_400;
+    let (root_crl, registry_crl) = (root.crl(&[], 1, now, lasting)?, registry.crl(&[], 1, now, lasting)?);
+
     let draft = data.join(format!("pki.new-{}", std::process::id()));
     let context = || format!("{} cannot be written", draft.display());
     make_folder(data).with_context(context)?;
     let files = [
         ("root.crt", root.certificate().pem().to_owned()),
+        ("root.crl", root_crl),
+        ("registry/registry.crl", registry_crl),
         ("root/root.key", root.key_pem()),
         ("registry/registry.crt", registry.certificate().pem().to_owned()),
         ("registry/registry.key", registry.key_pem()),

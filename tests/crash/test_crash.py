@@ -48,12 +48,14 @@ def test_what_was_acknowledged_survives_kill_9():
 
 async def rounds(server, chance):
     everything = {}
+    unanswered = 0
     server.start()
     for number in range(1, ROUNDS + 1):
         names = await one_round(server, chance, number)
         everything |= {aid: winner(attempts).certificate for aid, attempts in names.items() if winner(attempts)}
+        unanswered += sum(in_the_dark(attempt) for attempts in names.values() for attempt in attempts)
         if number % 10 == 0 or number == ROUNDS:
-            print(f"round {number}: {len(everything)} names acknowledged so far", flush=True)
+            print(f"round {number}: {len(everything)} names acknowledged, {unanswered} registrations cut off", flush=True)
 
     assert everything, "no registration was acknowledged in any round: the rounds are too short to prove anything"
     for aid, certificate in everything.items():
@@ -160,6 +162,10 @@ def holds(certificate, key):
 
 def winner(attempts):
     return next((attempt for attempt in attempts if attempt.certificate), None)
+
+
+def in_the_dark(attempt):
+    return not attempt.certificate and not attempt.refused
 
 
 def load(pem):

@@ -14,6 +14,7 @@ VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.25
 def pytest_configure(config):
     config.addinivalue_line("markers", "sdk(since=, before=): the SDK versions that can tell the story")
     config.addinivalue_line("markers", "limits(name=value): the server of the story has these limits")
+    config.addinivalue_line("markers", "slow: the SDK waits for half a minute or longer, whatever the store")
     config.addinivalue_line("markers", "smoke: the stories of the quick run")
 
 

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 SOON = {"initial_delay": 1.0, "max_delay": 2.0}
 
 
+@pytest.mark.slow
 def test_a_client_comes_back_after_a_planned_restart(server, agent):
     alice = registered(agent)
     alice.ready()
@@ -29,6 +30,7 @@ def test_a_client_comes_back_after_a_planned_restart(server, agent):
     assert server.calls("auth.aid_login1") == 0, "the token outlived the restart"
 
 
+@pytest.mark.slow
 @pytest.mark.limits(ping_interval_ms=2000, ping_timeout_ms=5000)
 def test_a_quiet_session_stays_alive(server, agent, version):
     alice = registered(agent).ready()

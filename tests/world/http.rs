@@ -116,8 +116,10 @@ impl Request<'_> {
     }
 
     pub async fn send(self) -> Response {
-        let mut head =
-            format!("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.method, self.path, self.host);
+        let mut head = format!("{} {} HTTP/1.1\r\nHost: {}\r\n", self.method, self.path, self.host);
+        if !self.headers.iter().any(|(name, _)| name == "Connection") {
+            head.push_str("Connection: close\r\n");
+        }
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }

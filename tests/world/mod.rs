@@ -7,6 +7,7 @@ pub mod agent;
 pub mod blocker;
 pub mod http;
 pub mod wait;
+pub mod wire;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -51,8 +52,13 @@ impl World {
 
     /// The folder of a server that has not been started yet.
     pub fn prepared(settings: &str) -> World {
+        World::prepared_on(store_url(), settings)
+    }
+
+    /// The same, with a store of the story's choice.
+    pub fn prepared_on(store: String, settings: &str) -> World {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let world = World { folder, store: store_url(), server: None, tls_port: 0, plain_port: 0 };
+        let world = World { folder, store, server: None, tls_port: 0, plain_port: 0 };
         let text = format!("store.url = \"{}\"\n{settings}\n", world.store);
         fs::write(world.config(), text).expect("a file can be written");
         world
@@ -160,6 +166,12 @@ impl World {
         within("an aund command", ended).await.expect("the thread lives").expect("aund can be started")
     }
 
+    /// Waits until at most so many sessions are left.
+    pub async fn at_most_sessions(&self, many: u32) {
+        let counted = || async { (self.metric("aund_sessions ").await <= f64::from(many)).then_some(()) };
+        until("sessions end", counted).await;
+    }
+
     /// Everything the server has logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
@@ -204,6 +216,16 @@ pub fn printed(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// The certificates of a PEM text, in its order.
+pub fn certificates(pem: &str) -> Vec<Certificate> {
+    let blocks = pem
+        .split_inclusive("-----END CERTIFICATE-----\n")
+        .filter(|block| block.contains("BEGIN CERTIFICATE"));
+    blocks
+        .map(|block| Certificate::from_pem(block.trim_start()).expect("each block is a certificate"))
+        .collect()
+}
+
 /// Whether the suite runs on SQLite, the store that lives in the data folder.
 pub fn on_sqlite() -> bool {
     setting("AUND_TEST_STORE").is_none_or(|store| store == "sqlite")
@@ -230,7 +252,7 @@ fn store_url() -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the suite is told about its stores by the environment")]
-fn setting(name: &str) -> Option<String> {
+pub fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

@@ -70,6 +70,9 @@ async fn route(mut ask: Ask<'_>) -> (&'static str, Result<Reply, RpcError>) {
     if ask.method == Method::OPTIONS {
         return ("preflight", Ok(text(StatusCode::NO_CONTENT, "text/plain", "")));
     }
+    if !ask.door.capabilities.serves(&path) {
+        return ("unknown", Ok(refuse(StatusCode::NOT_FOUND, "not_found", "Not found")));
+    }
     if path == "/agent.md" || (path == "/" && matches!(ask.host, Host::Agent(_))) {
         return ("agent.md", agent_md::answer(ask).await);
     }
@@ -178,7 +181,11 @@ impl Ask<'_> {
 pub struct Reply(Response<Full<Bytes>>);
 
 pub fn text(status: StatusCode, kind: &str, body: &str) -> Reply {
-    let mut response = Response::new(Full::new(Bytes::copy_from_slice(body.as_bytes())));
+    bytes(status, kind, body.to_owned())
+}
+
+pub fn bytes(status: StatusCode, kind: &str, body: impl Into<Bytes>) -> Reply {
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     Reply(response)
         .header(CONTENT_TYPE, kind)

@@ -1,6 +1,8 @@
 //! Certificates, the chain, revocation and the list of trusted roots, as clients fetch them.
 
-use super::{Ask, Reply, json_reply, refuse, text, unescape};
+use super::{Ask, Reply, bytes, json_reply, refuse, text, unescape};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, ETAG};
 use ring::digest;
@@ -22,7 +24,9 @@ pub(super) async fn answer(ask: &Ask<'_>, path: &str) -> Result<Reply, RpcError>
         "/pki/chain" | "/ca/cert" => Ok(text(StatusCode::OK, PEM, &chain(ask).await?.chain)),
         "/pki/root.crt" | "/root.crt" => Ok(text(StatusCode::OK, PEM, chain(ask).await?.certs.last().map_or("", |c| c))),
         "/pki/crl.json" => Ok(json_reply(StatusCode::OK, &ask.door.ask("ca.get_crl", &json!({})).await?)),
-        "/pki/issuer.crl" => crl(ask).await,
+        "/pki/issuer.crl" => crl(ask, "issuer").await,
+        "/pki/registry.crl" => crl(ask, "registry").await,
+        "/pki/root.crl" => crl(ask, "root").await,
         "/pki/trust-roots.json" | "/pki/trust-roots" | "/pki/trust-root.json" | "/trust-root.json" => trust_list(ask).await,
         _ => Ok(refuse(StatusCode::NOT_FOUND, "not_found", "Not found")),
     }
@@ -78,14 +82,16 @@ async fn ocsp(ask: &Ask<'_>, serial: &str) -> Result<Reply, RpcError> {
     Ok(json_reply(StatusCode::OK, &answer).header(CACHE_CONTROL, "no-store"))
 }
 
-/// The same list as `/pki/crl.json`, in the form that certificates point to.
-async fn crl(ask: &Ask<'_>) -> Result<Reply, RpcError> {
+/// The lists that certificates point to, in the form of RFC 5280.
+async fn crl(ask: &Ask<'_>, of: &str) -> Result<Reply, RpcError> {
     #[derive(Deserialize)]
     struct Crl {
         crl_pem: String,
     }
-    let crl: Crl = ask.door.ask("ca.get_crl", &json!({})).await?;
-    Ok(text(StatusCode::OK, PEM, &crl.crl_pem))
+    let crl: Crl = ask.door.ask("ca.get_crl", &json!({ "of": of })).await?;
+    let base64: String = crl.crl_pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    let der = STANDARD.decode(base64).map_err(RpcError::internal)?;
+    Ok(bytes(StatusCode::OK, "application/pkix-crl", der))
 }
 
 /// Signed as a whole, so it is passed on letter by letter.

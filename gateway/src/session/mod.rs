@@ -39,13 +39,13 @@ const EVENT_LEAD: Duration = Duration::from_millis(200);
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Serves one WebSocket until it ends.
-pub async fn run<S>(door: Arc<Door>, socket: WebSocketStream<S>, address: IpAddr)
+pub fn run<S>(door: Arc<Door>, socket: WebSocketStream<S>, address: IpAddr) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let link = door.new_link();
+    let link = door.new_link(address);
     door.metrics.sockets.inc();
-    let mut conversation = Conversation {
+    let conversation = Conversation {
         nonce: door.ids.secret(),
         deadline: Box::pin(sleep_until(Instant::now() + ms(door.config.limits.auth_timeout_ms))),
         opened: Instant::now(),
@@ -53,32 +53,17 @@ where
         heard: true,
         pinged: false,
         calls: 0,
-        address,
         socket,
         link,
         door,
     };
-    let end = conversation.hold().await;
-    let Conversation { door, link, .. } = &conversation;
-    // Left before the last words, so that nobody counts on a connection that is on its way out.
-    let was_session = link.bound().is_some();
-    door.registry.leave(link);
-    if let End::Goodbye(goodbye) = end {
-        door.metrics.closed(goodbye.code);
-        Box::pin(conversation.part(goodbye)).await;
-    }
-    let Conversation { door, .. } = &conversation;
-    door.metrics.sockets.dec();
-    if was_session {
-        door.metrics.sessions.dec();
-    }
+    conversation.live()
 }
 
 struct Conversation<S> {
     door: Arc<Door>,
     link: Arc<Link>,
     socket: WebSocketStream<S>,
-    address: IpAddr,
     nonce: String,
     /// When to look at the clock next.
     deadline: Pin<Box<Sleep>>,
@@ -110,10 +95,17 @@ enum Step {
 type Go = Result<(), End>;
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
-    async fn hold(&mut self) -> End {
-        match self.greet_and_talk().await {
-            Ok(()) => End::Gone,
-            Err(end) => end,
+    async fn live(mut self) {
+        let end = self.greet_and_talk().await;
+        // Left before the last words, so that nobody counts on a connection that is on its way out.
+        self.door.registry.leave(&self.link);
+        if let Err(End::Goodbye(goodbye)) = end {
+            self.door.metrics.closed(goodbye.code);
+            Box::pin(self.part(goodbye)).await;
+        }
+        self.door.metrics.sockets.dec();
+        if self.link.bound().is_some() {
+            self.door.metrics.sessions.dec();
         }
     }
 
@@ -226,7 +218,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         if request.method == "auth.connect" {
             return self.connect(&request).await;
         }
-        let answer = dispatch::stranger(&self.door, self.address, &request).await;
+        let answer = dispatch::stranger(&self.door, self.link.address, &request).await;
         match answer {
             Some(answer) => self.feed(answer.into()).await,
             None => Ok(()),

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use services::kernel::{Aid, Audience, Presence, RpcError, Seat, Session, codes};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -21,6 +22,7 @@ const SHORT: usize = 10;
 /// One socket, as others see it.
 pub struct Link {
     pub id: u64,
+    pub address: IpAddr,
     pub outbox: Outbox,
     pub in_flight: AtomicU32,
     /// Whether `event/meta.capabilities_changed` was asked for.
@@ -73,9 +75,10 @@ pub enum Mode {
 }
 
 impl Link {
-    pub fn new(id: u64, outbox: Outbox) -> Link {
+    pub fn new(id: u64, address: IpAddr, outbox: Outbox) -> Link {
         Link {
             id,
+            address,
             outbox,
             in_flight: AtomicU32::new(0),
             wants_capabilities: AtomicBool::new(false),

@@ -1,0 +1,268 @@
+//! One WebSocket as the SDKs use it: what is sent, what comes back, and how it ends.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use super::http::Pipe;
+use super::{ISSUER, World, within};
+
+/// One socket. Its challenge has been read; nothing else has been said on it.
+pub struct Wire {
+    pub challenge: Value,
+    socket: Mutex<Socket>,
+    last_id: AtomicU64,
+}
+
+/// How a socket ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Closed {
+    pub code: u16,
+    pub reason: String,
+}
+
+struct Socket {
+    stream: WebSocketStream<Box<dyn Pipe>>,
+    /// What arrived while something else was waited for.
+    events: VecDeque<Value>,
+    ended: Option<Closed>,
+}
+
+impl World {
+    /// A fresh socket without TLS.
+    pub async fn wire(&self) -> Wire {
+        Wire::open(Box::new(self.tcp().await), "ws", "/aun").await
+    }
+
+    /// A fresh socket with TLS, to a server that can be trusted.
+    pub async fn secure_wire(&self, path: &str) -> Wire {
+        let pipe =
+            self.tls(&format!("gateway.{ISSUER}")).await.expect("the server's certificate can be trusted");
+        Wire::open(pipe, "wss", path).await
+    }
+}
+
+impl Wire {
+    async fn open(pipe: Box<dyn Pipe>, scheme: &str, path: &str) -> Wire {
+        let url = format!("{scheme}://gateway.{ISSUER}{path}");
+        let dial = within("the upgrade to WebSocket", client_async(url, pipe)).await;
+        let (stream, _) = dial.expect("the server upgrades to WebSocket");
+        let socket = Socket { stream, events: VecDeque::new(), ended: None };
+        let wire = Wire { challenge: Value::Null, socket: Mutex::new(socket), last_id: AtomicU64::new(0) };
+        let challenge = wire.next_event().await;
+        assert_eq!(challenge["method"], "challenge", "the first frame is the challenge");
+        agrees("challenge", &challenge["params"]);
+        Wire { challenge: challenge["params"].clone(), ..wire }
+    }
+
+    pub fn nonce(&self) -> &str {
+        self.challenge["nonce"].as_str().expect("a challenge has a nonce")
+    }
+
+    /// The result of a call, which must succeed.
+    pub async fn call(&self, method: &str, params: &Value) -> Value {
+        self.try_call(method, params).await.unwrap_or_else(|error| panic!("{method} failed: {error}"))
+    }
+
+    /// The error of a call, which must fail.
+    pub async fn call_error(&self, method: &str, params: &Value) -> Value {
+        match self.try_call(method, params).await {
+            Ok(result) => panic!("{method} succeeded with {result}"),
+            Err(error) => error,
+        }
+    }
+
+    pub async fn try_call(&self, method: &str, params: &Value) -> Result<Value, Value> {
+        let id = format!("rpc-{:x}", self.last_id.fetch_add(1, Ordering::Relaxed));
+        let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.send(&frame.to_string()).await;
+        let mut answer = self.answer(&json!(id)).await;
+        assert!(answer.get("result").is_some() != answer.get("error").is_some(), "one of the two: {answer}");
+        match answer.get("error") {
+            Some(error) => Err(error.clone()),
+            None => Ok(answer["result"].take()),
+        }
+    }
+
+    /// A call without an id, which is never answered.
+    pub async fn notify(&self, method: &str, params: &Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()).await;
+    }
+
+    /// A text as it stands.
+    pub async fn send(&self, text: &str) {
+        self.send_message(Message::text(text)).await;
+    }
+
+    pub async fn send_message(&self, message: Message) {
+        self.try_send(message).await.expect("the server reads");
+    }
+
+    /// A server that has closed already does not read what comes after.
+    pub async fn try_send(&self, message: Message) -> Result<(), Error> {
+        let mut socket = self.socket.lock().await;
+        within("the server reads", socket.stream.send(message)).await
+    }
+
+    /// The answer to what was sent as it stands, whatever its id.
+    pub async fn answer_to(&self, text: &str) -> Value {
+        self.send(text).await;
+        let mut socket = self.socket.lock().await;
+        loop {
+            match socket.read().await {
+                Ok(frame) if frame.get("id").is_some() || frame.is_array() => return frame,
+                Ok(event) => socket.events.push_back(event),
+                Err(closed) => panic!("the socket ended instead of an answer to {:.200}: {closed:?}", text),
+            }
+        }
+    }
+
+    /// The next frame of any kind.
+    pub async fn next(&self) -> Value {
+        let mut socket = self.socket.lock().await;
+        if let Some(event) = socket.events.pop_front() {
+            return event;
+        }
+        socket.read().await.unwrap_or_else(|closed| panic!("the socket ended instead of a frame: {closed:?}"))
+    }
+
+    /// The next frame as it was written.
+    pub async fn next_text(&self) -> String {
+        let mut socket = self.socket.lock().await;
+        loop {
+            match within("a frame", socket.stream.next()).await {
+                Some(Ok(Message::Text(text))) => return text.to_string(),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                other => panic!("something else than a frame came: {other:?}"),
+            }
+        }
+    }
+
+    /// The next notification.
+    pub async fn next_event(&self) -> Value {
+        let event = self.next().await;
+        assert!(event.get("id").is_none(), "a notification has no id: {event}");
+        event
+    }
+
+    /// What has arrived by now besides answers. A call and its answer make sure that nothing is still on its way.
+    pub async fn events_so_far(&self) -> Vec<Value> {
+        let _ = self.try_call("meta.ping", &json!({})).await;
+        self.socket.lock().await.events.drain(..).collect()
+    }
+
+    /// The frames that were kept while the socket's end was waited for.
+    pub async fn kept(&self) -> Vec<Value> {
+        self.socket.lock().await.events.drain(..).collect()
+    }
+
+    /// How the server closes this socket; events on the way are kept for [`Wire::next_event`].
+    pub async fn closed(&self) -> Closed {
+        let mut socket = self.socket.lock().await;
+        loop {
+            match socket.read().await {
+                Ok(frame) => socket.events.push_back(frame),
+                Err(closed) => return closed,
+            }
+        }
+    }
+
+    /// `event/gateway.disconnect`, and the close with the same code behind it.
+    pub async fn dismissed(&self) -> Value {
+        let event = self.next_event().await;
+        assert_eq!(event["method"], "event/gateway.disconnect", "{event}");
+        let closed = self.closed().await;
+        assert_eq!(event["params"]["code"], closed.code, "the event and the close agree: {event} {closed:?}");
+        agrees("event/gateway.disconnect", &event["params"]);
+        event["params"].clone()
+    }
+
+    /// What the next pong says.
+    pub async fn pong(&self) -> String {
+        let mut socket = self.socket.lock().await;
+        loop {
+            match within("a pong", socket.stream.next()).await {
+                Some(Ok(Message::Pong(bytes))) => return String::from_utf8_lossy(&bytes).into_owned(),
+                Some(Ok(_)) => {}
+                ended => panic!("the socket ended instead of a pong: {ended:?}"),
+            }
+        }
+    }
+
+    /// What the server said when it closed this socket, or nothing if it is open.
+    pub async fn last_word(&self) -> Option<Value> {
+        let ping = json!({ "jsonrpc": "2.0", "id": "last-word", "method": "meta.ping" }).to_string();
+        let _ = self.try_send(Message::text(ping)).await;
+        let mut socket = self.socket.lock().await;
+        loop {
+            match socket.read().await {
+                Ok(frame) if frame.get("id").is_some() => return None,
+                Ok(event) => socket.events.push_back(event),
+                Err(_) => return socket.events.pop_back().map(|event| event["params"].clone()),
+            }
+        }
+    }
+
+    /// Nothing is wrong with this socket: a call is answered, if only with a refusal.
+    pub async fn is_open(&self) -> bool {
+        let _ = self.try_call("meta.ping", &json!({})).await;
+        true
+    }
+
+    /// Closes as the SDKs do, with 1000.
+    pub async fn hang_up(&self) {
+        let mut socket = self.socket.lock().await;
+        let _ = within("a close", socket.stream.close(None)).await;
+    }
+
+    async fn answer(&self, id: &Value) -> Value {
+        let mut socket = self.socket.lock().await;
+        loop {
+            match socket.read().await {
+                Ok(frame) if frame.get("id") == Some(id) => return frame,
+                Ok(event) => socket.events.push_back(event),
+                Err(closed) => panic!("the socket ended instead of an answer: {closed:?}"),
+            }
+        }
+    }
+}
+
+impl Socket {
+    /// The next frame from the socket, or how it ended. 1006 is an end without a close frame.
+    async fn read(&mut self) -> Result<Value, Closed> {
+        loop {
+            if let Some(Closed { code, reason }) = &self.ended {
+                return Err(Closed { code: *code, reason: reason.clone() });
+            }
+            match within("a frame", self.stream.next()).await {
+                Some(Ok(Message::Text(text))) => {
+                    return Ok(serde_json::from_str(&text).expect("a frame is JSON"));
+                }
+                Some(Ok(Message::Close(Some(frame)))) => {
+                    self.ended = Some(Closed { code: frame.code.into(), reason: frame.reason.to_string() });
+                }
+                Some(Ok(Message::Close(None))) => {
+                    self.ended = Some(Closed { code: 1005, reason: String::new() })
+                }
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Binary(_))) => panic!("the server sent a binary frame"),
+                Some(Err(problem)) => self.ended = Some(Closed { code: 1006, reason: problem.to_string() }),
+                None => self.ended = Some(Closed { code: 1006, reason: String::new() }),
+            }
+        }
+    }
+}
+
+/// Holds the parameters of an event against the law.
+pub fn agrees(event: &str, params: &Value) {
+    let law = proto_schemas::events().iter().find(|law| law.name == event).expect("the law knows the event");
+    let schema = proto_schemas::standalone(&law.doc()["params"]);
+    if let Err(flaw) = jsonschema::validate(&schema, params) {
+        panic!("{event} breaks its schema: {flaw} in {params}");
+    }
+}
