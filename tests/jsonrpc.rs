@@ -67,6 +67,19 @@ async fn what_is_not_json_gets_a_parse_error_without_an_id() {
 }
 
 #[tokio::test]
+async fn a_request_cut_off_anywhere_is_no_json() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let whole =
+        r#"{"jsonrpc":"2.0","id":"x","method":"meta.ping","params":{"é":[1.5e1,null,true,"\u00e9"]}}"#;
+    assert_eq!(alice.answer_to(whole).await["result"]["pong"], true);
+    for end in (1..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
+        refused(&alice, &whole[..end], -32700).await;
+    }
+    assert_eq!(alice.answer_to(whole).await["result"]["pong"], true);
+}
+
+#[tokio::test]
 async fn json_that_is_no_request_is_refused_with_its_id_where_it_has_one() {
     let world = World::start().await;
     let alice = world.agent("alice").await;

@@ -87,7 +87,9 @@ pub async fn ask(data: &Path, method: &str, params: &Value) -> anyhow::Result<Op
     write.write_all(line.as_bytes()).await?;
     let mut answer = String::new();
     let mut reader = BufReader::new(read.take(LINE_BYTES));
-    tokio::time::timeout(PATIENCE, reader.read_line(&mut answer)).await.context("the server does not answer")??;
+    tokio::time::timeout(PATIENCE, reader.read_line(&mut answer))
+        .await
+        .context("the server does not answer")??;
     let answer: Value = serde_json::from_str(&answer).context("the server's answer is not understood")?;
     match answer.get("error") {
         Some(error) => bail!("{}", error["message"].as_str().unwrap_or("refused")),

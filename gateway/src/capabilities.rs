@@ -35,7 +35,11 @@ pub struct Tag {
     pub routes: &'static [&'static str],
 }
 
-const fn baseline(tag: &'static str, methods: &'static [&'static str], routes: &'static [&'static str]) -> Tag {
+const fn baseline(
+    tag: &'static str,
+    methods: &'static [&'static str],
+    routes: &'static [&'static str],
+) -> Tag {
     Tag { tag, since: PROTOCOL, modes: &[], predicate: None, methods, routes }
 }
 
@@ -87,7 +91,9 @@ pub fn registered() -> impl Iterator<Item = &'static str> {
 
 /// The tags whose behaviour is present, in registry order.
 pub fn advertised<'t>(protocol: &'t str, toggles: &'t Toggles) -> impl Iterator<Item = &'static Tag> + 't {
-    REGISTRY.iter().filter(move |row| row.since == protocol && row.predicate.is_none_or(|holds| holds(toggles)))
+    REGISTRY
+        .iter()
+        .filter(move |row| row.since == protocol && row.predicate.is_none_or(|holds| holds(toggles)))
 }
 
 /// What is advertised now. Reading it is a pointer's worth of work.
@@ -121,7 +127,9 @@ impl Capabilities {
     /// Whether a path is answered: likewise.
     pub fn serves(&self, path: &str) -> bool {
         let covers = |route: &str| path == route || (path.starts_with("/pki/") && route.starts_with("/pki/"));
-        let Some(row) = REGISTRY.iter().find(|row| row.routes.iter().any(|route| covers(route))) else { return true };
+        let Some(row) = REGISTRY.iter().find(|row| row.routes.iter().any(|route| covers(route))) else {
+            return true;
+        };
         self.now.read().tags.contains(&row.tag)
     }
 
@@ -204,7 +212,11 @@ mod tests {
         let change = capabilities.update(&Toggles { rate_limit: true, namespaces: vec!["ca"] }).unwrap();
         assert_eq!(change, json!({ "added": [], "removed": ["ns_auth", "agent_md"] }));
         assert!(!capabilities.allows("auth.aid_login1"));
-        assert!(!capabilities.serves("/agent.md") && capabilities.serves("/pki/cert/x") && capabilities.serves("/else"));
+        assert!(
+            !capabilities.serves("/agent.md")
+                && capabilities.serves("/pki/cert/x")
+                && capabilities.serves("/else")
+        );
         assert!(!capabilities.text().contains("ns_auth"));
         assert!(capabilities.update(&Toggles { rate_limit: true, namespaces: vec!["ca"] }).is_none());
     }

@@ -186,7 +186,9 @@ impl FromStr for Listen {
             None => (text, true),
         };
         let address = address.parse().map_err(|_| {
-            format!("{text:?} is not an address to listen on: write 127.0.0.1:20001, or plain:127.0.0.1:20002")
+            format!(
+                "{text:?} is not an address to listen on: write 127.0.0.1:20001, or plain:127.0.0.1:20002"
+            )
         })?;
         Ok(Listen { address, tls })
     }
@@ -215,7 +217,8 @@ impl Config {
     /// Reads a file; without one the defaults hold.
     pub fn load(file: Option<&Path>) -> anyhow::Result<Config> {
         let Some(file) = file else { return Ok(Config::default()) };
-        let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
         Config::parse(&text).with_context(|| format!("{} is not understood", file.display()))
     }
 
@@ -242,7 +245,9 @@ impl Config {
             bail!("only: there is no part called {name}; the parts are {}", known.join(", "));
         }
         if !self.runs("gateway") {
-            bail!("only: a process without the gateway has nobody to talk to in this version; add --only gateway");
+            bail!(
+                "only: a process without the gateway has nobody to talk to in this version; add --only gateway"
+            );
         }
         if self.listen.is_empty() {
             bail!("listen: no address is given");
@@ -326,7 +331,8 @@ mod tests {
 
     #[test]
     fn contradictions_are_said_before_a_port_is_bound() {
-        let says = |text: &str| Config::parse(text).and_then(|config| config.check()).unwrap_err().to_string();
+        let says =
+            |text: &str| Config::parse(text).and_then(|config| config.check()).unwrap_err().to_string();
         assert!(says("issuer = 'UPPER..case'").contains("issuer"));
         assert!(says("store.url = 'mysql://x'").contains("store.url"));
         assert!(says("bus.url = 'redis://x'").contains("bus.url"));

@@ -59,7 +59,11 @@ pub fn read(text: &str) -> Result<Frame<'_>, Refusal> {
     match members.len() {
         0 => Err(refusal(None, codes::INVALID_REQUEST, "an empty array asks for nothing".to_owned())),
         1..=BATCH => Ok(Frame::Batch(members.into_iter().map(|member| read_one(member.get())).collect())),
-        many => Err(refusal(None, codes::INVALID_REQUEST, format!("an array holds at most {BATCH} requests, not {many}"))),
+        many => Err(refusal(
+            None,
+            codes::INVALID_REQUEST,
+            format!("an array holds at most {BATCH} requests, not {many}"),
+        )),
     }
 }
 
@@ -105,13 +109,25 @@ fn refusal(id: Option<&RawValue>, code: proto_schemas::Code, sentence: String) -
 }
 
 pub fn success(id: &RawValue, result: &str) -> String {
-    let mut frame = String::with_capacity(40 + id.get().len() + result.len());
-    frame.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    frame.push_str(id.get());
-    frame.push_str(",\"result\":");
-    frame.push_str(result);
-    frame.push('}');
-    frame
+    // Room for exactly this much: text that fills its allocation is handed to the socket without another one.
+    joined(&["{\"jsonrpc\":\"2.0\",\"id\":", id.get(), ",\"result\":", result, "}"])
+}
+
+/// The answer to `meta.ping`.
+pub fn pong(id: &RawValue, seconds: i64) -> String {
+    let mut digits = itoa::Buffer::new();
+    let seconds = digits.format(seconds);
+    joined(&[
+        "{\"jsonrpc\":\"2.0\",\"id\":",
+        id.get(),
+        ",\"result\":{\"pong\":true,\"timestamp\":",
+        seconds,
+        "}}",
+    ])
+}
+
+fn joined(parts: &[&str]) -> String {
+    parts.concat()
 }
 
 pub fn failure(id: Option<&RawValue>, error: &RpcError) -> String {
@@ -132,13 +148,16 @@ mod tests {
         match read(text) {
             Err(refusal) => refusal.error.code(),
             Ok(Frame::One(_)) => 0,
-            Ok(Frame::Batch(members)) => members.into_iter().find_map(Result::err).map_or(0, |refusal| refusal.error.code()),
+            Ok(Frame::Batch(members)) => {
+                members.into_iter().find_map(Result::err).map_or(0, |refusal| refusal.error.code())
+            }
         }
     }
 
     #[test]
     fn requests_of_the_right_shape_are_read() {
-        let Ok(Frame::One(request)) = read(r#"{"jsonrpc":"2.0","id":"a","method":"meta.ping","params":{}}"#) else {
+        let Ok(Frame::One(request)) = read(r#"{"jsonrpc":"2.0","id":"a","method":"meta.ping","params":{}}"#)
+        else {
             panic!("not read")
         };
         assert_eq!((request.id.unwrap().get(), &*request.method), ("\"a\"", "meta.ping"));

@@ -92,7 +92,9 @@ impl Limits {
 
     /// Gives how long to wait if this address asks too much over HTTP.
     pub fn http(&self, address: IpAddr) -> Result<(), Duration> {
-        self.http.check_key(&network(address)).map_err(|not_until| not_until.wait_time_from(DefaultClock::default().now()))
+        self.http
+            .check_key(&network(address))
+            .map_err(|not_until| not_until.wait_time_from(DefaultClock::default().now()))
     }
 
     pub fn registration(&self, address: IpAddr) -> Result<(), RpcError> {
@@ -103,7 +105,9 @@ impl Limits {
 
     /// By address and name: whoever knows a name cannot lock its owner out from elsewhere.
     pub fn login(&self, address: IpAddr, aid: Aid) -> Result<(), RpcError> {
-        self.logins.check_key(&(network(address), aid)).map_err(|until| too_fast("logins of this agent", until.wait_time_from(now())))
+        self.logins
+            .check_key(&(network(address), aid))
+            .map_err(|until| too_fast("logins of this agent", until.wait_time_from(now())))
     }
 
     /// The limiter of an agent: the same for all its connections, gone with the last of them.
@@ -137,7 +141,8 @@ fn now() -> <DefaultClock as governor::clock::Clock>::Instant {
 
 fn too_fast(what: &str, wait: Duration) -> RpcError {
     let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
-    RpcError::new(codes::RATE_LIMITED, format!("too many {what}; try again in {ms} ms")).with("retry_after_ms", ms)
+    RpcError::new(codes::RATE_LIMITED, format!("too many {what}; try again in {ms} ms"))
+        .with("retry_after_ms", ms)
 }
 
 /// Whoever has one IPv6 address has its whole /64.

@@ -147,20 +147,27 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let door = visit.door.clone();
-    let header = |name: hyper::header::HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let header =
+        |name: hyper::header::HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let says = |value: Option<&str>, word: &str| {
         value.is_some_and(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word)))
     };
-    let wants = request.method() == Method::GET && says(header(UPGRADE), "websocket") && says(header(CONNECTION), "upgrade");
+    let wants = request.method() == Method::GET
+        && says(header(UPGRADE), "websocket")
+        && says(header(CONNECTION), "upgrade");
     let (Some(key), true) = (header(SEC_WEBSOCKET_KEY), wants) else {
         return http::refuse(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path speaks WebSocket")
             .header(UPGRADE, "websocket")
             .done();
     };
     if header(SEC_WEBSOCKET_VERSION) != Some("13") {
-        return http::refuse(StatusCode::UPGRADE_REQUIRED, "websocket_version", "WebSocket version 13 is spoken here")
-            .header(SEC_WEBSOCKET_VERSION, "13")
-            .done();
+        return http::refuse(
+            StatusCode::UPGRADE_REQUIRED,
+            "websocket_version",
+            "WebSocket version 13 is spoken here",
+        )
+        .header(SEC_WEBSOCKET_VERSION, "13")
+        .done();
     }
     if door.stop.is_cancelled() {
         return http::refuse(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server is stopping").done();

@@ -11,7 +11,8 @@ pub type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 pub fn parse<T: DeserializeOwned + Default>(params: Option<&RawValue>) -> Result<T, RpcError> {
     let Some(params) = params else { return Ok(T::default()) };
-    serde_json::from_str(params.get()).map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))
+    serde_json::from_str(params.get())
+        .map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))
 }
 
 pub fn members(object: &RawValue) -> Result<Members<'_>, RpcError> {

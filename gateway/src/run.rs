@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs the server until it is told to stop, and then until it has drained.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
@@ -39,10 +39,13 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         door.tracker.spawn(listen::accept(door.clone(), listener, tls));
     }
     door.tracker.spawn(housekeeping(door.clone()));
+    // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.
+    let mut signals = Signals::new()?;
     banner(&door, &addresses);
 
-    wait_for_stop().await?;
-    drain(&door, &world).await;
+    signals.wait().await;
+    tracing::info!("stopping: no new connections, finishing what is under way");
+    drain(&door, &world, signals).await;
     admin::remove(&door.config.data);
     Ok(())
 }
@@ -55,14 +58,18 @@ pub fn lock_data(data: &Path) -> anyhow::Result<File> {
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => bail!("another aund is using the data folder {}", data.display()),
-        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("{} cannot be locked", file.display())),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("{} cannot be locked", file.display()))
+        }
     }
 }
 
 /// Opens the rooms this process runs and puts them on the mesh; their work is spawned on the tracker.
 pub async fn open_rooms(world: &World, wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     for namespace in services::NAMESPACES.iter().filter(|namespace| wanted(namespace)) {
-        let module = services::open(namespace, world).await.with_context(|| format!("the {namespace} room cannot open"))?;
+        let module = services::open(namespace, world)
+            .await
+            .with_context(|| format!("the {namespace} room cannot open"))?;
         world.mesh.add_local(module.namespace, module.methods);
         if let Some(work) = module.work {
             world.tracker.spawn(work);
@@ -93,7 +100,11 @@ fn banner(door: &Door, addresses: &[Listen]) {
         let SocketAddr::V4(address) = address else { return print(&text) };
         let gateway = format!("gateway.{}:{}", config.issuer, address.port());
         text += "\nTry next\n";
-        text += &format!("  curl --cacert {} --resolve {gateway}:{} https://{gateway}/capabilities\n", root.display(), address.ip());
+        text += &format!(
+            "  curl --cacert {} --resolve {gateway}:{} https://{gateway}/capabilities\n",
+            root.display(),
+            address.ip()
+        );
         text += &format!("  aund doctor --data {}\n", config.data.display());
         text += &format!("  an SDK with root_ca_path={}\n", root.display());
     }
@@ -113,19 +124,31 @@ async fn housekeeping(door: Arc<Door>) {
     }
 }
 
-async fn wait_for_stop() -> anyhow::Result<()> {
-    let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
+/// The signals that ask a server to stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
-    tracing::info!("stopping: no new connections, finishing what is under way");
-    Ok(())
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// No new sockets; each session leaves when its calls are answered; whoever takes too long is cut. Clients come back by
 /// themselves after a 1012, which is why they get no disconnect event.
-async fn drain(door: &Arc<Door>, world: &World) {
+async fn drain(door: &Arc<Door>, world: &World, mut signals: Signals) {
     let limit = Duration::from_millis(door.config.limits.drain_timeout_ms);
     door.stop.cancel();
     let graceful = async {
@@ -147,7 +170,7 @@ async fn drain(door: &Arc<Door>, world: &World) {
         door.tracker.wait().await;
     };
     let again = async {
-        let _ = wait_for_stop().await;
+        signals.wait().await;
         tracing::warn!("told to stop twice: leaving at once");
         std::process::exit(1);
     };

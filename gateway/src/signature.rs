@@ -34,8 +34,8 @@ pub async fn check(door: &Door, bound: &Bound, method: &str, params: &RawValue) 
     }
     let mut members = params::members(params)?;
     let Some(signature) = members.remove(MEMBER) else { return Ok(()) };
-    let claimed: ClientSignature =
-        serde_json::from_str(signature.get()).map_err(|error| wrong(&format!("is not understood: {error}")))?;
+    let claimed: ClientSignature = serde_json::from_str(signature.get())
+        .map_err(|error| wrong(&format!("is not understood: {error}")))?;
     if claimed.aid != bound.session.aid.as_str() {
         return Err(wrong("names another agent than this connection's"));
     }
@@ -65,7 +65,10 @@ pub fn is_signed(params: &RawValue) -> bool {
 }
 
 fn wrong(reason: &str) -> RpcError {
-    RpcError::new(codes::CLIENT_SIGNATURE_INVALID, format!("client signature verification failed: it {reason}"))
+    RpcError::new(
+        codes::CLIENT_SIGNATURE_INVALID,
+        format!("client signature verification failed: it {reason}"),
+    )
 }
 
 /// Whole seconds; a fraction, which some clients write, does not matter here.
@@ -96,7 +99,10 @@ async fn signer(door: &Door, bound: &Bound) -> Result<Arc<Signer>, RpcError> {
     }
     let known: Known = door.ask("ca.get_cert", &json!({ "aid": bound.session.aid })).await?;
     if !known.found {
-        return Err(RpcError::new(codes::CERT_REVOKED, format!("{} has no active certificate", bound.session.aid)));
+        return Err(RpcError::new(
+            codes::CERT_REVOKED,
+            format!("{} has no active certificate", bound.session.aid),
+        ));
     }
     if known.lifecycle_state != "active_signing" {
         return Err(wrong("needs a certificate that has not expired"));
@@ -162,7 +168,11 @@ fn pairs(object: &RawValue) -> serde_json::Result<Vec<(Cow<'_, str>, &RawValue)>
     Ok(members.into_iter().map(|(name, value)| (Cow::Owned(name), value)).collect())
 }
 
-fn write_object(text: &mut String, mut pairs: Vec<(Cow<'_, str>, &RawValue)>, order: Order) -> serde_json::Result<()> {
+fn write_object(
+    text: &mut String,
+    mut pairs: Vec<(Cow<'_, str>, &RawValue)>,
+    order: Order,
+) -> serde_json::Result<()> {
     match order {
         // UTF-8 sorts as code points do.
         Order::CodePoint => pairs.sort_by(|(left, _), (right, _)| left.cmp(right)),

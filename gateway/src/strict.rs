@@ -12,8 +12,8 @@ use std::fmt;
 pub const DEPTH: usize = 64;
 /// 2^53 - 1: the largest integer every client can hold.
 const SAFE: u64 = 9_007_199_254_740_991;
-/// Up to this many keys are compared one by one.
-const FEW: usize = 16;
+/// Up to this many keys are kept in place and compared one by one.
+const FEW: usize = 8;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Flaw {
@@ -124,26 +124,26 @@ impl<'de> serde::Deserialize<'de> for Key<'de> {
     }
 }
 
-/// The keys of one object so far.
+/// The keys of one object so far. A few need no allocation.
 #[derive(Default)]
 struct Keys<'de> {
-    few: Vec<Cow<'de, str>>,
+    few: [Cow<'de, str>; FEW],
+    count: usize,
     many: HashSet<Cow<'de, str>>,
 }
 
 impl<'de> Keys<'de> {
     fn add<E: Error>(&mut self, key: Cow<'de, str>) -> Result<(), E> {
-        let twice = if self.many.is_empty() { self.few.contains(&key) } else { self.many.contains(&key) };
-        if twice {
+        if self.few[..self.count].contains(&key) || (!self.many.is_empty() && self.many.contains(&key)) {
             let key: String = key.chars().take(40).collect();
             return Err(E::custom(format_args!("the key {key:?} stands twice in one object")));
         }
-        if self.many.is_empty() && self.few.len() < FEW {
-            self.few.push(key);
-            return Ok(());
+        if self.count < FEW {
+            self.few[self.count] = key;
+            self.count += 1;
+        } else {
+            self.many.insert(key);
         }
-        self.many.extend(self.few.drain(..));
-        self.many.insert(key);
         Ok(())
     }
 }

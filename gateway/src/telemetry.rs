@@ -69,6 +69,8 @@ pub struct Metrics {
     http: Family<HttpLabels, Counter>,
     methods: HashMap<&'static str, MethodMetrics>,
     unknown: MethodMetrics,
+    /// `meta.ping` without an error.
+    pub pings: Counter,
     pub sockets: Gauge,
     pub sessions: Gauge,
     pub outbox_bytes: Gauge,
@@ -80,19 +82,31 @@ impl Metrics {
     pub fn new() -> Metrics {
         let mut registry = Registry::with_prefix("aund");
         let calls = Family::<CallLabels, Counter>::default();
-        registry.register("requests", "Calls answered, by method and error code (0: no error)", calls.clone());
+        registry.register(
+            "requests",
+            "Calls answered, by method and error code (0: no error)",
+            calls.clone(),
+        );
         let seconds = Family::<MethodLabels, Histogram>::new_with_constructor(|| {
             Histogram::new(exponential_buckets(0.000_01, 4.0, 11))
         });
-        registry.register_with_unit("request_duration", "How long calls took", Unit::Seconds, seconds.clone());
+        registry.register_with_unit(
+            "request_duration",
+            "How long calls took",
+            Unit::Seconds,
+            seconds.clone(),
+        );
         let of = |name: &'static str| MethodMetrics {
             name,
             ok: calls.get_or_create_owned(&CallLabels { method: name, code: 0 }),
             seconds: seconds.get_or_create_owned(&MethodLabels { method: name }),
         };
-        let methods = proto_schemas::methods().iter().map(|method| (method.name, of(method.name))).collect();
+        let pings = of("meta.ping").ok;
+        let methods: HashMap<_, _> =
+            proto_schemas::methods().iter().map(|method| (method.name, of(method.name))).collect();
         let mut metrics = Metrics {
             unknown: of("unknown"),
+            pings,
             methods,
             calls,
             closes: Family::default(),
@@ -117,7 +131,11 @@ impl Metrics {
             Unit::Bytes,
             metrics.outbox_bytes.clone(),
         );
-        registry.register("full_outboxes", "Readers closed because too much waited", metrics.full_outboxes.clone());
+        registry.register(
+            "full_outboxes",
+            "Readers closed because too much waited",
+            metrics.full_outboxes.clone(),
+        );
         registry.register("events", "Events handed to sessions", metrics.events.clone());
         metrics
     }

@@ -72,7 +72,8 @@ async fn own(world: &World) -> anyhow::Result<(Vec<CertificateDer<'static>>, Pri
                 "dns_names": [world.issuer, format!("*.{}", world.issuer), "localhost"],
                 "ips": ["127.0.0.1", "::1"],
             });
-            let made: Made = world.mesh.ask(Caller::room("gateway"), "ca.issue_service_cert", &request).await?;
+            let made: Made =
+                world.mesh.ask(Caller::room("gateway"), "ca.issue_service_cert", &request).await?;
             // The root stays out: whoever trusts it has it.
             let between = &made.cert_chain[..made.cert_chain.len().saturating_sub(1)];
             let chain = format!("{}{}", made.cert, between.concat());

@@ -108,7 +108,8 @@ fn front_matter(payload: &str) -> Result<FrontMatter, String> {
     if let Some(line) = yaml.lines().find(|line| has_tag(line)) {
         return Err(format!("YAML tags are not taken: {}", line.chars().take(60).collect::<String>()));
     }
-    let front: FrontMatter = serde_saphyr::from_str_with_options(yaml, options).map_err(|error| first_line(&error))?;
+    let front: FrontMatter =
+        serde_saphyr::from_str_with_options(yaml, options).map_err(|error| first_line(&error))?;
     front.check()?;
     Ok(front)
 }
@@ -125,7 +126,9 @@ fn has_tag(line: &str) -> bool {
 
 impl FrontMatter {
     fn check(&self) -> Result<(), String> {
-        let long = |text: &Option<String>, most: usize| text.as_ref().is_some_and(|text| text.chars().count() > most);
+        let long = |text: &Option<String>, most: usize| {
+            text.as_ref().is_some_and(|text| text.chars().count() > most)
+        };
         if self.name.trim().is_empty() {
             return Err("name is empty".into());
         }
@@ -133,7 +136,9 @@ impl FrontMatter {
             return Err("type is empty".into());
         }
         let numbers: Vec<&str> = self.version.split('.').collect();
-        if numbers.len() != 3 || !numbers.iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {
+        if numbers.len() != 3
+            || !numbers.iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        {
             return Err(format!("version is of the form 1.2.3, not {:?}", self.version));
         }
         if long(&self.description, 100) {
@@ -142,7 +147,8 @@ impl FrontMatter {
         if long(&self.avatar, 256) {
             return Err("avatar has more than 256 characters".into());
         }
-        if matches!(self.kind.as_str(), "group" | "org") && (self.owner.is_none() || self.entity_cert_fingerprint.is_none())
+        if matches!(self.kind.as_str(), "group" | "org")
+            && (self.owner.is_none() || self.entity_cert_fingerprint.is_none())
         {
             return Err(format!("a {} names its owner and its entity_cert_fingerprint", self.kind));
         }
@@ -173,7 +179,8 @@ fn block(text: &str, start: usize) -> Result<Block, String> {
     let (tag, fields) = rest[..length].split_once('\n').ok_or("it has no fields")?;
     let tag = tag.trim_end();
     let plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-';
-    if !tag.is_empty() && !(tag.starts_with('-') && tag.len() > 1 && tag.bytes().all(plain)) {
+    let tagged = |tag: &str| tag.len() > 1 && tag.starts_with('-') && tag.bytes().all(plain);
+    if !tag.is_empty() && !tagged(tag) {
         return Err("its tag is not made of A-Z, 0-9 and '-'".into());
     }
     let mut block = Block {
@@ -197,9 +204,13 @@ fn block(text: &str, start: usize) -> Result<Block, String> {
             "cert_fingerprint" => block.cert_fingerprint = value.to_ascii_lowercase(),
             "public_key_fingerprint" => block.public_key_fingerprint = Some(value.to_ascii_lowercase()),
             "signer_aid" => block.signer_aid = Some(value.to_owned()),
-            "timestamp" => block.timestamp = value.parse().map_err(|_| "timestamp is not a number of seconds")?,
+            "timestamp" => {
+                block.timestamp = value.parse().map_err(|_| "timestamp is not a number of seconds")?
+            }
             "signature" => block.signature = STANDARD.decode(value).map_err(|_| "signature is not base64")?,
-            other => return Err(format!("{:?} is not a field of it", other.chars().take(40).collect::<String>())),
+            other => {
+                return Err(format!("{:?} is not a field of it", other.chars().take(40).collect::<String>()));
+            }
         }
     }
     if block.cert_fingerprint.is_empty() || block.timestamp < 0 || block.signature.is_empty() {
@@ -213,7 +224,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FRONT: &str = "---\naid: \"alice.aid.pub\"\nname: \"alice\"\ntype: \"agent\"\nversion: \"1.0.0\"\n---\n\n# alice\n";
+    const FRONT: &str =
+        "---\naid: \"alice.aid.pub\"\nname: \"alice\"\ntype: \"agent\"\nversion: \"1.0.0\"\n---\n\n# alice\n";
     const BLOCK: &str = "<!-- AUN-SIGNATURE\ncert_fingerprint: sha256:ab\ntimestamp: 7\nsignature: AAAA\n-->";
 
     fn refused(text: &str) -> String {
@@ -225,7 +237,10 @@ mod tests {
         let document = Document::parse(&format!("{FRONT}{BLOCK}")).unwrap();
         assert_eq!(document.front.aid, "alice.aid.pub");
         assert_eq!(document.blocks[0].start, FRONT.len());
-        assert!(Document::parse(FRONT).unwrap().blocks.is_empty(), "older clients publish unsigned documents");
+        assert!(
+            Document::parse(FRONT).unwrap().blocks.is_empty(),
+            "older clients publish unsigned documents"
+        );
     }
 
     #[test]
@@ -248,15 +263,24 @@ mod tests {
 
     #[test]
     fn broken_blocks_are_named() {
-        for (from, to) in [("AAAA", "%%"), ("timestamp: 7", "timestamp: x"), ("sha256:ab", "sha256:ab\nmore: 1"), ("-->", "")] {
-            assert!(refused(&format!("{FRONT}{}", BLOCK.replace(from, to))).starts_with("signature block 1"), "{to}");
+        for (from, to) in [
+            ("AAAA", "%%"),
+            ("timestamp: 7", "timestamp: x"),
+            ("sha256:ab", "sha256:ab\nmore: 1"),
+            ("-->", ""),
+        ] {
+            assert!(
+                refused(&format!("{FRONT}{}", BLOCK.replace(from, to))).starts_with("signature block 1"),
+                "{to}"
+            );
         }
         assert!(refused(&format!("{FRONT}{BLOCK}\ntext")).contains("block 2"));
     }
 
     #[test]
     fn old_clients_get_one_plain_block() {
-        let tagged = BLOCK.replace("SIGNATURE", "SIGNATURE-OWNER").replace("timestamp", "signer_aid: bob\ntimestamp");
+        let tagged =
+            BLOCK.replace("SIGNATURE", "SIGNATURE-OWNER").replace("timestamp", "signer_aid: bob\ntimestamp");
         let text = format!("{FRONT}{tagged}\n{tagged}");
         assert_eq!(Document::single_signature_form(&text), format!("{FRONT}{BLOCK}"));
         assert_eq!(Document::single_signature_form(FRONT), FRONT);

@@ -34,9 +34,13 @@ impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
             Error::TooLarge(_) => RpcError::new(codes::INVALID_PARAMS, error).with("http_status", 413),
-            Error::OtherAgent { .. } => RpcError::new(codes::PERMISSION_DENIED, error).with("http_status", 403),
+            Error::OtherAgent { .. } => {
+                RpcError::new(codes::PERMISSION_DENIED, error).with("http_status", 403)
+            }
             Error::Document(_) => RpcError::new(codes::INVALID_PARAMS, error).with("http_status", 422),
-            Error::Signature { .. } => RpcError::new(codes::SIGNATURE_INVALID, error).with("http_status", 422),
+            Error::Signature { .. } => {
+                RpcError::new(codes::SIGNATURE_INVALID, error).with("http_status", 422)
+            }
             Error::Changed(_) => RpcError::new(codes::VERSION_CONFLICT, error).with("http_status", 412),
             Error::Other(error) => error,
             Error::Store(source) => source.into(),

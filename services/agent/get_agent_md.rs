@@ -43,6 +43,11 @@ impl Agent {
                 (single, etag)
             }
         };
-        Ok(GotAgentMd { found: true, content: Some(content), etag: Some(etag), last_modified: Some(updated_at) })
+        Ok(GotAgentMd {
+            found: true,
+            content: Some(content),
+            etag: Some(etag),
+            last_modified: Some(updated_at),
+        })
     }
 }

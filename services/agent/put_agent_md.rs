@@ -62,7 +62,12 @@ impl Agent {
     }
 
     /// The outer error is ours, the inner one the signer's.
-    async fn check_signature(&self, signer: &str, block: &Block, text: &str) -> Result<Result<(), String>, RpcError> {
+    async fn check_signature(
+        &self,
+        signer: &str,
+        block: &Block,
+        text: &str,
+    ) -> Result<Result<(), String>, RpcError> {
         #[derive(Deserialize)]
         struct Known {
             found: bool,
@@ -87,13 +92,16 @@ impl Agent {
         }
         let now = self.clock.now_seconds();
         let superseded = known.deactivated_at.is_some_and(|at| block.timestamp >= at);
-        if superseded || block.timestamp > now + SKEW_SECONDS || !(known.not_before..=known.not_after).contains(&block.timestamp)
+        if superseded
+            || block.timestamp > now + SKEW_SECONDS
+            || !(known.not_before..=known.not_after).contains(&block.timestamp)
         {
             return Ok(Err("it was not made while the certificate could sign".to_owned()));
         }
         let certificate = Certificate::from_pem(&known.cert).map_err(RpcError::internal)?;
         let key = certificate.public_key();
-        if block.public_key_fingerprint.as_ref().is_some_and(|fingerprint| *fingerprint != key.fingerprint()) {
+        if block.public_key_fingerprint.as_ref().is_some_and(|fingerprint| *fingerprint != key.fingerprint())
+        {
             return Ok(Err("public_key_fingerprint is not that of the certificate's key".to_owned()));
         }
         if !key.verify(&text.as_bytes()[..block.start], &block.signature) {

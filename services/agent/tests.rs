@@ -6,10 +6,13 @@ use certs::Certificate;
 use serde_json::{Value, json};
 
 fn signed(test: &TestWorld, agent: &TestAgent, about: &str, text: &str) -> String {
-    let payload = format!("---\naid: \"{about}\"\nname: \"a\"\ntype: \"agent\"\nversion: \"1.0.0\"\n---\n\n{text}\n");
+    let payload =
+        format!("---\naid: \"{about}\"\nname: \"a\"\ntype: \"agent\"\nversion: \"1.0.0\"\n---\n\n{text}\n");
     let fingerprint = Certificate::from_pem(&agent.cert).unwrap().fingerprint().to_owned();
     let (timestamp, signature) = (test.world.clock.now_seconds(), agent.sign(&payload));
-    format!("{payload}<!-- AUN-SIGNATURE\ncert_fingerprint: {fingerprint}\ntimestamp: {timestamp}\nsignature: {signature}\n-->")
+    format!(
+        "{payload}<!-- AUN-SIGNATURE\ncert_fingerprint: {fingerprint}\ntimestamp: {timestamp}\nsignature: {signature}\n-->"
+    )
 }
 
 async fn put(test: &TestWorld, aid: &str, content: &str, condition: Value) -> Result<Value, RpcError> {
@@ -42,9 +45,13 @@ async fn of_two_writers_the_slower_is_told() {
     let create = put(&test, &alice.aid, &version("two"), json!({ "if_none_match": "*" })).await.unwrap_err();
     assert_eq!(status(&create), 412);
     let second = put(&test, &alice.aid, &version("two"), json!({ "if_match": first["etag"] })).await.unwrap();
-    let late = put(&test, &alice.aid, &version("three"), json!({ "if_match": first["etag"] })).await.unwrap_err();
+    let late =
+        put(&test, &alice.aid, &version("three"), json!({ "if_match": first["etag"] })).await.unwrap_err();
     assert_eq!(status(&late), 412);
-    assert_eq!(test.inside("agent.get_agent_md", json!({ "aid": alice.aid, "multi": true })).await["etag"], second["etag"]);
+    assert_eq!(
+        test.inside("agent.get_agent_md", json!({ "aid": alice.aid, "multi": true })).await["etag"],
+        second["etag"]
+    );
     put(&test, &alice.aid, &version("four"), json!({})).await.expect("older clients set no condition");
 }
 

@@ -31,11 +31,16 @@ pub(super) struct Login1 {
 }
 
 impl Auth {
-    pub(super) async fn aid_login1(self: Arc<Self>, _: Caller, params: AidLogin1Params) -> Result<Login1, Error> {
+    pub(super) async fn aid_login1(
+        self: Arc<Self>,
+        _: Caller,
+        params: AidLogin1Params,
+    ) -> Result<Login1, Error> {
         if params.client_nonce.is_empty() || params.client_nonce.len() > 256 {
             return Err(Error::Param("client_nonce: 1 to 256 characters are taken".to_owned()));
         }
-        let certificate = Certificate::from_pem(&params.cert).map_err(|error| Error::Certificate(error.to_string()))?;
+        let certificate =
+            Certificate::from_pem(&params.cert).map_err(|error| Error::Certificate(error.to_string()))?;
         if certificate.common_name() != params.aid.as_str() {
             return Err(Error::Certificate(format!("its name is not {}", params.aid)));
         }

@@ -33,7 +33,11 @@ pub(super) struct Login2 {
 }
 
 impl Auth {
-    pub(super) async fn aid_login2(self: Arc<Self>, _: Caller, params: AidLogin2Params) -> Result<Login2, Error> {
+    pub(super) async fn aid_login2(
+        self: Arc<Self>,
+        _: Caller,
+        params: AidLogin2Params,
+    ) -> Result<Login2, Error> {
         let signed = format!("{}:{}", params.nonce, verbatim(&params.client_time)?);
         let AidLogin2Params { aid, request_id, nonce, signature, .. } = params;
         let (pending, known, _) = self.complete(&aid, &request_id, &nonce, &signed, &signature).await?;

@@ -8,9 +8,33 @@ use std::sync::Arc;
 
 /// Hosts of the domain's own services, and names a person could mistake for them.
 const RESERVED: &[&str] = &[
-    "gateway", "auth", "message", "group", "storage", "stream", "proxy", "mail", "search", "relay", "nameservice",
-    "aid_custody", "registry", "trust", "leaderboard", "aun_console", "aun-console", "push", "task", "meta", "agent",
-    "peer", "root", "admin", "system", "localhost", "federation",
+    "gateway",
+    "auth",
+    "message",
+    "group",
+    "storage",
+    "stream",
+    "proxy",
+    "mail",
+    "search",
+    "relay",
+    "nameservice",
+    "aid_custody",
+    "registry",
+    "trust",
+    "leaderboard",
+    "aun_console",
+    "aun-console",
+    "push",
+    "task",
+    "meta",
+    "agent",
+    "peer",
+    "root",
+    "admin",
+    "system",
+    "localhost",
+    "federation",
 ];
 
 #[derive(Deserialize)]
@@ -30,7 +54,11 @@ pub(super) struct Created {
 }
 
 impl Auth {
-    pub(super) async fn create_aid(self: Arc<Self>, _: Caller, params: CreateAidParams) -> Result<Created, Error> {
+    pub(super) async fn create_aid(
+        self: Arc<Self>,
+        _: Caller,
+        params: CreateAidParams,
+    ) -> Result<Created, Error> {
         let aid = registrable(&params.aid, &self.issuer)?;
         if let Some(curve) = params.curve.filter(|curve| curve != "P-256") {
             return Err(Error::Curve(curve));

@@ -45,7 +45,8 @@ pub fn sign(claims: &Claims, signer: &Identity) -> String {
         typ: "JWT".to_owned(),
         kid: signer.certificate().serial().to_owned(),
     };
-    let part = |json: serde_json::Result<Vec<u8>>| URL_SAFE_NO_PAD.encode(json.expect("claims are plain data"));
+    let part =
+        |json: serde_json::Result<Vec<u8>>| URL_SAFE_NO_PAD.encode(json.expect("claims are plain data"));
     let signed = format!("{}.{}", part(serde_json::to_vec(&header)), part(serde_json::to_vec(claims)));
     let signature = URL_SAFE_NO_PAD.encode(signer.key().sign_fixed(signed.as_bytes()));
     format!("{signed}.{signature}")

@@ -54,7 +54,8 @@ impl Keys {
 async fn identity(world: &World, folder: &Path, name: &str, curve: Curve) -> anyhow::Result<Identity> {
     let (key_file, crt_file) = (folder.join(format!("{name}.key")), folder.join(format!("{name}.crt")));
     if let (Ok(key), Ok(crt)) = (fs::read_to_string(&key_file), fs::read_to_string(&crt_file)) {
-        let identity = Identity::from_pem(&crt, &key).with_context(|| format!("{} is damaged", crt_file.display()))?;
+        let identity =
+            Identity::from_pem(&crt, &key).with_context(|| format!("{} is damaged", crt_file.display()))?;
         if identity.certificate().not_after() - world.clock.now_seconds() > LEAD_SECONDS {
             return Ok(identity);
         }

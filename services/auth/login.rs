@@ -58,7 +58,8 @@ impl Auth {
         signed: &str,
         signature: &str,
     ) -> Result<(Pending, Known, Certificate), Error> {
-        let pending = self.keys.seal.open(aid, nonce).ok_or(Error::Nonce("not one this server gave to this agent"))?;
+        let pending =
+            self.keys.seal.open(aid, nonce).ok_or(Error::Nonce("not one this server gave to this agent"))?;
         if pending.request_id != request_id {
             return Err(Error::Nonce("it belongs to another request_id"));
         }
@@ -69,7 +70,8 @@ impl Auth {
         }
         let known = self.known(aid, &pending.fingerprint).await?;
         let certificate = Certificate::from_pem(&known.cert).map_err(RpcError::internal)?;
-        let signature = STANDARD.decode(signature).map_err(|_| Error::Param("signature: not standard base64".into()))?;
+        let signature =
+            STANDARD.decode(signature).map_err(|_| Error::Param("signature: not standard base64".into()))?;
         if !certificate.public_key().verify(signed.as_bytes(), &signature) {
             return Err(Error::Signature);
         }
@@ -78,7 +80,8 @@ impl Auth {
 
     /// The certificate with this fingerprint, if this agent may still log in with it.
     pub(super) async fn known(&self, aid: &Aid, fingerprint: &str) -> Result<Known, Error> {
-        let known: Known = self.ca("ca.get_cert", json!({ "aid": aid, "cert_fingerprint": fingerprint })).await?;
+        let known: Known =
+            self.ca("ca.get_cert", json!({ "aid": aid, "cert_fingerprint": fingerprint })).await?;
         if !known.found {
             return Err(Error::NotRegistered(aid.to_string()));
         }
@@ -89,7 +92,8 @@ impl Auth {
             _ => {
                 let active = self.active(aid).await?.ok_or_else(|| Error::Replaced(aid.to_string()))?;
                 let key = |pem: &str| Certificate::from_pem(pem).map(|c| c.public_key().fingerprint());
-                let same = key(&active.cert).map_err(RpcError::internal)? == key(&known.cert).map_err(RpcError::internal)?;
+                let same = key(&active.cert).map_err(RpcError::internal)?
+                    == key(&known.cert).map_err(RpcError::internal)?;
                 if same { Ok(known) } else { Err(Error::Replaced(aid.to_string())) }
             }
         }

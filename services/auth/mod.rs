@@ -57,7 +57,9 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
         store,
     });
     let (purger, stop) = (auth.clone(), world.stop.clone());
-    Ok(Module::new("auth", rpc(auth)).with_work(async move { stop.run_until_cancelled(purger.purge()).await; }))
+    Ok(Module::new("auth", rpc(auth)).with_work(async move {
+        stop.run_until_cancelled(purger.purge()).await;
+    }))
 }
 
 fn rpc(auth: Arc<Auth>) -> Methods {
@@ -114,7 +116,11 @@ struct Made {
 }
 
 impl Auth {
-    async fn ca<T: serde::de::DeserializeOwned>(&self, method: &str, params: serde_json::Value) -> Result<T, RpcError> {
+    async fn ca<T: serde::de::DeserializeOwned>(
+        &self,
+        method: &str,
+        params: serde_json::Value,
+    ) -> Result<T, RpcError> {
         self.mesh.ask(Caller::room("auth"), method, &params).await
     }
 

@@ -42,7 +42,11 @@ pub(super) enum Refresh {
 }
 
 impl Auth {
-    pub(super) async fn refresh_token(self: Arc<Self>, _: Caller, params: RefreshTokenParams) -> Result<Refresh, Error> {
+    pub(super) async fn refresh_token(
+        self: Arc<Self>,
+        _: Caller,
+        params: RefreshTokenParams,
+    ) -> Result<Refresh, Error> {
         if params.refresh_token.is_empty() {
             return Ok(refused("missing refresh_token", json!({})));
         }

@@ -22,7 +22,11 @@ pub(super) struct Renewed {
 }
 
 impl Auth {
-    pub(super) async fn renew_cert(self: Arc<Self>, _: Caller, params: RenewCertParams) -> Result<Renewed, Error> {
+    pub(super) async fn renew_cert(
+        self: Arc<Self>,
+        _: Caller,
+        params: RenewCertParams,
+    ) -> Result<Renewed, Error> {
         let RenewCertParams { aid, request_id, nonce, signature } = params;
         let (pending, known, _) = self.complete(&aid, &request_id, &nonce, &nonce, &signature).await?;
 

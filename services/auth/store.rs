@@ -100,7 +100,8 @@ impl Store {
         let refresh_count = refresh_count + 1;
         let parent = Some(old.to_owned());
         let hash = next.to_owned();
-        let token = Token { hash, chain, parent, aid, first_issued_at, refresh_count, issued_at: now, expires_at };
+        let token =
+            Token { hash, chain, parent, aid, first_issued_at, refresh_count, issued_at: now, expires_at };
         insert(&mut tx, &token).await?;
         tx.commit().await?;
         Ok(Some(Refreshed { aid: token.aid, refresh_count }))
@@ -145,16 +146,27 @@ impl Store {
     }
 }
 
-async fn use_login(tx: &mut Transaction<'static, Any>, request_id: &str, expires_at: i64) -> sqlx::Result<bool> {
-    let used = sqlx::query("INSERT INTO used_logins (request_id, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-        .bind(request_id)
-        .bind(expires_at)
-        .execute(&mut **tx)
-        .await?;
+async fn use_login(
+    tx: &mut Transaction<'static, Any>,
+    request_id: &str,
+    expires_at: i64,
+) -> sqlx::Result<bool> {
+    let used = sqlx::query(
+        "INSERT INTO used_logins (request_id, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+    )
+    .bind(request_id)
+    .bind(expires_at)
+    .execute(&mut **tx)
+    .await?;
     Ok(used.rows_affected() == 1)
 }
 
-async fn replay(tx: &mut Transaction<'static, Any>, old: &str, now: i64, replay_after: i64) -> sqlx::Result<bool> {
+async fn replay(
+    tx: &mut Transaction<'static, Any>,
+    old: &str,
+    now: i64,
+    replay_after: i64,
+) -> sqlx::Result<bool> {
     let replayed = sqlx::query(
         "UPDATE refresh_tokens SET replayed_at = $2
          WHERE hash = $1 AND consumed_at > $3 AND replayed_at IS NULL AND expires_at > $2

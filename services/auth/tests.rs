@@ -41,7 +41,11 @@ async fn a_nonce_lives_a_minute_whichever_way_the_clock_goes() {
     test.world.clock.advance_ms(60_000);
     assert_eq!(code(test.login2(&alice, &request_id, &nonce).await), -32002);
     test.world.clock.advance_ms(-120_000);
-    assert_eq!(code(test.login2(&alice, &request_id, &nonce).await), -32002, "a clock set back revives nothing");
+    assert_eq!(
+        code(test.login2(&alice, &request_id, &nonce).await),
+        -32002,
+        "a clock set back revives nothing"
+    );
     test.world.clock.advance_ms(61_000);
     test.login2(&alice, &request_id, &nonce).await.unwrap();
 }
@@ -54,7 +58,11 @@ async fn request_ids_and_agents_cannot_be_swapped() {
     let (second, _) = test.login1(&alice).await.unwrap();
     assert_eq!(code(test.login2(&alice, &second, &nonce).await), -32002);
     assert_eq!(code(test.login2(&carol, &first, &nonce).await), -32002);
-    let forged = crate::testing::TestAgent { aid: alice.aid.clone(), key: carol.key.clone(), cert: alice.cert.clone() };
+    let forged = crate::testing::TestAgent {
+        aid: alice.aid.clone(),
+        key: carol.key.clone(),
+        cert: alice.cert.clone(),
+    };
     assert_eq!(code(test.login2(&forged, &first, &nonce).await), -32003);
     test.login2(&alice, &first, &nonce).await.unwrap();
 }
@@ -203,9 +211,11 @@ async fn certificates_of_others_do_not_log_in() {
     let test = TestWorld::open().await;
     let mut alice = test.register("alice").await;
     let foreign = certs::dev::Pki::new("aid.pub", test.world.clock.now_seconds());
-    let urls = certs::Urls { ca_issuers: "http://x/a".into(), ocsp: "http://x/o".into(), crl: "http://x/c".into() };
+    let urls =
+        certs::Urls { ca_issuers: "http://x/a".into(), ocsp: "http://x/o".into(), crl: "http://x/c".into() };
     let now = test.world.clock.now_seconds();
-    let forged = foreign.issuer.issue_agent(&alice.aid, &alice.key.public(), &urls, now - 60, now + 3600).unwrap();
+    let forged =
+        foreign.issuer.issue_agent(&alice.aid, &alice.key.public(), &urls, now - 60, now + 3600).unwrap();
     alice.cert = forged.pem().to_owned();
     assert_eq!(code(test.login1(&alice).await), -32002);
     alice.cert = "not a certificate".to_owned();
@@ -221,7 +231,8 @@ async fn a_further_certificate_is_on_another_curve_and_for_oneself() {
     let issued = test.call_as(alice.caller(), "auth.request_cert", request.clone()).await.unwrap();
     assert_eq!((&issued["status"], &issued["curve"]), (&json!("issued"), &json!("P-384")));
     assert_eq!(code(test.call_as(carol.caller(), "auth.request_cert", request).await), -32004);
-    let second = json!({ "aid": alice.aid, "public_key": spki(&Key::generate(Curve::P256)), "curve": "P-256" });
+    let second =
+        json!({ "aid": alice.aid, "public_key": spki(&Key::generate(Curve::P256)), "curve": "P-256" });
     assert_eq!(code(test.call_as(alice.caller(), "auth.request_cert", second).await), 4090);
 }
 

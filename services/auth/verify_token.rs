@@ -23,7 +23,11 @@ pub(super) struct Verified {
 }
 
 impl Auth {
-    pub(super) async fn verify_token(self: Arc<Self>, _: Caller, params: VerifyTokenParams) -> Result<Verified, Error> {
+    pub(super) async fn verify_token(
+        self: Arc<Self>,
+        _: Caller,
+        params: VerifyTokenParams,
+    ) -> Result<Verified, Error> {
         let claims = self.claims(&params.token).map_err(|error| Error::Token(error.to_string()))?;
         if claims.exp <= self.clock.now_seconds() {
             return Err(Error::Token("it has expired".to_owned()));
@@ -40,7 +44,8 @@ impl Auth {
     /// What a token claims, if this server signed it. Times and revocation are looked at each time; only the arithmetic
     /// is remembered.
     fn claims(&self, token: &str) -> Result<Claims, JwtError> {
-        let hash: [u8; 32] = digest::digest(&digest::SHA256, token.as_bytes()).as_ref().try_into().unwrap_or_default();
+        let hash: [u8; 32] =
+            digest::digest(&digest::SHA256, token.as_bytes()).as_ref().try_into().unwrap_or_default();
         if let Some(claims) = self.verified.lock().get(&hash) {
             return Ok(claims.clone());
         }

@@ -44,7 +44,11 @@ pub(super) struct GotCert {
 }
 
 impl Ca {
-    pub(super) async fn get_cert(self: Arc<Self>, _: Caller, params: GetCertParams) -> Result<GotCert, Error> {
+    pub(super) async fn get_cert(
+        self: Arc<Self>,
+        _: Caller,
+        params: GetCertParams,
+    ) -> Result<GotCert, Error> {
         let candidates = match (&params.aid, &params.serial) {
             (Some(aid), _) => self.store.of_aid(&aid.to_ascii_lowercase()).await?,
             (None, Some(serial)) => match certs::parse_serial(serial) {
@@ -53,7 +57,9 @@ impl Ca {
             },
             (None, None) => return Err(Error::Bad("give the aid or the serial".to_owned())),
         };
-        let Some(row) = candidates.iter().find(|row| params.wants(row)) else { return Ok(GotCert::default()) };
+        let Some(row) = candidates.iter().find(|row| params.wants(row)) else {
+            return Ok(GotCert::default());
+        };
 
         let now = self.clock.now_ms();
         Ok(GotCert {
@@ -86,7 +92,10 @@ impl GetCertParams {
         };
         (historic || current(row))
             && self.cert_fingerprint.as_deref().is_none_or(|wanted| row.has_fingerprint(wanted))
-            && self.serial.as_deref().is_none_or(|wanted| certs::parse_serial(wanted).is_some_and(|s| s == row.serial))
+            && self
+                .serial
+                .as_deref()
+                .is_none_or(|wanted| certs::parse_serial(wanted).is_some_and(|s| s == row.serial))
             && match self.key_purpose.as_deref() {
                 Some(purpose) => row.key_purpose == purpose,
                 None => historic || row.key_purpose != "tls",

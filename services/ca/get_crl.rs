@@ -36,7 +36,8 @@ pub(super) struct Crl {
 
 impl Ca {
     pub(super) async fn get_crl(self: Arc<Self>, _: Caller, params: GetCrlParams) -> Result<Crl, Error> {
-        let kept = |crl_pem: &str| Crl { crl_pem: crl_pem.to_owned(), revoked_serials: Vec::new(), signed_at: 0 };
+        let kept =
+            |crl_pem: &str| Crl { crl_pem: crl_pem.to_owned(), revoked_serials: Vec::new(), signed_at: 0 };
         match params.of {
             Signer::Issuer => self.issuer_crl().await,
             Signer::Registry => Ok(kept(&self.pki.registry_crl)),

@@ -26,7 +26,11 @@ fn signing() -> String {
 }
 
 impl Ca {
-    pub(super) async fn issue_cert(self: Arc<Self>, _: Caller, params: IssueCertParams) -> Result<Issued, Error> {
+    pub(super) async fn issue_cert(
+        self: Arc<Self>,
+        _: Caller,
+        params: IssueCertParams,
+    ) -> Result<Issued, Error> {
         let key = public_key(&params.public_key, params.curve)?;
         if params.aid.issuer() != self.issuer {
             return Err(Error::ForeignIssuer { aid: params.aid.to_string(), issuer: self.issuer.clone() });
@@ -38,7 +42,8 @@ impl Ca {
         let certificate = self.sign_agent(params.aid.as_str(), &key)?;
         let row = Row::new(&certificate, params.aid.as_str(), &params.key_purpose);
 
-        let claim = NewRow { row: row.clone(), issued_at: self.clock.now_ms(), additional: params.additional };
+        let claim =
+            NewRow { row: row.clone(), issued_at: self.clock.now_ms(), additional: params.additional };
         match self.claims.submit(claim, row.pem.len() + 512).await? {
             Claim::New => Ok(self.issued(&row, false, None)),
             Claim::Same(row) => Ok(self.issued(&row, true, None)),

@@ -62,7 +62,9 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     });
     ca.refresh_trust_list().await?;
     let (keeper, stop) = (ca.clone(), world.stop.clone());
-    Ok(Module::new("ca", rpc(ca)).with_work(async move { stop.run_until_cancelled(keeper.keep_trust_list()).await; }))
+    Ok(Module::new("ca", rpc(ca)).with_work(async move {
+        stop.run_until_cancelled(keeper.keep_trust_list()).await;
+    }))
 }
 
 fn rpc(ca: Arc<Ca>) -> Methods {

@@ -24,7 +24,11 @@ pub(super) struct OcspAnswer {
 }
 
 impl Ca {
-    pub(super) async fn ocsp_query(self: Arc<Self>, _: Caller, params: OcspQueryParams) -> Result<OcspAnswer, Error> {
+    pub(super) async fn ocsp_query(
+        self: Arc<Self>,
+        _: Caller,
+        params: OcspQueryParams,
+    ) -> Result<OcspAnswer, Error> {
         let serial = certs::parse_serial(&params.serial)
             .ok_or_else(|| Error::Bad("a serial is written in at most 40 hexadecimal digits".to_owned()))?;
 

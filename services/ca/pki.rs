@@ -8,9 +8,9 @@
 //! pki/authority/authority.{key,crt} signs the list of trusted roots, and never a certificate
 //! ```
 
+use crate::kernel::files::{make_folder, write_new};
 use anyhow::{Context, bail, ensure};
 use certs::{Authority, Certificate, Curve, Identity, Key};
-use crate::kernel::files::{make_folder, write_new};
 use std::fs;
 use std::path::Path;
 
@@ -30,7 +30,11 @@ impl Pki {
     pub fn open_or_create(data: &Path, issuer: &str, now: i64) -> anyhow::Result<Pki> {
         let folder = data.join("pki");
         if !folder.join("ca").exists() {
-            ensure!(!folder.exists(), "{} exists but holds no ca folder: restore it, or move it away", folder.display());
+            ensure!(
+                !folder.exists(),
+                "{} exists but holds no ca folder: restore it, or move it away",
+                folder.display()
+            );
             create(data, &folder, issuer, now)?;
         }
         let pki = Pki::read(&folder)?;
@@ -52,7 +56,10 @@ impl Pki {
             root: Certificate::from_pem(&text("root.crt")?)?,
             root_crl: text("root.crl")?,
             registry_crl: text("registry/registry.crl")?,
-            authority: Identity::from_pem(&text("authority/authority.crt")?, &text("authority/authority.key")?)?,
+            authority: Identity::from_pem(
+                &text("authority/authority.crt")?,
+                &text("authority/authority.key")?,
+            )?,
         })
     }
 
@@ -65,11 +72,8 @@ impl Pki {
 /// Everything is written beside its place and moved there in one step, so that a crash leaves all or nothing.
 fn create(data: &Path, folder: &Path, issuer: &str, now: i64) -> anyhow::Result<()> {
     let root = Authority::root(&format!("AUN Root CA {issuer}"), issuer, now);
-    let registry = root.registry(
-        &format!("AUN Registry CA {issuer}"),
-        &format!("http://{issuer}/pki/root.crl"),
-        now,
-    )?;
+    let registry =
+        root.registry(&format!("AUN Registry CA {issuer}"), &format!("http://{issuer}/pki/root.crl"), now)?;
     let issuing = registry.issuer(
         issuer,
         &format!("http://{issuer}/ca/cert"),
@@ -77,7 +81,8 @@ fn create(data: &Path, folder: &Path, issuer: &str, now: i64) -> anyhow::Result<
         now,
     )?;
     let authority_key = Key::generate(Curve::P384);
-    let authority = certs::roots::authority_certificate(&format!("AUN Authority {issuer}"), &authority_key, now)?;
+    let authority =
+        certs::roots::authority_certificate(&format!("AUN Authority {issuer}"), &authority_key, now)?;
 
     // The keys of root and registry may go offline, so their lists are signed now, for as long as what they vouch for.
     let lasting = now + 10 * 365 * 86_400;

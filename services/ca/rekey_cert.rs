@@ -14,7 +14,11 @@ pub(super) struct RekeyCertParams {
 }
 
 impl Ca {
-    pub(super) async fn rekey_cert(self: Arc<Self>, _: Caller, params: RekeyCertParams) -> Result<Issued, Error> {
+    pub(super) async fn rekey_cert(
+        self: Arc<Self>,
+        _: Caller,
+        params: RekeyCertParams,
+    ) -> Result<Issued, Error> {
         let old = self.active(&params.aid, &params.old_serial).await?;
         let curve = old.curve.parse().map_err(|_| Error::Bad(format!("unknown curve {}", old.curve)))?;
         let key = public_key(&params.public_key, curve)?;

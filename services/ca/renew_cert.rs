@@ -14,7 +14,11 @@ pub(super) struct RenewCertParams {
 }
 
 impl Ca {
-    pub(super) async fn renew_cert(self: Arc<Self>, _: Caller, params: RenewCertParams) -> Result<Issued, Error> {
+    pub(super) async fn renew_cert(
+        self: Arc<Self>,
+        _: Caller,
+        params: RenewCertParams,
+    ) -> Result<Issued, Error> {
         let old = self.active(&params.aid, &params.old_serial).await?;
         let key = Certificate::from_pem(&old.pem)?.public_key().clone();
         self.replace(&old, &key).await

@@ -22,18 +22,26 @@ pub(super) struct Revoked {
 }
 
 impl Ca {
-    pub(super) async fn revoke_cert(self: Arc<Self>, _: Caller, params: RevokeCertParams) -> Result<Revoked, Error> {
+    pub(super) async fn revoke_cert(
+        self: Arc<Self>,
+        _: Caller,
+        params: RevokeCertParams,
+    ) -> Result<Revoked, Error> {
         let reason: Reason = match params.reason.as_deref() {
-            Some(text) => text.parse().map_err(|_| Error::Bad(format!("{text:?} is not an RFC 5280 reason")))?,
+            Some(text) => {
+                text.parse().map_err(|_| Error::Bad(format!("{text:?} is not an RFC 5280 reason")))?
+            }
             None => Reason::Unspecified,
         };
         let (aid, serials) = self.to_revoke(&params).await?;
 
         // Tokens first: should we stop here, the agent has to log in again and nothing was promised yet. The other way
         // round a crash would leave tokens of a revoked certificate alive.
-        let () = self.mesh.ask(Caller::room("ca"), "auth.revoke_tokens", &json!({ "aid": aid })).await.map(
-            |_: serde_json::Value| (),
-        )?;
+        let () = self
+            .mesh
+            .ask(Caller::room("ca"), "auth.revoke_tokens", &json!({ "aid": aid }))
+            .await
+            .map(|_: serde_json::Value| ())?;
         self.store.revoke(&serials, self.clock.now_seconds(), reason.as_str()).await?;
         *self.crl.lock() = None;
 

@@ -38,7 +38,7 @@ pub(super) struct NewRow {
 pub(super) enum Claim {
     New,
     /// The same key holds it already: this is its certificate.
-    Same(Row),
+    Same(Box<Row>),
     Taken,
     Held,
 }
@@ -149,9 +149,11 @@ impl Store {
     }
 
     pub async fn count_by_state(&self) -> sqlx::Result<Vec<(String, i64)>> {
-        sqlx::query_as("SELECT state, CAST(COUNT(*) AS BIGINT) FROM certificates GROUP BY state ORDER BY state")
-            .fetch_all(self.db.read())
-            .await
+        sqlx::query_as(
+            "SELECT state, CAST(COUNT(*) AS BIGINT) FROM certificates GROUP BY state ORDER BY state",
+        )
+        .fetch_all(self.db.read())
+        .await
     }
 
     /// The newest list of trusted roots: its version, when it is due, and its text.
@@ -162,7 +164,12 @@ impl Store {
     }
 
     /// Publishes a list; if somebody else published this version first, theirs stays.
-    pub async fn publish_trust_list(&self, version: i64, next_update: i64, document: &str) -> sqlx::Result<()> {
+    pub async fn publish_trust_list(
+        &self,
+        version: i64,
+        next_update: i64,
+        document: &str,
+    ) -> sqlx::Result<()> {
         let mut tx = self.db.write().await?;
         sqlx::query(
             "INSERT INTO trust_lists (version, next_update, document) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
@@ -208,13 +215,18 @@ enum Decision {
 
 fn decide(held: &[Row], claim: &NewRow) -> Decision {
     let new = &claim.row;
-    if held.iter().any(|row| row.state == "revoked") && !held.iter().any(|row| row.state == "active_signing") {
+    if held.iter().any(|row| row.state == "revoked") && !held.iter().any(|row| row.state == "active_signing")
+    {
         return Decision::Answer(Claim::Held);
     }
     let same_kind = held.iter().find(|row| row.state == "active_signing" && row.curve == new.curve);
     match same_kind {
-        Some(row) if row.not_after + GRACE_SECONDS < claim.issued_at / 1000 => Decision::Replace(row.serial.clone()),
-        Some(row) if row.spki_fingerprint == new.spki_fingerprint => Decision::Answer(Claim::Same(row.clone())),
+        Some(row) if row.not_after + GRACE_SECONDS < claim.issued_at / 1000 => {
+            Decision::Replace(row.serial.clone())
+        }
+        Some(row) if row.spki_fingerprint == new.spki_fingerprint => {
+            Decision::Answer(Claim::Same(Box::new(row.clone())))
+        }
         Some(_) => Decision::Answer(Claim::Taken),
         None if held.is_empty() || claim.additional => Decision::Insert,
         None => Decision::Answer(Claim::Taken),

@@ -24,9 +24,9 @@ async fn a_name_belongs_to_the_first_key_and_is_given_again_to_the_same() {
 async fn of_many_registrations_of_one_name_at_once_one_key_wins() {
     let test = TestWorld::open().await;
     let keys: Vec<Key> = (0..16).map(|_| Key::generate(Curve::P256)).collect();
-    let calls = keys.iter().map(|key| {
-        test.call("auth.create_aid", json!({ "aid": "race.aid.pub", "public_key": spki(key) }))
-    });
+    let calls = keys
+        .iter()
+        .map(|key| test.call("auth.create_aid", json!({ "aid": "race.aid.pub", "public_key": spki(key) })));
     let outcomes = join_all(calls).await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     assert!(outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).all(|error| error.code() == 4090));
@@ -49,7 +49,11 @@ async fn a_renewed_certificate_keeps_the_key_and_the_old_one_verifies_only() {
     };
     assert_eq!(state(old.fingerprint().to_owned()).await["lifecycle_state"], "verify_only");
     assert_eq!(state(new.fingerprint().to_owned()).await["lifecycle_state"], "active_signing");
-    let twice = test.call_as(Caller::Operator, "ca.renew_cert", json!({ "aid": alice.aid, "old_serial": old.serial() }));
+    let twice = test.call_as(
+        Caller::Operator,
+        "ca.renew_cert",
+        json!({ "aid": alice.aid, "old_serial": old.serial() }),
+    );
     assert_eq!(code(twice.await), -32009);
 }
 
@@ -61,7 +65,8 @@ async fn every_way_to_name_a_certificate_finds_it() {
     let (der, key) = (cert.fingerprint().to_owned(), cert.public_key().fingerprint());
     let digits = der.trim_start_matches("sha256:").to_owned();
     for fingerprint in [der.clone(), digits.clone(), digits[..16].to_owned(), key, der.to_uppercase()] {
-        let got = test.inside("ca.get_cert", json!({ "aid": alice.aid, "cert_fingerprint": fingerprint })).await;
+        let got =
+            test.inside("ca.get_cert", json!({ "aid": alice.aid, "cert_fingerprint": fingerprint })).await;
         assert_eq!(got["serial"], cert.serial(), "{fingerprint}");
     }
     for wrong in ["sha256:00", "x", &"0".repeat(64)] {
@@ -80,7 +85,10 @@ async fn a_revoked_agent_is_on_the_list_and_its_name_stays_taken() {
     assert_eq!(test.inside("ca.revoke_cert", revoke.clone()).await["serials"], json!([serial]));
     assert_eq!(test.inside("ca.revoke_cert", revoke).await["revoked"], true, "revoking twice is fine");
     let listed = test.inside("ca.get_crl", json!({})).await;
-    assert!(listed["revoked_serials"].as_array().unwrap().contains(&json!(serial)), "at once, not within the hour");
+    assert!(
+        listed["revoked_serials"].as_array().unwrap().contains(&json!(serial)),
+        "at once, not within the hour"
+    );
     assert_eq!(test.inside("ca.ocsp_query", json!({ "serial": serial })).await["status"], "revoked");
     let again = json!({ "aid": alice.aid, "public_key": spki(&alice.key) });
     assert_eq!(code(test.call("auth.create_aid", again).await), 4090);
@@ -93,10 +101,17 @@ async fn serials_are_read_in_every_spelling() {
     let alice = test.register("alice").await;
     let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
     for spelling in [serial.clone(), serial.to_uppercase(), format!("00{serial}"), format!("0{serial}")] {
-        assert_eq!(test.inside("ca.ocsp_query", json!({ "serial": spelling })).await["status"], "good", "{spelling}");
+        assert_eq!(
+            test.inside("ca.ocsp_query", json!({ "serial": spelling })).await["status"],
+            "good",
+            "{spelling}"
+        );
     }
     assert_eq!(test.inside("ca.ocsp_query", json!({ "serial": "abc" })).await["status"], "unknown");
-    assert_eq!(code(test.call_as(Caller::Operator, "ca.ocsp_query", json!({ "serial": "xyz" })).await), -32602);
+    assert_eq!(
+        code(test.call_as(Caller::Operator, "ca.ocsp_query", json!({ "serial": "xyz" })).await),
+        -32602
+    );
 }
 
 #[tokio::test]
@@ -136,7 +151,13 @@ async fn no_stranger_and_no_agent_calls_the_authority() {
 async fn keys_are_for_their_owner_and_never_written_over() {
     let test = TestWorld::open().await;
     let pki = test.world.data.join("pki");
-    let keys = ["root/root.key", "registry/registry.key", "ca/issuer.key", "authority/authority.key", "auth/token.key"];
+    let keys = [
+        "root/root.key",
+        "registry/registry.key",
+        "ca/issuer.key",
+        "authority/authority.key",
+        "auth/token.key",
+    ];
     let texts: HashSet<String> = keys
         .iter()
         .map(|key| {
@@ -147,7 +168,8 @@ async fn keys_are_for_their_owner_and_never_written_over() {
         .collect();
     assert_eq!(std::fs::metadata(&pki).unwrap().permissions().mode() & 0o777, 0o700);
     let test = test.restart().await;
-    let after: HashSet<String> = keys.iter().map(|key| std::fs::read_to_string(pki.join(key)).unwrap()).collect();
+    let after: HashSet<String> =
+        keys.iter().map(|key| std::fs::read_to_string(pki.join(key)).unwrap()).collect();
     assert_eq!(texts, after);
     std::fs::remove_dir_all(pki.join("ca")).unwrap();
     let error = crate::open("ca", &test.world).await.err().unwrap();

@@ -20,7 +20,11 @@ pub(super) struct Verified {
 }
 
 impl Ca {
-    pub(super) async fn verify_chain(self: Arc<Self>, _: Caller, params: VerifyChainParams) -> Result<Verified, Error> {
+    pub(super) async fn verify_chain(
+        self: Arc<Self>,
+        _: Caller,
+        params: VerifyChainParams,
+    ) -> Result<Verified, Error> {
         let reason = match Certificate::from_pem(&params.cert) {
             Err(error) => Some(error.to_string()),
             Ok(leaf) => self.why_not(&leaf).await?,

@@ -12,13 +12,17 @@ pub struct Aid(Box<str>);
 pub enum AidError {
     #[error("an AID has the form name.issuer, and {0:?} has no dot")]
     NoIssuer(String),
-    #[error("the name of an AID is 4 to 63 characters of a-z, 0-9, '_' and '-', not beginning with '-': {0:?} is not")]
+    #[error(
+        "the name of an AID is 4 to 63 characters of a-z, 0-9, '_' and '-', not beginning with '-': {0:?} is not"
+    )]
     Name(String),
     #[error("{0:?} is not a domain an AID can live under")]
     Issuer(String),
     #[error("a device id is at most 128 characters of A-Z, a-z, 0-9, '.', '_' and '-': {0:?} is not")]
     Device(String),
-    #[error("a slot id is at most 128 characters of A-Z, a-z, 0-9, '.', '_', '-', '/', ':' and space: {0:?} is not")]
+    #[error(
+        "a slot id is at most 128 characters of A-Z, a-z, 0-9, '.', '_', '-', '/', ':' and space: {0:?} is not"
+    )]
     Slot(String),
 }
 

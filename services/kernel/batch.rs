@@ -144,8 +144,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_queue_says_so_and_holds_no_more() {
-        let batch: Arc<Batch<u32, u32>> =
-            Arc::new(Batch::start(&TaskTracker::new(), 10, |_| std::future::pending::<sqlx::Result<Vec<u32>>>()));
+        let batch: Arc<Batch<u32, u32>> = Arc::new(Batch::start(&TaskTracker::new(), 10, |_| {
+            std::future::pending::<sqlx::Result<Vec<u32>>>()
+        }));
         let held = batch.clone();
         let waiting = tokio::task::JoinSet::from_iter([async move { held.submit(1, 10).await }]);
         while batch.bytes.available_permits() > 0 {

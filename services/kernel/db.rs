@@ -65,7 +65,8 @@ impl StoreUrl {
             StoreUrl::Postgres { url, schema_prefix } => {
                 let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
                 let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-                format!("{scheme}://{}", host) + if schema_prefix.is_empty() { "" } else { " (prefixed schemas)" }
+                format!("{scheme}://{}", host)
+                    + if schema_prefix.is_empty() { "" } else { " (prefixed schemas)" }
             }
         }
     }
@@ -80,16 +81,26 @@ pub struct Db {
 
 impl Db {
     /// Opens the room's database, making it if need be, and brings its tables up to date.
-    pub async fn open(store: &StoreUrl, data: &Path, room: &str, migrations: &Migrator) -> anyhow::Result<Db> {
+    pub async fn open(
+        store: &StoreUrl,
+        data: &Path,
+        room: &str,
+        migrations: &Migrator,
+    ) -> anyhow::Result<Db> {
         sqlx::any::install_default_drivers();
         let db = match store {
             StoreUrl::Sqlite(folder) => {
                 let folder = if folder.as_os_str().is_empty() { data } else { folder };
                 Db::sqlite(&folder.join(format!("{room}.db"))).await?
             }
-            StoreUrl::Postgres { url, schema_prefix } => Db::postgres(url, &format!("{schema_prefix}{room}")).await?,
+            StoreUrl::Postgres { url, schema_prefix } => {
+                Db::postgres(url, &format!("{schema_prefix}{room}")).await?
+            }
         };
-        migrations.run(&db.write).await.with_context(|| format!("the tables of {room} cannot be brought up to date"))?;
+        migrations
+            .run(&db.write)
+            .await
+            .with_context(|| format!("the tables of {room} cannot be brought up to date"))?;
         Ok(db)
     }
 
@@ -185,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_store_url_keeps_its_prefix_and_shows_no_password() {
-        let url: StoreUrl = "postgres://me:secret@localhost:5/db?schema_prefix=t1_&sslmode=disable".parse().unwrap();
+        let url: StoreUrl =
+            "postgres://me:secret@localhost:5/db?schema_prefix=t1_&sslmode=disable".parse().unwrap();
         assert_eq!(
             url,
             StoreUrl::Postgres {

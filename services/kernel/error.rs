@@ -35,7 +35,8 @@ impl RpcError {
 
     /// The store did not do its part. Nothing was acknowledged, so the agent may simply try again.
     pub fn store(cause: impl Into<anyhow::Error>) -> RpcError {
-        let error = RpcError::new(codes::UNAVAILABLE, "the store is not available right now, nothing was changed");
+        let error =
+            RpcError::new(codes::UNAVAILABLE, "the store is not available right now, nothing was changed");
         RpcError { cause: Some(cause.into()), ..error }
     }
 

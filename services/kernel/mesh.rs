@@ -2,8 +2,8 @@
 
 use super::{Caller, RpcError, codes};
 use jsonrpsee::core::server::MethodCallback;
-use jsonrpsee_types::{ErrorObjectOwned, Id, Params};
 use jsonrpsee::{Extensions, Methods};
+use jsonrpsee_types::{ErrorObjectOwned, Id, Params};
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,10 @@ impl Mesh {
         let params = to_raw_value(params).map_err(RpcError::internal)?;
         let answer = tokio::time::timeout(PATIENCE, self.call(caller, method, Some(params))).await;
         let answer = answer.map_err(|_| {
-            RpcError::new(codes::UNAVAILABLE, format!("{method} did not answer within {} s", PATIENCE.as_secs()))
+            RpcError::new(
+                codes::UNAVAILABLE,
+                format!("{method} did not answer within {} s", PATIENCE.as_secs()),
+            )
         })??;
         serde_json::from_str(answer.get()).map_err(RpcError::internal)
     }

@@ -1,8 +1,8 @@
 //! `Rpc`: a room's method table, and who is calling.
 
 use super::{Aid, DeviceId, RpcError, SlotId, codes};
-use jsonrpsee_types::{ErrorObjectOwned, Params};
 use jsonrpsee::{Methods, RpcModule};
+use jsonrpsee_types::{ErrorObjectOwned, Params};
 use proto_schemas::Access;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,9 @@ impl Caller {
         match (access, self) {
             (Access::Public, _) | (_, Caller::Room(_) | Caller::Operator) => true,
             (Access::Session, Caller::Agent(_)) => true,
-            (Access::Session, Caller::Stranger) | (Access::Internal, Caller::Agent(_) | Caller::Stranger) => false,
+            (Access::Session, Caller::Stranger) | (Access::Internal, Caller::Agent(_) | Caller::Stranger) => {
+                false
+            }
         }
     }
 }
@@ -87,7 +89,11 @@ impl<Room: Send + Sync + 'static> Rpc<Room> {
 
     /// Adds a method that `proto-schemas` describes; its file says who may call it.
     #[must_use]
-    pub fn method<P, A, E, Fut>(mut self, name: &'static str, handler: fn(Arc<Room>, Caller, P) -> Fut) -> Self
+    pub fn method<P, A, E, Fut>(
+        mut self,
+        name: &'static str,
+        handler: fn(Arc<Room>, Caller, P) -> Fut,
+    ) -> Self
     where
         P: DeserializeOwned + Send + 'static,
         A: Serialize + Clone + Send + 'static,
@@ -100,7 +106,10 @@ impl<Room: Send + Sync + 'static> Rpc<Room> {
                 let caller = extensions.get::<Caller>().cloned().unwrap_or(Caller::Stranger);
                 let answer = async {
                     if !caller.may_call(access) {
-                        return Err(RpcError::new(codes::METHOD_NOT_FOUND, format!("there is no method {name}")));
+                        return Err(RpcError::new(
+                            codes::METHOD_NOT_FOUND,
+                            format!("there is no method {name}"),
+                        ));
                     }
                     handler(room, caller, parse(&params)?).await.map_err(Into::into)
                 };

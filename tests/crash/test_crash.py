@@ -55,7 +55,7 @@ async def rounds(server, chance):
         everything |= {aid: winner(attempts).certificate for aid, attempts in names.items() if winner(attempts)}
         unanswered += sum(in_the_dark(attempt) for attempts in names.values() for attempt in attempts)
         if number % 10 == 0 or number == ROUNDS:
-            print(f"round {number}: {len(everything)} names acknowledged, {unanswered} registrations cut off", flush=True)
+            print(f"round {number}: {len(everything)} names acknowledged, {unanswered} attempts cut off", flush=True)
 
     assert everything, "no registration was acknowledged in any round: the rounds are too short to prove anything"
     for aid, certificate in everything.items():

@@ -1,7 +1,7 @@
 """A real aund for the tests written in Python: started, asked, stopped, killed and started again.
 
 Every server gets a loopback address of its own, so runs in parallel cannot take each other's ports and a restarted
-server always finds its port free. Port 443 is used where the machine allows it, because some SDK versions know no other.
+server always finds its port free. Port 443 is used where the machine allows it: some SDK versions know no other.
 """
 
 import http.client
@@ -55,10 +55,6 @@ class Aund:
     def root(self):
         return self.data / "pki" / "root.crt"
 
-    @property
-    def plain_url(self):
-        return f"ws://{self.address}:{self.plain_port}/aun"
-
     def start(self):
         assert self.process is None, "the server already runs"
         self.starts += 1
@@ -109,7 +105,8 @@ class Aund:
     def calls(self, method, code=None):
         """How often a method was answered since this start, by the server's own count."""
         _, _, body = self.get("/metrics")
-        return sum(count for labels, count in samples(body.decode(), "aund_requests_total") if wanted(labels, method, code))
+        found = samples(body.decode(), "aund_requests_total")
+        return sum(count for labels, count in found if wanted(labels, method, code))
 
     def command(self, *words):
         """Runs another aund command on the same data folder."""
@@ -143,7 +140,7 @@ class Aund:
             try:
                 line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                raise AssertionError(f"aund was not ready within {READY_SECONDS} s; it said {said}\n{self.log()}") from None
+                raise AssertionError(f"aund was not ready in time; it said {said}\n{self.log()}") from None
             if line is None:
                 code = self._gone(10)
                 raise AssertionError(f"aund ended with {code} before it was ready; it said {said}\n{self.log()}")

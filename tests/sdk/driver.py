@@ -15,7 +15,7 @@ from importlib.metadata import version
 import aun_core
 
 VERSION = tuple(int(part) for part in version("fastaun").split("."))
-GOOD_ENOUGH = {"connected": "ready", "terminal_failed": "failed", "connection_failed": "failed"}
+ONE_WORD = {"connected": "ready", "terminal_failed": "failed", "connection_failed": "failed"}
 SPOILED = "spoiled-by-the-test"
 
 
@@ -44,7 +44,7 @@ class Shared:
     def state(self):
         raw = self.client.state
         word = getattr(raw, "value", raw)
-        return GOOD_ENOUGH.get(word, word)
+        return ONE_WORD.get(word, word)
 
     def listen(self):
         for event in ("gateway.disconnect", "connection.error", "app.greeting"):
@@ -96,9 +96,8 @@ class Early(Shared):
 
     def __init__(self, job):
         super().__init__(job)
-        self.client = aun_core.AUNClient(
-            {"aun_path": job["home"], "root_ca_path": job["root"], "verify_ssl": True, "seed_password": "seed", "aid": self.aid}
-        )
+        place = {"aun_path": job["home"], "root_ca_path": job["root"], "seed_password": "seed"}
+        self.client = aun_core.AUNClient({**place, "verify_ssl": True, "aid": self.aid})
         self.listen()
 
     async def register(self):
@@ -125,8 +124,8 @@ class Early(Shared):
         """Imports the signed list of roots over HTTP, checks the one over RPC, and adopts the issuer's root."""
         listed = await self.client.meta.refresh_trust_roots(issuer=issuer)
         told = self.client.meta.verify_trust_roots(await self.client.meta.trust_roots())
-        adopted = await self.client.meta.update_issuer_root_cert(issuer)
-        return {"listed": listed["fingerprints"], "told": [root["fingerprint_sha256"] for root in told["imported"]], "adopted": adopted}
+        await self.client.meta.update_issuer_root_cert(issuer)
+        return {"listed": listed["fingerprints"], "told": [root["fingerprint_sha256"] for root in told["imported"]]}
 
     def certificate(self):
         return self.client._auth.load_identity(self.aid)["cert"]
@@ -195,7 +194,8 @@ async def answer(agent, request):
         return {"id": request["id"], "done": plain(done)}
     except Exception as problem:
         traceback.print_exc()
-        return {"id": request["id"], "failed": f"{type(problem).__name__}: {problem}", "code": getattr(problem, "code", None)}
+        text = f"{type(problem).__name__}: {problem}"
+        return {"id": request["id"], "failed": text, "code": getattr(problem, "code", None)}
 
 
 async def main():

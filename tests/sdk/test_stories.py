@@ -61,9 +61,9 @@ def test_a_cold_start_ends_in_a_session(server, agent):
 @pytest.mark.smoke
 def test_the_certificate_is_the_one_the_server_shows(server, agent):
     alice = agent()
-    mine = x509.load_pem_x509_certificate(alice.register()["certificate"].encode())
+    mine = load(alice.register()["certificate"])
 
-    assert mine == x509.load_pem_x509_certificate(server.certificate(alice.aid).encode())
+    assert mine == load(server.certificate(alice.aid))
     assert mine.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value == alice.aid
 
 

@@ -194,7 +194,7 @@ impl Wire {
         }
     }
 
-    /// What the server said when it closed this socket, or nothing if it is open.
+    /// What the server said when it closed this socket, null if it said nothing, or `None` if the socket is open.
     pub async fn last_word(&self) -> Option<Value> {
         let ping = json!({ "jsonrpc": "2.0", "id": "last-word", "method": "meta.ping" }).to_string();
         let _ = self.try_send(Message::text(ping)).await;
@@ -203,15 +203,18 @@ impl Wire {
             match socket.read().await {
                 Ok(frame) if frame.get("id").is_some() => return None,
                 Ok(event) => socket.events.push_back(event),
-                Err(_) => return socket.events.pop_back().map(|event| event["params"].clone()),
+                Err(_) => {
+                    return Some(
+                        socket.events.pop_back().map_or(Value::Null, |event| event["params"].clone()),
+                    );
+                }
             }
         }
     }
 
-    /// Nothing is wrong with this socket: a call is answered, if only with a refusal.
+    /// Whether a call is answered, if only with a refusal.
     pub async fn is_open(&self) -> bool {
-        let _ = self.try_call("meta.ping", &json!({})).await;
-        true
+        self.last_word().await.is_none()
     }
 
     /// Closes as the SDKs do, with 1000.

@@ -53,7 +53,9 @@ impl Certs {
         let outer = self.settings;
         match self.command {
             CertsCommand::Show { which, settings } => show(&over(settings, outer), which.as_deref()).await,
-            CertsCommand::Revoke { which, reason, settings } => revoke(&over(settings, outer), &which, &reason).await,
+            CertsCommand::Revoke { which, reason, settings } => {
+                revoke(&over(settings, outer), &which, &reason).await
+            }
             CertsCommand::ExportRoot { file, settings } => export_root(&over(settings, outer), file),
         }
     }

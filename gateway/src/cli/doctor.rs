@@ -23,7 +23,14 @@ pub(super) async fn run(config: Config) -> anyhow::Result<()> {
     let running = admin::ask(&config.data, "ca.status", &json!({})).await.ok().flatten().is_some();
     let mut findings = vec![("config", Good(format!("issuer {}", config.issuer)))];
     findings.extend([
-        ("server", if running { Good("running".into()) } else { Note("not running".into(), "start it with: aund".into()) }),
+        (
+            "server",
+            if running {
+                Good("running".into())
+            } else {
+                Note("not running".into(), "start it with: aund".into())
+            },
+        ),
         ("names", names(&config)),
         ("clock", clock(&config.data)),
         ("files", files(&config.data)),
@@ -53,8 +60,11 @@ pub(super) async fn run(config: Config) -> anyhow::Result<()> {
 fn names(config: &Config) -> Finding {
     let issuer = &config.issuer;
     let hosts = [issuer.clone(), format!("gateway.{issuer}"), format!("some-agent.{issuer}")];
-    let missing: Vec<&str> =
-        hosts.iter().filter(|host| (host.as_str(), 443).to_socket_addrs().is_err()).map(String::as_str).collect();
+    let missing: Vec<&str> = hosts
+        .iter()
+        .filter(|host| (host.as_str(), 443).to_socket_addrs().is_err())
+        .map(String::as_str)
+        .collect();
     if missing.is_empty() {
         return Good(format!("{issuer}, gateway.{issuer} and *.{issuer} resolve"));
     }
@@ -67,7 +77,9 @@ fn names(config: &Config) -> Finding {
 /// There is no second clock to compare with, but time must not be before what was written.
 fn clock(data: &Path) -> Finding {
     let now = Clock::System.now_seconds();
-    let Some(root) = certificate(&data.join("pki/root.crt")) else { return Good(format!("{now} seconds since 1970")) };
+    let Some(root) = certificate(&data.join("pki/root.crt")) else {
+        return Good(format!("{now} seconds since 1970"));
+    };
     if now < root.not_before() {
         return Bad(
             "the clock is before the root certificate was made".into(),
@@ -79,14 +91,26 @@ fn clock(data: &Path) -> Finding {
 
 fn files(data: &Path) -> Finding {
     if !run::is_initialised(data) {
-        return Note(format!("{} is new", data.display()), "the first start makes the certificate authority in it".into());
+        return Note(
+            format!("{} is new", data.display()),
+            "the first start makes the certificate authority in it".into(),
+        );
     }
-    for key in ["root/root.key", "registry/registry.key", "ca/issuer.key", "authority/authority.key", "auth/login.key", "auth/token.key"] {
+    for key in [
+        "root/root.key",
+        "registry/registry.key",
+        "ca/issuer.key",
+        "authority/authority.key",
+        "auth/login.key",
+        "auth/token.key",
+    ] {
         let file = data.join("pki").join(key);
         match fs::metadata(&file) {
             // Root and registry keys may be kept elsewhere: the server does not need them.
             Err(_) if key.starts_with("root/") || key.starts_with("registry/") => {}
-            Err(error) => return Bad(format!("{}: {error}", file.display()), "restore it from your backup".into()),
+            Err(error) => {
+                return Bad(format!("{}: {error}", file.display()), "restore it from your backup".into());
+            }
             Ok(meta) if meta.permissions().mode() & 0o077 != 0 => {
                 return Bad(
                     format!("{} can be read by others", file.display()),
@@ -106,8 +130,15 @@ fn chain(data: &Path) -> Finding {
     else {
         return Note("no certificate authority yet".into(), "the first start makes it".into());
     };
-    let Some(login) = find("auth/login.crt") else { return Good("the authority is there, no service yet".into()) };
-    match certs::verify_chain(&login, &[issuer, registry], slice::from_ref(&root), Clock::System.now_seconds()) {
+    let Some(login) = find("auth/login.crt") else {
+        return Good("the authority is there, no service yet".into());
+    };
+    match certs::verify_chain(
+        &login,
+        &[issuer, registry],
+        slice::from_ref(&root),
+        Clock::System.now_seconds(),
+    ) {
         Ok(()) => Good("service, issuer, registry and root fit together and are valid".into()),
         Err(error) => Bad(error.to_string(), "restore pki from your backup, or set the clock".into()),
     }
@@ -128,8 +159,12 @@ async fn store(config: &Config) -> Finding {
             let probe = folder.join(".aund-doctor");
             match fs::write(&probe, "x").and_then(|()| fs::remove_file(&probe)) {
                 Ok(()) => Good(format!("{} can be written", folder.display())),
-                Err(_) if !folder.exists() => Note(format!("{} is not there yet", folder.display()), "the first start makes it".into()),
-                Err(error) => Bad(format!("{}: {error}", folder.display()), "let the server's user write there".into()),
+                Err(_) if !folder.exists() => {
+                    Note(format!("{} is not there yet", folder.display()), "the first start makes it".into())
+                }
+                Err(error) => {
+                    Bad(format!("{}: {error}", folder.display()), "let the server's user write there".into())
+                }
             }
         }
         StoreUrl::Postgres { .. } => match services::kernel::Db::probe(&url).await {
@@ -143,6 +178,8 @@ fn port(at: Listen, running: bool) -> Finding {
     match TcpListener::bind(at.address) {
         Ok(_) => Good(format!("{at} is free")),
         Err(_) if running => Good(format!("{at} is the running server's")),
-        Err(error) => Bad(format!("{at}: {error}"), "stop what uses it, or listen elsewhere with --listen".into()),
+        Err(error) => {
+            Bad(format!("{at}: {error}"), "stop what uses it, or listen elsewhere with --listen".into())
+        }
     }
 }

@@ -32,7 +32,7 @@ enum Command {
     /// Print every method a client can call, as an OpenRPC document
     Schema,
     /// Look at, revoke and export certificates
-    Certs(certs::Certs),
+    Certs(Box<certs::Certs>),
     /// Check names, ports, clock, files, store and certificates, and say what to do
     Doctor(Settings),
     /// Measure this server beside a raw baseline, in one run
@@ -127,8 +127,9 @@ fn on_runtime(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Resul
 }
 
 fn schema() -> anyhow::Result<()> {
-    let document =
-        proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| method.access != proto_schemas::Access::Internal);
+    let document = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
+        method.access != proto_schemas::Access::Internal
+    });
     println!("{}", serde_json::to_string_pretty(&document)?);
     Ok(())
 }

@@ -13,13 +13,21 @@ const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
 pub(super) async fn answer(mut ask: Ask<'_>) -> Result<Reply, RpcError> {
     let Host::Agent(aid) = std::mem::replace(&mut ask.host, Host::Ours) else {
-        return Ok(refuse(StatusCode::NOT_FOUND, "not_found", "an agent.md is found under the host name of its agent"));
+        return Ok(refuse(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "an agent.md is found under the host name of its agent",
+        ));
     };
     match ask.method {
         Method::GET | Method::HEAD => read(&ask, &aid).await,
         Method::PUT => write(&mut ask, &aid).await,
-        _ => Ok(refuse(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "GET, HEAD and PUT are answered here")
-            .header(ALLOW, "GET, HEAD, PUT, OPTIONS")),
+        _ => Ok(refuse(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "GET, HEAD and PUT are answered here",
+        )
+        .header(ALLOW, "GET, HEAD, PUT, OPTIONS")),
     }
 }
 
@@ -42,9 +50,13 @@ async fn read(ask: &Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
     let modified = UNIX_EPOCH + Duration::from_millis(got.last_modified);
     let unchanged = match ask.header("if-none-match") {
         Some(etags) => etags.split(',').map(str::trim).any(|etag| etag == "*" || etag == got.etag),
-        None => ask.header("if-modified-since").and_then(date).is_some_and(|since| whole_seconds(modified) <= since),
+        None => ask
+            .header("if-modified-since")
+            .and_then(date)
+            .is_some_and(|since| whole_seconds(modified) <= since),
     };
-    let (status, body) = if unchanged { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, got.content.as_str()) };
+    let (status, body) =
+        if unchanged { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, got.content.as_str()) };
     Ok(text(status, MARKDOWN, body)
         .header(ETAG, &got.etag)
         .header(LAST_MODIFIED, &httpdate::fmt_http_date(modified))
@@ -53,11 +65,19 @@ async fn read(ask: &Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
 
 async fn write(ask: &mut Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
     let Some(caller) = bearer(ask).await? else {
-        return Ok(refuse(StatusCode::UNAUTHORIZED, "unauthorized", "a valid access token is needed to publish")
-            .header("www-authenticate", "Bearer"));
+        return Ok(refuse(
+            StatusCode::UNAUTHORIZED,
+            "unauthorized",
+            "a valid access token is needed to publish",
+        )
+        .header("www-authenticate", "Bearer"));
     };
     if caller != *aid {
-        return Ok(refuse(StatusCode::FORBIDDEN, "forbidden", &format!("{caller} may not publish for {aid}")));
+        return Ok(refuse(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            &format!("{caller} may not publish for {aid}"),
+        ));
     }
     let body = match ask.body().await {
         Ok(body) => body,
@@ -96,7 +116,8 @@ async fn bearer(ask: &Ask<'_>) -> Result<Option<Aid>, RpcError> {
         aid: Aid,
     }
     let token = ask.header("authorization").and_then(|value| value.split_once(' '));
-    let Some(token) = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim())
+    let Some(token) =
+        token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim())
     else {
         return Ok(None);
     };

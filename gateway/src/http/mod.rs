@@ -76,20 +76,25 @@ async fn route(mut ask: Ask<'_>) -> (&'static str, Result<Reply, RpcError>) {
     if path == "/agent.md" || (path == "/" && matches!(ask.host, Host::Agent(_))) {
         return ("agent.md", agent_md::answer(ask).await);
     }
-    let known = matches!(path.as_str(), "/health" | "/.well-known/aun-gateway" | "/capabilities" | "/metrics" | "/ca/cert")
-        || path.starts_with("/pki/")
+    let known = matches!(
+        path.as_str(),
+        "/health" | "/.well-known/aun-gateway" | "/capabilities" | "/metrics" | "/ca/cert"
+    ) || path.starts_with("/pki/")
         || (matches!(ask.host, Host::Pki) && matches!(path.as_str(), "/trust-root.json" | "/root.crt"));
     if !known {
         return ("unknown", Ok(refuse(StatusCode::NOT_FOUND, "not_found", "Not found")));
     }
     if ask.method != Method::GET && ask.method != Method::HEAD {
-        let refused = refuse(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "GET and HEAD are answered here");
+        let refused =
+            refuse(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "GET and HEAD are answered here");
         return ("unknown", Ok(refused.header(ALLOW, "GET, HEAD, OPTIONS")));
     }
     match path.as_str() {
         "/health" => ("health", Ok(json_reply(StatusCode::OK, &json!({ "status": "ok" })))),
         "/.well-known/aun-gateway" => ("well-known", Ok(json_reply(StatusCode::OK, &well_known(ask.door)))),
-        "/capabilities" => ("capabilities", Ok(text(StatusCode::OK, "application/json", &ask.door.capabilities.text()))),
+        "/capabilities" => {
+            ("capabilities", Ok(text(StatusCode::OK, "application/json", &ask.door.capabilities.text())))
+        }
         "/metrics" => ("metrics", Ok(metrics(ask.door))),
         _ => ("pki", pki::answer(&ask, &path).await),
     }
@@ -110,13 +115,20 @@ fn metrics(door: &Door) -> Reply {
 }
 
 fn host(parts: &hyper::http::request::Parts, issuer: &str) -> Host {
-    let named = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).or_else(|| parts.uri.host()).unwrap_or("");
+    let named = parts
+        .headers
+        .get(HOST)
+        .and_then(|host| host.to_str().ok())
+        .or_else(|| parts.uri.host())
+        .unwrap_or("");
     let name = match named.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
         _ => named,
     };
     let name = name.trim_end_matches('.').to_ascii_lowercase();
-    let Some(label) = name.strip_suffix(issuer).and_then(|name| name.strip_suffix('.')) else { return Host::Ours };
+    let Some(label) = name.strip_suffix(issuer).and_then(|name| name.strip_suffix('.')) else {
+        return Host::Ours;
+    };
     match label {
         "gateway" => Host::Ours,
         "pki" => Host::Pki,
@@ -170,7 +182,9 @@ impl Ask<'_> {
         let Some(body) = self.body.take() else { return Ok(Bytes::new()) };
         match tokio::time::timeout(BODY_PATIENCE, Limited::new(body, BODY_BYTES).collect()).await {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
-            Ok(Err(_)) => Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "agent_md_too_large", "the body is too large")),
+            Ok(Err(_)) => {
+                Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "agent_md_too_large", "the body is too large"))
+            }
             Err(_) => Err(refuse(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time")),
         }
     }
@@ -249,7 +263,10 @@ fn too_many(door: &Door, wait: Duration) -> Response<Full<Bytes>> {
         .header(RETRY_AFTER, &seconds.to_string())
         .header("x-ratelimit-limit", &door.limits.http_per_second.to_string())
         .header("x-ratelimit-remaining", "0")
-        .header("x-ratelimit-reset", &(door.clock.now_seconds() + i64::try_from(seconds).unwrap_or(1)).to_string())
+        .header(
+            "x-ratelimit-reset",
+            &(door.clock.now_seconds() + i64::try_from(seconds).unwrap_or(1)).to_string(),
+        )
         .done()
 }
 
@@ -263,6 +280,9 @@ mod tests {
         assert_eq!(unescape("100%"), "100%");
         assert_eq!(unescape("%zz%4"), "%zz%4");
         assert_eq!(unescape("é%"), "é%");
-        assert_eq!(query("a=1&b&c=%26"), [("a", "1"), ("b", ""), ("c", "&")].map(|(a, b)| (a.into(), b.into())));
+        assert_eq!(
+            query("a=1&b&c=%26"),
+            [("a", "1"), ("b", ""), ("c", "&")].map(|(a, b)| (a.into(), b.into()))
+        );
     }
 }

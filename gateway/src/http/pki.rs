@@ -22,12 +22,16 @@ pub(super) async fn answer(ask: &Ask<'_>, path: &str) -> Result<Reply, RpcError>
     }
     match path {
         "/pki/chain" | "/ca/cert" => Ok(text(StatusCode::OK, PEM, &chain(ask).await?.chain)),
-        "/pki/root.crt" | "/root.crt" => Ok(text(StatusCode::OK, PEM, chain(ask).await?.certs.last().map_or("", |c| c))),
+        "/pki/root.crt" | "/root.crt" => {
+            Ok(text(StatusCode::OK, PEM, chain(ask).await?.certs.last().map_or("", |c| c)))
+        }
         "/pki/crl.json" => Ok(json_reply(StatusCode::OK, &ask.door.ask("ca.get_crl", &json!({})).await?)),
         "/pki/issuer.crl" => crl(ask, "issuer").await,
         "/pki/registry.crl" => crl(ask, "registry").await,
         "/pki/root.crl" => crl(ask, "root").await,
-        "/pki/trust-roots.json" | "/pki/trust-roots" | "/pki/trust-root.json" | "/trust-root.json" => trust_list(ask).await,
+        "/pki/trust-roots.json" | "/pki/trust-roots" | "/pki/trust-root.json" | "/trust-root.json" => {
+            trust_list(ask).await
+        }
         _ => Ok(refuse(StatusCode::NOT_FOUND, "not_found", "Not found")),
     }
 }
@@ -64,7 +68,8 @@ async fn certificate(ask: &Ask<'_>, aid: &str) -> Result<Reply, RpcError> {
     });
     let got: Got = ask.door.ask("ca.get_cert", &question).await?;
     if !got.found {
-        return Ok(refuse(StatusCode::NOT_FOUND, "not_found", "there is no such certificate").header(CACHE_CONTROL, "no-store"));
+        return Ok(refuse(StatusCode::NOT_FOUND, "not_found", "there is no such certificate")
+            .header(CACHE_CONTROL, "no-store"));
     }
     let reply = text(StatusCode::OK, PEM, &got.cert).header(CACHE_CONTROL, "no-store");
     if !authoritative {

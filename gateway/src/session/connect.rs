@@ -106,8 +106,9 @@ pub(super) async fn connect(
     params: Option<&RawValue>,
 ) -> Result<String, Refused> {
     let text = params.map_or("{}", RawValue::get);
-    let params: ConnectParams = serde_json::from_str(text)
-        .map_err(|error| RpcError::new(codes::BAD_PARAMETER, format!("auth.connect is not understood: {error}")))?;
+    let params: ConnectParams = serde_json::from_str(text).map_err(|error| {
+        RpcError::new(codes::BAD_PARAMETER, format!("auth.connect is not understood: {error}"))
+    })?;
     if params.nonce.is_empty() {
         return Err(missing("nonce").into());
     }
@@ -120,7 +121,11 @@ pub(super) async fn connect(
     check_delivery(&delivery)?;
     let (device, slot) = (params.device.id, params.client.slot_id);
     if device.is_empty() && !slot.is_empty() {
-        return Err(RpcError::new(codes::BAD_PARAMETER, "slot_requires_device_id: client.slot_id needs device.id").into());
+        return Err(RpcError::new(
+            codes::BAD_PARAMETER,
+            "slot_requires_device_id: client.slot_id needs device.id",
+        )
+        .into());
     }
     bounded("extra_info", params.extra_info.as_deref(), EXTRA_INFO_BYTES)?;
     bounded("capabilities", params.capabilities.as_deref(), CAPABILITIES_BYTES)?;
@@ -175,9 +180,10 @@ impl Protocol {
         if (min..=max).contains(&(1, 0)) {
             return Ok(());
         }
-        let error = RpcError::new(codes::VERSION_MISMATCH, format!("this server speaks version {PROTOCOL} only"))
-            .with("server_range", json!({ "min": PROTOCOL, "max": PROTOCOL }))
-            .with("client_range", json!({ "min": self.min, "max": self.max }));
+        let error =
+            RpcError::new(codes::VERSION_MISMATCH, format!("this server speaks version {PROTOCOL} only"))
+                .with("server_range", json!({ "min": PROTOCOL, "max": PROTOCOL }))
+                .with("client_range", json!({ "min": self.min, "max": self.max }));
         Err(Refused { error, close: Some(1008) })
     }
 }
@@ -187,9 +193,10 @@ impl Options {
         match self.kind.as_deref() {
             None | Some("long") => Ok(Kind::Long),
             Some("short") => Ok(Kind::Short(self.short_ttl_ms.filter(|ttl| *ttl > 0))),
-            Some(other) => {
-                Err(RpcError::new(codes::BAD_PARAMETER, format!("options.kind: long or short, not {other:?}")))
-            }
+            Some(other) => Err(RpcError::new(
+                codes::BAD_PARAMETER,
+                format!("options.kind: long or short, not {other:?}"),
+            )),
         }
     }
 }

@@ -213,7 +213,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 let error = RpcError::new(codes::INVALID_REQUEST, "arrays are taken after login only");
                 return self.feed(frame::failure(None, &error).into()).await;
             }
-            Err(refusal) => return self.feed(frame::failure(refusal.id.as_deref(), &refusal.error).into()).await,
+            Err(refusal) => {
+                return self.feed(frame::failure(refusal.id.as_deref(), &refusal.error).into()).await;
+            }
         };
         if request.method == "auth.connect" {
             return self.connect(&request).await;

@@ -74,7 +74,8 @@ impl Outbox {
             return;
         }
         let size = frame.len();
-        let full = state.bytes + size > self.budget.per_connection || self.budget.used() + size > self.budget.total;
+        let full =
+            state.bytes + size > self.budget.per_connection || self.budget.used() + size > self.budget.total;
         if full {
             self.budget.metrics.full_outboxes.inc();
             self.take_back(&mut state);

@@ -141,7 +141,9 @@ impl Registry {
         };
         let evictions = admit(present, &newcomer)?;
         for eviction in &evictions {
-            let Some(position) = present.iter().position(|link| link.id == eviction.connection) else { continue };
+            let Some(position) = present.iter().position(|link| link.id == eviction.connection) else {
+                continue;
+            };
             let victim = &present[position];
             victim.outbox.close(eviction.goodbye(victim, &bound));
             if let Some(seat) = victim.bound() {
@@ -191,7 +193,10 @@ impl Registry {
             })
         };
         let links = self.links.lock();
-        links.agents.get(aid).map_or_else(Vec::new, |of_agent| of_agent.iter().filter(|l| fits(l)).cloned().collect())
+        links
+            .agents
+            .get(aid)
+            .map_or_else(Vec::new, |of_agent| of_agent.iter().filter(|l| fits(l)).cloned().collect())
     }
 
     /// Every connection of an agent, long and short.
@@ -244,7 +249,8 @@ fn admit(present: &[Arc<Link>], newcomer: &Newcomer<'_>) -> Result<Vec<Eviction>
     if !newcomer.long {
         let short = seats.iter().filter(|(_, bound)| bound.kind != Kind::Long && same_slot(bound)).count();
         if short >= SHORT {
-            return Err(RpcError::new(codes::SHORT_CAPACITY, "short_connection_capacity_exceeded").with("limit", SHORT));
+            return Err(RpcError::new(codes::SHORT_CAPACITY, "short_connection_capacity_exceeded")
+                .with("limit", SHORT));
         }
         agree(seats.iter().map(|(_, bound)| *bound), newcomer)?;
         return Ok(Vec::new());
@@ -253,24 +259,38 @@ fn admit(present: &[Arc<Link>], newcomer: &Newcomer<'_>) -> Result<Vec<Eviction>
     let long: Vec<_> = seats.iter().filter(|(_, bound)| bound.kind == Kind::Long).collect();
     let mut evictions = Vec::new();
     for (link, _) in long.iter().filter(|(_, bound)| same_slot(bound)) {
-        evictions.push(Eviction { connection: link.id, code: 4009, reason: "replaced_by_new_connection", quota: None });
+        evictions.push(Eviction {
+            connection: link.id,
+            code: 4009,
+            reason: "replaced_by_new_connection",
+            quota: None,
+        });
     }
     let gone = |evictions: &[Eviction], id: u64| evictions.iter().any(|eviction| eviction.connection == id);
     let on_device: Vec<_> = long
         .iter()
-        .filter(|(link, bound)| bound.session.device.as_str() == newcomer.device && !gone(&evictions, link.id))
+        .filter(|(link, bound)| {
+            bound.session.device.as_str() == newcomer.device && !gone(&evictions, link.id)
+        })
         .collect();
 
     // A device without slots is one instance: it shares the device with nobody.
-    let mixed = on_device.iter().any(|(_, bound)| bound.session.slot.is_empty() != newcomer.slot_key.is_empty());
+    let mixed =
+        on_device.iter().any(|(_, bound)| bound.session.slot.is_empty() != newcomer.slot_key.is_empty());
     if !newcomer.device.is_empty() && mixed {
-        let sentence = "device_singleton_conflict: another connection of this device uses it with a slot, or without";
+        let sentence =
+            "device_singleton_conflict: another connection of this device uses it with a slot, or without";
         return Err(RpcError::new(codes::IDENTITY_CONFLICT, sentence));
     }
     if on_device.len() >= SLOTS {
         let quota = Some(("aid_device_slot_quota_exceeded", SLOTS));
         let oldest = on_device[0].0.id;
-        evictions.push(Eviction { connection: oldest, code: 4015, reason: "long_connection_quota_exceeded", quota });
+        evictions.push(Eviction {
+            connection: oldest,
+            code: 4015,
+            reason: "long_connection_quota_exceeded",
+            quota,
+        });
     }
     let mut devices: Vec<&str> = Vec::new();
     for (_, bound) in &long {
