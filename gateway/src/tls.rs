@@ -2,22 +2,19 @@
 
 use crate::config::Config;
 use anyhow::Context as _;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use certs::{Certificate, Curve, Identity, Key};
+use certs::Curve;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Deserialize;
 use serde_json::json;
-use services::kernel::{Caller, World, files};
-use std::fs;
+use services::kernel::{Caller, Purpose, World};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// Replaced at start when less than this is left.
-const LEAD_SECONDS: i64 = 240 * 86_400;
+type Credentials = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 pub async fn acceptor(config: &Config, world: &World) -> anyhow::Result<TlsAcceptor> {
     let (chain, key) = match (&config.tls.cert, &config.tls.key) {
@@ -42,54 +39,24 @@ pub async fn acceptor(config: &Config, world: &World) -> anyhow::Result<TlsAccep
     Ok(TlsAcceptor::from(Arc::new(tls)))
 }
 
-/// The door's own key, and a certificate for every name under the issuer.
-async fn own(world: &World) -> anyhow::Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+/// The door's own key, and a certificate for every name under the issuer. The root stays out: whoever trusts it has it.
+async fn own(world: &World) -> anyhow::Result<Credentials> {
     #[derive(Deserialize)]
-    struct Made {
-        cert: String,
-        cert_chain: Vec<String>,
+    struct Chain {
+        certs: Vec<String>,
     }
-    let folder = world.data.join("pki/gateway");
-    let (key_file, crt_file) = (folder.join("tls.key"), folder.join("tls.crt"));
-    let good = |pem: &str| {
-        let certificate = Certificate::from_pem(pem).ok()?;
-        (certificate.not_after() - world.clock.now_seconds() > LEAD_SECONDS).then_some(certificate)
+    let purpose = Purpose {
+        room: "gateway",
+        file: "tls",
+        curve: Curve::P256,
+        dns_names: vec![world.issuer.clone(), format!("*.{}", world.issuer), "localhost".to_owned()],
+        ips: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
     };
-    let kept = fs::read_to_string(&key_file).ok().zip(fs::read_to_string(&crt_file).ok());
-    let (key, chain) = match kept.filter(|(_, chain)| good(first(chain)).is_some()) {
-        Some((key, chain)) => (Key::from_pem(&key)?, chain),
-        None => {
-            for old in [&key_file, &crt_file] {
-                if old.exists() {
-                    fs::remove_file(old)?;
-                }
-            }
-            let key = Key::generate(Curve::P256);
-            let request = json!({
-                "name": format!("gateway.{}", world.issuer),
-                "public_key": STANDARD.encode(key.public().spki_der()),
-                "curve": Curve::P256,
-                "dns_names": [world.issuer, format!("*.{}", world.issuer), "localhost"],
-                "ips": ["127.0.0.1", "::1"],
-            });
-            let made: Made =
-                world.mesh.ask(Caller::room("gateway"), "ca.issue_service_cert", &request).await?;
-            // The root stays out: whoever trusts it has it.
-            let between = &made.cert_chain[..made.cert_chain.len().saturating_sub(1)];
-            let chain = format!("{}{}", made.cert, between.concat());
-            files::write_new(&key_file, &key.to_pem())?;
-            files::write_new(&crt_file, &chain)?;
-            (key, chain)
-        }
-    };
-    Identity::from_pem(first(&chain), &key.to_pem())?;
+    let identity = world.identity(&purpose).await?;
+    let Chain { certs } = world.mesh.ask(Caller::room("gateway"), "ca.get_cert_chain", &json!({})).await?;
+    let between = &certs[..certs.len().saturating_sub(1)];
+    let chain = format!("{}{}", identity.certificate().pem(), between.concat());
     let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>()?;
-    let key = PrivateKeyDer::from_pem_slice(key.to_pem().as_bytes())?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key().to_pem().as_bytes())?;
     Ok((chain, key))
-}
-
-/// The leaf of a chain in PEM.
-fn first(chain: &str) -> &str {
-    const END: &str = "-----END CERTIFICATE-----";
-    chain.find(END).map_or(chain, |at| &chain[..at + END.len()])
 }

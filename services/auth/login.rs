@@ -104,6 +104,15 @@ impl Auth {
         Ok(known.found.then_some(known))
     }
 
+    /// The certificate that a successor replaces: the one shown, or, if that was renewed and the answer lost, the active
+    /// one of the same key.
+    pub(super) async fn current(&self, aid: &Aid, known: Known) -> Result<Known, Error> {
+        match known.lifecycle_state.as_str() {
+            "active_signing" | "expired" => Ok(known),
+            _ => self.active(aid).await?.ok_or_else(|| Error::Replaced(aid.to_string())),
+        }
+    }
+
     /// Marks the login as used; false if it already was. Part of the same promise as what follows from it.
     pub(super) async fn use_up(&self, pending: &Pending) -> Result<(), Error> {
         if !self.store.use_login(&pending.request_id, pending.expires_at).await? {

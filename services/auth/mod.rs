@@ -128,8 +128,15 @@ impl Auth {
     async fn purge(&self) {
         loop {
             tokio::time::sleep(PURGE_EVERY).await;
-            if let Err(error) = self.store.purge(self.clock.now_ms()).await {
-                tracing::warn!("expired logins could not be removed: {error}");
+            loop {
+                match self.store.purge(self.clock.now_ms()).await {
+                    Ok(rows) if rows >= store::PURGE_ROWS as u64 => tokio::task::yield_now().await,
+                    Ok(_) => break,
+                    Err(error) => {
+                        tracing::warn!("expired logins could not be removed: {error}");
+                        break;
+                    }
+                }
             }
         }
     }

@@ -22,8 +22,10 @@ impl Auth {
         let signed = format!("{nonce}{new_public_key}");
         let (pending, known, _) = self.complete(&aid, &request_id, &nonce, &signed, &signature).await?;
 
+        let current = self.current(&aid, known).await?;
+
         self.use_up(&pending).await?;
-        let request = json!({ "aid": aid, "old_serial": known.serial, "public_key": new_public_key });
+        let request = json!({ "aid": aid, "old_serial": current.serial, "public_key": new_public_key });
         let made: Made = self.ca("ca.rekey_cert", request).await?;
         Ok(Renewed { status: "rekeyed", cert: made.cert, ca_cert: made.ca_cert })
     }

@@ -30,8 +30,11 @@ impl Auth {
         let RenewCertParams { aid, request_id, nonce, signature } = params;
         let (pending, known, _) = self.complete(&aid, &request_id, &nonce, &nonce, &signature).await?;
 
+        let current = self.current(&aid, known).await?;
+
         self.use_up(&pending).await?;
-        let made: Made = self.ca("ca.renew_cert", json!({ "aid": aid, "old_serial": known.serial })).await?;
+        let made: Made =
+            self.ca("ca.renew_cert", json!({ "aid": aid, "old_serial": current.serial })).await?;
         Ok(Renewed { status: "renewed", cert: made.cert, ca_cert: made.ca_cert })
     }
 }

@@ -28,8 +28,10 @@ pub(super) struct Refreshed {
     pub refresh_count: i64,
 }
 
+/// A used token is kept longer than it may be replayed, and no longer.
+const CONSUMED_MS: i64 = 60_000;
 /// How many expired rows one purge removes at most.
-const PURGE_ROWS: i64 = 500;
+pub(super) const PURGE_ROWS: i64 = 500;
 
 pub(super) struct Store {
     db: Db,
@@ -125,9 +127,10 @@ impl Store {
         sqlx::query_as("SELECT aid, revoked_at FROM revocations").fetch_all(self.db.read()).await
     }
 
-    pub async fn purge(&self, now: i64) -> sqlx::Result<()> {
+    /// Removes some of what nobody can use any more, and says how much that was.
+    pub async fn purge(&self, now: i64) -> sqlx::Result<u64> {
         let mut tx = self.db.write().await?;
-        sqlx::query(
+        let logins = sqlx::query(
             "DELETE FROM used_logins WHERE request_id IN
              (SELECT request_id FROM used_logins WHERE expires_at < $1 LIMIT $2)",
         )
@@ -135,14 +138,17 @@ impl Store {
         .bind(PURGE_ROWS)
         .execute(&mut *tx)
         .await?;
-        sqlx::query(
-            "DELETE FROM refresh_tokens WHERE hash IN (SELECT hash FROM refresh_tokens WHERE expires_at < $1 LIMIT $2)",
+        let tokens = sqlx::query(
+            "DELETE FROM refresh_tokens WHERE hash IN
+             (SELECT hash FROM refresh_tokens WHERE expires_at < $1 OR consumed_at < $2 LIMIT $3)",
         )
         .bind(now)
+        .bind(now - CONSUMED_MS)
         .bind(PURGE_ROWS)
         .execute(&mut *tx)
         .await?;
-        tx.commit().await
+        tx.commit().await?;
+        Ok(logins.rows_affected() + tokens.rows_affected())
     }
 }
 

@@ -190,6 +190,35 @@ async fn an_expired_certificate_may_be_renewed_for_ninety_days_but_not_log_in() 
 }
 
 #[tokio::test]
+async fn a_renewal_whose_answer_was_lost_can_be_asked_for_again() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    for _ in 0..2 {
+        test.world.clock.advance_ms(1000);
+        let (request_id, nonce) = test.login1(&alice).await.unwrap();
+        let signature = alice.sign(&nonce);
+        let renew =
+            json!({ "aid": alice.aid, "request_id": request_id, "nonce": nonce, "signature": signature });
+        let renewed = test.call("auth.renew_cert", renew).await.unwrap();
+        let active = test.inside("ca.get_cert", json!({ "aid": alice.aid })).await;
+        assert_eq!(renewed["cert"], active["cert"]);
+    }
+}
+
+#[tokio::test]
+async fn what_has_expired_is_purged_and_nothing_else() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let tokens = test.log_in(&alice).await;
+    let next = refresh(&test, &tokens["refresh_token"]).await;
+    test.world.clock.advance_ms(120_000);
+    let store = super::Store::new(test.world.db("auth", &sqlx::migrate!("auth/migrations")).await.unwrap());
+    assert_eq!(store.purge(test.world.clock.now_ms()).await.unwrap(), 2, "the used nonce and the used token");
+    assert_eq!(store.purge(test.world.clock.now_ms()).await.unwrap(), 0);
+    assert_eq!(refresh(&test, &next["refresh_token"]).await["success"], true);
+}
+
+#[tokio::test]
 async fn after_a_rekey_only_the_new_key_logs_in() {
     let test = TestWorld::open().await;
     let mut alice = test.register("alice").await;

@@ -80,10 +80,6 @@ class Aund:
         if self.process is not None:
             self.kill()
 
-    def restart(self, how):
-        how()
-        return self.start()
-
     def get(self, path, host=None, headers=None):
         """A plain HTTP GET; the host is free to choose because the server routes by it."""
         connection = http.client.HTTPConnection(self.address, self.plain_port, timeout=10)

@@ -61,12 +61,20 @@ class Shared:
         return {}
 
     async def wait(self, state, seconds):
-        deadline = asyncio.get_running_loop().time() + seconds
-        while self.state() != state:
-            if asyncio.get_running_loop().time() > deadline:
-                raise TimeoutError(f"still {self.state()} and not {state} after {seconds} s; events: {self.events}")
-            await asyncio.sleep(0.05)
+        await self.until(lambda: self.state() == state, seconds)
         return {"state": state}
+
+    async def lose(self, seconds):
+        """Waits until the client has noticed that its session is gone."""
+        await self.until(lambda: self.state() != "ready", seconds)
+        return {"state": self.state()}
+
+    async def until(self, holds, seconds):
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not holds():
+            if asyncio.get_running_loop().time() > deadline:
+                raise TimeoutError(f"still {self.state()} after {seconds} s; events: {self.events}")
+            await asyncio.sleep(0.05)
 
     async def look(self):
         return {"state": self.state(), "events": self.events}

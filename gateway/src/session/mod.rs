@@ -282,8 +282,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 return Err(End::Goodbye(disconnect(4014, "short_connection_idle", &detail)));
             }
             // A short connection looks more often than it is pinged.
-            let silent = self.last_call.elapsed() < ms(self.door.config.limits.ping_interval_ms);
-            if silent && !self.pinged {
+            let recent = self.last_call.elapsed() < ms(self.door.config.limits.ping_interval_ms);
+            if recent && !self.pinged {
                 self.rest();
                 return Ok(());
             }

@@ -3,6 +3,7 @@ CREATE TABLE used_logins (
     request_id TEXT PRIMARY KEY,
     expires_at BIGINT NOT NULL
 );
+CREATE INDEX used_logins_by_end ON used_logins (expires_at);
 
 -- Refresh tokens by their hash. `chain` is the login they descend from, `parent` the token they replaced.
 CREATE TABLE refresh_tokens (
@@ -20,6 +21,7 @@ CREATE TABLE refresh_tokens (
 CREATE INDEX refresh_tokens_of_aid ON refresh_tokens (aid);
 CREATE INDEX refresh_tokens_by_parent ON refresh_tokens (parent);
 CREATE INDEX refresh_tokens_by_end ON refresh_tokens (expires_at);
+CREATE INDEX refresh_tokens_by_use ON refresh_tokens (consumed_at) WHERE consumed_at IS NOT NULL;
 
 -- Agents whose tokens were all revoked at a moment: access tokens issued until then are dead.
 CREATE TABLE revocations (

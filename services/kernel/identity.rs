@@ -1,0 +1,75 @@
+//! The identity of a part of the server: its key is made where it is used, and only the public half goes to the authority.
+
+use super::{Caller, World, files};
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use certs::{Curve, Identity, Key};
+use serde::Deserialize;
+use serde_json::json;
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// A service's certificate is replaced at start when less than this is left of it.
+const LEAD_SECONDS: i64 = 240 * 86_400;
+
+/// What an identity is for.
+pub struct Purpose<'a> {
+    /// The part that asks, and the folder under `pki` where it keeps its keys.
+    pub room: &'a str,
+    /// The name of its files: `{file}.key` and `{file}.crt`.
+    pub file: &'a str,
+    pub curve: Curve,
+    /// The host names and addresses it answers for over TLS, if it does.
+    pub dns_names: Vec<String>,
+    pub ips: Vec<IpAddr>,
+}
+
+impl World {
+    /// Reads the identity, or makes it. One that is getting old is replaced and stays as `{file}.previous.crt`, so that
+    /// what it signed can still be verified.
+    pub async fn identity(&self, purpose: &Purpose<'_>) -> anyhow::Result<Identity> {
+        let folder = self.data.join("pki").join(purpose.room);
+        let name = |kind: &str| folder.join(format!("{}.{kind}", purpose.file));
+        let (key_file, crt_file) = (name("key"), name("crt"));
+        if let (Ok(key), Ok(crt)) = (fs::read_to_string(&key_file), fs::read_to_string(&crt_file)) {
+            let identity = Identity::from_pem(&crt, &key)
+                .with_context(|| format!("{} is damaged", crt_file.display()))?;
+            if identity.certificate().not_after() - self.clock.now_seconds() > LEAD_SECONDS {
+                return Ok(identity);
+            }
+            tracing::info!("{} is getting old and is replaced", crt_file.display());
+            fs::rename(&crt_file, name("previous.crt"))?;
+        }
+        // Either file alone is a start that was cut short: what it made was never used.
+        remove(&key_file)?;
+        remove(&crt_file)?;
+        let identity = self.new_identity(purpose).await?;
+        let context = || format!("{} cannot be written", folder.display());
+        files::write_new(&key_file, &identity.key().to_pem()).with_context(context)?;
+        files::write_new(&crt_file, identity.certificate().pem()).with_context(context)?;
+        Ok(identity)
+    }
+
+    async fn new_identity(&self, purpose: &Purpose<'_>) -> anyhow::Result<Identity> {
+        #[derive(Deserialize)]
+        struct Made {
+            cert: String,
+        }
+        let key = Key::generate(purpose.curve);
+        let request = json!({
+            "name": format!("{}.{}", purpose.room, self.issuer),
+            "public_key": STANDARD.encode(key.public().spki_der()),
+            "curve": purpose.curve,
+            "dns_names": purpose.dns_names,
+            "ips": purpose.ips,
+        });
+        let made: Made = self.mesh.ask(Caller::room(purpose.room), "ca.issue_service_cert", &request).await?;
+        Ok(Identity::from_pem(&made.cert, &key.to_pem())?)
+    }
+}
+
+fn remove(file: &Path) -> std::io::Result<()> {
+    if file.exists() { fs::remove_file(file) } else { Ok(()) }
+}
