@@ -5,10 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Output;
 
-use certs::Certificate;
+use certs::dev::Pki;
+use certs::{Certificate, Curve, Key, Urls};
 use serde_json::Value;
 
-use crate::world::{ISSUER, World, aund, on_sqlite, printed};
+use crate::world::{ISSUER, World, aund, now, on_sqlite, printed};
 
 fn said(output: &Output) -> String {
     printed(&output.stdout) + &printed(&output.stderr)
@@ -326,16 +327,21 @@ async fn logs_go_to_stderr_as_text_or_json_and_hold_no_secret() {
 
 #[tokio::test]
 async fn a_certificate_of_ones_own_serves_the_listener() {
-    let donor = World::start().await;
-    let folder = donor.data().join("pki/gateway");
-    let settings = format!(
-        "tls.cert = \"{}\"\ntls.key = \"{}\"",
-        folder.join("tls.crt").display(),
-        folder.join("tls.key").display()
-    );
+    let (here, pki, key) =
+        (tempfile::tempdir().unwrap(), Pki::new(ISSUER, now()), Key::generate(Curve::P256));
+    let nowhere = "http://nowhere.example/".to_owned();
+    let urls = Urls { ca_issuers: nowhere.clone(), ocsp: nowhere.clone(), crl: nowhere };
+    let (name, names) = (format!("gateway.{ISSUER}"), [format!("*.{ISSUER}")]);
+    let issued =
+        pki.issuer.issue_service(&name, &key.public(), &names, &[], &urls, now() - 60, now() + 86_400);
+    let (crt, pem) = (here.path().join("own.crt"), here.path().join("own.key"));
+    let above = pki.issuer.certificate().pem().to_owned() + pki.registry.certificate().pem();
+    fs::write(&crt, issued.unwrap().pem().to_owned() + &above).unwrap();
+    fs::write(&pem, key.to_pem()).unwrap();
+
+    let settings = format!("tls.cert = \"{}\"\ntls.key = \"{}\"", crt.display(), pem.display());
     let world = World::with(&settings).await;
-    let name = format!("gateway.{ISSUER}");
-    assert!(world.tls_trusting(&donor.root(), &name).await.is_ok());
+    assert!(world.tls_trusting(pki.root.certificate(), &name).await.is_ok());
     assert!(world.tls(&name).await.is_err(), "its own authority did not make it");
 }
 

@@ -25,6 +25,7 @@ pub struct Door {
     pub capabilities: Capabilities,
     pub clock: Clock,
     pub ids: Ids,
+    /// Sockets and calls. The rooms have a tracker of their own: they close after everyone has left.
     pub tracker: TaskTracker,
     /// Cancelled when the server drains: nobody new comes in.
     pub stop: CancellationToken,
@@ -50,7 +51,7 @@ impl Door {
             mesh: world.mesh.clone(),
             clock: world.clock.clone(),
             ids: world.ids.clone(),
-            tracker: world.tracker.clone(),
+            tracker: TaskTracker::new(),
             stop: world.stop.clone(),
             next_connection: AtomicU64::new(1),
             config,

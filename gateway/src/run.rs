@@ -162,12 +162,14 @@ async fn drain(door: &Arc<Door>, world: &World, mut signals: Signals) {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // The rooms close their stores when nobody can call them any more.
+        // HTTP requests finish too; then nobody can call the rooms any more, and they close their stores.
+        door.tracker.close();
+        door.tracker.wait().await;
         for namespace in world.mesh.namespaces() {
             world.mesh.remove(namespace);
         }
-        door.tracker.close();
-        door.tracker.wait().await;
+        world.tracker.close();
+        world.tracker.wait().await;
     };
     let again = async {
         signals.wait().await;

@@ -5,12 +5,11 @@ use crate::params::{self, Members};
 use crate::session::{Bound, Signer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use certs::Certificate;
 use ring::digest;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use services::kernel::{RpcError, codes};
+use services::kernel::{KnownCert, RpcError, codes};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -87,17 +86,7 @@ async fn signer(door: &Door, bound: &Bound) -> Result<Arc<Signer>, RpcError> {
     if let Some(signer) = bound.signer.lock().clone() {
         return Ok(signer);
     }
-    #[derive(Deserialize)]
-    struct Known {
-        found: bool,
-        #[serde(default)]
-        cert: String,
-        #[serde(default)]
-        fingerprint: String,
-        #[serde(default)]
-        lifecycle_state: String,
-    }
-    let known: Known = door.ask("ca.get_cert", &json!({ "aid": bound.session.aid })).await?;
+    let known: KnownCert = door.ask("ca.get_cert", &json!({ "aid": bound.session.aid })).await?;
     if !known.found {
         return Err(RpcError::new(
             codes::CERT_REVOKED,
@@ -107,7 +96,7 @@ async fn signer(door: &Door, bound: &Bound) -> Result<Arc<Signer>, RpcError> {
     if known.lifecycle_state != "active_signing" {
         return Err(wrong("needs a certificate that has not expired"));
     }
-    let key = Certificate::from_pem(&known.cert).map_err(RpcError::internal)?.public_key().clone();
+    let key = known.certificate()?.public_key().clone();
     let signer = Arc::new(Signer { fingerprint: known.fingerprint, key });
     *bound.signer.lock() = Some(signer.clone());
     Ok(signer)

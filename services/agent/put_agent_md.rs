@@ -3,8 +3,7 @@
 use super::document::{Block, Document};
 use super::store::Condition;
 use super::{Agent, Error};
-use crate::kernel::{Aid, Caller, RpcError};
-use certs::Certificate;
+use crate::kernel::{Aid, Caller, KnownCert, RpcError};
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -68,22 +67,8 @@ impl Agent {
         block: &Block,
         text: &str,
     ) -> Result<Result<(), String>, RpcError> {
-        #[derive(Deserialize)]
-        struct Known {
-            found: bool,
-            #[serde(default)]
-            cert: String,
-            #[serde(default)]
-            lifecycle_state: String,
-            #[serde(default)]
-            not_before: i64,
-            #[serde(default)]
-            not_after: i64,
-            #[serde(default)]
-            deactivated_at: Option<i64>,
-        }
         let question = json!({ "aid": signer, "cert_fingerprint": block.cert_fingerprint });
-        let known: Known = self.mesh.ask(Caller::room("agent"), "ca.get_cert", &question).await?;
+        let known: KnownCert = self.mesh.ask(Caller::room("agent"), "ca.get_cert", &question).await?;
         if !known.found {
             return Ok(Err(format!("{signer} has no certificate with this fingerprint")));
         }
@@ -98,7 +83,7 @@ impl Agent {
         {
             return Ok(Err("it was not made while the certificate could sign".to_owned()));
         }
-        let certificate = Certificate::from_pem(&known.cert).map_err(RpcError::internal)?;
+        let certificate = known.certificate()?;
         let key = certificate.public_key();
         if block.public_key_fingerprint.as_ref().is_some_and(|fingerprint| *fingerprint != key.fingerprint())
         {

@@ -1,7 +1,7 @@
 //! `auth.aid_login2`: the agent signed the nonce; give it its tokens.
 
 use super::store::Login;
-use super::{ACCESS_SECONDS, Auth, Error, Known, Made};
+use super::{ACCESS_SECONDS, Auth, Error, KnownCert, Made};
 use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -68,7 +68,7 @@ impl Auth {
 
     /// The certificate the agent should hold, if it is not the one it came with: it missed a renewal, or less than half
     /// of the lifetime is left and this is the only renewal that reaches people by itself.
-    async fn successor(&self, aid: &Aid, known: &Known) -> Result<Option<String>, Error> {
+    async fn successor(&self, aid: &Aid, known: &KnownCert) -> Result<Option<String>, Error> {
         if known.lifecycle_state != "active_signing" {
             return Ok(self.active(aid).await?.map(|active| active.cert));
         }

@@ -1,6 +1,6 @@
 //! `auth.download_cert`: any certificate by its serial, or the root.
 
-use super::{Auth, Error, Known};
+use super::{Auth, Error, KnownCert};
 use crate::kernel::Caller;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -35,7 +35,7 @@ impl Auth {
                 return Err(Error::Param("cert_sn: root, or a serial in hexadecimal, is taken".to_owned()));
             }
             serial => {
-                let known: Known = self.ca("ca.get_cert", json!({ "serial": serial })).await?;
+                let known: KnownCert = self.ca("ca.get_cert", json!({ "serial": serial })).await?;
                 if !known.found {
                     return Err(Error::NoCertificate(serial.chars().take(80).collect()));
                 }

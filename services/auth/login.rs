@@ -1,7 +1,7 @@
 //! What passes from `auth.aid_login1` to the call that completes it, sealed inside the nonce.
 
-use super::{Auth, Error, Known};
-use crate::kernel::{Aid, RpcError};
+use super::{Auth, Error, KnownCert};
+use crate::kernel::Aid;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use certs::Certificate;
@@ -57,7 +57,7 @@ impl Auth {
         nonce: &str,
         signed: &str,
         signature: &str,
-    ) -> Result<(Pending, Known, Certificate), Error> {
+    ) -> Result<(Pending, KnownCert, Certificate), Error> {
         let pending =
             self.keys.seal.open(aid, nonce).ok_or(Error::Nonce("not one this server gave to this agent"))?;
         if pending.request_id != request_id {
@@ -69,7 +69,7 @@ impl Auth {
             return Err(Error::Nonce("it has expired, begin again with auth.aid_login1"));
         }
         let known = self.known(aid, &pending.fingerprint).await?;
-        let certificate = Certificate::from_pem(&known.cert).map_err(RpcError::internal)?;
+        let certificate = known.certificate()?;
         let signature =
             STANDARD.decode(signature).map_err(|_| Error::Param("signature: not standard base64".into()))?;
         if !certificate.public_key().verify(signed.as_bytes(), &signature) {
@@ -79,8 +79,8 @@ impl Auth {
     }
 
     /// The certificate with this fingerprint, if this agent may still log in with it.
-    pub(super) async fn known(&self, aid: &Aid, fingerprint: &str) -> Result<Known, Error> {
-        let known: Known =
+    pub(super) async fn known(&self, aid: &Aid, fingerprint: &str) -> Result<KnownCert, Error> {
+        let known: KnownCert =
             self.ca("ca.get_cert", json!({ "aid": aid, "cert_fingerprint": fingerprint })).await?;
         if !known.found {
             return Err(Error::NotRegistered(aid.to_string()));
@@ -91,22 +91,20 @@ impl Auth {
             // Superseded. If the same key lives on in a renewed certificate, its holder merely missed our answer.
             _ => {
                 let active = self.active(aid).await?.ok_or_else(|| Error::Replaced(aid.to_string()))?;
-                let key = |pem: &str| Certificate::from_pem(pem).map(|c| c.public_key().fingerprint());
-                let same = key(&active.cert).map_err(RpcError::internal)?
-                    == key(&known.cert).map_err(RpcError::internal)?;
-                if same { Ok(known) } else { Err(Error::Replaced(aid.to_string())) }
+                let key = |known: &KnownCert| known.certificate().map(|it| it.public_key().fingerprint());
+                if key(&active)? == key(&known)? { Ok(known) } else { Err(Error::Replaced(aid.to_string())) }
             }
         }
     }
 
-    pub(super) async fn active(&self, aid: &Aid) -> Result<Option<Known>, Error> {
-        let known: Known = self.ca("ca.get_cert", json!({ "aid": aid })).await?;
+    pub(super) async fn active(&self, aid: &Aid) -> Result<Option<KnownCert>, Error> {
+        let known: KnownCert = self.ca("ca.get_cert", json!({ "aid": aid })).await?;
         Ok(known.found.then_some(known))
     }
 
     /// The certificate that a successor replaces: the one shown, or, if that was renewed and the answer lost, the active
     /// one of the same key.
-    pub(super) async fn current(&self, aid: &Aid, known: Known) -> Result<Known, Error> {
+    pub(super) async fn current(&self, aid: &Aid, known: KnownCert) -> Result<KnownCert, Error> {
         match known.lifecycle_state.as_str() {
             "active_signing" | "expired" => Ok(known),
             _ => self.active(aid).await?.ok_or_else(|| Error::Replaced(aid.to_string())),

@@ -23,7 +23,7 @@ mod tests;
 mod tokens;
 mod verify_token;
 
-use crate::kernel::{Batch, Caller, Clock, Ids, Mesh, Module, Rpc, RpcError, World};
+use crate::kernel::{Batch, Caller, Clock, Ids, KnownCert, Mesh, Module, Rpc, RpcError, World};
 use error::Error;
 use jsonrpsee::Methods;
 use keys::Keys;
@@ -89,22 +89,6 @@ struct Auth {
     mesh: Arc<Mesh>,
     clock: Clock,
     ids: Ids,
-}
-
-/// What this room reads of `ca.get_cert`.
-#[derive(Deserialize)]
-struct Known {
-    found: bool,
-    #[serde(default)]
-    cert: String,
-    #[serde(default)]
-    lifecycle_state: String,
-    #[serde(default)]
-    serial: String,
-    #[serde(default)]
-    not_before: i64,
-    #[serde(default)]
-    not_after: i64,
 }
 
 /// What this room reads of the methods that make certificates.

@@ -9,7 +9,7 @@ use ring::digest;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Caller, RpcError};
+use services::kernel::{Caller, KnownCert, RpcError};
 
 const PEM: &str = "application/x-pem-file";
 
@@ -47,18 +47,6 @@ async fn chain(ask: &Ask<'_>) -> Result<Chain, RpcError> {
 }
 
 async fn certificate(ask: &Ask<'_>, aid: &str) -> Result<Reply, RpcError> {
-    #[derive(Deserialize)]
-    struct Got {
-        found: bool,
-        #[serde(default)]
-        cert: String,
-        #[serde(default)]
-        lifecycle_state: String,
-        #[serde(default)]
-        fingerprint: String,
-        #[serde(default)]
-        observed_at: String,
-    }
     let authoritative = ask.query("consistency") == Some("authoritative");
     let question = json!({
         "aid": aid,
@@ -66,7 +54,7 @@ async fn certificate(ask: &Ask<'_>, aid: &str) -> Result<Reply, RpcError> {
         "key_purpose": ask.query("key_purpose"),
         "consistency": ask.query("consistency"),
     });
-    let got: Got = ask.door.ask("ca.get_cert", &question).await?;
+    let got: KnownCert = ask.door.ask("ca.get_cert", &question).await?;
     if !got.found {
         return Ok(refuse(StatusCode::NOT_FOUND, "not_found", "there is no such certificate")
             .header(CACHE_CONTROL, "no-store"));
