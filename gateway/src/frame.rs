@@ -1,10 +1,13 @@
 //! JSON-RPC frames: reading a request without copying it, writing answers.
 
 use crate::strict::{self, Flaw};
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 use services::kernel::{RpcError, codes};
 use std::borrow::Cow;
+use std::fmt;
 
 /// The most requests one array may hold.
 pub const BATCH: usize = 50;
@@ -30,74 +33,128 @@ pub struct Refusal {
     pub error: RpcError,
 }
 
-#[derive(Deserialize)]
+/// The members of a request, as they were written. Each stands once; what else there may be is ignored.
+#[derive(Default)]
 struct Envelope<'a> {
-    #[serde(borrow, default)]
-    jsonrpc: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
     id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     params: Option<&'a RawValue>,
 }
 
-/// Keeps `null` apart from absence: a request with the id null wants an answer.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+impl<'de> Deserialize<'de> for Envelope<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Envelope<'de>, D::Error> {
+        deserializer.deserialize_map(Members)
+    }
 }
 
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Envelope<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Envelope<'de>, A::Error> {
+        let mut envelope = Envelope::default();
+        let mut others = strict::Keys::default();
+        while let Some(strict::Key(key)) = members.next_key()? {
+            let value: &RawValue = members.next_value()?;
+            let member = match &*key {
+                "jsonrpc" => &mut envelope.jsonrpc,
+                "id" => &mut envelope.id,
+                "method" => &mut envelope.method,
+                "params" => &mut envelope.params,
+                _ => {
+                    others.add(key)?;
+                    strict::check(value.get()).map_err(A::Error::custom)?;
+                    continue;
+                }
+            };
+            if member.replace(value).is_some() {
+                return Err(A::Error::custom(format_args!("the key {key:?} twice in one object")));
+            }
+        }
+        Ok(envelope)
+    }
+}
+
+/// Reads one frame in one pass: the envelope is taken apart without copying, and only the parameters, which others may
+/// get to see, are looked at as strictly as the strictest client would.
 pub fn read(text: &str) -> Result<Frame<'_>, Refusal> {
-    strict::check(text).map_err(|flaw| match flaw {
-        Flaw::Syntax(reason) => refusal(None, codes::PARSE_ERROR, format!("the frame is not JSON: {reason}")),
-        Flaw::Forbidden(reason) => refusal(None, codes::INVALID_REQUEST, format!("the frame holds {reason}")),
-    })?;
     if !text.trim_start().starts_with('[') {
         return read_one(text).map(Frame::One);
     }
     let members: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| malformed(&error))?;
     match members.len() {
-        0 => Err(refusal(None, codes::INVALID_REQUEST, "an empty array asks for nothing".to_owned())),
+        0 => Err(invalid(None, "an empty array asks for nothing")),
         1..=BATCH => Ok(Frame::Batch(members.into_iter().map(|member| read_one(member.get())).collect())),
-        many => Err(refusal(
-            None,
-            codes::INVALID_REQUEST,
-            format!("an array holds at most {BATCH} requests, not {many}"),
-        )),
+        many => Err(invalid(None, &format!("an array holds at most {BATCH} requests, not {many}"))),
     }
 }
 
 fn read_one(text: &str) -> Result<Request<'_>, Refusal> {
-    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| malformed(&error))?;
-    let Envelope { jsonrpc, id, method, params } = envelope;
-    if let Some(id) = id
-        && !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9' | b'n'))
-    {
-        return Err(invalid(None, "id is a string, a number or null"));
+    let Envelope { jsonrpc, id, method, params } =
+        serde_json::from_str(text).map_err(|error| malformed(&error))?;
+    if let Some(id) = id {
+        check_id(id)?;
     }
-    if jsonrpc.as_deref() != Some("2.0") {
+    if jsonrpc.and_then(string).as_deref() != Some("2.0") {
         return Err(invalid(id, "jsonrpc is not \"2.0\""));
     }
-    let method = method.and_then(|method| serde_json::from_str::<Text<'_>>(method.get()).ok());
-    let Some(Text(method)) = method else { return Err(invalid(id, "method is not a string")) };
-    match params.map(|params| params.get().as_bytes().first()) {
-        None | Some(Some(b'{')) => Ok(Request { id, method, params }),
-        Some(Some(b'[')) => Err(refusal(
-            id,
-            codes::INVALID_PARAMS,
-            "params: parameters are given by name, in an object, not by position".to_owned(),
-        )),
-        _ => Err(invalid(id, "params is not an object")),
+    let Some(method) = method.and_then(string) else { return Err(invalid(id, "method is not a string")) };
+    let Some(given) = params.map(RawValue::get).filter(|params| *params != "{}") else {
+        return Ok(Request { id, method, params });
+    };
+    match given.as_bytes().first() {
+        Some(b'{') => {}
+        Some(b'[') => {
+            let sentence = "params: parameters are given by name, in an object, not by position";
+            return Err(refusal(id, codes::INVALID_PARAMS, sentence.to_owned()));
+        }
+        _ => return Err(invalid(id, "params is not an object")),
+    }
+    match strict::check(given) {
+        Ok(()) => Ok(Request { id, method, params }),
+        Err(Flaw::Forbidden(reason)) => Err(invalid(id, &format!("params: the frame holds {reason}"))),
+        Err(Flaw::Syntax(reason)) => {
+            Err(refusal(id, codes::PARSE_ERROR, format!("params: the frame is not JSON: {reason}")))
+        }
     }
 }
 
-/// A string that borrows from the frame where it can.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+/// A string, a number or null, and nothing that could not be echoed to the strictest client.
+fn check_id(id: &RawValue) -> Result<(), Refusal> {
+    if !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9' | b'n')) {
+        return Err(invalid(None, "id is a string, a number or null"));
+    }
+    match strict::check(id.get()) {
+        Ok(()) => Ok(()),
+        Err(Flaw::Forbidden(reason) | Flaw::Syntax(reason)) => {
+            Err(invalid(None, &format!("id: the frame holds {reason}")))
+        }
+    }
+}
+
+/// The content of a string, borrowed from the frame where it has no escapes.
+fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+    let text = value.get();
+    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+    if !inner.contains('\\') {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str(text).ok().map(Cow::Owned)
+}
 
 fn malformed(error: &serde_json::Error) -> Refusal {
-    refusal(None, codes::INVALID_REQUEST, format!("the frame is not a JSON-RPC request: {error}"))
+    match error.classify() {
+        Category::Data => {
+            refusal(None, codes::INVALID_REQUEST, format!("the frame holds no request: {error}"))
+        }
+        _ => refusal(None, codes::PARSE_ERROR, format!("the frame is not JSON: {error}")),
+    }
 }
 
 fn invalid(id: Option<&RawValue>, reason: &str) -> Refusal {
@@ -184,6 +241,15 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":5}"#, -32600),
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}"#, -32602),
             (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":9007199254740992,"method":"x"}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":"\ud800","method":"x"}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","x":1,"x":1}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","x":{"y":1,"y":1}}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"y":1,"y":1}}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"y":1e17}}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"y":"\udc00"}}"#, -32700),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x"} {}"#, -32700),
+            ("[1,", -32700),
             (r#"[1,{"jsonrpc":"2.0","id":1,"method":"x"}]"#, -32600),
         ] {
             assert_eq!(code(text), expected, "{text}");

@@ -15,11 +15,12 @@ const SAFE: u64 = 9_007_199_254_740_991;
 /// Up to this many keys are kept in place and compared one by one.
 const FEW: usize = 8;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Flaw {
-    /// Not JSON: `-32700`.
+    #[error("what is not JSON: {0}")]
     Syntax(String),
-    /// JSON that nobody may pass on: `-32600`.
+    /// JSON that nobody may pass on.
+    #[error("{0}")]
     Forbidden(String),
 }
 
@@ -103,7 +104,7 @@ impl<'de> Visitor<'de> for Strict {
 }
 
 /// A key that borrows from the text unless it has escapes.
-struct Key<'de>(Cow<'de, str>);
+pub(crate) struct Key<'de>(pub Cow<'de, str>);
 
 impl<'de> serde::Deserialize<'de> for Key<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key<'de>, D::Error> {
@@ -126,17 +127,17 @@ impl<'de> serde::Deserialize<'de> for Key<'de> {
 
 /// The keys of one object so far. A few need no allocation.
 #[derive(Default)]
-struct Keys<'de> {
+pub(crate) struct Keys<'de> {
     few: [Cow<'de, str>; FEW],
     count: usize,
     many: HashSet<Cow<'de, str>>,
 }
 
 impl<'de> Keys<'de> {
-    fn add<E: Error>(&mut self, key: Cow<'de, str>) -> Result<(), E> {
+    pub fn add<E: Error>(&mut self, key: Cow<'de, str>) -> Result<(), E> {
         if self.few[..self.count].contains(&key) || (!self.many.is_empty() && self.many.contains(&key)) {
             let key: String = key.chars().take(40).collect();
-            return Err(E::custom(format_args!("the key {key:?} stands twice in one object")));
+            return Err(E::custom(format_args!("the key {key:?} twice in one object")));
         }
         if self.count < FEW {
             self.few[self.count] = key;

@@ -127,7 +127,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        if self.link.outbox.poll_waiting(cx) {
+        if self.link.outbox.is_waiting() {
             return Poll::Ready(Step::Outbox);
         }
         // Too many calls under way: what is not read now stays with the sender.
@@ -138,6 +138,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 Poll::Ready(None) => return Poll::Ready(Step::Left),
                 Poll::Pending => {}
             }
+        }
+        // Looked at again after asking to be woken, or what came in between would wait for the next wake.
+        if self.link.outbox.poll_waiting(cx) {
+            return Poll::Ready(Step::Outbox);
         }
         self.deadline.as_mut().poll(cx).map(|()| Step::Clock)
     }

@@ -97,7 +97,7 @@ impl Outbox {
 
     /// The next thing to do: frames first, then the goodbye.
     pub fn pop(&self) -> Option<Item> {
-        if !self.waiting.load(Ordering::Acquire) {
+        if !self.is_waiting() {
             return None;
         }
         let mut state = self.state.lock();
@@ -115,10 +115,15 @@ impl Outbox {
         state.goodbye.clone().map(Item::Goodbye)
     }
 
-    /// Whether there is something to pop; if not, the task is woken when there is.
+    /// Whether there is something to pop.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// The same; and if there is nothing, the task is woken when there is.
     pub fn poll_waiting(&self, cx: &mut Context<'_>) -> bool {
         self.waker.register(cx.waker());
-        self.waiting.load(Ordering::Acquire)
+        self.is_waiting()
     }
 
     /// Wakes the connection's task to look at the world again.
