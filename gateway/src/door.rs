@@ -5,8 +5,10 @@ use crate::config::Config;
 use crate::limits::Limits;
 use crate::session::{Budget, Link, Outbox, Registry};
 use crate::telemetry::Metrics;
+use parking_lot::RwLock;
+use proto_schemas::Access;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use services::kernel::{Caller, Clock, Ids, Mesh, RpcError, World};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ pub struct Door {
     pub stop: CancellationToken,
     budget: Arc<Budget>,
     next_connection: AtomicU64,
+    /// What a session is told of the server's abilities: made once for each state of the mesh.
+    session_capabilities: RwLock<Arc<str>>,
 }
 
 impl Door {
@@ -54,6 +58,7 @@ impl Door {
             tracker: TaskTracker::new(),
             stop: world.stop.clone(),
             next_connection: AtomicU64::new(1),
+            session_capabilities: RwLock::new(session_capabilities(&world.mesh, &config)),
             config,
         })
     }
@@ -63,6 +68,17 @@ impl Door {
         let link = Arc::new(Link::new(id, address, Outbox::new(self.budget.clone())));
         self.registry.add(&link);
         link
+    }
+
+    pub fn session_capabilities(&self) -> Arc<str> {
+        self.session_capabilities.read().clone()
+    }
+
+    /// Looks at which namespaces answer and gives what changed for those who want to know.
+    pub fn refresh_capabilities(&self) -> Option<Value> {
+        let change = self.capabilities.update(&toggles(&self.mesh))?;
+        *self.session_capabilities.write() = session_capabilities(&self.mesh, &self.config);
+        Some(change)
     }
 
     pub fn outbox_bytes(&self) -> usize {
@@ -75,7 +91,25 @@ impl Door {
     }
 }
 
+fn session_capabilities(mesh: &Mesh, config: &Config) -> Arc<str> {
+    let mut namespaces: Vec<&str> = proto_schemas::methods()
+        .iter()
+        .filter(|method| method.access != Access::Internal && !method.notification)
+        .filter_map(|method| method.name.split('.').next())
+        .filter(|namespace| matches!(*namespace, "meta" | "rpc") || mesh.has(namespace))
+        .collect();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    let capabilities = json!({
+        "namespaces": namespaces,
+        "features": { "e2ee": false, "binary_message": false, "max_message_size": config.limits.frame_bytes },
+        // Clients from 0.5.25 on do not connect without it.
+        "p2p_peer_pull_v1": true,
+    });
+    capabilities.to_string().into()
+}
+
 /// The limits are always on; the namespaces are the ones that answer.
-pub fn toggles(mesh: &Mesh) -> Toggles {
+fn toggles(mesh: &Mesh) -> Toggles {
     Toggles { rate_limit: true, namespaces: mesh.namespaces() }
 }

@@ -1,6 +1,6 @@
 //! From the bus to sessions: what rooms announce reaches the connections it is for, and the door itself.
 
-use crate::door::{Door, toggles};
+use crate::door::Door;
 use crate::frame;
 use crate::session::disconnect;
 use serde::Deserialize;
@@ -59,7 +59,7 @@ fn for_the_door(door: &Door, event: &Event) {
 
 /// Looks at which namespaces answer, and tells the connections that asked what changed.
 pub fn refresh_capabilities(door: &Door) {
-    let Some(change) = door.capabilities.update(&toggles(&door.mesh)) else { return };
+    let Some(change) = door.refresh_capabilities() else { return };
     let frame = Utf8Bytes::from(frame::notification("event/meta.capabilities_changed", &change.to_string()));
     for link in door.registry.all() {
         if link.wants_capabilities.load(Ordering::Relaxed) {

@@ -182,7 +182,7 @@ where
         }
         drop(place);
     });
-    http::text(StatusCode::SWITCHING_PROTOCOLS, "text/plain", "")
+    http::bare(StatusCode::SWITCHING_PROTOCOLS)
         .header(UPGRADE, "websocket")
         .header(CONNECTION, "Upgrade")
         .header(SEC_WEBSOCKET_ACCEPT, &accept)

@@ -198,10 +198,17 @@ pub fn text(status: StatusCode, kind: &str, body: &str) -> Reply {
     bytes(status, kind, body.to_owned())
 }
 
-pub fn bytes(status: StatusCode, kind: &str, body: impl Into<Bytes>) -> Reply {
-    let mut response = Response::new(Full::new(body.into()));
+/// A status and nothing else.
+pub fn bare(status: StatusCode) -> Reply {
+    let mut response = Response::new(Full::default());
     *response.status_mut() = status;
     Reply(response)
+}
+
+pub fn bytes(status: StatusCode, kind: &str, body: impl Into<Bytes>) -> Reply {
+    let mut reply = bare(status);
+    *reply.0.body_mut() = Full::new(body.into());
+    reply
         .header(CONTENT_TYPE, kind)
         .header(ACCESS_CONTROL_ALLOW_ORIGIN, "*")
         .header(ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, PUT, OPTIONS")

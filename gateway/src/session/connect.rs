@@ -3,8 +3,8 @@
 use super::registry::{Bound, Delivery, Kind, Link, Mode};
 use crate::door::Door;
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use services::kernel::{Aid, DeviceId, RpcError, Session, SlotId, codes};
 use std::sync::Arc;
 
@@ -25,16 +25,14 @@ impl From<RpcError> for Refused {
     }
 }
 
+/// Written by hand, like the welcome: every connection gets one, and the nonce needs no escapes.
 pub(super) fn challenge(nonce: &str, now_ms: i64) -> String {
-    let params = json!({
-        "nonce": nonce,
-        "server": "aund",
-        "protocol": { "min": PROTOCOL, "max": PROTOCOL },
-        "auth_methods": ["kite_token"],
-        "capabilities": {},
-        "server_time": now_ms as f64 / 1000.0,
-    });
-    crate::frame::notification("challenge", &params.to_string())
+    let seconds = now_ms as f64 / 1000.0;
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"challenge\",\"params\":{{\"nonce\":\"{nonce}\",\"server\":\"aund\",\
+         \"protocol\":{{\"min\":\"{PROTOCOL}\",\"max\":\"{PROTOCOL}\"}},\"auth_methods\":[\"kite_token\"],\
+         \"capabilities\":{{}},\"server_time\":{seconds}}}}}"
+    )
 }
 
 #[derive(Deserialize)]
@@ -234,42 +232,17 @@ fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |differ, (l, r)| differ | (l ^ r)) == 0
 }
 
+/// The names in it are made of letters that need no escapes.
 fn welcome(door: &Door, connection: u64, aid: &Aid, device: &DeviceId, kind: Kind, now_ms: i64) -> String {
-    let namespaces: Vec<&str> = proto_schemas::methods()
-        .iter()
-        .filter(|method| method.access != proto_schemas::Access::Internal && !method.notification)
-        .filter_map(|method| method.name.split('.').next())
-        .filter(|namespace| matches!(*namespace, "meta" | "rpc") || door.mesh.has(namespace))
-        .fold(Vec::new(), |mut names, name| {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-            names
-        });
-    let answer: Value = json!({
-        "status": "ok",
-        "protocol": PROTOCOL,
-        "server_time": now_ms as f64 / 1000.0,
-        "authenticated": true,
-        "identity": { "module_id": format!("gateway-client-{connection}"), "role": "agent", "aid": aid },
-        "trust_level": "low",
-        "connection": {
-            "id": format!("conn_gateway-client-{connection}"),
-            "device_id": device,
-            "kind": if kind == Kind::Long { "long" } else { "short" },
-        },
-        "bridgeInfo": { "name": "aund", "version": env!("CARGO_PKG_VERSION") },
-        "heartbeat_interval": 30,
-        "capabilities": {
-            "namespaces": namespaces,
-            "features": {
-                "e2ee": false,
-                "binary_message": false,
-                "max_message_size": door.config.limits.frame_bytes,
-            },
-            // Clients from 0.5.25 on do not connect without it.
-            "p2p_peer_pull_v1": true,
-        },
-    });
-    answer.to_string()
+    let seconds = now_ms as f64 / 1000.0;
+    let (device, kind) = (device.as_str(), if kind == Kind::Long { "long" } else { "short" });
+    let (version, capabilities) = (env!("CARGO_PKG_VERSION"), door.session_capabilities());
+    format!(
+        "{{\"status\":\"ok\",\"protocol\":\"{PROTOCOL}\",\"server_time\":{seconds},\"authenticated\":true,\
+         \"identity\":{{\"module_id\":\"gateway-client-{connection}\",\"role\":\"agent\",\"aid\":\"{aid}\"}},\
+         \"trust_level\":\"low\",\
+         \"connection\":{{\"id\":\"conn_gateway-client-{connection}\",\"device_id\":\"{device}\",\"kind\":\"{kind}\"}},\
+         \"bridgeInfo\":{{\"name\":\"aund\",\"version\":\"{version}\"}},\"heartbeat_interval\":30,\
+         \"capabilities\":{capabilities}}}"
+    )
 }
