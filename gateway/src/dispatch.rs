@@ -58,7 +58,7 @@ fn known_here(
         "meta.ping" => Ok(Some(format!("{{\"pong\":true,\"timestamp\":{}}}", door.clock.now_seconds()))),
         "meta.status" => Ok(Some(status(bound))),
         "meta.capabilities" => capabilities(door, link, request).map(Some),
-        "rpc.discover" => Ok(Some(discover(door))),
+        "rpc.discover" => Ok(Some(door.told().openrpc.to_string())),
         "auth.connect" => Err(RpcError::new(codes::INVALID_REQUEST, "this connection is logged in already")),
         "notification/route" => notify::route(door, bound, request).map(|()| Some("null".to_owned())),
         method => {
@@ -102,14 +102,6 @@ fn capabilities(door: &Door, link: &Link, request: &Request<'_>) -> Result<Strin
         link.wants_capabilities.store(subscribe, Ordering::Relaxed);
     }
     Ok(door.capabilities.text().to_string())
-}
-
-/// The methods a client can call on this server, as OpenRPC.
-pub fn discover(door: &Door) -> String {
-    proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
-        method.access != Access::Internal && door.capabilities.allows(method.name)
-    })
-    .to_string()
 }
 
 /// Unknown, internal and switched-off methods are the same to a client: they are not there.

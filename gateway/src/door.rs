@@ -33,19 +33,27 @@ pub struct Door {
     pub stop: CancellationToken,
     budget: Arc<Budget>,
     next_connection: AtomicU64,
-    /// What a session is told of the server's abilities: made once for each state of the mesh.
-    session_capabilities: RwLock<Arc<str>>,
+    told: RwLock<Told>,
+}
+
+/// What clients are told of the server's abilities, made once for each state of the mesh.
+#[derive(Clone)]
+pub struct Told {
+    /// The `capabilities` member of the answer to `auth.connect`.
+    pub session: Arc<str>,
+    /// The answer to `rpc.discover`.
+    pub openrpc: Arc<str>,
 }
 
 impl Door {
     pub fn new(config: Config, public_url: String, world: &World) -> Arc<Door> {
         let metrics = Arc::new(Metrics::new());
         let workspace = world.data.canonicalize().unwrap_or_else(|_| world.data.clone());
+        let capabilities = Capabilities::new(workspace.display().to_string(), &toggles(&world.mesh));
         Arc::new(Door {
             public_url,
             registry: Registry::new(world.presence.clone()),
             limits: Limits::new(&config.limits),
-            capabilities: Capabilities::new(workspace.display().to_string(), &toggles(&world.mesh)),
             budget: Arc::new(Budget::new(
                 config.limits.outbox_bytes,
                 config.limits.outbox_total_bytes,
@@ -58,7 +66,8 @@ impl Door {
             tracker: TaskTracker::new(),
             stop: world.stop.clone(),
             next_connection: AtomicU64::new(1),
-            session_capabilities: RwLock::new(session_capabilities(&world.mesh, &config)),
+            told: RwLock::new(told(&capabilities, &world.mesh, &config)),
+            capabilities,
             config,
         })
     }
@@ -70,14 +79,14 @@ impl Door {
         link
     }
 
-    pub fn session_capabilities(&self) -> Arc<str> {
-        self.session_capabilities.read().clone()
+    pub fn told(&self) -> Told {
+        self.told.read().clone()
     }
 
     /// Looks at which namespaces answer and gives what changed for those who want to know.
     pub fn refresh_capabilities(&self) -> Option<Value> {
         let change = self.capabilities.update(&toggles(&self.mesh))?;
-        *self.session_capabilities.write() = session_capabilities(&self.mesh, &self.config);
+        *self.told.write() = told(&self.capabilities, &self.mesh, &self.config);
         Some(change)
     }
 
@@ -91,7 +100,7 @@ impl Door {
     }
 }
 
-fn session_capabilities(mesh: &Mesh, config: &Config) -> Arc<str> {
+fn told(capabilities: &Capabilities, mesh: &Mesh, config: &Config) -> Told {
     let mut namespaces: Vec<&str> = proto_schemas::methods()
         .iter()
         .filter(|method| method.access != Access::Internal && !method.notification)
@@ -100,13 +109,16 @@ fn session_capabilities(mesh: &Mesh, config: &Config) -> Arc<str> {
         .collect();
     namespaces.sort_unstable();
     namespaces.dedup();
-    let capabilities = json!({
+    let session = json!({
         "namespaces": namespaces,
         "features": { "e2ee": false, "binary_message": false, "max_message_size": config.limits.frame_bytes },
         // Clients from 0.5.25 on do not connect without it.
         "p2p_peer_pull_v1": true,
     });
-    capabilities.to_string().into()
+    let openrpc = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
+        method.access != Access::Internal && capabilities.allows(method.name)
+    });
+    Told { session: session.to_string().into(), openrpc: openrpc.to_string().into() }
 }
 
 /// The limits are always on; the namespaces are the ones that answer.

@@ -236,7 +236,7 @@ fn same(left: &[u8], right: &[u8]) -> bool {
 fn welcome(door: &Door, connection: u64, aid: &Aid, device: &DeviceId, kind: Kind, now_ms: i64) -> String {
     let seconds = now_ms as f64 / 1000.0;
     let (device, kind) = (device.as_str(), if kind == Kind::Long { "long" } else { "short" });
-    let (version, capabilities) = (env!("CARGO_PKG_VERSION"), door.session_capabilities());
+    let (version, capabilities) = (env!("CARGO_PKG_VERSION"), door.told().session);
     format!(
         "{{\"status\":\"ok\",\"protocol\":\"{PROTOCOL}\",\"server_time\":{seconds},\"authenticated\":true,\
          \"identity\":{{\"module_id\":\"gateway-client-{connection}\",\"role\":\"agent\",\"aid\":\"{aid}\"}},\

@@ -76,6 +76,17 @@ struct Conversation<S> {
     calls: u32,
 }
 
+/// However a conversation ends, also by a bug of ours, nobody goes on counting on it.
+impl<S> Drop for Conversation<S> {
+    fn drop(&mut self) {
+        self.door.registry.leave(&self.link);
+        self.door.metrics.sockets.dec();
+        if self.link.bound().is_some() {
+            self.door.metrics.sessions.dec();
+        }
+    }
+}
+
 /// How a conversation ends.
 enum End {
     /// The other side left, or the wire broke.
@@ -103,10 +114,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             self.door.metrics.closed(goodbye.code);
             Box::pin(self.part(goodbye)).await;
         }
-        self.door.metrics.sockets.dec();
-        if self.link.bound().is_some() {
-            self.door.metrics.sessions.dec();
-        }
     }
 
     async fn greet_and_talk(&mut self) -> Go {
@@ -131,7 +138,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             return Poll::Ready(Step::Outbox);
         }
         // Too many calls under way: what is not read now stays with the sender.
-        if self.link.in_flight.load(Ordering::Relaxed) < self.door.config.limits.in_flight {
+        let reading = self.may_read();
+        if reading {
             match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(message))) => return Poll::Ready(Step::Frame(message)),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Step::Broken(error)),
@@ -143,7 +151,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         if self.link.outbox.poll_waiting(cx) {
             return Poll::Ready(Step::Outbox);
         }
+        if !reading && self.may_read() {
+            cx.waker().wake_by_ref();
+        }
         self.deadline.as_mut().poll(cx).map(|()| Step::Clock)
+    }
+
+    fn may_read(&self) -> bool {
+        self.link.in_flight.load(Ordering::Relaxed) < self.door.config.limits.in_flight
     }
 
     async fn take(&mut self, step: Step) -> Go {
