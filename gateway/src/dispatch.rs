@@ -83,7 +83,7 @@ fn status(bound: &Bound) -> String {
         "mode": "gateway",
         "aid": bound.session.aid,
         "role": "user",
-        "connected_at": bound.connected_at_ms,
+        "connected_at": bound.session.connected_at_ms,
         "protocol_version": "1.0",
         "device_id": bound.session.device,
         "slot_id": bound.session.slot,
