@@ -67,6 +67,13 @@ impl FromStr for StoreUrl {
 }
 
 impl StoreUrl {
+    pub fn engine(&self) -> Engine {
+        match self {
+            StoreUrl::Sqlite(_) => Engine::Sqlite,
+            StoreUrl::Postgres { .. } => Engine::Postgres,
+        }
+    }
+
     /// The URL without a password, for people.
     pub fn shown(&self) -> String {
         match self {
