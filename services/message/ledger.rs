@@ -235,7 +235,8 @@ impl Writer {
         }
         for (letter, inbox) in queued {
             if let Some(place) = letter.place(inbox) {
-                self.rings.put(&letter.to.clone(), inbox, place.seq, letter.at, letter);
+                let (to, seq) = (letter.to.clone(), place.seq);
+                self.rings.put(&to, inbox, seq, letter.at, letter.weight(), letter);
             }
         }
         if self.store.files_behind() {

@@ -101,20 +101,14 @@ impl Message {
         form: Form,
         page: &mut Page,
     ) -> Result<VolatilePart, Error> {
-        let cursor = cursor.filter(|cursor| !cursor.is_empty());
         let VolatilePage { rows, latest_cursor, has_more, earliest_cursor, dropped_count } = self
             .volatile
-            .after(consumer.inbox, cursor, sender, self.clock.now_ms(), MOST as usize)
-            .map_err(|_| Error::OldEpoch)?;
-        for row in rows {
-            let Some(place) = row.row.letter.place(consumer.inbox) else { continue };
-            let fleeting = Fleeting {
-                storage: "volatile",
-                volatile_cursor: row.cursor,
-                created_at: row.row.created_at,
-                expires_at: row.row.expires_at,
-            };
-            page.rows.extend(form.row(&row.row.letter, place, consumer, Some(&fleeting)));
+            .after(consumer.inbox, cursor, sender, self.clock.now_ms(), MOST as usize)?;
+        for (volatile_cursor, row) in rows {
+            let Some(place) = row.letter.place(consumer.inbox) else { continue };
+            let (created_at, expires_at) = (row.created_at, row.expires_at);
+            let fleeting = Fleeting { storage: "volatile", volatile_cursor, created_at, expires_at };
+            page.rows.extend(form.row(&row.letter, place, consumer, Some(&fleeting)));
         }
         Ok(VolatilePart {
             latest_volatile_cursor: latest_cursor,

@@ -128,7 +128,7 @@ impl Message {
                 let given = params.message_id();
                 let envelope = Envelope::open(&params.payload, session, &params.to, given, now)?;
                 let own = self.inboxes.of(&session.aid).await?;
-                let copies = addressed.sealed(&envelope, recipient, &own, target.as_ref())?;
+                let copies = addressed.sealed(&envelope, recipient, &own, target.as_ref(), &params.to)?;
                 (Kind::V2, Some(envelope.message_id), envelope.body, copies)
             }
             envelope::Kind::V1Split => {
@@ -376,14 +376,15 @@ impl Addressed<'_> {
         recipient: &Known,
         own: &Known,
         target: Option<&DeviceId>,
+        to: &Aid,
     ) -> Result<Vec<Box<RawValue>>, Error> {
         let mut copies = Vec::new();
         for role in [Role::Peer, Role::SelfSync] {
             let inboxes = if role == Role::Peer { recipient } else { own };
             for (index, row) in envelope.rows.iter().enumerate().filter(|(_, row)| row.role == role) {
                 if !row.device.is_empty() && !inboxes.iter().any(|inbox| inbox.device.as_str() == row.device) {
-                    let aid = Aid::parse(&row.aid).unwrap_or_else(|_| self.session.aid.clone());
-                    return Err(no_device(&aid, &row.device));
+                    let aid = if role == Role::Peer { to } else { &self.session.aid };
+                    return Err(no_device(aid, &row.device));
                 }
                 for inbox in inboxes.iter() {
                     let meant = match row.device.is_empty() {
@@ -400,7 +401,7 @@ impl Addressed<'_> {
             }
         }
         if self.places.iter().all(|place| place.own) {
-            return Err(no_device(&envelope.to, ""));
+            return Err(no_device(to, ""));
         }
         Ok(copies)
     }
