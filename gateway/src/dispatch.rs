@@ -130,7 +130,8 @@ pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
     let door = door.clone();
     let tracker = door.tracker.clone();
     let mut answering = Box::pin(async move {
-        for frame in call.run(&door, &guard.0).await {
+        let Frames { answer, after } = call.run(&door, &guard.0).await;
+        for frame in [answer, after.filter(|_| guard.0.is_long())].into_iter().flatten() {
             guard.0.outbox.push(frame.into());
         }
     });
@@ -166,7 +167,7 @@ pub fn spawn_batch(door: &Arc<Door>, link: &Arc<Link>, members: Vec<Result<Reque
         if !answers.is_empty() {
             link.outbox.push(format!("[{}]", answers.join(",")).into());
         }
-        for event in after.into_iter().flatten() {
+        for event in after.into_iter().flatten().filter(|_| link.is_long()) {
             link.outbox.push(event.into());
         }
     });
@@ -250,14 +251,6 @@ impl Call {
 struct Frames {
     answer: Option<String>,
     after: Option<String>,
-}
-
-impl IntoIterator for Frames {
-    type Item = String;
-    type IntoIter = std::iter::Flatten<std::array::IntoIter<Option<String>, 2>>;
-    fn into_iter(self) -> Self::IntoIter {
-        [self.answer, self.after].into_iter().flatten()
-    }
 }
 
 /// A room may want something said on the caller's connection after its answer: it puts that into a first member
