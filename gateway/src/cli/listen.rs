@@ -1,0 +1,180 @@
+//! `aund listen`: what an agent receives, as it comes; and what waited, before it.
+
+use super::agent::acknowledged;
+use super::place::Place;
+use super::show::Show;
+use crate::client::{Error, Event, Home, Identity, Kind, Wire};
+use clap::Args;
+use serde_json::{Value, json};
+use services::kernel::Ids;
+use std::time::Duration;
+
+/// Rows of one pull.
+const PAGE: u32 = 200;
+
+/// How long to wait before the first and before a late attempt to come back.
+const SOON: Duration = Duration::from_millis(500);
+const LATE: Duration = Duration::from_secs(30);
+
+#[derive(Args)]
+pub(super) struct Listen {
+    /// Who listens: an agent of this machine
+    name: String,
+    /// End after so many messages
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// One ear, through all its connections.
+struct Ear {
+    place: Place,
+    show: Show,
+    home: Home,
+    who: Identity,
+    /// Up to where everything has been shown; nothing is known before the first connection.
+    seen: Option<u64>,
+    /// How many messages are still to come.
+    left: Option<u64>,
+    /// Attempts since the last connection.
+    tries: u32,
+}
+
+impl Listen {
+    pub async fn run(self) -> anyhow::Result<()> {
+        let (show, home) = (self.place.show(), self.place.home()?);
+        let who = self.place.agent(&home, &self.name)?;
+        let mut ear = Ear { place: self.place, show, home, who, seen: None, left: self.count, tries: 0 };
+        tokio::select! {
+            outcome = ear.listen() => outcome,
+            _ = tokio::signal::ctrl_c() => Ok(()),
+        }
+    }
+}
+
+impl Ear {
+    /// Until enough has come. Whoever was never connected is told at once that it does not work.
+    async fn listen(&mut self) -> anyhow::Result<()> {
+        loop {
+            let error = match self.connection().await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            let passes = error.downcast_ref::<Error>().is_some_and(Error::may_pass);
+            if self.seen.is_none() || !passes {
+                return Err(error);
+            }
+            let wait = pause(self.tries);
+            self.tries += 1;
+            self.show.note(&format!("{error:#}; trying again in {:.1} s", wait.as_secs_f64()));
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// One connection, from its first word to its last.
+    async fn connection(&mut self) -> anyhow::Result<()> {
+        let mut wire = self.place.connect(&self.home, &self.who, Kind::Long).await?;
+        self.tries = 0;
+        if self.seen.is_none() {
+            self.seen = Some(acknowledged(&mut wire).await?);
+        }
+        self.catch_up(&mut wire).await?;
+        if !self.is_done() {
+            self.show.note(&format!("{} is listening; Ctrl-C ends", self.who.aid));
+        }
+        while !self.is_done() {
+            let event = wire.next_event().await?;
+            self.hear(&mut wire, &event).await?;
+        }
+        wire.close().await;
+        Ok(())
+    }
+
+    /// Shows what waits behind the last number, page by page.
+    async fn catch_up(&mut self, wire: &mut Wire) -> anyhow::Result<()> {
+        while !self.is_done() {
+            let after = self.seen();
+            let page = wire.call("message.pull", &json!({ "after_seq": after, "limit": PAGE })).await?;
+            for row in page["messages"].as_array().into_iter().flatten() {
+                if self.is_done() {
+                    break;
+                }
+                let text = json!({ "jsonrpc": "2.0", "method": "event/message.received", "params": row });
+                self.show_message(row, &text.to_string())?;
+            }
+            // What the page skipped was not meant for a client without keys.
+            if !self.is_done() {
+                self.seen = Some(self.seen().max(page["latest_seq"].as_u64().unwrap_or_default()));
+            }
+            if self.seen() == after {
+                return Ok(());
+            }
+            wire.call("message.ack", &json!({ "seq": self.seen() })).await?;
+            if page["has_more"] != true {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn hear(&mut self, wire: &mut Wire, event: &Event) -> anyhow::Result<()> {
+        let Event { method, params, text } = event;
+        let seq = params["seq"].as_u64();
+        if method != "event/message.received" {
+            self.show.line(&if self.show.json { text.clone() } else { self.show.event(method, params) })?;
+            return Ok(());
+        }
+        match seq {
+            // A number was left out: what is missing comes first, and this one with it.
+            Some(seq) if seq > self.seen() + 1 => self.catch_up(wire).await?,
+            _ => {}
+        }
+        if seq.is_none_or(|seq| seq > self.seen()) && !self.is_done() {
+            self.show_message(params, text)?;
+        }
+        // One acknowledgement does for all that came together.
+        if seq.is_some() && (self.is_done() || !wire.has_event()) {
+            wire.call("message.ack", &json!({ "seq": self.seen() })).await?;
+        }
+        Ok(())
+    }
+
+    fn show_message(&mut self, row: &Value, text: &str) -> anyhow::Result<()> {
+        self.show.line(&if self.show.json { text.to_owned() } else { self.show.message(row) })?;
+        if let Some(seq) = row["seq"].as_u64() {
+            self.seen = Some(self.seen().max(seq));
+        }
+        self.left = self.left.map(|left| left - 1);
+        Ok(())
+    }
+
+    fn seen(&self) -> u64 {
+        self.seen.unwrap_or_default()
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == Some(0)
+    }
+}
+
+/// Twice as long each time, and never the same for two who lost the same server.
+fn pause(tries: u32) -> Duration {
+    let longest = SOON.saturating_mul(2_u32.saturating_pow(tries)).min(LATE);
+    let [chance] = Ids::default().bytes::<1>();
+    longest.mul_f64(0.5 + f64::from(chance) / 512.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_become_rare_and_stay_bounded() {
+        for tries in 0..100 {
+            let (wait, longest) = (pause(tries), SOON.saturating_mul(2_u32.saturating_pow(tries)).min(LATE));
+            assert!(wait >= longest / 2 && wait <= longest, "{tries}: {wait:?}");
+        }
+        assert!(pause(0) <= SOON && pause(99) >= LATE / 2);
+    }
+}
