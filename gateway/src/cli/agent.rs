@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use crate::client::{self, Error, Identity, Kind, Target, Wire};
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use serde_json::{Value, json};
 use services::kernel::{Aid, codes};
@@ -61,20 +61,23 @@ pub(super) struct Call {
 impl Register {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home) = (self.place.show(), self.place.home()?);
-        let known = home.find(&self.name, self.place.issuer.as_deref())?;
+        // At a gateway that is named, a short name belongs to that gateway's domain.
+        let known = match self.place.gateway {
+            Some(_) => None,
+            None => home.find(&self.name, self.place.issuer.as_deref())?,
+        };
         let gateway = self.place.gateway.clone().or_else(|| known.as_ref()?.gateway());
         let target = self.place.target(&home, gateway).await?;
-        let who = match known {
-            Some(who) => enrol(&target, who).await?,
-            None => {
-                let aid = self.place.aid(&self.name, &target).await?;
-                let who = home.create(&aid)?;
-                match enrol(&target, who.clone()).await {
-                    Ok(who) => who,
-                    Err(error) => return Err(taken_back(who, error)),
-                }
-            }
+        let aid = match known {
+            Some(who) => who.aid,
+            None => self.place.aid(&self.name, &home, &target).await?,
         };
+        let target = target.of_issuer(aid.issuer());
+        let who = match home.identity(&aid)? {
+            Some(who) => client::register(&target, &who).await.map(|()| who),
+            None => first(&target, home.create(&aid)?).await,
+        };
+        let who = who.map_err(|error| self.place.explained(&home, error))?;
         let folder = who.folder().display();
         if show.json {
             show.line(&json!({ "aid": who.aid, "folder": folder.to_string() }).to_string())?;
@@ -85,21 +88,17 @@ impl Register {
     }
 }
 
-async fn enrol(target: &Target, who: Identity) -> anyhow::Result<Identity> {
-    client::register(&target.clone().of_issuer(who.aid.issuer()), &who).await?;
-    Ok(who)
-}
-
-/// A fresh key that the server refused is of no use. One that it may have taken, while its answer was lost, is.
-fn taken_back(who: Identity, error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref::<Error>().and_then(Error::code) {
-        Some(code) if code == i64::from(codes::AID_EXISTS.code) => {
-            let sentence = format!("{} belongs to somebody else already, choose another name", who.aid);
-            who.forget().err().unwrap_or(error).context(sentence)
-        }
-        Some(_) => who.forget().err().unwrap_or(error),
-        None => error,
+/// Registers a fresh key. One that the server refused is of no use; one that it may have taken, while its answer was
+/// lost, is.
+async fn first(target: &Target, who: Identity) -> anyhow::Result<Identity> {
+    let Err(error) = client::register(target, &who).await else { return Ok(who) };
+    let Some(code) = error.downcast_ref::<Error>().and_then(Error::code) else { return Err(error) };
+    let aid = who.aid.clone();
+    who.forget()?;
+    if code == i64::from(codes::AID_EXISTS.code) {
+        bail!("{aid} belongs to another key already, choose another name ({code})");
     }
+    Err(error)
 }
 
 impl Send {

@@ -61,14 +61,27 @@ impl Place {
     pub async fn connect(&self, home: &Home, who: &Identity, kind: Kind) -> anyhow::Result<Wire> {
         let gateway = self.gateway.clone().or_else(|| who.gateway());
         let target = self.target(home, gateway).await?.of_issuer(who.aid.issuer());
-        client::connect(&target, who, &home.device()?, kind).await.map_err(|error| {
+        let connected = client::connect(&target, who, &home.device()?, kind).await;
+        connected.map_err(|error| {
             let code = error.downcast_ref::<Error>().and_then(Error::code);
             // What a server says that was set up anew and never heard of this agent.
-            if !matches!(code, Some(4001 | -32002)) {
-                return error;
+            if matches!(code, Some(4001 | -32002)) {
+                return error.context(format!("{0} cannot log in, try aund register {0}", who.aid));
             }
-            error.context(format!("{0} cannot log in, try aund register {0}", who.aid))
+            self.explained(home, error)
         })
+    }
+
+    /// A root that was trusted on first use may be out of date, which only the person can know.
+    pub fn explained(&self, home: &Home, error: anyhow::Error) -> anyhow::Error {
+        match error.downcast_ref::<Error>() {
+            Some(Error::Untrusted { root, .. }) if root.starts_with(home.path()) => {
+                let file = root.display();
+                let sentence = format!("the server has changed; if it was set up anew, remove {file}");
+                error.context(sentence)
+            }
+            _ => error,
+        }
     }
 
     /// The server, and how to know it.
@@ -90,13 +103,13 @@ impl Place {
     }
 
     /// The AID of a name, under the domain of the server where nobody says another.
-    pub async fn aid(&self, name: &str, target: &Target) -> anyhow::Result<Aid> {
+    pub async fn aid(&self, name: &str, home: &Home, target: &Target) -> anyhow::Result<Aid> {
         if name.contains('.') {
             return Ok(Aid::parse(name)?);
         }
         let issuer = match &self.issuer {
             Some(issuer) => issuer.clone(),
-            None => issuer_of(target).await?,
+            None => issuer_of(target).await.map_err(|error| self.explained(home, error))?,
         };
         Ok(Aid::parse(&format!("{name}.{issuer}"))?)
     }

@@ -10,8 +10,14 @@ use std::sync::Arc;
 /// What fits on most screens.
 const LINE: usize = 116;
 
-/// Longer texts are keys, certificates and signatures, of which the beginning says enough.
+/// The longest text that is shown whole: an id, an AID. Longer ones are keys, tokens and signatures.
 const TEXT: usize = 36;
+/// What is shown of those.
+const BEGINNING: usize = 12;
+
+/// What a reader looks for, in the order of interest. The rest follows by name.
+const FIRST: [&str; 11] =
+    ["from", "to", "text", "payload", "status", "seq", "ack_seq", "message_id", "aid", "cert", "nonce"];
 
 /// The two wires of the demo: Alice's on the left of the gateway, Bobb's on the right.
 #[derive(Clone, Copy)]
@@ -74,17 +80,31 @@ impl Frames {
     }
 }
 
-/// JSON with long texts cut.
+/// JSON, the interesting first, long texts cut and empty fields left out.
 fn brief(value: &Value) -> String {
     match value {
-        Value::String(text) => Value::from(cut(text, TEXT)).to_string(),
+        Value::String(text) if text.starts_with("-----BEGIN CERTIFICATE") => "(certificate)".to_owned(),
+        Value::String(text) if text.chars().count() > TEXT => Value::from(cut(text, BEGINNING)).to_string(),
         Value::Array(items) => format!("[{}]", items.iter().map(brief).collect::<Vec<_>>().join(", ")),
         Value::Object(fields) => {
+            let rank = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
+            let mut fields: Vec<_> = fields.iter().filter(|(_, value)| !is_empty(value)).collect();
+            fields.sort_by_key(|(name, _)| rank(name));
             let fields: Vec<String> =
                 fields.iter().map(|(name, value)| format!("{name}: {}", brief(value))).collect();
             format!("{{{}}}", fields.join(", "))
         }
         other => other.to_string(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
     }
 }
 
@@ -107,6 +127,7 @@ mod tests {
         let line = frames.line(Side::Left, Way::Out, "auth.create_aid", &frame);
         assert!(line.chars().count() <= LINE && !line.contains('\n'), "{line}");
         assert!(line.starts_with("  alice ──▶ gateway") && line.contains("auth.create_aid"), "{line}");
-        assert_eq!(brief(&json!({ "to": "bobb", "n": [1, null] })), r#"{n: [1, null], to: "bobb"}"#);
+        let body = json!({ "n": [1, null], "none": {}, "to": "bobb" });
+        assert_eq!(brief(&body), r#"{to: "bobb", n: [1, null]}"#);
     }
 }
