@@ -22,3 +22,4 @@ mod signature;
 pub mod strict;
 pub mod telemetry;
 mod tls;
+mod trace;
