@@ -12,6 +12,11 @@ use std::time::Duration;
 /// Rows of one pull.
 const PAGE: u32 = 200;
 
+/// The events that have a number of the inbox.
+const RECEIVED: &str = "event/message.received";
+const RECALLED: &str = "event/message.recalled";
+const ENCRYPTED: &str = "event/peer.v2.message_received";
+
 /// How long to wait before the first and before a late attempt to come back.
 const SOON: Duration = Duration::from_millis(500);
 const LATE: Duration = Duration::from_secs(30);
@@ -35,6 +40,8 @@ struct Ear {
     who: Identity,
     /// Up to where everything has been shown; nothing is known before the first connection.
     seen: Option<u64>,
+    /// The last encrypted message that was announced.
+    rung: Option<u64>,
     /// How many messages are still to come.
     left: Option<u64>,
     /// Attempts since the last connection.
@@ -45,7 +52,8 @@ impl Listen {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home) = (self.place.show(), self.place.home()?);
         let who = self.place.agent(&home, &self.name)?;
-        let mut ear = Ear { place: self.place, show, home, who, seen: None, left: self.count, tries: 0 };
+        let mut ear =
+            Ear { place: self.place, show, home, who, seen: None, rung: None, left: self.count, tries: 0 };
         tokio::select! {
             outcome = ear.listen() => outcome,
             _ = tokio::signal::ctrl_c() => Ok(()),
@@ -100,12 +108,12 @@ impl Ear {
                 if self.is_done() {
                     break;
                 }
-                let text = json!({ "jsonrpc": "2.0", "method": "event/message.received", "params": row });
+                let text = json!({ "jsonrpc": "2.0", "method": RECEIVED, "params": row });
                 self.show_message(row, &text.to_string())?;
             }
             // What the page skipped was not meant for a client without keys.
             if !self.is_done() {
-                self.seen = Some(self.seen().max(page["latest_seq"].as_u64().unwrap_or_default()));
+                self.seen = self.seen.max(page["latest_seq"].as_u64());
             }
             if self.seen() == after {
                 return Ok(());
@@ -120,18 +128,26 @@ impl Ear {
 
     async fn hear(&mut self, wire: &mut Wire, event: &Event) -> anyhow::Result<()> {
         let Event { method, params, text } = event;
-        let seq = params["seq"].as_u64();
-        if method != "event/message.received" {
-            self.show.line(&if self.show.json { text.clone() } else { self.show.event(method, params) })?;
-            return Ok(());
+        let seq = match method.as_str() {
+            RECEIVED | RECALLED | ENCRYPTED => params["seq"].as_u64(),
+            _ => None,
+        };
+        // A number was left out: what is missing comes first.
+        if seq.is_some_and(|seq| seq > self.seen() + 1) {
+            self.catch_up(wire).await?;
         }
-        match seq {
-            // A number was left out: what is missing comes first, and this one with it.
-            Some(seq) if seq > self.seen() + 1 => self.catch_up(wire).await?,
-            _ => {}
-        }
-        if seq.is_none_or(|seq| seq > self.seen()) && !self.is_done() {
-            self.show_message(params, text)?;
+        let is_new = match method.as_str() {
+            // A pull leaves these out, so it cannot have shown them.
+            ENCRYPTED => seq > self.rung,
+            _ => seq.is_none_or(|seq| seq > self.seen()),
+        };
+        if is_new && !self.is_done() {
+            match method.as_str() {
+                RECEIVED => self.show_message(params, text)?,
+                _ => self.print(text, || self.show.event(method, params))?,
+            }
+            self.rung = if method == ENCRYPTED { seq } else { self.rung };
+            self.seen = self.seen.max(seq);
         }
         // One acknowledgement does for all that came together.
         if seq.is_some() && (self.is_done() || !wire.has_event()) {
@@ -141,12 +157,17 @@ impl Ear {
     }
 
     fn show_message(&mut self, row: &Value, text: &str) -> anyhow::Result<()> {
-        self.show.line(&if self.show.json { text.to_owned() } else { self.show.message(row) })?;
-        if let Some(seq) = row["seq"].as_u64() {
-            self.seen = Some(self.seen().max(seq));
+        self.print(text, || self.show.message(row))?;
+        self.seen = self.seen.max(row["seq"].as_u64());
+        if row["type"] != "message.recalled" {
+            self.left = self.left.map(|left| left - 1);
         }
-        self.left = self.left.map(|left| left - 1);
         Ok(())
+    }
+
+    /// The frame for a program, a line for a person.
+    fn print(&self, text: &str, line: impl FnOnce() -> String) -> anyhow::Result<()> {
+        Ok(if self.show.json { self.show.line(text)? } else { self.show.line(&line())? })
     }
 
     fn seen(&self) -> u64 {
