@@ -148,7 +148,7 @@ impl Pull {
                 show.note("there is more");
             }
         }
-        let last = rows.last().and_then(|row| row["seq"].as_u64());
+        let last = rows.iter().filter_map(|row| row["seq"].as_u64()).max();
         if let (true, Some(seq)) = (self.ack, last) {
             wire.call("message.ack", &json!({ "seq": seq })).await?;
         }

@@ -7,6 +7,8 @@ use crate::client::{Error, Event, Home, Identity, Kind, Wire};
 use clap::Args;
 use serde_json::{Value, json};
 use services::kernel::Ids;
+use std::collections::HashSet;
+use std::mem;
 use std::time::Duration;
 
 /// Rows of one pull.
@@ -42,6 +44,10 @@ struct Ear {
     seen: Option<u64>,
     /// The last encrypted message that was announced.
     rung: Option<u64>,
+    /// Messages without a number that were shown; a pull and an event may both bring one.
+    fleeting: HashSet<String>,
+    /// Those of them the server does not know of yet.
+    unsaid: Vec<String>,
     /// How many messages are still to come.
     left: Option<u64>,
     /// Attempts since the last connection.
@@ -52,8 +58,18 @@ impl Listen {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home) = (self.place.show(), self.place.home()?);
         let who = self.place.agent(&home, &self.name)?;
-        let mut ear =
-            Ear { place: self.place, show, home, who, seen: None, rung: None, left: self.count, tries: 0 };
+        let mut ear = Ear {
+            place: self.place,
+            show,
+            home,
+            who,
+            seen: None,
+            rung: None,
+            fleeting: HashSet::new(),
+            unsaid: Vec::new(),
+            left: self.count,
+            tries: 0,
+        };
         tokio::select! {
             outcome = ear.listen() => outcome,
             _ = tokio::signal::ctrl_c() => Ok(()),
@@ -86,6 +102,7 @@ impl Ear {
         self.tries = 0;
         if self.seen.is_none() {
             self.seen = Some(acknowledged(&mut wire).await?);
+            self.rung = self.seen;
         }
         self.catch_up(&mut wire).await?;
         if !self.is_done() {
@@ -115,10 +132,10 @@ impl Ear {
             if !self.is_done() {
                 self.seen = self.seen.max(page["latest_seq"].as_u64());
             }
-            if self.seen() == after {
+            if self.seen() == after && self.unsaid.is_empty() {
                 return Ok(());
             }
-            wire.call("message.ack", &json!({ "seq": self.seen() })).await?;
+            self.acknowledge(wire).await?;
             if page["has_more"] != true {
                 return Ok(());
             }
@@ -150,13 +167,30 @@ impl Ear {
             self.seen = self.seen.max(seq);
         }
         // One acknowledgement does for all that came together.
-        if seq.is_some() && (self.is_done() || !wire.has_event()) {
-            wire.call("message.ack", &json!({ "seq": self.seen() })).await?;
+        let anything = seq.is_some() || !self.unsaid.is_empty();
+        if anything && (self.is_done() || !wire.has_event()) {
+            self.acknowledge(wire).await?;
         }
         Ok(())
     }
 
+    /// Says what was shown. A message without a number is named by its cursor, and then the server forgets it.
+    async fn acknowledge(&mut self, wire: &mut Wire) -> anyhow::Result<()> {
+        let mut params = json!({ "seq": self.seen() });
+        if !self.unsaid.is_empty() {
+            params["volatile_cursors"] = json!(mem::take(&mut self.unsaid));
+        }
+        wire.call("message.ack", &params).await?;
+        Ok(())
+    }
+
     fn show_message(&mut self, row: &Value, text: &str) -> anyhow::Result<()> {
+        if let Some(cursor) = row["volatile_cursor"].as_str() {
+            if !self.fleeting.insert(cursor.to_owned()) {
+                return Ok(());
+            }
+            self.unsaid.push(cursor.to_owned());
+        }
         self.print(text, || self.show.message(row))?;
         self.seen = self.seen.max(row["seq"].as_u64());
         if row["type"] != "message.recalled" {
