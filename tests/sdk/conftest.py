@@ -8,7 +8,7 @@ import pytest
 from agents import Agent, numbers
 from aund import Aund
 
-VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.25").split()
+VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.10 0.5.17 0.5.25").split()
 
 
 def pytest_configure(config):

@@ -147,7 +147,7 @@ class Stored(Shared):
         self.store = aun_core.AIDStore(job["home"], "seed", verify_ssl=True, root_ca_path=job["root"])
 
     async def register(self):
-        more = {"type": "agent"} if VERSION >= (0, 5, 10) else {}
+        more = {"type": "agent"} if VERSION > (0, 5, 17) else {}
         good(await self.store.register(self.aid, **more))
         return {"aid": self.aid, "certificate": self.certificate()}
 
