@@ -39,7 +39,8 @@ def letters(agent, count=0, seconds=30):
 
 
 def texts(agent):
-    return [letter["payload"].get("text") for letter in letters(agent)]
+    """What was written, in the order of arrival; a notice of recall, which old clients take for a message, has no text."""
+    return [letter["payload"]["text"] for letter in letters(agent) if "text" in letter["payload"]]
 
 
 def arrives(agent, expected, seconds=30):
