@@ -28,7 +28,7 @@ pub(super) struct Line {
 /// What we hold ourselves to now, and what we want to reach.
 #[derive(Clone, Copy)]
 pub(super) enum Goal {
-    RatioAtLeast { now: f64, later: f64 },
+    RatioAtLeast { now: Option<f64>, later: f64 },
     RatioAtMost { now: Option<f64>, later: f64 },
     AtMost(f64),
 }
@@ -55,6 +55,11 @@ impl Report {
 
     pub(super) fn add(&mut self, row: Row) {
         self.rows.push(row);
+    }
+
+    /// Something about this run that a reader of the figures should know.
+    pub(super) fn note(&mut self, name: &'static str, fact: String) {
+        self.facts.push((name, fact));
     }
 
     pub(super) fn print_json(&self) -> anyhow::Result<()> {
@@ -130,7 +135,8 @@ impl Line {
 impl Goal {
     fn text(self) -> String {
         match self {
-            Goal::RatioAtLeast { now, later } => format!("≥ {now:.2} (later {later:.2})"),
+            Goal::RatioAtLeast { now: Some(now), later } => format!("≥ {now:.2} (later {later:.2})"),
+            Goal::RatioAtLeast { now: None, later } => format!("(later ≥ {later:.2})"),
             Goal::RatioAtMost { now: Some(now), later } => format!("≤ {now:.2} (later {later:.2})"),
             Goal::RatioAtMost { now: None, later } => format!("(later ≤ {later:.2})"),
             Goal::AtMost(most) => format!("ours ≤ {most}"),
@@ -186,7 +192,8 @@ mod tests {
     #[test]
     fn a_line_shows_the_median_ratio_and_its_range() {
         let series = Series { ours: vec![80.0, 90.0, 70.0], raw: vec![100.0, 100.0, 100.0] };
-        let line = Line::new("per second", series).goal(Some(Goal::RatioAtLeast { now: 0.8, later: 0.9 }));
+        let line =
+            Line::new("per second", series).goal(Some(Goal::RatioAtLeast { now: Some(0.8), later: 0.9 }));
         let words = line.text().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words, "per second 80.0 100.0 0.80 (0.70..0.90) ≥ 0.80 (later 0.90)");
     }
