@@ -77,7 +77,7 @@ impl Report {
         }
         for row in &self.rows {
             writeln!(out, "\n{}", row.title)?;
-            writeln!(out, "  {:<23}{:>11}{:>11}  {:<21}goal", "", "ours", "raw", "ours/raw (range)")?;
+            writeln!(out, "  {:<23}{:>11}{:>11}  {:<22}goal", "", "ours", "raw", "ours/raw (range)")?;
             for line in &row.lines {
                 writeln!(out, "{}", line.text().trim_end())?;
             }
@@ -108,7 +108,7 @@ impl Line {
             .ratio()
             .map_or_else(String::new, |(middle, low, high)| format!("{middle:.2} ({low:.2}..{high:.2})"));
         let goal = self.goal.map_or_else(String::new, Goal::text);
-        format!("  {:<23}{ours:>11}{raw:>11}  {ratio:<21}{goal}", self.unit)
+        format!("  {:<23}{ours:>11}{raw:>11}  {ratio:<22}{goal}", self.unit)
     }
 
     fn json(&self) -> Value {
