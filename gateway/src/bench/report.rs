@@ -45,10 +45,8 @@ impl Report {
             ),
             ("processor", field("/proc/cpuinfo", "model name")),
             ("memory", field("/proc/meminfo", "MemTotal")),
-            (
-                "kernel",
-                std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
-            ),
+            ("kernel", content("/proc/sys/kernel/osrelease")),
+            ("load", content("/proc/loadavg") + ", before the first round"),
         ];
         Self { facts, rows: Vec::new() }
     }
@@ -169,6 +167,10 @@ fn command() -> String {
     let name = std::env::args().next().unwrap_or_default();
     let name = name.rsplit('/').next().unwrap_or_default().to_owned();
     std::iter::once(name).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" ")
+}
+
+fn content(file: &str) -> String {
+    std::fs::read_to_string(file).unwrap_or_default().trim().to_owned()
 }
 
 /// The first `name: value` of a file under `/proc`.

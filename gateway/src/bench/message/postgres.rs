@@ -56,9 +56,9 @@ async fn in_schemas(plan: &Plan, url: &str, prefix: &str, report: &mut Report) -
     let samples = in_turn(&mut sides, plan.rounds, plan.span).await?;
     let [ours, groups, rows] = &samples[..] else { unreachable!("three sides give three series") };
     let goal = Goal::RatioAtLeast { now: Some(0.5), later: 0.6 };
-    report.add(row(format!("{title}; raw: indexed UNNEST groups"), ours, groups, goal, None));
+    report.add(row(format!("{title}; raw: indexed UNNEST groups"), ours, groups, goal));
     let goal = Goal::RatioAtLeast { now: Some(2.0), later: 2.0 };
-    report.add(row(format!("{title}; raw: a commit a row, {CLIENTS} clients"), ours, rows, goal, None));
+    report.add(row(format!("{title}; raw: a commit a row, {CLIENTS} clients"), ours, rows, goal));
     Ok(())
 }
 

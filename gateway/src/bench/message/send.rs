@@ -17,7 +17,7 @@ use super::super::report::{Goal, Report, Row};
 use super::super::rounds::Sample;
 use super::jetstream::JetStream;
 use super::letter::Letters;
-use super::row;
+use super::row_with_cpu;
 use super::rows::{GroupCommit, Layout};
 use super::side::{Side, in_turn};
 
@@ -56,11 +56,8 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     let (post, folder) = (Post::online(DEPTH).await?, Scratch::new("rows")?);
     let rows = GroupCommit::sqlite(&folder, Layout::Plain, DEPTH).await?;
     let mut sides = vec![Side::Ours(Box::new(post)), Side::GroupCommit(rows)];
-    let mut titles = vec![(
-        "bare SQLite group commit".to_owned(),
-        Goal::RatioAtLeast { now: Some(0.30), later: 0.40 },
-        Some(Goal::RatioAtMost { now: None, later: 3.0 }),
-    )];
+    let mut titles =
+        vec![("bare SQLite group commit".to_owned(), Goal::RatioAtLeast { now: Some(0.30), later: 0.40 })];
     match JetStream::version(&plan.nats_server).await {
         Err(error) => report.note("jetstream", format!("left out: {error:#}")),
         Ok(version) => {
@@ -70,14 +67,14 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
             ] {
                 sides.push(Side::JetStream(JetStream::start(&plan.nats_server, sync, DEPTH).await?));
                 let kept = if sync { "file, sync_interval: always" } else { "file, default (not synced)" };
-                titles.push((format!("JetStream {version}, {kept}"), goal, None));
+                titles.push((format!("JetStream {version}, {kept}"), goal));
             }
         }
     }
 
     let samples = in_turn(&mut sides, plan.rounds, plan.span).await?;
-    for ((other, goal, p50), theirs) in titles.into_iter().zip(&samples[1..]) {
-        report.add(row(format!("{title}; raw: {other}"), &samples[0], theirs, goal, p50));
+    for ((other, goal), theirs) in titles.into_iter().zip(&samples[1..]) {
+        report.add(row_with_cpu(format!("{title}; raw: {other}"), &samples[0], theirs, goal));
     }
     Ok(())
 }
@@ -95,7 +92,7 @@ pub(super) async fn depth(plan: &Plan) -> anyhow::Result<Row> {
     let samples = in_turn(&mut sides, plan.rounds, plan.span).await?;
     let title = format!("{title}; raw: bare SQLite group commit with inbox index and time-ordered key");
     let goal = Goal::RatioAtLeast { now: Some(1.0), later: 1.2 };
-    Ok(row(title, &samples[0], &samples[1], goal, None))
+    Ok(row_with_cpu(title, &samples[0], &samples[1], goal))
 }
 
 impl Post {
