@@ -8,6 +8,7 @@ pub mod kernel;
 mod agent;
 mod auth;
 mod ca;
+mod message;
 
 #[cfg(test)]
 mod testing;
@@ -15,7 +16,7 @@ mod testing;
 use kernel::{Module, World};
 
 /// The namespaces that live in rooms, in the order in which they open: a room may ask those before it while opening.
-pub const NAMESPACES: &[&str] = &["ca", "auth", "agent"];
+pub const NAMESPACES: &[&str] = &["ca", "auth", "agent", "message"];
 
 /// Opens one room. The caller adds the module's methods to the mesh and owns its background work.
 pub async fn open(namespace: &str, world: &World) -> anyhow::Result<Module> {
@@ -23,6 +24,7 @@ pub async fn open(namespace: &str, world: &World) -> anyhow::Result<Module> {
         "agent" => agent::open(world).await,
         "auth" => auth::open(world).await,
         "ca" => ca::open(world).await,
+        "message" => message::open(world).await,
         other => anyhow::bail!("there is no room called {other}; the rooms are {}", NAMESPACES.join(", ")),
     }
 }

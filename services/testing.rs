@@ -1,6 +1,6 @@
 //! A world for the rooms' own tests: real stores on either engine, no socket, and a clock that a test can move.
 
-use crate::kernel::{Aid, Caller, Clock, DeviceId, Event, RpcError, Session, SlotId, StoreUrl, World};
+use crate::kernel::{Aid, Caller, Clock, DeviceId, Event, Generation, RpcError, Session, SlotId, StoreUrl, World};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Curve, Key};
@@ -109,6 +109,10 @@ impl TestAgent {
             device: DeviceId::default(),
             slot: SlotId::default(),
             connection: 1,
+            address: [127, 0, 0, 1].into(),
+            connected_at_ms: 0,
+            generation: Generation::default(),
+            trace: None,
         })
     }
 }

@@ -1,14 +1,17 @@
-//! The live values in examples: `{{aid}}`, `{{signature:{{login_nonce}}}}`.
+//! The live values in examples: `{{aid}}`, `{{signature:{{login_nonce}}}}`, `{{number:now_ms}}`.
 
 use serde_json::Value;
 
 /// Replaces every placeholder in every string of `value` by what `lookup` says it stands for.
 ///
 /// The innermost placeholder goes first, so the text of `{{signature:…}}` arrives filled. One that `lookup` does not
-/// know fails the whole call with its name.
+/// know fails the whole call with its name. A string that is nothing but `{{number:…}}` becomes a number.
 pub fn fill(value: &Value, lookup: &mut impl FnMut(&str) -> Option<String>) -> Result<Value, String> {
     Ok(match value {
-        Value::String(text) => Value::String(fill_text(text, lookup)?),
+        Value::String(text) => match number_in(text) {
+            Some(name) => fill_number(name, lookup)?,
+            None => Value::String(fill_text(text, lookup)?),
+        },
         Value::Array(items) => {
             let mut filled = Vec::with_capacity(items.len());
             for item in items {
@@ -38,6 +41,18 @@ fn fill_text(text: &str, lookup: &mut impl FnMut(&str) -> Option<String>) -> Res
     Ok(text)
 }
 
+/// The name in a string that is one placeholder for a number and nothing else.
+fn number_in(text: &str) -> Option<&str> {
+    text.strip_prefix("{{number:")?.strip_suffix("}}").filter(|name| !name.contains(['{', '}']))
+}
+
+fn fill_number(name: &str, lookup: &mut impl FnMut(&str) -> Option<String>) -> Result<Value, String> {
+    let value = lookup(name).ok_or_else(|| format!("nothing is known about the placeholder {name}"))?;
+    let number: i64 =
+        value.parse().map_err(|_| format!("the placeholder {name} is not a number: {value}"))?;
+    Ok(Value::from(number))
+}
+
 /// Where the first placeholder that holds no other one begins, and where its closing braces are.
 fn innermost(text: &str) -> Option<(usize, usize)> {
     let end = text.find("}}")?;
@@ -55,6 +70,7 @@ mod tests {
         match name {
             "aid" => Some("alice.agents.localhost".to_owned()),
             "login_nonce" => Some("n-1".to_owned()),
+            "now_ms" => Some("1794701761845".to_owned()),
             _ => name.strip_prefix("signature:").map(|text| format!("signed({text})")),
         }
     }
@@ -72,5 +88,14 @@ mod tests {
     fn an_unknown_placeholder_is_named() {
         let sentence = fill(&json!("{{moon}}"), &mut shout).unwrap_err();
         assert_eq!(sentence, "nothing is known about the placeholder moon");
+    }
+
+    #[test]
+    fn a_number_becomes_one_where_it_stands_alone() {
+        let params = json!({ "t": "{{number:now_ms}}", "text": "at {{now_ms}}" });
+        let filled = fill(&params, &mut shout);
+        assert_eq!(filled, Ok(json!({ "t": 1_794_701_761_845_i64, "text": "at 1794701761845" })));
+        let sentence = fill(&json!("{{number:aid}}"), &mut shout).unwrap_err();
+        assert_eq!(sentence, "the placeholder aid is not a number: alice.agents.localhost");
     }
 }

@@ -228,6 +228,11 @@ fn sample(name: &str) -> Option<&'static str> {
         "public_key" | "public_key_p384" => "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE",
         "client_nonce" | "request_id" | "login_nonce" | "challenge_nonce" => "veiB514erPRNMcFX",
         "access_token" | "refresh_token" => "a-token",
+        "now_ms" => "1794701761845",
+        "now_seconds" => "1794701761",
+        _ if name.starts_with("digest:") => {
+            "5dc65f420ffc7007c78439d45a3c20d8f4fe5f7c83575c169e796a6ee7ab0819"
+        }
         _ if name.starts_with("signature:") => "MEUCIQDYv3m0",
         _ => return None,
     })

@@ -21,6 +21,10 @@ pub enum Audience {
     Agent(Aid),
     /// The long connections of one agent, on one device or in one slot or both.
     Instance { aid: Aid, device: Option<DeviceId>, slot: Option<SlotId> },
+    /// One long connection.
+    Connection { aid: Aid, connection: u64 },
+    /// Every long connection of an agent but this one.
+    Others { aid: Aid, connection: u64 },
     /// The doors themselves: something about sessions changed, no client sees the event.
     Doors,
 }

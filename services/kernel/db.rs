@@ -22,6 +22,15 @@ pub enum Engine {
     Postgres,
 }
 
+/// What a commit on SQLite waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// The disk: what was answered survives the power cord.
+    Full,
+    /// Nothing: the file can be made again from one that is durable, and is never half written.
+    Derived,
+}
+
 /// Where the rooms keep their data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreUrl {
@@ -58,6 +67,13 @@ impl FromStr for StoreUrl {
 }
 
 impl StoreUrl {
+    pub fn engine(&self) -> Engine {
+        match self {
+            StoreUrl::Sqlite(_) => Engine::Sqlite,
+            StoreUrl::Postgres { .. } => Engine::Postgres,
+        }
+    }
+
     /// The URL without a password, for people.
     pub fn shown(&self) -> String {
         match self {
@@ -86,12 +102,13 @@ impl Db {
         data: &Path,
         room: &str,
         migrations: &Migrator,
+        durability: Durability,
     ) -> anyhow::Result<Db> {
         sqlx::any::install_default_drivers();
         let db = match store {
             StoreUrl::Sqlite(folder) => {
                 let folder = if folder.as_os_str().is_empty() { data } else { folder };
-                Db::sqlite(&folder.join(format!("{room}.db"))).await?
+                Db::sqlite(&folder.join(format!("{room}.db")), durability).await?
             }
             StoreUrl::Postgres { url, schema_prefix } => {
                 Db::postgres(url, &format!("{schema_prefix}{room}")).await?
@@ -104,19 +121,19 @@ impl Db {
         Ok(db)
     }
 
-    async fn sqlite(file: &Path) -> anyhow::Result<Db> {
+    async fn sqlite(file: &Path, durability: Durability) -> anyhow::Result<Db> {
         // Made by us and not by SQLite, for its mode: what SQLite puts beside it gets the same.
         private(file).with_context(|| format!("the database file {} cannot be made", file.display()))?;
         let url = format!("sqlite:{}?mode=rwc", file.display());
+        let pragmas = match durability {
+            Durability::Full => "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000",
+            Durability::Derived => "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 5000",
+        };
         let pool = |connections| {
-            AnyPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE).after_connect(
-                |connection, _| {
-                    Box::pin(run(
-                        connection,
-                        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000",
-                    ))
-                },
-            )
+            AnyPoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(ACQUIRE)
+                .after_connect(move |connection, _| Box::pin(run(connection, pragmas)))
         };
         let context = || format!("the database file {} cannot be opened", file.display());
         let write = pool(1).connect(&url).await.with_context(context)?;

@@ -2,7 +2,9 @@
 
 use super::{Aid, DeviceId, SlotId};
 use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// One long connection.
@@ -11,6 +13,29 @@ pub struct Seat {
     pub connection: u64,
     pub device: DeviceId,
     pub slot: SlotId,
+    pub address: IpAddr,
+    pub delivery: Delivery,
+}
+
+/// How messages reach the connections of an agent; all of them must agree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    #[serde(default)]
+    pub mode: Mode,
+    #[serde(default)]
+    pub routing: String,
+    #[serde(default)]
+    pub affinity_ttl_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Every device gets it, now or later.
+    #[default]
+    Fanout,
+    /// One connection gets it, now.
+    Queue,
 }
 
 #[derive(Clone)]
@@ -57,7 +82,13 @@ mod tests {
     #[test]
     fn an_agent_is_online_while_one_seat_is_taken() {
         let (presence, aid) = (Presence::local(), Aid::parse("alice.aid.pub").unwrap());
-        let seat = |connection| Seat { connection, device: DeviceId::default(), slot: SlotId::default() };
+        let seat = |connection| Seat {
+            connection,
+            device: DeviceId::default(),
+            slot: SlotId::default(),
+            address: [127, 0, 0, 1].into(),
+            delivery: Delivery::default(),
+        };
         presence.arrive(&aid, seat(1));
         presence.arrive(&aid, seat(2));
         presence.leave(&aid, 1);

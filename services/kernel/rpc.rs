@@ -7,6 +7,7 @@ use proto_schemas::Access;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -32,6 +33,41 @@ pub struct Session {
     pub device: DeviceId,
     pub slot: SlotId,
     pub connection: u64,
+    /// Where the connection comes from.
+    pub address: IpAddr,
+    pub connected_at_ms: i64,
+    /// Which messages the client can read and how it catches up.
+    pub generation: Generation,
+    /// The trace this call belongs to, if the client asked for one.
+    pub trace: Option<Trace>,
+}
+
+/// What a client said of itself in the `capabilities` of `auth.connect`, as far as the server treats it differently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Generation {
+    /// Reads plain messages, and encrypted ones of the first kind.
+    #[default]
+    First,
+    /// Catches up by `message.v2.pull` with one cursor for everything.
+    Second,
+    /// Catches up sender by sender: it asks `message.peers`.
+    Peer,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    pub trace_id: String,
+    pub mode: TraceMode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TraceMode {
+    /// The trace is passed on with what the call causes.
+    Log,
+    /// The answer tells where the time went, too.
+    Diag,
 }
 
 impl Caller {

@@ -1,6 +1,6 @@
 //! `World`: all that a room may ask of the outside.
 
-use super::{Bus, Clock, Db, Ids, Mesh, Presence, StoreUrl};
+use super::{Bus, Clock, Db, Durability, Ids, Mesh, Presence, StoreUrl};
 use sqlx::migrate::Migrator;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +43,11 @@ impl World {
     }
 
     pub async fn db(&self, room: &str, migrations: &Migrator) -> anyhow::Result<Db> {
-        Db::open(&self.store, &self.data, room, migrations).await
+        Db::open(&self.store, &self.data, room, migrations, Durability::Full).await
+    }
+
+    /// A database that holds nothing another one does not: it can be deleted and is made again.
+    pub async fn derived_db(&self, name: &str, migrations: &Migrator) -> anyhow::Result<Db> {
+        Db::open(&self.store, &self.data, name, migrations, Durability::Derived).await
     }
 }

@@ -1,11 +1,11 @@
 //! `auth.connect`: a token, a device and a slot turn a socket into a session.
 
-use super::registry::{Bound, Delivery, Kind, Link, Mode};
+use super::registry::{Bound, Kind, Link};
 use crate::door::Door;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use serde_json::value::RawValue;
-use services::kernel::{Aid, DeviceId, RpcError, Session, SlotId, codes};
+use services::kernel::{Aid, Delivery, DeviceId, Generation, Mode, RpcError, Session, SlotId, codes};
 use std::sync::Arc;
 
 const PROTOCOL: &str = "1.0";
@@ -131,15 +131,27 @@ pub(super) async fn connect(
 
     let now = door.clock.now_ms();
     let bound = Bound {
-        session: Session { aid: aid.clone(), device: device.clone(), slot, connection: link.id },
+        session: Session {
+            aid: aid.clone(),
+            device: device.clone(),
+            slot,
+            connection: link.id,
+            address: link.address,
+            connected_at_ms: now,
+            generation: generation(params.capabilities.as_deref()),
+            trace: None,
+        },
         kind,
         delivery,
         capabilities: params.capabilities,
         extra_info: params.extra_info,
-        connected_at_ms: now,
         limit: door.limits.agent(&aid),
         signer: Default::default(),
     };
+    // Before anyone can write to it: what comes from now on waits for this device.
+    if door.mesh.has("message") {
+        let _: Value = door.ask("message.join", &json!({ "aid": aid, "device_id": device })).await?;
+    }
     door.registry.enter(link, bound).map_err(|error| {
         let close = (error.code() == codes::SHORT_CAPACITY.code).then_some(4013);
         Refused { error, close }
@@ -163,6 +175,23 @@ async fn whose(door: &Door, auth: Option<Auth>) -> Result<Aid, RpcError> {
     }
     let verified: Verified = door.ask("auth.verify_token", &json!({ "token": auth.token })).await?;
     Ok(verified.aid)
+}
+
+/// Clients say what they can read in lists and flags of their own; three groups of them need different bells.
+fn generation(capabilities: Option<&RawValue>) -> Generation {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Capabilities {
+        p2p_peer_pull_v1: Value,
+        supported_p2p_e2ee: Value,
+    }
+    let Some(capabilities) = capabilities else { return Generation::First };
+    let Capabilities { p2p_peer_pull_v1, supported_p2p_e2ee } =
+        serde_json::from_str(capabilities.get()).unwrap_or_default();
+    if p2p_peer_pull_v1 == json!(true) {
+        return Generation::Peer;
+    }
+    if supported_p2p_e2ee == json!(["e2ee_v2"]) { Generation::Second } else { Generation::First }
 }
 
 impl Protocol {

@@ -4,10 +4,9 @@ use super::outbox::{Goodbye, Outbox};
 use crate::limits::AgentLimit;
 use certs::PublicKey;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Aid, Audience, Presence, RpcError, Seat, Session, codes};
+use services::kernel::{Aid, Audience, Delivery, Presence, RpcError, Seat, Session, codes};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -37,7 +36,6 @@ pub struct Bound {
     pub delivery: Delivery,
     pub capabilities: Option<Box<RawValue>>,
     pub extra_info: Option<Box<RawValue>>,
-    pub connected_at_ms: i64,
     pub limit: Arc<AgentLimit>,
     /// The agent's current certificate, once a signed call needed it.
     pub signer: Mutex<Option<Arc<Signer>>>,
@@ -53,25 +51,6 @@ pub enum Kind {
     Long,
     /// Closed after so many milliseconds without a call; `None` never.
     Short(Option<u64>),
-}
-
-/// How messages reach the connections of an agent; all of them must agree.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delivery {
-    #[serde(default)]
-    pub mode: Mode,
-    #[serde(default)]
-    pub routing: String,
-    #[serde(default)]
-    pub affinity_ttl_ms: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    #[default]
-    Fanout,
-    Queue,
 }
 
 impl Link {
@@ -151,9 +130,15 @@ impl Registry {
             }
         }
         if bound.kind == Kind::Long {
-            let Session { aid, device, slot, .. } = &bound.session;
-            self.presence
-                .arrive(aid, Seat { connection: link.id, device: device.clone(), slot: slot.clone() });
+            let Session { aid, device, slot, address, .. } = &bound.session;
+            let seat = Seat {
+                connection: link.id,
+                device: device.clone(),
+                slot: slot.clone(),
+                address: *address,
+                delivery: bound.delivery.clone(),
+            };
+            self.presence.arrive(aid, seat);
         }
         let aid = bound.session.aid.clone();
         let taken = links.agents.entry(aid).or_default();
@@ -180,17 +165,24 @@ impl Registry {
 
     /// The long connections an event is for.
     pub fn audience(&self, to: &Audience) -> Vec<Arc<Link>> {
-        let (aid, device, slot) = match to {
-            Audience::Agent(aid) => (aid, None, None),
-            Audience::Instance { aid, device, slot } => (aid, device.as_ref(), slot.as_ref()),
+        let aid = match to {
+            Audience::Agent(aid)
+            | Audience::Instance { aid, .. }
+            | Audience::Connection { aid, .. }
+            | Audience::Others { aid, .. } => aid,
             Audience::Doors => return Vec::new(),
         };
         let fits = |link: &Arc<Link>| {
-            link.bound().is_some_and(|bound| {
-                bound.kind == Kind::Long
-                    && device.is_none_or(|device| bound.session.device == *device)
-                    && slot.is_none_or(|slot| bound.session.slot.key() == slot.key())
-            })
+            let Some(bound) = link.bound().filter(|bound| bound.kind == Kind::Long) else { return false };
+            match to {
+                Audience::Agent(_) | Audience::Doors => true,
+                Audience::Instance { device, slot, .. } => {
+                    device.as_ref().is_none_or(|device| bound.session.device == *device)
+                        && slot.as_ref().is_none_or(|slot| bound.session.slot.key() == slot.key())
+                }
+                Audience::Connection { connection, .. } => link.id == *connection,
+                Audience::Others { connection, .. } => link.id != *connection,
+            }
         };
         let links = self.links.lock();
         links

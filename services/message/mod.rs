@@ -1,0 +1,119 @@
+//! `message.*`: letters between agents, never lost and never doubled.
+//!
+//! A letter is written once, to the log, with the number it has in each inbox; whoever sent it is answered after that
+//! commit, and whoever it is for is told after that. Three generations of clients read the same inboxes.
+
+mod ack;
+mod consumer;
+mod e2ee;
+mod echo;
+mod envelope;
+mod error;
+mod events;
+mod history;
+mod inboxes;
+mod join;
+mod keep;
+mod keys;
+mod ledger;
+mod letter;
+mod members;
+mod page;
+mod peers;
+mod pull;
+mod query_online;
+mod read;
+mod read_state;
+mod reading;
+mod recall;
+mod ring;
+mod send;
+mod store;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod thought;
+mod v2;
+mod volatile;
+
+use crate::kernel::{Bus, Clock, Ids, Mesh, Module, Presence, Rpc, World};
+use error::Error;
+use inboxes::Inboxes;
+use jsonrpsee::Methods;
+use keys::Keys;
+use ledger::Ledger;
+use letter::Letter;
+use reading::Reading;
+use ring::Rings;
+use std::sync::Arc;
+use store::Store;
+use thought::Thoughts;
+use volatile::Volatile;
+
+pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
+    let store = Arc::new(Store::open(world).await?);
+    let rings = Arc::new(Rings::default());
+    let ledger = Ledger::open(world, store.clone(), rings.clone()).await?;
+    let message = Arc::new(Message {
+        issuer: world.issuer.clone(),
+        inboxes: Inboxes::new(store.db().clone()),
+        keys: Keys::new(store.db().clone()),
+        reading: Reading::new(store.db().clone()),
+        thoughts: Thoughts::default(),
+        volatile: Volatile::new(&world.ids),
+        rings,
+        ledger,
+        store,
+        mesh: world.mesh.clone(),
+        bus: world.bus.clone(),
+        presence: world.presence.clone(),
+        clock: world.clock.clone(),
+        ids: world.ids.clone(),
+    });
+    let (keeper, stop) = (message.clone(), world.stop.clone());
+    Ok(Module::new("message", rpc(message)).with_work(async move {
+        stop.run_until_cancelled(keeper.keep()).await;
+    }))
+}
+
+fn rpc(message: Arc<Message>) -> Methods {
+    Rpc::new(message)
+        .method("message.send", Message::send)
+        .method("message.pull", Message::pull)
+        .method("message.ack", Message::ack)
+        .method("message.recall", Message::recall)
+        .method("message.query_online", Message::query_online)
+        .method("message.peers", Message::peers)
+        .method("message.history", Message::history)
+        .method("message.read", Message::read)
+        .method("message.read_state", Message::read_state)
+        .method("message.e2ee.put_prekey", Message::put_prekey)
+        .method("message.e2ee.get_prekey", Message::get_prekey)
+        .method("message.e2ee.record_replay_guard", Message::record_replay_guard)
+        .method("message.e2ee.check_replay_guard", Message::check_replay_guard)
+        .method("message.v2.put_peer_pk", Message::put_peer_pk)
+        .method("message.v2.bootstrap", Message::bootstrap)
+        .method("message.v2.pull", Message::v2_pull)
+        .method("message.v2.ack", Message::v2_ack)
+        .method("message.thought.put", Message::put_thought)
+        .method("message.thought.get", Message::get_thought)
+        .method("message.join", Message::join)
+        .into()
+}
+
+struct Message {
+    issuer: String,
+    inboxes: Inboxes,
+    keys: Keys,
+    reading: Reading,
+    thoughts: Thoughts,
+    volatile: Volatile<Arc<Letter>>,
+    rings: Arc<Rings<Arc<Letter>>>,
+    ledger: Ledger,
+    store: Arc<Store>,
+    mesh: Arc<Mesh>,
+    bus: Bus,
+    presence: Presence,
+    clock: Clock,
+    ids: Ids,
+}
