@@ -4,14 +4,15 @@ use crate::door::Door;
 use crate::frame::{self, Refusal, Request};
 use crate::session::{Bound, Link};
 use crate::telemetry::MethodMetrics;
-use crate::{limits, notify, params, signature};
+use crate::{limits, notify, params, signature, trace};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use proto_schemas::{Access, Method, Rate};
 use serde::Deserialize;
 use serde_json::json;
-use serde_json::value::RawValue;
-use services::kernel::{Aid, Caller, RpcError, codes};
+use serde_json::value::{RawValue, to_raw_value};
+use services::kernel::{Aid, Caller, RpcError, Session, Trace, codes};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -127,11 +128,18 @@ pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
     let call = Call::new(request);
     let guard = InFlight::new(link);
     let door = door.clone();
-    door.tracker.clone().spawn(async move {
-        if let Some(answer) = call.run(&door, &guard.0).await {
-            guard.0.outbox.push(answer.into());
+    let tracker = door.tracker.clone();
+    let mut answering = Box::pin(async move {
+        let Frames { answer, after } = call.run(&door, &guard.0).await;
+        for frame in [answer, after.filter(|_| guard.0.is_long())].into_iter().flatten() {
+            guard.0.outbox.push(frame.into());
         }
     });
+    // Begun here and now, so that what one connection asks is begun in the order it was asked; a letter is in the
+    // queue of its commit before the next frame is read.
+    if (&mut answering).now_or_never().is_none() {
+        tracker.spawn(answering);
+    }
 }
 
 /// A batch is one task: its members run side by side, and their answers leave together.
@@ -147,13 +155,20 @@ pub fn spawn_batch(door: &Arc<Door>, link: &Arc<Link>, members: Vec<Result<Reque
             async move {
                 match member {
                     Ok(call) => call.run_any(door, link).await,
-                    Err(refusal) => Some(frame::failure(refusal.id.as_deref(), &refusal.error)),
+                    Err(refusal) => {
+                        Frames { answer: Some(frame::failure(refusal.id.as_deref(), &refusal.error)), after: None }
+                    }
                 }
             }
         }));
-        let answers: Vec<String> = answers.await.into_iter().flatten().collect();
+        let frames = answers.await;
+        let (answers, after): (Vec<_>, Vec<_>) = frames.into_iter().map(|f| (f.answer, f.after)).unzip();
+        let answers: Vec<String> = answers.into_iter().flatten().collect();
         if !answers.is_empty() {
             link.outbox.push(format!("[{}]", answers.join(",")).into());
+        }
+        for event in after.into_iter().flatten().filter(|_| link.is_long()) {
+            link.outbox.push(event.into());
         }
     });
 }
@@ -194,29 +209,70 @@ impl Call {
     }
 
     /// A member of a batch may be anything, also what the door answers itself.
-    async fn run_any(self, door: &Door, link: &Link) -> Option<String> {
+    async fn run_any(self, door: &Door, link: &Link) -> Frames {
         let request = Request {
             id: self.id.as_deref(),
             method: self.method.as_str().into(),
             params: self.params.as_deref(),
         };
         match at_once(door, link, &request) {
-            Answer::Now(answer) => answer,
+            Answer::Now(answer) => Frames { answer, after: None },
             Answer::Later => self.run(door, link).await,
         }
     }
 
-    async fn run(self, door: &Door, link: &Link) -> Option<String> {
+    async fn run(self, door: &Door, link: &Link) -> Frames {
         let method = door.metrics.method(&self.method);
         let limit = Duration::from_millis(door.config.limits.call_timeout_ms);
-        let call = AssertUnwindSafe(ask_room(door, link, &self.method, self.params)).catch_unwind();
+        let trace = self.params.as_deref().and_then(trace::asked);
+        let call = AssertUnwindSafe(ask_room(door, link, &self.method, self.params, trace.clone())).catch_unwind();
         let result = match tokio::time::timeout(limit, call).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
             Err(_) => Err(timed_out(&self.method, limit)),
         };
-        finish(door, method, self.id.as_deref(), self.started, result.as_ref().map(|result| result.get()))
+        let (result, after) = match result {
+            Ok(result) => split_after(result),
+            Err(error) => (Err(error), None),
+        };
+        let answer = finish(
+            door,
+            method,
+            self.id.as_deref(),
+            self.started,
+            result.as_ref().map(|result| result.get()),
+        );
+        let answer = answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, door, self.started));
+        Frames { answer, after }
     }
+}
+
+/// What one call sends: its answer, and an event that must not overtake it.
+struct Frames {
+    answer: Option<String>,
+    after: Option<String>,
+}
+
+/// A room may want something said on the caller's connection after its answer: it puts that into a first member
+/// `_after`, which no client gets to see.
+fn split_after(result: Box<RawValue>) -> (Result<Box<RawValue>, RpcError>, Option<String>) {
+    #[derive(Deserialize)]
+    struct After<'a> {
+        #[serde(borrow)]
+        method: Cow<'a, str>,
+        #[serde(borrow)]
+        params: &'a RawValue,
+    }
+    if !result.get().starts_with("{\"_after\":") {
+        return (Ok(result), None);
+    }
+    let mut members = match params::members(&result) {
+        Ok(members) => members,
+        Err(error) => return (Err(error), None),
+    };
+    let after = members.remove("_after").and_then(|after| serde_json::from_str::<After<'_>>(after.get()).ok());
+    let event = after.map(|after| frame::notification(&after.method, after.params.get()));
+    (to_raw_value(&members).map_err(RpcError::internal), event)
 }
 
 async fn ask_room(
@@ -224,6 +280,7 @@ async fn ask_room(
     link: &Link,
     method: &str,
     params: Option<Box<RawValue>>,
+    trace: Option<Trace>,
 ) -> Result<Box<RawValue>, RpcError> {
     let Some(bound) = link.bound() else { return Err(RpcError::plain(codes::UNAUTHENTICATED)) };
     let params = params::clean(params)?;
@@ -239,7 +296,8 @@ async fn ask_room(
     if method == "meta.trust_roots" {
         return door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await;
     }
-    door.mesh.call(Caller::Agent(bound.session.clone()), method, params).await
+    let session = Session { trace, ..bound.session.clone() };
+    door.mesh.call(Caller::Agent(session), method, params).await
 }
 
 /// What a socket may ask before it logged in.

@@ -21,3 +21,4 @@ mod signature;
 pub mod strict;
 pub mod telemetry;
 mod tls;
+mod trace;

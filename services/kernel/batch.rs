@@ -49,14 +49,29 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
         C: FnMut(Vec<T>) -> Fut + Send + 'static,
         Fut: Future<Output = sqlx::Result<Vec<R>>> + Send,
     {
+        Batch::start_with(tracker, limit_bytes, (), move |(), items| {
+            let committed = commit(items);
+            async move { ((), committed.await) }
+        })
+    }
+
+    /// The same for a `commit` that has a state of its own: it is handed over and given back.
+    pub fn start_with<S, C, Fut>(tracker: &TaskTracker, limit_bytes: usize, state: S, mut commit: C) -> Batch<T, R>
+    where
+        S: Send + 'static,
+        C: FnMut(S, Vec<T>) -> Fut + Send + 'static,
+        Fut: Future<Output = (S, sqlx::Result<Vec<R>>)> + Send,
+    {
         // The channel has no end of its own: the semaphore is its bound, in bytes rather than in items.
         let (queue, mut waiting) = mpsc::unbounded_channel::<Waiting<T, R>>();
         tracker.spawn(async move {
-            let mut group = Vec::new();
+            let (mut state, mut group) = (state, Vec::new());
             while waiting.recv_many(&mut group, MOST).await > 0 {
                 let (items, answers): (Vec<_>, Vec<_>) =
                     group.drain(..).map(|waiting| (waiting.item, (waiting.answer, waiting._bytes))).unzip();
-                match commit(items).await {
+                let outcome;
+                (state, outcome) = commit(state, items).await;
+                match outcome {
                     Ok(outcomes) => {
                         for ((answer, _), outcome) in answers.into_iter().zip(outcomes) {
                             // A caller that went away has its row all the same.

@@ -4,16 +4,20 @@
 //! commit, and whoever it is for is told after that. Three generations of clients read the same inboxes.
 
 mod ack;
+mod consumer;
 mod e2ee;
+mod echo;
 mod envelope;
 mod error;
 mod events;
 mod history;
 mod inboxes;
 mod join;
+mod keep;
 mod keys;
 mod ledger;
 mod letter;
+mod members;
 mod page;
 mod peers;
 mod pull;
@@ -38,6 +42,7 @@ use inboxes::Inboxes;
 use jsonrpsee::Methods;
 use keys::Keys;
 use ledger::Ledger;
+use letter::Letter;
 use reading::Reading;
 use ring::Rings;
 use std::sync::Arc;
@@ -46,25 +51,7 @@ use thought::Thoughts;
 use volatile::Volatile;
 
 pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
-    let store = Arc::new(Store::open(world).await?);
-    let rings = Arc::new(Rings::default());
-    let ledger = Ledger::open(world, store.clone()).await?;
-    let message = Arc::new(Message {
-        issuer: world.issuer.clone(),
-        inboxes: Inboxes::new(store.db().clone()),
-        keys: Keys::new(store.db().clone()),
-        reading: Reading::new(store.db().clone()),
-        thoughts: Thoughts::default(),
-        volatile: Volatile::new(&world.ids),
-        rings,
-        ledger,
-        store,
-        mesh: world.mesh.clone(),
-        bus: world.bus.clone(),
-        presence: world.presence.clone(),
-        clock: world.clock.clone(),
-        ids: world.ids.clone(),
-    });
+    let message = Message::open(world).await?;
     let (keeper, stop) = (message.clone(), world.stop.clone());
     Ok(Module::new("message", rpc(message)).with_work(async move {
         stop.run_until_cancelled(keeper.keep()).await;
@@ -102,8 +89,8 @@ struct Message {
     keys: Keys,
     reading: Reading,
     thoughts: Thoughts,
-    volatile: Volatile,
-    rings: Arc<Rings>,
+    volatile: Volatile<Arc<Letter>>,
+    rings: Arc<Rings<Arc<Letter>>>,
     ledger: Ledger,
     store: Arc<Store>,
     mesh: Arc<Mesh>,
@@ -111,4 +98,28 @@ struct Message {
     presence: Presence,
     clock: Clock,
     ids: Ids,
+}
+
+impl Message {
+    async fn open(world: &World) -> anyhow::Result<Arc<Message>> {
+        let store = Arc::new(Store::open(world).await?);
+        let rings = Arc::new(Rings::default());
+        let ledger = Ledger::open(world, store.clone(), rings.clone()).await?;
+        Ok(Arc::new(Message {
+            issuer: world.issuer.clone(),
+            inboxes: Inboxes::new(store.db().clone()),
+            keys: Keys::new(store.db().clone()),
+            reading: Reading::new(store.db().clone()),
+            thoughts: Thoughts::default(),
+            volatile: Volatile::new(&world.ids),
+            rings,
+            ledger,
+            store,
+            mesh: world.mesh.clone(),
+            bus: world.bus.clone(),
+            presence: world.presence.clone(),
+            clock: world.clock.clone(),
+            ids: world.ids.clone(),
+        }))
+    }
 }

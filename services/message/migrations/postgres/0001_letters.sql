@@ -5,6 +5,7 @@ CREATE TABLE inbox (
     aid TEXT NOT NULL,
     device TEXT NOT NULL,
     joined_at BIGINT,
+    floor BIGINT NOT NULL DEFAULT 0,
     spk_id TEXT,
     spk_pk TEXT,
     spk_signature TEXT,

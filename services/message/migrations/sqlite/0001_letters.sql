@@ -1,10 +1,11 @@
 -- One inbox for each device of an agent. An agent that never connected has one without a device, which the first
--- device takes over with everything in it: joined_at says when.
+-- device takes over with everything in it: joined_at says when. Up to floor, its letters were removed for their age.
 CREATE TABLE inbox (
     id INTEGER PRIMARY KEY,
     aid TEXT NOT NULL,
     device TEXT NOT NULL,
     joined_at BIGINT,
+    floor BIGINT NOT NULL DEFAULT 0,
     spk_id TEXT,
     spk_pk TEXT,
     spk_signature TEXT,

@@ -1,0 +1,123 @@
+//! `message.ack`: a consumer has read everything up to a number.
+
+use super::consumer::{Claim, Consumer, Seq};
+use super::ledger::{Advance, Done, Write};
+use super::{Error, Message, events};
+use crate::kernel::{Aid, Audience, Caller, Event};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct AckParams {
+    #[serde(default)]
+    seq: Option<Seq>,
+    #[serde(default)]
+    device_id: Option<String>,
+    #[serde(default)]
+    slot_id: Option<String>,
+    #[serde(default)]
+    volatile_cursor: Option<String>,
+    #[serde(default)]
+    volatile_cursors: Vec<String>,
+    #[serde(default)]
+    volatile_ids: Vec<String>,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Acked {
+    success: bool,
+    ack_seq: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    volatile_ack: Option<VolatileAck>,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct VolatileAck {
+    accepted: usize,
+    expired: usize,
+}
+
+/// What an acknowledgement says of rows that have no number.
+pub(super) struct Fleeted {
+    pub cursors: Vec<String>,
+    pub ids: Vec<String>,
+}
+
+impl Message {
+    pub(super) async fn ack(self: Arc<Self>, caller: Caller, params: AckParams) -> Result<Acked, Error> {
+        let AckParams { seq, device_id, slot_id, volatile_cursor, mut volatile_cursors, volatile_ids } = params;
+        let consumer = self.consumer(&caller, &Claim { device_id, slot_id }).await?;
+        volatile_cursors.extend(volatile_cursor);
+        let fleeted = Fleeted { cursors: volatile_cursors, ids: volatile_ids };
+        if seq.is_none() && fleeted.is_empty() {
+            return Err(Error::Param("params.seq: missing".to_owned()));
+        }
+
+        let Seq(seq) = seq.unwrap_or_default();
+        let ack_seq = self.advance(&consumer, None, seq).await?;
+        Ok(Acked { success: true, ack_seq, volatile_ack: self.ack_fleeting(&consumer, &fleeted) })
+    }
+
+    /// Moves a cursor forward, tells the senders whose letters it passed, and gives where it is now.
+    pub(super) async fn advance(
+        &self,
+        consumer: &Consumer,
+        sender: Option<&Aid>,
+        seq: i64,
+    ) -> Result<i64, Error> {
+        let advance = Advance {
+            inbox: consumer.inbox,
+            slot: consumer.slot.clone(),
+            sender: sender.map_or_else(String::new, ToString::to_string),
+            seq,
+        };
+        let Done::Acked { before, now } = self.ledger.write(Write::Ack(advance)).await? else {
+            unreachable!("an acknowledgement is answered as one")
+        };
+        if now > before {
+            self.tell_senders(consumer, sender, before, now).await;
+        }
+        Ok(now)
+    }
+
+    /// The bell is best effort: the cursor is stored, and a sender that misses it loses nothing.
+    async fn tell_senders(&self, consumer: &Consumer, sender: Option<&Aid>, before: i64, now: i64) {
+        let senders = match sender {
+            Some(sender) => Ok(vec![sender.to_string()]),
+            None => self.store.senders_between(consumer.inbox, before, now).await,
+        };
+        let mut params = json!({
+            "to": consumer.aid,
+            "device_id": consumer.device,
+            "slot_id": consumer.slot_id,
+            "ack_seq": now,
+            "timestamp": self.clock.now_ms(),
+        });
+        if let Some(sender) = sender {
+            params["cursor_scope"] = json!("peer");
+            params["sender_aid"] = json!(sender);
+            params["peer_ack_seq"] = json!(now);
+        }
+        for sender in senders.unwrap_or_default() {
+            let Ok(aid) = Aid::parse(&sender) else { continue };
+            if self.presence.is_online(&aid) {
+                self.bus.publish(&Event::new(Audience::Agent(aid), events::ACK, &params));
+            }
+        }
+    }
+
+    pub(super) fn ack_fleeting(&self, consumer: &Consumer, fleeted: &Fleeted) -> Option<VolatileAck> {
+        if fleeted.is_empty() {
+            return None;
+        }
+        let (accepted, expired) = self.volatile.ack(consumer.inbox, &fleeted.cursors, &fleeted.ids);
+        Some(VolatileAck { accepted, expired })
+    }
+}
+
+impl Fleeted {
+    pub fn is_empty(&self) -> bool {
+        self.cursors.is_empty() && self.ids.is_empty()
+    }
+}

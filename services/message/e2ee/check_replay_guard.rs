@@ -1,0 +1,17 @@
+//! `message.e2ee.check_replay_guard`: learn whether this device decrypted a message before, and note nothing.
+
+use super::super::{Error, Message};
+use super::record_replay_guard::{ReplayGuard, ReplayGuardParams};
+use crate::kernel::Caller;
+use std::sync::Arc;
+
+impl Message {
+    pub(in super::super) async fn check_replay_guard(
+        self: Arc<Self>,
+        caller: Caller,
+        params: ReplayGuardParams,
+    ) -> Result<ReplayGuard, Error> {
+        let guard = params.guard(&caller)?;
+        Ok(ReplayGuard { duplicate: self.keys.is_guarded(&guard, self.clock.now_ms()).await? })
+    }
+}

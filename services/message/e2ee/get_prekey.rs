@@ -1,0 +1,39 @@
+//! `message.e2ee.get_prekey`: the keys to encrypt to, one for each device. Reading does not use them up.
+
+use super::super::keys::Prekey;
+use super::super::{Error, Message};
+use crate::kernel::{Aid, Caller};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(crate) struct GetPrekeyParams {
+    aid: Aid,
+}
+
+#[derive(Clone, Serialize)]
+pub(crate) struct GotPrekey {
+    found: bool,
+    /// For clients that know one device only.
+    prekey: Option<Prekey>,
+    device_prekeys: Vec<Prekey>,
+}
+
+impl Message {
+    pub(in super::super) async fn get_prekey(
+        self: Arc<Self>,
+        _: Caller,
+        params: GetPrekeyParams,
+    ) -> Result<GotPrekey, Error> {
+        if params.aid.issuer() != self.issuer {
+            return Err(Error::Foreign(params.aid));
+        }
+        let mut device_prekeys = self.keys.of(&params.aid).await?;
+        let prekey = device_prekeys.first().cloned();
+        // Beside others, a key without a device would be taken for everybody's.
+        if device_prekeys.len() > 1 {
+            device_prekeys.retain(|prekey| !prekey.device.is_empty());
+        }
+        Ok(GotPrekey { found: prekey.is_some(), prekey, device_prekeys })
+    }
+}

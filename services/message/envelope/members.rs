@@ -1,0 +1,163 @@
+//! The members of an envelope: those that are read, and all others as they came.
+
+use super::{EnvelopeError, form};
+use crate::kernel::{Aid, Session};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Longer ids would make the keys they are found by slow.
+const LONGEST_ID: usize = 256;
+
+#[derive(Deserialize)]
+pub(super) struct Head {
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    pub version: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Copies {
+    pub recipient_copies: Vec<Copy>,
+    pub self_copies: Option<Vec<Copy>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Copy {
+    #[serde(default)]
+    pub device_id: String,
+    pub envelope: Box<RawValue>,
+}
+
+/// Borrowed wherever nothing is escaped.
+#[derive(Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+
+pub(super) struct Members<'a> {
+    pub recipients: Vec<[Text<'a>; 8]>,
+    pub recipients_digest: Cow<'a, str>,
+    pub aad: Aad<'a>,
+    pub t_send: Option<i64>,
+    pub body: Box<RawValue>,
+}
+
+/// What the sender authenticated, as far as the server knows it too.
+#[derive(Deserialize)]
+pub(super) struct Aad<'a> {
+    #[serde(borrow)]
+    from: Cow<'a, str>,
+    #[serde(borrow)]
+    from_device: Cow<'a, str>,
+    #[serde(borrow)]
+    to: Cow<'a, str>,
+    #[serde(borrow)]
+    message_id: Cow<'a, str>,
+}
+
+impl<'a> Members<'a> {
+    pub fn read(payload: &'a RawValue) -> Result<Members<'a>, EnvelopeError> {
+        let Parts { recipients, digest, aad, t_send, body } =
+            serde_json::from_str(payload.get()).map_err(form)?;
+        let missing = |name: &str| EnvelopeError::Form(format!("the envelope has no {name}"));
+        let body = RawValue::from_string(body).map_err(form)?;
+        Ok(Members {
+            recipients: recipients.ok_or_else(|| missing("recipients"))?,
+            recipients_digest: digest.ok_or_else(|| missing("recipients_digest"))?.0,
+            aad: aad.ok_or_else(|| missing("aad"))?,
+            t_send: t_send.flatten(),
+            body,
+        })
+    }
+}
+
+impl Aad<'_> {
+    /// Gives the id the letter has; the one beside the envelope, if there is one, is the same.
+    pub fn check(self, from: &Session, to: &Aid, message_id: Option<&str>) -> Result<String, EnvelopeError> {
+        let same = [
+            ("from", &self.from, from.aid.as_str(), "the sender"),
+            ("from_device", &self.from_device, from.device.as_str(), "the device it is sent from"),
+            ("to", &self.to, to.as_str(), "the recipient"),
+            ("message_id", &self.message_id, message_id.unwrap_or(&self.message_id), "that of the message"),
+        ];
+        if let Some((name, .., wanted)) = same.iter().find(|(_, found, wanted, _)| **found != *wanted) {
+            return Err(EnvelopeError::Aad(format!("aad.{name} is not {wanted}")));
+        }
+        if self.message_id.is_empty() || self.message_id.len() > LONGEST_ID {
+            return Err(EnvelopeError::Aad(format!("aad.message_id has 1 to {LONGEST_ID} bytes")));
+        }
+        Ok(self.message_id.into_owned())
+    }
+}
+
+/// One walk over the members: some are understood, all but `recipients` are written on.
+#[derive(Default)]
+struct Parts<'a> {
+    recipients: Option<Vec<[Text<'a>; 8]>>,
+    digest: Option<Text<'a>>,
+    aad: Option<Aad<'a>>,
+    t_send: Option<Option<i64>>,
+    body: String,
+}
+
+impl<'a> Parts<'a> {
+    fn member<E: serde::de::Error>(&mut self, key: &str, value: &'a RawValue) -> Result<(), E> {
+        let twice = match key {
+            "recipients" => return self.recipients(value),
+            // The server says these, to each reader.
+            "recipient" | "merkle_proof" | "delivery_device_id" => return Ok(()),
+            "recipients_digest" => self.digest.replace(read(value)?).is_some(),
+            // A struct could be read from a list, too.
+            "aad" if !value.get().starts_with('{') => return Err(E::custom("aad is not an object")),
+            "aad" => self.aad.replace(read(value)?).is_some(),
+            "t_send" => self.t_send.replace(read(value)?).is_some(),
+            _ => false,
+        };
+        if twice {
+            return Err(E::custom(format_args!("{key} is there twice")));
+        }
+        self.body.push(if self.body.is_empty() { '{' } else { ',' });
+        self.body.push_str(&serde_json::Value::from(key).to_string());
+        self.body.push(':');
+        self.body.push_str(value.get());
+        Ok(())
+    }
+
+    fn recipients<E: serde::de::Error>(&mut self, value: &'a RawValue) -> Result<(), E> {
+        match self.recipients.replace(read(value)?) {
+            None => Ok(()),
+            Some(_) => Err(E::custom("recipients is there twice")),
+        }
+    }
+}
+
+fn read<'a, T: Deserialize<'a>, E: serde::de::Error>(value: &'a RawValue) -> Result<T, E> {
+    serde_json::from_str(value.get()).map_err(E::custom)
+}
+
+impl<'de> Deserialize<'de> for Parts<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Parts<'de>, D::Error> {
+        struct Walk;
+        impl<'de> Visitor<'de> for Walk {
+            type Value = Parts<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts<'de>, A::Error> {
+                let mut parts = Parts::default();
+                while let Some((Text(key), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+                    parts.member::<A::Error>(&key, value)?;
+                }
+                if parts.body.is_empty() {
+                    return Err(A::Error::custom("it has no members"));
+                }
+                parts.body.push('}');
+                Ok(parts)
+            }
+        }
+        deserializer.deserialize_map(Walk)
+    }
+}

@@ -1,0 +1,78 @@
+//! `message.history`: older letters, page by page towards the beginning. Nothing is moved by reading them.
+
+use super::consumer::{Claim, Seq};
+use super::page::Form;
+use super::{Error, Message};
+use crate::kernel::{Aid, Caller};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+const MOST: i64 = 50;
+const MOST_OF_PEER: i64 = 200;
+
+#[derive(Deserialize)]
+pub(super) struct HistoryParams {
+    #[serde(default)]
+    before_seq: Option<Seq>,
+    #[serde(default)]
+    limit: Option<i64>,
+    #[serde(default)]
+    cursor_scope: Option<String>,
+    #[serde(default)]
+    sender_aid: Option<Aid>,
+    #[serde(default)]
+    snapshot_head_seq: Option<Seq>,
+    #[serde(default)]
+    device_id: Option<String>,
+    #[serde(default)]
+    slot_id: Option<String>,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct History {
+    messages: Vec<Box<RawValue>>,
+    count: usize,
+    window_start_seq: Option<i64>,
+    next_before_seq: Option<i64>,
+    has_older: bool,
+    retention_floor_seq: i64,
+    earliest_available_seq: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor_scope: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sender_aid: Option<Aid>,
+}
+
+impl Message {
+    pub(super) async fn history(
+        self: Arc<Self>,
+        caller: Caller,
+        params: HistoryParams,
+    ) -> Result<History, Error> {
+        let HistoryParams { before_seq, limit, cursor_scope, sender_aid, snapshot_head_seq, .. } = params;
+        let claim = Claim { device_id: params.device_id, slot_id: params.slot_id };
+        let consumer = self.consumer(&caller, &claim).await?;
+        let sender = super::v2::peer_scope(cursor_scope.as_deref(), sender_aid)?;
+        let most = if sender.is_some() { MOST_OF_PEER } else { MOST };
+        let limit = limit.unwrap_or(most).clamp(1, most) as usize;
+
+        let head = snapshot_head_seq.map_or(i64::MAX - 1, |Seq(head)| head);
+        let before = before_seq.map_or(i64::MAX, |Seq(before)| before).min(head.saturating_add(1));
+        let slice = self.backward(&consumer, (0, before), sender.as_ref().map(Aid::as_str), limit).await?;
+        let page = slice.page_from_end(&consumer, Form::V2);
+        let bounds = self.bounds(&consumer).await?;
+
+        Ok(History {
+            count: page.rows.len(),
+            window_start_seq: page.first,
+            next_before_seq: page.first,
+            has_older: page.first.is_some() && page.more,
+            messages: page.rows,
+            retention_floor_seq: bounds.retention_floor_seq,
+            earliest_available_seq: bounds.earliest_available_seq,
+            cursor_scope: sender.is_some().then_some("peer"),
+            sender_aid: sender,
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! What the room does by itself: file letters, and remove what is too old, in steps too small to be noticed.
+
+use super::Message;
+use std::time::Duration;
+
+/// Letters live a day.
+const TTL_MS: i64 = 86_400_000;
+const TICK: Duration = Duration::from_millis(100);
+/// So many unfiled letters are worth a transaction at once; fewer wait for a second.
+const WORTH_FILING: usize = 4096;
+const FILE_EVERY: u32 = 10;
+const PURGE_EVERY: u32 = 100;
+const PURGE_ROWS: usize = 200;
+
+impl Message {
+    /// Runs until the server stops. What it did not get to is done after the next start.
+    pub(super) async fn keep(&self) {
+        let mut tick = 0_u32;
+        loop {
+            tokio::time::sleep(TICK).await;
+            tick = tick.wrapping_add(1);
+            let (unfiled, _) = self.store.unfiled();
+            if unfiled >= WORTH_FILING || (unfiled > 0 && tick.is_multiple_of(FILE_EVERY)) {
+                self.file().await;
+            }
+            if let Err(error) = self.store.checkpoint().await {
+                tracing::warn!("the journal could not be moved into its file, will try again: {error}");
+            }
+            if tick.is_multiple_of(PURGE_EVERY) {
+                self.purge().await;
+            }
+        }
+    }
+
+    async fn file(&self) {
+        loop {
+            match self.store.file().await {
+                Ok(true) => tokio::task::yield_now().await,
+                Ok(false) => return,
+                Err(error) => {
+                    tracing::warn!("letters could not be filed, will try again: {error}");
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) async fn purge(&self) {
+        let now = self.clock.now_ms();
+        self.rings.purge(now);
+        self.volatile.purge(now);
+        loop {
+            match self.store.purge(now - TTL_MS, PURGE_ROWS).await {
+                Ok(rows) if rows == PURGE_ROWS => tokio::task::yield_now().await,
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!("old letters could not be removed, will try again: {error}");
+                    return;
+                }
+            }
+        }
+    }
+}

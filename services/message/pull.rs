@@ -1,0 +1,128 @@
+//! `message.pull`: the rows after a number, as the first generation of clients reads them.
+
+use super::consumer::{Claim, Consumer, Seq};
+use super::letter::Fleeting;
+use super::page::{Bounds, Form, Page};
+use super::volatile::VolatilePage;
+use super::{Error, Message, events};
+use crate::kernel::Caller;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+const LIMIT: i64 = 100;
+const MOST: i64 = 200;
+
+#[derive(Deserialize)]
+pub(super) struct PullParams {
+    #[serde(default)]
+    after_seq: Seq,
+    #[serde(default)]
+    limit: Option<i64>,
+    #[serde(default)]
+    after_volatile_cursor: Option<String>,
+    #[serde(default)]
+    device_id: Option<String>,
+    #[serde(default)]
+    slot_id: Option<String>,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct Pulled {
+    /// What the door says on this connection after the answer; always the first member.
+    #[serde(rename = "_after", skip_serializing_if = "Option::is_none")]
+    after: Option<After>,
+    messages: Vec<Box<RawValue>>,
+    count: usize,
+    has_more: bool,
+    latest_seq: i64,
+    ephemeral_earliest_available_seq: Option<i64>,
+    ephemeral_dropped_count: u64,
+    #[serde(flatten)]
+    bounds: Bounds,
+    #[serde(flatten)]
+    volatile: VolatilePart,
+}
+
+/// An event for the caller's own connection that must not overtake the answer.
+#[derive(Clone, Serialize)]
+pub(super) struct After {
+    pub method: &'static str,
+    pub params: Box<RawValue>,
+}
+
+/// What a page says of rows that are only in memory.
+#[derive(Clone, Serialize)]
+pub(super) struct VolatilePart {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest_volatile_cursor: Option<String>,
+    pub volatile_has_more: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volatile_earliest_cursor: Option<String>,
+    pub volatile_dropped_count: u64,
+}
+
+impl Message {
+    pub(super) async fn pull(self: Arc<Self>, caller: Caller, params: PullParams) -> Result<Pulled, Error> {
+        let PullParams { after_seq: Seq(after), limit, after_volatile_cursor, device_id, slot_id } = params;
+        let consumer = self.consumer(&caller, &Claim { device_id, slot_id }).await?;
+        let limit = limit.unwrap_or(LIMIT).clamp(1, MOST) as usize;
+
+        let slice = self.forward(&consumer, after, None, limit).await?;
+        let (earliest, dropped) = (slice.ephemeral_earliest, slice.ephemeral_dropped);
+        let mut page = slice.page(&consumer, Form::Plain);
+        let bounds = self.bounds(&consumer).await?;
+        let volatile = self.fleeting(&consumer, after_volatile_cursor.as_deref(), None, Form::Plain, &mut page)?;
+
+        Ok(Pulled {
+            after: skipped_bell(&consumer, &page),
+            count: page.rows.len(),
+            has_more: page.more,
+            latest_seq: page.through,
+            messages: page.rows,
+            ephemeral_earliest_available_seq: earliest,
+            ephemeral_dropped_count: dropped,
+            bounds,
+            volatile,
+        })
+    }
+
+    pub(super) async fn bounds(&self, consumer: &Consumer) -> Result<Bounds, Error> {
+        let ack = self.store.cursor(consumer.inbox, &consumer.slot, "").await?.unwrap_or(0);
+        Ok(Bounds::new(ack, self.store.standing(consumer.inbox).await?.floor))
+    }
+
+    /// Adds the rows that are only in memory; they have cursors of their own.
+    pub(super) fn fleeting(
+        &self,
+        consumer: &Consumer,
+        cursor: Option<&str>,
+        sender: Option<&str>,
+        form: Form,
+        page: &mut Page,
+    ) -> Result<VolatilePart, Error> {
+        let VolatilePage { rows, latest_cursor, has_more, earliest_cursor, dropped_count } = self
+            .volatile
+            .after(consumer.inbox, cursor, sender, self.clock.now_ms(), MOST as usize)?;
+        for (volatile_cursor, row) in rows {
+            let Some(place) = row.letter.place(consumer.inbox) else { continue };
+            let (created_at, expires_at) = (row.created_at, row.expires_at);
+            let fleeting = Fleeting { storage: "volatile", volatile_cursor, created_at, expires_at };
+            page.rows.extend(form.row(&row.letter, place, consumer, Some(&fleeting)));
+        }
+        Ok(VolatilePart {
+            latest_volatile_cursor: latest_cursor,
+            volatile_has_more: has_more,
+            volatile_earliest_cursor: earliest_cursor,
+            volatile_dropped_count: dropped_count,
+        })
+    }
+}
+
+/// A client that reads V2 messages elsewhere is told to look there for what this page leaves out.
+fn skipped_bell(consumer: &Consumer, page: &Page) -> Option<After> {
+    let entry = page.skipped.as_ref()?;
+    let place = entry.letter.place(consumer.inbox)?;
+    let params = events::doorbell(&entry.letter, place, &consumer.device, None)?;
+    Some(After { method: events::V2_RECEIVED, params })
+}

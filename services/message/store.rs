@@ -1,0 +1,476 @@
+//! The log of letters and the index over it.
+//!
+//! On SQLite the index is a file of its own, written behind the log: scattered over inboxes as it is, it would cost a
+//! commit several times what the letter costs. What is not filed yet is in memory, and after a crash it is read from
+//! the log again. On PostgreSQL index and letter are one transaction, since several processes may write.
+
+use super::letter::{Key, Letter};
+use super::tail::{Entry, Span, Tail};
+use crate::kernel::{Db, Engine, World};
+use parking_lot::RwLock;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How many letters are filed in one transaction.
+const FILE_AT_ONCE: usize = 4096;
+/// What may wait to be filed before nothing more is taken.
+pub(super) const UNFILED_BYTES: usize = 64 << 20;
+
+/// Where an inbox stands: its last number, and the highest one that was removed for its age.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub head: i64,
+    pub floor: i64,
+}
+
+pub(super) struct Store {
+    db: Db,
+    index: Db,
+    tail: RwLock<Tail>,
+    /// The standing of every inbox. On PostgreSQL the table is asked instead.
+    standings: RwLock<HashMap<i64, Standing>>,
+    /// Whether something was committed since the journal was last moved into its file.
+    written: AtomicBool,
+}
+
+impl Store {
+    pub async fn open(world: &World) -> anyhow::Result<Store> {
+        let db = match world.store.engine() {
+            Engine::Sqlite => world.busy_db("message", &sqlx::migrate!("message/migrations/sqlite")).await?,
+            Engine::Postgres => world.busy_db("message", &sqlx::migrate!("message/migrations/postgres")).await?,
+        };
+        let index = match db.engine() {
+            Engine::Sqlite => {
+                world.derived_db("message-index", &sqlx::migrate!("message/migrations/index")).await?
+            }
+            Engine::Postgres => db.clone(),
+        };
+        let store = Store { db, index, tail: RwLock::default(), standings: RwLock::default(), written: AtomicBool::default() };
+        if store.files_behind() {
+            store.catch_up().await?;
+        }
+        Ok(store)
+    }
+
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    pub fn files_behind(&self) -> bool {
+        self.db.engine() == Engine::Sqlite
+    }
+
+    /// Reads what the index knows, and files what the log has beyond that.
+    async fn catch_up(&self) -> sqlx::Result<()> {
+        let rows: Vec<(i64, i64, i64)> =
+            sqlx::query_as("SELECT inbox, seq, floor FROM head").fetch_all(self.index.read()).await?;
+        let mut known: HashMap<i64, Standing> =
+            rows.into_iter().map(|(inbox, head, floor)| (inbox, Standing { head, floor })).collect();
+        // What was removed is not in the log any more, but its numbers were given: the log's own file remembers them.
+        let removed: Vec<(i64, i64)> =
+            sqlx::query_as("SELECT id, floor FROM inbox WHERE floor > 0").fetch_all(self.db.read()).await?;
+        for (inbox, floor) in removed {
+            let standing = known.entry(inbox).or_default();
+            *standing = Standing { head: standing.head.max(floor), floor: standing.floor.max(floor) };
+        }
+        *self.standings.write() = known;
+        let mut through: i64 =
+            sqlx::query_scalar("SELECT through FROM filed").fetch_one(self.index.read()).await?;
+        loop {
+            let letters = self.log_after(through, FILE_AT_ONCE).await?;
+            let Some(last) = letters.last() else { return Ok(()) };
+            through = last.id;
+            self.take_in(letters);
+            self.file().await?;
+        }
+    }
+
+    /// The letters of the log after this one.
+    pub async fn log_after(&self, id: i64, most: usize) -> sqlx::Result<Vec<Arc<Letter>>> {
+        let rows: Vec<(i64, String)> =
+            sqlx::query_as("SELECT id, data FROM letter WHERE id > $1 ORDER BY id LIMIT $2")
+                .bind(id)
+                .bind(most as i64)
+                .fetch_all(self.db.read())
+                .await?;
+        rows.into_iter().map(|(id, data)| read(id, &data)).collect()
+    }
+
+    /// Makes committed letters visible, in the order of the log.
+    pub fn take_in(&self, letters: Vec<Arc<Letter>>) {
+        // Both locks, so that no number is seen before its letter can be read.
+        let (mut tail, mut standings) = (self.tail.write(), self.standings.write());
+        for letter in letters {
+            for place in &letter.places {
+                let standing = standings.entry(place.inbox).or_default();
+                standing.head = standing.head.max(place.seq);
+            }
+            tail.push(letter);
+        }
+    }
+
+    pub fn replace(&self, changed: &[Arc<Letter>]) {
+        let mut tail = self.tail.write();
+        changed.iter().for_each(|letter| tail.replace(letter));
+    }
+
+    pub fn was_written(&self) {
+        self.written.store(true, Ordering::Relaxed);
+    }
+
+    /// Moves the journal into its file, if there is anything in it.
+    pub async fn checkpoint(&self) -> sqlx::Result<()> {
+        if self.written.swap(false, Ordering::Relaxed) { self.db.checkpoint().await } else { Ok(()) }
+    }
+
+    /// Letters that wait to be filed, and what they weigh.
+    pub fn unfiled(&self) -> (usize, usize) {
+        let tail = self.tail.read();
+        (tail.len(), tail.bytes())
+    }
+
+    /// Files the oldest letters of the tail; says whether there may be more.
+    pub async fn file(&self) -> sqlx::Result<bool> {
+        let letters = self.tail.read().oldest(FILE_AT_ONCE);
+        let Some(last) = letters.last() else { return Ok(false) };
+        let through = last.id;
+        // Sorted, so that neighbours in the index are written together.
+        let mut entries: Vec<(i64, i64, i64, u32, &str)> = Vec::with_capacity(letters.len());
+        let mut seen: Vec<(String, i64)> = Vec::with_capacity(letters.len());
+        let mut heads: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+        for letter in &letters {
+            seen.push((letter.key.text(), letter.id));
+            for place in &letter.places {
+                entries.push((place.inbox, place.seq, letter.id, place.copy, letter.from.as_str()));
+                heads.entry(place.inbox).or_insert((place.seq, place.seq)).1 = place.seq;
+            }
+        }
+        let heads: Vec<(i64, i64, i64)> =
+            heads.into_iter().map(|(inbox, (first, last))| (inbox, last, first - 1)).collect();
+        entries.sort_unstable();
+        seen.sort_unstable();
+
+        let mut tx = self.index.write().await?;
+        sqlx::query(
+            "INSERT INTO entry (inbox, seq, letter, copy, sender)
+             SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each($1)
+             WHERE true ON CONFLICT DO NOTHING",
+        )
+        .bind(json(&entries))
+        .execute(&mut *tx)
+        .await?;
+        sqlx::query(
+            "INSERT INTO seen (key, letter) SELECT value ->> 0, value ->> 1 FROM json_each($1)
+             WHERE true ON CONFLICT (key) DO UPDATE SET letter = excluded.letter",
+        )
+        .bind(json(&seen))
+        .execute(&mut *tx)
+        .await?;
+        sqlx::query(
+            "INSERT INTO head (inbox, seq, floor) SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each($1)
+             WHERE true ON CONFLICT (inbox) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > head.seq",
+        )
+        .bind(json(&heads))
+        .execute(&mut *tx)
+        .await?;
+        sqlx::query("UPDATE filed SET through = $1").bind(through).execute(&mut *tx).await?;
+        tx.commit().await?;
+
+        self.tail.write().filed(through);
+        Ok(letters.len() == FILE_AT_ONCE)
+    }
+
+    pub async fn standing(&self, inbox: i64) -> sqlx::Result<Standing> {
+        if self.files_behind() {
+            return Ok(self.standings.read().get(&inbox).copied().unwrap_or_default());
+        }
+        let row: Option<(i64, i64)> = sqlx::query_as("SELECT seq, floor FROM head WHERE inbox = $1")
+            .bind(inbox)
+            .fetch_optional(self.index.read())
+            .await?;
+        Ok(row.map_or_else(Standing::default, |(head, floor)| Standing { head, floor }))
+    }
+
+    /// The standing of an inbox as the committing task knows it.
+    pub fn head(&self, inbox: i64) -> i64 {
+        self.standings.read().get(&inbox).map_or(0, |standing| standing.head)
+    }
+
+    /// The first letters of a span, ascending.
+    pub async fn first(&self, span: Span<'_>, most: usize) -> sqlx::Result<Vec<Entry>> {
+        // The tail first: what is filed meanwhile is then found twice, never not at all.
+        let (unfiled, before) = self.unfiled_part(span);
+        let rows = self.filed(Span { before, ..span }, most, Order::First).await?;
+        let mut entries = self.load(rows).await?;
+        entries.extend(unfiled);
+        entries.truncate(most);
+        Ok(entries)
+    }
+
+    /// The last letters of a span, ascending.
+    pub async fn last(&self, span: Span<'_>, most: usize) -> sqlx::Result<Vec<Entry>> {
+        let (mut unfiled, before) = self.unfiled_part(span);
+        if unfiled.len() >= most {
+            return Ok(unfiled.split_off(unfiled.len() - most));
+        }
+        let rows = self.filed(Span { before, ..span }, most - unfiled.len(), Order::Last).await?;
+        let mut entries = self.load(rows).await?;
+        entries.reverse();
+        entries.append(&mut unfiled);
+        Ok(entries)
+    }
+
+    /// What the tail has of a span, and where the filed part of it ends.
+    fn unfiled_part(&self, span: Span<'_>) -> (Vec<Entry>, i64) {
+        let tail = self.tail.read();
+        let before = tail.first(span.inbox).map_or(span.before, |first| first.min(span.before));
+        (tail.entries(span), before)
+    }
+
+    async fn filed(&self, span: Span<'_>, most: usize, order: Order) -> sqlx::Result<Vec<(i64, i64)>> {
+        let query = match (order, span.sender) {
+            (Order::First, None) => sqlx::query_as(
+                "SELECT seq, letter FROM entry WHERE inbox = $1 AND seq > $2 AND seq < $3 ORDER BY seq LIMIT $4",
+            ),
+            (Order::Last, None) => sqlx::query_as(
+                "SELECT seq, letter FROM entry WHERE inbox = $1 AND seq > $2 AND seq < $3
+                 ORDER BY seq DESC LIMIT $4",
+            ),
+            (Order::First, Some(_)) => sqlx::query_as(
+                "SELECT seq, letter FROM entry WHERE inbox = $1 AND seq > $2 AND seq < $3 AND sender = $5
+                 ORDER BY seq LIMIT $4",
+            ),
+            (Order::Last, Some(_)) => sqlx::query_as(
+                "SELECT seq, letter FROM entry WHERE inbox = $1 AND seq > $2 AND seq < $3 AND sender = $5
+                 ORDER BY seq DESC LIMIT $4",
+            ),
+        };
+        let query = query.bind(span.inbox).bind(span.after).bind(span.before).bind(most as i64);
+        match span.sender {
+            Some(sender) => query.bind(sender).fetch_all(self.index.read()).await,
+            None => query.fetch_all(self.index.read()).await,
+        }
+    }
+
+    /// The letters of filed entries, in their order; one that was removed meanwhile is left out.
+    async fn load(&self, rows: Vec<(i64, i64)>) -> sqlx::Result<Vec<Entry>> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<i64> = rows.iter().map(|(_, letter)| *letter).collect();
+        let query = match self.db.engine() {
+            Engine::Sqlite => {
+                sqlx::query_as("SELECT id, data FROM letter WHERE id IN (SELECT value FROM json_each($1))")
+            }
+            Engine::Postgres => sqlx::query_as(
+                "SELECT id, data FROM letter
+                 WHERE id IN (SELECT CAST(v AS BIGINT) FROM json_array_elements_text(CAST($1 AS JSON)) AS v)",
+            ),
+        };
+        let found: Vec<(i64, String)> = query.bind(json(&ids)).fetch_all(self.db.read()).await?;
+        let mut letters = HashMap::with_capacity(found.len());
+        for (id, data) in found {
+            letters.insert(id, read(id, &data)?);
+        }
+        let entry = |(seq, id): (i64, i64)| Some(Entry { seq, letter: letters.get(&id)?.clone() });
+        Ok(rows.into_iter().filter_map(entry).collect())
+    }
+
+    /// The last number of each sender in an inbox.
+    pub async fn senders(&self, inbox: i64) -> sqlx::Result<BTreeMap<String, i64>> {
+        let unfiled = self.tail.read().senders(inbox);
+        let filed: Vec<(String, i64)> =
+            sqlx::query_as("SELECT sender, MAX(seq) FROM entry WHERE inbox = $1 GROUP BY sender")
+                .bind(inbox)
+                .fetch_all(self.index.read())
+                .await?;
+        let mut senders: BTreeMap<String, i64> = filed.into_iter().collect();
+        senders.extend(unfiled);
+        Ok(senders)
+    }
+
+    /// The senders of the numbers after `after` up to and including `through`.
+    pub async fn senders_between(&self, inbox: i64, after: i64, through: i64) -> sqlx::Result<Vec<String>> {
+        let unfiled = self.tail.read().entries(Span { inbox, after, before: through + 1, sender: None });
+        let mut senders: Vec<String> = sqlx::query_scalar(
+            "SELECT DISTINCT sender FROM entry WHERE inbox = $1 AND seq > $2 AND seq <= $3",
+        )
+        .bind(inbox)
+        .bind(after)
+        .bind(through)
+        .fetch_all(self.index.read())
+        .await?;
+        senders.extend(unfiled.iter().map(|entry| entry.letter.from.to_string()));
+        senders.sort_unstable();
+        senders.dedup();
+        Ok(senders)
+    }
+
+    /// The letters among these that were stored before, by their keys.
+    pub async fn find_all(&self, keys: &[Key]) -> sqlx::Result<HashMap<Key, Arc<Letter>>> {
+        // The tail first, as above.
+        let mut found: HashMap<Key, Arc<Letter>> = {
+            let tail = self.tail.read();
+            keys.iter().filter_map(|key| Some((*key, tail.find(key)?))).collect()
+        };
+        let others: Vec<String> =
+            keys.iter().filter(|key| !found.contains_key(*key)).map(Key::text).collect();
+        if others.is_empty() {
+            return Ok(found);
+        }
+        let query = match self.db.engine() {
+            Engine::Sqlite => {
+                sqlx::query_as("SELECT letter, letter FROM seen WHERE key IN (SELECT value FROM json_each($1))")
+            }
+            Engine::Postgres => sqlx::query_as(
+                "SELECT letter, letter FROM seen
+                 WHERE key IN (SELECT v FROM json_array_elements_text(CAST($1 AS JSON)) AS v)",
+            ),
+        };
+        let rows: Vec<(i64, i64)> = query.bind(json(&others)).fetch_all(self.index.read()).await?;
+        for Entry { letter, .. } in self.load(rows).await? {
+            found.insert(letter.key, letter);
+        }
+        Ok(found)
+    }
+
+    pub async fn find(&self, key: &Key) -> sqlx::Result<Option<Arc<Letter>>> {
+        Ok(self.find_all(std::slice::from_ref(key)).await?.remove(key))
+    }
+
+    /// How far a consumer has read: `sender` is empty for all of them together.
+    pub async fn cursor(&self, inbox: i64, slot: &str, sender: &str) -> sqlx::Result<Option<i64>> {
+        sqlx::query_scalar("SELECT seq FROM cursor WHERE inbox = $1 AND slot = $2 AND sender = $3")
+            .bind(inbox)
+            .bind(slot)
+            .bind(sender)
+            .fetch_optional(self.db.read())
+            .await
+    }
+
+    /// How far a consumer has read of each sender.
+    pub async fn cursors(&self, inbox: i64, slot: &str) -> sqlx::Result<HashMap<String, i64>> {
+        let rows: Vec<(String, i64)> =
+            sqlx::query_as("SELECT sender, seq FROM cursor WHERE inbox = $1 AND slot = $2 AND sender <> ''")
+                .bind(inbox)
+                .bind(slot)
+                .fetch_all(self.db.read())
+                .await?;
+        Ok(rows.into_iter().collect())
+    }
+
+    /// Where a consumer stood when it first asked sender by sender; from now on that never changes.
+    pub async fn bootstrap_floor(&self, inbox: i64, slot: &str) -> sqlx::Result<i64> {
+        let select = "SELECT bootstrap_floor FROM consumer WHERE inbox = $1 AND slot = $2";
+        let known: Option<i64> =
+            sqlx::query_scalar(select).bind(inbox).bind(slot).fetch_optional(self.db.read()).await?;
+        if let Some(floor) = known {
+            return Ok(floor);
+        }
+        let mut tx = self.db.write().await?;
+        sqlx::query(
+            "INSERT INTO consumer (inbox, slot, bootstrap_floor)
+             VALUES ($1, $2, COALESCE((SELECT seq FROM cursor WHERE inbox = $1 AND slot = $2 AND sender = ''), 0))
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(inbox)
+        .bind(slot)
+        .execute(&mut *tx)
+        .await?;
+        let floor = sqlx::query_scalar(select).bind(inbox).bind(slot).fetch_one(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(floor)
+    }
+
+    /// Removes some letters older than this and raises the floors of their inboxes; says how many it removed.
+    ///
+    /// The index goes first: a crash in between leaves letters nobody finds, and they are the next ones to go.
+    pub async fn purge(&self, older_than: i64, most: usize) -> sqlx::Result<usize> {
+        let rows: Vec<(i64, String)> =
+            sqlx::query_as("SELECT id, data FROM letter WHERE at < $1 ORDER BY id LIMIT $2")
+                .bind(older_than)
+                .bind(most as i64)
+                .fetch_all(self.db.read())
+                .await?;
+        let Some((last, _)) = rows.last() else { return Ok(0) };
+        let last = *last;
+        let unfiled = self.tail.read().oldest(1).first().map(|letter| letter.id);
+        if unfiled.is_some_and(|first| first <= last) {
+            return Ok(0); // Filed first, removed later.
+        }
+        let letters: Vec<Arc<Letter>> =
+            rows.iter().map(|(id, data)| read(*id, data)).collect::<sqlx::Result<_>>()?;
+        let floors = self.unfile(&letters).await?;
+        let mut tx = self.db.write().await?;
+        for (inbox, floor) in &floors {
+            sqlx::query("UPDATE inbox SET floor = $2 WHERE id = $1 AND floor < $2")
+                .bind(*inbox)
+                .bind(*floor)
+                .execute(&mut *tx)
+                .await?;
+        }
+        sqlx::query("DELETE FROM letter WHERE id <= $1 AND at < $2")
+            .bind(last)
+            .bind(older_than)
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await?;
+        let mut standings = self.standings.write();
+        for (inbox, floor) in floors {
+            let standing = standings.entry(inbox).or_default();
+            standing.floor = standing.floor.max(floor);
+        }
+        Ok(letters.len())
+    }
+
+    /// Takes letters out of the index. A floor is where nothing at or below it is left.
+    async fn unfile(&self, letters: &[Arc<Letter>]) -> sqlx::Result<BTreeMap<i64, i64>> {
+        let mut tx = self.index.write().await?;
+        let mut floors = BTreeMap::new();
+        for letter in letters {
+            sqlx::query("DELETE FROM seen WHERE key = $1").bind(letter.key.text()).execute(&mut *tx).await?;
+            for place in &letter.places {
+                sqlx::query("DELETE FROM entry WHERE inbox = $1 AND seq = $2")
+                    .bind(place.inbox)
+                    .bind(place.seq)
+                    .execute(&mut *tx)
+                    .await?;
+                floors.insert(place.inbox, place.seq);
+            }
+        }
+        for (inbox, floor) in &mut floors {
+            let next: Option<i64> = sqlx::query_scalar("SELECT MIN(seq) FROM entry WHERE inbox = $1")
+                .bind(*inbox)
+                .fetch_one(&mut *tx)
+                .await?;
+            *floor = next.map_or(*floor, |next| next - 1);
+            sqlx::query("UPDATE head SET floor = $2 WHERE inbox = $1 AND floor < $2")
+                .bind(*inbox)
+                .bind(*floor)
+                .execute(&mut *tx)
+                .await?;
+        }
+        tx.commit().await?;
+        Ok(floors)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Order {
+    First,
+    Last,
+}
+
+pub(super) fn read(id: i64, data: &str) -> sqlx::Result<Arc<Letter>> {
+    let mut letter: Letter =
+        serde_json::from_str(data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+    letter.id = id;
+    letter.key = Key::new(&letter.from, &letter.message_id);
+    Ok(Arc::new(letter))
+}
+
+/// What goes into a statement that takes many rows at once.
+pub(super) fn json(rows: &impl serde::Serialize) -> String {
+    serde_json::to_string(rows).unwrap_or_default()
+}

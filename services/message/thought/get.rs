@@ -1,0 +1,52 @@
+//! `message.thought.get`: the thoughts about one thing, for the one who had them and the one they are for.
+
+use super::super::{Error, Message};
+use super::{Context, Thought};
+use crate::kernel::{Aid, Caller};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(crate) struct GetThoughtParams {
+    sender_aid: Aid,
+    context: Context,
+    #[serde(default)]
+    peer_aid: Option<Aid>,
+    /// Another word for the same.
+    #[serde(default)]
+    to: Option<Aid>,
+}
+
+#[derive(Clone, Serialize)]
+pub(crate) struct GotThought {
+    found: bool,
+    sender_aid: Aid,
+    peer_aid: Aid,
+    context: Context,
+    thoughts: Vec<Arc<Thought>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_at: Option<i64>,
+}
+
+impl Message {
+    pub(in super::super) async fn get_thought(
+        self: Arc<Self>,
+        caller: Caller,
+        params: GetThoughtParams,
+    ) -> Result<GotThought, Error> {
+        let session = caller.session()?;
+        let GetThoughtParams { sender_aid, context, peer_aid, to } = params;
+        let peer_aid = peer_aid.or(to).unwrap_or_else(|| session.aid.clone());
+        if session.aid != sender_aid && session.aid != peer_aid {
+            return Err(Error::NotYours(format!("what {sender_aid} thinks for {peer_aid}")));
+        }
+        if let Some(foreign) = [&sender_aid, &peer_aid].into_iter().find(|aid| aid.issuer() != self.issuer) {
+            return Err(Error::Foreign(foreign.clone()));
+        }
+
+        let head = self.thoughts.get(&sender_aid, &peer_aid, &context);
+        let updated_at = head.as_ref().map(|head| head.updated_at);
+        let thoughts = head.map(|head| head.items).unwrap_or_default();
+        Ok(GotThought { found: !thoughts.is_empty(), sender_aid, peer_aid, context, thoughts, updated_at })
+    }
+}

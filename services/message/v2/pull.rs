@@ -1,0 +1,243 @@
+//! `message.v2.pull`: rows of every kind after a number, of all senders or of one; or the newest ones.
+
+use super::super::consumer::{Claim, Consumer, Seq};
+use super::super::page::{Bounds, Form, Page};
+use super::super::pull::VolatilePart;
+use super::super::{Error, Message};
+use super::peer_scope;
+use crate::kernel::{Aid, Caller, DeviceId, SlotId};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+const MOST: i64 = 50;
+const MOST_OF_PEER: i64 = 200;
+
+#[derive(Deserialize)]
+pub(crate) struct V2PullParams {
+    #[serde(default)]
+    after_seq: Seq,
+    #[serde(default)]
+    limit: Option<i64>,
+    /// Always so: a page begins where it was asked to, also below the cursor.
+    #[serde(default)]
+    force: bool,
+    #[serde(default)]
+    ack_up_to_seq: Option<Seq>,
+    #[serde(default)]
+    window_mode: Option<String>,
+    #[serde(default)]
+    cursor_scope: Option<String>,
+    #[serde(default)]
+    sender_aid: Option<Aid>,
+    #[serde(default)]
+    after_volatile_cursor: Option<String>,
+    #[serde(default)]
+    device_id: Option<String>,
+    #[serde(default)]
+    slot_id: Option<String>,
+}
+
+#[derive(Clone, Serialize)]
+pub(crate) struct V2Pulled {
+    messages: Vec<Box<RawValue>>,
+    count: usize,
+    has_more: bool,
+    latest_seq: i64,
+    #[serde(flatten)]
+    bounds: Bounds,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    volatile: Option<VolatilePart>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    peer: Option<PeerPart>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    window: Option<WindowPart>,
+}
+
+#[derive(Clone, Serialize)]
+struct PeerPart {
+    cursor_scope: &'static str,
+    sender_aid: Aid,
+    device_id: DeviceId,
+    slot_id: SlotId,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    scan: Option<Scan>,
+}
+
+/// Which part of a sender's letters a page covers.
+#[derive(Clone, Serialize)]
+struct Scan {
+    scan_after_seq: i64,
+    covered_through_seq: i64,
+    next_after_seq: i64,
+    head_seq: i64,
+    persistent_has_more: bool,
+}
+
+#[derive(Clone, Serialize)]
+struct WindowPart {
+    window_mode: &'static str,
+    window_start_seq: i64,
+    head_seq: i64,
+    covered_through_seq: i64,
+}
+
+impl Message {
+    pub(in super::super) async fn v2_pull(
+        self: Arc<Self>,
+        caller: Caller,
+        params: V2PullParams,
+    ) -> Result<V2Pulled, Error> {
+        let claim = Claim { device_id: params.device_id, slot_id: params.slot_id };
+        let consumer = self.consumer(&caller, &claim).await?;
+        let sender = peer_scope(params.cursor_scope.as_deref(), params.sender_aid)?;
+        let most = if sender.is_some() { MOST_OF_PEER } else { MOST };
+        let limit = params.limit.unwrap_or(most).clamp(1, most) as usize;
+        let Seq(after) = params.after_seq;
+        match params.window_mode.as_deref() {
+            None | Some("") => {}
+            Some("tail") if params.force || params.ack_up_to_seq.is_some() => {
+                let sentence = "params.window_mode: a tail is read without force and without ack_up_to_seq";
+                return Err(Error::Param(sentence.to_owned()));
+            }
+            Some("tail") => return self.newest(&consumer, sender, after, limit).await,
+            Some(other) => {
+                return Err(Error::Param(format!("params.window_mode: tail or nothing, not {other:?}")));
+            }
+        }
+        if let Some(Seq(seq)) = params.ack_up_to_seq {
+            self.advance(&consumer, sender.as_ref(), seq).await?;
+        }
+        match sender {
+            None => self.of_all(&consumer, after, params.after_volatile_cursor.as_deref(), limit).await,
+            Some(sender) => {
+                self.of_peer(&consumer, sender, after, params.after_volatile_cursor.as_deref(), limit).await
+            }
+        }
+    }
+
+    async fn of_all(
+        &self,
+        consumer: &Consumer,
+        after: i64,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<V2Pulled, Error> {
+        let mut page = self.forward(consumer, after, None, limit).await?.page(consumer, Form::V2);
+        let bounds = self.bounds(consumer).await?;
+        let more = page.more;
+        let volatile = self.fleeting(consumer, cursor, None, Form::V2, &mut page)?;
+        // Clients that never heard of volatile rows get no word about them.
+        let volatile = (cursor.is_some() || volatile.latest_volatile_cursor.is_some()).then_some(volatile);
+        Ok(V2Pulled::new(page, more, bounds, volatile))
+    }
+
+    async fn of_peer(
+        &self,
+        consumer: &Consumer,
+        sender: Aid,
+        after: i64,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<V2Pulled, Error> {
+        let floor = self.store.standing(consumer.inbox).await?.floor;
+        let scan_after_seq = after.max(floor);
+        let from = Some(sender.as_str());
+        let mut page = self.forward(consumer, scan_after_seq, from, limit).await?.page(consumer, Form::V2);
+        let head = self.peer_head(consumer, &sender).await?;
+        let persistent_has_more = page.more;
+        // A letter that came since the page was read is left to the next one.
+        let covered = if page.more { page.through } else { page.through.max(scan_after_seq) };
+        let head_seq = if page.more { head.max(covered + 1) } else { covered };
+        let ack = self.peer_cursor(consumer, &sender).await?;
+        let volatile = self.fleeting(consumer, cursor, from, Form::V2, &mut page)?;
+        let more = persistent_has_more || volatile.volatile_has_more;
+        let mut pulled = V2Pulled::new(page, more, Bounds::new(ack, floor), Some(volatile));
+        pulled.peer = Some(PeerPart::new(
+            consumer,
+            sender,
+            Some(Scan {
+                scan_after_seq,
+                covered_through_seq: covered,
+                next_after_seq: covered,
+                head_seq,
+                persistent_has_more,
+            }),
+        ));
+        Ok(pulled)
+    }
+
+    /// The newest rows, for a client that is far behind and shows the end first.
+    async fn newest(
+        &self,
+        consumer: &Consumer,
+        sender: Option<Aid>,
+        after: i64,
+        limit: usize,
+    ) -> Result<V2Pulled, Error> {
+        let (head, ack) = match &sender {
+            None => {
+                let ack = self.store.cursor(consumer.inbox, &consumer.slot, "").await?.unwrap_or(0);
+                (self.store.standing(consumer.inbox).await?.head, ack)
+            }
+            Some(sender) => (self.peer_head(consumer, sender).await?, self.peer_cursor(consumer, sender).await?),
+        };
+        let floor = self.store.standing(consumer.inbox).await?.floor;
+        let from = sender.as_ref().map(Aid::as_str);
+        let slice = self.backward(consumer, (after.max(floor), head + 1), from, limit).await?;
+        let mut page = slice.page_from_end(consumer, Form::V2);
+        page.through = head.max(after);
+        let window_start_seq = page.first.unwrap_or(head);
+        let mut pulled = V2Pulled::new(page, false, Bounds::new(ack, floor), None);
+        pulled.window = Some(WindowPart {
+            window_mode: "tail",
+            window_start_seq,
+            head_seq: head,
+            covered_through_seq: head,
+        });
+        pulled.peer = sender.map(|sender| PeerPart::new(consumer, sender, None));
+        Ok(pulled)
+    }
+
+    async fn peer_head(&self, consumer: &Consumer, sender: &Aid) -> Result<i64, Error> {
+        use super::super::tail::Span;
+        let span =
+            Span { inbox: consumer.inbox, after: 0, before: i64::MAX, sender: Some(sender.as_str()) };
+        Ok(self.store.last(span, 1).await?.last().map_or(0, |entry| entry.seq))
+    }
+
+    async fn peer_cursor(&self, consumer: &Consumer, sender: &Aid) -> Result<i64, Error> {
+        let cursor = self.store.cursor(consumer.inbox, &consumer.slot, sender.as_str()).await?;
+        match cursor {
+            Some(seq) => Ok(seq),
+            None => Ok(self.store.bootstrap_floor(consumer.inbox, &consumer.slot).await?),
+        }
+    }
+}
+
+impl V2Pulled {
+    fn new(page: Page, has_more: bool, bounds: Bounds, volatile: Option<VolatilePart>) -> V2Pulled {
+        V2Pulled {
+            count: page.rows.len(),
+            messages: page.rows,
+            has_more,
+            latest_seq: page.through,
+            bounds,
+            volatile,
+            peer: None,
+            window: None,
+        }
+    }
+}
+
+impl PeerPart {
+    fn new(consumer: &Consumer, sender_aid: Aid, scan: Option<Scan>) -> PeerPart {
+        PeerPart {
+            cursor_scope: "peer",
+            sender_aid,
+            device_id: consumer.device.clone(),
+            slot_id: consumer.slot_id.clone(),
+            scan,
+        }
+    }
+}
