@@ -9,33 +9,35 @@
 //! |---|---|
 //! | -32700, -32600 | `jsonrpc` |
 //! | -32601 | `jsonrpc`, `schema` (methods for the inside) |
-//! | -32602 | `auth`, `jsonrpc`, `schema` |
+//! | -32602 | `auth`, `jsonrpc`, `message`, `schema` |
 //! | -32603 | none: it is the code of our own bugs, and a bug that can be called up is fixed instead |
 //! | -32000 | `connect` |
 //! | -32001 | none: every method that needs a caller is behind the door, which answers -32013 first |
 //! | -32002, -32003 | `auth` |
 //! | -32004 | `auth` (a certificate for somebody else), `store_down` (a call that takes too long) |
 //! | -32005 | none: an exhausted refresh chain is a result, not an error (`auth`) |
-//! | -32008 | `auth` (`auth.download_cert`) |
+//! | -32008 | `auth` (`auth.download_cert`), `message` (an unknown recipient) |
 //! | -32009 | none as an RPC: `agent_md` sees it as HTTP 412 |
-//! | -32010, -32011, -32012 | none: they belong to federation, which is not part of this |
+//! | -32010 | `message` (a recipient of another domain) |
+//! | -32011, -32012 | none: they belong to federation, which is not part of this |
 //! | -32013 | `connect` |
 //! | -32020 | `drain` |
 //! | -32029 | `limits`; its other spellings -32429, 429 and 4290 are read by clients and never sent by us |
 //! | -32050 | `revocation`, `signature` |
 //! | -32051 | `signature` |
+//! | -33011, -33050, -33051, -33053 | `message` (envelopes that are refused) |
 //! | 4000, 4001, 4010 | `connect`; 4001 also `auth` (not registered) |
 //! | 4013 | `sessions` |
 //! | 4030, 4040, 4500 | none: -32004, -32008 and 5003 say the same here |
 //! | 4090 | `auth` (taken names), `connect` (`delivery_mode_conflict`, `device_singleton_conflict`) |
-//! | 5003 | `store_down` |
+//! | 5003 | `store_down`, `message` |
 //!
 //! | close | story |
 //! |---|---|
 //! | 1001, 1008 | `connect` |
 //! | 1002, 1003, 1007, 1009 | `jsonrpc` |
 //! | 1012 | `drain` |
-//! | 1013 | `limits` |
+//! | 1013 | `limits`, `message` |
 //! | 4001 | `revocation` |
 //! | 4003 | none: an AID that is not one never gets a token, so no socket can speak for it |
 //! | 4008, 4010 | `connect` |
@@ -49,11 +51,13 @@ mod agent_md;
 mod auth;
 mod capabilities;
 mod cli;
+mod client;
 mod connect;
 mod drain;
 mod house;
 mod jsonrpc;
 mod limits;
+mod message;
 mod notify;
 mod pki;
 mod revocation;

@@ -7,8 +7,9 @@ use proto_schemas::{Access, Method};
 use serde_json::{Value, json};
 
 use crate::world::agent::{Agent, Identity, aid, hello, public_key, random_hex, text};
+use crate::world::envelope::{digest_of_example, put_key};
 use crate::world::wire::Wire;
-use crate::world::{ISSUER, World};
+use crate::world::{ISSUER, World, now, now_ms};
 
 /// Many callers from one address, each with a few calls of its own.
 const ROOMY: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000";
@@ -35,6 +36,8 @@ async fn values(
             ("public_key_p384", public_key(&Key::generate(Curve::P384))),
             ("client_nonce", random_hex(12)),
             ("challenge_nonce", wire.nonce().to_owned()),
+            ("now_ms", now_ms().to_string()),
+            ("now_seconds", now().to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value)),
     );
@@ -52,9 +55,10 @@ async fn values(
 }
 
 fn filled(params: &Value, caller: &Identity, values: &HashMap<String, String>) -> Value {
-    let mut lookup = |name: &str| match name.strip_prefix("signature:") {
-        Some(text) => Some(caller.sign(text)),
-        None => values.get(name).cloned(),
+    let mut lookup = |name: &str| match name.split_once(':') {
+        Some(("signature", text)) => Some(caller.sign(text)),
+        Some(("digest", aid)) => Some(digest_of_example(aid)),
+        _ => values.get(name).cloned(),
     };
     proto_schemas::fill(params, &mut lookup).expect("every placeholder is known")
 }
@@ -105,6 +109,7 @@ fn flaw(method: &Method, example: &Value, outcome: &Result<Value, Value>) -> Opt
 async fn every_example_does_what_it_says() {
     let world = World::with(ROOMY).await;
     let peer = world.agent("peer-of-all").await;
+    put_key(&peer).await;
     let mut flaws = Vec::new();
     for method in proto_schemas::methods() {
         for example in method.doc()["examples"].as_array().expect("a method has examples") {

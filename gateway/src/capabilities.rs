@@ -80,6 +80,35 @@ pub const REGISTRY: &[Tag] = &[
         predicate: Some(|t| t.has("agent")),
         ..baseline("agent_md", &[], &["/agent.md"])
     },
+    Tag {
+        modes: &["fanout", "queue"],
+        predicate: Some(|t| t.has("message")),
+        ..baseline(
+            "ns_message",
+            &[
+                "message.send",
+                "message.pull",
+                "message.ack",
+                "message.recall",
+                "message.query_online",
+                "message.peers",
+                "message.history",
+                "message.read",
+                "message.read_state",
+                "message.e2ee.put_prekey",
+                "message.e2ee.get_prekey",
+                "message.e2ee.record_replay_guard",
+                "message.e2ee.check_replay_guard",
+                "message.v2.put_peer_pk",
+                "message.v2.bootstrap",
+                "message.v2.pull",
+                "message.v2.ack",
+                "message.thought.put",
+                "message.thought.get",
+            ],
+            &[],
+        )
+    },
     Tag { modes: &["aid"], ..baseline("notification_route", &["notification/route"], &[]) },
     Tag { predicate: Some(|t| t.has("ca")), ..baseline("client_signature", &[], &[]) },
 ];
@@ -210,7 +239,7 @@ mod tests {
         let capabilities = Capabilities::new("/".into(), &all_on());
         assert!(capabilities.allows("auth.aid_login1"));
         let change = capabilities.update(&Toggles { rate_limit: true, namespaces: vec!["ca"] }).unwrap();
-        assert_eq!(change, json!({ "added": [], "removed": ["ns_auth", "agent_md"] }));
+        assert_eq!(change, json!({ "added": [], "removed": ["ns_auth", "agent_md", "ns_message"] }));
         assert!(!capabilities.allows("auth.aid_login1"));
         assert!(
             !capabilities.serves("/agent.md")

@@ -156,7 +156,7 @@ impl Default for Limits {
             logins_per_minute: 120,
             preauth_calls: 20,
             calls_per_second: 1_000,
-            frame_bytes: 1 << 20,
+            frame_bytes: (1 << 20) + (256 << 10),
             outbox_bytes: 4 << 20,
             outbox_total_bytes: 256 << 20,
             in_flight: 64,

@@ -66,7 +66,7 @@ impl Door {
             tracker: TaskTracker::new(),
             stop: world.stop.clone(),
             next_connection: AtomicU64::new(1),
-            told: RwLock::new(told(&capabilities, &world.mesh, &config)),
+            told: RwLock::new(told(&capabilities, &world.mesh)),
             capabilities,
             config,
         })
@@ -86,7 +86,7 @@ impl Door {
     /// Looks at which namespaces answer and gives what changed for those who want to know.
     pub fn refresh_capabilities(&self) -> Option<Value> {
         let change = self.capabilities.update(&toggles(&self.mesh))?;
-        *self.told.write() = told(&self.capabilities, &self.mesh, &self.config);
+        *self.told.write() = told(&self.capabilities, &self.mesh);
         Some(change)
     }
 
@@ -100,7 +100,10 @@ impl Door {
     }
 }
 
-fn told(capabilities: &Capabilities, mesh: &Mesh, config: &Config) -> Told {
+/// What a message may weigh; a frame holds a little more.
+const MESSAGE_BYTES: usize = 1 << 20;
+
+fn told(capabilities: &Capabilities, mesh: &Mesh) -> Told {
     let mut namespaces: Vec<&str> = proto_schemas::methods()
         .iter()
         .filter(|method| method.access != Access::Internal && !method.notification)
@@ -111,7 +114,7 @@ fn told(capabilities: &Capabilities, mesh: &Mesh, config: &Config) -> Told {
     namespaces.dedup();
     let session = json!({
         "namespaces": namespaces,
-        "features": { "e2ee": false, "binary_message": false, "max_message_size": config.limits.frame_bytes },
+        "features": { "e2ee": mesh.has("message"), "binary_message": false, "max_message_size": MESSAGE_BYTES },
         // Clients from 0.5.25 on do not connect without it.
         "p2p_peer_pull_v1": true,
     });

@@ -27,6 +27,8 @@ pub enum Engine {
 pub enum Durability {
     /// The disk: what was answered survives the power cord.
     Full,
+    /// The disk, many times a second: somebody calls [`Db::checkpoint`] now and then, so that commits need not.
+    Busy,
     /// Nothing: the file can be made again from one that is durable, and is never half written.
     Derived,
 }
@@ -127,6 +129,10 @@ impl Db {
         let url = format!("sqlite:{}?mode=rwc", file.display());
         let pragmas = match durability {
             Durability::Full => "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000",
+            Durability::Busy => {
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
+                 PRAGMA wal_autocheckpoint = 16384"
+            }
             Durability::Derived => "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 5000",
         };
         let pool = |connections| {
@@ -186,6 +192,15 @@ impl Db {
             Engine::Sqlite => self.write.begin_with("BEGIN IMMEDIATE").await,
             Engine::Postgres => self.write.begin().await,
         }
+    }
+
+    /// Moves what was committed from SQLite's journal into its file, beside the writer and not in its way. The writer
+    /// then finds little left to do when the journal has grown long.
+    pub async fn checkpoint(&self) -> sqlx::Result<()> {
+        if self.engine == Engine::Sqlite {
+            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&self.read).await?;
+        }
+        Ok(())
     }
 
     pub async fn close(&self) {

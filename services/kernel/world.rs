@@ -46,6 +46,11 @@ impl World {
         Db::open(&self.store, &self.data, room, migrations, Durability::Full).await
     }
 
+    /// A database that is written to all the time; see [`Durability::Busy`].
+    pub async fn busy_db(&self, room: &str, migrations: &Migrator) -> anyhow::Result<Db> {
+        Db::open(&self.store, &self.data, room, migrations, Durability::Busy).await
+    }
+
     /// A database that holds nothing another one does not: it can be deleted and is made again.
     pub async fn derived_db(&self, name: &str, migrations: &Migrator) -> anyhow::Result<Db> {
         Db::open(&self.store, &self.data, name, migrations, Durability::Derived).await

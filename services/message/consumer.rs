@@ -25,7 +25,6 @@ pub(super) struct Consumer {
     pub slot: String,
     /// As the connection wrote it, for answers.
     pub slot_id: SlotId,
-    pub connection: u64,
 }
 
 /// What a call may say about its own connection.
@@ -59,7 +58,6 @@ impl Message {
             inbox: inbox.id,
             slot: session.slot.key().to_owned(),
             slot_id: session.slot.clone(),
-            connection: session.connection,
         })
     }
 

@@ -1,7 +1,7 @@
 //! What the recipients, their other devices and the senders are told, after the commit.
 
 use super::ledger::{Bell, Draft, Recall};
-use super::letter::{self, Head, Kind, Letter, Place};
+use super::letter::{self, Head, Key, Kind, Letter, Place};
 use crate::kernel::{Aid, Audience, Bus, DeviceId, Event, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -114,6 +114,7 @@ pub(super) fn notice(
         letters.iter().flat_map(|letter| &letter.places).map(|place| (place.inbox, *place)).collect();
     let letter = Letter {
         id: 0,
+        key: Key::new(&recall.from, message_id),
         from: recall.from.clone(),
         device: recall.device.clone(),
         to: to.clone(),

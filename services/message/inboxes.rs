@@ -86,11 +86,6 @@ impl Inboxes {
         Ok(inboxes)
     }
 
-    /// What is known by heart, for whoever cannot wait.
-    pub fn known(&self, aid: &Aid) -> Option<Known> {
-        self.memory.lock().known.get(aid).cloned()
-    }
-
     pub async fn find(&self, aid: &Aid, device: &DeviceId) -> sqlx::Result<Option<Inbox>> {
         Ok(self.of(aid).await?.iter().find(|inbox| inbox.device == *device).cloned())
     }

@@ -23,6 +23,9 @@ impl Message {
             if unfiled >= WORTH_FILING || (unfiled > 0 && tick.is_multiple_of(FILE_EVERY)) {
                 self.file().await;
             }
+            if let Err(error) = self.store.checkpoint().await {
+                tracing::warn!("the journal could not be moved into its file, will try again: {error}");
+            }
             if tick.is_multiple_of(PURGE_EVERY) {
                 self.purge().await;
             }

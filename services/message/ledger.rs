@@ -200,7 +200,7 @@ impl Writer {
         for write in writes {
             done.push(match write {
                 Write::Send(draft) => {
-                    let key = draft.letter.key();
+                    let key = draft.letter.key;
                     match known.get(&key).or_else(|| fresh.get(&key)) {
                         Some(first) => Done::Again(first.clone()),
                         None => {
@@ -218,6 +218,7 @@ impl Writer {
 
         let Commit { tx, letters, bells, queued, changed, .. } = commit;
         tx.commit().await?;
+        self.store.was_written();
         self.after(letters, bells, queued, changed).await;
         Ok(done)
     }
@@ -254,7 +255,7 @@ impl Writer {
         let keys: Vec<Key> = writes
             .iter()
             .filter_map(|write| match write {
-                Write::Send(draft) => Some(draft.letter.key()),
+                Write::Send(draft) => Some(draft.letter.key),
                 Write::Ack(_) | Write::Recall(_) => None,
             })
             .collect();
@@ -272,7 +273,7 @@ impl Writer {
         let mut inboxes = BTreeSet::new();
         for write in writes {
             match write {
-                Write::Send(draft) if !known.contains_key(&draft.letter.key()) => {
+                Write::Send(draft) if !known.contains_key(&draft.letter.key) => {
                     inboxes.extend(draft.letter.places.iter().map(|place| place.inbox));
                 }
                 Write::Recall(recall) => {
@@ -423,7 +424,7 @@ impl Writer {
 
     /// The letter as it is now, with what this commit did to it.
     async fn current(&self, commit: &mut Commit, key: &Key) -> sqlx::Result<Option<Arc<Letter>>> {
-        if let Some(changed) = commit.changed.iter().find(|letter| letter.key() == *key) {
+        if let Some(changed) = commit.changed.iter().find(|letter| letter.key == *key) {
             return Ok(Some(changed.clone()));
         }
         let Some(letter) = self.store.find(key).await? else { return Ok(None) };
@@ -511,7 +512,7 @@ impl Writer {
             }
         }
         let keys: Vec<String> =
-            commit.letters.iter().map(|letter| letter.key().as_str().to_owned()).collect();
+            commit.letters.iter().map(|letter| letter.key.text()).collect();
         sqlx::query(
             "WITH made AS (
                  SELECT nextval(pg_get_serial_sequence('letter', 'id')) AS id, n, data

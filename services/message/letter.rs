@@ -12,6 +12,8 @@ pub(super) struct Letter {
     /// Its place in the log; the log knows it by heart.
     #[serde(skip)]
     pub id: i64,
+    #[serde(skip)]
+    pub key: Key,
     pub from: Aid,
     pub device: DeviceId,
     pub to: Aid,
@@ -101,8 +103,8 @@ pub(super) struct Head {
 }
 
 /// Who sent it and what they called it: what a second sending is known by.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Key(String);
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Key([u8; 16]);
 
 impl Key {
     pub fn new(from: &Aid, message_id: &str) -> Key {
@@ -110,11 +112,14 @@ impl Key {
         hash.update(from.as_str().as_bytes());
         hash.update(&[0]);
         hash.update(message_id.as_bytes());
-        Key(hex::encode(&hash.finish().as_ref()[..16]))
+        let mut key = Key::default();
+        key.0.copy_from_slice(&hash.finish().as_ref()[..16]);
+        key
     }
 
-    pub fn as_str(&self) -> &str {
-        &self.0
+    /// As the store writes it.
+    pub fn text(&self) -> String {
+        hex::encode(self.0)
     }
 }
 
@@ -231,10 +236,6 @@ struct Legacy<'a> {
 }
 
 impl Letter {
-    pub fn key(&self) -> Key {
-        Key::new(&self.from, &self.message_id)
-    }
-
     pub fn place(&self, inbox: i64) -> Option<&Place> {
         self.places.iter().find(|place| place.inbox == inbox)
     }

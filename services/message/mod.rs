@@ -51,25 +51,7 @@ use thought::Thoughts;
 use volatile::Volatile;
 
 pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
-    let store = Arc::new(Store::open(world).await?);
-    let rings = Arc::new(Rings::default());
-    let ledger = Ledger::open(world, store.clone(), rings.clone()).await?;
-    let message = Arc::new(Message {
-        issuer: world.issuer.clone(),
-        inboxes: Inboxes::new(store.db().clone()),
-        keys: Keys::new(store.db().clone()),
-        reading: Reading::new(store.db().clone()),
-        thoughts: Thoughts::default(),
-        volatile: Volatile::new(&world.ids),
-        rings,
-        ledger,
-        store,
-        mesh: world.mesh.clone(),
-        bus: world.bus.clone(),
-        presence: world.presence.clone(),
-        clock: world.clock.clone(),
-        ids: world.ids.clone(),
-    });
+    let message = Message::open(world).await?;
     let (keeper, stop) = (message.clone(), world.stop.clone());
     Ok(Module::new("message", rpc(message)).with_work(async move {
         stop.run_until_cancelled(keeper.keep()).await;
@@ -116,4 +98,28 @@ struct Message {
     presence: Presence,
     clock: Clock,
     ids: Ids,
+}
+
+impl Message {
+    async fn open(world: &World) -> anyhow::Result<Arc<Message>> {
+        let store = Arc::new(Store::open(world).await?);
+        let rings = Arc::new(Rings::default());
+        let ledger = Ledger::open(world, store.clone(), rings.clone()).await?;
+        Ok(Arc::new(Message {
+            issuer: world.issuer.clone(),
+            inboxes: Inboxes::new(store.db().clone()),
+            keys: Keys::new(store.db().clone()),
+            reading: Reading::new(store.db().clone()),
+            thoughts: Thoughts::default(),
+            volatile: Volatile::new(&world.ids),
+            rings,
+            ledger,
+            store,
+            mesh: world.mesh.clone(),
+            bus: world.bus.clone(),
+            presence: world.presence.clone(),
+            clock: world.clock.clone(),
+            ids: world.ids.clone(),
+        }))
+    }
 }

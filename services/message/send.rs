@@ -3,7 +3,7 @@
 use super::envelope::{self, Envelope, Role};
 use super::inboxes::{Inbox, Known};
 use super::ledger::{Done, Draft, Queued, Write};
-use super::letter::{Fleeting, Head, Kind, Letter, Near, Place};
+use super::letter::{Fleeting, Head, Key, Kind, Letter, Near, Place};
 use super::volatile::VolatileRow;
 use super::{Error, Message, echo, events};
 use crate::kernel::{Aid, Audience, Caller, DeviceId, Event, KnownCert, Mode, Seat, Session};
@@ -57,7 +57,8 @@ pub(super) struct Sent {
     timestamp: i64,
     status: &'static str,
     delivery_mode: &'static str,
-    storage: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     volatile_cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,11 +146,13 @@ impl Message {
             }
         };
         let Addressed { places, devices, .. } = addressed;
+        let message_id = message_id.unwrap_or_else(|| self.ids.time_ordered(now));
         let letter = Letter {
             id: 0,
+            key: Key::new(&session.aid, &message_id),
             from: session.aid.clone(),
             device: session.device.clone(),
-            message_id: message_id.unwrap_or_else(|| self.ids.time_ordered(now)),
+            message_id,
             at: now,
             kind,
             places,
@@ -202,7 +205,7 @@ impl Message {
             self.announce_fleeting(session, &letter, place, device, &fleeting);
         }
         Sent {
-            storage: "volatile",
+            storage: Some("volatile"),
             seq: None,
             volatile_cursor: cursors.first().cloned(),
             volatile_cursors: (cursors.len() > 1).then_some(cursors),
@@ -252,7 +255,7 @@ impl Sent {
             timestamp: letter.at,
             status,
             delivery_mode: letter.delivery_mode(),
-            storage: "persistent",
+            storage: None,
             volatile_cursor: None,
             volatile_cursors: None,
             created_at: None,

@@ -10,6 +10,7 @@ use crate::kernel::{Db, Engine, World};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many letters are filed in one transaction.
 const FILE_AT_ONCE: usize = 4096;
@@ -29,13 +30,15 @@ pub(super) struct Store {
     tail: RwLock<Tail>,
     /// The standing of every inbox. On PostgreSQL the table is asked instead.
     standings: RwLock<HashMap<i64, Standing>>,
+    /// Whether something was committed since the journal was last moved into its file.
+    written: AtomicBool,
 }
 
 impl Store {
     pub async fn open(world: &World) -> anyhow::Result<Store> {
         let db = match world.store.engine() {
-            Engine::Sqlite => world.db("message", &sqlx::migrate!("message/migrations/sqlite")).await?,
-            Engine::Postgres => world.db("message", &sqlx::migrate!("message/migrations/postgres")).await?,
+            Engine::Sqlite => world.busy_db("message", &sqlx::migrate!("message/migrations/sqlite")).await?,
+            Engine::Postgres => world.busy_db("message", &sqlx::migrate!("message/migrations/postgres")).await?,
         };
         let index = match db.engine() {
             Engine::Sqlite => {
@@ -43,7 +46,7 @@ impl Store {
             }
             Engine::Postgres => db.clone(),
         };
-        let store = Store { db, index, tail: RwLock::default(), standings: RwLock::default() };
+        let store = Store { db, index, tail: RwLock::default(), standings: RwLock::default(), written: AtomicBool::default() };
         if store.files_behind() {
             store.catch_up().await?;
         }
@@ -112,6 +115,15 @@ impl Store {
         changed.iter().for_each(|letter| tail.replace(letter));
     }
 
+    pub fn was_written(&self) {
+        self.written.store(true, Ordering::Relaxed);
+    }
+
+    /// Moves the journal into its file, if there is anything in it.
+    pub async fn checkpoint(&self) -> sqlx::Result<()> {
+        if self.written.swap(false, Ordering::Relaxed) { self.db.checkpoint().await } else { Ok(()) }
+    }
+
     /// Letters that wait to be filed, and what they weigh.
     pub fn unfiled(&self) -> (usize, usize) {
         let tail = self.tail.read();
@@ -125,11 +137,10 @@ impl Store {
         let through = last.id;
         // Sorted, so that neighbours in the index are written together.
         let mut entries: Vec<(i64, i64, i64, u32, &str)> = Vec::with_capacity(letters.len());
-        let mut seen: Vec<(&str, i64)> = Vec::with_capacity(letters.len());
-        let keys: Vec<Key> = letters.iter().map(|letter| letter.key()).collect();
+        let mut seen: Vec<(String, i64)> = Vec::with_capacity(letters.len());
         let mut heads: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
-        for (letter, key) in letters.iter().zip(&keys) {
-            seen.push((key.as_str(), letter.id));
+        for letter in &letters {
+            seen.push((letter.key.text(), letter.id));
             for place in &letter.places {
                 entries.push((place.inbox, place.seq, letter.id, place.copy, letter.from.as_str()));
                 heads.entry(place.inbox).or_insert((place.seq, place.seq)).1 = place.seq;
@@ -301,10 +312,10 @@ impl Store {
         // The tail first, as above.
         let mut found: HashMap<Key, Arc<Letter>> = {
             let tail = self.tail.read();
-            keys.iter().filter_map(|key| Some((key.clone(), tail.find(key)?))).collect()
+            keys.iter().filter_map(|key| Some((*key, tail.find(key)?))).collect()
         };
-        let others: Vec<&str> =
-            keys.iter().filter(|key| !found.contains_key(*key)).map(Key::as_str).collect();
+        let others: Vec<String> =
+            keys.iter().filter(|key| !found.contains_key(*key)).map(Key::text).collect();
         if others.is_empty() {
             return Ok(found);
         }
@@ -319,7 +330,7 @@ impl Store {
         };
         let rows: Vec<(i64, i64)> = query.bind(json(&others)).fetch_all(self.index.read()).await?;
         for Entry { letter, .. } in self.load(rows).await? {
-            found.insert(letter.key(), letter);
+            found.insert(letter.key, letter);
         }
         Ok(found)
     }
@@ -418,7 +429,7 @@ impl Store {
         let mut tx = self.index.write().await?;
         let mut floors = BTreeMap::new();
         for letter in letters {
-            sqlx::query("DELETE FROM seen WHERE key = $1").bind(letter.key().as_str()).execute(&mut *tx).await?;
+            sqlx::query("DELETE FROM seen WHERE key = $1").bind(letter.key.text()).execute(&mut *tx).await?;
             for place in &letter.places {
                 sqlx::query("DELETE FROM entry WHERE inbox = $1 AND seq = $2")
                     .bind(place.inbox)
@@ -455,6 +466,7 @@ pub(super) fn read(id: i64, data: &str) -> sqlx::Result<Arc<Letter>> {
     let mut letter: Letter =
         serde_json::from_str(data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
     letter.id = id;
+    letter.key = Key::new(&letter.from, &letter.message_id);
     Ok(Arc::new(letter))
 }
 

@@ -46,7 +46,7 @@ impl Tail {
             let entry = Entry { seq: place.seq, letter: letter.clone() };
             self.inboxes.entry(place.inbox).or_default().push_back(entry);
         }
-        self.keys.insert(letter.key(), letter.clone());
+        self.keys.insert(letter.key, letter.clone());
         self.letters.push_back(letter);
     }
 
@@ -59,7 +59,7 @@ impl Tail {
     pub fn filed(&mut self, through: i64) {
         while let Some(letter) = self.letters.pop_front_if(|letter| letter.id <= through) {
             self.bytes -= letter.weight();
-            self.keys.remove(&letter.key());
+            self.keys.remove(&letter.key);
             for place in &letter.places {
                 let Some(entries) = self.inboxes.get_mut(&place.inbox) else { continue };
                 while entries.pop_front_if(|entry| entry.letter.id <= through).is_some() {}
@@ -75,7 +75,7 @@ impl Tail {
         let Some(at) = self.letters.iter().rposition(|letter| letter.id == changed.id) else { return };
         self.bytes = self.bytes + changed.weight() - self.letters[at].weight();
         self.letters[at] = changed.clone();
-        self.keys.insert(changed.key(), changed.clone());
+        self.keys.insert(changed.key, changed.clone());
         for place in &changed.places {
             for entry in self.inboxes.get_mut(&place.inbox).into_iter().flatten() {
                 if entry.letter.id == changed.id {

@@ -32,6 +32,8 @@ pub struct Agent {
     pub tokens: Tokens,
     /// What `auth.connect` answered.
     pub welcome: Value,
+    /// The device and the slot it said it is.
+    pub seat: (String, String),
     wire: Wire,
 }
 
@@ -104,11 +106,29 @@ impl World {
         tokens: &Tokens,
         change: impl FnOnce(&mut Value),
     ) -> Agent {
-        let wire = self.wire().await;
-        let mut hello = hello(wire.nonce(), &tokens.access);
-        change(&mut hello);
-        let welcome = wire.call("auth.connect", &hello).await;
-        Agent { identity: who.clone(), tokens: tokens.clone(), welcome, wire }
+        Agent::enter(self.wire().await, who, tokens, change).await
+    }
+
+    /// The same agent on a device whose socket holds next to nothing that is not read.
+    pub async fn narrowly(&self, first: &Agent, device: &str) -> Agent {
+        Agent::enter(self.narrow_wire().await, &first.identity, &first.tokens, at(device, "default")).await
+    }
+
+    /// The same agent once more, on another device or in another slot.
+    pub async fn also(&self, first: &Agent, device: &str, slot: &str) -> Agent {
+        self.connect_with(&first.identity, &first.tokens, at(device, slot)).await
+    }
+
+    /// The same agent with a short connection, to which nothing is told.
+    pub async fn briefly(&self, first: &Agent) -> Agent {
+        let short = |hello: &mut Value| hello["options"] = json!({ "kind": "short", "short_ttl_ms": 60_000 });
+        self.connect_with(&first.identity, &first.tokens, short).await
+    }
+
+    /// The same agent again after its connection or the server has gone.
+    pub async fn again(&self, before: &Agent) -> Agent {
+        let seat = before.seat.clone();
+        self.connect_with(&before.identity, &before.tokens, at(&seat.0, &seat.1)).await
     }
 
     /// A call before login on a socket of its own, as the SDKs do it: the result, or the error.
@@ -163,8 +183,29 @@ impl Deref for Agent {
 }
 
 impl Agent {
+    async fn enter(wire: Wire, who: &Identity, tokens: &Tokens, change: impl FnOnce(&mut Value)) -> Agent {
+        let mut hello = hello(wire.nonce(), &tokens.access);
+        change(&mut hello);
+        let welcome = wire.call("auth.connect", &hello).await;
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let seat = (word(&hello["device"]["id"]), word(&hello["client"]["slot_id"]));
+        Agent { identity: who.clone(), tokens: tokens.clone(), welcome, seat, wire }
+    }
+
     pub fn aid(&self) -> &str {
         &self.identity.aid
+    }
+
+    pub fn device(&self) -> &str {
+        &self.seat.0
+    }
+}
+
+/// Changes the parameters of `auth.connect` to another device and slot.
+pub fn at(device: &str, slot: &str) -> impl FnOnce(&mut Value) {
+    move |hello| {
+        hello["device"]["id"] = json!(device);
+        hello["client"]["slot_id"] = json!(slot);
     }
 }
 

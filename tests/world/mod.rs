@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod blocker;
+pub mod envelope;
 pub mod http;
 pub mod wait;
 pub mod wire;
@@ -134,6 +135,15 @@ impl World {
         self.start_again();
     }
 
+    /// What the server holds in memory, in bytes.
+    pub fn memory(&self) -> u64 {
+        let server = self.server.as_ref().expect("the server runs");
+        let status = fs::read_to_string(format!("/proc/{}/status", server.id())).expect("the system tells");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("resident memory");
+        let kib: u64 = line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number");
+        kib << 10
+    }
+
     /// The folder with keys, certificates and SQLite files.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
@@ -236,6 +246,13 @@ pub fn on_sqlite() -> bool {
 pub fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.expect("it is after 1970").as_secs().cast_signed()
+}
+
+/// The present, in unix milliseconds.
+#[expect(clippy::disallowed_methods, reason = "a story lives in the same time as the server it talks to")]
+pub fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    i64::try_from(since.expect("it is after 1970").as_millis()).expect("it is before the end of time")
 }
 
 /// A store that no other story shares: a folder of its own, or schemas of its own in the database we were given.

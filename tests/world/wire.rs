@@ -1,6 +1,6 @@
 //! One WebSocket as the SDKs use it: what is sent, what comes back, and how it ends.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::{SinkExt, StreamExt};
@@ -11,6 +11,9 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::http::Pipe;
 use super::{ISSUER, World, within};
+
+/// How many calls of one client are on their way at once, fewer than the server lets one connection have.
+const MANY: usize = 48;
 
 /// One socket. Its challenge has been read; nothing else has been said on it.
 pub struct Wire {
@@ -37,6 +40,15 @@ impl World {
     /// A fresh socket without TLS.
     pub async fn wire(&self) -> Wire {
         Wire::open(Box::new(self.tcp().await), "ws", "/aun").await
+    }
+
+    /// A fresh socket whose receiving end is small, so that whatever is not read soon waits at the server.
+    pub async fn narrow_wire(&self) -> Wire {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("a size");
+        let dial = socket.connect(([127, 0, 0, 1], self.plain_port).into());
+        let stream = within("a connection", dial).await.expect("the server accepts connections");
+        Wire::open(Box::new(stream), "ws", "/aun").await
     }
 
     /// A fresh socket with TLS, to a server that can be trusted.
@@ -78,14 +90,48 @@ impl Wire {
     }
 
     pub async fn try_call(&self, method: &str, params: &Value) -> Result<Value, Value> {
+        outcome(self.whole_answer(method, params).await)
+    }
+
+    /// The frame that answers a call, with what stands beside the result.
+    pub async fn whole_answer(&self, method: &str, params: &Value) -> Value {
+        let id = self.ask(method, params).await;
+        self.answer(&json!(id)).await
+    }
+
+    /// Makes a call whose answer is read later, and gives its id.
+    pub async fn ask(&self, method: &str, params: &Value) -> String {
         let id = format!("rpc-{:x}", self.last_id.fetch_add(1, Ordering::Relaxed));
         let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.send(&frame.to_string()).await;
-        let mut answer = self.answer(&json!(id)).await;
-        assert!(answer.get("result").is_some() != answer.get("error").is_some(), "one of the two: {answer}");
-        match answer.get("error") {
-            Some(error) => Err(error.clone()),
-            None => Ok(answer["result"].take()),
+        id
+    }
+
+    /// Many calls on their way at once; the outcomes in the order of the calls.
+    pub async fn call_many(&self, method: &str, calls: &[Value]) -> Vec<Result<Value, Value>> {
+        let mut outcomes = Vec::new();
+        for window in calls.chunks(MANY) {
+            let mut ids = Vec::new();
+            for params in window {
+                ids.push(self.ask(method, params).await);
+            }
+            let mut answers = self.answers(&ids).await;
+            outcomes.extend(ids.iter().map(|id| outcome(answers.remove(id).expect("every call is answered"))));
+        }
+        outcomes
+    }
+
+    /// The answer to a call whose parameters are written out, as it was written itself.
+    pub async fn call_text(&self, method: &str, params: &str) -> String {
+        let id = format!("rpc-{:x}", self.last_id.fetch_add(1, Ordering::Relaxed));
+        self.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}","params":{params}}}"#)).await;
+        loop {
+            let text = self.next_text().await;
+            let frame: Value = serde_json::from_str(&text).expect("a frame is JSON");
+            if frame["id"] == id {
+                return text;
+            }
+            self.socket.lock().await.events.push_back(frame);
         }
     }
 
@@ -223,6 +269,21 @@ impl Wire {
         let _ = within("a close", socket.stream.close(None)).await;
     }
 
+    async fn answers(&self, ids: &[String]) -> HashMap<String, Value> {
+        let mut socket = self.socket.lock().await;
+        let mut answers = HashMap::new();
+        while answers.len() < ids.len() {
+            match socket.read().await {
+                Ok(frame) => match frame["id"].as_str().map(str::to_owned) {
+                    Some(id) => drop(answers.insert(id, frame)),
+                    None => socket.events.push_back(frame),
+                },
+                Err(closed) => panic!("the socket ended instead of an answer: {closed:?}"),
+            }
+        }
+        answers
+    }
+
     async fn answer(&self, id: &Value) -> Value {
         let mut socket = self.socket.lock().await;
         loop {
@@ -258,6 +319,15 @@ impl Socket {
                 None => self.ended = Some(Closed { code: 1006, reason: String::new() }),
             }
         }
+    }
+}
+
+/// The result in an answer, or the error.
+fn outcome(mut answer: Value) -> Result<Value, Value> {
+    assert!(answer.get("result").is_some() != answer.get("error").is_some(), "one of the two: {answer}");
+    match answer.get("error") {
+        Some(error) => Err(error.clone()),
+        None => Ok(answer["result"].take()),
     }
 }
 

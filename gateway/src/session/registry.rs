@@ -68,6 +68,11 @@ impl Link {
     pub fn bound(&self) -> Option<&Bound> {
         self.bound.get()
     }
+
+    /// Events are for long connections only.
+    pub fn is_long(&self) -> bool {
+        self.bound().is_some_and(|bound| bound.kind == Kind::Long)
+    }
 }
 
 pub struct Registry {

@@ -1,9 +1,11 @@
 //! `message.v2.put_peer_pk`: the signed key that others encrypt to, for the device of this connection.
 
-use super::super::consumer::Claim;
+use super::super::consumer::{Claim, Consumer};
 use super::super::inboxes::Spk;
-use super::super::{Error, Message};
-use crate::kernel::{Aid, Caller, DeviceId};
+use super::super::pull::After;
+use super::super::tail::Span;
+use super::super::{Error, Message, events};
+use crate::kernel::{Aid, Caller, DeviceId, Generation};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest;
@@ -26,6 +28,8 @@ pub(crate) struct PutPeerPkParams {
 
 #[derive(Clone, Serialize)]
 pub(crate) struct PeerPkStored {
+    #[serde(rename = "_after", skip_serializing_if = "Option::is_none")]
+    after: Option<After>,
     ok: bool,
     device_id: DeviceId,
     spk_id: String,
@@ -46,7 +50,22 @@ impl Message {
         let consumer = self.consumer(&caller, &Claim::default()).await?;
 
         self.inboxes.put_spk(&consumer.aid, &consumer.device, &spk).await?;
-        Ok(PeerPkStored { ok: true, device_id: consumer.device, spk_id: spk.id })
+        let after = match session.generation {
+            Generation::Second => self.waiting_bell(&consumer).await?,
+            Generation::First | Generation::Peer => None,
+        };
+        Ok(PeerPkStored { after, ok: true, device_id: consumer.device, spk_id: spk.id })
+    }
+
+    /// Some clients of the second generation never ask what they missed; a bell for the newest letter makes them.
+    async fn waiting_bell(&self, consumer: &Consumer) -> Result<Option<After>, Error> {
+        let ack = self.store.cursor(consumer.inbox, &consumer.slot, "").await?.unwrap_or(0);
+        let span = Span { inbox: consumer.inbox, after: ack, before: i64::MAX, sender: None };
+        let newest = self.store.last(span, 1).await?;
+        let Some(entry) = newest.first() else { return Ok(None) };
+        let Some(place) = entry.letter.place(consumer.inbox) else { return Ok(None) };
+        let params = events::doorbell(&entry.letter, place, &consumer.device, None);
+        Ok(params.map(|params| After { method: events::V2_RECEIVED, params }))
     }
 }
 

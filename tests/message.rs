@@ -1,0 +1,143 @@
+//! `message.*` over the wire: letters from one agent to another, never lost and never doubled.
+
+mod ack;
+mod carried;
+mod doorbells;
+mod encrypted;
+mod events;
+mod fanout;
+mod first_server;
+mod history;
+mod idempotency;
+mod model;
+mod never_connected;
+mod query_online;
+mod peer;
+mod pull;
+mod queue;
+mod recall;
+mod refused;
+mod restart;
+mod send;
+mod split;
+mod store_down;
+mod trace;
+mod v2_pull;
+mod volatile;
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+use crate::world::agent::Agent;
+use crate::world::wire::agrees;
+
+/// Many letters from few agents.
+const BUSY: &str = "limits.calls_per_second = 1000000";
+
+/// The parameters of `message.send` for a few words.
+fn letter(to: &str, words: &str) -> Value {
+    json!({ "to": to, "payload": { "type": "text", "text": words } })
+}
+
+/// The same with an id of the sender's own.
+fn named(to: &str, id: &str, words: &str) -> Value {
+    json!({ "to": to, "message_id": id, "payload": { "type": "text", "text": words } })
+}
+
+/// Calls, and holds the result against the law.
+async fn ask(agent: &Agent, method: &str, params: Value) -> Value {
+    let result = agent.call(method, &params).await;
+    let law = proto_schemas::find(method).expect("the law knows the method");
+    if let Err(flaw) = jsonschema::validate(&proto_schemas::standalone(&law.doc()["result"]), &result) {
+        panic!("the result of {method} breaks its schema: {flaw} in {result}");
+    }
+    result
+}
+
+async fn send(from: &Agent, params: Value) -> Value {
+    ask(from, "message.send", params).await
+}
+
+/// Sends a few words and gives the answer.
+async fn say(from: &Agent, to: &Agent, words: &str) -> Value {
+    send(from, letter(to.aid(), words)).await
+}
+
+async fn refusal(from: &Agent, method: &str, params: Value) -> Value {
+    let error = from.call_error(method, &params).await;
+    assert!(error["data"]["retryable"].is_boolean(), "every error says whether to try again: {error}");
+    error
+}
+
+/// Everything in the inbox of this device that `message.pull` shows.
+async fn pull(agent: &Agent) -> Value {
+    ask(agent, "message.pull", json!({ "after_seq": 0, "limit": 200 })).await
+}
+
+/// Everything in the inbox of this device that `message.v2.pull` shows on its first page.
+async fn v2_pull(agent: &Agent) -> Value {
+    ask(agent, "message.v2.pull", json!({ "after_seq": 0, "limit": 50 })).await
+}
+
+fn rows(page: &Value) -> &Vec<Value> {
+    page["messages"].as_array().unwrap_or_else(|| panic!("a page has messages: {page}"))
+}
+
+fn seqs(page: &Value) -> Vec<i64> {
+    rows(page).iter().map(|row| row["seq"].as_i64().unwrap_or_else(|| panic!("a row has a seq: {row}"))).collect()
+}
+
+/// What the rows of a page say, whichever method showed them.
+fn words(page: &Value) -> Vec<String> {
+    let said = |row: &Value| {
+        let payload = row.get("legacy_v1").map_or(&row["payload"], |legacy| &legacy["payload"]);
+        payload["text"].as_str().unwrap_or_else(|| panic!("a row has words: {row}")).to_owned()
+    };
+    rows(page).iter().map(said).collect()
+}
+
+fn ids(page: &Value) -> Vec<String> {
+    rows(page).iter().map(|row| row["message_id"].as_str().expect("a row has an id").to_owned()).collect()
+}
+
+/// The next event, which must have this name and keep to the law; gives its parameters.
+async fn next(agent: &Agent, event: &str) -> Value {
+    let frame = agent.next_event().await;
+    assert_eq!(frame["method"], event, "{frame}");
+    agrees(event, &frame["params"]);
+    frame["params"].clone()
+}
+
+async fn received(agent: &Agent) -> Value {
+    next(agent, "event/message.received").await
+}
+
+/// Events up to a letter that `from` sends now: whatever was to come before it has come.
+async fn heard(from: &Agent, by: &Agent) -> Vec<Value> {
+    let mark = crate::world::agent::random_hex(8);
+    from.call("message.send", &letter(by.aid(), &mark)).await;
+    let mut events = Vec::new();
+    loop {
+        let event = by.next_event().await;
+        if event["params"]["payload"]["text"] == mark {
+            return events;
+        }
+        events.push(event);
+    }
+}
+
+/// Two agents that are connected.
+async fn two(world: &World) -> (Agent, Agent) {
+    (world.agent("alice").await, world.agent("bobb").await)
+}
+
+/// So many letters, each saying its number.
+fn numbered(to: &str, many: usize) -> Vec<Value> {
+    (1..=many).map(|n| letter(to, &n.to_string())).collect()
+}
+
+/// Sends them all at once; every one must be taken.
+async fn flood(from: &Agent, letters: &[Value]) -> Vec<Value> {
+    let outcomes = from.call_many("message.send", letters).await;
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|error| panic!("refused: {error}"))).collect()
+}

@@ -1,0 +1,124 @@
+//! Doorbells for clients that cannot know by themselves that something waits for them.
+
+use serde_json::{Value, json};
+
+use super::{ask, flood, heard, letter, next, numbered, pull, rows, say, send, seqs, two};
+use crate::world::World;
+use crate::world::agent::{Agent, Identity};
+use crate::world::envelope::{put_key, sealed};
+
+const BELL: &str = "event/peer.v2.message_received";
+
+/// A client of the generation that says so in its capabilities.
+async fn client(world: &World, who: &Identity, capabilities: Value) -> Agent {
+    world.connect(who, |hello| hello["capabilities"] = capabilities).await
+}
+
+fn second_generation() -> Value {
+    json!({ "supported_p2p_e2ee": ["e2ee_v2"] })
+}
+
+fn first_generation() -> Value {
+    json!({ "supported_p2p_e2ee": ["e2ee", "e2ee_v2"] })
+}
+
+#[tokio::test]
+async fn a_client_that_never_asks_by_itself_is_rung_after_it_has_put_its_key() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    flood(&alice, &numbered(&bob.aid, 3)).await;
+    let bob = client(&world, &bob, second_generation()).await;
+    put_key(&bob).await;
+    let bell = next(&bob, BELL).await;
+    assert_eq!((&bell["seq"], &bell["from_aid"]), (&json!(3), &json!(alice.aid())), "the newest row, though it is plain");
+    assert_eq!((&bell["device_id"], &bell["message_id"]), (&json!("laptop"), &rows(&pull(&bob).await)[2]["message_id"]));
+    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new(), "once");
+}
+
+#[tokio::test]
+async fn the_bell_follows_the_answer_to_the_key() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    send(&alice, letter(&bob.aid, "waiting")).await;
+    let bob = client(&world, &bob, second_generation()).await;
+    let key = put_key(&bob).await;
+    next(&bob, BELL).await;
+    bob.send(&json!({ "jsonrpc": "2.0", "id": "k", "method": "message.v2.put_peer_pk", "params": key }).to_string()).await;
+    assert_eq!(bob.next().await["id"], "k", "the answer first");
+    assert_eq!(bob.next().await["method"], BELL);
+}
+
+#[tokio::test]
+async fn nobody_is_rung_who_has_read_everything() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    say(&alice, &bob, "hello").await;
+    let slot = world
+        .connect_with(&bob.identity, &bob.tokens, |hello| {
+            hello["client"]["slot_id"] = json!("second");
+            hello["capabilities"] = second_generation();
+        })
+        .await;
+    ask(&slot, "message.ack", json!({ "seq": 1 })).await;
+    put_key(&slot).await;
+    assert_eq!(heard(&alice, &slot).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn clients_that_ask_by_themselves_are_not_rung() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    for (name, capabilities) in [
+        ("bobb1", json!({ "supported_p2p_e2ee": ["e2ee_v2"], "p2p_peer_pull_v1": true })),
+        ("bobb2", first_generation()),
+        ("bobb3", json!({})),
+    ] {
+        let bob = world.register(name).await;
+        send(&alice, letter(&bob.aid, "waiting")).await;
+        let bob = client(&world, &bob, capabilities.clone()).await;
+        put_key(&bob).await;
+        assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new(), "{capabilities}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_of_the_first_generation_is_rung_for_what_it_could_not_be_shown() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    let bob = client(&world, &bob, first_generation()).await;
+    put_key(&bob).await;
+    send(&alice, letter(bob.aid(), "2p")).await;
+    for id in ["3e", "4e"] {
+        send(&alice, sealed(&alice, bob.aid(), id)).await;
+    }
+    send(&alice, letter(bob.aid(), "5p")).await;
+    assert_eq!(heard(&alice, &bob).await.len(), 4);
+
+    bob.send(r#"{"jsonrpc":"2.0","id":"p","method":"message.pull","params":{"after_seq":0,"limit":50}}"#).await;
+    let answer = bob.next().await;
+    assert_eq!(answer["id"], "p", "the answer first");
+    let page = &answer["result"];
+    assert_eq!(seqs(page), [1, 4, 5], "encrypted ones cannot be shown here");
+    assert_eq!((&page["latest_seq"], &page["server_ack_seq"]), (&json!(5), &json!(0)), "covered, and not taken as read");
+    let bell = next(&bob, BELL).await;
+    assert_eq!((&bell["seq"], &bell["message_id"]), (&json!(3), &json!("4e")), "the last one that was left out");
+
+    let page = ask(&bob, "message.pull", json!({ "after_seq": 3 })).await;
+    assert_eq!(seqs(&page), [4, 5]);
+    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new(), "nothing was left out of this one");
+}
+
+#[tokio::test]
+async fn a_page_of_encrypted_letters_alone_covers_them() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    put_key(&bob).await;
+    for n in 0..3 {
+        send(&alice, sealed(&alice, bob.aid(), &format!("m-{n}"))).await;
+    }
+    let page = pull(&bob).await;
+    assert_eq!((&page["count"], &page["latest_seq"], &page["has_more"]), (&json!(0), &json!(3), &json!(false)));
+}

@@ -1,0 +1,133 @@
+//! Events: to long connections only, after the commit, in the order of `seq`; whoever reads too slowly has to go.
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{BUSY, ask, flood, letter, numbered, pull, received, say, send, seqs, two};
+use crate::world::World;
+use crate::world::agent::at;
+use crate::world::envelope::{put_key, sealed};
+
+#[tokio::test]
+async fn what_is_told_can_be_read() {
+    let world = World::with(BUSY).await;
+    let (alice, bob) = two(&world).await;
+    let sending = flood(&alice, &numbered(bob.aid(), 100)).await;
+    assert_eq!(sending.len(), 100);
+    for n in 1..=100 {
+        let event = received(&bob).await;
+        let page = ask(&bob, "message.pull", json!({ "after_seq": n - 1, "limit": 1 })).await;
+        assert_eq!(page["messages"][0]["message_id"], event["message_id"], "told and not there: {event}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_its_kind_what_comes_is_told_in_the_order_of_its_number() {
+    let world = World::with(BUSY).await;
+    let bob = world.agent("bobb").await;
+    let slot = world.also(&bob, "laptop", "second").await;
+    put_key(&bob).await;
+    let mut senders = Vec::new();
+    for n in 0..4 {
+        senders.push(world.agent(&format!("sender{n}")).await);
+    }
+    let floods = senders.iter().map(|sender| {
+        let letters: Vec<Value> = (0..40)
+            .map(|n| match n % 2 {
+                0 => sealed(sender, bob.aid(), &format!("m-{n}")),
+                _ => letter(bob.aid(), "plain"),
+            })
+            .collect();
+        async move { flood(sender, &letters).await }
+    });
+    join_all(floods).await;
+    for seat in [&bob, &slot] {
+        for n in 1..=160 {
+            let event = seat.next_event().await;
+            assert_eq!(event["params"]["seq"], n, "{event}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_hears_of_nothing_before_its_welcome() {
+    let world = World::with(BUSY).await;
+    let (alice, bob) = two(&world).await;
+    for n in 0..10 {
+        let device = format!("device{n}");
+        let letters = numbered(bob.aid(), 20);
+        // The welcome is read as the answer to `auth.connect`, which panics at a frame that is no answer only later:
+        // what came before it would be the first event, and its number would not be the first of this device.
+        let (_, newcomer) = futures_util::join!(
+            flood(&alice, &letters),
+            world.connect_with(&bob.identity, &bob.tokens, at(&device, "default"))
+        );
+        let told = newcomer.events_so_far().await;
+        let numbers: Vec<i64> = told.iter().filter_map(|event| event["params"]["seq"].as_i64()).collect();
+        assert!(numbers.is_sorted_by(|a, b| a + 1 == *b), "{numbers:?}");
+        let page = pull(&newcomer).await;
+        let all = seqs(&page);
+        assert_eq!(all, (1..=i64::try_from(all.len()).unwrap()).collect::<Vec<_>>());
+        newcomer.hang_up().await;
+        world.at_most_sessions(2).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_comes_and_goes_loses_nothing() {
+    let world = World::with(BUSY).await;
+    let (alice, bob) = two(&world).await;
+    let (identity, tokens) = (bob.identity.clone(), bob.tokens.clone());
+    bob.hang_up().await;
+    let letters = numbered(bob.aid(), 400);
+    let coming_and_going = async {
+        for _ in 0..15 {
+            let session = world.connect_with(&identity, &tokens, |_| ()).await;
+            session.call("meta.ping", &json!({})).await;
+            session.hang_up().await;
+        }
+    };
+    let (sent, ()) = futures_util::join!(flood(&alice, &letters), coming_and_going);
+    let told: Vec<i64> = sent.iter().map(|answer| answer["seq"].as_i64().unwrap()).collect();
+    assert_eq!(told, (1..=400).collect::<Vec<_>>());
+    let bob = world.again(&bob).await;
+    let (first, second) = (pull(&bob).await, ask(&bob, "message.pull", json!({ "after_seq": 200, "limit": 200 })).await);
+    assert_eq!([seqs(&first), seqs(&second)].concat(), (1..=400).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_slow_reader_among_a_hundred_fast_ones_is_sent_away_and_the_others_get_everything() {
+    let world = World::with(&format!("{BUSY}\nlimits.outbox_bytes = 524288\nlimits.write_timeout_ms = 5000")).await;
+    let (alice, bob) = two(&world).await;
+    let slow = world.narrowly(&bob, "slow").await;
+    // Eight devices with ten slots each, and some agents of their own: ten devices are the most one agent may have.
+    let mut fast = Vec::new();
+    for n in 0..80 {
+        fast.push(world.also(&bob, &format!("device{}", n / 10), &format!("slot{}", n % 10)).await);
+    }
+    let mut others = Vec::new();
+    for n in 0..20 {
+        others.push(world.agent(&format!("other{n}")).await);
+    }
+    let pad = "x".repeat(60 << 10);
+    let mut sent = 0;
+    while world.metric("aund_closes_total{code=\"1013\"}").await < 1.0 && world.metric("aund_full_outboxes_total").await < 1.0 {
+        sent += 1;
+        assert!(sent < 500, "the slow reader is never given up");
+        send(&alice, json!({ "to": bob.aid(), "payload": { "text": "large", "pad": pad } })).await;
+        let letters: Vec<Value> = others.iter().map(|other| letter(other.aid(), "hello")).collect();
+        flood(&alice, &letters).await;
+        let told = join_all(fast.iter().chain([&bob]).chain(&others).map(received)).await;
+        assert!(told.iter().all(|event| event["seq"] == sent), "everybody else has it: {sent}");
+    }
+    assert_eq!(slow.closed().await.code, 1013);
+    let back = world.again(&slow).await;
+    let (mut after, mut read) = (0, Vec::new());
+    while read.len() < sent {
+        let page = ask(&back, "message.pull", json!({ "after_seq": after, "limit": 200 })).await;
+        read.extend(seqs(&page));
+        after = page["latest_seq"].as_i64().unwrap();
+    }
+    assert_eq!(read.len(), sent, "and it finds all of it when it comes back");
+    assert_eq!(say(&alice, &bob, "on we go").await["status"], "delivered");
+}

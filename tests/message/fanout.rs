@@ -1,0 +1,148 @@
+//! Every device of the recipient has its own copy and its own numbers; every slot of a device is told.
+
+use serde_json::{Value, json};
+
+use super::{BUSY, flood, heard, letter, numbered, pull, received, say, send, seqs, two, words};
+use crate::world::World;
+use crate::world::agent::at;
+
+#[tokio::test]
+async fn every_device_and_every_slot_hears_of_a_letter() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    let seats = [
+        world.also(&bob, "laptop", "second").await,
+        world.also(&bob, "phone", "default").await,
+        world.also(&bob, "phone", "second").await,
+    ];
+    say(&alice, &bob, "to all").await;
+    for seat in seats.iter().chain([&bob]) {
+        let event = received(seat).await;
+        assert_eq!((&event["seq"], &event["device_id"]), (&json!(1), &json!(seat.device())), "clients check the device");
+        assert_eq!(words(&pull(seat).await), ["to all"]);
+    }
+}
+
+#[tokio::test]
+async fn each_device_counts_for_itself() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    say(&alice, &bob, "one").await;
+    let phone = world.also(&bob, "phone", "default").await;
+    assert_eq!(pull(&phone).await["count"], 0, "a new device begins empty");
+    assert_eq!(say(&alice, &bob, "two").await["seq"], 2, "the answer tells the number on the first device");
+    assert_eq!(seqs(&pull(&bob).await), [1, 2]);
+    let page = pull(&phone).await;
+    assert_eq!((seqs(&page), words(&page)), (vec![1], vec!["two".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_device_that_is_away_misses_nothing_while_another_one_reads() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    let phone = world.also(&bob, "phone", "default").await;
+    phone.hang_up().await;
+    world.at_most_sessions(2).await;
+    say(&alice, &bob, "hello").await;
+    received(&bob).await;
+    bob.call("message.ack", &json!({ "seq": 1 })).await;
+    let phone = world.again(&phone).await;
+    let page = pull(&phone).await;
+    assert_eq!((words(&page), &page["server_ack_seq"]), (vec!["hello".to_owned()], &json!(0)));
+}
+
+#[tokio::test]
+async fn two_agents_on_one_device_have_two_inboxes() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    assert_eq!(alice.device(), bob.device());
+    say(&alice, &bob, "for bob").await;
+    assert_eq!((pull(&alice).await["count"].clone(), pull(&bob).await["count"].clone()), (json!(0), json!(1)));
+}
+
+#[tokio::test]
+async fn short_connections_send_and_read_but_are_told_nothing() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    let (brief_alice, brief_bob) = (world.briefly(&alice).await, world.briefly(&bob).await);
+    let sent = send(&brief_alice, letter(bob.aid(), "from a short one")).await;
+    assert_eq!(sent["status"], "delivered");
+    received(&bob).await;
+    assert_eq!(words(&pull(&brief_bob).await), ["from a short one"]);
+    assert_eq!(brief_bob.events_so_far().await, Vec::<Value>::new());
+    assert_eq!(heard(&bob, &alice).await, Vec::<Value>::new(), "the sender's long connection stays silent");
+}
+
+#[tokio::test]
+async fn with_only_a_short_connection_a_letter_is_sent_and_not_delivered() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    let brief = world.connect(&bob, |hello| hello["options"] = json!({ "kind": "short" })).await;
+    assert_eq!(say(&alice, &brief, "hello").await["status"], "sent");
+    assert_eq!(words(&pull(&brief).await), ["hello"]);
+    assert_eq!(brief.events_so_far().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn the_sender_does_not_hear_its_own_letter_anywhere() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    let (slot, phone) = (world.also(&alice, "laptop", "second").await, world.also(&alice, "phone", "default").await);
+    say(&alice, &bob, "hello").await;
+    for seat in [&alice, &slot, &phone] {
+        assert_eq!(heard(&bob, seat).await.iter().filter(|event| event["params"]["from"] == alice.aid()).count(), 0);
+        let page = pull(seat).await;
+        assert!(words(&page).iter().all(|text| text != "hello"), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn letters_of_one_sender_come_in_the_order_they_were_sent_without_a_hole() {
+    let world = World::with(BUSY).await;
+    let (alice, bob) = two(&world).await;
+    for n in 1..=5 {
+        assert_eq!(say(&alice, &bob, &n.to_string()).await["seq"], n);
+    }
+    for n in 1..=5 {
+        let event = received(&bob).await;
+        assert_eq!((&event["seq"], &event["payload"]["text"]), (&json!(n), &json!(n.to_string())));
+    }
+}
+
+#[tokio::test]
+async fn many_senders_at_once_leave_no_hole_on_any_device() {
+    let world = World::with(BUSY).await;
+    let bob = world.agent("bobb").await;
+    let phone = world.also(&bob, "phone", "default").await;
+    let mut senders = Vec::new();
+    for n in 0..4 {
+        senders.push(world.agent(&format!("sender{n}")).await);
+    }
+    let letters = numbered(bob.aid(), 50);
+    let sent = futures_util::future::join_all(senders.iter().map(|sender| flood(sender, &letters))).await;
+    let mut told: Vec<i64> = sent.iter().flatten().map(|answer| answer["seq"].as_i64().unwrap()).collect();
+    told.sort_unstable();
+    assert_eq!(told, (1..=200).collect::<Vec<_>>(), "every sender was told its own number");
+    for device in [&bob, &phone] {
+        assert_eq!(seqs(&pull(device).await), (1..=200).collect::<Vec<_>>());
+        for n in 1..=200 {
+            assert_eq!(received(device).await["seq"], n, "and told of in that order");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_knows_no_devices_has_an_inbox_too() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    let old = world.connect(&bob, at("", "")).await;
+    say(&alice, &old, "to an old client").await;
+    assert_eq!(old.next_event().await["params"]["payload"]["text"], "to an old client");
+    assert_eq!(words(&pull(&old).await), ["to an old client"]);
+    let acked = old.call("message.ack", &json!({ "seq": 1 })).await;
+    assert_eq!(acked["ack_seq"], 1);
+    let told = super::next(&alice, "event/message.ack").await;
+    assert_eq!((&told["device_id"], &told["slot_id"]), (&json!(""), &json!("")));
+}

@@ -1,0 +1,148 @@
+//! The first server of this protocol was audited in public. Each kind of finding is a story here, so that none returns.
+
+use serde_json::{Value, json};
+
+use super::{BUSY, ask, flood, heard, letter, named, numbered, pull, received, seqs, two};
+use crate::world::World;
+
+/// Found: a number was handed out and told before its row was stored.
+#[tokio::test]
+async fn nothing_is_told_before_it_is_stored() {
+    let mut world = World::with(BUSY).await;
+    let (alice, bob) = two(&world).await;
+    for letter in numbered(bob.aid(), 30) {
+        alice.ask("message.send", &letter).await;
+    }
+    let mut told = Vec::new();
+    for _ in 0..10 {
+        told.push(received(&bob).await["seq"].as_i64().unwrap());
+    }
+    world.kill();
+    world.start_again();
+    let bob = world.again(&bob).await;
+    let there = seqs(&pull(&bob).await);
+    for seq in told {
+        assert!(there.contains(&seq), "{seq} was told and is not there: {there:?}");
+    }
+}
+
+/// Found: a fallback handed out the same number twice.
+#[tokio::test]
+async fn a_number_has_one_letter() {
+    let world = World::with(BUSY).await;
+    let bob = world.agent("bobb").await;
+    let mut senders = Vec::new();
+    for n in 0..8 {
+        senders.push(world.agent(&format!("sender{n}")).await);
+    }
+    let letters = numbered(bob.aid(), 25);
+    let sent = futures_util::future::join_all(senders.iter().map(|sender| flood(sender, &letters))).await;
+    let mut numbers: Vec<i64> = sent.iter().flatten().map(|answer| answer["seq"].as_i64().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=200).collect::<Vec<_>>());
+}
+
+/// Found: a worker left between "the queue is empty" and "I am gone", and what came in between was never told.
+#[tokio::test]
+async fn no_letter_is_stranded_when_the_queue_runs_empty() {
+    let world = World::with(BUSY).await;
+    let (alice, bob) = two(&world).await;
+    let carol = world.agent("carol").await;
+    for n in 0..300 {
+        let (mine, hers) = (letter(bob.aid(), &n.to_string()), letter(bob.aid(), "beside"));
+        if n % 3 == 0 {
+            futures_util::join!(alice.call("message.send", &mine), carol.call("message.send", &hers));
+            received(&bob).await;
+        } else {
+            alice.call("message.send", &mine).await;
+        }
+        received(&bob).await;
+    }
+}
+
+/// Found: a lock for every message id, kept for ever.
+#[tokio::test]
+async fn ids_of_refused_letters_are_not_kept() {
+    let world = World::with(BUSY).await;
+    let (alice, bob) = two(&world).await;
+    let refused = |round: usize| -> Vec<Value> {
+        let pad = "x".repeat(100);
+        let params = |n| json!({ "to": bob.aid(), "message_id": format!("{round}-{n}-{pad}"), "payload": {}, "device_id": "lost" });
+        (0..10_000).map(params).collect()
+    };
+    assert!(alice.call_many("message.send", &refused(0)).await.iter().all(Result::is_err));
+    let before = world.memory();
+    for round in 1..4 {
+        assert!(alice.call_many("message.send", &refused(round)).await.iter().all(Result::is_err));
+    }
+    let grown = world.memory().saturating_sub(before);
+    assert!(grown < 24 << 20, "30000 refused letters left {grown} bytes");
+    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+}
+
+/// Found: a batch that cannot be written was tried again for ever, and with it everything behind it.
+#[tokio::test]
+async fn a_letter_the_store_cannot_take_does_not_hold_up_others() {
+    let world = World::with(BUSY).await;
+    let (alice, bob) = two(&world).await;
+    let carol = world.agent("carol").await;
+    let odd: Vec<Value> = (0..40)
+        .map(|n| match n % 4 {
+            0 => json!({ "to": bob.aid(), "message_id": format!("\u{0}{n}"), "payload": { "text": "\u{0}" } }),
+            1 => json!({ "to": bob.aid(), "message_id": "x".repeat(100_000), "payload": {} }),
+            2 => json!({ "to": bob.aid(), "message_id": format!("odd-{n}"), "payload": { "text": "\u{0}\u{ffff}" }, "type": "\u{0}" }),
+            _ => json!({ "to": bob.aid(), "message_id": format!("odd-{n}"), "payload": {}, "device_id": "lost" }),
+        })
+        .collect();
+    let good = numbered(bob.aid(), 40);
+    let (_, sent) = futures_util::join!(alice.call_many("message.send", &odd), flood(&carol, &good));
+    assert_eq!(sent.len(), 40);
+    let mut after = 0;
+    let mut of_carol = 0;
+    loop {
+        let page = ask(&bob, "message.pull", json!({ "after_seq": after })).await;
+        of_carol += super::rows(&page).iter().filter(|row| row["from"] == carol.aid()).count();
+        after = page["latest_seq"].as_i64().unwrap();
+        if page["has_more"] == false {
+            break;
+        }
+    }
+    assert_eq!(of_carol, 40);
+}
+
+/// Found: what was told asynchronously passed no checks.
+#[tokio::test]
+async fn only_those_a_letter_is_for_are_told_of_it() {
+    let world = World::with(BUSY).await;
+    let (alice, bob) = two(&world).await;
+    let stranger = world.wire().await;
+    let carol = world.agent("carol").await;
+    let replaced = world.also(&bob, "phone", "default").await;
+    let phone = world.also(&bob, "phone", "default").await;
+    assert_eq!(replaced.dismissed().await["code"], 4009);
+    flood(&alice, &numbered(bob.aid(), 20)).await;
+    for _ in 0..20 {
+        received(&bob).await;
+        received(&phone).await;
+    }
+    assert_eq!(heard(&bob, &carol).await, Vec::<Value>::new());
+    assert_eq!(stranger.events_so_far().await, Vec::<Value>::new(), "a socket that has not logged in");
+    assert_eq!(replaced.kept().await, Vec::<Value>::new(), "and one that has to go");
+}
+
+/// Found: the limit for calls did not hold for all ways to send.
+#[tokio::test]
+async fn letters_over_the_limit_are_refused_and_not_stored() {
+    let world = World::with("limits.calls_per_second = 20").await;
+    let (alice, bob) = two(&world).await;
+    let letters: Vec<Value> = (0..200).map(|n| named(bob.aid(), &format!("m-{n}"), "x")).collect();
+    let outcomes = alice.call_many("message.send", &letters).await;
+    let taken = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert!(outcomes.iter().all(|outcome| outcome.as_ref().is_ok_and(|sent| sent["seq"].is_i64())
+        || outcome.as_ref().is_err_and(|error| error["code"] == -32029 && error["data"]["retryable"] == true)));
+    assert!((1..200).contains(&taken), "{taken} of 200");
+    assert_eq!(pull(&bob).await["count"], taken);
+    for _ in 0..taken {
+        received(&bob).await;
+    }
+}

@@ -1,0 +1,82 @@
+//! An agent that is registered and never connected has an inbox all the same: its first device takes it over.
+
+use serde_json::json;
+
+use super::{BUSY, flood, letter, numbered, pull, received, send, seqs, two, words};
+use crate::world::World;
+use crate::world::agent::at;
+
+#[tokio::test]
+async fn letters_wait_for_the_first_device_and_only_for_it() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    for n in 1..=3 {
+        let sent = send(&alice, letter(&bob.aid, &n.to_string())).await;
+        assert_eq!((&sent["seq"], &sent["status"]), (&json!(n), &json!("sent")));
+    }
+    let laptop = world.connect(&bob, at("laptop", "default")).await;
+    let page = pull(&laptop).await;
+    assert_eq!((seqs(&page), words(&page)), (vec![1, 2, 3], vec!["1".to_owned(), "2".to_owned(), "3".to_owned()]));
+    assert!(page["messages"][0]["device_id"] == "laptop", "clients refuse rows of other devices: {page}");
+    let phone = world.connect(&bob, at("phone", "default")).await;
+    assert_eq!(pull(&phone).await["count"], 0);
+    assert_eq!(send(&alice, letter(&bob.aid, "4")).await["seq"], 4, "the count goes on");
+    assert_eq!(received(&laptop).await["seq"], 4);
+    assert_eq!(received(&phone).await["seq"], 1);
+}
+
+#[tokio::test]
+async fn a_short_connection_is_a_first_device_too() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    send(&alice, letter(&bob.aid, "waiting")).await;
+    let brief = world.connect(&bob, |hello| hello["options"] = json!({ "kind": "short" })).await;
+    assert_eq!(words(&pull(&brief).await), ["waiting"]);
+}
+
+#[tokio::test]
+async fn no_letter_is_lost_while_the_first_device_arrives() {
+    let world = World::with(BUSY).await;
+    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    for round in 0..5 {
+        let bob = world.register(&format!("bobb{round}")).await;
+        let tokens = world.login(&bob).await;
+        let letters = numbered(&bob.aid, 40);
+        let (_, _, first) = futures_util::join!(
+            flood(&alice, &letters),
+            flood(&carol, &letters),
+            world.connect_with(&bob, &tokens, |_| ())
+        );
+        let page = pull(&first).await;
+        assert_eq!(seqs(&page), (1..=80).collect::<Vec<_>>(), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn of_two_devices_that_arrive_at_once_one_takes_the_letters_over() {
+    let world = World::with(BUSY).await;
+    let (alice, _bob) = two(&world).await;
+    let carol = world.register("carol").await;
+    send(&alice, letter(&carol.aid, "waiting")).await;
+    let tokens = world.login(&carol).await;
+    let (laptop, phone) = futures_util::join!(
+        world.connect_with(&carol, &tokens, at("laptop", "default")),
+        world.connect_with(&carol, &tokens, at("phone", "default"))
+    );
+    let counts = [pull(&laptop).await["count"].clone(), pull(&phone).await["count"].clone()];
+    assert!(counts == [json!(1), json!(0)] || counts == [json!(0), json!(1)], "{counts:?}");
+}
+
+#[tokio::test]
+async fn what_waits_for_a_first_device_can_be_taken_back() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    let sent = send(&alice, letter(&bob.aid, "a mistake")).await;
+    let recalled = alice.call("message.recall", &json!({ "message_ids": [sent["message_id"]] })).await;
+    assert_eq!(recalled["recalled"], 1);
+    let laptop = world.connect(&bob, |_| ()).await;
+    assert!(!pull(&laptop).await.to_string().contains("a mistake"));
+}

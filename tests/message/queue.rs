@@ -1,0 +1,215 @@
+//! `queue` delivery: one connection gets the letter, now; it is held briefly and never stored.
+
+use serde_json::{Value, json};
+
+use super::{BUSY, ask, flood, letter, named, pull, received, say, send, seqs, two, words};
+use crate::world::World;
+use crate::world::agent::{Agent, Identity, at};
+
+/// A connection of an agent whose letters are queued.
+async fn worker(world: &World, who: &Identity, device: &str, routing: &str, affinity_ttl_ms: u64) -> Agent {
+    let delivery = json!({ "mode": "queue", "routing": routing, "affinity_ttl_ms": affinity_ttl_ms });
+    let change = |hello: &mut Value| {
+        at(device, "default")(hello);
+        hello["delivery_mode"] = delivery;
+    };
+    world.connect(who, change).await
+}
+
+fn queued(to: &str, words: &str) -> Value {
+    let mut params = letter(to, words);
+    params["delivery_mode"] = json!({ "mode": "queue" });
+    params
+}
+
+/// How many letters each of them has been told of, once `many` have come altogether.
+async fn shares(workers: &[&Agent], many: usize) -> Vec<Vec<String>> {
+    let mut shares = vec![Vec::new(); workers.len()];
+    crate::world::until("every letter has come", || {
+        let shares = &mut shares;
+        let gathered: usize = shares.iter().map(Vec::len).sum();
+        async move {
+            if gathered == many {
+                return Some(());
+            }
+            for (worker, share) in workers.iter().zip(shares.iter_mut()) {
+                for event in worker.events_so_far().await {
+                    share.push(crate::world::agent::text(&event["params"]["payload"]["text"]));
+                }
+            }
+            None
+        }
+    })
+    .await;
+    shares
+}
+
+#[tokio::test]
+async fn a_message_can_ask_for_one_connection() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    for mode in [json!("queue"), json!({ "mode": "queue" }), json!({ "mode": "queue", "routing": "round_robin" })] {
+        let mut params = letter(bob.aid(), "now or never");
+        params["delivery_mode"] = mode;
+        let sent = send(&alice, params).await;
+        assert_eq!((&sent["delivery_mode"], &sent["status"]), (&json!("queue"), &json!("delivered")));
+        let event = received(&bob).await;
+        assert_eq!((&event["delivery_mode"], &event["seq"]), (&json!("queue"), &sent["seq"]));
+    }
+    let page = pull(&bob).await;
+    assert_eq!(seqs(&page), [1, 2, 3], "from the same count as stored ones");
+    assert_eq!(page["ephemeral_earliest_available_seq"], 1);
+    assert_eq!(say(&alice, &bob, "stored").await["delivery_mode"], "fanout", "the next letter is not affected");
+}
+
+#[tokio::test]
+async fn queued_and_stored_letters_are_read_in_one_order() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    for n in 1..=6 {
+        let words = n.to_string();
+        let params = if n % 2 == 0 { queued(bob.aid(), &words) } else { letter(bob.aid(), &words) };
+        assert_eq!(send(&alice, params).await["seq"], n);
+    }
+    for page in [pull(&bob).await, super::v2_pull(&bob).await] {
+        assert_eq!((seqs(&page), words(&page).concat()), ((1..=6).collect(), "123456".to_owned()));
+    }
+    let page = ask(&bob, "message.pull", json!({ "after_seq": 1, "limit": 2 })).await;
+    assert_eq!((seqs(&page), &page["has_more"]), (vec![2, 3], &json!(true)));
+}
+
+#[tokio::test]
+async fn connections_of_a_queue_take_turns() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    let mut workers = Vec::new();
+    for device in ["one", "two", "three"] {
+        workers.push(worker(&world, &bob, device, "round_robin", 0).await);
+    }
+    for n in 0..12 {
+        let sent = send(&alice, letter(&bob.aid, &n.to_string())).await;
+        assert_eq!((&sent["delivery_mode"], &sent["status"]), (&json!("queue"), &json!("delivered")));
+    }
+    let shares = shares(&workers.iter().collect::<Vec<_>>(), 12).await;
+    assert_eq!(shares.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4], "{shares:?}");
+    for (worker, share) in workers.iter().zip(&shares) {
+        assert_eq!(words(&pull(worker).await), *share, "the row belongs to the device that was told");
+    }
+}
+
+#[tokio::test]
+async fn a_sender_keeps_its_connection_and_gets_another_when_that_is_gone() {
+    let world = World::start().await;
+    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let bob = world.register("bobb").await;
+    let one = worker(&world, &bob, "one", "sender_affinity", 600_000).await;
+    let two = worker(&world, &bob, "two", "sender_affinity", 600_000).await;
+    for n in 0..4 {
+        for sender in [&alice, &carol] {
+            send(sender, letter(&bob.aid, &format!("{}{n}", &sender.aid()[..1]))).await;
+        }
+    }
+    let shares = shares(&[&one, &two], 8).await;
+    for initial in ["a", "c"] {
+        let places = shares.iter().filter(|share| share.iter().any(|text| text.starts_with(initial))).count();
+        assert_eq!(places, 1, "all letters of one sender at one place: {shares:?}");
+    }
+    let alices = usize::from(shares[1].iter().any(|text| text.starts_with('a')));
+    let (gone, left) = if alices == 0 { (&one, &two) } else { (&two, &one) };
+    gone.hang_up().await;
+    world.at_most_sessions(3).await;
+    assert_eq!(send(&alice, letter(&bob.aid, "still there?")).await["status"], "delivered");
+    assert_eq!(received(left).await["payload"]["text"], "still there?");
+}
+
+#[tokio::test]
+async fn with_nobody_there_a_queued_letter_waits_a_little() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    bob.hang_up().await;
+    world.at_most_sessions(1).await;
+    let sent = send(&alice, queued(bob.aid(), "anybody?")).await;
+    assert_eq!((&sent["status"], &sent["delivery_mode"]), (&json!("sent"), &json!("queue")));
+    let bob = world.again(&bob).await;
+    assert_eq!(words(&pull(&bob).await), ["anybody?"]);
+}
+
+#[tokio::test]
+async fn two_hundred_are_held_and_the_rest_is_counted() {
+    let world = World::with(BUSY).await;
+    let (alice, bob) = two(&world).await;
+    let letters: Vec<Value> = (1..=230).map(|n| queued(bob.aid(), &n.to_string())).collect();
+    flood(&alice, &letters).await;
+    let page = pull(&bob).await;
+    assert_eq!(seqs(&page), (31..=230).collect::<Vec<_>>());
+    assert_eq!(page["ephemeral_earliest_available_seq"], 31, "a reader at 0 sees that it missed something");
+    assert_eq!(page["ephemeral_dropped_count"], 30);
+    assert_eq!(page["retention_floor_seq"], 0);
+    let carol = world.agent("carol").await;
+    let other = pull(&carol).await;
+    assert_eq!((&other["ephemeral_earliest_available_seq"], &other["ephemeral_dropped_count"]), (&Value::Null, &json!(0)));
+}
+
+#[tokio::test]
+async fn queued_letters_are_not_in_the_history_and_do_not_survive_a_restart() {
+    let mut world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    say(&alice, &bob, "stored").await;
+    send(&alice, queued(bob.aid(), "held")).await;
+    let history = ask(&bob, "message.history", json!({ "before_seq": 100 })).await;
+    assert_eq!(words(&history), ["stored"]);
+    world.restart().await;
+    let (alice, bob) = (world.again(&alice).await, world.again(&bob).await);
+    assert_eq!(words(&pull(&bob).await), ["stored"]);
+    assert_eq!(say(&alice, &bob, "after").await["seq"], 3, "a number that was told is never given again");
+    let page = pull(&bob).await;
+    assert_eq!(words(&page), ["stored", "after"]);
+    assert_eq!(page["has_more"], false);
+}
+
+#[tokio::test]
+async fn a_queued_letter_sent_twice_is_one() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    let mut params = named(bob.aid(), "m-1", "once");
+    params["delivery_mode"] = json!("queue");
+    send(&alice, params.clone()).await;
+    assert_eq!(send(&alice, params).await["status"], "duplicate");
+    assert_eq!(pull(&bob).await["count"], 1);
+}
+
+#[tokio::test]
+async fn a_message_can_ask_to_be_stored_where_the_reader_would_queue() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    let (one, two) = (worker(&world, &bob, "one", "round_robin", 0).await, worker(&world, &bob, "two", "round_robin", 0).await);
+    let mut params = letter(&bob.aid, "to all");
+    params["delivery_mode"] = json!("fanout");
+    assert_eq!(send(&alice, params).await["delivery_mode"], "fanout");
+    for worker in [&one, &two] {
+        assert_eq!(received(worker).await["payload"]["text"], "to all");
+    }
+    for worker in [&one, &two] {
+        worker.hang_up().await;
+    }
+    world.at_most_sessions(1).await;
+    assert_eq!(send(&alice, letter(&bob.aid, "nobody there")).await["delivery_mode"], "fanout", "the mode left with them");
+}
+
+#[tokio::test]
+async fn encrypted_letters_go_to_their_devices_whatever_the_mode() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    let (one, two) = (worker(&world, &bob, "one", "round_robin", 0).await, worker(&world, &bob, "two", "round_robin", 0).await);
+    for worker in [&one, &two] {
+        crate::world::envelope::put_key(worker).await;
+    }
+    let sent = send(&alice, crate::world::envelope::sealed(&alice, &bob.aid, "m-1")).await;
+    assert_eq!(sent["delivery_mode"], "fanout");
+    for worker in [&one, &two] {
+        assert_eq!(super::next(worker, "event/peer.v2.message_received").await["message_id"], "m-1");
+    }
+}
