@@ -116,8 +116,7 @@ impl Wire {
                 ids.push(self.ask(method, params).await);
             }
             let mut answers = self.answers(&ids).await;
-            outcomes
-                .extend(ids.iter().map(|id| outcome(answers.remove(id).expect("every call is answered"))));
+            outcomes.extend(ids.iter().map(|id| outcome(answers.remove(id).expect("every call is answered"))));
         }
         outcomes
     }
