@@ -51,6 +51,7 @@ mod agent_md;
 mod auth;
 mod capabilities;
 mod cli;
+mod client;
 mod connect;
 mod drain;
 mod house;

@@ -155,9 +155,10 @@ pub fn spawn_batch(door: &Arc<Door>, link: &Arc<Link>, members: Vec<Result<Reque
             async move {
                 match member {
                     Ok(call) => call.run_any(door, link).await,
-                    Err(refusal) => {
-                        Frames { answer: Some(frame::failure(refusal.id.as_deref(), &refusal.error)), after: None }
-                    }
+                    Err(refusal) => Frames {
+                        answer: Some(frame::failure(refusal.id.as_deref(), &refusal.error)),
+                        after: None,
+                    },
                 }
             }
         }));
@@ -225,7 +226,8 @@ impl Call {
         let method = door.metrics.method(&self.method);
         let limit = Duration::from_millis(door.config.limits.call_timeout_ms);
         let trace = self.params.as_deref().and_then(trace::asked);
-        let call = AssertUnwindSafe(ask_room(door, link, &self.method, self.params, trace.clone())).catch_unwind();
+        let call =
+            AssertUnwindSafe(ask_room(door, link, &self.method, self.params, trace.clone())).catch_unwind();
         let result = match tokio::time::timeout(limit, call).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
@@ -242,7 +244,8 @@ impl Call {
             self.started,
             result.as_ref().map(|result| result.get()),
         );
-        let answer = answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, door, self.started));
+        let answer =
+            answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, door, self.started));
         Frames { answer, after }
     }
 }
@@ -270,7 +273,8 @@ fn split_after(result: Box<RawValue>) -> (Result<Box<RawValue>, RpcError>, Optio
         Ok(members) => members,
         Err(error) => return (Err(error), None),
     };
-    let after = members.remove("_after").and_then(|after| serde_json::from_str::<After<'_>>(after.get()).ok());
+    let after =
+        members.remove("_after").and_then(|after| serde_json::from_str::<After<'_>>(after.get()).ok());
     let event = after.map(|after| frame::notification(&after.method, after.params.get()));
     (to_raw_value(&members).map_err(RpcError::internal), event)
 }

@@ -5,6 +5,7 @@ pub mod admin;
 pub mod bench;
 pub mod capabilities;
 pub mod cli;
+pub mod client;
 pub mod config;
 mod dispatch;
 mod door;

@@ -10,6 +10,7 @@ mod echo;
 mod envelope;
 mod error;
 mod events;
+mod filter;
 mod history;
 mod inboxes;
 mod join;

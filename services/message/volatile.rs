@@ -87,11 +87,6 @@ impl<T: Clone> Volatile<T> {
         })
     }
 
-    pub fn has(&self, inbox: i64, sender: Option<&str>, now_ms: i64) -> bool {
-        let shelves = self.shelves.lock();
-        shelves.after(&inbox, 0, now_ms).any(|(_, row)| sender.is_none_or(|sender| row.sender == sender))
-    }
-
     /// Whose rows are waiting, in the order of their oldest.
     pub fn senders(&self, inbox: i64, now_ms: i64) -> Vec<String> {
         let mut senders: Vec<String> = Vec::new();

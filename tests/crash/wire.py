@@ -1,6 +1,8 @@
 """A bare agent: a key, a WebSocket, and the calls of the identity protocol written out."""
 
+import asyncio
 import base64
+import itertools
 import json
 import secrets
 import time
@@ -67,13 +69,13 @@ class Wire:
     async def refresh(self, token):
         return await self.call("auth.refresh_token", refresh_token=token)
 
-    async def connect(self, token):
+    async def connect(self, token, device=None):
         return await self.call(
             "auth.connect",
             nonce=self.nonce,
             auth={"method": "kite_token", "token": token},
             protocol={"min": "1.0", "max": "1.0"},
-            device={"id": secrets.token_hex(8), "type": "sdk"},
+            device={"id": device or secrets.token_hex(8), "type": "sdk"},
             client={"slot_id": "default"},
             delivery_mode={"mode": "fanout", "routing": "", "affinity_ttl_ms": 0},
             capabilities={},
@@ -93,3 +95,45 @@ class opened:
 
     async def __aexit__(self, *problem):
         await self.dial.__aexit__(*problem)
+
+
+class Line:
+    """A session that many calls share: an answer finds its call by id, and events go to one listener."""
+
+    def __init__(self, wire, heard=lambda method, params: None):
+        self.socket = wire.socket
+        self.heard = heard
+        self.numbers = itertools.count(1)
+        self.waiting = {}
+        self.reader = asyncio.create_task(self._read())
+
+    async def call(self, method, **params):
+        number = next(self.numbers)
+        answer = self.waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            await self.socket.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
+            frame = await answer
+        finally:
+            self.waiting.pop(number, None)
+        if "error" in frame:
+            raise Refused(frame["error"])
+        return frame["result"]
+
+    async def _read(self):
+        try:
+            while True:
+                frame = json.loads(await self.socket.recv())
+                if "method" in frame:
+                    self.heard(frame["method"], frame["params"])
+                elif frame["id"] in self.waiting:
+                    self.waiting[frame["id"]].set_result(frame)
+        except websockets.ConnectionClosed:
+            self._fail(ConnectionError("the server went away"))
+        except Exception as problem:  # A listener that fails must fail the test, and every call of this line with it.
+            self._fail(problem)
+            raise
+
+    def _fail(self, problem):
+        for answer in self.waiting.values():
+            if not answer.done():
+                answer.set_exception(problem)

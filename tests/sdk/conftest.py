@@ -8,17 +8,22 @@ import pytest
 from agents import Agent, numbers
 from aund import Aund
 
-VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.25").split()
+VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.10 0.5.17 0.5.25").split()
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "sdk(since=, before=): the SDK versions that can tell the story")
+    config.addinivalue_line("markers", "pairs(sender>receiver, …): the mixed versions that can tell the story")
     config.addinivalue_line("markers", "limits(name=value): the server of the story has these limits")
     config.addinivalue_line("markers", "slow: the SDK waits for half a minute or longer, whatever the store")
     config.addinivalue_line("markers", "smoke: the stories of the quick run")
 
 
 def pytest_generate_tests(metafunc):
+    pairs = metafunc.definition.get_closest_marker("pairs")
+    if pairs:
+        known = [pair for pair in pairs.args if set(pair.split(">")) <= set(VERSIONS)]
+        metafunc.parametrize("pair", known)
     if "version" not in metafunc.fixturenames:
         return
     sdk = metafunc.definition.get_closest_marker("sdk")
@@ -45,17 +50,23 @@ def server(folder, request):
 
 
 @pytest.fixture
-def agent(server, version, folder):
-    """Makes agents; those that share a name and a home are two processes of one installation."""
+def start(server, folder):
+    """Makes agents of any version; those that share a name and a home are two processes of one installation."""
     made = []
 
-    def make(name="alice", home="home"):
+    def make(version, name="alice", home="home"):
         made.append(Agent(server, version, f"{name}.{server.issuer}", folder / home))
         return made[-1]
 
     yield make
     for agent in made:
         agent.end()
+
+
+@pytest.fixture
+def agent(start, version):
+    """Makes agents of the version that tells the story."""
+    return lambda name="alice", home="home": start(version, name, home)
 
 
 @pytest.hookimpl(wrapper=True)

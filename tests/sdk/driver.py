@@ -2,6 +2,7 @@
 
 The SDK is as it was published. Only the name lookup of this process is changed: every name under the issuer leads to
 the server under test, and where that server could not have port 443, port 443 of those names leads to its real port.
+Its frames are noted down as they pass.
 """
 
 import asyncio
@@ -13,10 +14,13 @@ import traceback
 from importlib.metadata import version
 
 import aun_core
+from post import Post, plain
 
 VERSION = tuple(int(part) for part in version("fastaun").split("."))
 ONE_WORD = {"connected": "ready", "terminal_failed": "failed", "connection_failed": "failed"}
 SPOILED = "spoiled-by-the-test"
+# A line of the test can hold the largest message there is.
+LINE_BYTES = 4 * 1024 * 1024
 
 
 def aim(issuer, address, port):
@@ -32,10 +36,11 @@ def aim(issuer, address, port):
     socket.getaddrinfo = getaddrinfo
 
 
-class Shared:
+class Shared(Post):
     """What all generations have in common: the client, what it told us, and its state in one vocabulary."""
 
     def __init__(self, job):
+        super().__init__()
         self.job = job
         self.aid = job["aid"]
         self.client = None
@@ -49,6 +54,7 @@ class Shared:
     def listen(self):
         for event in ("gateway.disconnect", "connection.error", "app.greeting"):
             self.client.on(event, lambda data, event=event: self.events.append({"event": event, "data": plain(data)}))
+        self.hear_post()
 
     async def ping(self):
         return await self.client.call("meta.ping", {})
@@ -147,7 +153,7 @@ class Stored(Shared):
         self.store = aun_core.AIDStore(job["home"], "seed", verify_ssl=True, root_ca_path=job["root"])
 
     async def register(self):
-        more = {"type": "agent"} if VERSION >= (0, 5, 10) else {}
+        more = {"type": "agent"} if VERSION > (0, 5, 17) else {}
         good(await self.store.register(self.aid, **more))
         return {"aid": self.aid, "certificate": self.certificate()}
 
@@ -191,11 +197,6 @@ def good(result):
     return result.data
 
 
-def plain(value):
-    """The value as JSON can carry it; whatever else the SDK hands out becomes text."""
-    return json.loads(json.dumps(value, default=str))
-
-
 async def answer(agent, request):
     try:
         done = await getattr(agent, request["do"])(**request.get("with", {}))
@@ -213,7 +214,7 @@ async def main():
     os.dup2(2, 1)  # Whatever the SDK prints goes to the log; the answers keep the pipe for themselves.
     agent = Early(job) if VERSION < (0, 4) else Stored(job)
 
-    requests = asyncio.StreamReader()
+    requests = asyncio.StreamReader(limit=LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(requests), sys.stdin)
     while line := await requests.readline():
         print(json.dumps(await answer(agent, json.loads(line))), file=answers)

@@ -53,7 +53,7 @@ pub(super) struct Socket(pub(super) WebSocketStream<Box<dyn Wire>>);
 
 /// A registered agent.
 pub(super) struct Agent {
-    aid: String,
+    pub(super) aid: String,
     key: Key,
     cert: String,
 }

@@ -27,7 +27,7 @@ pub(super) async fn token(plan: &Plan) -> anyhow::Result<Row> {
     )
     .await?;
 
-    let goal = Goal::RatioAtLeast { now: 0.30, later: 0.40 };
+    let goal = Goal::RatioAtLeast { now: Some(0.30), later: 0.40 };
     Ok(Row { title, lines: lines(|figure| Series::of(&pairs, figure), Some(goal)) })
 }
 
@@ -44,9 +44,7 @@ pub(super) async fn login(plan: &Plan) -> anyhow::Result<Row> {
         samples.push(round(plan, &server, &errand).await?);
     }
 
-    let alone =
-        |figure: fn(&Sample) -> f64| Series { ours: samples.iter().map(figure).collect(), raw: Vec::new() };
-    Ok(Row { title, lines: lines(alone, None) })
+    Ok(Row { title, lines: lines(|figure| Series::alone(&samples, figure), None) })
 }
 
 async fn members(plan: &Plan, server: &Server) -> anyhow::Result<Arc<[Member]>> {

@@ -31,6 +31,9 @@ struct Answer<'a> {
     result: Option<&'a RawValue>,
 }
 
+/// The connections of a round: each gives its socket back, and how long its calls took.
+pub(super) type Tasks = JoinSet<anyhow::Result<(Socket, Latencies)>>;
+
 /// Keeps `depth` pings in flight on each socket for `span`, and gives the sockets back.
 pub(super) async fn ping(
     sockets: Vec<Socket>,
@@ -38,11 +41,16 @@ pub(super) async fn ping(
     span: Duration,
 ) -> anyhow::Result<(Vec<Socket>, Latencies)> {
     let until = Instant::now() + span;
-    let mut tasks = JoinSet::new();
+    let mut tasks = Tasks::new();
     for socket in sockets {
-        tasks.spawn(ping_until(socket, depth, until));
+        let pings: Vec<Utf8Bytes> = (0..depth).map(request).collect();
+        tasks.spawn(call_while(socket, depth, move |now| now < until, move |number| pings[number].clone()));
     }
+    gather(tasks).await
+}
 
+/// Waits for all connections of a round.
+pub(super) async fn gather(mut tasks: Tasks) -> anyhow::Result<(Vec<Socket>, Latencies)> {
     let (mut sockets, mut total) = (Vec::with_capacity(tasks.len()), Latencies::new()?);
     while let Some(done) = tasks.join_next().await {
         let (socket, latencies) = done.context("a connection of the load generator panicked")??;
@@ -72,11 +80,19 @@ pub(super) async fn run(
     Ok(total)
 }
 
-async fn ping_until(mut socket: Socket, depth: usize, until: Instant) -> anyhow::Result<(Socket, Latencies)> {
-    let requests: Vec<Utf8Bytes> = (0..depth).map(request).collect();
+/// Keeps `depth` calls in flight on a socket while there is `more` to do, and waits until all of them are answered.
+///
+/// `more` is asked with the time of each answer whether another call should take its place.
+/// `request` writes a call with the id it is given, as `request` does.
+pub(super) async fn call_while(
+    mut socket: Socket,
+    depth: usize,
+    mut more: impl FnMut(Instant) -> bool,
+    mut request: impl FnMut(usize) -> Utf8Bytes,
+) -> anyhow::Result<(Socket, Latencies)> {
     let mut latencies = Latencies::new()?;
-    for request in &requests {
-        socket.0.feed(Message::Text(request.clone())).await?;
+    for number in 0..depth {
+        socket.0.feed(Message::Text(request(number))).await?;
     }
     socket.0.flush().await?;
 
@@ -90,9 +106,9 @@ async fn ping_until(mut socket: Socket, depth: usize, until: Instant) -> anyhow:
             if let Some(number) = answered(&message)? {
                 let since = sent.get_mut(number).context("the server answered what was not asked")?;
                 latencies.record(now - *since);
-                if now < until {
+                if more(now) {
                     *since = now;
-                    socket.0.feed(Message::Text(requests[number].clone())).await?;
+                    socket.0.feed(Message::Text(request(number))).await?;
                 } else {
                     in_flight -= 1;
                 }
@@ -109,7 +125,8 @@ fn request(number: usize) -> Utf8Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":"rpc-{number:016x}","method":"meta.ping","params":{{}}}}"#).into()
 }
 
-fn answered(message: &Message) -> anyhow::Result<Option<usize>> {
+/// Which call a frame answers; nothing if it is no text.
+pub(super) fn answered(message: &Message) -> anyhow::Result<Option<usize>> {
     let text = match message {
         Message::Text(text) => text,
         Message::Close(frame) => bail!("the server closed the connection: {frame:?}"),
@@ -117,7 +134,7 @@ fn answered(message: &Message) -> anyhow::Result<Option<usize>> {
     };
     let answer: Answer<'_> = serde_json::from_str(text).with_context(|| format!("not an answer: {text}"))?;
     if answer.result.is_none() {
-        bail!("a ping was answered with {text}");
+        bail!("a call was answered with {text}");
     }
     let number = answer.id.strip_prefix("rpc-").and_then(|hex| usize::from_str_radix(hex, 16).ok());
     Ok(Some(number.with_context(|| format!("an answer with a foreign id: {text}"))?))

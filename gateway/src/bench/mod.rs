@@ -1,7 +1,8 @@
 //! `aund bench`: what the door costs, against the least a server of this kind can cost.
 //!
 //! The bench starts two child processes of this same binary: the real server, and a raw baseline (`raw.rs`).
-//! It gives both the same load in alternating rounds. The load generator shares the machine with them, so
+//! It gives both the same load in alternating rounds. `--message` does the same for messages (`message/`), against
+//! bare loops over the store. The load generator shares the machine with them, so
 //! figures are also given per second of the server's own CPU time, which the generator hardly disturbs.
 //! Nothing is asserted: the goals stand beside the figures. Reads `/proc`, so it runs on Linux.
 
@@ -9,13 +10,16 @@ mod client;
 mod connect;
 mod idle;
 mod load;
+mod message;
 mod ping;
 mod process;
 mod raw;
+mod relay;
 mod report;
 mod rounds;
 mod tls;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -44,16 +48,35 @@ pub struct Args {
     /// Measure only this; may be given more than once
     #[arg(long, value_name = "WHAT", value_enum)]
     only: Vec<What>,
-    /// A first look: 2 rounds of 1 second, 500 idle connections
+    /// Measure messages instead of the door
+    #[arg(long)]
+    message: bool,
+    /// Agents that messages are sent to in the deep rounds
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    recipients: u32,
+    /// Messages that wait for an agent which catches up
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    waiting: u32,
+    /// Measure messages on this PostgreSQL too, in schemas of the bench's own
+    #[arg(long, value_name = "URL")]
+    postgres: Option<String>,
+    /// The JetStream server to compare with
+    #[arg(long, value_name = "FILE", default_value = "nats-server")]
+    nats_server: PathBuf,
+    /// A first look: 2 rounds of 1 second, 500 idle connections, 500 recipients, 5,000 messages that wait
     #[arg(long)]
     quick: bool,
 }
 
-/// What the raw baseline can be told: nothing, so that it stays the same for everybody.
+/// What the raw baseline can be told: hardly anything, so that it stays the same for everybody.
 #[derive(clap::Args, Clone, Debug)]
-pub struct RawArgs {}
+pub struct RawArgs {
+    /// Relay frames between sockets instead of answering them
+    #[arg(long)]
+    relay: bool,
+}
 
-/// The three subjects of the bench.
+/// The subjects of the bench: three about the door, then those of `--message`.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     /// `meta.ping` through authenticated sessions
@@ -62,6 +85,16 @@ enum What {
     Idle,
     /// Connects with a token, and full logins
     Connect,
+    /// Durable `message.send` to agents that are online, 64 in flight
+    Send,
+    /// Durable `message.send` to many agents, 256 in flight
+    Depth,
+    /// The same on PostgreSQL
+    Postgres,
+    /// From one agent's send to the other's event, at a fixed rate
+    Delivery,
+    /// `message.pull`, and catching up with what waits
+    Pull,
 }
 
 /// The arguments, with `--quick` already applied.
@@ -72,6 +105,11 @@ struct Plan {
     connections: usize,
     idle_connections: usize,
     only: Vec<What>,
+    message: bool,
+    recipients: usize,
+    waiting: usize,
+    postgres: Option<String>,
+    nats_server: PathBuf,
 }
 
 /// Runs the bench and prints its report. Builds its own runtime, so it is called outside of one.
@@ -95,12 +133,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Runs the raw baseline until its standard input ends, which happens when the bench that started it is gone.
-pub fn raw(_: RawArgs) -> anyhow::Result<()> {
+pub fn raw(args: RawArgs) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("the runtime of the raw baseline did not start")?
-        .block_on(raw::serve())
+        .block_on(raw::serve(args.relay))
 }
 
 async fn measure(plan: &Plan) -> anyhow::Result<Report> {
@@ -120,23 +158,41 @@ async fn measure(plan: &Plan) -> anyhow::Result<Report> {
         report.add(connect::token(plan).await?);
         report.add(connect::login(plan).await?);
     }
+    message::measure(plan, &mut report).await?;
     Ok(report)
 }
 
 impl Plan {
     fn of(args: &Args) -> Self {
-        let (seconds, rounds, idle) =
-            if args.quick { (1, 2, 500) } else { (args.seconds, args.rounds, args.idle_connections) };
+        let quick = |quick: u32, full: u32| if args.quick { quick } else { full };
         Self {
-            span: Duration::from_secs(seconds),
-            rounds: rounds as usize,
+            span: Duration::from_secs(if args.quick { 1 } else { args.seconds }),
+            rounds: quick(2, args.rounds) as usize,
             connections: args.connections as usize,
-            idle_connections: idle as usize,
+            idle_connections: quick(500, args.idle_connections) as usize,
             only: args.only.clone(),
+            message: args.message,
+            recipients: quick(500, args.recipients) as usize,
+            waiting: quick(5_000, args.waiting) as usize,
+            postgres: args.postgres.clone(),
+            nats_server: args.nats_server.clone(),
         }
     }
 
     fn wants(&self, what: What) -> bool {
-        self.only.is_empty() || self.only.contains(&what)
+        if self.only.is_empty() {
+            what.is_about_messages() == self.message
+        } else {
+            self.only.contains(&what)
+        }
+    }
+}
+
+impl What {
+    fn is_about_messages(self) -> bool {
+        match self {
+            What::Ping | What::Idle | What::Connect => false,
+            What::Send | What::Depth | What::Postgres | What::Delivery | What::Pull => true,
+        }
     }
 }

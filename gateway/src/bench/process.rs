@@ -37,7 +37,7 @@ pub(super) const ISSUER: &str = "agents.localhost";
 /// A running server; it ends when this is dropped.
 pub(super) struct Server {
     child: Child,
-    pid: u32,
+    pid: Pid,
     plain: Target,
     tls: Target,
     _stdout: Lines<BufReader<ChildStdout>>,
@@ -46,9 +46,13 @@ pub(super) struct Server {
 /// A folder of its own for each server, removed with everything in it.
 pub(super) struct Scratch(PathBuf);
 
+/// A process whose CPU time and memory can be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pid(u32);
+
 /// CPU time and wall time since a moment.
-pub(super) struct Meter<'a> {
-    server: &'a Server,
+pub(super) struct Meter {
+    pid: Pid,
     since: Instant,
     cpu: f64,
 }
@@ -72,15 +76,27 @@ pub(super) fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
 }
 
 impl Server {
-    /// Starts the raw baseline.
+    /// Starts the raw baseline: the echo.
     pub(super) async fn raw() -> anyhow::Result<Self> {
         let mut command = this_binary()?;
         command.arg("bench-raw").stderr(Stdio::inherit());
         Self::start(command).await.context("the raw baseline did not start")
     }
 
+    /// Starts the raw baseline of delivery: the relay.
+    pub(super) async fn relay() -> anyhow::Result<Self> {
+        let mut command = this_binary()?;
+        command.args(["bench-raw", "--relay"]).stderr(Stdio::inherit());
+        Self::start(command).await.context("the raw relay did not start")
+    }
+
     /// Starts the real server on `scratch`, which it finds as an earlier one left it.
     pub(super) async fn ours(scratch: &Scratch) -> anyhow::Result<Self> {
+        Self::on_store(scratch, None).await
+    }
+
+    /// The same with its rooms in this store, or else in SQLite files of the scratch folder.
+    pub(super) async fn on_store(scratch: &Scratch, store: Option<&str>) -> anyhow::Result<Self> {
         let (config, log) = (scratch.file("aund.toml"), scratch.file("aund.log"));
         std::fs::write(&config, CONFIG).context("the server's config could not be written")?;
         let stderr = std::fs::File::create(&log).context("the server's log could not be made")?;
@@ -95,6 +111,9 @@ impl Server {
             "plain:127.0.0.1:0",
         ]);
         command.arg("--data").arg(scratch.file("data")).arg("--config").arg(config).stderr(stderr);
+        if let Some(url) = store {
+            command.args(["--store", url]);
+        }
         Self::start(command)
             .await
             .with_context(|| format!("aund did not start; its log ends:\n{}", tail(&log)))
@@ -104,7 +123,7 @@ impl Server {
         // Standard input stays open as long as this process lives; the baseline watches it.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
-        let pid = child.id().context("the child was gone at once")?;
+        let pid = Pid::of(&child)?;
         let mut lines =
             BufReader::new(child.stdout.take().context("the child has no standard output")?).lines();
         let (plain, tls) = tokio::time::timeout(START, banner(&mut lines))
@@ -120,23 +139,42 @@ impl Server {
         }
     }
 
-    pub(super) fn meter(&self) -> anyhow::Result<Meter<'_>> {
-        Ok(Meter { server: self, cpu: self.cpu_seconds()?, since: Instant::now() })
+    pub(super) fn meter(&self) -> anyhow::Result<Meter> {
+        self.pid.meter()
     }
 
-    /// Resident memory, in KiB.
     pub(super) fn resident_kib(&self) -> anyhow::Result<f64> {
-        let status = self.proc("status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        number.with_context(|| format!("process {} has no VmRSS", self.pid))
+        self.pid.resident_kib()
     }
 
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("a server could not be stopped")
     }
+}
 
-    fn cpu_seconds(&self) -> anyhow::Result<f64> {
+impl Pid {
+    pub(super) fn of(child: &Child) -> anyhow::Result<Self> {
+        Ok(Self(child.id().context("the child was gone at once")?))
+    }
+
+    /// The bench itself, for baselines that run inside it.
+    pub(super) fn own() -> Self {
+        Self(std::process::id())
+    }
+
+    pub(super) fn meter(self) -> anyhow::Result<Meter> {
+        Ok(Meter { pid: self, cpu: self.cpu_seconds()?, since: Instant::now() })
+    }
+
+    /// Resident memory, in KiB.
+    pub(super) fn resident_kib(self) -> anyhow::Result<f64> {
+        let status = self.proc("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        number.with_context(|| format!("process {} has no VmRSS", self.0))
+    }
+
+    fn cpu_seconds(self) -> anyhow::Result<f64> {
         let stat = self.proc("stat")?;
         // The second field is the program's name in parentheses, and may hold anything; count from behind it.
         let (_, fields) = stat.rsplit_once(')').context("the process has an unreadable stat")?;
@@ -144,18 +182,18 @@ impl Server {
         Ok(ticks.sum::<Result<f64, _>>().context("the process has an unreadable stat")? / TICKS_PER_SECOND)
     }
 
-    fn proc(&self, file: &str) -> anyhow::Result<String> {
-        let path = format!("/proc/{}/{file}", self.pid);
+    fn proc(self, file: &str) -> anyhow::Result<String> {
+        let path = format!("/proc/{}/{file}", self.0);
         std::fs::read_to_string(&path)
             .with_context(|| format!("{path} could not be read; is the server still there"))
     }
 }
 
-impl Meter<'_> {
+impl Meter {
     pub(super) fn stop(self, latencies: &Latencies) -> anyhow::Result<Sample> {
         let seconds = self.since.elapsed().as_secs_f64();
-        let cpu_seconds = self.server.cpu_seconds()? - self.cpu;
-        Ok(Sample::new(latencies, seconds, cpu_seconds, self.server.resident_kib()?))
+        let cpu_seconds = self.pid.cpu_seconds()? - self.cpu;
+        Ok(Sample::new(latencies, seconds, cpu_seconds, self.pid.resident_kib()?))
     }
 }
 
@@ -166,7 +204,7 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }

@@ -5,6 +5,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
@@ -18,6 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tokio_util::task::TaskTracker;
 
+use super::relay::Desk;
 use super::tls;
 
 /// The read buffer of a connection; with tungstenite's default of 128 KiB nothing else would show in memory.
@@ -35,7 +37,9 @@ struct Request<'a> {
 }
 
 /// Listens with and without TLS, and says where in the words of the real server's banner.
-pub(super) async fn serve() -> anyhow::Result<()> {
+///
+/// With `relay` a frame goes on to another socket instead of back; see `relay.rs`.
+pub(super) async fn serve(relay: bool) -> anyhow::Result<()> {
     let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the baseline could not listen")?;
     let secure =
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the baseline could not listen")?;
@@ -47,18 +51,19 @@ pub(super) async fn serve() -> anyhow::Result<()> {
     std::thread::spawn(exit_with_the_parent);
 
     let tasks = TaskTracker::new();
+    let desk = relay.then(|| Arc::new(Desk::default()));
     loop {
         tokio::select! {
             accepted = plain.accept() => {
                 let stream = ready(accepted)?;
-                tasks.spawn(upgrade(stream));
+                tasks.spawn(upgrade(stream, desk.clone()));
             }
             accepted = secure.accept() => {
-                let (stream, acceptor) = (ready(accepted)?, acceptor.clone());
+                let (stream, acceptor, desk) = (ready(accepted)?, acceptor.clone(), desk.clone());
                 tasks.spawn(async move {
                     // A client that hangs up in the middle of a handshake is its own business.
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        upgrade(stream).await;
+                        upgrade(stream, desk).await;
                     }
                 });
             }
@@ -79,10 +84,12 @@ fn ready(accepted: std::io::Result<(TcpStream, std::net::SocketAddr)>) -> anyhow
     Ok(stream)
 }
 
-async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S) {
+async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, desk: Option<Arc<Desk>>) {
     let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER);
-    if let Ok(socket) = tokio_tungstenite::accept_async_with_config(stream, Some(config)).await {
-        echo(socket).await;
+    let Ok(socket) = tokio_tungstenite::accept_async_with_config(stream, Some(config)).await else { return };
+    match desk {
+        None => echo(socket).await,
+        Some(desk) => desk.serve(socket).await,
     }
 }
 

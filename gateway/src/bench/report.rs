@@ -28,7 +28,7 @@ pub(super) struct Line {
 /// What we hold ourselves to now, and what we want to reach.
 #[derive(Clone, Copy)]
 pub(super) enum Goal {
-    RatioAtLeast { now: f64, later: f64 },
+    RatioAtLeast { now: Option<f64>, later: f64 },
     RatioAtMost { now: Option<f64>, later: f64 },
     AtMost(f64),
 }
@@ -45,16 +45,19 @@ impl Report {
             ),
             ("processor", field("/proc/cpuinfo", "model name")),
             ("memory", field("/proc/meminfo", "MemTotal")),
-            (
-                "kernel",
-                std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
-            ),
+            ("kernel", content("/proc/sys/kernel/osrelease")),
+            ("load", content("/proc/loadavg") + ", before the first round"),
         ];
         Self { facts, rows: Vec::new() }
     }
 
     pub(super) fn add(&mut self, row: Row) {
         self.rows.push(row);
+    }
+
+    /// Something about this run that a reader of the figures should know.
+    pub(super) fn note(&mut self, name: &'static str, fact: String) {
+        self.facts.push((name, fact));
     }
 
     pub(super) fn print_json(&self) -> anyhow::Result<()> {
@@ -72,7 +75,7 @@ impl Report {
         }
         for row in &self.rows {
             writeln!(out, "\n{}", row.title)?;
-            writeln!(out, "  {:<23}{:>11}{:>11}  {:<21}goal", "", "ours", "raw", "ours/raw (range)")?;
+            writeln!(out, "  {:<23}{:>11}{:>11}  {:<22}goal", "", "ours", "raw", "ours/raw (range)")?;
             for line in &row.lines {
                 writeln!(out, "{}", line.text().trim_end())?;
             }
@@ -103,7 +106,7 @@ impl Line {
             .ratio()
             .map_or_else(String::new, |(middle, low, high)| format!("{middle:.2} ({low:.2}..{high:.2})"));
         let goal = self.goal.map_or_else(String::new, Goal::text);
-        format!("  {:<23}{ours:>11}{raw:>11}  {ratio:<21}{goal}", self.unit)
+        format!("  {:<23}{ours:>11}{raw:>11}  {ratio:<22}{goal}", self.unit)
     }
 
     fn json(&self) -> Value {
@@ -130,7 +133,8 @@ impl Line {
 impl Goal {
     fn text(self) -> String {
         match self {
-            Goal::RatioAtLeast { now, later } => format!("≥ {now:.2} (later {later:.2})"),
+            Goal::RatioAtLeast { now: Some(now), later } => format!("≥ {now:.2} (later {later:.2})"),
+            Goal::RatioAtLeast { now: None, later } => format!("(later ≥ {later:.2})"),
             Goal::RatioAtMost { now: Some(now), later } => format!("≤ {now:.2} (later {later:.2})"),
             Goal::RatioAtMost { now: None, later } => format!("(later ≤ {later:.2})"),
             Goal::AtMost(most) => format!("ours ≤ {most}"),
@@ -165,6 +169,10 @@ fn command() -> String {
     std::iter::once(name).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" ")
 }
 
+fn content(file: &str) -> String {
+    std::fs::read_to_string(file).unwrap_or_default().trim().to_owned()
+}
+
 /// The first `name: value` of a file under `/proc`.
 fn field(file: &str, name: &str) -> String {
     let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -186,7 +194,8 @@ mod tests {
     #[test]
     fn a_line_shows_the_median_ratio_and_its_range() {
         let series = Series { ours: vec![80.0, 90.0, 70.0], raw: vec![100.0, 100.0, 100.0] };
-        let line = Line::new("per second", series).goal(Some(Goal::RatioAtLeast { now: 0.8, later: 0.9 }));
+        let line =
+            Line::new("per second", series).goal(Some(Goal::RatioAtLeast { now: Some(0.8), later: 0.9 }));
         let words = line.text().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words, "per second 80.0 100.0 0.80 (0.70..0.90) ≥ 0.80 (later 0.90)");
     }

@@ -56,6 +56,10 @@ impl Latencies {
         Ok(self.0.add(&other.0)?)
     }
 
+    pub(super) fn count(&self) -> u64 {
+        self.0.len()
+    }
+
     fn quantile_us(&self, quantile: f64) -> f64 {
         self.0.value_at_quantile(quantile) as f64 / 1_000.0
     }
@@ -80,6 +84,16 @@ impl Series {
             ours: pairs.iter().map(|(ours, _)| figure(ours)).collect(),
             raw: pairs.iter().map(|(_, raw)| figure(raw)).collect(),
         }
+    }
+
+    /// Two sides whose rounds were run in turn.
+    pub(super) fn pair(ours: &[Sample], raw: &[Sample], figure: impl Fn(&Sample) -> f64) -> Self {
+        Self { ours: ours.iter().map(&figure).collect(), raw: raw.iter().map(&figure).collect() }
+    }
+
+    /// A figure that nothing is held against.
+    pub(super) fn alone(samples: &[Sample], figure: impl Fn(&Sample) -> f64) -> Self {
+        Self { ours: samples.iter().map(figure).collect(), raw: Vec::new() }
     }
 
     /// Ours against raw, round by round.

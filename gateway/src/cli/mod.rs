@@ -1,7 +1,12 @@
 //! The command line: what an operator types, and what it answers.
 
+mod agent;
 mod certs;
+mod demo;
 mod doctor;
+mod listen;
+mod place;
+mod show;
 
 use crate::config::{Config, Listen};
 use crate::{bench, run};
@@ -35,6 +40,18 @@ enum Command {
     Certs(Box<certs::Certs>),
     /// Check names, ports, clock, files, store and certificates, and say what to do
     Doctor(Settings),
+    /// Watch two agents talk, frame by frame
+    Demo(demo::Demo),
+    /// Make an agent: a key that stays here, a certificate from the server
+    Register(agent::Register),
+    /// Send a message from an agent of yours
+    Send(agent::Send),
+    /// Show what an agent receives, as it comes
+    Listen(listen::Listen),
+    /// Show what waits for an agent
+    Pull(agent::Pull),
+    /// Call any method as an agent
+    Call(agent::Call),
     /// Measure this server beside a raw baseline, in one run
     Bench(bench::Args),
     #[command(hide = true)]
@@ -97,11 +114,19 @@ impl Cli {
             Command::Schema => schema(),
             Command::Certs(command) => on_runtime(command.run()),
             Command::Doctor(settings) => with_config(&settings, |config| on_runtime(doctor::run(config))),
+            Command::Demo(command) => on_runtime(command.run()),
+            Command::Register(command) => on_runtime(command.run()),
+            Command::Send(command) => on_runtime(command.run()),
+            Command::Listen(command) => on_runtime(command.run()),
+            Command::Pull(command) => on_runtime(command.run()),
+            Command::Call(command) => on_runtime(command.run()),
             Command::Bench(args) => bench::run(args),
             Command::BenchRaw(args) => bench::raw(args),
         };
         match outcome {
             Ok(()) => ExitCode::SUCCESS,
+            // Whoever reads us may stop reading, as `head` does.
+            Err(error) if show::nobody_reads(&error) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("aund: {error:#}");
                 ExitCode::from(if error.is::<BadConfig>() { BAD_CONFIG } else { 1 })

@@ -3,8 +3,8 @@
 use super::registry::{Bound, Kind, Link};
 use crate::door::Door;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use services::kernel::{Aid, Delivery, DeviceId, Generation, Mode, RpcError, Session, SlotId, codes};
 use std::sync::Arc;
 

@@ -1,0 +1,94 @@
+//! The messages of the bench, and the chance that is in them.
+
+use std::sync::Arc;
+
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+/// A payload as agents write it, 200 bytes long.
+pub(super) const PAYLOAD: &str = concat!(
+    r#"{"type":"text","text":"It is twenty past five, the tide is out and the lighthouse keeper has gone to bed; "#,
+    r#"whoever reads this may answer in the morning, or not at all, as the two of us agreed at six."}"#
+);
+
+/// Writes `message.send` calls to agents picked by chance.
+pub(super) struct Letters {
+    to: Arc<[String]>,
+    chance: Chance,
+}
+
+/// Numbers without a pattern (SplitMix64). Cheap, and the same in every run.
+#[derive(Clone)]
+pub(super) struct Chance(u64);
+
+impl Letters {
+    /// Give each writer a seed of its own, or they write the same message ids.
+    pub(super) fn new(to: Arc<[String]>, seed: u64) -> Self {
+        Self { to, chance: Chance::new(seed) }
+    }
+
+    /// The ids of the SDKs have no order, which is what the server's store has to live with.
+    pub(super) fn request(&mut self, number: usize) -> Utf8Bytes {
+        let to = &self.to[self.chance.below(self.to.len())];
+        request(number, to, self.chance.next(), self.chance.next())
+    }
+}
+
+impl Chance {
+    pub(super) fn new(seed: u64) -> Self {
+        // Neighbouring seeds are the same sequence a step apart; this parts them.
+        Self(Self(seed).next())
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+}
+
+/// A send as the SDKs write it. Both halves of the message id are given, so that a half can carry a number.
+pub(super) fn request(number: usize, to: &str, high: u64, low: u64) -> Utf8Bytes {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":"rpc-{number:016x}","method":"message.send","params":{{"to":"{to}","payload":{PAYLOAD},"message_id":"m-{high:016x}{low:016x}","need_render":true}}}}"#
+    )
+    .into()
+}
+
+/// The low half of the message id in an event.
+pub(super) fn low_half(event: &str) -> Option<u64> {
+    let (_, id) = event.split_once(r#""message_id":"m-"#)?;
+    u64::from_str_radix(id.get(16..32)?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_an_object_of_200_bytes() {
+        assert_eq!(PAYLOAD.len(), 200);
+        assert!(serde_json::from_str::<serde_json::Value>(PAYLOAD).unwrap().is_object());
+    }
+
+    #[test]
+    fn a_number_in_a_message_id_is_found_again() {
+        let request = request(3, "bob.agents.localhost", u64::MAX, 77);
+        assert_eq!(low_half(&request), Some(77));
+        assert!(serde_json::from_str::<serde_json::Value>(&request).is_ok());
+    }
+
+    #[test]
+    fn two_writers_write_different_ids() {
+        let to: Arc<[String]> = ["bob".to_owned()].into();
+        let (mut one, mut two) = (Letters::new(to.clone(), 1), Letters::new(to, 2));
+        let first = one.request(0);
+        assert_ne!(first, one.request(0));
+        assert!((0..100).all(|_| two.request(0) != first));
+    }
+}

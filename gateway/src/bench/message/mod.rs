@@ -1,0 +1,63 @@
+//! `aund bench --message`: what a durable message costs, against the least that a store and a socket can cost.
+//!
+//! Sends are held against bare group-commit loops that know no sockets, and against JetStream; delivery against a
+//! relay that knows no store. All sides of a comparison take their rounds in turn within one run.
+
+mod delivery;
+mod jetstream;
+mod letter;
+mod pace;
+mod postgres;
+mod pull;
+mod rows;
+mod send;
+mod side;
+mod store;
+
+use super::Plan;
+use super::What;
+use super::report::{Goal, Line, Report, Row};
+use super::rounds::{Sample, Series};
+
+pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
+    if plan.wants(What::Send) {
+        send::measure(plan, report).await?;
+    }
+    if plan.wants(What::Depth) {
+        report.add(send::depth(plan).await?);
+    }
+    match &plan.postgres {
+        Some(url) if plan.wants(What::Postgres) => postgres::measure(plan, url, report).await?,
+        None if plan.only.contains(&What::Postgres) => anyhow::bail!("--only postgres needs --postgres URL"),
+        _ => {}
+    }
+    if plan.wants(What::Delivery) {
+        report.add(delivery::measure(plan).await?);
+    }
+    if plan.wants(What::Pull) {
+        report.add(pull::pages(plan).await?);
+        report.add(pull::catch_up(plan).await?);
+    }
+    Ok(())
+}
+
+/// Sends of ours against those of another side.
+fn row(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Row {
+    let line = |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::pair(ours, other, figure));
+    Row {
+        title,
+        lines: vec![
+            line("per second", |sample| sample.per_second).goal(Some(goal)),
+            line("p50, µs", |sample| sample.p50_us),
+            line("p99, µs", |sample| sample.p99_us),
+        ],
+    }
+}
+
+/// The same where each side is one process, whose CPU time tells something.
+fn row_with_cpu(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Row {
+    let mut row = row(title, ours, other, goal);
+    let series = Series::pair(ours, other, |sample| sample.per_cpu_second);
+    row.lines.insert(1, Line::new("per server-CPU-second", series));
+    row
+}

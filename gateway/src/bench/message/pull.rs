@@ -1,0 +1,157 @@
+//! `message.pull`: pages of 200 rows, and an agent that catches up with everything that waits for it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use super::super::Plan;
+use super::super::client::{Member, Socket, Transport, enrol};
+use super::super::load::{self, Tasks};
+use super::super::process::{Scratch, Server};
+use super::super::report::{Line, Row};
+use super::super::rounds::{Sample, Series};
+use super::letter::{Chance, Letters};
+
+/// "limit: default 100, max 200" (message.pull).
+const PAGE: usize = 200;
+
+/// Connections that pull at once: slots of one device, which see one inbox.
+const PULLERS: usize = 4;
+
+/// Pages in the inbox that is pulled from, again and again.
+const PAGES: usize = 50;
+
+/// Sends in flight while an inbox is filled.
+const FILLERS: usize = 64;
+
+/// A server with one agent, for whom messages wait, and one that writes them.
+struct Inbox {
+    server: Server,
+    members: Arc<[Member]>,
+    _scratch: Scratch,
+}
+
+pub(super) async fn pages(plan: &Plan) -> anyhow::Result<Row> {
+    let title = format!("message.pull, pages of {PAGE} rows, {PULLERS} connections, 1 in flight");
+    eprintln!("{title} …");
+    let inbox = Inbox::new().await?;
+    inbox.fill(PAGES * PAGE).await?;
+    let mut pullers = Vec::with_capacity(PULLERS);
+    for slot in 0..PULLERS {
+        pullers.push(inbox.reader(slot).await?);
+    }
+    let full = pull(&mut pullers[0], 0).await?;
+    ensure!(rows(&full) == PAGE, "a page has {} rows", rows(&full));
+
+    let mut samples = Vec::with_capacity(plan.rounds);
+    for round in 0..plan.rounds {
+        let (meter, until) = (inbox.server.meter()?, Instant::now() + plan.span);
+        let mut tasks = Tasks::new();
+        for (number, socket) in pullers.drain(..).enumerate() {
+            let mut chance = Chance::new((round * PULLERS + number) as u64);
+            let write = move |number| page_request(number, chance.below(PAGES) * PAGE);
+            tasks.spawn(load::call_while(socket, 1, move |now| now < until, write));
+        }
+        let (back, latencies) = load::gather(tasks).await?;
+        pullers = back;
+        samples.push(meter.stop(&latencies)?);
+    }
+    Ok(Row { title, lines: page_lines(&samples) })
+}
+
+fn page_request(number: usize, after: usize) -> Utf8Bytes {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":"rpc-{number:016x}","method":"message.pull","params":{{"after_seq":{after},"limit":{PAGE}}}}}"#
+    )
+    .into()
+}
+
+fn page_lines(samples: &[Sample]) -> Vec<Line> {
+    let line = |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::alone(samples, figure));
+    vec![
+        line("rows per CPU-second", |sample| sample.per_cpu_second * PAGE as f64),
+        line("rows per second", |sample| sample.per_second * PAGE as f64),
+        line("p50 of a page, µs", |sample| sample.p50_us),
+        line("p99 of a page, µs", |sample| sample.p99_us),
+    ]
+}
+
+/// Once: what waits can be caught up with only once.
+pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Row> {
+    let waiting = plan.waiting;
+    let title = format!("catching up with {waiting} messages: pull a page, acknowledge it, again");
+    eprintln!("{title} …");
+    let inbox = Inbox::new().await?;
+    inbox.fill(waiting).await?;
+    let before = inbox.server.resident_kib()?;
+
+    let started = Instant::now();
+    let mut reader = inbox.reader(0).await?;
+    let (mut after, mut pages) = (0, 0);
+    loop {
+        let page = pull(&mut reader, after).await?;
+        if rows(&page) == 0 {
+            break;
+        }
+        let first = page["messages"][0]["seq"].as_u64();
+        ensure!(first == Some(after + 1), "the row after {after} is {first:?}");
+        after = page["latest_seq"].as_u64().context("a page without latest_seq")?;
+        reader.call("message.ack", json!({ "seq": after })).await?;
+        pages += 1;
+    }
+    let took = started.elapsed();
+
+    ensure!(after == waiting as u64, "{after} of {waiting} messages came");
+    let one = |unit, value: f64| Line::new(unit, Series { ours: vec![value], raw: Vec::new() });
+    let lines = vec![
+        one("seconds", took.as_secs_f64()),
+        one("pages", f64::from(pages)),
+        one("rows per second", waiting as f64 / took.as_secs_f64()),
+        one("resident before, KiB", before),
+        one("resident after, KiB", inbox.server.resident_kib()?),
+    ];
+    Ok(Row { title, lines })
+}
+
+impl Inbox {
+    /// The reader has been there once, so that it has a device for which messages wait.
+    async fn new() -> anyhow::Result<Self> {
+        let scratch = Scratch::new("pull")?;
+        let server = Server::ours(&scratch).await?;
+        let members = enrol(server.target(Transport::Plain), 2).await?;
+        let inbox = Self { server, members, _scratch: scratch };
+        drop(inbox.reader(0).await?);
+        Ok(inbox)
+    }
+
+    async fn reader(&self, slot: usize) -> anyhow::Result<Socket> {
+        Socket::connect(self.server.target(Transport::Plain), &self.members[1].token, 0, slot).await
+    }
+
+    /// Has the other agent write until exactly `count` messages wait.
+    async fn fill(&self, count: usize) -> anyhow::Result<()> {
+        let target = self.server.target(Transport::Plain);
+        let sender = Socket::connect(target, &self.members[0].token, 0, 0).await?;
+        let mut letters = Letters::new([self.members[1].agent.aid.clone()].into(), 0);
+        let depth = FILLERS.min(count);
+        let mut left = count - depth;
+        let more = |_| {
+            let more = left > 0;
+            left = left.saturating_sub(1);
+            more
+        };
+        load::call_while(sender, depth, more, |number| letters.request(number)).await?;
+        Ok(())
+    }
+}
+
+async fn pull(reader: &mut Socket, after: u64) -> anyhow::Result<Value> {
+    reader.call("message.pull", json!({ "after_seq": after, "limit": PAGE })).await
+}
+
+fn rows(page: &Value) -> usize {
+    page["messages"].as_array().map_or(0, Vec::len)
+}

@@ -1,0 +1,116 @@
+//! The bare loop: rows that arrive while a commit runs share the next one, and each is answered after its commit.
+//!
+//! No sockets, no sessions, no checks: the least that durable storage can cost. It runs inside the bench, whose CPU
+//! time is then the loop's.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::super::process::{Pid, Scratch};
+use super::super::rounds::{Latencies, Sample};
+use super::letter::Chance;
+use super::store::Store;
+
+/// What a row is.
+#[derive(Clone, Copy)]
+pub(super) enum Layout {
+    /// A payload.
+    Plain,
+    /// A time-ordered key, a recipient, a number in the recipient's inbox, and the payload.
+    Inbox { recipients: usize },
+}
+
+/// Clients that each have one row in flight, and the task that commits them together.
+pub(super) struct GroupCommit {
+    queue: mpsc::Sender<Waiting>,
+    latencies: Arc<Mutex<Latencies>>,
+    depth: usize,
+    recipients: usize,
+    rounds: u64,
+    _committer: JoinSet<()>,
+}
+
+/// A row for a recipient, and the client that waits for it.
+struct Waiting {
+    recipient: usize,
+    since: Instant,
+    answer: oneshot::Sender<()>,
+}
+
+impl GroupCommit {
+    /// On a SQLite file in `scratch`, with the settings of our own stores.
+    pub(super) async fn sqlite(scratch: &Scratch, layout: Layout, depth: usize) -> anyhow::Result<Self> {
+        let file = scratch.file("rows.db");
+        Self::new(Store::sqlite(&file, layout).await.context("the bare loop has no store")?, depth)
+    }
+
+    pub(super) fn new(store: Store, depth: usize) -> anyhow::Result<Self> {
+        let (queue, waiting) = mpsc::channel(depth);
+        let (recipients, latencies) = (store.recipients(), Arc::new(Mutex::new(Latencies::new()?)));
+        let mut committer = JoinSet::new();
+        committer.spawn(commit_all(store, waiting, depth, latencies.clone()));
+        Ok(Self { queue, latencies, depth, recipients, rounds: 0, _committer: committer })
+    }
+
+    pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+        self.rounds += 1;
+        *self.latencies.lock() = Latencies::new()?;
+        let (meter, until) = (Pid::own().meter()?, Instant::now() + span);
+        let mut clients = JoinSet::new();
+        for number in 0..self.depth {
+            let chance = Chance::new(self.rounds * self.depth as u64 + number as u64);
+            clients.spawn(store_until(self.queue.clone(), self.recipients, chance, until));
+        }
+        while let Some(done) = clients.join_next().await {
+            done.context("a client of the bare loop panicked")??;
+        }
+        meter.stop(&self.latencies.lock())
+    }
+}
+
+async fn store_until(
+    queue: mpsc::Sender<Waiting>,
+    recipients: usize,
+    mut chance: Chance,
+    until: Instant,
+) -> anyhow::Result<()> {
+    loop {
+        let since = Instant::now();
+        if since >= until {
+            return Ok(());
+        }
+        let (answer, done) = oneshot::channel();
+        let row = Waiting { recipient: chance.below(recipients), since, answer };
+        queue.send(row).await.ok().context("the bare loop has ended")?;
+        done.await.context("the bare loop could not commit")?;
+    }
+}
+
+/// There is no timer: the running commit is the timer.
+async fn commit_all(
+    mut store: Store,
+    mut waiting: mpsc::Receiver<Waiting>,
+    most: usize,
+    latencies: Arc<Mutex<Latencies>>,
+) {
+    let (mut group, mut recipients) = (Vec::with_capacity(most), Vec::with_capacity(most));
+    while waiting.recv_many(&mut group, most).await > 0 {
+        recipients.clear();
+        recipients.extend(group.iter().map(|row: &Waiting| row.recipient));
+        if let Err(error) = store.commit(&recipients).await {
+            eprintln!("the bare loop could not commit: {error}");
+            return;
+        }
+        let (now, mut latencies) = (Instant::now(), latencies.lock());
+        for row in group.drain(..) {
+            latencies.record(now - row.since);
+            // A client waits for each row, except when the bench is on its way out.
+            let _ = row.answer.send(());
+        }
+    }
+}

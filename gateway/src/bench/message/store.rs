@@ -1,0 +1,128 @@
+//! Where the bare loops put their rows: one statement a batch, which is a transaction by itself.
+
+use std::path::Path;
+
+use serde::Serialize;
+use sqlx::any::AnyPoolOptions;
+use sqlx::{AnyPool, Executor as _, PgPool};
+
+use super::super::process::ISSUER;
+use super::letter::PAYLOAD;
+use super::rows::Layout;
+
+const PLAIN: &str = "CREATE TABLE letter (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)";
+
+/// The same on both engines.
+pub(super) const INBOX: &str = "
+    CREATE TABLE letter (id TEXT PRIMARY KEY, recipient TEXT NOT NULL, seq BIGINT NOT NULL, payload TEXT NOT NULL);
+    CREATE INDEX inbox ON letter (recipient, seq)";
+
+pub(super) enum Store {
+    SqlitePlain(AnyPool),
+    SqliteInbox(AnyPool, Heads),
+    PostgresInbox(PgPool, Heads),
+}
+
+/// The numbers given so far: one for the time-ordered key, one for each inbox.
+pub(super) struct Heads {
+    key: u64,
+    inboxes: Vec<(String, i64)>,
+}
+
+/// A batch, by column.
+struct Letters<'a> {
+    ids: Vec<String>,
+    recipients: Vec<&'a str>,
+    seqs: Vec<i64>,
+}
+
+impl Store {
+    pub(super) async fn sqlite(file: &Path, layout: Layout) -> sqlx::Result<Self> {
+        sqlx::any::install_default_drivers();
+        let url = format!("sqlite:{}?mode=rwc", file.display());
+        let pool = AnyPoolOptions::new().max_connections(1).connect(&url).await?;
+        pool.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL").await?;
+        match layout {
+            Layout::Plain => {
+                pool.execute(PLAIN).await?;
+                Ok(Store::SqlitePlain(pool))
+            }
+            Layout::Inbox { recipients } => {
+                pool.execute(INBOX).await?;
+                Ok(Store::SqliteInbox(pool, Heads::new(recipients)))
+            }
+        }
+    }
+
+    pub(super) fn recipients(&self) -> usize {
+        match self {
+            Store::SqlitePlain(_) => 1,
+            Store::SqliteInbox(_, heads) | Store::PostgresInbox(_, heads) => heads.inboxes.len(),
+        }
+    }
+
+    /// Makes a row for each recipient durable.
+    pub(super) async fn commit(&mut self, recipients: &[usize]) -> sqlx::Result<()> {
+        match self {
+            Store::SqlitePlain(pool) => plain(pool, recipients.len()).await,
+            Store::SqliteInbox(pool, heads) => inbox(pool, heads.letters(recipients)).await,
+            Store::PostgresInbox(pool, heads) => unnest(pool, heads.letters(recipients)).await,
+        }
+    }
+}
+
+async fn plain(pool: &AnyPool, count: usize) -> sqlx::Result<()> {
+    let rows = json(&vec![PAYLOAD; count])?;
+    let insert = "INSERT INTO letter (payload) SELECT value FROM json_each($1)";
+    sqlx::query(insert).bind(rows).execute(pool).await.map(drop)
+}
+
+async fn inbox(pool: &AnyPool, letters: Letters<'_>) -> sqlx::Result<()> {
+    let Letters { ids, recipients, seqs } = letters;
+    let rows = ids.iter().zip(recipients).zip(seqs).map(|((id, to), seq)| (id, to, seq, PAYLOAD));
+    let insert = "INSERT INTO letter (id, recipient, seq, payload)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each($1)";
+    sqlx::query(insert).bind(json(&rows.collect::<Vec<_>>())?).execute(pool).await.map(drop)
+}
+
+async fn unnest(pool: &PgPool, letters: Letters<'_>) -> sqlx::Result<()> {
+    let insert = "INSERT INTO letter (id, recipient, seq, payload)
+         SELECT * FROM UNNEST($1::text[], $2::text[], $3::bigint[], $4::text[])";
+    let payloads = vec![PAYLOAD; letters.ids.len()];
+    let query = sqlx::query(insert).bind(letters.ids).bind(letters.recipients).bind(letters.seqs);
+    query.bind(payloads).execute(pool).await.map(drop)
+}
+
+fn json(rows: &impl Serialize) -> sqlx::Result<String> {
+    serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))
+}
+
+impl Heads {
+    pub(super) fn new(recipients: usize) -> Self {
+        Self { key: 0, inboxes: (0..recipients).map(|number| (name(number), 0)).collect() }
+    }
+
+    /// Gives each recipient the next number of its inbox.
+    fn letters(&mut self, recipients: &[usize]) -> Letters<'_> {
+        let mut ids = Vec::with_capacity(recipients.len());
+        let mut seqs = Vec::with_capacity(recipients.len());
+        for recipient in recipients {
+            self.key += 1;
+            self.inboxes[*recipient].1 += 1;
+            ids.push(key(self.key));
+            seqs.push(self.inboxes[*recipient].1);
+        }
+        let recipients = recipients.iter().map(|recipient| self.inboxes[*recipient].0.as_str()).collect();
+        Letters { ids, recipients, seqs }
+    }
+}
+
+/// As long as the AIDs that the server sees.
+pub(super) fn name(number: usize) -> String {
+    format!("bench-{number:05}.{ISSUER}")
+}
+
+/// A key that grows with time, as long as a UUID.
+pub(super) fn key(number: u64) -> String {
+    format!("{number:032x}")
+}

@@ -1,0 +1,133 @@
+//! Frames as they pass: who says what to whom, a line each.
+
+use super::super::show::{Show, printable};
+use crate::client::{Tap, Way};
+use parking_lot::Mutex;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What fits on most screens.
+const LINE: usize = 116;
+
+/// The longest text that is shown whole: an id, an AID. Longer ones are keys, tokens and signatures.
+const TEXT: usize = 36;
+/// What is shown of those.
+const BEGINNING: usize = 12;
+
+/// What a reader looks for, in the order of interest. The rest follows by name.
+const FIRST: [&str; 11] =
+    ["from", "to", "text", "payload", "status", "seq", "ack_seq", "message_id", "aid", "cert", "nonce"];
+
+/// The two wires of the demo: Alice's on the left of the gateway, Bobb's on the right.
+#[derive(Clone, Copy)]
+pub(super) struct Frames(Show);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+impl Frames {
+    pub fn new(show: Show) -> Frames {
+        Frames(show)
+    }
+
+    pub fn left(self) -> Tap {
+        self.tap(Side::Left)
+    }
+
+    pub fn right(self) -> Tap {
+        self.tap(Side::Right)
+    }
+
+    fn tap(self, side: Side) -> Tap {
+        // An answer names its call by id only; the reader wants to know the method.
+        let calls: Mutex<HashMap<String, String>> = Mutex::default();
+        Arc::new(move |way, frame| {
+            let (id, method) = (frame["id"].as_str(), frame["method"].as_str());
+            let method = match (way, id, method) {
+                (Way::Out, Some(id), Some(method)) => {
+                    calls.lock().insert(id.to_owned(), method.to_owned());
+                    method.to_owned()
+                }
+                (_, Some(id), None) => calls.lock().remove(id).unwrap_or_default(),
+                (_, _, method) => method.unwrap_or_default().to_owned(),
+            };
+            // A demo that nobody watches any more ends at its next line.
+            let _ = self.0.line(&self.line(side, way, &method, frame));
+        })
+    }
+
+    fn line(self, side: Side, way: Way, method: &str, frame: &Value) -> String {
+        let picture = match (side, way) {
+            (Side::Left, Way::Out) => "alice ──▶ gateway         ",
+            (Side::Left, Way::In) => "alice ◀── gateway         ",
+            (Side::Right, Way::Out) => "          gateway ◀── bobb",
+            (Side::Right, Way::In) => "          gateway ──▶ bobb",
+        };
+        let (name, body) = match (frame.get("result"), frame.get("error")) {
+            (Some(result), _) => (format!("{method} ok"), result),
+            (_, Some(error)) => (format!("{method} error"), error),
+            _ => (method.to_owned(), &frame["params"]),
+        };
+        let used = picture.chars().count() + name.chars().count() + 6;
+        let text = cut(&printable(&brief(body)), LINE.saturating_sub(used).max(TEXT));
+        let show = self.0;
+        let name = if method.starts_with("event/") { show.yellow(&name) } else { show.green(&name) };
+        format!("  {}  {name}  {}", show.cyan(picture), show.dim(&text))
+    }
+}
+
+/// JSON, the interesting first, long texts cut and empty fields left out.
+fn brief(value: &Value) -> String {
+    match value {
+        Value::String(text) if text.starts_with("-----BEGIN CERTIFICATE") => "(certificate)".to_owned(),
+        Value::String(text) if text.chars().count() > TEXT => Value::from(cut(text, BEGINNING)).to_string(),
+        Value::Array(items) => format!("[{}]", items.iter().map(brief).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let rank = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
+            let mut fields: Vec<_> = fields.iter().filter(|(_, value)| !is_empty(value)).collect();
+            fields.sort_by_key(|(name, _)| rank(name));
+            let fields: Vec<String> =
+                fields.iter().map(|(name, value)| format!("{name}: {}", brief(value))).collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_frame_is_one_line_of_bounded_length() {
+        let frames = Frames::new(Show::new(false, true));
+        let frame = json!({ "params": { "cert": "x".repeat(900), "many": vec![7; 900] } });
+        let line = frames.line(Side::Left, Way::Out, "auth.create_aid", &frame);
+        assert!(line.chars().count() <= LINE && !line.contains('\n'), "{line}");
+        assert!(line.starts_with("  alice ──▶ gateway") && line.contains("auth.create_aid"), "{line}");
+        let body = json!({ "n": [1, null], "none": {}, "to": "bobb" });
+        assert_eq!(brief(&body), r#"{to: "bobb", n: [1, null]}"#);
+    }
+}

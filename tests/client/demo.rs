@@ -1,0 +1,55 @@
+//! What the demo shows.
+
+use std::fs;
+
+use tokio::process::Command;
+
+use super::person::Person;
+use crate::world::{World, printed, until, within};
+
+#[tokio::test]
+async fn the_demo_runs_to_its_end_with_a_server_of_its_own_and_leaves_nothing() {
+    let here = tempfile::tempdir().unwrap();
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_aund"));
+    demo.args(["demo", "--gateway", "127.0.0.1:1"]).env("TMPDIR", here.path()).current_dir(here.path());
+    let output = within("the demo", demo.kill_on_drop(true).output()).await.unwrap();
+    let shown = printed(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}\n{}", printed(&output.stderr));
+    assert!(shown.contains("one of its own"), "{shown}");
+    tells_the_story(&shown);
+    let left = || async { (fs::read_dir(here.path()).unwrap().count() == 0).then_some(()) };
+    until("the demo's folder is gone", left).await;
+}
+
+#[tokio::test]
+async fn the_demo_uses_a_server_that_is_there() {
+    let world = World::start().await;
+    let person = Person::new(&world);
+    let shown = person.does(&["demo"]).await;
+    assert!(shown.contains(&format!("the gateway at {}", person.gateway)), "{shown}");
+    tells_the_story(&shown);
+    assert!(!person.home.exists(), "its agents live elsewhere");
+}
+
+fn tells_the_story(shown: &str) {
+    let mut rest = shown;
+    for (picture, what) in [
+        ("alice ──▶ gateway", "auth.create_aid"),
+        ("gateway ◀── bobb", "auth.connect"),
+        ("alice ──▶ gateway", "message.query_online"),
+        ("alice ──▶ gateway", "message.send"),
+        ("gateway ◀── bobb", "message.ack"),
+        ("gateway ◀── bobb", "message.send"),
+        ("alice ──▶ gateway", "message.recall "),
+        ("gateway ◀── bobb", "message.pull"),
+    ] {
+        let found = rest.lines().find(|line| line.contains(picture) && line.contains(what));
+        let line = found.unwrap_or_else(|| panic!("{picture} {what} is not where it should be in\n{shown}"));
+        rest = &rest[rest.find(line).expect("it is a line of it")..];
+    }
+    for event in ["event/message.received", "event/message.ack", "event/message.recalled"] {
+        assert!(shown.contains(event), "{event} in\n{shown}");
+    }
+    assert!(shown.lines().all(|line| line.chars().count() <= 120) && !shown.contains('\u{1b}'), "{shown}");
+    assert!(shown.contains("messages between two agents"), "{shown}");
+}

@@ -1,0 +1,199 @@
+"""What the test knows of messages and inboxes, to hold a restarted server to it."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+
+PAGE = 200
+GOOD = ("acknowledged sends", "retried sends", "sent twice at once", "acks", "recalls", "rows seen")
+BAD = (
+    "missing",
+    "duplicate (aid, device, seq)",
+    "duplicate message_id",
+    "holes",
+    "cursors that went back",
+    "cursors nobody asked for",
+    "pushed and gone",
+    "pushed out of order",
+    "changed",
+    "recalled and still there",
+    "strangers",
+)
+
+
+class Findings:
+    """Counts of what happened and of what never may; the first few of the latter in words."""
+
+    def __init__(self):
+        self.counts = Counter()
+        self.words = []
+
+    def add(self, what, count=1):
+        self.counts[what] += count
+
+    def wrong(self, what, words):
+        self.counts[what] += 1
+        if len(self.words) < 20:
+            self.words.append(f"{what}: {words}")
+
+    def __str__(self):
+        return ", ".join(f"{self.counts[what]} {what}" for what in GOOD + BAD)
+
+
+@dataclass
+class Letter:
+    """One message that somebody sent, and what the server said about it."""
+
+    sender: str
+    to: str
+    message_id: str
+    pad: int
+    acknowledged: bool = False
+    recall_asked: bool = False
+    recalled: bool = False
+
+    @property
+    def payload(self):
+        return {"type": "text", "text": f"words of {self.message_id}", "pad": "." * self.pad}
+
+    def params(self):
+        return {"to": self.to, "message_id": self.message_id, "payload": self.payload}
+
+
+class Inbox:
+    """One device of a receiver: the rows it was found to have, and what it was told since."""
+
+    def __init__(self, aid, device, letters, found):
+        self.aid = aid
+        self.device = device
+        self.letters = letters
+        self.found = found
+        self.rows = []
+        self.seq_of = {}
+        self.notices = set()
+        self.told = {}
+        self.bell = asyncio.Event()
+        self.ack_asked = 0
+        self.acked = 0
+
+    @property
+    def name(self):
+        return f"{self.aid}/{self.device}"
+
+    def listen(self):
+        """A listener for one connection, on which the numbers of the pushed rows only grow."""
+        last = 0
+        self.told = {}
+
+        def heard(method, params):
+            nonlocal last
+            if method != "event/message.received":
+                return
+            seq = params["seq"]
+            if seq <= last:
+                self.found.wrong("pushed out of order", f"{self.name} heard {seq} after {last}")
+            last = seq
+            self.told[seq] = params["message_id"]
+            self.bell.set()
+
+        return heard
+
+    async def keep_up(self, line, chance):
+        """Acknowledges what was pushed, and looks back now and then."""
+        while True:
+            await self.bell.wait()
+            self.bell.clear()
+            head = max(self.told, default=0)
+            self.ack_asked = max(self.ack_asked, head)
+            answer = await line.call("message.ack", seq=head)
+            self.acked = max(self.acked, answer["ack_seq"])
+            self.found.add("acks")
+            if chance.random() < 0.2:
+                page = await line.call("message.pull", after_seq=max(0, head - 20), limit=PAGE)
+                self.told |= {row["seq"]: row["message_id"] for row in page["messages"]}
+
+    async def examine(self, line, acknowledged, recalled):
+        """Reads what is new, and finds in it whatever was acknowledged or handed out before the crash."""
+        told, self.told = self.told, {}
+        page = await self.read(line, len(self.rows), self.take)
+        self.judge_cursor(page["server_ack_seq"])
+        for seq, message_id in told.items():
+            if self.seq_of.get(message_id) != seq:
+                self.found.wrong("pushed and gone", f"{self.name} was handed {message_id} as {seq}")
+        for letter in acknowledged:
+            if letter.to == self.aid and letter.message_id not in self.seq_of:
+                self.found.wrong("missing", f"{letter.message_id} at {self.name}")
+        for letter in recalled:
+            if letter.to == self.aid and letter.message_id in self.seq_of:
+                seq = self.seq_of[letter.message_id]
+                page = await line.call("message.pull", after_seq=seq - 1, limit=1)
+                self.judge_content(page["messages"][0])
+
+    async def read_again(self, line):
+        """Reads everything from the beginning: it is what it was found to be, round by round."""
+
+        def compare(row):
+            self.found.add("rows seen")
+            if self.rows[row["seq"] - 1] != row["message_id"]:
+                self.found.wrong("changed", f"{self.name} has another message as {row['seq']}")
+            self.judge_content(row)
+
+        before = self.found.counts["rows seen"]
+        await self.read(line, 0, compare)
+        if self.found.counts["rows seen"] - before != len(self.rows):
+            self.found.wrong("missing", f"{self.name} had {len(self.rows)} rows before")
+
+    async def read(self, line, after, each):
+        while True:
+            page = await line.call("message.pull", after_seq=after, limit=PAGE)
+            for row in page["messages"]:
+                each(row)
+                after = row["seq"]
+            if not page["has_more"]:
+                return page
+
+    def take(self, row):
+        seq, message_id, expected = row["seq"], row["message_id"], len(self.rows) + 1
+        if seq < expected:
+            return self.found.wrong("duplicate (aid, device, seq)", f"{self.name} has {seq} twice")
+        if seq > expected:
+            self.found.wrong("holes", f"{self.name} goes from {expected - 1} to {seq}")
+            self.rows += [None] * (seq - expected)
+        if message_id in self.seq_of:
+            self.found.wrong("duplicate message_id", f"{message_id} is {self.seq_of[message_id]} and {seq}")
+        self.rows.append(message_id)
+        self.seq_of[message_id] = seq
+        self.judge_content(row)
+        self.take_notice(row)
+
+    def take_notice(self, row):
+        """A recall adds one row that tells of it, once for every recalled message."""
+        if row["message_id"] in self.letters:
+            return
+        for message_id in row["payload"].get("message_ids", ()):
+            if message_id in self.notices:
+                self.found.wrong("duplicate message_id", f"{self.name} was told twice that {message_id} is recalled")
+            self.notices.add(message_id)
+
+    def judge_content(self, row):
+        letter = self.letters.get(row["message_id"])
+        tombstone = row.get("type") == "message.recalled"
+        if letter is None:
+            asked = [self.letters.get(message_id) for message_id in row["payload"].get("message_ids", ())]
+            if not tombstone or not asked or not all(one and one.recall_asked for one in asked):
+                self.found.wrong("strangers", f"nobody sent {row}")
+        elif letter.to != self.aid or row["from"] != letter.sender:
+            self.found.wrong("strangers", f"{self.name} has {row}")
+        elif tombstone and not letter.recall_asked:
+            self.found.wrong("changed", f"nobody recalled {letter.message_id}")
+        elif not tombstone and letter.recalled:
+            self.found.wrong("recalled and still there", f"{letter.message_id} at {self.name}")
+        elif not tombstone and row["payload"] != letter.payload:
+            self.found.wrong("changed", f"{letter.message_id} at {self.name}")
+
+    def judge_cursor(self, seq):
+        if seq < self.acked:
+            self.found.wrong("cursors that went back", f"{self.name} acknowledged {self.acked} and has {seq}")
+        if seq > self.ack_asked:
+            self.found.wrong("cursors nobody asked for", f"{self.name} asked for {self.ack_asked} and has {seq}")
+        self.acked = max(self.acked, seq)

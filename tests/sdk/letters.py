@@ -1,0 +1,80 @@
+"""Words for stories about messages: who writes, what arrives, and what was on the wire."""
+
+import json
+import shutil
+
+from aund import eventually
+
+
+def couple(agent, retry=None):
+    """Alice and Bob, both with a session."""
+    pair = agent("alice", home="alice"), agent("bobby", home="bobby")
+    for one in pair:
+        one.register()
+        one.ready(retry=retry)
+    return pair
+
+
+def second_device(agent, first):
+    """The same identity on another machine: its keys are carried over, its device id is not."""
+    copy = first.home.parent / "second"
+    identity = f"AIDs/{first.aid}"
+    for part in ("private", "public"):
+        shutil.copytree(first.home / identity / part, copy / identity / part)
+    return agent("alice", home="second").ready()
+
+
+def text(words):
+    return {"type": "text", "text": words}
+
+
+def send_texts(sender, receiver, words, count, encrypt):
+    sent = [f"{words} {number}" for number in range(count)]
+    sender.send_all(to=receiver.aid, payloads=[text(one) for one in sent], encrypt=encrypt)
+    return sent
+
+
+def letters(agent, count=0, seconds=30):
+    return agent.mail(kind="received", count=count, seconds=seconds)
+
+
+def texts(agent):
+    """What was written, in the order of arrival; a notice of recall, which old clients take for a message, has no text."""
+    return [letter["payload"]["text"] for letter in letters(agent) if "text" in letter["payload"]]
+
+
+def arrives(agent, expected, seconds=30):
+    eventually(f"{expected} at {agent.aid}", lambda: set(expected) <= set(texts(agent)), seconds)
+
+
+def acknowledged(sender, receiver, seq):
+    """The sender is told that the receiver has acknowledged this far."""
+
+    def told():
+        acks = sender.mail(kind="ack", count=0, seconds=0)
+        return [ack for ack in acks if ack["to"] == receiver.aid and ack["ack_seq"] >= seq]
+
+    eventually(f"the acknowledgement of {seq}", told)
+
+
+def recalls(sender, message_id):
+    done = sender.call(method="message.recall", params={"message_ids": [message_id]})
+    assert (done["accepted"], done["recalled"], done["errors"]) == (1, 1, None)
+
+
+def unchanged_on_the_wire(sender, receiver, mark):
+    """Every copy of the payload that the receiver was handed has the bytes that the sender wrote."""
+    sent, heard = [
+        {piece for frame in agent.frames(holding=mark)[way] for piece in payloads(frame) if mark in piece}
+        for agent, way in ((sender, "sent"), (receiver, "heard"))
+    ]
+    assert len(sent) == 1
+    assert heard == sent
+
+
+def payloads(frame):
+    """The text of every payload member of a frame."""
+    for piece in frame.split('"payload":')[1:]:
+        piece = piece.lstrip()
+        _, end = json.JSONDecoder().raw_decode(piece)
+        yield piece[:end]

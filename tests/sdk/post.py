@@ -1,0 +1,92 @@
+"""The message verbs of the driver: what an application sends, what it is told, and what was on the wire."""
+
+import asyncio
+import itertools
+import json
+import traceback
+
+from websockets.asyncio.client import ClientConnection
+
+
+class Post:
+    """One agent's post. Whoever inherits has a `client` and knows how to wait `until` something holds."""
+
+    def __init__(self):
+        self.told = {"received": [], "undecryptable": [], "ack": [], "recalled": []}
+        self.wire = {"sent": [], "heard": []}
+        self.acknowledged = []
+        self.talking = False
+        record(self.wire)
+
+    def hear_post(self):
+        for kind, told in self.told.items():
+            self.client.on(f"message.{kind}", lambda data, told=told: told.append(plain(data)))
+
+    async def send(self, to, payload, encrypt, **more):
+        return await self.client.call("message.send", {"to": to, "payload": payload, "encrypt": encrypt, **more})
+
+    async def send_all(self, to, payloads, encrypt):
+        return [await self.send(to, payload, encrypt) for payload in payloads]
+
+    async def mail(self, kind, count, seconds):
+        """Waits until the application was told this often, and gives everything that it was told."""
+        told = self.told[kind]
+        try:
+            await self.until(lambda: len(told) >= count, seconds)
+        except TimeoutError as problem:
+            raise TimeoutError(f"{len(told)} of {count} {kind}; {problem}") from None
+        return told
+
+    async def frames(self, holding):
+        """The frames of both directions that hold this text."""
+        return {way: [text for text in seen if holding in text] for way, seen in self.wire.items()}
+
+    async def start_chatter(self, to, encrypt):
+        """Sends one numbered message after the other, at the pace of a quick talker, until told to stop."""
+        self.acknowledged = acknowledged = []
+        self.talking = True
+
+        async def talk():
+            for number in itertools.count(1):
+                if not self.talking:
+                    return
+                try:
+                    await self.send(to, {"type": "text", "text": f"chatter {number}"}, encrypt)
+                    acknowledged.append(f"chatter {number}")
+                except Exception:
+                    traceback.print_exc()
+                await asyncio.sleep(0.05)
+
+        self.chatter = asyncio.create_task(talk())
+        return {}
+
+    async def chattered(self, count, seconds):
+        """Waits for this many acknowledged messages, and gives their texts."""
+        await self.until(lambda: len(self.acknowledged) >= count, seconds)
+        return self.acknowledged
+
+    async def stop_chatter(self):
+        """Nothing new is sent; what is under way is not waited for, because an SDK can wait long for a lost answer."""
+        self.talking = False
+        return list(self.acknowledged)
+
+
+def record(frames):
+    """Keeps the text of every frame as it was on the wire, so that bytes can be compared with bytes."""
+    send, recv = ClientConnection.send, ClientConnection.recv
+
+    async def recorded_send(self, message, *rest, **named):
+        frames["sent"].append(message)
+        await send(self, message, *rest, **named)
+
+    async def recorded_recv(self, *rest, **named):
+        message = await recv(self, *rest, **named)
+        frames["heard"].append(message)
+        return message
+
+    ClientConnection.send, ClientConnection.recv = recorded_send, recorded_recv
+
+
+def plain(value):
+    """The value as JSON can carry it; whatever else the SDK hands out becomes text."""
+    return json.loads(json.dumps(value, default=str))

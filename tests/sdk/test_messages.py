@@ -1,0 +1,189 @@
+"""Unmodified public SDKs of one version write to each other, through everything that can happen in between."""
+
+import json
+
+import pytest
+from agents import numbers
+from aund import eventually
+from letters import (
+    acknowledged,
+    arrives,
+    couple,
+    letters,
+    recalls,
+    second_device,
+    send_texts,
+    text,
+    texts,
+    unchanged_on_the_wire,
+)
+
+# A public connect option of every version: come back within seconds instead of the default 1 to 64 and more.
+SOON = {"initial_delay": 1.0, "max_delay": 2.0}
+PAGE = 50
+KINDS = {
+    "text": {"text": 'grüß dich, 世界 🜚, "quoted" \\ / \u0001 \u2028', "été": "ключ"},
+    "numbers": {"most": 2**53 - 1, "least": 1 - 2**53, "tiny": 1e-7, "half": -0.5, "zero": 0, "whole": 3.0},
+    "nested": {"deep": [[[{"a": {"b": [{"c": None}, [], {}, ""]}}]]], "flags": [True, False, None], "": {"": ""}},
+    "large": {"text": "0123456789abcdef" * 12_500},
+}
+
+
+@pytest.mark.smoke
+def test_two_agents_write_to_each_other(agent):
+    alice, bob = couple(agent)
+
+    for encrypt in (False, True):
+        there = alice.send(to=bob.aid, payload=text(f"ping {encrypt}"), encrypt=encrypt)
+        arrives(bob, [f"ping {encrypt}"])
+        back = bob.send(to=alice.aid, payload=text(f"pong {encrypt}"), encrypt=encrypt)
+        arrives(alice, [f"pong {encrypt}"])
+        assert {there["status"], back["status"]} == {"delivered"}
+        acknowledged(alice, bob, there["seq"])
+
+    assert texts(bob) == ["ping False", "ping True"]
+    assert texts(alice) == ["pong False", "pong True"]
+    assert {letter["from"] for letter in letters(bob)} == {alice.aid}
+    assert [letter["seq"] for letter in letters(bob)] == [1, 2]
+
+
+def test_every_kind_of_payload_arrives_as_it_was_sent(agent):
+    alice, bob = couple(agent)
+    plain, secret = [
+        [{"type": "kind", "mark": f"{how}-{mark}", **kind} for mark, kind in KINDS.items()]
+        for how in ("plain", "secret")
+    ]
+
+    alice.send_all(to=bob.aid, payloads=plain, encrypt=False)
+    alice.send_all(to=bob.aid, payloads=secret, encrypt=True)
+
+    assert [letter["payload"] for letter in letters(bob, 2 * len(KINDS))] == plain + secret
+    for payload in plain:
+        unchanged_on_the_wire(alice, bob, payload["mark"])
+    assert alice.frames(holding="secret-") == bob.frames(holding="secret-") == {"sent": [], "heard": []}
+
+
+def test_a_backlog_of_several_pages_is_caught_up(agent, version):
+    alice, bob = couple(agent)
+    bob.end()
+    expected = []
+    for batch in range(6):
+        expected += send_texts(alice, bob, f"plain {batch}", count=16, encrypt=False)
+        expected += send_texts(alice, bob, f"secret {batch}", count=4, encrypt=True)
+
+    bob = agent("bobby", home="bobby").ready()
+    nudges = []
+    if numbers(version) < (0, 3):
+        # 0.2 takes one page when it connects and one more with every push, which it may hand out before its turn.
+        for page in range(1, 3):
+            letters(bob, PAGE * page)
+            nudges += send_texts(alice, bob, f"nudge {page}", count=1, encrypt=False)
+
+    letters(bob, len(expected + nudges), seconds=60)
+    assert [words for words in texts(bob) if words not in nudges] == expected
+    assert len(texts(bob)) == len(expected + nudges)
+    acknowledged(alice, bob, len(expected + nudges))
+
+
+def test_a_recalled_message_is_gone(agent):
+    alice, bob = couple(agent)
+    seen = alice.send(to=bob.aid, payload=text("seen"), encrypt=False)["message_id"]
+    arrives(bob, ["seen"])
+    foreign = bob.call(method="message.recall", params={"message_ids": [seen]})
+    assert (foreign["recalled"], len(foreign["errors"])) == (0, 1)
+    recalls(alice, seen)
+    assert seen in json.dumps(bob.mail(kind="recalled", count=1, seconds=20))
+
+    bob.end()
+    unseen = alice.send(to=bob.aid, payload=text("unseen"), encrypt=False)["message_id"]
+    hidden = alice.send(to=bob.aid, payload=text("hidden"), encrypt=True)["message_id"]
+    recalls(alice, unseen)
+    recalls(alice, hidden)
+    alice.send(to=bob.aid, payload=text("last"), encrypt=False)
+
+    bob = agent("bobby", home="bobby").ready()
+    arrives(bob, ["last"])
+    assert not {"unseen", "hidden"} & set(texts(bob))
+    assert bob.frames(holding='"unseen"')["heard"] == [], "a recalled payload was handed out"
+
+
+@pytest.mark.sdk(since="0.4.13")
+def test_who_is_online_is_known_within_a_second(agent):
+    alice, bob = couple(agent)
+
+    def online():
+        return alice.call(method="message.query_online", params={"aids": [bob.aid, "nobody.aid.test"]})["online"]
+
+    assert online() == {bob.aid: True, "nobody.aid.test": False}
+    bob.close()
+    eventually("bob offline", lambda: online() == {bob.aid: False, "nobody.aid.test": False}, seconds=5)
+
+
+@pytest.mark.smoke
+def test_a_message_sent_twice_arrives_once(agent):
+    alice, bob = couple(agent)
+
+    first, again = [
+        alice.send(to=bob.aid, payload=text("once"), encrypt=False, message_id="m-the-same") for _ in range(2)
+    ]
+    after = alice.send(to=bob.aid, payload=text("after"), encrypt=False)
+
+    assert (first["message_id"], again["message_id"]) == ("m-the-same", "m-the-same")
+    assert (first["status"], again["status"]) == ("delivered", "duplicate")
+    assert (again["seq"], after["seq"]) == (first["seq"], first["seq"] + 1)
+    assert [letter["seq"] for letter in letters(bob, 2)] == [1, 2]
+    assert texts(bob) == ["once", "after"]
+
+
+def test_two_devices_of_one_agent_see_the_same_conversation(agent):
+    phone, bob = couple(agent)
+    desk = second_device(agent, phone)
+
+    send_texts(bob, phone, "for both, plain", count=1, encrypt=False)
+    send_texts(bob, phone, "for both, secret", count=1, encrypt=True)
+    for device in (phone, desk):
+        arrives(device, ["for both, plain 0", "for both, secret 0"])
+
+    send_texts(phone, bob, "from the phone", count=1, encrypt=True)
+    arrives(bob, ["from the phone 0"])
+    arrives(desk, ["from the phone 0"])
+    assert letters(desk)[-1]["from"] == phone.aid
+
+    send_texts(bob, phone, "and on", count=1, encrypt=True)
+    for device in (phone, desk):
+        arrives(device, ["and on 0"])
+    assert "from the phone 0" not in texts(phone), "a device got its own message"
+
+
+@pytest.mark.smoke
+def test_a_crash_of_the_server_loses_no_message(server, agent):
+    alice, bob = couple(agent, retry=SOON)
+    alice.start_chatter(to=bob.aid, encrypt=False)
+    bob.start_chatter(to=alice.aid, encrypt=True)
+    before = {one: len(one.chattered(count=5, seconds=20)) for one in (alice, bob)}
+
+    server.kill()
+    server.start()
+    for one in (alice, bob):
+        one.chattered(count=before[one] + 20, seconds=60)
+
+    for sender, receiver in ((alice, bob), (bob, alice)):
+        sent = set(sender.stop_chatter())
+        send_texts(sender, receiver, "the last", count=1, encrypt=False)
+        arrives(receiver, [*sent, "the last 0"], seconds=60)
+        assert len(set(texts(receiver))) == len(texts(receiver)), "a message arrived twice"
+
+
+@pytest.mark.sdk(since="0.5.25")
+def test_thoughts_are_kept_for_the_other_side(agent):
+    alice, bob = couple(agent)
+    context = {"type": "run", "id": "run-1"}
+    for number in range(3):
+        payload = {"type": "thought", "text": f"thought {number}"}
+        alice.call(method="message.thought.put", params={"to": bob.aid, "context": context, "payload": payload})
+
+    for _ in range(2):
+        found = bob.call(method="message.thought.get", params={"sender_aid": alice.aid, "context": context})
+        assert [thought["payload"]["text"] for thought in found["thoughts"]] == [f"thought {n}" for n in range(3)]
+    other = {"sender_aid": alice.aid, "context": {"type": "run", "id": "run-2"}}
+    assert bob.call(method="message.thought.get", params=other)["thoughts"] == []
