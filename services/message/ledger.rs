@@ -112,10 +112,11 @@ impl Ledger {
             .fetch_one(store.db().read())
             .await?;
         let writer = Writer { store: store.clone(), rings, ring, last, unsure: false };
-        let batch = Batch::start_with(&world.tracker, QUEUE_BYTES, writer, |mut writer: Writer, writes| async move {
-            let done = writer.commit(writes).await;
-            (writer, done)
-        });
+        let batch =
+            Batch::start_with(&world.tracker, QUEUE_BYTES, writer, |mut writer: Writer, writes| async move {
+                let done = writer.commit(writes).await;
+                (writer, done)
+            });
         Ok(Ledger { batch, store })
     }
 
@@ -125,7 +126,9 @@ impl Ledger {
             return Err(Error::Behind(bytes));
         }
         let weight = match &write {
-            Write::Send(draft) => draft.letter.weight() + draft.queue.as_ref().map_or(0, |q| q.payload.get().len()),
+            Write::Send(draft) => {
+                draft.letter.weight() + draft.queue.as_ref().map_or(0, |q| q.payload.get().len())
+            }
             Write::Ack(_) => 128,
             Write::Recall(recall) => 128 + recall.message_ids.iter().map(String::len).sum::<usize>(),
         };
@@ -135,12 +138,7 @@ impl Ledger {
 
 /// Rings the bells of committed letters, in the order of the commits. It ends with the ledger and not before, whatever
 /// happens to a single bell.
-async fn announce(
-    mut bells: mpsc::Receiver<Vec<Bell>>,
-    inboxes: Arc<Inboxes>,
-    bus: Bus,
-    presence: Presence,
-) {
+async fn announce(mut bells: mpsc::Receiver<Vec<Bell>>, inboxes: Arc<Inboxes>, bus: Bus, presence: Presence) {
     while let Some(mut bells) = bells.recv().await {
         for bell in &mut bells {
             if bell.devices.iter().any(DeviceId::is_empty) {
@@ -567,8 +565,7 @@ impl Writer {
                 heads.insert(place.inbox, place.seq);
             }
         }
-        let keys: Vec<String> =
-            commit.letters.iter().map(|letter| letter.key.text()).collect();
+        let keys: Vec<String> = commit.letters.iter().map(|letter| letter.key.text()).collect();
         sqlx::query(
             "WITH made AS (
                  SELECT nextval(pg_get_serial_sequence('letter', 'id')) AS id, n, data

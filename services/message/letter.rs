@@ -124,7 +124,9 @@ impl Key {
 
     /// As SQLite keeps it, where it only has to be nearly unique.
     pub fn number(&self) -> i64 {
-        i64::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3], self.0[4], self.0[5], self.0[6], self.0[7]])
+        i64::from_be_bytes([
+            self.0[0], self.0[1], self.0[2], self.0[3], self.0[4], self.0[5], self.0[6], self.0[7],
+        ])
     }
 
     /// Bits that have nothing to do with the number's.

@@ -1,7 +1,7 @@
 //! Pages of an inbox: what is in the log and what is only in memory, in one order, within one size.
 
-use super::Message;
 use super::Error;
+use super::Message;
 use super::consumer::Consumer;
 use super::letter::{Fleeting, Kind, Letter, Place};
 use super::tail::{Entry, Span};
@@ -95,13 +95,7 @@ impl Message {
             Kind::Plain | Kind::V1 | Kind::V2 | Kind::Recall => Some(entry),
         };
         let entries = entries.into_iter().filter_map(content).collect();
-        Slice {
-            entries,
-            through,
-            more,
-            ephemeral_earliest: ring.earliest,
-            ephemeral_dropped: ring.dropped,
-        }
+        Slice { entries, through, more, ephemeral_earliest: ring.earliest, ephemeral_dropped: ring.dropped }
     }
 }
 

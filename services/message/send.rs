@@ -181,7 +181,8 @@ impl Message {
     fn queued(&self, mut draft: Draft, seats: &[Seat], now: i64) -> Draft {
         let letter = &mut draft.letter;
         let seat = self.rings.choose(&letter.to, &letter.from, seats, now);
-        let at = seat.as_ref().and_then(|seat| draft.devices.iter().position(|device| *device == seat.device));
+        let at =
+            seat.as_ref().and_then(|seat| draft.devices.iter().position(|device| *device == seat.device));
         let at = at.unwrap_or(0);
         letter.places = letter.places.get(at).copied().into_iter().collect();
         draft.devices = draft.devices.get(at).cloned().into_iter().collect();
@@ -238,8 +239,7 @@ impl Message {
         fleeting: &Fleeting,
     ) {
         let owner = if place.own { &letter.from } else { &letter.to };
-        let trace =
-            session.trace.as_ref().and_then(|trace| super::letter::trace_member(trace, letter.at));
+        let trace = session.trace.as_ref().and_then(|trace| super::letter::trace_member(trace, letter.at));
         let (method, params) = match letter.kind {
             Kind::V2 => {
                 let Some(row) = letter.v2_row(place, device, Some(fleeting)) else { return };
@@ -423,7 +423,8 @@ impl Addressed<'_> {
         for role in [Role::Peer, Role::SelfSync] {
             let inboxes = if role == Role::Peer { recipient } else { own };
             for (index, row) in envelope.rows.iter().enumerate().filter(|(_, row)| row.role == role) {
-                if !row.device.is_empty() && !inboxes.iter().any(|inbox| inbox.device.as_str() == row.device) {
+                if !row.device.is_empty() && !inboxes.iter().any(|inbox| inbox.device.as_str() == row.device)
+                {
                     let aid = if role == Role::Peer { to } else { &self.session.aid };
                     return Err(no_device(aid, &row.device));
                 }

@@ -40,7 +40,9 @@ impl Store {
     pub async fn open(world: &World) -> anyhow::Result<Store> {
         let db = match world.store.engine() {
             Engine::Sqlite => world.busy_db("message", &sqlx::migrate!("message/migrations/sqlite")).await?,
-            Engine::Postgres => world.busy_db("message", &sqlx::migrate!("message/migrations/postgres")).await?,
+            Engine::Postgres => {
+                world.busy_db("message", &sqlx::migrate!("message/migrations/postgres")).await?
+            }
         };
         let index = match db.engine() {
             Engine::Sqlite => {
@@ -351,7 +353,9 @@ impl Store {
         }
         let (query, wanted) = match self.db.engine() {
             Engine::Sqlite => (
-                sqlx::query_as("SELECT letter, letter FROM seen WHERE key IN (SELECT value FROM json_each($1))"),
+                sqlx::query_as(
+                    "SELECT letter, letter FROM seen WHERE key IN (SELECT value FROM json_each($1))",
+                ),
                 json(&others.iter().map(Key::number).collect::<Vec<_>>()),
             ),
             Engine::Postgres => (
