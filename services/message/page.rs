@@ -3,7 +3,8 @@
 use super::Error;
 use super::Message;
 use super::consumer::Consumer;
-use super::letter::{Fleeting, Kind, Letter, Place};
+use super::letter::{Kind, Letter, Place};
+use super::rows::Fleeting;
 use super::tail::{Entry, Span};
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -1,8 +1,8 @@
 //! `message.pull`: the rows after a number, as the first generation of clients reads them.
 
 use super::consumer::{Claim, Consumer, Seq};
-use super::letter::Fleeting;
 use super::page::{Bounds, Form, Page};
+use super::rows::Fleeting;
 use super::volatile::VolatilePage;
 use super::{Error, Message, events};
 use crate::kernel::Caller;
