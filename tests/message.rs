@@ -11,9 +11,11 @@ mod history;
 mod idempotency;
 mod model;
 mod never_connected;
-mod query_online;
+mod notify;
 mod peer;
+mod peers;
 mod pull;
+mod query_online;
 mod queue;
 mod recall;
 mod refused;
@@ -84,7 +86,10 @@ fn rows(page: &Value) -> &Vec<Value> {
 }
 
 fn seqs(page: &Value) -> Vec<i64> {
-    rows(page).iter().map(|row| row["seq"].as_i64().unwrap_or_else(|| panic!("a row has a seq: {row}"))).collect()
+    rows(page)
+        .iter()
+        .map(|row| row["seq"].as_i64().unwrap_or_else(|| panic!("a row has a seq: {row}")))
+        .collect()
 }
 
 /// What the rows of a page say, whichever method showed them.

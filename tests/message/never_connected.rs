@@ -17,7 +17,10 @@ async fn letters_wait_for_the_first_device_and_only_for_it() {
     }
     let laptop = world.connect(&bob, at("laptop", "default")).await;
     let page = pull(&laptop).await;
-    assert_eq!((seqs(&page), words(&page)), (vec![1, 2, 3], vec!["1".to_owned(), "2".to_owned(), "3".to_owned()]));
+    assert_eq!(
+        (seqs(&page), words(&page)),
+        (vec![1, 2, 3], vec!["1".to_owned(), "2".to_owned(), "3".to_owned()])
+    );
     assert!(page["messages"][0]["device_id"] == "laptop", "clients refuse rows of other devices: {page}");
     let phone = world.connect(&bob, at("phone", "default")).await;
     assert_eq!(pull(&phone).await["count"], 0);

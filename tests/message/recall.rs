@@ -23,7 +23,11 @@ async fn reasons(agent: &Agent, ids: &[&str]) -> Vec<Value> {
 
 fn is_tombstone(row: &Value, payload: &Value, id: &str, sender: &str) {
     assert_eq!(row["type"], "message.recalled", "{row}");
-    assert_eq!((&payload["type"], &payload["kind"]), (&json!("message.recalled"), &json!("message.recalled")), "{row}");
+    assert_eq!(
+        (&payload["type"], &payload["kind"]),
+        (&json!("message.recalled"), &json!("message.recalled")),
+        "{row}"
+    );
     assert_eq!(payload["message_ids"], json!([id]));
     assert!(payload["recalled_at"].as_i64().is_some_and(|ms| ms > 1_700_000_000_000), "{row}");
     assert!(payload.get("recalled_by").is_none_or(|by| by == sender), "{row}");
@@ -45,8 +49,15 @@ async fn what_was_taken_back_is_gone_and_every_device_learns_of_it() {
         }
         let event = next(device, "event/message.recalled").await;
         assert_eq!((&event["from"], &event["to"]), (&json!(alice.aid()), &json!(bob.aid())));
-        assert_eq!((&event["message_ids"], &event["seq"]), (&json!(["m-1"]), &json!(3)), "the number of the notice");
-        assert!(event.get("device_id").is_none_or(|id| id == device.device()), "clients check the device: {event}");
+        assert_eq!(
+            (&event["message_ids"], &event["seq"]),
+            (&json!(["m-1"]), &json!(3)),
+            "the number of the notice"
+        );
+        assert!(
+            event.get("device_id").is_none_or(|id| id == device.device()),
+            "clients check the device: {event}"
+        );
 
         let page = pull(device).await;
         assert!(!page.to_string().contains("secret words"));
