@@ -89,7 +89,7 @@ struct Run {
 #[test]
 fn whatever_happens_every_letter_arrives_once_and_in_order() {
     let mut runner = TestRunner::new(Config {
-        cases: 4,
+        cases: 6,
         max_shrink_iters: 20,
         failure_persistence: None,
         ..Config::default()

@@ -97,12 +97,13 @@ async fn what_an_envelope_is_bound_to_must_be_the_connection_and_the_call() {
         ("from_device", json!("phone")),
         ("to", json!(alice.aid())),
         ("message_id", json!("m-2")),
-        ("from", Value::Null),
-        ("from_device", Value::Null),
-        ("to", json!(7)),
     ] {
         let params = spoilt(&alice, &bob, |params| params["payload"]["aad"][member] = value.clone());
         is_refused(&alice, params, AAD, &format!("{member} {value}")).await;
+    }
+    for (member, value) in [("from", Value::Null), ("from_device", Value::Null), ("to", json!(7))] {
+        let params = spoilt(&alice, &bob, |params| params["payload"]["aad"][member] = value.clone());
+        is_refused(&alice, params, FORM, &format!("{member} {value} is no name at all")).await;
     }
     let params = spoilt(&alice, &bob, |params| params["message_id"] = json!("m-2"));
     is_refused(&alice, params, AAD, "another id at the top").await;

@@ -180,7 +180,6 @@ async fn a_letter_needs_a_recipient_and_an_object() {
         json!({ "to": bob.aid(), "payload": {}, "delivery_mode": "telepathy" }),
         json!({ "to": bob.aid(), "payload": {}, "delivery_mode": { "mode": 7 } }),
         json!({ "to": bob.aid(), "payload": {}, "ttl": "soon" }),
-        json!({ "to": bob.aid(), "payload": {}, "device_id": "no such name!" }),
         json!({ "to": bob.aid(), "payload": {}, "encrypted": "yes" }),
     ] {
         let error = refusal(&alice, "message.send", params.clone()).await;
