@@ -52,6 +52,7 @@ impl Message {
         let now = self.clock.now_ms();
         self.rings.purge(now);
         self.volatile.purge(now);
+        self.fleeting_sent.purge(now);
         self.store.turn_filter(now, TTL_MS);
         loop {
             match self.store.purge(now - TTL_MS, PURGE_ROWS).await {

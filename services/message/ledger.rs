@@ -2,6 +2,7 @@
 //!
 //! A number is taken inside the commit. If the commit fails, nobody has seen it and the next letter gets it.
 
+use super::inboxes::Inboxes;
 use super::letter::{Key, Kind, Letter, Place};
 use super::ring::Rings;
 use super::store::{Store, UNFILED_BYTES, json, read};
@@ -99,9 +100,14 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub async fn open(world: &World, store: Arc<Store>, rings: Arc<Rings<Arc<Letter>>>) -> sqlx::Result<Ledger> {
+    pub async fn open(
+        world: &World,
+        store: Arc<Store>,
+        rings: Arc<Rings<Arc<Letter>>>,
+        inboxes: Arc<Inboxes>,
+    ) -> sqlx::Result<Ledger> {
         let (ring, bells) = mpsc::channel(BELLS);
-        world.tracker.spawn(announce(bells, world.bus.clone(), world.presence.clone()));
+        world.tracker.spawn(announce(bells, inboxes, world.bus.clone(), world.presence.clone()));
         let last: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM letter")
             .fetch_one(store.db().read())
             .await?;
@@ -129,12 +135,30 @@ impl Ledger {
 
 /// Rings the bells of committed letters, in the order of the commits. It ends with the ledger and not before, whatever
 /// happens to a single bell.
-async fn announce(mut bells: mpsc::Receiver<Vec<Bell>>, bus: Bus, presence: Presence) {
-    while let Some(bells) = bells.recv().await {
-        for bell in &bells {
-            if catch_unwind(AssertUnwindSafe(|| events::ring(&bus, &presence, bell))).is_err() {
+async fn announce(
+    mut bells: mpsc::Receiver<Vec<Bell>>,
+    inboxes: Arc<Inboxes>,
+    bus: Bus,
+    presence: Presence,
+) {
+    while let Some(mut bells) = bells.recv().await {
+        for bell in &mut bells {
+            if bell.devices.iter().any(DeviceId::is_empty) {
+                name_devices(bell, &inboxes).await;
+            }
+            if catch_unwind(AssertUnwindSafe(|| events::ring(&bus, &presence, &*bell))).is_err() {
                 tracing::error!("a message could not be announced; its recipient finds it by pull");
             }
+        }
+    }
+}
+
+/// An inbox that waited for its first device may have got one while the letter was on its way.
+async fn name_devices(bell: &mut Bell, inboxes: &Inboxes) {
+    let Ok(known) = inboxes.of(&bell.letter.to).await else { return };
+    for (place, device) in bell.letter.places.iter().zip(&mut bell.devices) {
+        if let Some(inbox) = known.iter().find(|inbox| inbox.id == place.inbox) {
+            *device = inbox.device.clone();
         }
     }
 }

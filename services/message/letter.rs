@@ -144,7 +144,7 @@ struct Proximity {
 
 /// What every row says of nearness: in an object, and flat for those that look there.
 #[derive(Serialize)]
-struct Nearness {
+pub(super) struct Nearness {
     proximity: Proximity,
     same_device: bool,
     same_egress_ip: bool,
