@@ -1,6 +1,7 @@
 //! `message.*` over the wire: letters from one agent to another, never lost and never doubled.
 
 mod ack;
+mod aside;
 mod carried;
 mod doorbells;
 mod encrypted;
@@ -9,6 +10,7 @@ mod fanout;
 mod first_server;
 mod history;
 mod idempotency;
+mod keys;
 mod model;
 mod never_connected;
 mod notify;
