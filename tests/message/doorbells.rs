@@ -62,6 +62,19 @@ async fn the_bell_follows_the_answer_to_the_key() {
 }
 
 #[tokio::test]
+async fn a_client_that_has_not_read_everything_is_rung_again_when_it_acknowledges() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    flood(&alice, &numbered(&bob.aid, 5)).await;
+    let bob = client(&world, &bob, second_generation()).await;
+    ask(&bob, "message.v2.ack", json!({ "up_to_seq": 3 })).await;
+    assert_eq!(next(&bob, BELL).await["seq"], 5, "such clients forget a bell that rings while they read");
+    ask(&bob, "message.v2.ack", json!({ "up_to_seq": 5 })).await;
+    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
 async fn nobody_is_rung_who_has_read_everything() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;

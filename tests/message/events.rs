@@ -8,6 +8,12 @@ use crate::world::World;
 use crate::world::agent::at;
 use crate::world::envelope::{put_key, sealed};
 
+/// Little may wait to be written to one connection.
+const NARROW: &str = "limits.calls_per_second = 1000000
+limits.frame_bytes = 131072
+limits.outbox_bytes = 262144
+limits.write_timeout_ms = 5000";
+
 #[tokio::test]
 async fn what_is_told_can_be_read() {
     let world = World::with(BUSY).await;
@@ -98,10 +104,7 @@ async fn a_reader_that_comes_and_goes_loses_nothing() {
 
 #[tokio::test]
 async fn a_slow_reader_among_a_hundred_fast_ones_is_sent_away_and_the_others_get_everything() {
-    let world = World::with(&format!(
-        "{BUSY}\nlimits.frame_bytes = 131072\nlimits.outbox_bytes = 262144\nlimits.write_timeout_ms = 5000"
-    ))
-    .await;
+    let world = World::with(NARROW).await;
     let (alice, bob) = two(&world).await;
     let slow = world.narrowly(&bob, "slow").await;
     // Eight devices with ten slots each, and some agents of their own: ten devices are the most one agent may have.

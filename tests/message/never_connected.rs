@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{BUSY, flood, letter, numbered, pull, received, send, seqs, two, words};
+use super::{BUSY, flood, heard, letter, numbered, pull, received, send, seqs, two, words};
 use crate::world::World;
 use crate::world::agent::at;
 
@@ -54,6 +54,32 @@ async fn no_letter_is_lost_while_the_first_device_arrives() {
         );
         let page = pull(&first).await;
         assert_eq!(seqs(&page), (1..=80).collect::<Vec<_>>(), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_comes_after_the_first_look_of_the_first_device_is_told_to_it() {
+    let world = World::with(BUSY).await;
+    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    for round in 0..5 {
+        let bob = world.register(&format!("bobb{round}")).await;
+        let tokens = world.login(&bob).await;
+        let letters = numbered(&bob.aid, 40);
+        let arrival = async {
+            let first = world.connect_with(&bob, &tokens, |_| ()).await;
+            let seen = pull(&first).await["count"].as_i64().unwrap();
+            (first, seen)
+        };
+        let (_, _, (first, seen)) =
+            futures_util::join!(flood(&alice, &letters), flood(&carol, &letters), arrival);
+        let events = heard(&alice, &first).await;
+        let told: Vec<i64> = events.iter().filter_map(|event| event["params"]["seq"].as_i64()).collect();
+        for seq in seen + 1..=80 {
+            assert!(
+                told.contains(&seq),
+                "round {round}: {seq} was neither seen ({seen}) nor told ({told:?})"
+            );
+        }
     }
 }
 

@@ -27,6 +27,7 @@ async fn every_agent_that_is_asked_for_has_an_entry() {
     });
     assert_eq!(online(&alice, &asked).await, expected);
     assert_eq!(online(&alice, &[]).await, json!({}));
+    assert_eq!(online(&alice, &["No Name!", ""]).await, json!({ "No Name!": false, "": false }));
     assert_eq!(online(&alice, &[bob.aid(), bob.aid()]).await, json!({ (bob.aid()): true }));
 }
 

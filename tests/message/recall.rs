@@ -139,6 +139,24 @@ async fn a_hundred_can_be_taken_back_at_once_and_not_one_more() {
 }
 
 #[tokio::test]
+async fn nobody_learns_of_letters_to_others_that_were_taken_back_with_theirs() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    let carol = world.agent("carol").await;
+    send(&alice, named(bob.aid(), "m-bob", "for bob")).await;
+    send(&alice, named(carol.aid(), "m-carol", "for carol")).await;
+    assert_eq!(recall(&alice, &["m-bob", "m-carol"]).await["recalled"], 2);
+    for (reader, own, other) in [(&bob, "m-bob", "m-carol"), (&carol, "m-carol", "m-bob")] {
+        received(reader).await;
+        let event = next(reader, "event/message.recalled").await;
+        assert_eq!((&event["to"], &event["message_ids"]), (&json!(reader.aid()), &json!([own])));
+        let page = pull(reader).await;
+        assert_eq!(seqs(&page), [1, 2]);
+        assert!(!page.to_string().contains(other), "{page}");
+    }
+}
+
+#[tokio::test]
 async fn somebody_who_was_away_finds_both_tombstones() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
