@@ -10,6 +10,7 @@ from letters import (
     arrives,
     couple,
     letters,
+    pushed_once,
     recalls,
     second_device,
     send_texts,
@@ -60,6 +61,7 @@ def test_every_kind_of_payload_arrives_as_it_was_sent(agent):
     assert [letter["payload"] for letter in letters(bob, 2 * len(KINDS))] == plain + secret
     for payload in plain:
         unchanged_on_the_wire(alice, bob, payload["mark"])
+    pushed_once(bob)
     assert alice.frames(holding="secret-") == bob.frames(holding="secret-") == {"sent": [], "heard": []}
 
 
@@ -133,6 +135,7 @@ def test_a_message_sent_twice_arrives_once(agent):
     assert (again["seq"], after["seq"]) == (first["seq"], first["seq"] + 1)
     assert [letter["seq"] for letter in letters(bob, 2)] == [1, 2]
     assert texts(bob) == ["once", "after"]
+    pushed_once(bob)
 
 
 def test_two_devices_of_one_agent_see_the_same_conversation(agent):
@@ -172,6 +175,7 @@ def test_a_crash_of_the_server_loses_no_message(server, agent):
         send_texts(sender, receiver, "the last", count=1, encrypt=False)
         arrives(receiver, [*sent, "the last 0"], seconds=60)
         assert len(set(texts(receiver))) == len(texts(receiver)), "a message arrived twice"
+        pushed_once(receiver)
 
 
 @pytest.mark.sdk(since="0.5.25")
