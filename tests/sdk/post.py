@@ -7,6 +7,9 @@ import traceback
 
 from websockets.asyncio.client import ClientConnection
 
+# Between two messages of a talk, in seconds: 0.2 needs its time to open an encrypted one.
+PAUSE = 0.2
+
 
 class Post:
     """One agent's post. Whoever inherits has a `client` and knows how to wait `until` something holds."""
@@ -42,7 +45,7 @@ class Post:
         return {way: [text for text in seen if holding in text] for way, seen in self.wire.items()}
 
     async def start_chatter(self, to, encrypt):
-        """Sends one numbered message after the other, at the pace of a quick talker, until told to stop."""
+        """Sends one numbered message after the other, at the pace of a talk, until told to stop."""
         self.acknowledged = []
         self.talking = asyncio.create_task(self.talk(to, encrypt))
         return {}
@@ -53,7 +56,7 @@ class Post:
             under_way.add(asyncio.create_task(self.say(to, f"chatter {number}", encrypt)))
             # An SDK can wait half a minute for an answer that a crash has swallowed; the next message does not.
             _, under_way = await asyncio.wait(under_way, timeout=1, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(PAUSE)
 
     async def say(self, to, words, encrypt):
         try:

@@ -163,12 +163,12 @@ def test_a_crash_of_the_server_loses_no_message(server, agent):
     alice, bob = couple(agent, retry=SOON)
     alice.start_chatter(to=bob.aid, encrypt=False)
     bob.start_chatter(to=alice.aid, encrypt=True)
-    before = {one: len(one.chattered(count=5, seconds=20)) for one in (alice, bob)}
+    before = {one: len(one.chattered(count=3, seconds=30)) for one in (alice, bob)}
 
     server.kill()
     server.start()
     for one in (alice, bob):
-        one.chattered(count=before[one] + 20, seconds=60)
+        one.chattered(count=before[one] + 6, seconds=60)
 
     for sender, receiver in ((alice, bob), (bob, alice)):
         sent = set(sender.stop_chatter())
