@@ -3,20 +3,23 @@
 use crate::door::Door;
 use crate::events;
 use crate::frame::Request;
+use crate::params;
 use crate::session::Bound;
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Audience, DeviceId, Event, RpcError, SlotId, codes};
+use services::kernel::{Aid, Audience, DeviceId, Event, RpcError, Session, SlotId, codes};
 
 const MOST_BYTES: usize = 64 << 10;
 const MOST_TTL_MS: u64 = 60_000;
+const TTL_MS: u64 = 5_000;
 
 #[derive(Deserialize)]
 struct Route {
     target: Target,
     deliver: Deliver,
     #[serde(default)]
-    ttl_ms: u64,
+    ttl_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -53,17 +56,44 @@ pub fn route(door: &Door, from: &Bound, request: &Request<'_>) -> Result<(), Rpc
     if !deliver.params.get().starts_with('{') {
         return Err(refuse("params.deliver.params: an object is taken"));
     }
+    let ttl_ms = ttl_ms.unwrap_or(TTL_MS);
     if ttl_ms > MOST_TTL_MS {
         return Err(refuse("params.ttl_ms: at most 60000"));
     }
-    let to = Audience::Instance {
-        aid: target.aid,
-        device: target.device_id.filter(|device| !device.is_empty()),
-        slot: target.slot_id.filter(|slot| !slot.is_empty()),
-    };
+    let device = target.device_id.filter(|device| !device.is_empty());
+    let slot = target.slot_id.filter(|slot| !slot.is_empty());
+    if slot.is_some() && device.is_none() {
+        return Err(refuse("params.target.slot_id: a slot is one of a device, so device_id is needed"));
+    }
+    let to = Audience::Instance { aid: target.aid, device, slot };
+    let params = signed_by_us(door, from, &deliver.params, ttl_ms)?;
     tracing::debug!(caller.aid = %from.session.aid, "routed a notification");
-    events::deliver(door, &Event { to, method: deliver.method, params: deliver.params });
+    events::deliver(door, &Event { to, method: deliver.method, params });
     Ok(())
+}
+
+/// The receiver learns who rang from us; what the sender writes there itself is replaced.
+fn signed_by_us(door: &Door, from: &Bound, given: &RawValue, ttl_ms: u64) -> Result<Box<RawValue>, RpcError> {
+    let Session { aid, device, slot, connection, .. } = &from.session;
+    let notify = json!({
+        "from_aid": aid,
+        "device_id": device,
+        "slot_id": slot,
+        "connection_id": format!("conn_gateway-client-{connection}"),
+        "sent_at": door.clock.now_ms(),
+        "ttl_ms": ttl_ms,
+    });
+    let mut text = given.get().to_owned();
+    if params::may_hold(given, "\"_notify\"") {
+        let mut members = params::members(given)?;
+        members.remove("_notify");
+        text = serde_json::to_string(&members).map_err(RpcError::internal)?;
+    }
+    // Everything else arrives as it was written.
+    let open = text.strip_suffix('}').unwrap_or(&text);
+    let comma = if open.trim_end() == "{" { "" } else { "," };
+    let text = format!("{open}{comma}\"_notify\":{notify}}}");
+    RawValue::from_string(text).map_err(RpcError::internal)
 }
 
 /// Everything else under `event/` is the server's own word.

@@ -40,7 +40,8 @@ pub enum Mode {
 
 #[derive(Clone)]
 pub enum Presence {
-    Local(Arc<RwLock<HashMap<Aid, Vec<Seat>>>>),
+    /// Read for every message and written once a connection: who asks gets the list itself, not a copy.
+    Local(Arc<RwLock<HashMap<Aid, Arc<[Seat]>>>>),
 }
 
 impl Presence {
@@ -50,14 +51,16 @@ impl Presence {
 
     pub fn arrive(&self, aid: &Aid, seat: Seat) {
         let Presence::Local(seats) = self;
-        seats.write().entry(aid.clone()).or_default().push(seat);
+        let mut seats = seats.write();
+        let of_agent = seats.entry(aid.clone()).or_default();
+        *of_agent = of_agent.iter().cloned().chain([seat]).collect();
     }
 
     pub fn leave(&self, aid: &Aid, connection: u64) {
         let Presence::Local(seats) = self;
         let mut seats = seats.write();
         let Some(of_agent) = seats.get_mut(aid) else { return };
-        of_agent.retain(|seat| seat.connection != connection);
+        *of_agent = of_agent.iter().filter(|seat| seat.connection != connection).cloned().collect();
         if of_agent.is_empty() {
             seats.remove(aid);
         }
@@ -69,7 +72,7 @@ impl Presence {
         seats.read().contains_key(aid)
     }
 
-    pub fn seats(&self, aid: &Aid) -> Vec<Seat> {
+    pub fn seats(&self, aid: &Aid) -> Arc<[Seat]> {
         let Presence::Local(seats) = self;
         seats.read().get(aid).cloned().unwrap_or_default()
     }

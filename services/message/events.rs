@@ -1,7 +1,7 @@
 //! What the recipients, their other devices and the senders are told, after the commit.
 
 use super::ledger::{Bell, Draft, Recall};
-use super::letter::{self, Head, Key, Kind, Letter, Place};
+use super::letter::{self, Head, Key, Kind, Letter, Nearness, Place};
 use crate::kernel::{Aid, Audience, Bus, DeviceId, Event, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -51,9 +51,8 @@ struct Doorbell<'a> {
     t_server: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     direction: Option<&'static str>,
-    same_device: bool,
-    same_egress_ip: bool,
-    same_network: bool,
+    #[serde(flatten)]
+    near: Nearness,
     #[serde(rename = "_trace", skip_serializing_if = "Option::is_none")]
     trace: Option<Box<RawValue>>,
 }
@@ -75,9 +74,7 @@ pub(super) fn doorbell(
         sender_device_id: &letter.device,
         t_server: letter.at,
         direction: place.own.then_some("outbound_sync"),
-        same_device: place.near.device,
-        same_egress_ip: place.near.address,
-        same_network: place.near.address,
+        near: place.near.into(),
         trace,
     };
     to_raw_value(&bell).ok()

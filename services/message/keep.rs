@@ -7,7 +7,7 @@ use std::time::Duration;
 const TTL_MS: i64 = 86_400_000;
 const TICK: Duration = Duration::from_millis(100);
 /// So many unfiled letters are worth a transaction at once; fewer wait for a second.
-const WORTH_FILING: usize = 4096;
+const WORTH_FILING: usize = 8192;
 const FILE_EVERY: u32 = 10;
 const PURGE_EVERY: u32 = 100;
 const PURGE_ROWS: usize = 200;
@@ -15,6 +15,9 @@ const PURGE_ROWS: usize = 200;
 impl Message {
     /// Runs until the server stops. What it did not get to is done after the next start.
     pub(super) async fn keep(&self) {
+        if let Err(error) = self.store.fill_filter(self.clock.now_ms()).await {
+            tracing::warn!("the stored letters could not be read through: {error}");
+        }
         let mut tick = 0_u32;
         loop {
             tokio::time::sleep(TICK).await;
@@ -49,6 +52,8 @@ impl Message {
         let now = self.clock.now_ms();
         self.rings.purge(now);
         self.volatile.purge(now);
+        self.fleeting_sent.purge(now);
+        self.store.turn_filter(now, TTL_MS);
         loop {
             match self.store.purge(now - TTL_MS, PURGE_ROWS).await {
                 Ok(rows) if rows == PURGE_ROWS => tokio::task::yield_now().await,

@@ -2,12 +2,14 @@
 //!
 //! A number is taken inside the commit. If the commit fails, nobody has seen it and the next letter gets it.
 
+use super::inboxes::Inboxes;
 use super::letter::{Key, Kind, Letter, Place};
 use super::ring::Rings;
 use super::store::{Store, UNFILED_BYTES, json, read};
 use super::{Error, events};
 use crate::kernel::{Aid, Batch, Bus, DeviceId, Engine, Presence, Seat, Trace, World};
 use serde_json::value::RawValue;
+use sqlx::any::AnyArguments;
 use sqlx::{Any, Transaction};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -98,9 +100,14 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub async fn open(world: &World, store: Arc<Store>, rings: Arc<Rings<Arc<Letter>>>) -> sqlx::Result<Ledger> {
+    pub async fn open(
+        world: &World,
+        store: Arc<Store>,
+        rings: Arc<Rings<Arc<Letter>>>,
+        inboxes: Arc<Inboxes>,
+    ) -> sqlx::Result<Ledger> {
         let (ring, bells) = mpsc::channel(BELLS);
-        world.tracker.spawn(announce(bells, world.bus.clone(), world.presence.clone()));
+        world.tracker.spawn(announce(bells, inboxes, world.bus.clone(), world.presence.clone()));
         let last: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM letter")
             .fetch_one(store.db().read())
             .await?;
@@ -128,12 +135,30 @@ impl Ledger {
 
 /// Rings the bells of committed letters, in the order of the commits. It ends with the ledger and not before, whatever
 /// happens to a single bell.
-async fn announce(mut bells: mpsc::Receiver<Vec<Bell>>, bus: Bus, presence: Presence) {
-    while let Some(bells) = bells.recv().await {
-        for bell in &bells {
-            if catch_unwind(AssertUnwindSafe(|| events::ring(&bus, &presence, bell))).is_err() {
+async fn announce(
+    mut bells: mpsc::Receiver<Vec<Bell>>,
+    inboxes: Arc<Inboxes>,
+    bus: Bus,
+    presence: Presence,
+) {
+    while let Some(mut bells) = bells.recv().await {
+        for bell in &mut bells {
+            if bell.devices.iter().any(DeviceId::is_empty) {
+                name_devices(bell, &inboxes).await;
+            }
+            if catch_unwind(AssertUnwindSafe(|| events::ring(&bus, &presence, &*bell))).is_err() {
                 tracing::error!("a message could not be announced; its recipient finds it by pull");
             }
+        }
+    }
+}
+
+/// An inbox that waited for its first device may have got one while the letter was on its way.
+async fn name_devices(bell: &mut Bell, inboxes: &Inboxes) {
+    let Ok(known) = inboxes.of(&bell.letter.to).await else { return };
+    for (place, device) in bell.letter.places.iter().zip(&mut bell.devices) {
+        if let Some(inbox) = known.iter().find(|inbox| inbox.id == place.inbox) {
+            *device = inbox.device.clone();
         }
     }
 }
@@ -151,7 +176,8 @@ struct Writer {
 
 /// One commit as it is being made.
 struct Commit {
-    tx: Transaction<'static, Any>,
+    /// On PostgreSQL, where others may write beside us. On SQLite nobody else writes, so nothing is held while reading.
+    tx: Option<Transaction<'static, Any>>,
     heads: HashMap<i64, i64>,
     letters: Vec<Arc<Letter>>,
     bells: Vec<Bell>,
@@ -185,7 +211,10 @@ impl Writer {
     async fn try_commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<Done>> {
         let known = self.known(&writes).await?;
         let mut commit = Commit {
-            tx: self.store.db().write().await?,
+            tx: match self.store.db().engine() {
+                Engine::Sqlite => None,
+                Engine::Postgres => Some(self.store.db().write().await?),
+            },
             heads: HashMap::new(),
             letters: Vec::new(),
             bells: Vec::new(),
@@ -214,10 +243,12 @@ impl Writer {
                 Write::Recall(recall) => self.recall(&mut commit, &fresh, *recall).await?,
             });
         }
-        self.write(&mut commit).await?;
+        match commit.tx.take() {
+            None => self.write_log(&mut commit).await?,
+            Some(tx) => self.write_filed(&mut commit, tx).await?,
+        }
 
-        let Commit { tx, letters, bells, queued, changed, .. } = commit;
-        tx.commit().await?;
+        let Commit { letters, bells, queued, changed, .. } = commit;
         self.store.was_written();
         self.after(letters, bells, queued, changed).await;
         Ok(done)
@@ -285,10 +316,10 @@ impl Writer {
                 Write::Send(_) | Write::Ack(_) => {}
             }
         }
-        if self.store.files_behind() {
+        let Some(tx) = &mut commit.tx else {
             commit.heads = inboxes.into_iter().map(|inbox| (inbox, self.store.head(inbox))).collect();
             return Ok(());
-        }
+        };
         if inboxes.is_empty() {
             return Ok(());
         }
@@ -299,7 +330,7 @@ impl Writer {
              ORDER BY 1 ON CONFLICT DO NOTHING",
         )
         .bind(wanted.as_str())
-        .execute(&mut *commit.tx)
+        .execute(&mut **tx)
         .await?;
         let rows: Vec<(i64, i64)> = sqlx::query_as(
             "SELECT inbox, seq FROM head
@@ -307,7 +338,7 @@ impl Writer {
              ORDER BY inbox FOR UPDATE",
         )
         .bind(wanted.as_str())
-        .fetch_all(&mut *commit.tx)
+        .fetch_all(&mut **tx)
         .await?;
         commit.heads = rows.into_iter().collect();
         Ok(())
@@ -363,7 +394,11 @@ impl Writer {
                    ON c.inbox = CAST(w ->> 0 AS BIGINT) AND c.slot = w ->> 1 AND c.sender = w ->> 2",
             ),
         };
-        let rows: Vec<(i64, String, String, i64)> = query.bind(json(&wanted)).fetch_all(&mut *commit.tx).await?;
+        let query = query.bind(json(&wanted));
+        let rows: Vec<(i64, String, String, i64)> = match &mut commit.tx {
+            None => query.fetch_all(self.store.db().read()).await?,
+            Some(tx) => query.fetch_all(&mut **tx).await?,
+        };
         Ok(rows.into_iter().map(|(inbox, slot, sender, seq)| ((inbox, slot, sender), seq)).collect())
     }
 
@@ -428,12 +463,10 @@ impl Writer {
             return Ok(Some(changed.clone()));
         }
         let Some(letter) = self.store.find(key).await? else { return Ok(None) };
-        if self.store.files_behind() {
-            return Ok(Some(letter));
-        }
+        let Some(tx) = &mut commit.tx else { return Ok(Some(letter)) };
         let locked: Option<String> = sqlx::query_scalar("SELECT data FROM letter WHERE id = $1 FOR UPDATE")
             .bind(letter.id)
-            .fetch_optional(&mut *commit.tx)
+            .fetch_optional(&mut **tx)
             .await?;
         locked.map(|data| read(letter.id, &data)).transpose()
     }
@@ -451,34 +484,46 @@ impl Writer {
         }
     }
 
-    async fn write(&self, commit: &mut Commit) -> sqlx::Result<()> {
-        for letter in &commit.changed {
-            sqlx::query("UPDATE letter SET data = $2 WHERE id = $1")
-                .bind(letter.id)
-                .bind(json(&**letter))
-                .execute(&mut *commit.tx)
-                .await?;
-        }
-        self.write_cursors(commit).await?;
-        let Some(first) = commit.letters.first() else { return Ok(()) };
-        let at = first.at;
-        let data: Vec<String> = commit.letters.iter().map(|letter| json(&**letter)).collect();
-        if self.store.files_behind() {
-            sqlx::query("INSERT INTO letter (id, at, data) SELECT $1 + key, $2, value FROM json_each($3)")
-                .bind(self.last + 1)
-                .bind(at)
-                .bind(json(&data))
-                .execute(&mut *commit.tx)
-                .await?;
+    /// On SQLite: letters alone, which is what nearly every commit is, are one statement and need no other.
+    async fn write_log(&self, commit: &mut Commit) -> sqlx::Result<()> {
+        let db = self.store.db();
+        if commit.changed.is_empty() && commit.cursors.is_empty() {
+            if commit.letters.is_empty() {
+                return Ok(());
+            }
+            self.append(commit).execute(db.write_alone()).await?;
             return Ok(());
         }
-        self.write_filed(commit, at, &data).await
+        let mut tx = db.write().await?;
+        write_changed(&mut tx, &commit.changed).await?;
+        if !commit.cursors.is_empty() {
+            self.write_cursors(commit).execute(&mut *tx).await?;
+        }
+        if !commit.letters.is_empty() {
+            self.append(commit).execute(&mut *tx).await?;
+        }
+        tx.commit().await
     }
 
-    async fn write_cursors(&self, commit: &mut Commit) -> sqlx::Result<()> {
-        if commit.cursors.is_empty() {
-            return Ok(());
+    /// The letters go end to end as they are: as JSON in JSON they would be written and read twice.
+    fn append(&self, commit: &Commit) -> Query<'static> {
+        let (mut text, mut parts) = (Vec::new(), Vec::with_capacity(commit.letters.len()));
+        for letter in &commit.letters {
+            let start = text.len();
+            text.extend_from_slice(json(&**letter).as_bytes());
+            parts.push((start + 1, text.len() - start));
         }
+        sqlx::query(
+            "INSERT INTO letter (id, at, data)
+             SELECT $1 + key, $2, CAST(substr($3, value ->> 0, value ->> 1) AS TEXT) FROM json_each($4)",
+        )
+        .bind(self.last + 1)
+        .bind(commit.letters.first().map_or(0, |letter| letter.at))
+        .bind(text)
+        .bind(json(&parts))
+    }
+
+    fn write_cursors(&self, commit: &Commit) -> Query<'static> {
         let rows: Vec<(i64, &str, &str, i64)> = commit
             .cursors
             .iter()
@@ -497,12 +542,23 @@ impl Writer {
                  ON CONFLICT (inbox, slot, sender) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > cursor.seq",
             ),
         };
-        query.bind(json(&rows)).execute(&mut *commit.tx).await?;
-        Ok(())
+        query.bind(json(&rows))
+    }
+
+    async fn write_filed(&self, commit: &mut Commit, mut tx: Transaction<'static, Any>) -> sqlx::Result<()> {
+        write_changed(&mut tx, &commit.changed).await?;
+        if !commit.cursors.is_empty() {
+            self.write_cursors(commit).execute(&mut *tx).await?;
+        }
+        if let Some(first) = commit.letters.first() {
+            self.append_filed(commit, first.at).execute(&mut *tx).await?;
+        }
+        tx.commit().await
     }
 
     /// On PostgreSQL the letters and where they lie are one statement.
-    async fn write_filed(&self, commit: &mut Commit, at: i64, data: &[String]) -> sqlx::Result<()> {
+    fn append_filed(&self, commit: &Commit, at: i64) -> Query<'static> {
+        let data: Vec<String> = commit.letters.iter().map(|letter| json(&**letter)).collect();
         let mut entries: Vec<(usize, i64, i64, u32, &str)> = Vec::new();
         let mut heads: BTreeMap<i64, i64> = BTreeMap::new();
         for (n, letter) in commit.letters.iter().enumerate() {
@@ -534,8 +590,18 @@ impl Writer {
         .bind(json(&keys))
         .bind(json(&entries))
         .bind(json(&heads.into_iter().collect::<Vec<_>>()))
-        .execute(&mut *commit.tx)
-        .await?;
-        Ok(())
     }
+}
+
+type Query<'q> = sqlx::query::Query<'q, Any, AnyArguments>;
+
+async fn write_changed(tx: &mut Transaction<'static, Any>, changed: &[Arc<Letter>]) -> sqlx::Result<()> {
+    for letter in changed {
+        sqlx::query("UPDATE letter SET data = $2 WHERE id = $1")
+            .bind(letter.id)
+            .bind(json(&**letter))
+            .execute(&mut **tx)
+            .await?;
+    }
+    Ok(())
 }

@@ -117,9 +117,19 @@ impl Key {
         key
     }
 
-    /// As the store writes it.
+    /// As PostgreSQL keeps it, where it has to be unique.
     pub fn text(&self) -> String {
         hex::encode(self.0)
+    }
+
+    /// As SQLite keeps it, where it only has to be nearly unique.
+    pub fn number(&self) -> i64 {
+        i64::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3], self.0[4], self.0[5], self.0[6], self.0[7]])
+    }
+
+    /// Bits that have nothing to do with the number's.
+    pub fn rest(&self) -> [u8; 8] {
+        [self.0[8], self.0[9], self.0[10], self.0[11], self.0[12], self.0[13], self.0[14], self.0[15]]
     }
 }
 
@@ -134,7 +144,7 @@ struct Proximity {
 
 /// What every row says of nearness: in an object, and flat for those that look there.
 #[derive(Serialize)]
-struct Nearness {
+pub(super) struct Nearness {
     proximity: Proximity,
     same_device: bool,
     same_egress_ip: bool,

@@ -10,6 +10,7 @@ mod echo;
 mod envelope;
 mod error;
 mod events;
+mod filter;
 mod history;
 mod inboxes;
 mod join;
@@ -45,6 +46,7 @@ use ledger::Ledger;
 use letter::Letter;
 use reading::Reading;
 use ring::Rings;
+use send::FleetingSent;
 use std::sync::Arc;
 use store::Store;
 use thought::Thoughts;
@@ -85,11 +87,12 @@ fn rpc(message: Arc<Message>) -> Methods {
 
 struct Message {
     issuer: String,
-    inboxes: Inboxes,
+    inboxes: Arc<Inboxes>,
     keys: Keys,
     reading: Reading,
     thoughts: Thoughts,
     volatile: Volatile<Arc<Letter>>,
+    fleeting_sent: FleetingSent,
     rings: Arc<Rings<Arc<Letter>>>,
     ledger: Ledger,
     store: Arc<Store>,
@@ -104,14 +107,16 @@ impl Message {
     async fn open(world: &World) -> anyhow::Result<Arc<Message>> {
         let store = Arc::new(Store::open(world).await?);
         let rings = Arc::new(Rings::default());
-        let ledger = Ledger::open(world, store.clone(), rings.clone()).await?;
+        let inboxes = Arc::new(Inboxes::new(store.db().clone()));
+        let ledger = Ledger::open(world, store.clone(), rings.clone(), inboxes.clone()).await?;
         Ok(Arc::new(Message {
             issuer: world.issuer.clone(),
-            inboxes: Inboxes::new(store.db().clone()),
+            inboxes,
             keys: Keys::new(store.db().clone()),
             reading: Reading::new(store.db().clone()),
             thoughts: Thoughts::default(),
             volatile: Volatile::new(&world.ids),
+            fleeting_sent: FleetingSent::default(),
             rings,
             ledger,
             store,

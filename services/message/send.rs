@@ -7,9 +7,11 @@ use super::letter::{Fleeting, Head, Key, Kind, Letter, Near, Place};
 use super::volatile::VolatileRow;
 use super::{Error, Message, echo, events};
 use crate::kernel::{Aid, Audience, Caller, DeviceId, Event, KnownCert, Mode, Seat, Session};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What a payload may weigh.
@@ -82,7 +84,6 @@ impl Message {
             return Ok(self.send_fleeting(session, draft, now + ttl));
         }
 
-        let to = draft.letter.to.clone();
         let (letter, again) = match self.ledger.write(Write::Send(Box::new(draft))).await? {
             Done::Sent(letter) => (letter, false),
             Done::Again(letter) => (letter, true),
@@ -90,10 +91,18 @@ impl Message {
         };
         let status = match again {
             true => "duplicate",
-            false if self.presence.is_online(&to) => "delivered",
+            false if self.is_heard(&letter, &recipient) => "delivered",
             false => "sent",
         };
         Ok(Sent::of(&letter, status))
+    }
+
+    /// Whether a connection is there for one of the places the letter got.
+    fn is_heard(&self, letter: &Letter, recipient: &Known) -> bool {
+        let placed = |seat: &Seat| {
+            recipient.iter().any(|inbox| inbox.device == seat.device && letter.place(inbox.id).is_some())
+        };
+        self.presence.seats(&letter.to).iter().any(placed)
     }
 
     /// The inboxes of an agent of this domain. Whoever is registered can be written to, before the first connection too.
@@ -185,6 +194,9 @@ impl Message {
     /// Kept in memory until it expires, and announced at once: it has no number.
     fn send_fleeting(&self, session: &Session, draft: Draft, expires_at: i64) -> Sent {
         let Draft { mut letter, devices, queue, .. } = draft;
+        if let Some(first) = self.fleeting_sent.get(letter.key, letter.at) {
+            return Sent { status: "duplicate", ..first };
+        }
         if let Some(queued) = queue {
             letter.body = queued.payload;
         }
@@ -204,7 +216,7 @@ impl Message {
                 Fleeting { storage: "volatile", volatile_cursor, created_at: letter.at, expires_at };
             self.announce_fleeting(session, &letter, place, device, &fleeting);
         }
-        Sent {
+        let sent = Sent {
             storage: Some("volatile"),
             seq: None,
             volatile_cursor: cursors.first().cloned(),
@@ -212,7 +224,9 @@ impl Message {
             created_at: Some(letter.at),
             expires_at: Some(expires_at),
             ..Sent::of(&letter, "accepted")
-        }
+        };
+        self.fleeting_sent.put(letter.key, expires_at, sent.clone());
+        sent
     }
 
     fn announce_fleeting(
@@ -244,6 +258,30 @@ impl Message {
             let to = Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None };
             self.bus.publish(&Event { to, method: method.to_owned(), params });
         }
+    }
+}
+
+/// The answers to messages that are only in memory, for those who send one again while it lives.
+#[derive(Default)]
+pub(super) struct FleetingSent(Mutex<HashMap<Key, (i64, Sent)>>);
+
+impl FleetingSent {
+    /// With so many alive at once, new ones are not remembered.
+    const MOST: usize = 100_000;
+
+    fn get(&self, key: Key, now: i64) -> Option<Sent> {
+        self.0.lock().get(&key).filter(|(expires_at, _)| *expires_at > now).map(|(_, sent)| sent.clone())
+    }
+
+    fn put(&self, key: Key, expires_at: i64, sent: Sent) {
+        let mut alive = self.0.lock();
+        if alive.len() < Self::MOST {
+            alive.insert(key, (expires_at, sent));
+        }
+    }
+
+    pub fn purge(&self, now: i64) {
+        self.0.lock().retain(|_, (expires_at, _)| *expires_at > now);
     }
 }
 

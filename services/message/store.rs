@@ -4,6 +4,7 @@
 //! commit several times what the letter costs. What is not filed yet is in memory, and after a crash it is read from
 //! the log again. On PostgreSQL index and letter are one transaction, since several processes may write.
 
+use super::filter::Filter;
 use super::letter::{Key, Letter};
 use super::tail::{Entry, Span, Tail};
 use crate::kernel::{Db, Engine, World};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many letters are filed in one transaction.
-const FILE_AT_ONCE: usize = 4096;
+const FILE_AT_ONCE: usize = 16_384;
 /// What may wait to be filed before nothing more is taken.
 pub(super) const UNFILED_BYTES: usize = 64 << 20;
 
@@ -30,6 +31,7 @@ pub(super) struct Store {
     tail: RwLock<Tail>,
     /// The standing of every inbox. On PostgreSQL the table is asked instead.
     standings: RwLock<HashMap<i64, Standing>>,
+    filter: Filter,
     /// Whether something was committed since the journal was last moved into its file.
     written: AtomicBool,
 }
@@ -46,7 +48,14 @@ impl Store {
             }
             Engine::Postgres => db.clone(),
         };
-        let store = Store { db, index, tail: RwLock::default(), standings: RwLock::default(), written: AtomicBool::default() };
+        let store = Store {
+            db,
+            index,
+            tail: RwLock::default(),
+            standings: RwLock::default(),
+            filter: Filter::default(),
+            written: AtomicBool::default(),
+        };
         if store.files_behind() {
             store.catch_up().await?;
         }
@@ -99,6 +108,7 @@ impl Store {
 
     /// Makes committed letters visible, in the order of the log.
     pub fn take_in(&self, letters: Vec<Arc<Letter>>) {
+        self.filter.add(letters.iter().map(|letter| letter.key));
         // Both locks, so that no number is seen before its letter can be read.
         let (mut tail, mut standings) = (self.tail.write(), self.standings.write());
         for letter in letters {
@@ -108,6 +118,23 @@ impl Store {
             }
             tail.push(letter);
         }
+    }
+
+    /// Tells the filter of everything that is stored; from then on it can be sure.
+    pub async fn fill_filter(&self, now: i64) -> sqlx::Result<()> {
+        let mut after = 0_i64;
+        loop {
+            let letters = self.log_after(after, 1000).await?;
+            let Some(last) = letters.last() else { break };
+            after = last.id;
+            self.filter.add(letters.iter().map(|letter| letter.key));
+        }
+        self.filter.complete(now);
+        Ok(())
+    }
+
+    pub fn turn_filter(&self, now: i64, period: i64) {
+        self.filter.turn(now, period);
     }
 
     pub fn replace(&self, changed: &[Arc<Letter>]) {
@@ -137,10 +164,10 @@ impl Store {
         let through = last.id;
         // Sorted, so that neighbours in the index are written together.
         let mut entries: Vec<(i64, i64, i64, u32, &str)> = Vec::with_capacity(letters.len());
-        let mut seen: Vec<(String, i64)> = Vec::with_capacity(letters.len());
+        let mut seen: Vec<(i64, i64)> = Vec::with_capacity(letters.len());
         let mut heads: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
         for letter in &letters {
-            seen.push((letter.key.text(), letter.id));
+            seen.push((letter.key.number(), letter.id));
             for place in &letter.places {
                 entries.push((place.inbox, place.seq, letter.id, place.copy, letter.from.as_str()));
                 heads.entry(place.inbox).or_insert((place.seq, place.seq)).1 = place.seq;
@@ -314,23 +341,32 @@ impl Store {
             let tail = self.tail.read();
             keys.iter().filter_map(|key| Some((*key, tail.find(key)?))).collect()
         };
-        let others: Vec<String> =
-            keys.iter().filter(|key| !found.contains_key(*key)).map(Key::text).collect();
+        let others: Vec<Key> = keys
+            .iter()
+            .filter(|key| !found.contains_key(*key) && (!self.files_behind() || self.filter.may_hold(**key)))
+            .copied()
+            .collect();
         if others.is_empty() {
             return Ok(found);
         }
-        let query = match self.db.engine() {
-            Engine::Sqlite => {
-                sqlx::query_as("SELECT letter, letter FROM seen WHERE key IN (SELECT value FROM json_each($1))")
-            }
-            Engine::Postgres => sqlx::query_as(
-                "SELECT letter, letter FROM seen
-                 WHERE key IN (SELECT v FROM json_array_elements_text(CAST($1 AS JSON)) AS v)",
+        let (query, wanted) = match self.db.engine() {
+            Engine::Sqlite => (
+                sqlx::query_as("SELECT letter, letter FROM seen WHERE key IN (SELECT value FROM json_each($1))"),
+                json(&others.iter().map(Key::number).collect::<Vec<_>>()),
+            ),
+            Engine::Postgres => (
+                sqlx::query_as(
+                    "SELECT letter, letter FROM seen
+                     WHERE key IN (SELECT v FROM json_array_elements_text(CAST($1 AS JSON)) AS v)",
+                ),
+                json(&others.iter().map(Key::text).collect::<Vec<_>>()),
             ),
         };
-        let rows: Vec<(i64, i64)> = query.bind(json(&others)).fetch_all(self.index.read()).await?;
+        let rows: Vec<(i64, i64)> = query.bind(wanted).fetch_all(self.index.read()).await?;
         for Entry { letter, .. } in self.load(rows).await? {
-            found.insert(letter.key, letter);
+            if others.contains(&letter.key) {
+                found.insert(letter.key, letter);
+            }
         }
         Ok(found)
     }
@@ -429,7 +465,12 @@ impl Store {
         let mut tx = self.index.write().await?;
         let mut floors = BTreeMap::new();
         for letter in letters {
-            sqlx::query("DELETE FROM seen WHERE key = $1").bind(letter.key.text()).execute(&mut *tx).await?;
+            match self.db.engine() {
+                Engine::Sqlite => sqlx::query("DELETE FROM seen WHERE key = $1").bind(letter.key.number()),
+                Engine::Postgres => sqlx::query("DELETE FROM seen WHERE key = $1").bind(letter.key.text()),
+            }
+            .execute(&mut *tx)
+            .await?;
             for place in &letter.places {
                 sqlx::query("DELETE FROM entry WHERE inbox = $1 AND seq = $2")
                     .bind(place.inbox)

@@ -87,11 +87,6 @@ impl<T: Clone> Volatile<T> {
         })
     }
 
-    pub fn has(&self, inbox: i64, sender: Option<&str>, now_ms: i64) -> bool {
-        let shelves = self.shelves.lock();
-        shelves.after(&inbox, 0, now_ms).any(|(_, row)| sender.is_none_or(|sender| row.sender == sender))
-    }
-
     /// Whose rows are waiting, in the order of their oldest.
     pub fn senders(&self, inbox: i64, now_ms: i64) -> Vec<String> {
         let mut senders: Vec<String> = Vec::new();
@@ -181,7 +176,7 @@ mod tests {
         assert_eq!(now.after(1, Some(&old), None, 0, 9).err(), Some(OldEpoch));
         assert_eq!(now.after(1, Some("nonsense"), None, 0, 9).err(), Some(OldEpoch));
         assert_eq!(now.ack(1, &[old], &[]), (0, 1));
-        assert!(now.has(1, None, 0));
+        assert_eq!(now.senders(1, 0), ["alice"]);
     }
 
     #[test]
@@ -194,9 +189,9 @@ mod tests {
         assert_eq!(ids(&volatile.after(1, None, Some("alice"), 10, 9).unwrap()), ["m-2"]);
         let names = [second.clone(), second];
         assert_eq!(volatile.ack(1, &names, &["m-3".to_owned(), "m-4".to_owned()]), (2, 2));
-        assert!(!volatile.has(1, None, 10) && volatile.has(1, Some("alice"), 9));
+        assert_eq!((volatile.senders(1, 10).len(), volatile.senders(1, 9)), (0, vec!["alice".to_owned()]));
         volatile.purge(10);
-        assert!(!volatile.has(1, None, 0));
+        assert!(volatile.senders(1, 0).is_empty());
     }
 
     #[test]

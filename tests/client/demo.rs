@@ -4,7 +4,6 @@ use std::fs;
 
 use tokio::process::Command;
 
-use super::person::Person;
 use crate::world::{World, printed, until, within};
 
 #[tokio::test]
@@ -24,11 +23,14 @@ async fn the_demo_runs_to_its_end_with_a_server_of_its_own_and_leaves_nothing() 
 #[tokio::test]
 async fn the_demo_uses_a_server_that_is_there() {
     let world = World::start().await;
-    let person = Person::new(&world);
-    let shown = person.does(&["demo"]).await;
-    assert!(shown.contains(&format!("the gateway at {}", person.gateway)), "{shown}");
+    let gateway = format!("127.0.0.1:{}", world.tls_port);
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_aund"));
+    demo.args(["demo", "--plain", "--gateway", &gateway]).current_dir(world.beside(""));
+    let output = within("the demo", demo.kill_on_drop(true).output()).await.unwrap();
+    let shown = printed(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{shown}\n{}", printed(&output.stderr));
+    assert!(shown.contains(&format!("the gateway at {gateway}")), "{shown}");
     tells_the_story(&shown);
-    assert!(!person.home.exists(), "its agents live elsewhere");
 }
 
 fn tells_the_story(shown: &str) {

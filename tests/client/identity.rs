@@ -51,9 +51,11 @@ async fn any_method_can_be_called_and_a_refusal_ends_with_1() {
     assert_eq!(pong["pong"], true);
     let sentence = person.fails(&["call", "alice", "meta.dance", "{}"]).await;
     assert!(sentence.contains("meta.dance") && sentence.contains("-32601"), "{sentence}");
-    let sentence = person.fails(&["call", "alice", "meta.dance", "--json"]).await;
-    let error: Value = serde_json::from_str(sentence.trim_start_matches("aund: ")).unwrap();
-    assert_eq!(error["code"], -32601);
+    let output = person.types(&["call", "alice", "meta.dance", "--json"]).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(printed(&output.stderr).contains("-32601"));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("a program reads JSON");
+    assert_eq!(answer["error"]["code"], -32601);
     let sentence = person.fails(&["send", "alice", "nobody1", "hello"]).await;
     assert!(sentence.contains("message.send") && sentence.contains("nobody1"), "{sentence}");
 

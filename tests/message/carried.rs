@@ -65,7 +65,7 @@ async fn members_of_a_tool_call_are_carried_to_rows_and_events() {
     let (alice, bob) = two(&world).await;
     let mut params = letter(bob.aid(), "call me");
     let carried = json!({
-        "msg_subtype": "tool_call.request", "content_type": "application/vnd.tool+json; v=1", "need_render": false,
+        "msg_subtype": "artifact_tool_call", "content_type": "artifact", "need_render": false,
         "protected_headers": { "a": 1 }, "headers": { "b": [2] }, "context": { "type": "run", "id": "r-1" }, "type": "note",
     });
     params.as_object_mut().unwrap().extend(carried.as_object().unwrap().clone());

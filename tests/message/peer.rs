@@ -234,8 +234,6 @@ async fn everybody_who_ever_wrote_is_listed_in_pages() {
     for params in [
         json!({ "filter": "pending", "limit": 10 }),
         json!({ "filter": "pending", "page_token": "x" }),
-        json!({ "filter": "all", "limit": 0 }),
-        json!({ "filter": "all", "limit": 201 }),
         json!({ "filter": "some" }),
         json!({ "filter": "all", "page_token": 7 }),
     ] {

@@ -1,10 +1,11 @@
 //! `queue` delivery: one connection gets the letter, now; it is held briefly and never stored.
 
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::{BUSY, ask, flood, letter, named, pull, received, say, send, seqs, two, words};
-use crate::world::World;
-use crate::world::agent::{Agent, Identity, at};
+use crate::world::agent::{Agent, Identity, at, text};
+use crate::world::{World, until};
 
 /// A connection of an agent whose letters are queued.
 async fn worker(world: &World, who: &Identity, device: &str, routing: &str, affinity_ttl_ms: u64) -> Agent {
@@ -24,24 +25,18 @@ fn queued(to: &str, words: &str) -> Value {
 
 /// How many letters each of them has been told of, once `many` have come altogether.
 async fn shares(workers: &[&Agent], many: usize) -> Vec<Vec<String>> {
-    let mut shares = vec![Vec::new(); workers.len()];
-    crate::world::until("every letter has come", || {
-        let shares = &mut shares;
-        let gathered: usize = shares.iter().map(Vec::len).sum();
-        async move {
-            if gathered == many {
-                return Some(());
+    let shares = Mutex::new(vec![Vec::new(); workers.len()]);
+    until("every letter has come", || async {
+        let mut shares = shares.lock().await;
+        for (worker, share) in workers.iter().zip(shares.iter_mut()) {
+            for event in worker.events_so_far().await {
+                share.push(text(&event["params"]["payload"]["text"]));
             }
-            for (worker, share) in workers.iter().zip(shares.iter_mut()) {
-                for event in worker.events_so_far().await {
-                    share.push(crate::world::agent::text(&event["params"]["payload"]["text"]));
-                }
-            }
-            None
         }
+        (shares.iter().map(Vec::len).sum::<usize>() == many).then_some(())
     })
     .await;
-    shares
+    shares.into_inner()
 }
 
 #[tokio::test]

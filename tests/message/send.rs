@@ -115,6 +115,19 @@ async fn one_device_can_be_chosen_and_only_it_gets_the_letter() {
 }
 
 #[tokio::test]
+async fn a_letter_for_a_device_that_is_away_is_sent_and_not_delivered() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    let phone = world.also(&bob, "phone", "default").await;
+    phone.hang_up().await;
+    world.at_most_sessions(2).await;
+    let mut params = letter(bob.aid(), "to the phone");
+    params["device_id"] = json!("phone");
+    assert_eq!(send(&alice, params).await["status"], "sent", "nobody was told");
+    assert_eq!(say(&alice, &bob, "to both").await["status"], "delivered", "one of them was");
+}
+
+#[tokio::test]
 async fn a_device_that_does_not_exist_is_an_error_and_never_everybody() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;

@@ -41,7 +41,8 @@ async fn each_device_gets_its_own_copy() {
             let direction = (device.aid() == alice.aid()).then(|| json!("outbound_sync"));
             assert_eq!(row.get("direction"), direction.as_ref());
         }
-        let row = &rows(&v2_pull(device).await)[0];
+        let page = v2_pull(device).await;
+        let row = &rows(&page)[0];
         assert_eq!((&row["version"], &row["encrypted"]), (&json!("v1"), &json!(true)));
         assert_eq!(row["legacy_v1"]["payload"]["ciphertext"], secret);
     }

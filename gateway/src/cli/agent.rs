@@ -1,6 +1,7 @@
 //! What a person types to try the server: make an agent, send, look, and call anything.
 
 use super::place::Place;
+use super::show::Show;
 use crate::client::{self, Error, Identity, Kind, Target, Wire};
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -110,7 +111,7 @@ impl Send {
 
         let mut wire = self.place.connect(&home, &who, Kind::Short).await?;
         let params = json!({ "to": to, "payload": { "type": "text", "text": text } });
-        let sent = ask(wire.call("message.send", &params).await, show.json)?;
+        let sent = told(wire.call("message.send", &params).await, show)?;
         wire.close().await;
         if show.json {
             show.line(&sent.to_string())?;
@@ -134,7 +135,7 @@ impl Pull {
             None => acknowledged(&mut wire).await?,
         };
         let params = json!({ "after_seq": after, "limit": self.limit });
-        let page = ask(wire.call("message.pull", &params).await, show.json)?;
+        let page = told(wire.call("message.pull", &params).await, show)?;
         let rows = page["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         if show.json {
             show.line(&page.to_string())?;
@@ -162,7 +163,7 @@ impl Call {
         let (show, home) = (self.place.show(), self.place.home()?);
         let who = self.place.agent(&home, &self.name)?;
         let mut wire = self.place.connect(&home, &who, Kind::Short).await?;
-        let result = ask(wire.call(&self.method, &self.params).await, show.json)?;
+        let result = told(wire.call(&self.method, &self.params).await, show)?;
         wire.close().await;
         let text = if show.json { result.to_string() } else { serde_json::to_string_pretty(&result)? };
         show.line(&text)?;
@@ -176,12 +177,12 @@ pub(super) async fn acknowledged(wire: &mut Wire) -> anyhow::Result<u64> {
     Ok(page["server_ack_seq"].as_u64().unwrap_or_default())
 }
 
-/// A program reads the error as the server wrote it.
-fn ask(answer: Result<Value, Error>, json: bool) -> anyhow::Result<Value> {
-    answer.map_err(|refused| match refused {
-        Error::Refused { error, .. } if json => anyhow::anyhow!("{error}"),
-        other => other.into(),
-    })
+/// A program reads the error where it reads the result; the sentence is for people.
+fn told(answer: Result<Value, Error>, show: Show) -> anyhow::Result<Value> {
+    if let (Err(Error::Refused { error, .. }), true) = (&answer, show.json) {
+        show.line(&json!({ "error": error }).to_string())?;
+    }
+    Ok(answer?)
 }
 
 /// A name without a domain lives where the sender lives.

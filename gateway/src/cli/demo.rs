@@ -12,6 +12,7 @@ use frames::Frames;
 use serde_json::{Value, json};
 use server::{Scratch, Server};
 use services::kernel::{Aid, Ids};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -20,8 +21,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Args)]
 pub(super) struct Demo {
-    #[command(flatten)]
-    place: Place,
+    /// HOST:PORT or wss://HOST:PORT/aun [default: 127.0.0.1:20001, or a server of the demo's own]
+    #[arg(long, value_name = "HOST:PORT")]
+    gateway: Option<Gateway>,
+    /// Trust the servers of this root certificate [default: ./data/pki/root.crt, else on first use]
+    #[arg(long, value_name = "FILE")]
+    root: Option<PathBuf>,
+    /// Print without colours
+    #[arg(long)]
+    plain: bool,
 }
 
 /// One of the two, and the wire it talks over.
@@ -42,9 +50,11 @@ impl Demo {
     }
 
     async fn play(self) -> anyhow::Result<()> {
-        let (show, scratch) = (self.place.show(), Scratch::new()?);
+        let scratch = Scratch::new()?;
+        let place = Place { gateway: self.gateway, root: self.root, plain: self.plain, ..Place::default() };
+        let show = place.show();
         let home = Home::new(scratch.path("home"));
-        let (target, _server) = self.stage(&show, &home, &scratch).await?;
+        let (target, _server) = stage(&place, &show, &home, &scratch).await?;
         let issuer = issuer_of(&target).await?;
         let target = target.of_issuer(&issuer);
         let start = Instant::now();
@@ -55,41 +65,40 @@ impl Demo {
         show.line(&show.bold(&format!(
             "{letters} messages between two agents, registration and all, in {took:.1} seconds."
         )))?;
-        show.line(
-            "Now you: aund register alice, aund listen alice, aund send …; aund --help shows the rest.",
-        )?;
+        show.line("Now you: start the server with aund, and in another terminal")?;
+        for words in ["register alice", "register bobb", "send alice bobb hello", "listen bobb"] {
+            show.line(&format!("  aund {words}"))?;
+        }
         Ok(())
     }
+}
 
-    /// The server that is there, or one of our own.
-    async fn stage(
-        &self,
-        show: &Show,
-        home: &Home,
-        scratch: &Scratch,
-    ) -> anyhow::Result<(Target, Option<Server>)> {
-        let gateway = self.place.gateway.clone().unwrap_or_else(Gateway::local);
-        if gateway.answers().await {
-            show.line(&format!("Two agents talk through the gateway at {}.", gateway.place()))?;
-            return Ok((self.place.target(home, Some(gateway)).await?, None));
-        }
-        let place = gateway.place();
-        show.line(&format!(
-            "Two agents talk. No gateway answers at {place}, so the demo has one of its own."
-        ))?;
-        let server = Server::start(scratch).await?;
-        let target = Target::new(server.gateway.clone(), &Root::read(&server.root)?)?;
-        Ok((target, Some(server)))
+/// The server that is there, or one of our own.
+async fn stage(
+    place: &Place,
+    show: &Show,
+    home: &Home,
+    scratch: &Scratch,
+) -> anyhow::Result<(Target, Option<Server>)> {
+    let gateway = place.gateway.clone().unwrap_or_else(Gateway::local);
+    let address = gateway.place();
+    if gateway.answers().await {
+        show.line(&format!("Two agents talk through the gateway at {address}."))?;
+        return Ok((place.target(home, Some(gateway)).await?, None));
     }
+    show.line(&format!("Two agents talk. No gateway answers at {address}, so the demo has one of its own."))?;
+    let server = Server::start(scratch).await?;
+    let target = Target::new(server.gateway.clone(), &Root::read(&server.root)?)?;
+    Ok((target, Some(server)))
 }
 
 /// Both get a certificate and come online.
 async fn meet(show: &Show, home: &Home, target: &Target, issuer: &str) -> anyhow::Result<(Actor, Actor)> {
     let [a, b] = Ids::default().bytes::<2>();
     let aid = |name: &str| Aid::parse(&format!("{name}-{a:02x}{b:02x}.{issuer}"));
-    let frames = Frames::new(*show);
-    let alice = home.create(&aid("alice")?)?;
-    let bobb = home.create(&aid("bobb")?)?;
+    let (alice, bobb) = (home.create(&aid("alice")?)?, home.create(&aid("bobb")?)?);
+    show.line(&format!("  alice is {}\n  bobb is {}", alice.aid, bobb.aid))?;
+    let frames = Frames::new(*show, vec![(alice.aid.clone(), "alice"), (bobb.aid.clone(), "bobb")]);
     let left = target.clone().tapped(frames.left());
     let right = target.clone().tapped(frames.right());
 

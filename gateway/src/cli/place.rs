@@ -28,10 +28,10 @@ pub(super) struct Place {
     pub home: Option<PathBuf>,
     /// Print JSON for programs
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Print without colours
     #[arg(long)]
-    plain: bool,
+    pub plain: bool,
 }
 
 impl Place {

@@ -142,3 +142,128 @@ impl SignedKey {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::put_peer_pk::key_id;
+    use super::*;
+    use crate::kernel::{Session, codes};
+    use crate::testing::{TestAgent, TestWorld, code, spki};
+    use certs::{Curve, Key};
+    use serde_json::Value;
+
+    fn on(agent: &TestAgent, device: &str) -> Caller {
+        let Caller::Agent(session) = agent.caller() else { unreachable!() };
+        Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), ..session })
+    }
+
+    fn signed(agent: &TestAgent, timestamp: i64) -> Value {
+        let key = Key::generate(Curve::P256);
+        let der = key.public().spki_der().to_vec();
+        let id = key_id(&der);
+        let text = [der.as_slice(), id.as_bytes(), timestamp.to_string().as_bytes()].concat();
+        json!({ "peer_aid": agent.aid, "key_source": "peer_device_prekey", "spk_id": id, "spk_pk": spki(&key),
+                "spk_signature": STANDARD.encode(agent.key.sign_fixed(&text)), "spk_timestamp": timestamp })
+    }
+
+    async fn put(test: &TestWorld, agent: &TestAgent, device: &str, spk: &Value) -> Result<Value, RpcError> {
+        test.call_as(on(agent, device), "message.v2.put_peer_pk", spk.clone()).await
+    }
+
+    async fn bootstrap(test: &TestWorld, who: &TestAgent, peer: &str, capabilities: Value) -> Value {
+        let params = json!({ "peer_aid": peer, "e2ee_wrap_capabilities": capabilities });
+        test.call_as(who.caller(), "message.v2.bootstrap", params).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn each_device_with_a_key_is_listed_with_what_it_gave() {
+        let test = TestWorld::open().await;
+        let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
+        let empty = bootstrap(&test, &alice, &bob.aid, Value::Null).await;
+        assert_eq!((&empty["peer_devices"], &empty["self_devices"]), (&json!([]), &json!([])));
+        let (first, second, own) = (signed(&bob, 100), signed(&bob, 100), signed(&alice, 100));
+        test.inside("message.join", json!({ "aid": bob.aid, "device_id": "without-keys" })).await;
+        put(&test, &bob, "d1", &first).await.unwrap();
+        put(&test, &bob, "d2", &second).await.unwrap();
+        put(&test, &alice, "d1", &own).await.unwrap();
+
+        let got = bootstrap(&test, &alice, &bob.aid, Value::Null).await;
+        let device = |agent: &TestAgent, device: &str, spk: &Value| {
+            let mut device = json!({ "aid": agent.aid, "device_id": device, "ik_pk": spki(&agent.key) });
+            let mut fields = spk.as_object().unwrap().clone();
+            fields.remove("peer_aid");
+            device.as_object_mut().unwrap().extend(fields);
+            device
+        };
+        assert_eq!(got["peer_devices"], json!([device(&bob, "d1", &first), device(&bob, "d2", &second)]));
+        assert_eq!(got["self_devices"], json!([device(&alice, "d1", &own)]));
+        assert_eq!(
+            (&got["audit_recipients"], &got["e2ee_wrap_policy"]["scope"]),
+            (&json!([]), &json!("device"))
+        );
+        let again = test.restart().await;
+        assert_eq!(bootstrap(&again, &alice, &bob.aid, Value::Null).await, got);
+    }
+
+    #[tokio::test]
+    async fn whoever_can_wrap_for_an_agent_is_asked_to_and_gets_no_keys_of_devices() {
+        let test = TestWorld::open().await;
+        let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
+        put(&test, &bob, "d1", &signed(&bob, 100)).await.unwrap();
+        let can = json!({ "version": "v2.1", "protocols": ["1DH", "3DH"], "scopes": ["aid", "device"] });
+        let got = bootstrap(&test, &alice, &bob.aid, can).await;
+        let device =
+            json!({ "aid": bob.aid, "device_id": "d1", "ik_pk": spki(&bob.key), "key_source": "aid_master" });
+        assert_eq!(got["peer_devices"], json!([device]));
+        let policy = json!({ "version": "v2.1", "protocol": "1DH", "scope": "aid", "per_aid_wrap": true,
+                             "per_device_wrap": false, "source": "server" });
+        assert_eq!(got["e2ee_wrap_policy"], policy);
+        let cannot = bootstrap(&test, &alice, &bob.aid, json!({ "protocols": ["3DH"] })).await;
+        assert_eq!(cannot["e2ee_wrap_policy"]["protocol"], "3DH");
+    }
+
+    #[tokio::test]
+    async fn the_newest_key_of_a_device_counts() {
+        let test = TestWorld::open().await;
+        let bob = test.register("bobb").await;
+        let (old, new) = (signed(&bob, 100), signed(&bob, 200));
+        for spk in [&old, &new, &old, &new] {
+            put(&test, &bob, "d1", spk).await.unwrap();
+        }
+        let got = bootstrap(&test, &bob, &bob.aid, Value::Null).await;
+        assert_eq!(got["peer_devices"][0]["spk_id"], new["spk_id"]);
+        assert_eq!(got["self_devices"], got["peer_devices"]);
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_not_what_it_says_is_refused() {
+        let test = TestWorld::open().await;
+        let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
+        let ahead = test.world.clock.now_seconds() + 86_401;
+        for (name, wrong, expected) in [
+            ("spk_id", json!("sha256:0000000000000000"), codes::INVALID_PARAMS),
+            ("spk_pk", json!("MFk="), codes::INVALID_PARAMS),
+            ("spk_pk", json!("?"), codes::INVALID_PARAMS),
+            ("spk_signature", json!(""), codes::INVALID_PARAMS),
+            ("spk_timestamp", json!(ahead), codes::INVALID_PARAMS),
+            ("spk_timestamp", json!(-1), codes::INVALID_PARAMS),
+            ("peer_aid", json!(alice.aid), codes::PERMISSION_DENIED),
+        ] {
+            let mut spk = signed(&bob, 100);
+            spk[name] = wrong;
+            assert_eq!(code(put(&test, &bob, "d1", &spk).await), expected.code, "{spk}");
+        }
+        assert_eq!(bootstrap(&test, &alice, &bob.aid, Value::Null).await["peer_devices"], json!([]));
+    }
+
+    #[tokio::test]
+    async fn strangers_have_no_devices_and_other_domains_cannot_be_asked() {
+        let test = TestWorld::open().await;
+        let alice = test.register("alice").await;
+        let got = bootstrap(&test, &alice, "nobody.aid.pub", Value::Null).await;
+        assert_eq!(got["peer_devices"], json!([]));
+        let foreign = json!({ "peer_aid": "bobb.elsewhere.example" });
+        let foreign = test.call_as(alice.caller(), "message.v2.bootstrap", foreign).await;
+        assert_eq!(code(foreign), codes::FEDERATION_UNREACHABLE.code);
+    }
+}

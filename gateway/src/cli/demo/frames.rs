@@ -4,24 +4,42 @@ use super::super::show::{Show, printable};
 use crate::client::{Tap, Way};
 use parking_lot::Mutex;
 use serde_json::Value;
+use services::kernel::Aid;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What fits on most screens.
 const LINE: usize = 116;
 
-/// The longest text that is shown whole: an id, an AID. Longer ones are keys, tokens and signatures.
-const TEXT: usize = 36;
+/// The longest text that is shown whole. Longer ones are ids, keys, tokens and signatures.
+const TEXT: usize = 30;
 /// What is shown of those.
 const BEGINNING: usize = 12;
 
 /// What a reader looks for, in the order of interest. The rest follows by name.
-const FIRST: [&str; 11] =
-    ["from", "to", "text", "payload", "status", "seq", "ack_seq", "message_id", "aid", "cert", "nonce"];
+const FIRST: [&str; 13] = [
+    "from",
+    "to",
+    "text",
+    "payload",
+    "messages",
+    "status",
+    "seq",
+    "ack_seq",
+    "message_ids",
+    "message_id",
+    "aid",
+    "cert",
+    "nonce",
+];
 
 /// The two wires of the demo: Alice's on the left of the gateway, Bobb's on the right.
-#[derive(Clone, Copy)]
-pub(super) struct Frames(Show);
+#[derive(Clone)]
+pub(super) struct Frames {
+    show: Show,
+    /// AIDs, and what they are called here.
+    names: Vec<(Aid, &'static str)>,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
@@ -30,16 +48,16 @@ enum Side {
 }
 
 impl Frames {
-    pub fn new(show: Show) -> Frames {
-        Frames(show)
+    pub fn new(show: Show, names: Vec<(Aid, &'static str)>) -> Frames {
+        Frames { show, names }
     }
 
-    pub fn left(self) -> Tap {
-        self.tap(Side::Left)
+    pub fn left(&self) -> Tap {
+        self.clone().tap(Side::Left)
     }
 
-    pub fn right(self) -> Tap {
-        self.tap(Side::Right)
+    pub fn right(&self) -> Tap {
+        self.clone().tap(Side::Right)
     }
 
     fn tap(self, side: Side) -> Tap {
@@ -56,11 +74,11 @@ impl Frames {
                 (_, _, method) => method.unwrap_or_default().to_owned(),
             };
             // A demo that nobody watches any more ends at its next line.
-            let _ = self.0.line(&self.line(side, way, &method, frame));
+            let _ = self.show.line(&self.line(side, way, &method, frame));
         })
     }
 
-    fn line(self, side: Side, way: Way, method: &str, frame: &Value) -> String {
+    fn line(&self, side: Side, way: Way, method: &str, frame: &Value) -> String {
         let picture = match (side, way) {
             (Side::Left, Way::Out) => "alice ──▶ gateway         ",
             (Side::Left, Way::In) => "alice ◀── gateway         ",
@@ -73,28 +91,38 @@ impl Frames {
             _ => (method.to_owned(), &frame["params"]),
         };
         let used = picture.chars().count() + name.chars().count() + 6;
-        let text = cut(&printable(&brief(body)), LINE.saturating_sub(used).max(TEXT));
-        let show = self.0;
+        let text = cut(&printable(&self.brief(body)), LINE.saturating_sub(used).max(TEXT));
+        let show = self.show;
         let name = if method.starts_with("event/") { show.yellow(&name) } else { show.green(&name) };
         format!("  {}  {name}  {}", show.cyan(picture), show.dim(&text))
     }
-}
 
-/// JSON, the interesting first, long texts cut and empty fields left out.
-fn brief(value: &Value) -> String {
-    match value {
-        Value::String(text) if text.starts_with("-----BEGIN CERTIFICATE") => "(certificate)".to_owned(),
-        Value::String(text) if text.chars().count() > TEXT => Value::from(cut(text, BEGINNING)).to_string(),
-        Value::Array(items) => format!("[{}]", items.iter().map(brief).collect::<Vec<_>>().join(", ")),
-        Value::Object(fields) => {
-            let rank = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
-            let mut fields: Vec<_> = fields.iter().filter(|(_, value)| !is_empty(value)).collect();
-            fields.sort_by_key(|(name, _)| rank(name));
-            let fields: Vec<String> =
-                fields.iter().map(|(name, value)| format!("{name}: {}", brief(value))).collect();
-            format!("{{{}}}", fields.join(", "))
+    /// JSON, the interesting first, long texts cut and empty fields left out.
+    fn brief(&self, value: &Value) -> String {
+        match value {
+            Value::String(text) if text.starts_with("-----BEGIN CERTIFICATE") => "(certificate)".to_owned(),
+            Value::String(text) => Value::from(self.short(text)).to_string(),
+            Value::Array(items) => {
+                format!("[{}]", items.iter().map(|item| self.brief(item)).collect::<Vec<_>>().join(", "))
+            }
+            Value::Object(fields) => {
+                let rank = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
+                let mut fields: Vec<_> = fields.iter().filter(|(_, value)| !is_empty(value)).collect();
+                fields.sort_by_key(|(name, _)| rank(name));
+                let field =
+                    |(name, value): (&String, &Value)| format!("{}: {}", self.short(name), self.brief(value));
+                format!("{{{}}}", fields.into_iter().map(field).collect::<Vec<_>>().join(", "))
+            }
+            other => other.to_string(),
         }
-        other => other.to_string(),
+    }
+
+    fn short(&self, text: &str) -> String {
+        match self.names.iter().find(|(aid, _)| aid.as_str() == text) {
+            Some((_, name)) => (*name).to_owned(),
+            None if text.chars().count() > TEXT => cut(text, BEGINNING),
+            None => text.to_owned(),
+        }
     }
 }
 
@@ -122,12 +150,13 @@ mod tests {
 
     #[test]
     fn a_frame_is_one_line_of_bounded_length() {
-        let frames = Frames::new(Show::new(false, true));
+        let alice = Aid::parse("alice-12d3.agents.localhost").unwrap();
+        let frames = Frames::new(Show::new(false, true), vec![(alice.clone(), "alice")]);
         let frame = json!({ "params": { "cert": "x".repeat(900), "many": vec![7; 900] } });
         let line = frames.line(Side::Left, Way::Out, "auth.create_aid", &frame);
         assert!(line.chars().count() <= LINE && !line.contains('\n'), "{line}");
         assert!(line.starts_with("  alice ──▶ gateway") && line.contains("auth.create_aid"), "{line}");
-        let body = json!({ "n": [1, null], "none": {}, "to": "bobb" });
-        assert_eq!(brief(&body), r#"{to: "bobb", n: [1, null]}"#);
+        let body = json!({ "n": [1, null], "none": {}, "to": alice });
+        assert_eq!(frames.brief(&body), r#"{to: "alice", n: [1, null]}"#);
     }
 }

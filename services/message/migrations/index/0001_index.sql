@@ -9,11 +9,11 @@ CREATE TABLE entry (
 ) WITHOUT ROWID;
 CREATE INDEX entry_by_sender ON entry (inbox, sender, seq);
 
--- Which (sender, message_id) was stored, as a hash.
+-- Which (sender, message_id) was stored, as the beginning of its hash; the letter itself says whether it is the one.
 CREATE TABLE seen (
-    key TEXT PRIMARY KEY,
+    key INTEGER PRIMARY KEY,
     letter BIGINT NOT NULL
-) WITHOUT ROWID;
+);
 
 -- The last number of each inbox, and the highest one that was removed for its age.
 CREATE TABLE head (
