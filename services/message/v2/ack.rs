@@ -2,6 +2,7 @@
 
 use super::super::ack::{Fleeted, VolatileAck};
 use super::super::consumer::{Claim, Seq};
+use super::super::pull::After;
 use super::super::{Error, Message};
 use super::peer_scope;
 use crate::kernel::{Aid, Caller};
@@ -30,6 +31,8 @@ pub(crate) struct V2AckParams {
 
 #[derive(Clone, Serialize)]
 pub(crate) struct V2Acked {
+    #[serde(rename = "_after", skip_serializing_if = "Option::is_none")]
+    after: Option<After>,
     success: bool,
     acked: bool,
     ack_seq: i64,
@@ -63,10 +66,15 @@ impl Message {
         let Seq(wanted) = params.up_to_seq.unwrap_or_default();
         let stored = self.advance(&consumer, sender.as_ref(), wanted).await?;
         let volatile_ack = self.ack_fleeting(&consumer, &fleeted);
+        let after = match &sender {
+            None => self.waiting_bell(caller.session()?, &consumer).await?,
+            Some(_) => None,
+        };
 
         // A peer's cursor is never told lower than asked for: the client would take that for an error.
         let now = if sender.is_some() { stored.max(wanted) } else { stored };
         Ok(V2Acked {
+            after,
             success: true,
             acked: true,
             ack_seq: now,

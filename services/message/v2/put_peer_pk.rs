@@ -5,7 +5,7 @@ use super::super::inboxes::Spk;
 use super::super::pull::After;
 use super::super::tail::Span;
 use super::super::{Error, Message, events};
-use crate::kernel::{Aid, Caller, DeviceId, Generation};
+use crate::kernel::{Aid, Caller, DeviceId, Generation, Session};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest;
@@ -50,15 +50,20 @@ impl Message {
         let consumer = self.consumer(&caller, &Claim::default()).await?;
 
         self.inboxes.put_spk(&consumer.aid, &consumer.device, &spk).await?;
-        let after = match session.generation {
-            Generation::Second => self.waiting_bell(&consumer).await?,
-            Generation::First | Generation::Peer => None,
-        };
+        let after = self.waiting_bell(session, &consumer).await?;
         Ok(PeerPkStored { after, ok: true, device_id: consumer.device, spk_id: spk.id })
     }
 
-    /// Some clients of the second generation never ask what they missed; a bell for the newest letter makes them.
-    async fn waiting_bell(&self, consumer: &Consumer) -> Result<Option<After>, Error> {
+    /// Some clients of the second generation never ask what they missed, and forget a bell that rings while they read:
+    /// one for the newest letter makes them look again. Whoever has read everything gets none.
+    pub(in super::super) async fn waiting_bell(
+        &self,
+        session: &Session,
+        consumer: &Consumer,
+    ) -> Result<Option<After>, Error> {
+        if session.generation != Generation::Second {
+            return Ok(None);
+        }
         let ack = self.store.cursor(consumer.inbox, &consumer.slot, "").await?.unwrap_or(0);
         let span = Span { inbox: consumer.inbox, after: ack, before: i64::MAX, sender: None };
         let newest = self.store.last(span, 1).await?;
