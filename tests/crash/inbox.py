@@ -109,8 +109,17 @@ class Inbox:
             self.acked = max(self.acked, answer["ack_seq"])
             self.found.add("acks")
             if chance.random() < 0.2:
-                page = await line.call("message.pull", after_seq=max(0, head - 20), limit=PAGE)
-                self.told |= {row["seq"]: row["message_id"] for row in page["messages"]}
+                await self.look_back(line, max(0, head - 20))
+
+    async def look_back(self, line, after):
+        """Whatever is read under load is without holes, and has to be there after the crash, too."""
+        page = await line.call("message.pull", after_seq=after, limit=PAGE)
+        seqs = [row["seq"] for row in page["messages"]]
+        if seqs != list(range(after + 1, after + 1 + len(seqs))):
+            self.found.wrong("holes", f"{self.name} read {seqs} after {after}")
+        for row in page["messages"]:
+            self.told[row["seq"]] = row["message_id"]
+            self.judge_content(row)
 
     async def examine(self, line, acknowledged, recalled):
         """Reads what is new, and finds in it whatever was acknowledged or handed out before the crash."""

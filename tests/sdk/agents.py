@@ -18,6 +18,7 @@ class Agent:
     """One SDK process. Every method of the driver is a method here."""
 
     def __init__(self, server, version, aid, home):
+        self.version = version
         self.aid = aid
         self.home = home
         home.mkdir(parents=True, exist_ok=True)

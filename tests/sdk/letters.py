@@ -3,6 +3,7 @@
 import json
 import shutil
 
+from agents import numbers
 from aund import eventually
 
 
@@ -35,7 +36,23 @@ def send_texts(sender, receiver, words, count, encrypt):
 
 
 def letters(agent, count=0, seconds=30):
-    return agent.mail(kind="received", count=count, seconds=seconds)
+    """What the application was handed, once that is this much."""
+    if numbers(agent.version) >= (0, 3):
+        return agent.mail(kind="received", count=count, seconds=seconds)
+
+    # 0.2 opens several messages at once: it hands them out as they get ready, and some of them twice.
+    def distinct():
+        found = {letter["seq"]: letter for letter in agent.mail(kind="received", count=0, seconds=seconds)}
+        return ([one for _, one in sorted(found.items())],) if len(found) >= count else None
+
+    return eventually(f"{count} messages at {agent.aid}", distinct, seconds)[0]
+
+
+def pushed_once(agent):
+    """The server has pushed every number once and in order, whatever the SDK makes of it."""
+    heard = agent.frames(holding='"event/message.received"')["heard"]
+    pushed = [json.loads(frame)["params"]["seq"] for frame in heard]
+    assert pushed == sorted(set(pushed)), f"pushed to {agent.aid} out of order: {pushed}"
 
 
 def texts(agent):

@@ -7,6 +7,9 @@ import traceback
 
 from websockets.asyncio.client import ClientConnection
 
+# Between two messages of a talk, in seconds: 0.2 needs its time to open an encrypted one.
+PAUSE = 0.2
+
 
 class Post:
     """One agent's post. Whoever inherits has a `client` and knows how to wait `until` something holds."""
@@ -15,7 +18,7 @@ class Post:
         self.told = {"received": [], "undecryptable": [], "ack": [], "recalled": []}
         self.wire = {"sent": [], "heard": []}
         self.acknowledged = []
-        self.talking = False
+        self.talking = None
         record(self.wire)
 
     def hear_post(self):
@@ -42,23 +45,25 @@ class Post:
         return {way: [text for text in seen if holding in text] for way, seen in self.wire.items()}
 
     async def start_chatter(self, to, encrypt):
-        """Sends one numbered message after the other, at the pace of a quick talker, until told to stop."""
-        self.acknowledged = acknowledged = []
-        self.talking = True
-
-        async def talk():
-            for number in itertools.count(1):
-                if not self.talking:
-                    return
-                try:
-                    await self.send(to, {"type": "text", "text": f"chatter {number}"}, encrypt)
-                    acknowledged.append(f"chatter {number}")
-                except Exception:
-                    traceback.print_exc()
-                await asyncio.sleep(0.05)
-
-        self.chatter = asyncio.create_task(talk())
+        """Sends one numbered message after the other, at the pace of a talk, until told to stop."""
+        self.acknowledged = []
+        self.talking = asyncio.create_task(self.talk(to, encrypt))
         return {}
+
+    async def talk(self, to, encrypt):
+        under_way = set()
+        for number in itertools.count(1):
+            under_way.add(asyncio.create_task(self.say(to, f"chatter {number}", encrypt)))
+            # An SDK can wait half a minute for an answer that a crash has swallowed; the next message does not.
+            _, under_way = await asyncio.wait(under_way, timeout=1, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(PAUSE)
+
+    async def say(self, to, words, encrypt):
+        try:
+            await self.send(to, {"type": "text", "text": words}, encrypt)
+            self.acknowledged.append(words)
+        except Exception:
+            traceback.print_exc()
 
     async def chattered(self, count, seconds):
         """Waits for this many acknowledged messages, and gives their texts."""
@@ -66,9 +71,9 @@ class Post:
         return self.acknowledged
 
     async def stop_chatter(self):
-        """Nothing new is sent; what is under way is not waited for, because an SDK can wait long for a lost answer."""
-        self.talking = False
-        return list(self.acknowledged)
+        """Nothing new is sent from now on; what is under way may still arrive."""
+        self.talking.cancel()
+        return self.acknowledged
 
 
 def record(frames):

@@ -10,6 +10,7 @@ from letters import (
     arrives,
     couple,
     letters,
+    pushed_once,
     recalls,
     second_device,
     send_texts,
@@ -60,6 +61,7 @@ def test_every_kind_of_payload_arrives_as_it_was_sent(agent):
     assert [letter["payload"] for letter in letters(bob, 2 * len(KINDS))] == plain + secret
     for payload in plain:
         unchanged_on_the_wire(alice, bob, payload["mark"])
+    pushed_once(bob)
     assert alice.frames(holding="secret-") == bob.frames(holding="secret-") == {"sent": [], "heard": []}
 
 
@@ -133,6 +135,7 @@ def test_a_message_sent_twice_arrives_once(agent):
     assert (again["seq"], after["seq"]) == (first["seq"], first["seq"] + 1)
     assert [letter["seq"] for letter in letters(bob, 2)] == [1, 2]
     assert texts(bob) == ["once", "after"]
+    pushed_once(bob)
 
 
 def test_two_devices_of_one_agent_see_the_same_conversation(agent):
@@ -160,18 +163,19 @@ def test_a_crash_of_the_server_loses_no_message(server, agent):
     alice, bob = couple(agent, retry=SOON)
     alice.start_chatter(to=bob.aid, encrypt=False)
     bob.start_chatter(to=alice.aid, encrypt=True)
-    before = {one: len(one.chattered(count=5, seconds=20)) for one in (alice, bob)}
+    before = {one: len(one.chattered(count=3, seconds=30)) for one in (alice, bob)}
 
     server.kill()
     server.start()
     for one in (alice, bob):
-        one.chattered(count=before[one] + 20, seconds=60)
+        one.chattered(count=before[one] + 6, seconds=60)
 
     for sender, receiver in ((alice, bob), (bob, alice)):
         sent = set(sender.stop_chatter())
         send_texts(sender, receiver, "the last", count=1, encrypt=False)
         arrives(receiver, [*sent, "the last 0"], seconds=60)
         assert len(set(texts(receiver))) == len(texts(receiver)), "a message arrived twice"
+        pushed_once(receiver)
 
 
 @pytest.mark.sdk(since="0.5.25")
