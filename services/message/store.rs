@@ -231,6 +231,11 @@ impl Store {
         }
     }
 
+    pub async fn letters(&self, ids: Vec<i64>) -> sqlx::Result<Vec<Arc<Letter>>> {
+        let entries = self.load(ids.into_iter().map(|id| (0, id)).collect()).await?;
+        Ok(entries.into_iter().map(|entry| entry.letter).collect())
+    }
+
     /// The letters of filed entries, in their order; one that was removed meanwhile is left out.
     async fn load(&self, rows: Vec<(i64, i64)>) -> sqlx::Result<Vec<Entry>> {
         if rows.is_empty() {

@@ -34,6 +34,17 @@ pub(super) struct Commit {
     pub cursors: BTreeMap<(i64, String, String), i64>,
 }
 
+type Known = HashMap<Key, Arc<Letter>>;
+
+/// What these writes want to send.
+fn keys(writes: &[Write]) -> Vec<Key> {
+    let key = |write: &Write| match write {
+        Write::Send(draft) => Some(draft.letter.key),
+        Write::Ack(_) | Write::Recall(_) => None,
+    };
+    writes.iter().filter_map(key).collect()
+}
+
 impl Writer {
     pub async fn commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<Done>> {
         self.make_sure().await?;
@@ -57,12 +68,8 @@ impl Writer {
     }
 
     async fn try_commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<Done>> {
-        let known = self.known(&writes).await?;
         let mut commit = Commit {
-            tx: match self.store.db().engine() {
-                Engine::Sqlite => None,
-                Engine::Postgres => Some(self.store.db().write().await?),
-            },
+            tx: None,
             heads: HashMap::new(),
             letters: Vec::new(),
             bells: Vec::new(),
@@ -70,7 +77,10 @@ impl Writer {
             changed: Vec::new(),
             cursors: BTreeMap::new(),
         };
-        self.take_numbers(&mut commit, &writes, &known).await?;
+        let known = match self.store.db().engine() {
+            Engine::Sqlite => self.look_up(&mut commit, &writes).await?,
+            Engine::Postgres => self.lock(&mut commit, &writes).await?,
+        };
         let before = self.old_cursors(&mut commit, &writes).await?;
         let mut fresh: HashMap<Key, Arc<Letter>> = HashMap::new();
         let mut done = Vec::with_capacity(writes.len());
@@ -129,26 +139,58 @@ impl Writer {
         }
     }
 
-    /// The letters that some of these writes repeat.
-    async fn known(&self, writes: &[Write]) -> sqlx::Result<HashMap<Key, Arc<Letter>>> {
-        let keys: Vec<Key> = writes
-            .iter()
-            .filter_map(|write| match write {
-                Write::Send(draft) => Some(draft.letter.key),
-                Write::Ack(_) | Write::Recall(_) => None,
-            })
-            .collect();
-        if keys.is_empty() { Ok(HashMap::new()) } else { self.store.find_all(&keys).await }
+    /// On SQLite nobody else writes: what was sent before, and the last numbers, as they are.
+    async fn look_up(&self, commit: &mut Commit, writes: &[Write]) -> sqlx::Result<Known> {
+        let keys = keys(writes);
+        let known = if keys.is_empty() { Known::new() } else { self.store.find_all(&keys).await? };
+        let inboxes = self.inboxes(writes, &known).await?;
+        commit.heads = inboxes.into_iter().map(|inbox| (inbox, self.store.head(inbox))).collect();
+        Ok(known)
     }
 
-    /// Looks up the last numbers of the inboxes that get letters. On PostgreSQL that locks them, always in the same
-    /// order, so that two processes never wait for each other.
-    async fn take_numbers(
-        &self,
-        commit: &mut Commit,
-        writes: &[Write],
-        known: &HashMap<Key, Arc<Letter>>,
-    ) -> sqlx::Result<()> {
+    /// On PostgreSQL one statement locks the last numbers, always in the same order so that two processes never wait for
+    /// each other, and says what was sent before. If anything was, it begins again without that.
+    async fn lock(&self, commit: &mut Commit, writes: &[Write]) -> sqlx::Result<Known> {
+        let mut known = Known::new();
+        loop {
+            let tx = commit.tx.insert(self.store.db().write().await?);
+            let inboxes = self.inboxes(writes, &known).await?;
+            let wanted: Vec<String> =
+                keys(writes).iter().filter(|key| !known.contains_key(*key)).map(Key::text).collect();
+            if inboxes.is_empty() && wanted.is_empty() {
+                return Ok(known);
+            }
+            let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
+                "WITH locked AS (
+                     INSERT INTO head (inbox, seq, floor)
+                     SELECT CAST(v AS BIGINT), 0, 0 FROM json_array_elements_text(CAST($1 AS JSON)) AS v ORDER BY 1
+                     ON CONFLICT (inbox) DO UPDATE SET seq = head.seq RETURNING inbox, seq)
+                 SELECT CAST(0 AS BIGINT), inbox, seq FROM locked
+                 UNION ALL
+                 SELECT CAST(1 AS BIGINT), letter, letter FROM seen
+                 WHERE key IN (SELECT v FROM json_array_elements_text(CAST($2 AS JSON)) AS v)",
+            )
+            .bind(json(&inboxes))
+            .bind(json(&wanted))
+            .fetch_all(&mut **tx)
+            .await?;
+            let (sent, heads): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(kind, ..)| *kind == 1);
+            if sent.is_empty() {
+                commit.heads = heads.into_iter().map(|(_, inbox, seq)| (inbox, seq)).collect();
+                return Ok(known);
+            }
+            commit.tx = None;
+            let before = known.len();
+            let sent = sent.into_iter().map(|(_, letter, _)| letter).collect();
+            known.extend(self.store.letters(sent).await?.into_iter().map(|letter| (letter.key, letter)));
+            if known.len() == before {
+                return Err(sqlx::Error::RowNotFound); // Removed for its age this very moment; the sender tries again.
+            }
+        }
+    }
+
+    /// The inboxes that may get a number.
+    async fn inboxes(&self, writes: &[Write], known: &Known) -> sqlx::Result<BTreeSet<i64>> {
         let mut inboxes = BTreeSet::new();
         for write in writes {
             match write {
@@ -164,32 +206,7 @@ impl Writer {
                 Write::Send(_) | Write::Ack(_) => {}
             }
         }
-        let Some(tx) = &mut commit.tx else {
-            commit.heads = inboxes.into_iter().map(|inbox| (inbox, self.store.head(inbox))).collect();
-            return Ok(());
-        };
-        if inboxes.is_empty() {
-            return Ok(());
-        }
-        let wanted = json(&inboxes);
-        sqlx::query(
-            "INSERT INTO head (inbox, seq, floor)
-             SELECT CAST(v AS BIGINT), 0, 0 FROM json_array_elements_text(CAST($1 AS JSON)) AS v
-             ORDER BY 1 ON CONFLICT DO NOTHING",
-        )
-        .bind(wanted.as_str())
-        .execute(&mut **tx)
-        .await?;
-        let rows: Vec<(i64, i64)> = sqlx::query_as(
-            "SELECT inbox, seq FROM head
-             WHERE inbox IN (SELECT CAST(v AS BIGINT) FROM json_array_elements_text(CAST($1 AS JSON)) AS v)
-             ORDER BY inbox FOR UPDATE",
-        )
-        .bind(wanted.as_str())
-        .fetch_all(&mut **tx)
-        .await?;
-        commit.heads = rows.into_iter().collect();
-        Ok(())
+        Ok(inboxes)
     }
 
     /// Gives a letter its numbers.
