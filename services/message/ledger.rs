@@ -139,6 +139,8 @@ impl Ledger {
 /// happens to a single bell.
 async fn announce(mut bells: mpsc::Receiver<Vec<Bell>>, inboxes: Arc<Inboxes>, bus: Bus, presence: Presence) {
     while let Some(mut bells) = bells.recv().await {
+        // The senders are being answered at this moment; they come first.
+        tokio::task::yield_now().await;
         for bell in &mut bells {
             if bell.devices.iter().any(DeviceId::is_empty) {
                 name_devices(bell, &inboxes).await;

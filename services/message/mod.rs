@@ -52,11 +52,14 @@ use jsonrpsee::Methods;
 use keys::Keys;
 use ledger::Ledger;
 use letter::Letter;
+use parking_lot::Mutex;
 use reading::Reading;
 use ring::Rings;
+use std::collections::HashSet;
 use std::sync::Arc;
 use store::Store;
 use thought::Thoughts;
+use tokio_util::task::TaskTracker;
 use volatile::Volatile;
 
 pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
@@ -108,6 +111,9 @@ struct Message {
     presence: Presence,
     clock: Clock,
     ids: Ids,
+    tracker: TaskTracker,
+    /// The connections that will be looked at again in a moment.
+    looking: Mutex<HashSet<u64>>,
 }
 
 impl Message {
@@ -132,6 +138,8 @@ impl Message {
             presence: world.presence.clone(),
             clock: world.clock.clone(),
             ids: world.ids.clone(),
+            tracker: world.tracker.clone(),
+            looking: Mutex::default(),
         }))
     }
 }

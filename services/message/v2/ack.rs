@@ -1,13 +1,14 @@
 //! `message.v2.ack`: how far was read, of everything or of one sender.
 
 use super::super::ack::{Fleeted, VolatileAck};
-use super::super::consumer::{Claim, Seq};
+use super::super::consumer::{Claim, Consumer, Seq};
 use super::super::pull::After;
 use super::super::{Error, Message};
 use super::peer_scope;
-use crate::kernel::{Aid, Caller};
+use crate::kernel::{Aid, Audience, Caller, Event, Generation, Session};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Deserialize)]
 pub(crate) struct V2AckParams {
@@ -31,8 +32,6 @@ pub(crate) struct V2AckParams {
 
 #[derive(Clone, Serialize)]
 pub(crate) struct V2Acked {
-    #[serde(rename = "_after", skip_serializing_if = "Option::is_none")]
-    after: Option<After>,
     success: bool,
     acked: bool,
     ack_seq: i64,
@@ -47,7 +46,28 @@ pub(crate) struct V2Acked {
     volatile_ack: Option<VolatileAck>,
 }
 
+/// How long a client needs to get over its own acknowledgement.
+const A_MOMENT: Duration = Duration::from_millis(250);
+
 impl Message {
+    /// Some clients of the second generation forget every bell that rings before their pull has ended with this
+    /// acknowledgement. A moment later they are rung for once more, if something is left.
+    fn look_again(self: &Arc<Self>, session: &Session, consumer: Consumer) {
+        if session.generation != Generation::Second || !self.looking.lock().insert(session.connection) {
+            return;
+        }
+        let (message, session) = (self.clone(), session.clone());
+        self.tracker.spawn(async move {
+            tokio::time::sleep(A_MOMENT).await;
+            message.looking.lock().remove(&session.connection);
+            let Ok(Some(After { method, params })) = message.waiting_bell(&session, &consumer).await else {
+                return;
+            };
+            let to = Audience::Connection { aid: session.aid, connection: session.connection };
+            message.bus.publish(&Event { to, method: method.to_owned(), params });
+        });
+    }
+
     pub(in super::super) async fn v2_ack(
         self: Arc<Self>,
         caller: Caller,
@@ -66,15 +86,13 @@ impl Message {
         let Seq(wanted) = params.up_to_seq.unwrap_or_default();
         let stored = self.advance(&consumer, sender.as_ref(), wanted).await?;
         let volatile_ack = self.ack_fleeting(&consumer, &fleeted);
-        let after = match &sender {
-            None => self.waiting_bell(caller.session()?, &consumer).await?,
-            Some(_) => None,
-        };
+        if sender.is_none() {
+            self.look_again(caller.session()?, consumer);
+        }
 
         // A peer's cursor is never told lower than asked for: the client would take that for an error.
         let now = if sender.is_some() { stored.max(wanted) } else { stored };
         Ok(V2Acked {
-            after,
             success: true,
             acked: true,
             ack_seq: now,

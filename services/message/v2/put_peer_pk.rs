@@ -54,8 +54,8 @@ impl Message {
         Ok(PeerPkStored { after, ok: true, device_id: consumer.device, spk_id: spk.id })
     }
 
-    /// Some clients of the second generation never ask what they missed, and forget a bell that rings while they read:
-    /// one for the newest letter makes them look again. Whoever has read everything gets none.
+    /// Some clients of the second generation never ask what they missed: a bell for the newest letter makes them look.
+    /// Whoever has read everything gets none.
     pub(in super::super) async fn waiting_bell(
         &self,
         session: &Session,
