@@ -62,7 +62,6 @@ async fn rows_must_fit_their_digest_and_stand_in_order() {
             "doubled with another key",
             with_rows(&alice, &bob, &[laptop, row_for(bob.aid(), "laptop", "peer")]),
         ),
-        ("no rows", with_rows(&alice, &bob, &[])),
         ("rows that are no list", spoilt(&alice, &bob, |params| params["payload"]["recipients"] = json!({}))),
         ("no rows member", spoilt(&alice, &bob, |params| params["payload"]["recipients"] = Value::Null)),
         (
@@ -119,6 +118,7 @@ async fn keys_are_wrapped_for_the_recipient_and_the_sender_and_nobody_else() {
         put_key(agent).await;
     }
     for (why, rows) in [
+        ("nobody at all", vec![]),
         ("a stranger", vec![row(bob.aid(), "peer"), row(carol.aid(), "peer")]),
         ("a stranger alone", vec![row(carol.aid(), "peer")]),
         ("the sender as a recipient", vec![row(alice.aid(), "peer"), row(bob.aid(), "peer")]),
