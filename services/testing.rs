@@ -1,6 +1,8 @@
 //! A world for the rooms' own tests: real stores on either engine, no socket, and a clock that a test can move.
 
-use crate::kernel::{Aid, Caller, Clock, DeviceId, Event, Generation, RpcError, Session, SlotId, StoreUrl, World};
+use crate::kernel::{
+    Aid, Caller, Clock, DeviceId, Event, Generation, RpcError, Session, SlotId, StoreUrl, World,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Curve, Key};

@@ -1,6 +1,7 @@
 //! `message.*` over the wire: letters from one agent to another, never lost and never doubled.
 
 mod ack;
+mod aside;
 mod carried;
 mod doorbells;
 mod encrypted;
@@ -9,11 +10,14 @@ mod fanout;
 mod first_server;
 mod history;
 mod idempotency;
+mod keys;
 mod model;
 mod never_connected;
-mod query_online;
+mod notify;
 mod peer;
+mod peers;
 mod pull;
+mod query_online;
 mod queue;
 mod recall;
 mod refused;
@@ -84,7 +88,10 @@ fn rows(page: &Value) -> &Vec<Value> {
 }
 
 fn seqs(page: &Value) -> Vec<i64> {
-    rows(page).iter().map(|row| row["seq"].as_i64().unwrap_or_else(|| panic!("a row has a seq: {row}"))).collect()
+    rows(page)
+        .iter()
+        .map(|row| row["seq"].as_i64().unwrap_or_else(|| panic!("a row has a seq: {row}")))
+        .collect()
 }
 
 /// What the rows of a page say, whichever method showed them.

@@ -100,6 +100,7 @@ fn banner(door: &Door, addresses: &[Listen]) {
         let SocketAddr::V4(address) = address else { return print(&text) };
         let gateway = format!("gateway.{}:{}", config.issuer, address.port());
         text += "\nTry next\n";
+        text += "  aund demo\n";
         text += &format!(
             "  curl --cacert {} --resolve {gateway}:{} https://{gateway}/capabilities\n",
             root.display(),

@@ -56,7 +56,12 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
     }
 
     /// The same for a `commit` that has a state of its own: it is handed over and given back.
-    pub fn start_with<S, C, Fut>(tracker: &TaskTracker, limit_bytes: usize, state: S, mut commit: C) -> Batch<T, R>
+    pub fn start_with<S, C, Fut>(
+        tracker: &TaskTracker,
+        limit_bytes: usize,
+        state: S,
+        mut commit: C,
+    ) -> Batch<T, R>
     where
         S: Send + 'static,
         C: FnMut(S, Vec<T>) -> Fut + Send + 'static,

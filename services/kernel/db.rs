@@ -128,7 +128,9 @@ impl Db {
         private(file).with_context(|| format!("the database file {} cannot be made", file.display()))?;
         let url = format!("sqlite:{}?mode=rwc", file.display());
         let pragmas = match durability {
-            Durability::Full => "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000",
+            Durability::Full => {
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000"
+            }
             Durability::Busy => {
                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
                  PRAGMA wal_autocheckpoint = 16384"

@@ -46,7 +46,8 @@ pub(super) struct Fleeted {
 
 impl Message {
     pub(super) async fn ack(self: Arc<Self>, caller: Caller, params: AckParams) -> Result<Acked, Error> {
-        let AckParams { seq, device_id, slot_id, volatile_cursor, mut volatile_cursors, volatile_ids } = params;
+        let AckParams { seq, device_id, slot_id, volatile_cursor, mut volatile_cursors, volatile_ids } =
+            params;
         let consumer = self.consumer(&caller, &Claim { device_id, slot_id }).await?;
         volatile_cursors.extend(volatile_cursor);
         let fleeted = Fleeted { cursors: volatile_cursors, ids: volatile_ids };

@@ -46,7 +46,8 @@ impl Message {
             return Err(Error::Param("params.device_id: not the device of this connection".to_owned()));
         }
         if let Some(slot) = claim.slot_id.as_deref().filter(|slot| !slot.is_empty()) {
-            let given = SlotId::parse(slot).map_err(|error| Error::Param(format!("params.slot_id: {error}")))?;
+            let given =
+                SlotId::parse(slot).map_err(|error| Error::Param(format!("params.slot_id: {error}")))?;
             if given.key() != session.slot.key() {
                 return Err(Error::Param("params.slot_id: not the slot of this connection".to_owned()));
             }

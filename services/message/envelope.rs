@@ -179,6 +179,9 @@ fn rows<'a>(texts: Vec<[Text<'a>; 8]>, from: &Aid, to: &Aid) -> Result<Vec<Row<'
     if texts.len() > MOST_ROWS {
         return Err(EnvelopeError::Form(format!("there are more than {MOST_ROWS} recipients")));
     }
+    if texts.is_empty() {
+        return Err(EnvelopeError::Form("there are no recipients".to_owned()));
+    }
     let mut rows: Vec<Row<'a>> = Vec::with_capacity(texts.len());
     for texts in texts {
         let row = row(texts)?;

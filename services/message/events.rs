@@ -1,7 +1,8 @@
 //! What the recipients, their other devices and the senders are told, after the commit.
 
 use super::ledger::{Bell, Draft, Recall};
-use super::letter::{self, Head, Key, Kind, Letter, Nearness, Place};
+use super::letter::{self, Head, Key, Kind, Letter, Place};
+use super::rows::{self, Nearness};
 use crate::kernel::{Aid, Audience, Bus, DeviceId, Event, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -27,7 +28,7 @@ pub(super) fn ring(bus: &Bus, presence: &Presence, bell: &Bell) {
             (None, Kind::Queue) => continue,
             (None, _) => Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None },
         };
-        let trace = bell.trace.as_ref().and_then(|trace| letter::trace_member(trace, letter.at));
+        let trace = bell.trace.as_ref().and_then(|trace| rows::trace_member(trace, letter.at));
         let (method, params) = match letter.kind {
             Kind::V2 => (V2_RECEIVED, doorbell(letter, place, device, trace)),
             Kind::Recall => (RECALLED, recalled(letter, place, device)),

@@ -105,12 +105,14 @@ impl Inboxes {
         .execute(&mut *tx)
         .await?;
         if waiting.rows_affected() == 0 {
-            sqlx::query("INSERT INTO inbox (aid, device, joined_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING")
-                .bind(aid.as_str())
-                .bind(device.as_str())
-                .bind(now)
-                .execute(&mut *tx)
-                .await?;
+            sqlx::query(
+                "INSERT INTO inbox (aid, device, joined_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            )
+            .bind(aid.as_str())
+            .bind(device.as_str())
+            .bind(now)
+            .execute(&mut *tx)
+            .await?;
         }
         tx.commit().await?;
         self.forget(aid);

@@ -57,7 +57,8 @@ mod tests {
 
     #[test]
     fn what_is_not_taken_out_is_written_as_it_came() {
-        let raw = RawValue::from_string(r#"{"b": 1.50, "a":{"x" :[1e-7]},"é\u0041":"\/"}"#.to_owned()).unwrap();
+        let raw =
+            RawValue::from_string(r#"{"b": 1.50, "a":{"x" :[1e-7]},"é\u0041":"\/"}"#.to_owned()).unwrap();
         let mut members = Members::of(&raw).unwrap();
         members.0.retain(|(name, _)| name != "b");
         assert_eq!(members.write().get(), r#"{"a":{"x" :[1e-7]},"éA":"\/"}"#);

@@ -4,13 +4,18 @@
 //! commit, and whoever it is for is told after that. Three generations of clients read the same inboxes.
 
 mod ack;
+mod address;
+mod append;
 mod consumer;
+mod cursors;
 mod e2ee;
 mod echo;
 mod envelope;
 mod error;
 mod events;
+mod filing;
 mod filter;
+mod fleeting;
 mod history;
 mod inboxes;
 mod join;
@@ -28,6 +33,7 @@ mod read_state;
 mod reading;
 mod recall;
 mod ring;
+mod rows;
 mod send;
 mod store;
 mod tail;
@@ -36,9 +42,11 @@ mod tests;
 mod thought;
 mod v2;
 mod volatile;
+mod writer;
 
 use crate::kernel::{Bus, Clock, Ids, Mesh, Module, Presence, Rpc, World};
 use error::Error;
+use fleeting::FleetingSent;
 use inboxes::Inboxes;
 use jsonrpsee::Methods;
 use keys::Keys;
@@ -46,7 +54,6 @@ use ledger::Ledger;
 use letter::Letter;
 use reading::Reading;
 use ring::Rings;
-use send::FleetingSent;
 use std::sync::Arc;
 use store::Store;
 use thought::Thoughts;

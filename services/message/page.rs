@@ -1,9 +1,10 @@
 //! Pages of an inbox: what is in the log and what is only in memory, in one order, within one size.
 
-use super::Message;
 use super::Error;
+use super::Message;
 use super::consumer::Consumer;
-use super::letter::{Fleeting, Kind, Letter, Place};
+use super::letter::{Kind, Letter, Place};
+use super::rows::Fleeting;
 use super::tail::{Entry, Span};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -61,14 +62,29 @@ impl Message {
         sender: Option<&str>,
         limit: usize,
     ) -> Result<Slice, Error> {
-        let span = Span { inbox: consumer.inbox, after, before: i64::MAX, sender };
-        let mut entries = self.store.first(span, limit + 1).await?;
-        let more = entries.len() > limit;
-        entries.truncate(limit);
-        Ok(self.slice(consumer, after, entries, more))
+        let ring = self.rings.after(&consumer.aid, consumer.inbox, after, self.clock.now_ms(), usize::MAX);
+        let queued: HashMap<i64, Arc<Letter>> = ring.rows.into_iter().collect();
+        let mut slice = Slice {
+            entries: Vec::new(),
+            through: after,
+            more: true,
+            ephemeral_earliest: ring.earliest,
+            ephemeral_dropped: ring.dropped,
+        };
+        // Numbers whose content is gone do not fill a page: some clients take a short one for the last.
+        while slice.more && slice.entries.len() < limit {
+            let wanted = limit - slice.entries.len();
+            let span = Span { inbox: consumer.inbox, after: slice.through, before: i64::MAX, sender };
+            let mut entries = self.store.first(span, wanted + 1).await?;
+            slice.more = entries.len() > wanted;
+            entries.truncate(wanted);
+            slice.through = entries.last().map_or(slice.through, |entry| entry.seq);
+            slice.entries.extend(entries.into_iter().filter_map(|entry| content(entry, &queued)));
+        }
+        Ok(slice)
     }
 
-    /// The last letters before a number and after another.
+    /// The last letters before a number and after another. Queue messages are no part of the past.
     pub(super) async fn backward(
         &self,
         consumer: &Consumer,
@@ -82,26 +98,17 @@ impl Message {
         if more {
             entries.remove(0);
         }
-        Ok(self.slice(consumer, after, entries, more))
-    }
-
-    /// The log keeps only the number of a queue message; its content is in the ring or gone.
-    fn slice(&self, consumer: &Consumer, after: i64, entries: Vec<Entry>, more: bool) -> Slice {
         let through = entries.last().map_or(after, |entry| entry.seq);
-        let ring = self.rings.after(&consumer.aid, consumer.inbox, after, self.clock.now_ms(), usize::MAX);
-        let queued: HashMap<i64, Arc<Letter>> = ring.rows.into_iter().collect();
-        let content = |entry: Entry| match entry.letter.kind {
-            Kind::Queue => Some(Entry { seq: entry.seq, letter: queued.get(&entry.seq)?.clone() }),
-            Kind::Plain | Kind::V1 | Kind::V2 | Kind::Recall => Some(entry),
-        };
-        let entries = entries.into_iter().filter_map(content).collect();
-        Slice {
-            entries,
-            through,
-            more,
-            ephemeral_earliest: ring.earliest,
-            ephemeral_dropped: ring.dropped,
-        }
+        entries.retain(|entry| entry.letter.kind != Kind::Queue);
+        Ok(Slice { entries, through, more, ephemeral_earliest: None, ephemeral_dropped: 0 })
+    }
+}
+
+/// The log keeps only the number of a queue message; its content is in the ring or gone.
+fn content(entry: Entry, queued: &HashMap<i64, Arc<Letter>>) -> Option<Entry> {
+    match entry.letter.kind {
+        Kind::Queue => Some(Entry { seq: entry.seq, letter: queued.get(&entry.seq)?.clone() }),
+        Kind::Plain | Kind::V1 | Kind::V2 | Kind::Recall => Some(entry),
     }
 }
 

@@ -115,7 +115,11 @@ impl Message {
 }
 
 /// The token of the next page is the last sender of this one.
-fn page(peers: BTreeMap<String, Peer>, limit: Option<i64>, token: Option<&str>) -> (Vec<Peer>, Option<String>) {
+fn page(
+    peers: BTreeMap<String, Peer>,
+    limit: Option<i64>,
+    token: Option<&str>,
+) -> (Vec<Peer>, Option<String>) {
     let limit = limit.unwrap_or(LIMIT).clamp(1, MOST) as usize;
     let after = |name: &String| token.is_none_or(|token| name.as_str() > token);
     let mut rest = peers.into_iter().filter(|(name, _)| after(name)).map(|(_, peer)| peer);

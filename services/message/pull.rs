@@ -1,8 +1,8 @@
 //! `message.pull`: the rows after a number, as the first generation of clients reads them.
 
 use super::consumer::{Claim, Consumer, Seq};
-use super::letter::Fleeting;
 use super::page::{Bounds, Form, Page};
+use super::rows::Fleeting;
 use super::volatile::VolatilePage;
 use super::{Error, Message, events};
 use crate::kernel::Caller;
@@ -72,7 +72,8 @@ impl Message {
         let (earliest, dropped) = (slice.ephemeral_earliest, slice.ephemeral_dropped);
         let mut page = slice.page(&consumer, Form::Plain);
         let bounds = self.bounds(&consumer).await?;
-        let volatile = self.fleeting(&consumer, after_volatile_cursor.as_deref(), None, Form::Plain, &mut page)?;
+        let volatile =
+            self.fleeting(&consumer, after_volatile_cursor.as_deref(), None, Form::Plain, &mut page)?;
 
         Ok(Pulled {
             after: skipped_bell(&consumer, &page),
@@ -101,9 +102,8 @@ impl Message {
         form: Form,
         page: &mut Page,
     ) -> Result<VolatilePart, Error> {
-        let VolatilePage { rows, latest_cursor, has_more, earliest_cursor, dropped_count } = self
-            .volatile
-            .after(consumer.inbox, cursor, sender, self.clock.now_ms(), MOST as usize)?;
+        let VolatilePage { rows, latest_cursor, has_more, earliest_cursor, dropped_count } =
+            self.volatile.after(consumer.inbox, cursor, sender, self.clock.now_ms(), MOST as usize)?;
         for (volatile_cursor, row) in rows {
             let Some(place) = row.letter.place(consumer.inbox) else { continue };
             let (created_at, expires_at) = (row.created_at, row.expires_at);

@@ -30,7 +30,8 @@ impl Message {
 
         // Everyone who was asked for gets an answer; whoever cannot be online is not.
         let is_online = |aid: &str| Aid::parse(aid).is_ok_and(|aid| self.presence.is_online(&aid));
-        let online = params.aids.into_iter().map(|aid| (is_online(&aid), aid)).map(|(is, aid)| (aid, is)).collect();
+        let online =
+            params.aids.into_iter().map(|aid| (is_online(&aid), aid)).map(|(is, aid)| (aid, is)).collect();
         Ok(Online { online })
     }
 }

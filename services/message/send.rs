@@ -1,17 +1,15 @@
 //! `message.send`: stored for every device of the recipient, then answered, then announced.
 
-use super::envelope::{self, Envelope, Role};
-use super::inboxes::{Inbox, Known};
+use super::address::{Addressed, no_device};
+use super::envelope::{self, Envelope};
+use super::inboxes::Known;
 use super::ledger::{Done, Draft, Queued, Write};
-use super::letter::{Fleeting, Head, Key, Kind, Letter, Near, Place};
-use super::volatile::VolatileRow;
-use super::{Error, Message, echo, events};
-use crate::kernel::{Aid, Audience, Caller, DeviceId, Event, KnownCert, Mode, Seat, Session};
-use parking_lot::Mutex;
+use super::letter::{Head, Key, Kind, Letter};
+use super::{Error, Message, echo};
+use crate::kernel::{Aid, Caller, DeviceId, KnownCert, Mode, Seat, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What a payload may weigh.
@@ -53,22 +51,22 @@ pub(super) struct SendParams {
 
 #[derive(Clone, Serialize)]
 pub(super) struct Sent {
-    message_id: String,
+    pub message_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    seq: Option<i64>,
-    timestamp: i64,
-    status: &'static str,
-    delivery_mode: &'static str,
+    pub seq: Option<i64>,
+    pub timestamp: i64,
+    pub status: &'static str,
+    pub delivery_mode: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    storage: Option<&'static str>,
+    pub storage: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    volatile_cursor: Option<String>,
+    pub volatile_cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    volatile_cursors: Option<Vec<String>>,
+    pub volatile_cursors: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    created_at: Option<i64>,
+    pub created_at: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<i64>,
+    pub expires_at: Option<i64>,
 }
 
 impl Message {
@@ -181,7 +179,8 @@ impl Message {
     fn queued(&self, mut draft: Draft, seats: &[Seat], now: i64) -> Draft {
         let letter = &mut draft.letter;
         let seat = self.rings.choose(&letter.to, &letter.from, seats, now);
-        let at = seat.as_ref().and_then(|seat| draft.devices.iter().position(|device| *device == seat.device));
+        let at =
+            seat.as_ref().and_then(|seat| draft.devices.iter().position(|device| *device == seat.device));
         let at = at.unwrap_or(0);
         letter.places = letter.places.get(at).copied().into_iter().collect();
         draft.devices = draft.devices.get(at).cloned().into_iter().collect();
@@ -190,103 +189,10 @@ impl Message {
         draft.queue = Some(Queued { seat, payload });
         draft
     }
-
-    /// Kept in memory until it expires, and announced at once: it has no number.
-    fn send_fleeting(&self, session: &Session, draft: Draft, expires_at: i64) -> Sent {
-        let Draft { mut letter, devices, queue, .. } = draft;
-        if let Some(first) = self.fleeting_sent.get(letter.key, letter.at) {
-            return Sent { status: "duplicate", ..first };
-        }
-        if let Some(queued) = queue {
-            letter.body = queued.payload;
-        }
-        let letter = Arc::new(letter);
-        let mut cursors = Vec::new();
-        for (place, device) in letter.places.iter().zip(&devices) {
-            let row = VolatileRow {
-                message_id: letter.message_id.clone(),
-                sender: letter.from.to_string(),
-                created_at: letter.at,
-                expires_at,
-                letter: letter.clone(),
-            };
-            let volatile_cursor = self.volatile.put(place.inbox, row, letter.weight());
-            cursors.push(volatile_cursor.clone());
-            let fleeting =
-                Fleeting { storage: "volatile", volatile_cursor, created_at: letter.at, expires_at };
-            self.announce_fleeting(session, &letter, place, device, &fleeting);
-        }
-        let sent = Sent {
-            storage: Some("volatile"),
-            seq: None,
-            volatile_cursor: cursors.first().cloned(),
-            volatile_cursors: (cursors.len() > 1).then_some(cursors),
-            created_at: Some(letter.at),
-            expires_at: Some(expires_at),
-            ..Sent::of(&letter, "accepted")
-        };
-        self.fleeting_sent.put(letter.key, expires_at, sent.clone());
-        sent
-    }
-
-    fn announce_fleeting(
-        &self,
-        session: &Session,
-        letter: &Letter,
-        place: &Place,
-        device: &DeviceId,
-        fleeting: &Fleeting,
-    ) {
-        let owner = if place.own { &letter.from } else { &letter.to };
-        let trace =
-            session.trace.as_ref().and_then(|trace| super::letter::trace_member(trace, letter.at));
-        let (method, params) = match letter.kind {
-            Kind::V2 => {
-                let Some(row) = letter.v2_row(place, device, Some(fleeting)) else { return };
-                let bell = json!({
-                    "message_id": letter.message_id, "from_aid": letter.from, "sender_aid": letter.from,
-                    "to": letter.to, "device_id": device, "sender_device_id": letter.device,
-                    "t_server": letter.at, "storage": fleeting.storage,
-                    "volatile_cursor": fleeting.volatile_cursor, "created_at": fleeting.created_at,
-                    "expires_at": fleeting.expires_at, "inline_message": row,
-                });
-                (events::V2_RECEIVED, serde_json::value::to_raw_value(&bell).ok())
-            }
-            _ => (events::RECEIVED, letter.plain_row(place, device, Some(fleeting), trace)),
-        };
-        if let Some(params) = params {
-            let to = Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None };
-            self.bus.publish(&Event { to, method: method.to_owned(), params });
-        }
-    }
-}
-
-/// The answers to messages that are only in memory, for those who send one again while it lives.
-#[derive(Default)]
-pub(super) struct FleetingSent(Mutex<HashMap<Key, (i64, Sent)>>);
-
-impl FleetingSent {
-    /// With so many alive at once, new ones are not remembered.
-    const MOST: usize = 100_000;
-
-    fn get(&self, key: Key, now: i64) -> Option<Sent> {
-        self.0.lock().get(&key).filter(|(expires_at, _)| *expires_at > now).map(|(_, sent)| sent.clone())
-    }
-
-    fn put(&self, key: Key, expires_at: i64, sent: Sent) {
-        let mut alive = self.0.lock();
-        if alive.len() < Self::MOST {
-            alive.insert(key, (expires_at, sent));
-        }
-    }
-
-    pub fn purge(&self, now: i64) {
-        self.0.lock().retain(|_, (expires_at, _)| *expires_at > now);
-    }
 }
 
 impl Sent {
-    fn of(letter: &Letter, status: &'static str) -> Sent {
+    pub fn of(letter: &Letter, status: &'static str) -> Sent {
         Sent {
             message_id: letter.message_id.clone(),
             seq: letter.first_seq(),
@@ -374,111 +280,5 @@ impl SendParams {
             headers: self.headers.clone(),
             context: self.context.clone(),
         }
-    }
-}
-
-fn no_device(aid: &Aid, device: &str) -> Error {
-    Error::NoDevice { aid: aid.clone(), device: device.chars().take(128).collect() }
-}
-
-/// The places a letter gets, one after the other.
-struct Addressed<'a> {
-    session: &'a Session,
-    seats: &'a [Seat],
-    places: Vec<Place>,
-    devices: Vec<DeviceId>,
-}
-
-impl Addressed<'_> {
-    fn add(&mut self, inbox: &Inbox, copy: usize, own: bool) {
-        // To oneself, a device is meant twice, as the recipient's and as the sender's; it gets one row.
-        if self.places.iter().any(|place| place.inbox == inbox.id) {
-            return;
-        }
-        let beside = |seat: &Seat| seat.device == inbox.device && seat.address == self.session.address;
-        let near = Near {
-            device: !inbox.device.is_empty() && inbox.device == self.session.device,
-            address: self.seats.iter().any(beside),
-        };
-        self.places.push(Place { inbox: inbox.id, seq: 0, copy: copy as u32, near, own });
-        self.devices.push(inbox.device.clone());
-    }
-
-    fn all(&mut self, recipient: &Known, target: Option<&DeviceId>) {
-        for inbox in recipient.iter().filter(|inbox| target.is_none_or(|target| inbox.device == *target)) {
-            self.add(inbox, 0, false);
-        }
-    }
-
-    /// A wrapped key for a device is for that device; one for an agent is for each of its devices that has keys.
-    fn sealed(
-        &mut self,
-        envelope: &Envelope<'_>,
-        recipient: &Known,
-        own: &Known,
-        target: Option<&DeviceId>,
-        to: &Aid,
-    ) -> Result<Vec<Box<RawValue>>, Error> {
-        let mut copies = Vec::new();
-        for role in [Role::Peer, Role::SelfSync] {
-            let inboxes = if role == Role::Peer { recipient } else { own };
-            for (index, row) in envelope.rows.iter().enumerate().filter(|(_, row)| row.role == role) {
-                if !row.device.is_empty() && !inboxes.iter().any(|inbox| inbox.device.as_str() == row.device) {
-                    let aid = if role == Role::Peer { to } else { &self.session.aid };
-                    return Err(no_device(aid, &row.device));
-                }
-                for inbox in inboxes.iter() {
-                    let meant = match row.device.is_empty() {
-                        true => inbox.spk.is_some(),
-                        false => inbox.device.as_str() == row.device,
-                    };
-                    let elsewhere = role == Role::SelfSync && inbox.device == self.session.device;
-                    let aside = role == Role::Peer && target.is_some_and(|target| inbox.device != *target);
-                    if meant && !elsewhere && !aside {
-                        self.add(inbox, copies.len(), role == Role::SelfSync);
-                    }
-                }
-                copies.push(envelope.wrap(index));
-            }
-        }
-        if self.places.iter().all(|place| place.own) {
-            return Err(no_device(to, ""));
-        }
-        Ok(copies)
-    }
-
-    /// Each device gets its own envelope; a copy for a device nobody has is left out.
-    fn split(
-        &mut self,
-        split: envelope::Split,
-        recipient: &Known,
-        own: &Known,
-        target: Option<&DeviceId>,
-        to: &Aid,
-    ) -> Result<Vec<Box<RawValue>>, Error> {
-        let mut copies = Vec::new();
-        let single = split.recipients.len() == 1;
-        for (device, envelope) in split.recipients {
-            let placeholder = matches!(device.as_str(), "" | "aun_device_id");
-            let inbox = match recipient.iter().find(|inbox| inbox.device.as_str() == device) {
-                None if placeholder && single => recipient.first(),
-                found => found,
-            };
-            let inbox = inbox.filter(|inbox| target.is_none_or(|target| inbox.device == *target));
-            if let Some(inbox) = inbox {
-                self.add(inbox, copies.len(), false);
-                copies.push(envelope);
-            }
-        }
-        if copies.is_empty() {
-            return Err(no_device(to, ""));
-        }
-        for (device, envelope) in split.own {
-            if let Some(inbox) = own.iter().find(|inbox| inbox.device.as_str() == device) {
-                self.add(inbox, copies.len(), true);
-                copies.push(envelope);
-            }
-        }
-        Ok(copies)
     }
 }

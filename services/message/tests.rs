@@ -35,7 +35,8 @@ impl Device<'_> {
     async fn everything(&self, test: &TestWorld) -> Vec<Value> {
         let (mut rows, mut after) = (Vec::new(), 0);
         loop {
-            let page = self.call(test, "message.pull", json!({ "after_seq": after, "limit": 3 })).await.unwrap();
+            let page =
+                self.call(test, "message.pull", json!({ "after_seq": after, "limit": 3 })).await.unwrap();
             rows.extend(page["messages"].as_array().unwrap().iter().cloned());
             after = page["latest_seq"].as_i64().unwrap();
             if page["has_more"] == json!(false) {

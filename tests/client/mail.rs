@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -182,4 +183,14 @@ async fn a_message_without_a_number_is_shown_once() {
         (Some(0), vec![json!("soon gone"), json!("gone too"), json!("to stay")])
     );
     assert_eq!(person.does(&["pull", "bobb", "--after", "0"]).await.lines().count(), 1);
+}
+
+#[tokio::test]
+async fn many_commands_at_once_wait_for_their_turn() {
+    const MANY: usize = 15; // More than the ten short connections that a slot holds.
+    let world = World::start().await;
+    let person = Person::with(&world, &["alice", "bobb"]).await;
+    let commands: Vec<[&str; 4]> = vec![["send", "alice", "bobb", "hello"]; MANY];
+    join_all(commands.iter().map(|words| person.does(words))).await;
+    assert_eq!(person.does(&["pull", "bobb"]).await.lines().count(), MANY);
 }

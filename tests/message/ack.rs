@@ -24,7 +24,11 @@ async fn a_cursor_never_goes_back_and_never_beyond_the_last_letter() {
     for n in 0..5 {
         say(&alice, &bob, &n.to_string()).await;
     }
-    assert_eq!(pull(&bob).await["server_ack_seq"], 0, "an early acknowledgement does not count for later letters");
+    assert_eq!(
+        pull(&bob).await["server_ack_seq"],
+        0,
+        "an early acknowledgement does not count for later letters"
+    );
     assert_eq!(ack(&bob, 3).await, 3);
     assert_eq!(ack(&bob, 1).await, 3, "an old device must not move it back");
     assert_eq!(ack(&bob, 3).await, 3);
@@ -36,11 +40,15 @@ async fn a_cursor_never_goes_back_and_never_beyond_the_last_letter() {
 async fn each_device_and_each_slot_has_its_own_cursor() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
-    let (slot, phone) = (world.also(&bob, "laptop", "second").await, world.also(&bob, "phone", "default").await);
+    let (slot, phone) =
+        (world.also(&bob, "laptop", "second").await, world.also(&bob, "phone", "default").await);
     for n in 0..4 {
         say(&alice, &bob, &n.to_string()).await;
     }
-    assert_eq!((ack(&bob, 1).await, ack(&slot, 2).await, ack(&phone, 3).await), (json!(1), json!(2), json!(3)));
+    assert_eq!(
+        (ack(&bob, 1).await, ack(&slot, 2).await, ack(&phone, 3).await),
+        (json!(1), json!(2), json!(3))
+    );
     for (seat, seq) in [(&bob, 1), (&slot, 2), (&phone, 3)] {
         assert_eq!(pull(seat).await["server_ack_seq"], seq);
     }
@@ -92,8 +100,15 @@ async fn a_sender_is_told_once_each_time_its_letters_are_read() {
     for seat in [&alice, &phone] {
         let event = next(seat, "event/message.ack").await;
         assert_eq!((&event["to"], &event["ack_seq"]), (&json!(bob.aid()), &json!(2)));
-        assert_eq!((&event["device_id"], &event["slot_id"]), (&json!("laptop"), &json!("default")), "those of the reader");
-        assert!(event["timestamp"].as_i64().is_some_and(|ms| ms > 1_700_000_000_000), "milliseconds: {event}");
+        assert_eq!(
+            (&event["device_id"], &event["slot_id"]),
+            (&json!("laptop"), &json!("default")),
+            "those of the reader"
+        );
+        assert!(
+            event["timestamp"].as_i64().is_some_and(|ms| ms > 1_700_000_000_000),
+            "milliseconds: {event}"
+        );
     }
     assert_eq!(told(&bob, &alice).await, Vec::<Value>::new(), "once");
     assert_eq!(told(&bob, &carol).await, Vec::<Value>::new(), "hers was not read yet");
@@ -155,7 +170,8 @@ async fn acknowledgements_at_once_leave_the_highest() {
     }
     assert_eq!(pull(&bob).await["server_ack_seq"], 60);
     let events = told(&bob, &alice).await;
-    let mut reached: Vec<i64> = events.iter().map(|event| event["params"]["ack_seq"].as_i64().unwrap()).collect();
+    let mut reached: Vec<i64> =
+        events.iter().map(|event| event["params"]["ack_seq"].as_i64().unwrap()).collect();
     assert!(reached.is_sorted(), "{reached:?}");
     reached.dedup();
     assert_eq!((reached.len(), reached.last()), (events.len(), Some(&60)), "never the same twice");

@@ -50,7 +50,8 @@ async fn an_envelope_of_the_second_generation_keeps_every_value_as_it_was_writte
     put_key(&bob).await;
     let sealed = sealed(&alice, bob.aid(), "m-1").to_string();
     let odd = ODD.replace("9007199254740993", "1");
-    let params = sealed.replacen(r#""test_hint":{"kept":true}"#, &format!(r#""test_hint":{odd},"float": 2.50 "#), 1);
+    let params =
+        sealed.replacen(r#""test_hint":{"kept":true}"#, &format!(r#""test_hint":{odd},"float": 2.50 "#), 1);
     assert_ne!(params, sealed);
     alice.call_text("message.send", &params).await;
     let page = v2_pull(&bob).await;

@@ -31,8 +31,15 @@ async fn a_client_that_never_asks_by_itself_is_rung_after_it_has_put_its_key() {
     let bob = client(&world, &bob, second_generation()).await;
     put_key(&bob).await;
     let bell = next(&bob, BELL).await;
-    assert_eq!((&bell["seq"], &bell["from_aid"]), (&json!(3), &json!(alice.aid())), "the newest row, though it is plain");
-    assert_eq!((&bell["device_id"], &bell["message_id"]), (&json!("laptop"), &rows(&pull(&bob).await)[2]["message_id"]));
+    assert_eq!(
+        (&bell["seq"], &bell["from_aid"]),
+        (&json!(3), &json!(alice.aid())),
+        "the newest row, though it is plain"
+    );
+    assert_eq!(
+        (&bell["device_id"], &bell["message_id"]),
+        (&json!("laptop"), &rows(&pull(&bob).await)[2]["message_id"])
+    );
     assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new(), "once");
 }
 
@@ -45,9 +52,26 @@ async fn the_bell_follows_the_answer_to_the_key() {
     let bob = client(&world, &bob, second_generation()).await;
     let key = put_key(&bob).await;
     next(&bob, BELL).await;
-    bob.send(&json!({ "jsonrpc": "2.0", "id": "k", "method": "message.v2.put_peer_pk", "params": key }).to_string()).await;
+    bob.send(
+        &json!({ "jsonrpc": "2.0", "id": "k", "method": "message.v2.put_peer_pk", "params": key })
+            .to_string(),
+    )
+    .await;
     assert_eq!(bob.next().await["id"], "k", "the answer first");
     assert_eq!(bob.next().await["method"], BELL);
+}
+
+#[tokio::test]
+async fn a_client_that_has_not_read_everything_is_rung_again_when_it_acknowledges() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    let bob = world.register("bobb").await;
+    flood(&alice, &numbered(&bob.aid, 5)).await;
+    let bob = client(&world, &bob, second_generation()).await;
+    ask(&bob, "message.v2.ack", json!({ "up_to_seq": 3 })).await;
+    assert_eq!(next(&bob, BELL).await["seq"], 5, "such clients forget a bell that rings while they read");
+    ask(&bob, "message.v2.ack", json!({ "up_to_seq": 5 })).await;
+    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
@@ -97,14 +121,23 @@ async fn a_reader_of_the_first_generation_is_rung_for_what_it_could_not_be_shown
     send(&alice, letter(bob.aid(), "5p")).await;
     assert_eq!(heard(&alice, &bob).await.len(), 4);
 
-    bob.send(r#"{"jsonrpc":"2.0","id":"p","method":"message.pull","params":{"after_seq":0,"limit":50}}"#).await;
+    bob.send(r#"{"jsonrpc":"2.0","id":"p","method":"message.pull","params":{"after_seq":0,"limit":50}}"#)
+        .await;
     let answer = bob.next().await;
     assert_eq!(answer["id"], "p", "the answer first");
     let page = &answer["result"];
     assert_eq!(seqs(page), [1, 4, 5], "encrypted ones cannot be shown here");
-    assert_eq!((&page["latest_seq"], &page["server_ack_seq"]), (&json!(5), &json!(0)), "covered, and not taken as read");
+    assert_eq!(
+        (&page["latest_seq"], &page["server_ack_seq"]),
+        (&json!(5), &json!(0)),
+        "covered, and not taken as read"
+    );
     let bell = next(&bob, BELL).await;
-    assert_eq!((&bell["seq"], &bell["message_id"]), (&json!(3), &json!("4e")), "the last one that was left out");
+    assert_eq!(
+        (&bell["seq"], &bell["message_id"]),
+        (&json!(3), &json!("4e")),
+        "the last one that was left out"
+    );
 
     let page = ask(&bob, "message.pull", json!({ "after_seq": 3 })).await;
     assert_eq!(seqs(&page), [4, 5]);
@@ -120,5 +153,8 @@ async fn a_page_of_encrypted_letters_alone_covers_them() {
         send(&alice, sealed(&alice, bob.aid(), &format!("m-{n}"))).await;
     }
     let page = pull(&bob).await;
-    assert_eq!((&page["count"], &page["latest_seq"], &page["has_more"]), (&json!(0), &json!(3), &json!(false)));
+    assert_eq!(
+        (&page["count"], &page["latest_seq"], &page["has_more"]),
+        (&json!(0), &json!(3), &json!(false))
+    );
 }

@@ -8,6 +8,12 @@ use crate::world::World;
 use crate::world::agent::at;
 use crate::world::envelope::{put_key, sealed};
 
+/// Little may wait to be written to one connection.
+const NARROW: &str = "limits.calls_per_second = 1000000
+limits.frame_bytes = 131072
+limits.outbox_bytes = 262144
+limits.write_timeout_ms = 5000";
+
 #[tokio::test]
 async fn what_is_told_can_be_read() {
     let world = World::with(BUSY).await;
@@ -91,13 +97,14 @@ async fn a_reader_that_comes_and_goes_loses_nothing() {
     let told: Vec<i64> = sent.iter().map(|answer| answer["seq"].as_i64().unwrap()).collect();
     assert_eq!(told, (1..=400).collect::<Vec<_>>());
     let bob = world.again(&bob).await;
-    let (first, second) = (pull(&bob).await, ask(&bob, "message.pull", json!({ "after_seq": 200, "limit": 200 })).await);
+    let (first, second) =
+        (pull(&bob).await, ask(&bob, "message.pull", json!({ "after_seq": 200, "limit": 200 })).await);
     assert_eq!([seqs(&first), seqs(&second)].concat(), (1..=400).collect::<Vec<_>>());
 }
 
 #[tokio::test]
 async fn a_slow_reader_among_a_hundred_fast_ones_is_sent_away_and_the_others_get_everything() {
-    let world = World::with(&format!("{BUSY}\nlimits.outbox_bytes = 524288\nlimits.write_timeout_ms = 5000")).await;
+    let world = World::with(NARROW).await;
     let (alice, bob) = two(&world).await;
     let slow = world.narrowly(&bob, "slow").await;
     // Eight devices with ten slots each, and some agents of their own: ten devices are the most one agent may have.
@@ -111,7 +118,9 @@ async fn a_slow_reader_among_a_hundred_fast_ones_is_sent_away_and_the_others_get
     }
     let pad = "x".repeat(60 << 10);
     let mut sent = 0;
-    while world.metric("aund_closes_total{code=\"1013\"}").await < 1.0 && world.metric("aund_full_outboxes_total").await < 1.0 {
+    while world.metric("aund_closes_total{code=\"1013\"}").await < 1.0
+        && world.metric("aund_full_outboxes_total").await < 1.0
+    {
         sent += 1;
         assert!(sent < 500, "the slow reader is never given up");
         send(&alice, json!({ "to": bob.aid(), "payload": { "text": "large", "pad": pad } })).await;

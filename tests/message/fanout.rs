@@ -18,7 +18,11 @@ async fn every_device_and_every_slot_hears_of_a_letter() {
     say(&alice, &bob, "to all").await;
     for seat in seats.iter().chain([&bob]) {
         let event = received(seat).await;
-        assert_eq!((&event["seq"], &event["device_id"]), (&json!(1), &json!(seat.device())), "clients check the device");
+        assert_eq!(
+            (&event["seq"], &event["device_id"]),
+            (&json!(1), &json!(seat.device())),
+            "clients check the device"
+        );
         assert_eq!(words(&pull(seat).await), ["to all"]);
     }
 }
@@ -57,7 +61,10 @@ async fn two_agents_on_one_device_have_two_inboxes() {
     let (alice, bob) = two(&world).await;
     assert_eq!(alice.device(), bob.device());
     say(&alice, &bob, "for bob").await;
-    assert_eq!((pull(&alice).await["count"].clone(), pull(&bob).await["count"].clone()), (json!(0), json!(1)));
+    assert_eq!(
+        (pull(&alice).await["count"].clone(), pull(&bob).await["count"].clone()),
+        (json!(0), json!(1))
+    );
 }
 
 #[tokio::test]
@@ -88,10 +95,14 @@ async fn with_only_a_short_connection_a_letter_is_sent_and_not_delivered() {
 async fn the_sender_does_not_hear_its_own_letter_anywhere() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
-    let (slot, phone) = (world.also(&alice, "laptop", "second").await, world.also(&alice, "phone", "default").await);
+    let (slot, phone) =
+        (world.also(&alice, "laptop", "second").await, world.also(&alice, "phone", "default").await);
     say(&alice, &bob, "hello").await;
     for seat in [&alice, &slot, &phone] {
-        assert_eq!(heard(&bob, seat).await.iter().filter(|event| event["params"]["from"] == alice.aid()).count(), 0);
+        assert_eq!(
+            heard(&bob, seat).await.iter().filter(|event| event["params"]["from"] == alice.aid()).count(),
+            0
+        );
         let page = pull(seat).await;
         assert!(words(&page).iter().all(|text| text != "hello"), "{page}");
     }

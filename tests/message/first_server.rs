@@ -138,8 +138,12 @@ async fn letters_over_the_limit_are_refused_and_not_stored() {
     let letters: Vec<Value> = (0..200).map(|n| named(bob.aid(), &format!("m-{n}"), "x")).collect();
     let outcomes = alice.call_many("message.send", &letters).await;
     let taken = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
-    assert!(outcomes.iter().all(|outcome| outcome.as_ref().is_ok_and(|sent| sent["seq"].is_i64())
-        || outcome.as_ref().is_err_and(|error| error["code"] == -32029 && error["data"]["retryable"] == true)));
+    assert!(outcomes.iter().all(|outcome| {
+        outcome.as_ref().is_ok_and(|sent| sent["seq"].is_i64())
+            || outcome
+                .as_ref()
+                .is_err_and(|error| error["code"] == -32029 && error["data"]["retryable"] == true)
+    }));
     assert!((1..200).contains(&taken), "{taken} of 200");
     assert_eq!(pull(&bob).await["count"], taken);
     for _ in 0..taken {

@@ -62,9 +62,13 @@ async fn one_sender_s_letters_backwards() {
     let page = ask(&bob, "message.history", params).await;
     is_a_window(&page);
     assert_eq!((words(&page).concat(), seqs(&page)), ("234".to_owned(), vec![5, 7, 9]));
-    assert_eq!((&page["cursor_scope"], &page["sender_aid"], &page["has_older"]), (&json!("peer"), &json!(alice.aid()), &json!(true)));
+    assert_eq!(
+        (&page["cursor_scope"], &page["sender_aid"], &page["has_older"]),
+        (&json!("peer"), &json!(alice.aid()), &json!(true))
+    );
     flood(&alice, &numbered(bob.aid(), 220)).await;
-    let params = json!({ "before_seq": 10_000, "limit": 1_000, "cursor_scope": "peer", "sender_aid": alice.aid() });
+    let params =
+        json!({ "before_seq": 10_000, "limit": 1_000, "cursor_scope": "peer", "sender_aid": alice.aid() });
     assert_eq!(ask(&bob, "message.history", params).await["count"], 200, "two hundred of one sender");
 }
 

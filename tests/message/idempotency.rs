@@ -20,7 +20,11 @@ async fn a_letter_sent_twice_arrives_once_and_says_so() {
     assert_eq!(received(&bob).await["payload"]["text"], "once");
     assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new(), "one bell");
     let page = pull(&bob).await;
-    assert_eq!((seqs(&page), &rows(&page)[0]["payload"]["text"]), (vec![1, 2], &json!("once")), "and no number is lost");
+    assert_eq!(
+        (seqs(&page), &rows(&page)[0]["payload"]["text"]),
+        (vec![1, 2], &json!("once")),
+        "and no number is lost"
+    );
 }
 
 #[tokio::test]
@@ -59,9 +63,11 @@ async fn the_same_id_from_another_device_of_the_sender_is_the_same_letter() {
 async fn of_many_sends_with_one_id_at_once_one_is_stored_on_each_device() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
-    let (phone, tablet) = (world.also(&bob, "phone", "default").await, world.also(&alice, "tablet", "default").await);
+    let (phone, tablet) =
+        (world.also(&bob, "phone", "default").await, world.also(&alice, "tablet", "default").await);
     for round in 0..10 {
-        let letters: Vec<Value> = (0..20).map(|_| named(bob.aid(), &format!("m-{round}"), "at once")).collect();
+        let letters: Vec<Value> =
+            (0..20).map(|_| named(bob.aid(), &format!("m-{round}"), "at once")).collect();
         let (here, there) = futures_util::join!(flood(&alice, &letters), flood(&tablet, &letters));
         let answers: Vec<Value> = here.into_iter().chain(there).collect();
         let fresh = answers.iter().filter(|answer| answer["status"] != "duplicate").count();
@@ -84,7 +90,10 @@ async fn a_refused_letter_leaves_no_mark() {
     let mut params = named(bob.aid(), "m-1", "to a device that comes later");
     params["device_id"] = json!("phone");
     assert_eq!(alice.call_error("message.send", &params).await["code"], -33011);
-    assert_eq!(alice.call_error("message.send", &named("nobody.agents.localhost", "m-1", "x")).await["code"], -32008);
+    assert_eq!(
+        alice.call_error("message.send", &named("nobody.agents.localhost", "m-1", "x")).await["code"],
+        -32008
+    );
     let phone = world.also(&bob, "phone", "default").await;
     let sent = send(&alice, params).await;
     assert_eq!((&sent["status"], &sent["seq"]), (&json!("delivered"), &json!(1)), "it is new");

@@ -16,15 +16,34 @@ use crate::world::envelope::{opened, put_key, sealed};
 #[derive(Clone, Debug)]
 enum Step {
     /// A letter; one with the number of an earlier one is that letter again.
-    Send { from: usize, to: usize, again: Option<usize>, sealed: bool },
+    Send {
+        from: usize,
+        to: usize,
+        again: Option<usize>,
+        sealed: bool,
+    },
     /// Letters from everybody at once.
-    Burst { to: usize, many: usize },
-    Read { device: usize },
-    Ack { device: usize, percent: i64, second: bool },
-    Recall { from: usize, which: usize },
+    Burst {
+        to: usize,
+        many: usize,
+    },
+    Read {
+        device: usize,
+    },
+    Ack {
+        device: usize,
+        percent: i64,
+        second: bool,
+    },
+    Recall {
+        from: usize,
+        which: usize,
+    },
     Restart,
     /// The server dies with so many letters on their way, which are then sent again.
-    Kill { on_their_way: usize },
+    Kill {
+        on_their_way: usize,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -69,7 +88,12 @@ struct Run {
 
 #[test]
 fn whatever_happens_every_letter_arrives_once_and_in_order() {
-    let mut runner = TestRunner::new(Config { cases: 4, max_shrink_iters: 20, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config {
+        cases: 6,
+        max_shrink_iters: 20,
+        failure_persistence: None,
+        ..Config::default()
+    });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let scripts = proptest::collection::vec(step(), 120..160);
     let outcome = runner.run(&scripts, |script| {
@@ -83,7 +107,8 @@ async fn play(script: Vec<Step>) {
     let world = World::with(BUSY).await;
     let (alice, bob) = super::two(&world).await;
     let phone = world.also(&bob, "phone", "default").await;
-    let mut run = Run { world, agents: vec![alice, bob, phone], model: Model::default(), began: Instant::now() };
+    let mut run =
+        Run { world, agents: vec![alice, bob, phone], model: Model::default(), began: Instant::now() };
     for agent in &run.agents {
         put_key(agent).await;
     }
@@ -152,7 +177,10 @@ impl Run {
     }
 
     async fn recall(&mut self, from: usize, which: usize) {
-        let Some((id, (sender, _))) = self.model.letters.iter().nth(which % self.model.letters.len().max(1)) else { return };
+        let Some((id, (sender, _))) = self.model.letters.iter().nth(which % self.model.letters.len().max(1))
+        else {
+            return;
+        };
         let (id, mine) = (id.clone(), *sender == from);
         let answer = self.agents[from].call("message.recall", &json!({ "message_ids": [id] })).await;
         if answer["errors"][0]["error"] == "expired" && self.began.elapsed() > RECALL_WINDOW {
@@ -205,7 +233,9 @@ impl Run {
     async fn rows(&self, device: usize) -> Vec<Value> {
         let mut rows = Vec::new();
         loop {
-            let page = self.agents[device].call("message.v2.pull", &json!({ "after_seq": rows.len(), "limit": 50 })).await;
+            let page = self.agents[device]
+                .call("message.v2.pull", &json!({ "after_seq": rows.len(), "limit": 50 }))
+                .await;
             assert_eq!(page["server_ack_seq"], self.model.cursors[device], "the cursor of {device}");
             rows.extend(super::rows(&page).clone());
             if page["has_more"] == false {
@@ -223,7 +253,10 @@ impl Run {
             let (seq, id) = (row["seq"].as_i64().expect("a number"), text(&row["message_id"]));
             assert_eq!(usize::try_from(seq).expect("a small number"), n + 1, "no hole: {row}");
             let before = self.model.seen[device].insert(seq, id.clone());
-            assert!(before.as_ref().is_none_or(|before| *before == id), "number {seq} was {before:?} and is {id}");
+            assert!(
+                before.as_ref().is_none_or(|before| *before == id),
+                "number {seq} was {before:?} and is {id}"
+            );
             if self.model.letters.contains_key(&id) {
                 assert!(found.insert(id.clone(), row).is_none(), "{id} is there twice");
             } else {

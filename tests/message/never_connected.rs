@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{BUSY, flood, letter, numbered, pull, received, send, seqs, two, words};
+use super::{BUSY, flood, heard, letter, numbered, pull, received, send, seqs, two, words};
 use crate::world::World;
 use crate::world::agent::at;
 
@@ -17,7 +17,10 @@ async fn letters_wait_for_the_first_device_and_only_for_it() {
     }
     let laptop = world.connect(&bob, at("laptop", "default")).await;
     let page = pull(&laptop).await;
-    assert_eq!((seqs(&page), words(&page)), (vec![1, 2, 3], vec!["1".to_owned(), "2".to_owned(), "3".to_owned()]));
+    assert_eq!(
+        (seqs(&page), words(&page)),
+        (vec![1, 2, 3], vec!["1".to_owned(), "2".to_owned(), "3".to_owned()])
+    );
     assert!(page["messages"][0]["device_id"] == "laptop", "clients refuse rows of other devices: {page}");
     let phone = world.connect(&bob, at("phone", "default")).await;
     assert_eq!(pull(&phone).await["count"], 0);
@@ -51,6 +54,32 @@ async fn no_letter_is_lost_while_the_first_device_arrives() {
         );
         let page = pull(&first).await;
         assert_eq!(seqs(&page), (1..=80).collect::<Vec<_>>(), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_comes_after_the_first_look_of_the_first_device_is_told_to_it() {
+    let world = World::with(BUSY).await;
+    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    for round in 0..5 {
+        let bob = world.register(&format!("bobb{round}")).await;
+        let tokens = world.login(&bob).await;
+        let letters = numbered(&bob.aid, 40);
+        let arrival = async {
+            let first = world.connect_with(&bob, &tokens, |_| ()).await;
+            let seen = pull(&first).await["count"].as_i64().unwrap();
+            (first, seen)
+        };
+        let (_, _, (first, seen)) =
+            futures_util::join!(flood(&alice, &letters), flood(&carol, &letters), arrival);
+        let events = heard(&alice, &first).await;
+        let told: Vec<i64> = events.iter().filter_map(|event| event["params"]["seq"].as_i64()).collect();
+        for seq in seen + 1..=80 {
+            assert!(
+                told.contains(&seq),
+                "round {round}: {seq} was neither seen ({seen}) nor told ({told:?})"
+            );
+        }
     }
 }
 

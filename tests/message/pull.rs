@@ -35,14 +35,20 @@ async fn a_page_begins_after_a_number_and_ends_at_the_limit() {
 
     let first = page(json!({})).await;
     assert_eq!(seqs(&first), (1..=100).collect::<Vec<_>>(), "a hundred where nothing is said");
-    assert_eq!((&first["has_more"], &first["count"], &first["latest_seq"]), (&json!(true), &json!(100), &json!(100)));
+    assert_eq!(
+        (&first["has_more"], &first["count"], &first["latest_seq"]),
+        (&json!(true), &json!(100), &json!(100))
+    );
     assert_eq!(page(json!({ "limit": 1_000_000 })).await["count"], 200, "never more than 200, and no error");
     let middle = page(json!({ "after_seq": 100, "limit": 50 })).await;
     assert_eq!(seqs(&middle), (101..=150).collect::<Vec<_>>());
     let last = page(json!({ "after_seq": 200, "limit": 50 })).await;
     assert_eq!((seqs(&last), &last["has_more"]), ((201..=250).collect::<Vec<_>>(), &json!(false)));
     let beyond = page(json!({ "after_seq": 250 })).await;
-    assert_eq!((&beyond["count"], &beyond["latest_seq"], &beyond["has_more"]), (&json!(0), &json!(250), &json!(false)));
+    assert_eq!(
+        (&beyond["count"], &beyond["latest_seq"], &beyond["has_more"]),
+        (&json!(0), &json!(250), &json!(false))
+    );
     let far = page(json!({ "after_seq": 9_007_199_254_740_991_i64 })).await;
     assert_eq!((&far["count"], &far["has_more"]), (&json!(0), &json!(false)));
     assert_eq!(page(json!({ "after_seq": 248, "limit": 1 })).await["messages"][0]["seq"], 249);
@@ -60,7 +66,11 @@ async fn reading_changes_nothing() {
     assert_eq!(first["server_ack_seq"], 0);
     ask(&bob, "message.ack", json!({ "seq": 1 })).await;
     let acked = pull(&bob).await;
-    assert_eq!((&acked["messages"], &acked["server_ack_seq"]), (&first["messages"], &json!(1)), "read again as often as wanted");
+    assert_eq!(
+        (&acked["messages"], &acked["server_ack_seq"]),
+        (&first["messages"], &json!(1)),
+        "read again as often as wanted"
+    );
 }
 
 #[tokio::test]
@@ -70,7 +80,9 @@ async fn another_device_or_slot_than_the_connections_is_refused() {
     let bob = world.connect(&bob, at("laptop", "cli/one")).await;
     for method in ["message.pull", "message.ack"] {
         let call = |device: &str, slot: &str| json!({ "seq": 0, "device_id": device, "slot_id": slot });
-        for (device, slot) in [("phone", ""), ("phone", "cli/one"), ("laptop", "web"), ("laptop", "cli2"), ("Laptop", "")] {
+        for (device, slot) in
+            [("phone", ""), ("phone", "cli/one"), ("laptop", "web"), ("laptop", "cli2"), ("Laptop", "")]
+        {
             let error = refusal(&bob, method, call(device, slot)).await;
             assert_eq!(error["code"], -32602, "{method} {device} {slot}: {error}");
         }
@@ -114,13 +126,18 @@ async fn a_page_is_cut_at_half_a_mebibyte_but_never_to_nothing() {
     for n in 0..5 {
         super::send(&alice, large(n)).await;
     }
-    super::send(&alice, json!({ "to": bob.aid(), "payload": { "text": "5", "pad": "x".repeat(600 << 10) } })).await;
+    super::send(&alice, json!({ "to": bob.aid(), "payload": { "text": "5", "pad": "x".repeat(600 << 10) } }))
+        .await;
     for method in ["message.pull", "message.v2.pull"] {
         let (mut after, mut all, mut pages) = (0, Vec::new(), 0);
         loop {
             let page = ask(&bob, method, json!({ "after_seq": after, "limit": 50 })).await;
             let alone = page["count"] == 1;
-            assert!(alone || page.to_string().len() <= 512 << 10, "{method}: {} bytes", page.to_string().len());
+            assert!(
+                alone || page.to_string().len() <= 512 << 10,
+                "{method}: {} bytes",
+                page.to_string().len()
+            );
             all.extend(words(&page));
             after = *seqs(&page).last().expect("never nothing");
             assert_eq!(page["latest_seq"], after, "a cut page covers what it holds");

@@ -15,12 +15,19 @@ async fn every_agent_that_is_asked_for_has_an_entry() {
     let world = World::start().await;
     let (alice, bob) = super::two(&world).await;
     world.register("away1").await;
-    let asked = [alice.aid(), bob.aid(), "away1.agents.localhost", "nobody.agents.localhost", "far1.elsewhere.example"];
+    let asked = [
+        alice.aid(),
+        bob.aid(),
+        "away1.agents.localhost",
+        "nobody.agents.localhost",
+        "far1.elsewhere.example",
+    ];
     let expected = json!({
         (asked[0]): true, (asked[1]): true, (asked[2]): false, (asked[3]): false, (asked[4]): false,
     });
     assert_eq!(online(&alice, &asked).await, expected);
     assert_eq!(online(&alice, &[]).await, json!({}));
+    assert_eq!(online(&alice, &["No Name!", ""]).await, json!({ "No Name!": false, "": false }));
     assert_eq!(online(&alice, &[bob.aid(), bob.aid()]).await, json!({ (bob.aid()): true }));
 }
 
@@ -33,7 +40,10 @@ async fn an_agent_is_online_from_its_welcome_on_and_no_longer_once_it_has_left()
         let session = world.connect(&bob, |_| ()).await;
         assert_eq!(online(&alice, &[&bob.aid]).await[&bob.aid], true);
         session.hang_up().await;
-        until("bob is offline", || async { (online(&alice, &[&bob.aid]).await[&bob.aid] == false).then_some(()) }).await;
+        until("bob is offline", || async {
+            (online(&alice, &[&bob.aid]).await[&bob.aid] == false).then_some(())
+        })
+        .await;
     }
 }
 

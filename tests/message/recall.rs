@@ -23,7 +23,11 @@ async fn reasons(agent: &Agent, ids: &[&str]) -> Vec<Value> {
 
 fn is_tombstone(row: &Value, payload: &Value, id: &str, sender: &str) {
     assert_eq!(row["type"], "message.recalled", "{row}");
-    assert_eq!((&payload["type"], &payload["kind"]), (&json!("message.recalled"), &json!("message.recalled")), "{row}");
+    assert_eq!(
+        (&payload["type"], &payload["kind"]),
+        (&json!("message.recalled"), &json!("message.recalled")),
+        "{row}"
+    );
     assert_eq!(payload["message_ids"], json!([id]));
     assert!(payload["recalled_at"].as_i64().is_some_and(|ms| ms > 1_700_000_000_000), "{row}");
     assert!(payload.get("recalled_by").is_none_or(|by| by == sender), "{row}");
@@ -45,8 +49,15 @@ async fn what_was_taken_back_is_gone_and_every_device_learns_of_it() {
         }
         let event = next(device, "event/message.recalled").await;
         assert_eq!((&event["from"], &event["to"]), (&json!(alice.aid()), &json!(bob.aid())));
-        assert_eq!((&event["message_ids"], &event["seq"]), (&json!(["m-1"]), &json!(3)), "the number of the notice");
-        assert!(event.get("device_id").is_none_or(|id| id == device.device()), "clients check the device: {event}");
+        assert_eq!(
+            (&event["message_ids"], &event["seq"]),
+            (&json!(["m-1"]), &json!(3)),
+            "the number of the notice"
+        );
+        assert!(
+            event.get("device_id").is_none_or(|id| id == device.device()),
+            "clients check the device: {event}"
+        );
 
         let page = pull(device).await;
         assert!(!page.to_string().contains("secret words"));
@@ -125,6 +136,24 @@ async fn a_hundred_can_be_taken_back_at_once_and_not_one_more() {
     let page = ask(&bob, "message.pull", json!({ "after_seq": 0, "limit": 101 })).await;
     assert!(rows(&page)[..100].iter().all(|row| row["type"] == "message.recalled"));
     assert_eq!(rows(&page)[100]["payload"]["text"], "hello");
+}
+
+#[tokio::test]
+async fn nobody_learns_of_letters_to_others_that_were_taken_back_with_theirs() {
+    let world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    let carol = world.agent("carol").await;
+    send(&alice, named(bob.aid(), "m-bob", "for bob")).await;
+    send(&alice, named(carol.aid(), "m-carol", "for carol")).await;
+    assert_eq!(recall(&alice, &["m-bob", "m-carol"]).await["recalled"], 2);
+    for (reader, own, other) in [(&bob, "m-bob", "m-carol"), (&carol, "m-carol", "m-bob")] {
+        received(reader).await;
+        let event = next(reader, "event/message.recalled").await;
+        assert_eq!((&event["to"], &event["message_ids"]), (&json!(reader.aid()), &json!([own])));
+        let page = pull(reader).await;
+        assert_eq!(seqs(&page), [1, 2]);
+        assert!(!page.to_string().contains(other), "{page}");
+    }
 }
 
 #[tokio::test]

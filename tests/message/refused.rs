@@ -47,20 +47,40 @@ async fn rows_must_fit_their_digest_and_stand_in_order() {
     let [laptop, phone] = ["laptop", "phone"].map(|device| row_for(bob.aid(), device, "peer"));
     let other = digest_of(&[row(bob.aid(), "peer")]);
     for (why, params) in [
-        ("another digest", spoilt(&alice, &bob, |params| params["payload"]["recipients_digest"] = json!(other))),
+        (
+            "another digest",
+            spoilt(&alice, &bob, |params| params["payload"]["recipients_digest"] = json!(other)),
+        ),
         ("no digest", spoilt(&alice, &bob, |params| params["payload"]["recipients_digest"] = Value::Null)),
-        ("a digest that is none", spoilt(&alice, &bob, |params| params["payload"]["recipients_digest"] = json!("xyz"))),
+        (
+            "a digest that is none",
+            spoilt(&alice, &bob, |params| params["payload"]["recipients_digest"] = json!("xyz")),
+        ),
         ("unsorted", with_rows(&alice, &bob, &[phone.clone(), laptop.clone()])),
         ("doubled", with_rows(&alice, &bob, &[laptop.clone(), laptop.clone()])),
-        ("doubled with another key", with_rows(&alice, &bob, &[laptop, row_for(bob.aid(), "laptop", "peer")])),
+        (
+            "doubled with another key",
+            with_rows(&alice, &bob, &[laptop, row_for(bob.aid(), "laptop", "peer")]),
+        ),
         ("no rows", with_rows(&alice, &bob, &[])),
         ("rows that are no list", spoilt(&alice, &bob, |params| params["payload"]["recipients"] = json!({}))),
         ("no rows member", spoilt(&alice, &bob, |params| params["payload"]["recipients"] = Value::Null)),
-        ("a row that is too short", spoilt(&alice, &bob, |params| {
-            params["payload"]["recipients"][0].as_array_mut().unwrap().pop();
-        })),
-        ("a row of numbers", spoilt(&alice, &bob, |params| params["payload"]["recipients"][0] = json!([1, 2, 3, 4, 5, 6, 7, 8]))),
-        ("a key that is not base64", spoilt(&alice, &bob, |params| params["payload"]["recipients"][0][7] = json!("!!"))),
+        (
+            "a row that is too short",
+            spoilt(&alice, &bob, |params| {
+                params["payload"]["recipients"][0].as_array_mut().unwrap().pop();
+            }),
+        ),
+        (
+            "a row of numbers",
+            spoilt(&alice, &bob, |params| {
+                params["payload"]["recipients"][0] = json!([1, 2, 3, 4, 5, 6, 7, 8])
+            }),
+        ),
+        (
+            "a key that is not base64",
+            spoilt(&alice, &bob, |params| params["payload"]["recipients"][0][7] = json!("!!")),
+        ),
     ] {
         is_refused(&alice, params, FORM, why).await;
     }
@@ -77,12 +97,13 @@ async fn what_an_envelope_is_bound_to_must_be_the_connection_and_the_call() {
         ("from_device", json!("phone")),
         ("to", json!(alice.aid())),
         ("message_id", json!("m-2")),
-        ("from", Value::Null),
-        ("from_device", Value::Null),
-        ("to", json!(7)),
     ] {
         let params = spoilt(&alice, &bob, |params| params["payload"]["aad"][member] = value.clone());
         is_refused(&alice, params, AAD, &format!("{member} {value}")).await;
+    }
+    for (member, value) in [("from", Value::Null), ("from_device", Value::Null), ("to", json!(7))] {
+        let params = spoilt(&alice, &bob, |params| params["payload"]["aad"][member] = value.clone());
+        is_refused(&alice, params, FORM, &format!("{member} {value} is no name at all")).await;
     }
     let params = spoilt(&alice, &bob, |params| params["message_id"] = json!("m-2"));
     is_refused(&alice, params, AAD, "another id at the top").await;

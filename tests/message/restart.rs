@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{BUSY, ask, flood, ids, letter, named, numbered, pull, refusal, rows, say, send, seqs, two, v2_pull, words};
+use super::{
+    BUSY, ask, flood, ids, letter, named, numbered, pull, refusal, rows, say, send, seqs, two, v2_pull, words,
+};
 use crate::world::World;
 use crate::world::envelope::{opened, put_key, sealed};
 
@@ -30,7 +32,8 @@ async fn outlives(world: &mut World, killed: bool) {
     send(&alice, named(bob.aid(), "m-5", "five")).await;
     send(&alice, letter(&carol.aid, "for the first device")).await;
     ask(&bob, "message.ack", json!({ "seq": 2 })).await;
-    ask(&bob, "message.v2.ack", json!({ "cursor_scope": "peer", "sender_aid": alice.aid(), "up_to_seq": 4 })).await;
+    ask(&bob, "message.v2.ack", json!({ "cursor_scope": "peer", "sender_aid": alice.aid(), "up_to_seq": 4 }))
+        .await;
     let (before, before_phone) = (v2_pull(&bob).await, pull(&phone).await);
 
     if killed {
@@ -50,7 +53,10 @@ async fn outlives(world: &mut World, killed: bool) {
     assert_eq!(again["timestamp"], first["timestamp"]);
     assert_eq!(say(&alice, &bob, "six").await["seq"], 6, "the count goes on");
     let recalled = alice.call("message.recall", &json!({ "message_ids": ["m-5", "m-3"] })).await;
-    assert_eq!((&recalled["recalled"], &recalled["errors"][0]["error"]), (&json!(1), &json!("already_recalled")));
+    assert_eq!(
+        (&recalled["recalled"], &recalled["errors"][0]["error"]),
+        (&json!(1), &json!("already_recalled"))
+    );
     let carol = world.connect(&carol, |_| ()).await;
     assert_eq!(words(&pull(&carol).await), ["for the first device"]);
 }

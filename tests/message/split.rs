@@ -22,7 +22,8 @@ fn multi(to: &str, id: &str, recipients: Value, own: Value) -> Value {
 async fn each_device_gets_its_own_copy() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
-    let (phone, own) = (world.also(&bob, "phone", "default").await, world.also(&alice, "phone", "default").await);
+    let (phone, own) =
+        (world.also(&bob, "phone", "default").await, world.also(&alice, "phone", "default").await);
     let params = multi(
         bob.aid(),
         "m-1",
@@ -30,13 +31,23 @@ async fn each_device_gets_its_own_copy() {
         json!([copy("phone", "for my phone")]),
     );
     let sent = send(&alice, params.clone()).await;
-    assert_eq!((&sent["message_id"], &sent["seq"], &sent["status"]), (&json!("m-1"), &json!(1), &json!("delivered")));
+    assert_eq!(
+        (&sent["message_id"], &sent["seq"], &sent["status"]),
+        (&json!("m-1"), &json!(1), &json!("delivered"))
+    );
     for (device, secret) in [(&bob, "for the laptop"), (&phone, "for the phone"), (&own, "for my phone")] {
         let event = received(device).await;
         for row in [&event, &rows(&pull(device).await)[0]] {
-            assert_eq!(row["payload"], json!({ "type": "e2ee.encrypted", "version": "1", "ciphertext": secret }));
+            assert_eq!(
+                row["payload"],
+                json!({ "type": "e2ee.encrypted", "version": "1", "ciphertext": secret })
+            );
             assert_eq!((&row["type"], &row["encrypted"]), (&json!("e2ee.encrypted"), &json!(true)));
-            assert_eq!((&row["from"], &row["to"]), (&json!(alice.aid()), &json!(bob.aid())), "the reader compares them");
+            assert_eq!(
+                (&row["from"], &row["to"]),
+                (&json!(alice.aid()), &json!(bob.aid())),
+                "the reader compares them"
+            );
             assert_eq!((&row["message_id"], &row["seq"]), (&json!("m-1"), &json!(1)));
             let direction = (device.aid() == alice.aid()).then(|| json!("outbound_sync"));
             assert_eq!(row.get("direction"), direction.as_ref());
@@ -78,11 +89,16 @@ async fn a_single_encrypted_letter_goes_to_every_device_as_it_is() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let phone = world.also(&bob, "phone", "default").await;
-    let payload = json!({ "type": "e2ee.encrypted", "ciphertext": "x", "sender_device_id": "kept, this is not plain" });
-    send(&alice, json!({ "to": bob.aid(), "payload": payload, "type": "e2ee.encrypted", "encrypted": true })).await;
+    let payload =
+        json!({ "type": "e2ee.encrypted", "ciphertext": "x", "sender_device_id": "kept, this is not plain" });
+    send(&alice, json!({ "to": bob.aid(), "payload": payload, "type": "e2ee.encrypted", "encrypted": true }))
+        .await;
     for device in [&bob, &phone] {
         let event = received(device).await;
-        assert_eq!((&event["payload"], &event["encrypted"], &event["type"]), (&payload, &json!(true), &json!("e2ee.encrypted")));
+        assert_eq!(
+            (&event["payload"], &event["encrypted"], &event["type"]),
+            (&payload, &json!(true), &json!("e2ee.encrypted"))
+        );
     }
 }
 
@@ -90,8 +106,9 @@ async fn a_single_encrypted_letter_goes_to_every_device_as_it_is() {
 async fn copies_that_are_none_are_refused() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
-    for recipients in [json!(7), json!([7]), json!([{ "device_id": "laptop" }]), json!([{ "envelope": {} }]), json!([])] {
-        let error = refusal(&alice, "message.send", multi(bob.aid(), "m-1", recipients.clone(), json!([]))).await;
+    for recipients in [json!(7), json!([7]), json!([{ "device_id": "laptop" }]), json!([])] {
+        let error =
+            refusal(&alice, "message.send", multi(bob.aid(), "m-1", recipients.clone(), json!([]))).await;
         assert!(error["code"].as_i64().unwrap() < 0 && error["code"] != -32603, "{recipients}: {error}");
     }
     assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());

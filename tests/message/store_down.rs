@@ -30,7 +30,11 @@ async fn a_letter_that_cannot_be_stored_is_refused_and_told_to_nobody() {
 
     blocker.release();
     let sent = send(&alice, named(bob.aid(), "m-2", "blocked")).await;
-    assert_eq!((&sent["status"], &sent["seq"]), (&json!("delivered"), &json!(2)), "as new, and without a hole");
+    assert_eq!(
+        (&sent["status"], &sent["seq"]),
+        (&json!("delivered"), &json!(2)),
+        "as new, and without a hole"
+    );
     assert_eq!(received(&bob).await["seq"], 2);
     assert_eq!(seqs(&pull(&bob).await), [1, 2]);
 }
@@ -51,8 +55,10 @@ async fn a_flood_at_a_store_that_stands_still_is_refused_and_can_be_sent_again()
     };
     let (of_alice, of_carol) = (letters("a"), letters("c"));
     let blocker = Blocker::hold(&world, "message", "letter");
-    let (first, second) =
-        futures_util::join!(alice.call_many("message.send", &of_alice), carol.call_many("message.send", &of_carol));
+    let (first, second) = futures_util::join!(
+        alice.call_many("message.send", &of_alice),
+        carol.call_many("message.send", &of_carol)
+    );
     for outcome in first.iter().chain(&second) {
         assert!(outcome.as_ref().is_err_and(is_unavailable), "{outcome:?}");
     }
@@ -107,7 +113,11 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
     }
     assert_eq!(read, (0..answered).map(|n| n.to_string()).collect::<Vec<_>>());
     let sent = send(&alice, letter(answered)).await;
-    assert_eq!((&sent["status"], &sent["seq"]), (&json!("delivered"), &json!(answered + 1)), "what was refused did not happen");
+    assert_eq!(
+        (&sent["status"], &sent["seq"]),
+        (&json!("delivered"), &json!(answered + 1)),
+        "what was refused did not happen"
+    );
 }
 
 #[tokio::test]

@@ -27,7 +27,10 @@ async fn a_diagnosis_comes_back_beside_the_result_and_goes_on_to_the_reader() {
         spans.iter().any(|span| span["node"] == node && action.is_none_or(|action| span["action"] == action))
     };
     assert!(spans.len() >= 3 && spans.len() <= 32, "{trace}");
-    assert!(has("gateway", None) && has("message", Some("relay_in")) && has("message", Some("relay_out")), "{trace}");
+    assert!(
+        has("gateway", None) && has("message", Some("relay_in")) && has("message", Some("relay_out")),
+        "{trace}"
+    );
     let out = spans.iter().find(|span| span["action"] == "relay_out").unwrap();
     assert!(out["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{out}");
 
@@ -52,7 +55,13 @@ async fn without_a_trace_nobody_sees_one_and_a_broken_one_breaks_nothing() {
     let answer = alice.whole_answer("message.send", &letter(bob.aid(), "hello")).await;
     assert!(answer.get("_trace").is_none());
     assert!(received(&bob).await.get("_trace").is_none());
-    for broken in [json!(7), json!({}), json!({ "trace_id": 1, "mode": [] }), json!({ "trace_id": "x", "mode": "loud" }), Value::Null] {
+    for broken in [
+        json!(7),
+        json!({}),
+        json!({ "trace_id": 1, "mode": [] }),
+        json!({ "trace_id": "x", "mode": "loud" }),
+        Value::Null,
+    ] {
         let mut params = letter(bob.aid(), "hello");
         params["_trace"] = broken.clone();
         let answer = alice.whole_answer("message.send", &params).await;

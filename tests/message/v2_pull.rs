@@ -18,7 +18,10 @@ async fn a_plain_letter_is_shown_as_one_of_the_first_generation() {
     let (alice, bob) = two(&world).await;
     let sent = say(&alice, &bob, "hello").await;
     let page = v2_pull(&bob).await;
-    assert_eq!((&page["count"], &page["has_more"], &page["latest_seq"]), (&json!(1), &json!(false), &json!(1)));
+    assert_eq!(
+        (&page["count"], &page["has_more"], &page["latest_seq"]),
+        (&json!(1), &json!(false), &json!(1))
+    );
     let row = &rows(&page)[0];
     assert_eq!((&row["version"], &row["type"]), (&json!("v1"), &json!("message")));
     assert_eq!((&row["message_id"], &row["t_server"]), (&sent["message_id"], &sent["timestamp"]));
@@ -26,7 +29,10 @@ async fn a_plain_letter_is_shown_as_one_of_the_first_generation() {
     assert_eq!(row["legacy_v1"]["to"], bob.aid());
     assert_eq!(row["legacy_v1"]["payload"], json!({ "type": "text", "text": "hello" }));
     for other in ["cursor", "contiguous_seq", "envelope_json"] {
-        assert!(page.get(other).is_none() && row.get(other).is_none(), "{other} would be read as something else");
+        assert!(
+            page.get(other).is_none() && row.get(other).is_none(),
+            "{other} would be read as something else"
+        );
     }
 }
 
@@ -56,12 +62,17 @@ async fn acknowledging_and_reading_can_be_one_call() {
         say(&alice, &bob, &n.to_string()).await;
     }
     let page = ask(&bob, "message.v2.pull", json!({ "after_seq": 2, "limit": 50, "ack_up_to_seq": 2 })).await;
-    assert_eq!((words(&page), &page["server_ack_seq"]), (vec!["3".to_owned()], &json!(2)), "applied before reading");
+    assert_eq!(
+        (words(&page), &page["server_ack_seq"]),
+        (vec!["3".to_owned()], &json!(2)),
+        "applied before reading"
+    );
     assert_eq!(next(&alice, "event/message.ack").await["ack_seq"], 2);
     let page = ask(&bob, "message.v2.pull", json!({ "after_seq": 3, "ack_up_to_seq": 3 })).await;
     assert_eq!((&page["count"], &page["server_ack_seq"]), (&json!(0), &json!(3)));
     assert_eq!(pull(&bob).await["server_ack_seq"], 3);
-    let page = ask(&bob, "message.v2.pull", json!({ "after_seq": 0, "ack_up_to_seq": 1, "force": true })).await;
+    let page =
+        ask(&bob, "message.v2.pull", json!({ "after_seq": 0, "ack_up_to_seq": 1, "force": true })).await;
     assert_eq!((&page["count"], &page["server_ack_seq"]), (&json!(3), &json!(3)), "and never back");
 }
 
@@ -73,7 +84,10 @@ async fn an_acknowledgement_says_where_the_cursor_is() {
         say(&alice, &bob, &n.to_string()).await;
     }
     let acked = ask(&bob, "message.v2.ack", json!({ "up_to_seq": 2 })).await;
-    assert_eq!((&acked["success"], &acked["ack_seq"], &acked["effective_ack_seq"]), (&json!(true), &json!(2), &json!(2)));
+    assert_eq!(
+        (&acked["success"], &acked["ack_seq"], &acked["effective_ack_seq"]),
+        (&json!(true), &json!(2), &json!(2))
+    );
     let lower = ask(&bob, "message.v2.ack", json!({ "up_to_seq": 1 })).await;
     assert_eq!(lower["effective_ack_seq"], 2);
     assert_eq!(ask(&bob, "message.v2.ack", json!({ "up_to_seq": 99 })).await["effective_ack_seq"], 3);
@@ -90,13 +104,23 @@ async fn the_newest_window_is_dense_and_ends_at_the_head() {
         assert_eq!(page[member], value, "{member}");
     }
     let page = tail(&bob, 127, 50).await;
-    assert_eq!((seqs(&page), &page["window_start_seq"]), (vec![128, 129, 130], &json!(128)), "not before what was asked");
+    assert_eq!(
+        (seqs(&page), &page["window_start_seq"]),
+        (vec![128, 129, 130], &json!(128)),
+        "not before what was asked"
+    );
     for after in [130, 500] {
         let page = tail(&bob, after, 50).await;
-        assert_eq!((&page["count"], &page["window_start_seq"], &page["head_seq"]), (&json!(0), &json!(130), &json!(130)));
+        assert_eq!(
+            (&page["count"], &page["window_start_seq"], &page["head_seq"]),
+            (&json!(0), &json!(130), &json!(130))
+        );
     }
     let empty = tail(&alice, 0, 50).await;
-    assert_eq!((&empty["count"], &empty["window_start_seq"], &empty["head_seq"]), (&json!(0), &json!(0), &json!(0)));
+    assert_eq!(
+        (&empty["count"], &empty["window_start_seq"], &empty["head_seq"]),
+        (&json!(0), &json!(0), &json!(0))
+    );
     assert_eq!(pull(&bob).await["server_ack_seq"], 0, "it only reads");
     for more in [json!({ "ack_up_to_seq": 1 }), json!({ "force": true })] {
         let mut params = json!({ "after_seq": 0, "window_mode": "tail" });
@@ -120,5 +144,8 @@ async fn plain_and_encrypted_letters_share_one_count() {
     }
     let page = v2_pull(&bob).await;
     assert_eq!(seqs(&page), [1, 2, 3, 4]);
-    assert_eq!(rows(&page).iter().map(|row| row["version"].clone()).collect::<Vec<_>>(), ["v1", "v2", "v1", "v2"]);
+    assert_eq!(
+        rows(&page).iter().map(|row| row["version"].clone()).collect::<Vec<_>>(),
+        ["v1", "v2", "v1", "v2"]
+    );
 }

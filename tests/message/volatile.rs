@@ -71,7 +71,8 @@ async fn reading_goes_on_after_a_cursor() {
     let page = ask(&bob, "message.pull", json!({ "after_volatile_cursor": cursors[0] })).await;
     assert_eq!(words(&page), ["1", "2"]);
     assert_eq!(page["latest_volatile_cursor"], cursors[2]);
-    let page = ask(&bob, "message.v2.pull", json!({ "after_seq": 0, "after_volatile_cursor": cursors[1] })).await;
+    let page =
+        ask(&bob, "message.v2.pull", json!({ "after_seq": 0, "after_volatile_cursor": cursors[1] })).await;
     assert_eq!(words(&page), ["2"]);
 }
 
@@ -114,7 +115,8 @@ async fn history_and_the_newest_window_never_show_them() {
     say(&alice, &bob, "stored").await;
     send(&alice, brief(bob.aid(), "volatile", 60)).await;
     let history = ask(&bob, "message.history", json!({ "before_seq": 10 })).await;
-    let tail = ask(&bob, "message.v2.pull", json!({ "after_seq": 0, "window_mode": "tail", "limit": 10 })).await;
+    let tail =
+        ask(&bob, "message.v2.pull", json!({ "after_seq": 0, "window_mode": "tail", "limit": 10 })).await;
     assert_eq!((words(&history), words(&tail)), (vec!["stored".to_owned()], vec!["stored".to_owned()]));
 }
 

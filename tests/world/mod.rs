@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod blocker;
+mod calls;
 pub mod envelope;
 pub mod http;
 pub mod wait;

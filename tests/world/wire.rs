@@ -1,6 +1,6 @@
 //! One WebSocket as the SDKs use it: what is sent, what comes back, and how it ends.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::{SinkExt, StreamExt};
@@ -12,14 +12,11 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use super::http::Pipe;
 use super::{ISSUER, World, within};
 
-/// How many calls of one client are on their way at once, fewer than the server lets one connection have.
-const MANY: usize = 48;
-
 /// One socket. Its challenge has been read; nothing else has been said on it.
 pub struct Wire {
     pub challenge: Value,
-    socket: Mutex<Socket>,
-    last_id: AtomicU64,
+    pub(super) socket: Mutex<Socket>,
+    pub(super) last_id: AtomicU64,
 }
 
 /// How a socket ended.
@@ -29,10 +26,10 @@ pub struct Closed {
     pub reason: String,
 }
 
-struct Socket {
+pub(super) struct Socket {
     stream: WebSocketStream<Box<dyn Pipe>>,
     /// What arrived while something else was waited for.
-    events: VecDeque<Value>,
+    pub(super) events: VecDeque<Value>,
     ended: Option<Closed>,
 }
 
@@ -105,34 +102,6 @@ impl Wire {
         let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.send(&frame.to_string()).await;
         id
-    }
-
-    /// Many calls on their way at once; the outcomes in the order of the calls.
-    pub async fn call_many(&self, method: &str, calls: &[Value]) -> Vec<Result<Value, Value>> {
-        let mut outcomes = Vec::new();
-        for window in calls.chunks(MANY) {
-            let mut ids = Vec::new();
-            for params in window {
-                ids.push(self.ask(method, params).await);
-            }
-            let mut answers = self.answers(&ids).await;
-            outcomes.extend(ids.iter().map(|id| outcome(answers.remove(id).expect("every call is answered"))));
-        }
-        outcomes
-    }
-
-    /// The answer to a call whose parameters are written out, as it was written itself.
-    pub async fn call_text(&self, method: &str, params: &str) -> String {
-        let id = format!("rpc-{:x}", self.last_id.fetch_add(1, Ordering::Relaxed));
-        self.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}","params":{params}}}"#)).await;
-        loop {
-            let text = self.next_text().await;
-            let frame: Value = serde_json::from_str(&text).expect("a frame is JSON");
-            if frame["id"] == id {
-                return text;
-            }
-            self.socket.lock().await.events.push_back(frame);
-        }
     }
 
     /// A call without an id, which is never answered.
@@ -269,21 +238,6 @@ impl Wire {
         let _ = within("a close", socket.stream.close(None)).await;
     }
 
-    async fn answers(&self, ids: &[String]) -> HashMap<String, Value> {
-        let mut socket = self.socket.lock().await;
-        let mut answers = HashMap::new();
-        while answers.len() < ids.len() {
-            match socket.read().await {
-                Ok(frame) => match frame["id"].as_str().map(str::to_owned) {
-                    Some(id) => drop(answers.insert(id, frame)),
-                    None => socket.events.push_back(frame),
-                },
-                Err(closed) => panic!("the socket ended instead of an answer: {closed:?}"),
-            }
-        }
-        answers
-    }
-
     async fn answer(&self, id: &Value) -> Value {
         let mut socket = self.socket.lock().await;
         loop {
@@ -298,7 +252,7 @@ impl Wire {
 
 impl Socket {
     /// The next frame from the socket, or how it ended. 1006 is an end without a close frame.
-    async fn read(&mut self) -> Result<Value, Closed> {
+    pub(super) async fn read(&mut self) -> Result<Value, Closed> {
         loop {
             if let Some(Closed { code, reason }) = &self.ended {
                 return Err(Closed { code: *code, reason: reason.clone() });
@@ -323,7 +277,7 @@ impl Socket {
 }
 
 /// The result in an answer, or the error.
-fn outcome(mut answer: Value) -> Result<Value, Value> {
+pub(super) fn outcome(mut answer: Value) -> Result<Value, Value> {
     assert!(answer.get("result").is_some() != answer.get("error").is_some(), "one of the two: {answer}");
     match answer.get("error") {
         Some(error) => Err(error.clone()),

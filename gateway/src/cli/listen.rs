@@ -1,15 +1,13 @@
 //! `aund listen`: what an agent receives, as it comes; and what waited, before it.
 
 use super::agent::acknowledged;
-use super::place::Place;
+use super::place::{Place, pause};
 use super::show::Show;
 use crate::client::{Error, Event, Home, Identity, Kind, Wire};
 use clap::Args;
 use serde_json::{Value, json};
-use services::kernel::Ids;
 use std::collections::HashSet;
 use std::mem;
-use std::time::Duration;
 
 /// Rows of one pull.
 const PAGE: u32 = 200;
@@ -18,10 +16,6 @@ const PAGE: u32 = 200;
 const RECEIVED: &str = "event/message.received";
 const RECALLED: &str = "event/message.recalled";
 const ENCRYPTED: &str = "event/peer.v2.message_received";
-
-/// How long to wait before the first and before a late attempt to come back.
-const SOON: Duration = Duration::from_millis(500);
-const LATE: Duration = Duration::from_secs(30);
 
 #[derive(Args)]
 pub(super) struct Listen {
@@ -201,7 +195,8 @@ impl Ear {
 
     /// The frame for a program, a line for a person.
     fn print(&self, text: &str, line: impl FnOnce() -> String) -> anyhow::Result<()> {
-        Ok(if self.show.json { self.show.line(text)? } else { self.show.line(&line())? })
+        let printed = if self.show.json { self.show.line(text) } else { self.show.line(&line()) };
+        Ok(printed?)
     }
 
     fn seen(&self) -> u64 {
@@ -210,26 +205,5 @@ impl Ear {
 
     fn is_done(&self) -> bool {
         self.left == Some(0)
-    }
-}
-
-/// Twice as long each time, and never the same for two who lost the same server.
-fn pause(tries: u32) -> Duration {
-    let longest = SOON.saturating_mul(2_u32.saturating_pow(tries)).min(LATE);
-    let [chance] = Ids::default().bytes::<1>();
-    longest.mul_f64(0.5 + f64::from(chance) / 512.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attempts_become_rare_and_stay_bounded() {
-        for tries in 0..100 {
-            let (wait, longest) = (pause(tries), SOON.saturating_mul(2_u32.saturating_pow(tries)).min(LATE));
-            assert!(wait >= longest / 2 && wait <= longest, "{tries}: {wait:?}");
-        }
-        assert!(pause(0) <= SOON && pause(99) >= LATE / 2);
     }
 }

@@ -5,12 +5,20 @@ use crate::client::{self, Error, Gateway, Home, Identity, Kind, Root, Target, Wi
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
-use services::kernel::Aid;
+use services::kernel::{Aid, Ids, codes};
 use std::env;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where a server on this machine writes its root when it is started from here.
 const LOCAL_ROOT: &str = "./data/pki/root.crt";
+
+/// How long to wait before the first and before a late attempt to come back.
+const SOON: Duration = Duration::from_millis(500);
+const LATE: Duration = Duration::from_secs(30);
+
+/// How often a crowded gateway is asked for a seat.
+const ATTEMPTS: u32 = 6;
 
 #[derive(Args, Clone, Default)]
 pub(super) struct Place {
@@ -61,7 +69,18 @@ impl Place {
     pub async fn connect(&self, home: &Home, who: &Identity, kind: Kind) -> anyhow::Result<Wire> {
         let gateway = self.gateway.clone().or_else(|| who.gateway());
         let target = self.target(home, gateway).await?.of_issuer(who.aid.issuer());
-        let connected = client::connect(&target, who, &home.device()?, kind).await;
+        let device = home.device()?;
+        let mut tries = 0;
+        let connected = loop {
+            let connected = client::connect(&target, who, &device, kind).await;
+            tries += 1;
+            match &connected {
+                Err(error) if is_full(error) && tries < ATTEMPTS => {
+                    tokio::time::sleep(pause(tries - 1)).await
+                }
+                _ => break connected,
+            }
+        };
         connected.map_err(|error| {
             let code = error.downcast_ref::<Error>().and_then(Error::code);
             // What a server says that was set up anew and never heard of this agent.
@@ -129,4 +148,31 @@ pub(super) async fn issuer_of(target: &Target) -> anyhow::Result<String> {
 )]
 fn environment(name: &str) -> Option<std::ffi::OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Nothing has been done yet, and a short connection of the same agent makes room within a moment.
+fn is_full(error: &anyhow::Error) -> bool {
+    let code = error.downcast_ref::<Error>().and_then(Error::code);
+    code == Some(i64::from(codes::SHORT_CAPACITY.code))
+}
+
+/// Twice as long each time, and never the same for two who lost the same server.
+pub(super) fn pause(tries: u32) -> Duration {
+    let longest = SOON.saturating_mul(2_u32.saturating_pow(tries)).min(LATE);
+    let [chance] = Ids::default().bytes::<1>();
+    longest.mul_f64(0.5 + f64::from(chance) / 512.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_become_rare_and_stay_bounded() {
+        for tries in 0..100 {
+            let (wait, longest) = (pause(tries), SOON.saturating_mul(2_u32.saturating_pow(tries)).min(LATE));
+            assert!(wait >= longest / 2 && wait <= longest, "{tries}: {wait:?}");
+        }
+        assert!(pause(0) <= SOON && pause(99) >= LATE / 2);
+    }
 }

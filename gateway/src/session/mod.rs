@@ -122,6 +122,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         self.flush().await?;
         loop {
             let step = poll_fn(|cx| self.poll_step(cx)).await;
+            if matches!(step, Step::Outbox) {
+                // The answers of one commit become ready task by task. A turn of the runtime later they share a flush.
+                tokio::task::yield_now().await;
+            }
             self.take(step).await?;
             for _ in 1..READY {
                 match poll_fn(|cx| Poll::Ready(self.poll_step(cx))).await {

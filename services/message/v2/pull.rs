@@ -180,7 +180,9 @@ impl Message {
                 let ack = self.store.cursor(consumer.inbox, &consumer.slot, "").await?.unwrap_or(0);
                 (self.store.standing(consumer.inbox).await?.head, ack)
             }
-            Some(sender) => (self.peer_head(consumer, sender).await?, self.peer_cursor(consumer, sender).await?),
+            Some(sender) => {
+                (self.peer_head(consumer, sender).await?, self.peer_cursor(consumer, sender).await?)
+            }
         };
         let floor = self.store.standing(consumer.inbox).await?.floor;
         let from = sender.as_ref().map(Aid::as_str);
@@ -201,8 +203,7 @@ impl Message {
 
     async fn peer_head(&self, consumer: &Consumer, sender: &Aid) -> Result<i64, Error> {
         use super::super::tail::Span;
-        let span =
-            Span { inbox: consumer.inbox, after: 0, before: i64::MAX, sender: Some(sender.as_str()) };
+        let span = Span { inbox: consumer.inbox, after: 0, before: i64::MAX, sender: Some(sender.as_str()) };
         Ok(self.store.last(span, 1).await?.last().map_or(0, |entry| entry.seq))
     }
 

@@ -1,0 +1,351 @@
+//! One commit: who sent this before, which numbers come next, how far cursors and recalls go.
+
+use super::events;
+use super::ledger::{Advance, Bell, Done, Draft, Outcome, Recall, Write};
+use super::letter::{Key, Kind, Letter, Place};
+use super::ring::Rings;
+use super::store::{Store, json, read};
+use crate::kernel::{Aid, Engine};
+use sqlx::{Any, Transaction};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// The one task that writes.
+pub(super) struct Writer {
+    pub store: Arc<Store>,
+    pub rings: Arc<Rings<Arc<Letter>>>,
+    pub ring: mpsc::Sender<Vec<Bell>>,
+    /// The last letter of the log.
+    pub last: i64,
+    /// A commit failed: the log is asked what it really holds.
+    pub unsure: bool,
+}
+
+/// One commit as it is being made.
+pub(super) struct Commit {
+    /// On PostgreSQL, where others may write beside us. On SQLite nobody else writes, so nothing is held while reading.
+    tx: Option<Transaction<'static, Any>>,
+    heads: HashMap<i64, i64>,
+    pub letters: Vec<Arc<Letter>>,
+    bells: Vec<Bell>,
+    queued: Vec<(Arc<Letter>, i64)>,
+    pub changed: Vec<Arc<Letter>>,
+    pub cursors: BTreeMap<(i64, String, String), i64>,
+}
+
+type Known = HashMap<Key, Arc<Letter>>;
+
+/// What these writes want to send.
+fn keys(writes: &[Write]) -> Vec<Key> {
+    let key = |write: &Write| match write {
+        Write::Send(draft) => Some(draft.letter.key),
+        Write::Ack(_) | Write::Recall(_) => None,
+    };
+    writes.iter().filter_map(key).collect()
+}
+
+impl Writer {
+    pub async fn commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<Done>> {
+        self.make_sure().await?;
+        let outcome = self.try_commit(writes).await;
+        self.unsure = outcome.is_err();
+        outcome
+    }
+
+    /// After a failed commit the log decides what happened.
+    async fn make_sure(&mut self) -> sqlx::Result<()> {
+        if self.unsure && self.store.files_behind() {
+            loop {
+                let letters = self.store.log_after(self.last, 1000).await?;
+                let Some(letter) = letters.last() else { break };
+                self.last = letter.id;
+                self.store.take_in(letters);
+            }
+        }
+        self.unsure = false;
+        Ok(())
+    }
+
+    async fn try_commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<Done>> {
+        let mut commit = Commit {
+            tx: None,
+            heads: HashMap::new(),
+            letters: Vec::new(),
+            bells: Vec::new(),
+            queued: Vec::new(),
+            changed: Vec::new(),
+            cursors: BTreeMap::new(),
+        };
+        let known = match self.store.db().engine() {
+            Engine::Sqlite => self.look_up(&mut commit, &writes).await?,
+            Engine::Postgres => self.lock(&mut commit, &writes).await?,
+        };
+        let before = self.old_cursors(&mut commit, &writes).await?;
+        let mut fresh: HashMap<Key, Arc<Letter>> = HashMap::new();
+        let mut done = Vec::with_capacity(writes.len());
+        for write in writes {
+            done.push(match write {
+                Write::Send(draft) => {
+                    let key = draft.letter.key;
+                    match known.get(&key).or_else(|| fresh.get(&key)) {
+                        Some(first) => Done::Again(first.clone()),
+                        None => {
+                            let letter = self.number(&mut commit, *draft);
+                            fresh.insert(key, letter.clone());
+                            Done::Sent(letter)
+                        }
+                    }
+                }
+                Write::Ack(advance) => self.advance(&mut commit, &before, advance).await?,
+                Write::Recall(recall) => self.recall(&mut commit, &fresh, *recall).await?,
+            });
+        }
+        match commit.tx.take() {
+            None => self.write_log(&mut commit).await?,
+            Some(tx) => self.write_filed(&mut commit, tx).await?,
+        }
+
+        let Commit { letters, bells, queued, changed, .. } = commit;
+        self.store.was_written();
+        self.after(letters, bells, queued, changed).await;
+        Ok(done)
+    }
+
+    /// Only what is durable is shown to anyone.
+    async fn after(
+        &mut self,
+        letters: Vec<Arc<Letter>>,
+        bells: Vec<Bell>,
+        queued: Vec<(Arc<Letter>, i64)>,
+        changed: Vec<Arc<Letter>>,
+    ) {
+        if let Some(last) = letters.last() {
+            self.last = last.id;
+        }
+        for (letter, inbox) in queued {
+            if let Some(place) = letter.place(inbox) {
+                let (to, seq) = (letter.to.clone(), place.seq);
+                self.rings.put(&to, inbox, seq, letter.at, letter.weight(), letter);
+            }
+        }
+        if self.store.files_behind() {
+            self.store.take_in(letters);
+            self.store.replace(&changed);
+        }
+        if !bells.is_empty() {
+            // Only fails when the server is stopping and nobody listens.
+            let _ = self.ring.send(bells).await;
+        }
+    }
+
+    /// On SQLite nobody else writes: what was sent before, and the last numbers, as they are.
+    async fn look_up(&self, commit: &mut Commit, writes: &[Write]) -> sqlx::Result<Known> {
+        let keys = keys(writes);
+        let known = if keys.is_empty() { Known::new() } else { self.store.find_all(&keys).await? };
+        let inboxes = self.inboxes(writes, &known).await?;
+        commit.heads = inboxes.into_iter().map(|inbox| (inbox, self.store.head(inbox))).collect();
+        Ok(known)
+    }
+
+    /// On PostgreSQL one statement locks the last numbers, always in the same order so that two processes never wait for
+    /// each other, and says what was sent before. If anything was, it begins again without that.
+    async fn lock(&self, commit: &mut Commit, writes: &[Write]) -> sqlx::Result<Known> {
+        let mut known = Known::new();
+        loop {
+            let tx = commit.tx.insert(self.store.db().write().await?);
+            let inboxes = self.inboxes(writes, &known).await?;
+            let wanted: Vec<String> =
+                keys(writes).iter().filter(|key| !known.contains_key(*key)).map(Key::text).collect();
+            if inboxes.is_empty() && wanted.is_empty() {
+                return Ok(known);
+            }
+            let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
+                "WITH locked AS (
+                     INSERT INTO head (inbox, seq, floor)
+                     SELECT CAST(v AS BIGINT), 0, 0 FROM json_array_elements_text(CAST($1 AS JSON)) AS v ORDER BY 1
+                     ON CONFLICT (inbox) DO UPDATE SET seq = head.seq RETURNING inbox, seq)
+                 SELECT CAST(0 AS BIGINT), inbox, seq FROM locked
+                 UNION ALL
+                 SELECT CAST(1 AS BIGINT), letter, letter FROM seen
+                 WHERE key IN (SELECT v FROM json_array_elements_text(CAST($2 AS JSON)) AS v)",
+            )
+            .bind(json(&inboxes))
+            .bind(json(&wanted))
+            .fetch_all(&mut **tx)
+            .await?;
+            let (sent, heads): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(kind, ..)| *kind == 1);
+            if sent.is_empty() {
+                commit.heads = heads.into_iter().map(|(_, inbox, seq)| (inbox, seq)).collect();
+                return Ok(known);
+            }
+            commit.tx = None;
+            let before = known.len();
+            let sent = sent.into_iter().map(|(_, letter, _)| letter).collect();
+            known.extend(self.store.letters(sent).await?.into_iter().map(|letter| (letter.key, letter)));
+            if known.len() == before {
+                return Err(sqlx::Error::RowNotFound); // Removed for its age this very moment; the sender tries again.
+            }
+        }
+    }
+
+    /// The inboxes that may get a number.
+    async fn inboxes(&self, writes: &[Write], known: &Known) -> sqlx::Result<BTreeSet<i64>> {
+        let mut inboxes = BTreeSet::new();
+        for write in writes {
+            match write {
+                Write::Send(draft) if !known.contains_key(&draft.letter.key) => {
+                    inboxes.extend(draft.letter.places.iter().map(|place| place.inbox));
+                }
+                Write::Recall(recall) => {
+                    let keys: Vec<Key> =
+                        recall.message_ids.iter().map(|id| Key::new(&recall.from, id)).collect();
+                    let found = self.store.find_all(&keys).await?;
+                    inboxes.extend(found.values().flat_map(|letter| letter.places.iter().map(|p| p.inbox)));
+                }
+                Write::Send(_) | Write::Ack(_) => {}
+            }
+        }
+        Ok(inboxes)
+    }
+
+    /// Gives a letter its numbers.
+    fn number(&self, commit: &mut Commit, draft: Draft) -> Arc<Letter> {
+        let Draft { mut letter, devices, queue, trace } = draft;
+        for Place { inbox, seq, .. } in &mut letter.places {
+            let head = commit.heads.entry(*inbox).or_default();
+            *head += 1;
+            *seq = *head;
+        }
+        letter.id = self.last + 1 + commit.letters.len() as i64;
+        let letter = Arc::new(letter);
+        let mut told = letter.clone();
+        let mut seat = None;
+        if let Some(queued) = queue {
+            told = Arc::new(Letter { body: queued.payload, ..Letter::clone(&letter) });
+            seat = queued.seat;
+            if let Some(place) = letter.places.first() {
+                commit.queued.push((told.clone(), place.inbox));
+            }
+        }
+        commit.bells.push(Bell { letter: told, devices, seat, trace });
+        commit.letters.push(letter.clone());
+        letter
+    }
+
+    async fn old_cursors(
+        &self,
+        commit: &mut Commit,
+        writes: &[Write],
+    ) -> sqlx::Result<HashMap<(i64, String, String), i64>> {
+        let wanted: Vec<(i64, &str, &str)> = writes
+            .iter()
+            .filter_map(|write| match write {
+                Write::Ack(ack) => Some((ack.inbox, ack.slot.as_str(), ack.sender.as_str())),
+                Write::Send(_) | Write::Recall(_) => None,
+            })
+            .collect();
+        if wanted.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let query = match self.store.db().engine() {
+            Engine::Sqlite => sqlx::query_as(
+                "SELECT c.inbox, c.slot, c.sender, c.seq FROM json_each($1) AS w
+                 JOIN cursor AS c ON c.inbox = w.value ->> 0 AND c.slot = w.value ->> 1 AND c.sender = w.value ->> 2",
+            ),
+            Engine::Postgres => sqlx::query_as(
+                "SELECT c.inbox, c.slot, c.sender, c.seq FROM json_array_elements(CAST($1 AS JSON)) AS w
+                 JOIN cursor AS c
+                   ON c.inbox = CAST(w ->> 0 AS BIGINT) AND c.slot = w ->> 1 AND c.sender = w ->> 2",
+            ),
+        };
+        let query = query.bind(json(&wanted));
+        let rows: Vec<(i64, String, String, i64)> = match &mut commit.tx {
+            None => query.fetch_all(self.store.db().read()).await?,
+            Some(tx) => query.fetch_all(&mut **tx).await?,
+        };
+        Ok(rows.into_iter().map(|(inbox, slot, sender, seq)| ((inbox, slot, sender), seq)).collect())
+    }
+
+    /// "ack_seq only grows" (message.ack), and never beyond what was sent.
+    async fn advance(
+        &self,
+        commit: &mut Commit,
+        before: &HashMap<(i64, String, String), i64>,
+        advance: Advance,
+    ) -> sqlx::Result<Done> {
+        let Advance { inbox, slot, sender, seq } = advance;
+        let head = match commit.heads.get(&inbox) {
+            Some(head) => *head,
+            None => self.store.standing(inbox).await?.head,
+        };
+        let place = (inbox, slot, sender);
+        let old = commit.cursors.get(&place).or_else(|| before.get(&place)).copied().unwrap_or(0);
+        let now = old.max(seq.min(head));
+        if now > old {
+            commit.cursors.insert(place, now);
+        }
+        Ok(Done::Acked { before: old, now })
+    }
+
+    async fn recall(
+        &self,
+        commit: &mut Commit,
+        fresh: &HashMap<Key, Arc<Letter>>,
+        recall: Recall,
+    ) -> sqlx::Result<Done> {
+        let mut outcomes = Vec::with_capacity(recall.message_ids.len());
+        let mut taken: Vec<Arc<Letter>> = Vec::new();
+        for message_id in &recall.message_ids {
+            let key = Key::new(&recall.from, message_id);
+            // One that was sent in this very commit is not in the store yet; its sender was not answered either.
+            let letter = match fresh.contains_key(&key) {
+                true => None,
+                false => self.current(commit, &key).await?,
+            };
+            let outcome = match &letter {
+                None => Outcome::NotFound,
+                Some(letter) if letter.recalled_at.is_some() => Outcome::AlreadyRecalled,
+                Some(letter) if matches!(letter.kind, Kind::Queue | Kind::Recall) => Outcome::NotFound,
+                Some(letter) if letter.at < recall.since => Outcome::Expired,
+                Some(_) => Outcome::Recalled,
+            };
+            if let (Outcome::Recalled, Some(letter)) = (outcome, letter) {
+                let changed = Arc::new(letter.recalled(recall.now));
+                commit.changed.retain(|other| other.id != changed.id);
+                commit.changed.push(changed.clone());
+                taken.push(changed);
+            }
+            outcomes.push((message_id.clone(), outcome));
+        }
+        self.give_notice(commit, &recall, &taken);
+        Ok(Done::Recalled(outcomes))
+    }
+
+    /// The letter as it is now, with what this commit did to it.
+    async fn current(&self, commit: &mut Commit, key: &Key) -> sqlx::Result<Option<Arc<Letter>>> {
+        if let Some(changed) = commit.changed.iter().find(|letter| letter.key == *key) {
+            return Ok(Some(changed.clone()));
+        }
+        let Some(letter) = self.store.find(key).await? else { return Ok(None) };
+        let Some(tx) = &mut commit.tx else { return Ok(Some(letter)) };
+        let locked: Option<String> = sqlx::query_scalar("SELECT data FROM letter WHERE id = $1 FOR UPDATE")
+            .bind(letter.id)
+            .fetch_optional(&mut **tx)
+            .await?;
+        locked.map(|data| read(letter.id, &data)).transpose()
+    }
+
+    /// A new row for each inbox that had one of these, so that devices that have read them learn of it, too.
+    fn give_notice(&self, commit: &mut Commit, recall: &Recall, taken: &[Arc<Letter>]) {
+        let mut recipients: BTreeMap<&Aid, Vec<&Arc<Letter>>> = BTreeMap::new();
+        for letter in taken {
+            recipients.entry(&letter.to).or_default().push(letter);
+        }
+        for ((to, letters), message_id) in recipients.into_iter().zip(&recall.notice_ids) {
+            let ids: Vec<String> = letters.iter().map(|letter| letter.message_id.clone()).collect();
+            let draft = events::notice(recall, to, message_id, &ids, &letters);
+            self.number(commit, draft);
+        }
+    }
+}
