@@ -9,7 +9,7 @@ GOOD = ("acknowledged sends", "retried sends", "sent twice at once", "acks", "re
 BAD = (
     "missing",
     "duplicate (aid, device, seq)",
-    "duplicate message_id",
+    "duplicate message_id on a device",
     "holes",
     "cursors that went back",
     "cursors nobody asked for",
@@ -73,8 +73,10 @@ class Inbox:
         self.notices = set()
         self.told = {}
         self.bell = asyncio.Event()
-        self.ack_asked = 0
-        self.acked = 0
+        self.last_sender = None
+        # The cursor of the device, or of one sender on it: what was asked for, and what was acknowledged.
+        self.asked = Counter()
+        self.acked = Counter()
 
     @property
     def name(self):
@@ -92,7 +94,7 @@ class Inbox:
             seq = params["seq"]
             if seq <= last:
                 self.found.wrong("pushed out of order", f"{self.name} heard {seq} after {last}")
-            last = seq
+            last, self.last_sender = seq, params["from"]
             self.told[seq] = params["message_id"]
             self.bell.set()
 
@@ -104,12 +106,20 @@ class Inbox:
             await self.bell.wait()
             self.bell.clear()
             head = max(self.told, default=0)
-            self.ack_asked = max(self.ack_asked, head)
-            answer = await line.call("message.ack", seq=head)
-            self.acked = max(self.acked, answer["ack_seq"])
-            self.found.add("acks")
+            await self.acknowledge(line, head)
             if chance.random() < 0.2:
                 await self.look_back(line, max(0, head - 20))
+
+    async def acknowledge(self, line, seq):
+        """A desk acknowledges sender by sender, as the newest clients do; a phone acknowledges the whole inbox."""
+        sender = self.last_sender if self.device == "desk" else None
+        self.asked[sender] = max(self.asked[sender], seq)
+        if sender:
+            answer = await line.call("message.v2.ack", cursor_scope="peer", sender_aid=sender, up_to_seq=seq)
+        else:
+            answer = await line.call("message.ack", seq=seq)
+        self.acked[sender] = max(self.acked[sender], answer["ack_seq"])
+        self.found.add("acks")
 
     async def look_back(self, line, after):
         """Whatever is read under load is without holes, and has to be there after the crash, too."""
@@ -119,13 +129,18 @@ class Inbox:
             self.found.wrong("holes", f"{self.name} read {seqs} after {after}")
         for row in page["messages"]:
             self.told[row["seq"]] = row["message_id"]
-            self.judge_content(row)
+            letter = self.letters.get(row["message_id"])
+            # What is being recalled may have been read before or after.
+            if letter and not letter.recall_asked:
+                self.judge_content(row)
 
     async def examine(self, line, acknowledged, recalled):
         """Reads what is new, and finds in it whatever was acknowledged or handed out before the crash."""
         told, self.told = self.told, {}
         page = await self.read(line, len(self.rows), self.take)
-        self.judge_cursor(page["server_ack_seq"])
+        self.judge_cursor(None, page["server_ack_seq"])
+        for peer in (await line.call("message.peers", filter="all"))["peers"]:
+            self.judge_cursor(peer["sender_aid"], peer["server_ack_seq"])
         for seq, message_id in told.items():
             if self.seq_of.get(message_id) != seq:
                 self.found.wrong("pushed and gone", f"{self.name} was handed {message_id} as {seq}")
@@ -169,7 +184,7 @@ class Inbox:
             self.found.wrong("holes", f"{self.name} goes from {expected - 1} to {seq}")
             self.rows += [None] * (seq - expected)
         if message_id in self.seq_of:
-            self.found.wrong("duplicate message_id", f"{message_id} is {self.seq_of[message_id]} and {seq}")
+            self.found.wrong("duplicate message_id on a device", f"{message_id} is {self.seq_of[message_id]} and {seq}")
         self.rows.append(message_id)
         self.seq_of[message_id] = seq
         self.judge_content(row)
@@ -181,7 +196,7 @@ class Inbox:
             return
         for message_id in row["payload"].get("message_ids", ()):
             if message_id in self.notices:
-                self.found.wrong("duplicate message_id", f"{self.name} was told twice that {message_id} is recalled")
+                self.found.wrong("duplicate message_id on a device", f"{self.name} was told twice that {message_id} is recalled")
             self.notices.add(message_id)
 
     def judge_content(self, row):
@@ -200,9 +215,10 @@ class Inbox:
         elif not tombstone and row["payload"] != letter.payload:
             self.found.wrong("changed", f"{letter.message_id} at {self.name}")
 
-    def judge_cursor(self, seq):
-        if seq < self.acked:
-            self.found.wrong("cursors that went back", f"{self.name} acknowledged {self.acked} and has {seq}")
-        if seq > self.ack_asked:
-            self.found.wrong("cursors nobody asked for", f"{self.name} asked for {self.ack_asked} and has {seq}")
-        self.acked = max(self.acked, seq)
+    def judge_cursor(self, sender, seq):
+        asked, acked = self.asked[sender], self.acked[sender]
+        if seq < acked:
+            self.found.wrong("cursors that went back", f"{self.name} of {sender} acknowledged {acked} and has {seq}")
+        if seq > asked:
+            self.found.wrong("cursors nobody asked for", f"{self.name} of {sender} asked for {asked} and has {seq}")
+        self.acked[sender] = max(acked, seq)

@@ -135,7 +135,7 @@ class Rounds:
             if twice:
                 self.found.add("sent twice at once")
                 if [answer["status"] for answer in answers].count("duplicate") != 1:
-                    self.found.wrong("duplicate message_id", f"{letter.message_id} was answered {answers}")
+                    self.found.wrong("duplicate message_id on a device", f"{letter.message_id} was answered {answers}")
             if self.chance.random() < 0.05:
                 await self.recall(line, letter)
 

@@ -115,6 +115,8 @@ class Line:
             frame = await answer
         finally:
             self.waiting.pop(number, None)
+            if answer.done():
+                answer.exception()  # Looked at, so that nobody complains where sending has failed before.
         if "error" in frame:
             raise Refused(frame["error"])
         return frame["result"]

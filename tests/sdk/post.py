@@ -7,7 +7,7 @@ import traceback
 
 from websockets.asyncio.client import ClientConnection
 
-# Between two messages of a talk, in seconds: 0.2 needs its time to open an encrypted one.
+# Between two messages of a talk, in seconds: an SDK needs its time to open an encrypted one.
 PAUSE = 0.2
 
 
@@ -18,7 +18,7 @@ class Post:
         self.told = {"received": [], "undecryptable": [], "ack": [], "recalled": []}
         self.wire = {"sent": [], "heard": []}
         self.acknowledged = []
-        self.talking = None
+        self.talk = None
         record(self.wire)
 
     def hear_post(self):
@@ -44,18 +44,20 @@ class Post:
         """The frames of both directions that hold this text."""
         return {way: [text for text in seen if holding in text] for way, seen in self.wire.items()}
 
-    async def start_chatter(self, to, encrypt):
-        """Sends one numbered message after the other, at the pace of a talk, until told to stop."""
+    async def start_talk(self, to, count, encrypt):
+        """Sends numbered messages, one after the other, until this many were acknowledged."""
         self.acknowledged = []
-        self.talking = asyncio.create_task(self.talk(to, encrypt))
+        self.talk = asyncio.create_task(self.say_all(to, count, encrypt))
         return {}
 
-    async def talk(self, to, encrypt):
+    async def say_all(self, to, count, encrypt):
         under_way = set()
         for number in itertools.count(1):
-            under_way.add(asyncio.create_task(self.say(to, f"chatter {number}", encrypt)))
+            under_way.add(asyncio.create_task(self.say(to, f"number {number}", encrypt)))
             # An SDK can wait half a minute for an answer that a crash has swallowed; the next message does not.
             _, under_way = await asyncio.wait(under_way, timeout=1, return_when=asyncio.FIRST_COMPLETED)
+            if len(self.acknowledged) >= count:
+                return
             await asyncio.sleep(PAUSE)
 
     async def say(self, to, words, encrypt):
@@ -65,14 +67,9 @@ class Post:
         except Exception:
             traceback.print_exc()
 
-    async def chattered(self, count, seconds):
+    async def talked(self, count, seconds):
         """Waits for this many acknowledged messages, and gives their texts."""
         await self.until(lambda: len(self.acknowledged) >= count, seconds)
-        return self.acknowledged
-
-    async def stop_chatter(self):
-        """Nothing new is sent from now on; what is under way may still arrive."""
-        self.talking.cancel()
         return self.acknowledged
 
 

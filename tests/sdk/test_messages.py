@@ -159,19 +159,19 @@ def test_two_devices_of_one_agent_see_the_same_conversation(agent):
 
 
 @pytest.mark.smoke
-def test_a_crash_of_the_server_loses_no_message(server, agent):
+def test_a_crash_of_the_server_loses_no_message(server, agent, version):
     alice, bob = couple(agent, retry=SOON)
-    alice.start_chatter(to=bob.aid, encrypt=False)
-    bob.start_chatter(to=alice.aid, encrypt=True)
-    before = {one: len(one.chattered(count=3, seconds=30)) for one in (alice, bob)}
+    # 0.2 counts an encrypted message as read before it has opened it, and drops it where the server dies in between.
+    bob.start_talk(to=alice.aid, count=12, encrypt=numbers(version) >= (0, 3))
+    bob.talked(count=2, seconds=60)
+    alice.start_talk(to=bob.aid, count=12, encrypt=False)
+    alice.talked(count=2, seconds=60)
 
     server.kill()
     server.start()
-    for one in (alice, bob):
-        one.chattered(count=before[one] + 6, seconds=60)
 
     for sender, receiver in ((alice, bob), (bob, alice)):
-        sent = set(sender.stop_chatter())
+        sent = sender.talked(count=12, seconds=100)
         send_texts(sender, receiver, "the last", count=1, encrypt=False)
         arrives(receiver, [*sent, "the last 0"], seconds=60)
         assert len(set(texts(receiver))) == len(texts(receiver)), "a message arrived twice"
