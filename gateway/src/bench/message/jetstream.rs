@@ -135,10 +135,6 @@ async fn publish_until(
         } else {
             in_flight -= 1;
         }
-        // One flush per batch of acknowledgements that are here.
-        if publisher.reader.buffer().is_empty() {
-            publisher.writer.flush().await?;
-        }
     }
     Ok((publisher, latencies))
 }
@@ -179,6 +175,10 @@ impl Publisher {
     /// Waits for an answer and gives its number. An error in it ends the bench.
     async fn answer(&mut self) -> anyhow::Result<usize> {
         loop {
+            // One flush per batch of what is here, and always one before waiting: a PING may be all that is left.
+            if self.reader.buffer().is_empty() {
+                self.writer.flush().await?;
+            }
             self.line.clear();
             ensure!(self.reader.read_line(&mut self.line).await? > 0, "nats-server hung up");
             let mut words = self.line.split_whitespace();

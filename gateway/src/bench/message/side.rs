@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
+
 use super::super::rounds::Sample;
 use super::jetstream::JetStream;
 use super::postgres::Clients;
@@ -10,6 +12,9 @@ use super::send::Post;
 
 /// Before the first round each side runs this long without being measured.
 const WARM_UP: Duration = Duration::from_millis(500);
+
+/// How long the last answers of a round may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whoever stores messages.
 pub(super) enum Side {
@@ -21,6 +26,21 @@ pub(super) enum Side {
 
 impl Side {
     async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+        let name = self.name();
+        let round = tokio::time::timeout(span + PATIENCE, self.run(span)).await;
+        round.with_context(|| format!("{name} did not finish its round within {PATIENCE:?}"))?
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Side::Ours(_) => "aund",
+            Side::GroupCommit(_) => "the bare loop",
+            Side::Clients(_) => "PostgreSQL",
+            Side::JetStream(_) => "JetStream",
+        }
+    }
+
+    async fn run(&mut self, span: Duration) -> anyhow::Result<Sample> {
         match self {
             Side::Ours(post) => post.round(span).await,
             Side::GroupCommit(rows) => rows.round(span).await,
