@@ -137,7 +137,7 @@ impl Db {
             }
             Durability::Derived => {
                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 5000;
-                 PRAGMA cache_size = -16384"
+                 PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 8192"
             }
         };
         let pool = |connections| {

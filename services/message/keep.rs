@@ -9,6 +9,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// So many unfiled letters are worth a transaction at once; fewer wait for a second.
 const WORTH_FILING: usize = 8192;
 const FILE_EVERY: u32 = 10;
+/// The disk is busy with it for a while, and commits wait for the disk: seldom is better than often.
+const CHECKPOINT_EVERY: u32 = 50;
 const PURGE_EVERY: u32 = 100;
 const PURGE_ROWS: usize = 200;
 
@@ -26,12 +28,18 @@ impl Message {
             if unfiled >= WORTH_FILING || (unfiled > 0 && tick.is_multiple_of(FILE_EVERY)) {
                 self.file().await;
             }
-            if let Err(error) = self.store.checkpoint().await {
-                tracing::warn!("the journal could not be moved into its file, will try again: {error}");
+            if tick.is_multiple_of(CHECKPOINT_EVERY) {
+                self.checkpoint().await;
             }
             if tick.is_multiple_of(PURGE_EVERY) {
                 self.purge().await;
             }
+        }
+    }
+
+    async fn checkpoint(&self) {
+        if let Err(error) = self.store.checkpoint().await {
+            tracing::warn!("the journal could not be moved into its file, will try again: {error}");
         }
     }
 
