@@ -31,6 +31,10 @@ async fn probe(world: &World, tag: &str) -> bool {
             alice.notify("notification/route", &bell).await;
             alice.next_event().await["method"] == "event/app.x"
         }
+        "ns_message" => {
+            let letter = json!({ "to": alice.aid(), "payload": { "text": "to myself" } });
+            has(alice.try_call("message.send", &letter).await)
+        }
         "client_signature" => {
             let forged = json!({ "cert_sn": "root", "client_signature": {} });
             alice.try_call("auth.download_cert", &forged).await.is_err_and(|error| error["code"] == -32051)
@@ -95,16 +99,14 @@ async fn tags_are_unique_and_every_one_of_them_answers_a_probe() {
 async fn the_tags_of_this_part_are_there_and_later_ones_are_not() {
     let world = World::start().await;
     let tags = tags(&world.get("/capabilities").await.json());
-    for tag in ["health", "capabilities", "rpc_gateway", "rpc_discover", "ns_meta", "rate_limit"] {
+    for tag in ["health", "capabilities", "rpc_gateway", "rpc_discover", "ns_meta", "ns_message", "rate_limit"] {
         assert!(tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
-    for tag in
-        ["ns_message", "ns_search", "ns_task", "ns_run", "federation", "capability_manifest_v1", "agui_runs"]
-    {
+    for tag in ["ns_search", "ns_task", "ns_run", "federation", "capability_manifest_v1", "agui_runs"] {
         assert!(!tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
     let alice = world.agent("alice").await;
-    for method in ["message.send", "search.query", "task.create", "run.start"] {
+    for method in ["search.query", "task.create", "run.start"] {
         assert_eq!(alice.call_error(method, &json!({})).await["code"], -32601, "{method}");
     }
 }

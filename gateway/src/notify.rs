@@ -86,8 +86,9 @@ fn signed_by_us(door: &Door, from: &Bound, given: &RawValue, ttl_ms: u64) -> Res
     let mut text = given.get().to_owned();
     if params::may_hold(given, "\"_notify\"") {
         let mut members = params::members(given)?;
-        members.remove("_notify");
-        text = serde_json::to_string(&members).map_err(RpcError::internal)?;
+        if members.remove("_notify").is_some() {
+            text = serde_json::to_string(&members).map_err(RpcError::internal)?;
+        }
     }
     // Everything else arrives as it was written.
     let open = text.strip_suffix('}').unwrap_or(&text);

@@ -3,20 +3,26 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Clone, Debug)]
-pub struct Ids(SystemRandom);
+pub struct Ids {
+    random: SystemRandom,
+    /// The time and the counter of the last ordered id.
+    last: Arc<AtomicU64>,
+}
 
 impl Default for Ids {
     fn default() -> Ids {
-        Ids(SystemRandom::new())
+        Ids { random: SystemRandom::new(), last: Arc::default() }
     }
 }
 
 impl Ids {
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
-        self.0.fill(&mut bytes).expect("the operating system gives random bytes");
+        self.random.fill(&mut bytes).expect("the operating system gives random bytes");
         bytes
     }
 
@@ -25,11 +31,18 @@ impl Ids {
         URL_SAFE_NO_PAD.encode(self.bytes::<32>())
     }
 
-    /// A UUID of version 7: ids made later sort later, which keeps what is stored by them together.
+    /// A UUID of version 7: ids made later sort later, which keeps what is stored by them together. Within a millisecond
+    /// the twelve bits after the version count; past those the time runs a little ahead.
     pub fn time_ordered(&self, now_ms: i64) -> String {
+        let floor = now_ms.unsigned_abs() << 12;
+        let after = |last: u64| Some(floor.max(last + 1));
+        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).unwrap_or_default();
+        let now = floor.max(last + 1);
+        let [.., high, low] = now.to_be_bytes();
         let mut bytes = self.bytes::<16>();
-        bytes[..6].copy_from_slice(&now_ms.to_be_bytes()[2..]);
-        bytes[6] = 0x70 | (bytes[6] & 0x0f);
+        bytes[..6].copy_from_slice(&(now >> 12).to_be_bytes()[2..]);
+        bytes[6] = 0x70 | (high & 0x0f);
+        bytes[7] = low;
         bytes[8] = 0x80 | (bytes[8] & 0x3f);
         let text = hex::encode(bytes);
         [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
@@ -38,5 +51,19 @@ impl Ids {
     /// A short readable id such as `req-1f0c…`, 96 bits.
     pub fn tagged(&self, tag: &str) -> String {
         format!("{tag}-{}", hex::encode(self.bytes::<12>()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordered_ids_grow_within_a_millisecond_and_when_the_clock_goes_back() {
+        let ids = Ids::default();
+        let times = std::iter::repeat_n(1_794_701_761_000, 5000).chain([1_794_701_760_000, 1_794_701_761_000]);
+        let made: Vec<String> = times.map(|now| ids.time_ordered(now)).collect();
+        assert!(made.is_sorted());
+        assert!(made.iter().all(|id| id.len() == 36 && id.as_bytes()[14] == b'7'), "{}", made[0]);
     }
 }
