@@ -99,7 +99,9 @@ async fn tags_are_unique_and_every_one_of_them_answers_a_probe() {
 async fn the_tags_of_this_part_are_there_and_later_ones_are_not() {
     let world = World::start().await;
     let tags = tags(&world.get("/capabilities").await.json());
-    for tag in ["health", "capabilities", "rpc_gateway", "rpc_discover", "ns_meta", "ns_message", "rate_limit"] {
+    for tag in
+        ["health", "capabilities", "rpc_gateway", "rpc_discover", "ns_meta", "ns_message", "rate_limit"]
+    {
         assert!(tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
     for tag in ["ns_search", "ns_task", "ns_run", "federation", "capability_manifest_v1", "agui_runs"] {

@@ -61,7 +61,8 @@ mod tests {
     #[test]
     fn ordered_ids_grow_within_a_millisecond_and_when_the_clock_goes_back() {
         let ids = Ids::default();
-        let times = std::iter::repeat_n(1_794_701_761_000, 5000).chain([1_794_701_760_000, 1_794_701_761_000]);
+        let times =
+            std::iter::repeat_n(1_794_701_761_000, 5000).chain([1_794_701_760_000, 1_794_701_761_000]);
         let made: Vec<String> = times.map(|now| ids.time_ordered(now)).collect();
         assert!(made.is_sorted());
         assert!(made.iter().all(|id| id.len() == 36 && id.as_bytes()[14] == b'7'), "{}", made[0]);
