@@ -255,6 +255,26 @@ async fn a_recall_is_kept_filed_or_not_and_works_once() {
 }
 
 #[tokio::test]
+async fn a_letter_is_recalled_by_its_sender_and_within_two_minutes() {
+    let test = TestWorld::open().await;
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let (from, to) = (Device { agent: &alice, device: "a" }, Device { agent: &carol, device: "c" });
+    to.join(&test).await;
+    for text in ["early", "late"] {
+        from.send(&test, &carol, text).await.unwrap();
+    }
+    let refusal = |answer: Value| answer["errors"][0]["error"].clone();
+    let recall = |id: &str| json!({ "message_ids": [id] });
+    assert_eq!(refusal(to.call(&test, "message.recall", recall("early")).await.unwrap()), "not_sender");
+    assert_eq!(refusal(from.call(&test, "message.recall", recall("never")).await.unwrap()), "not_found");
+    test.world.clock.advance_ms(120_000);
+    assert_eq!(from.call(&test, "message.recall", recall("early")).await.unwrap()["recalled"], 1);
+    test.world.clock.advance_ms(1);
+    assert_eq!(refusal(from.call(&test, "message.recall", recall("late")).await.unwrap()), "expired");
+    assert_eq!(texts(&to.everything(&test).await), ["-", "late", "-"]);
+}
+
+#[tokio::test]
 async fn the_first_device_takes_over_what_waited_and_the_second_begins_empty() {
     let test = TestWorld::open().await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
