@@ -46,6 +46,21 @@ impl Device<'_> {
     }
 }
 
+/// A world with Alice, and with Carol, who has a device `c`.
+async fn two() -> (TestWorld, TestAgent, TestAgent) {
+    let test = TestWorld::open().await;
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    Device { agent: &carol, device: "c" }.join(&test).await;
+    (test, alice, carol)
+}
+
+/// The files of an index that can be made again.
+fn lose_index(test: &TestWorld) {
+    for name in ["message-index.db", "message-index.db-wal", "message-index.db-shm"] {
+        let _ = std::fs::remove_file(test.world.data.join(name));
+    }
+}
+
 fn texts(rows: &[Value]) -> Vec<&str> {
     rows.iter().map(|row| row["payload"]["text"].as_str().unwrap_or("-")).collect()
 }
@@ -93,10 +108,7 @@ async fn an_index_that_was_lost_is_made_again_from_the_log() {
         from.send(&test, &carol, &format!("m{number}")).await.unwrap();
     }
     let test = test.restart().await;
-    let data = test.world.data.clone();
-    for name in ["message-index.db", "message-index.db-wal", "message-index.db-shm"] {
-        let _ = std::fs::remove_file(data.join(name));
-    }
+    lose_index(&test);
     let test = test.restart().await;
     assert_eq!(seqs(&to.everything(&test).await), [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(from.send(&test, &carol, "m3").await.unwrap()["status"], "duplicate");
@@ -105,10 +117,8 @@ async fn an_index_that_was_lost_is_made_again_from_the_log() {
 
 #[tokio::test]
 async fn a_commit_that_fails_takes_no_number_and_tells_nobody() {
-    let test = TestWorld::open().await;
-    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let (test, alice, carol) = two().await;
     let (from, to) = (Device { agent: &alice, device: "a" }, Device { agent: &carol, device: "c" });
-    to.join(&test).await;
     from.send(&test, &carol, "before").await.unwrap();
     refuse_poison(&test).await;
 
@@ -169,10 +179,8 @@ async fn many_senders_at_once_leave_no_hole_and_take_no_number_twice() {
 
 #[tokio::test]
 async fn what_is_too_old_goes_and_the_floor_says_so() {
-    let test = TestWorld::open().await;
-    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let (test, alice, carol) = two().await;
     let (from, to) = (Device { agent: &alice, device: "a" }, Device { agent: &carol, device: "c" });
-    to.join(&test).await;
     for text in ["one", "two"] {
         from.send(&test, &carol, text).await.unwrap();
     }
@@ -192,19 +200,15 @@ async fn what_is_too_old_goes_and_the_floor_says_so() {
 
 #[tokio::test]
 async fn an_emptied_inbox_goes_on_counting_even_without_its_index() {
-    let test = TestWorld::open().await;
-    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let (test, alice, carol) = two().await;
     let (from, to) = (Device { agent: &alice, device: "a" }, Device { agent: &carol, device: "c" });
-    to.join(&test).await;
     for text in ["one", "two"] {
         from.send(&test, &carol, text).await.unwrap();
     }
     test.world.clock.advance_ms(DAY_MS + 1);
     let test = test.restart().await;
     keeper(&test).await.purge().await;
-    for name in ["message-index.db", "message-index.db-wal", "message-index.db-shm"] {
-        let _ = std::fs::remove_file(test.world.data.join(name));
-    }
+    lose_index(&test);
     let test = test.restart().await;
     assert!(to.everything(&test).await.is_empty());
     assert_eq!(from.send(&test, &carol, "three").await.unwrap()["seq"], 3);
@@ -212,10 +216,8 @@ async fn an_emptied_inbox_goes_on_counting_even_without_its_index() {
 
 #[tokio::test]
 async fn cursors_only_grow_and_survive_a_restart() {
-    let test = TestWorld::open().await;
-    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let (test, alice, carol) = two().await;
     let (from, to) = (Device { agent: &alice, device: "a" }, Device { agent: &carol, device: "c" });
-    to.join(&test).await;
     for text in ["one", "two", "three"] {
         from.send(&test, &carol, text).await.unwrap();
     }
@@ -232,10 +234,8 @@ async fn cursors_only_grow_and_survive_a_restart() {
 
 #[tokio::test]
 async fn a_recall_is_kept_filed_or_not_and_works_once() {
-    let test = TestWorld::open().await;
-    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let (test, alice, carol) = two().await;
     let (from, to) = (Device { agent: &alice, device: "a" }, Device { agent: &carol, device: "c" });
-    to.join(&test).await;
     from.send(&test, &carol, "filed").await.unwrap();
     let test = test.restart().await;
     from.send(&test, &carol, "unfiled").await.unwrap();
@@ -256,10 +256,8 @@ async fn a_recall_is_kept_filed_or_not_and_works_once() {
 
 #[tokio::test]
 async fn a_letter_is_recalled_by_its_sender_and_within_two_minutes() {
-    let test = TestWorld::open().await;
-    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let (test, alice, carol) = two().await;
     let (from, to) = (Device { agent: &alice, device: "a" }, Device { agent: &carol, device: "c" });
-    to.join(&test).await;
     for text in ["early", "late"] {
         from.send(&test, &carol, text).await.unwrap();
     }
