@@ -44,6 +44,7 @@ class Shared(Post):
         self.job = job
         self.aid = job["aid"]
         self.client = None
+        self.retry = None
         self.events = []
 
     def state(self):
@@ -69,6 +70,18 @@ class Shared(Post):
     async def wait(self, state, seconds):
         await self.until(lambda: self.state() == state, seconds)
         return {"state": state}
+
+    async def settle(self, states, seconds):
+        await self.until(lambda: self.state() in states, seconds)
+        return {"state": self.state()}
+
+    async def recover(self):
+        """Does what an application has to do since 0.5: a client that had a call under way when its socket died
+        reconnects twice at once, its second session replaces its first, and it gives up on both."""
+        if self.state() == "failed" and any(replaced_itself(event) for event in self.events):
+            self.events.clear()
+            await self.connect(self.retry)
+        return {"state": self.state()}
 
     async def lose(self, seconds):
         """Waits until the client has noticed that its session is gone."""
@@ -122,6 +135,7 @@ class Early(Shared):
         return {"aid": done["aid"], "certificate": self.certificate()}
 
     async def connect(self, retry):
+        self.retry = retry
         session = await self.client.auth.authenticate({"aid": self.aid})
         await self.client.connect(session, {"retry": retry} if retry else None)
         return {"state": self.state()}
@@ -158,6 +172,7 @@ class Stored(Shared):
         return {"aid": self.aid, "certificate": self.certificate()}
 
     async def connect(self, retry):
+        self.retry = retry
         self.client = aun_core.AUNClient(good(self.store.load(self.aid))["aid"])
         self.listen()
         options = {f"retry_{name}": value for name, value in retry.items()} if retry else None
@@ -188,6 +203,13 @@ class Stored(Shared):
 
     def certificate(self):
         return good(self.store.load(self.aid))["aid"].cert_pem
+
+
+def replaced_itself(event):
+    if event["event"] != "gateway.disconnect" or event["data"]["reason"] != "replaced_by_new_connection":
+        return False
+    detail = event["data"]["detail"]
+    return all(detail[name] == detail["evicted_by"][name] for name in ("device_id", "slot_id"))
 
 
 def good(result):

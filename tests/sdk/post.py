@@ -12,7 +12,7 @@ PAUSE = 0.2
 
 
 class Post:
-    """One agent's post. Whoever inherits has a `client` and knows how to wait `until` something holds."""
+    """One agent's post. Whoever inherits has a `client`, waits `until` something holds, and can `recover`."""
 
     def __init__(self):
         self.told = {"received": [], "undecryptable": [], "ack": [], "recalled": []}
@@ -58,6 +58,7 @@ class Post:
             _, under_way = await asyncio.wait(under_way, timeout=1, return_when=asyncio.FIRST_COMPLETED)
             if len(self.acknowledged) >= count:
                 return
+            await self.recover()
             await asyncio.sleep(PAUSE)
 
     async def say(self, to, words, encrypt):

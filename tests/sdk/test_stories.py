@@ -287,7 +287,8 @@ def answered_again(alice, seconds):
     not yet the end of it."""
     deadline = time.monotonic() + seconds
     while True:
-        alice.wait(state="ready", seconds=max(1, deadline - time.monotonic()))
+        alice.settle(states=["ready", "failed"], seconds=max(1, deadline - time.monotonic()))
+        alice.recover()
         try:
             assert alice.ping()["pong"] is True
             return
