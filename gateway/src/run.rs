@@ -2,17 +2,17 @@
 
 use crate::config::{Config, Listen};
 use crate::door::Door;
-use crate::session::Goodbye;
+use crate::session::{Goodbye, Link};
 use crate::{admin, events, listen, telemetry, tls};
 use anyhow::{Context as _, bail};
-use services::kernel::{World, files};
+use services::kernel::{Redis, World, files};
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs the server until it is told to stop, and then until it has drained.
@@ -21,7 +21,11 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let _lock = lock_data(&config.data)?;
 
-    let world = World::local(&config.issuer, &config.data, config.store_url()?);
+    let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
+    if let Some(settings) = config.redis() {
+        let redis = Redis::open(settings, &world.clock).await.context("bus.url")?;
+        (world.bus, world.presence) = (redis.bus(), redis.presence());
+    }
     open_rooms(&world, |room| config.runs(room)).await?;
     let tls = tls::acceptor(&config, &world).await?;
     let mut bound = Vec::new();
@@ -147,22 +151,13 @@ impl Signals {
     }
 }
 
-/// No new sockets; each session leaves when its calls are answered; whoever takes too long is cut. Clients come back by
-/// themselves after a 1012, which is why they get no disconnect event.
+/// No new sockets; each session leaves when its turn has come and its calls are answered; whoever takes too long is cut.
+/// Clients come back by themselves after a 1012, which is why they get no disconnect event.
 async fn drain(door: &Arc<Door>, world: &World, mut signals: Signals) {
     let limit = Duration::from_millis(door.config.limits.drain_timeout_ms);
     door.stop.cancel();
     let graceful = async {
-        loop {
-            let links = door.registry.all();
-            if links.is_empty() {
-                break;
-            }
-            for link in links.iter().filter(|link| link.in_flight.load(Ordering::Relaxed) == 0) {
-                link.outbox.close(Goodbye::plain(1012, "the server restarts"));
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        send_away(door, Duration::from_millis(door.config.drain_window_ms())).await;
         // HTTP requests finish too; then nobody can call the rooms any more, and they close their stores.
         door.tracker.close();
         door.tracker.wait().await;
@@ -171,6 +166,7 @@ async fn drain(door: &Arc<Door>, world: &World, mut signals: Signals) {
         }
         world.tracker.close();
         world.tracker.wait().await;
+        world.bus.close().await;
     };
     let again = async {
         signals.wait().await;
@@ -183,6 +179,31 @@ async fn drain(door: &Arc<Door>, world: &World, mut signals: Signals) {
             Err(_) => tracing::warn!("stopped with calls unanswered: they took longer than {limit:?}"),
         },
         () = again => {}
+    }
+}
+
+/// Sends everybody away, a share at a time over the window, so that the other gateways do not get all of them at once.
+/// Whoever waits for its turn is served as ever.
+async fn send_away(door: &Door, window: Duration) {
+    let began = Instant::now();
+    let everybody = door.registry.all().len();
+    loop {
+        let links = door.registry.all();
+        if links.is_empty() {
+            return;
+        }
+        let passed = began.elapsed().as_secs_f64() / window.as_secs_f64().max(f64::MIN_POSITIVE);
+        let may_stay = (everybody as f64 * (1.0 - passed).max(0.0)) as usize;
+        for link in links.iter().skip(may_stay) {
+            link.leaves.store(true, Ordering::Relaxed);
+        }
+        let ready = |link: &&Arc<Link>| {
+            link.leaves.load(Ordering::Relaxed) && link.in_flight.load(Ordering::Relaxed) == 0
+        };
+        for link in links.iter().filter(ready) {
+            link.outbox.close(Goodbye::plain(1012, "the server restarts"));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

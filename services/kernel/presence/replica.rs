@@ -175,24 +175,26 @@ impl Replica {
     fn apply(&self, state: &mut State, gateway: &Arc<str>, change: Change, arrived: &mut Vec<Aid>) {
         match change {
             Change::Here(aid, guest) => {
-                self.place(state, gateway, &aid, guest);
-                arrived.push(aid);
+                if self.place(state, gateway, &aid, guest) {
+                    arrived.push(aid);
+                }
             }
             Change::Gone(aid, connection) => self.remove(state, gateway, &aid, connection),
         }
     }
 
-    /// Takes a connection in; nothing happens if it is known.
-    pub(super) fn place(&self, state: &mut State, gateway: &Arc<str>, aid: &Aid, guest: Arc<Guest>) {
+    /// Takes a connection in, unless it is known.
+    pub(super) fn place(&self, state: &mut State, gateway: &Arc<str>, aid: &Aid, guest: Arc<Guest>) -> bool {
         let guests = &mut state.gateways.entry(gateway.clone()).or_default().guests;
         if guests.insert(guest.seat.connection, aid.clone()).is_some() {
-            return;
+            return false;
         }
         let of_agent = state.agents.entry(aid.clone()).or_default();
         let order = |guest: &Guest| (guest.since_ms, guest.seat.connection);
         let at = of_agent.partition_point(|known| order(&known.guest) < order(&guest));
         of_agent.insert(at, Known { gateway: gateway.clone(), guest });
         self.show(aid, of_agent);
+        true
     }
 
     pub(super) fn remove(&self, state: &mut State, gateway: &Arc<str>, aid: &Aid, connection: u64) {

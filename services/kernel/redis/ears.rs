@@ -6,7 +6,7 @@ use super::Inner;
 use crate::kernel::Aid;
 use parking_lot::{Mutex, RwLock};
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisResult, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) struct Ears {
 struct Channels {
     agents: HashMap<Aid, Channel>,
     /// Agents whose channel may have to be subscribed to or left.
-    changed: Vec<Aid>,
+    changed: VecDeque<Aid>,
 }
 
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Ears {
             }
             let (confirm, confirmed) = oneshot::channel();
             channel.waiting.push(confirm);
-            channels.changed.push(aid.clone());
+            channels.changed.push_back(aid.clone());
             confirmed
         };
         self.changed.notify_one();
@@ -82,7 +82,7 @@ impl Ears {
         if channel.sessions > 0 {
             return;
         }
-        channels.changed.push(aid.clone());
+        channels.changed.push_back(aid.clone());
         drop(channels);
         self.changed.notify_one();
     }
@@ -101,7 +101,7 @@ impl Ears {
         }
     }
 
-    fn everybody(&self) -> Vec<Aid> {
+    pub fn everybody(&self) -> Vec<Aid> {
         let channels = self.channels.lock();
         channels.agents.iter().filter(|(_, channel)| channel.sessions > 0).map(|(aid, _)| aid.clone()).collect()
     }
@@ -122,7 +122,7 @@ impl Ears {
         let Channels { agents, changed } = &mut *channels;
         let mut turns = Vec::new();
         while turns.len() < CHUNK {
-            let Some(aid) = changed.pop() else { break };
+            let Some(aid) = changed.pop_front() else { break };
             let Some(channel) = agents.get_mut(&aid) else { continue };
             match (channel.sessions > 0, channel.subscribed) {
                 (true, false) => turns.push((aid, Turn::Subscribe)),

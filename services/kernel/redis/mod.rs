@@ -58,6 +58,11 @@ impl Settings {
         }
     }
 
+    /// The URL without its password.
+    pub fn shown(&self) -> String {
+        without_password(&self.url)
+    }
+
     /// Tells a URL that cannot be understood from a server that is only away.
     pub fn check(&self) -> anyhow::Result<()> {
         self.client().map(drop)
