@@ -109,10 +109,8 @@ pub(super) fn admit(present: &[Place<'_>], newcomer: &Place<'_>) -> Result<Vec<E
         });
     }
     let gone = |evictions: &[Eviction], id: u64| evictions.iter().any(|eviction| eviction.connection == id);
-    let on_device: Vec<_> = long
-        .iter()
-        .filter(|place| place.device == newcomer.device && !gone(&evictions, place.id))
-        .collect();
+    let on_device: Vec<_> =
+        long.iter().filter(|place| place.device == newcomer.device && !gone(&evictions, place.id)).collect();
 
     // A device without slots is one instance: it shares the device with nobody.
     let mixed = on_device.iter().any(|place| place.slot.is_empty() != newcomer.slot.key().is_empty());

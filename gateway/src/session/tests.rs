@@ -186,7 +186,10 @@ async fn quotas_hold_over_gateways() {
     let (bye, event) = until("the oldest goes", || goodbye(&oldest)).await;
     assert_eq!(bye.code, 4015);
     let detail = &event["params"]["detail"];
-    assert_eq!((&detail["quota_kind"], &detail["limit"]), (&json!("aid_device_slot_quota_exceeded"), &json!(10)));
+    assert_eq!(
+        (&detail["quota_kind"], &detail["limit"]),
+        (&json!("aid_device_slot_quota_exceeded"), &json!(10))
+    );
     assert_eq!(detail["evicted_by"]["extra_info"], json!({ "i_am": 11 }));
     assert_eq!((first.here().len(), second.here().len()), (5, 5));
 }
@@ -230,7 +233,8 @@ async fn gateways_that_let_too_many_in_at_the_same_moment_agree_on_who_goes() {
             };
             let seen: Vec<Vec<Seat>> =
                 [&first, &second].map(|gateway| gateway.presence.seats(&alice()).to_vec()).into();
-            (long(&first) + long(&second) == 10 && seen[0] == seen[1] && seen[0].len() == 10).then(|| seen[0].clone())
+            (long(&first) + long(&second) == 10 && seen[0] == seen[1] && seen[0].len() == 10)
+                .then(|| seen[0].clone())
         };
         let seats = until("ten devices stay", settled).await;
         let mut devices: Vec<&str> = seats.iter().map(|seat| seat.device.as_str()).collect();

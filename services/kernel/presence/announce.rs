@@ -1,7 +1,8 @@
 //! What a gateway tells the others of its connections.
 
 use super::Guest;
-use super::replica::{Change, LEASE, NUMBER, Note, Replica, failed};
+use super::follow::failed;
+use super::replica::{Change, LEASE, NUMBER, Note, Replica};
 use crate::kernel::Aid;
 use crate::kernel::redis::{Inner, Live, command};
 use redis::{Cmd, RedisResult};
@@ -168,7 +169,8 @@ impl Replica {
             state.speech.changes.clear();
             state.speech.rewrite = false;
             state.speech.said = state.speech.made;
-            let own = state.agents.iter().flat_map(|(aid, known)| known.iter().map(move |known| (aid, known)));
+            let own =
+                state.agents.iter().flat_map(|(aid, known)| known.iter().map(move |known| (aid, known)));
             let own = own.filter(|(_, known)| known.gateway == self.own);
             let guests: Vec<Change> =
                 own.map(|(aid, known)| Change::Here(aid.clone(), known.guest.clone())).collect();

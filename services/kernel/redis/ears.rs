@@ -1,8 +1,8 @@
 //! What this process listens to: the channels of the agents that are connected to it, and those for all processes.
 
+use super::Inner;
 use super::line::{Backoff, Live, PING};
 use super::publish::{self, Heard};
-use super::Inner;
 use crate::kernel::Aid;
 use parking_lot::{Mutex, RwLock};
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisResult, Value};
@@ -103,7 +103,12 @@ impl Ears {
 
     pub fn everybody(&self) -> Vec<Aid> {
         let channels = self.channels.lock();
-        channels.agents.iter().filter(|(_, channel)| channel.sessions > 0).map(|(aid, _)| aid.clone()).collect()
+        channels
+            .agents
+            .iter()
+            .filter(|(_, channel)| channel.sessions > 0)
+            .map(|(aid, _)| aid.clone())
+            .collect()
     }
 
     /// A new connection knows no channels.
@@ -239,7 +244,10 @@ async fn follow(inner: &Inner, live: &Live) -> RedisResult<()> {
 fn hear(inner: &Arc<Inner>, info: PushInfo, over: &Notify) {
     let payload = match (info.kind, info.data.as_slice()) {
         (PushKind::Disconnection, _) => return over.notify_one(),
-        (PushKind::Message | PushKind::SMessage, [Value::BulkString(channel), Value::BulkString(payload)]) => {
+        (
+            PushKind::Message | PushKind::SMessage,
+            [Value::BulkString(channel), Value::BulkString(payload)],
+        ) => {
             if channel == inner.names.presence.as_bytes() {
                 return inner.replica.hear(inner, payload);
             }

@@ -98,7 +98,11 @@ async fn process(settings: Settings) -> Process {
 
 impl Process {
     fn publish(&self, to: &Aid, number: usize) {
-        self.redis.bus().publish(&Event::new(Audience::Agent(to.clone()), "event/test", &json!({ "n": number })));
+        self.redis.bus().publish(&Event::new(
+            Audience::Agent(to.clone()),
+            "event/test",
+            &json!({ "n": number }),
+        ));
     }
 
     fn numbers(&self) -> Vec<u64> {
@@ -157,13 +161,19 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
         let heard = door.heard.lock().clone();
         for to in [&alice, &bobb] {
             let of_agent = heard.iter().zip(door.numbers());
-            let numbers: Vec<u64> =
-                of_agent.filter(|(event, _)| event.to == Audience::Agent(to.clone())).map(|(_, n)| n).collect();
+            let numbers: Vec<u64> = of_agent
+                .filter(|(event, _)| event.to == Audience::Agent(to.clone()))
+                .map(|(_, n)| n)
+                .collect();
             assert!(numbers.is_sorted() && numbers.len() >= 1000, "{sharded:?} {to}: {}", numbers.len());
         }
         let odd = RawValue::from_string("{ \"z\" : 1.0,\"a\":\"\\u00e9\", \"n\": 7 }".to_owned()).unwrap();
         let to = Audience::Instance { aid: alice, device: None, slot: Some(SlotId::parse("a b").unwrap()) };
-        room.redis.bus().publish(&Event { to: to.clone(), method: "event/odd".to_owned(), params: odd.clone() });
+        room.redis.bus().publish(&Event {
+            to: to.clone(),
+            method: "event/odd".to_owned(),
+            params: odd.clone(),
+        });
         until("the odd one", || door.heard.lock().len() > 3000).await;
         let last = door.heard.lock().pop().unwrap();
         assert_eq!((last.to, last.params.get(), last.method.as_str()), (to, odd.get(), "event/odd"));
@@ -258,7 +268,7 @@ async fn a_flushed_redis_is_filled_again() {
     door.presence.admit(&alice, guest(1, true));
     until("alice is here", || room.presence.is_online(&alice)).await;
 
-    let live = room.redis.0.line.ready().await;
+    let live = room.redis.0.line.after(0).await;
     live.ask::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
     assert!(room.presence.is_online(&alice), "a flush makes nobody leave");
     room.publish(&alice, 1);
