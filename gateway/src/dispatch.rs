@@ -301,7 +301,8 @@ async fn ask_room(
         return door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await;
     }
     let session = Session { trace, ..bound.session.clone() };
-    door.mesh.call(Caller::Agent(session), method, params).await
+    let within = Duration::from_millis(door.config.limits.call_timeout_ms);
+    door.mesh.call_within(Caller::Agent(session), method, params, within).await
 }
 
 /// What a socket may ask before it logged in.

@@ -14,6 +14,7 @@ pub mod frame;
 mod http;
 mod limits;
 mod listen;
+mod mesh;
 mod notify;
 mod params;
 pub mod run;
