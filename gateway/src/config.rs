@@ -340,11 +340,7 @@ impl Config {
         if !self.runs("gateway") && self.mesh.listen.is_none() {
             bail!("mesh.listen: a process without the gateway has nobody to talk to without it");
         }
-        let files = [
-            ("cert", &self.mesh.cert),
-            ("key", &self.mesh.key),
-            ("authority", &self.mesh.authority),
-        ];
+        let files = [("cert", &self.mesh.cert), ("key", &self.mesh.key), ("authority", &self.mesh.authority)];
         if let Some((name, _)) = files.into_iter().find(|(_, file)| self.is_split() && file.is_none()) {
             bail!("mesh.{name} is not set; aund certs mesh makes what is missing");
         }

@@ -2,7 +2,7 @@
 
 use crate::config::{self, Config, Listen};
 use crate::door::Door;
-use crate::mesh::{self, Wiring};
+use crate::mesh::{self, Pass, Wiring};
 use crate::session::Goodbye;
 use crate::telemetry::{self, Metrics};
 use crate::{admin, events, listen, tls};
@@ -27,7 +27,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 
     let world = World::local(&config.issuer, &config.data, config.store_url()?);
     let metrics = Arc::new(Metrics::new());
-    let wiring = wire(&config, &world, &metrics);
+    let wiring = wire(&config, &world, &metrics)?;
     // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.
     let mut signals = Signals::new()?;
     tokio::select! {
@@ -71,7 +71,14 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 }
 
 /// Dials whatever lives in other processes.
-fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> Arc<Wiring> {
+fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Result<Arc<Wiring>> {
+    if config.is_split() {
+        let named = Pass::read(&config.mesh)?.parts();
+        if let Some(part) = running(config).into_iter().find(|part| !named.contains(part)) {
+            let named = if named.is_empty() { "nothing".to_owned() } else { named.join(" and ") };
+            bail!("mesh.cert speaks for {named}, and {part} is to run here: nobody would believe it");
+        }
+    }
     let wiring = Arc::new(Wiring {
         settings: config.mesh.clone(),
         mesh: world.mesh.clone(),
@@ -86,7 +93,7 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> Arc<Wiring> {
             mesh::dial(&wiring, namespace, service.remote.as_slice());
         }
     }
-    wiring
+    Ok(wiring)
 }
 
 /// The authority signs what the door and the auth room show of themselves, so they wait for it.

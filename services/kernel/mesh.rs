@@ -146,7 +146,8 @@ impl Mesh {
         params: &(impl Serialize + ?Sized),
     ) -> Result<T, RpcError> {
         let params = to_raw_value(params).map_err(RpcError::internal)?;
-        let answer = tokio::time::timeout(PATIENCE, self.call_within(caller, method, Some(params), PATIENCE)).await;
+        let answer =
+            tokio::time::timeout(PATIENCE, self.call_within(caller, method, Some(params), PATIENCE)).await;
         let answer = answer.map_err(|_| {
             RpcError::new(
                 codes::UNAVAILABLE,

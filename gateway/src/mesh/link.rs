@@ -182,7 +182,8 @@ impl Link {
     async fn connect(&self, wiring: &Wiring) -> anyhow::Result<(Socket, i64)> {
         let pass = Pass::read(&wiring.settings)?;
         let own_end = pass.ends();
-        let stream = TcpStream::connect(config::mesh_address(&self.url)?).await.context("nobody listens there")?;
+        let stream =
+            TcpStream::connect(config::mesh_address(&self.url)?).await.context("nobody listens there")?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from(server_name(self.namespace))?;
         let stream = pass.connector()?.connect(name, stream).await.context("TLS")?;
@@ -190,17 +191,13 @@ impl Link {
         let until = peer.map_or(0, pass::ends).min(own_end);
         let request = format!("wss://{}/mesh", server_name(self.namespace)).into_client_request()?;
         let config = Some(pump::socket_config());
-        let (socket, _) =
-            tokio_tungstenite::client_async_with_config(request, stream, config).await.context("WebSocket")?;
+        let (socket, _) = tokio_tungstenite::client_async_with_config(request, stream, config)
+            .await
+            .context("WebSocket")?;
         Ok((socket, until))
     }
 
-    async fn speak(
-        self: &Arc<Self>,
-        socket: Socket,
-        until: i64,
-        wiring: &Wiring,
-    ) -> &'static str {
+    async fn speak(self: &Arc<Self>, socket: Socket, until: i64, wiring: &Wiring) -> &'static str {
         let (post, posted) = pump::post();
         {
             let mut state = self.state.lock();

@@ -41,8 +41,7 @@ impl Pass {
 
     pub fn acceptor(self) -> anyhow::Result<TlsAcceptor> {
         let provider = Arc::new(ring::default_provider());
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(self.roots, provider.clone()).build()?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(self.roots, provider.clone()).build()?;
         let tls = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(verifier)
@@ -96,10 +95,7 @@ pub(super) fn parts_of(certificate: &CertificateDer<'_>) -> Vec<&'static str> {
         .collect()
 }
 
-fn certificates(
-    setting: &str,
-    file: Option<&Path>,
-) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+fn certificates(setting: &str, file: Option<&Path>) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let file = file.with_context(|| format!("{setting} is not set"))?;
     let read: Vec<_> = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect)

@@ -27,7 +27,12 @@ const HANDSHAKES: usize = 64;
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Answers until `drain` is cancelled, and then until every link has got its answers.
-pub async fn accept(wiring: Arc<Wiring>, listener: TcpListener, calls: TaskTracker, drain: CancellationToken) {
+pub async fn accept(
+    wiring: Arc<Wiring>,
+    listener: TcpListener,
+    calls: TaskTracker,
+    drain: CancellationToken,
+) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
     while let Some(accepted) = drain.run_until_cancelled(listener.accept()).await {
         let Ok((stream, from)) = accepted else {
