@@ -16,6 +16,8 @@ pub struct Config {
     pub issuer: String,
     /// Where to listen. `ADDR:PORT` speaks TLS; `plain:ADDR:PORT` does not, for use behind a proxy that does.
     pub listen: Vec<Listen>,
+    /// Let several gateways of one machine listen on the same address: the system spreads connections over them.
+    pub share_port: bool,
     /// The folder with keys, certificates and SQLite files.
     pub data: PathBuf,
     /// The gateway URL told to clients. They keep it for ever, so it must not change; by default it is made of the
@@ -29,6 +31,7 @@ pub struct Config {
     /// Which parts run in this process; empty means all of them.
     pub only: Vec<String>,
     pub mesh: Mesh,
+    pub status: Status,
     /// Namespaces that live in other processes. What is not named here, and runs here, is a function call away.
     pub services: BTreeMap<String, Service>,
 }
@@ -44,6 +47,13 @@ pub struct Mesh {
     pub key: Option<PathBuf>,
     /// Whose certificates are believed.
     pub authority: Option<PathBuf>,
+}
+
+/// How the operator's tools see this process: `/health` and `/metrics` over plain HTTP. For machines of your own only.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Status {
+    pub listen: Option<SocketAddr>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -166,6 +176,7 @@ impl Default for Config {
         Config {
             issuer: "agents.localhost".to_owned(),
             listen: vec![Listen { address: ([127, 0, 0, 1], 20001).into(), tls: true }],
+            share_port: false,
             data: "./data".into(),
             public_url: None,
             store: Store::default(),
@@ -175,6 +186,7 @@ impl Default for Config {
             limits: Limits::default(),
             only: Vec::new(),
             mesh: Mesh::default(),
+            status: Status::default(),
             services: BTreeMap::new(),
         }
     }

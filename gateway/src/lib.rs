@@ -20,6 +20,7 @@ mod params;
 pub mod run;
 mod session;
 mod signature;
+mod status;
 pub mod strict;
 pub mod telemetry;
 mod tls;

@@ -5,7 +5,7 @@ use crate::door::Door;
 use crate::mesh::{self, Pass, Wiring};
 use crate::session::Goodbye;
 use crate::telemetry::{self, Metrics};
-use crate::{admin, events, listen, tls};
+use crate::{admin, events, listen, status, tls};
 use anyhow::{Context as _, bail};
 use services::kernel::{World, files};
 use std::fs::{self, File, TryLockError};
@@ -38,10 +38,15 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let calls = TaskTracker::new();
     let mut text = format!("aund {} is ready\n  issuer    {}\n", env!("CARGO_PKG_VERSION"), config.issuer);
     if let Some(address) = config.mesh.listen {
-        let listener = listen::bind(Listen { address, tls: true })?;
+        let listener = listen::bind(address, false)?;
         text += &format!("  mesh      wss://{}\n", listener.local_addr()?);
         text += &format!("  parts     {}\n", running(&config).join(", "));
         calls.spawn(mesh::accept(wiring.clone(), listener, calls.clone(), world.stop.clone()));
+    }
+    if let Some(address) = config.status.listen {
+        let listener = listen::bind(address, false)?;
+        text += &format!("  status    http://{}\n", listener.local_addr()?);
+        calls.spawn(status::answer(listener, world.mesh.clone(), metrics.clone(), world.stop.clone()));
     }
     admin::listen(&world.mesh, &calls, &world.stop, &config.data)?;
     let data = config.data.clone();
@@ -124,7 +129,7 @@ async fn open_door(
     let tls = tls::acceptor(&config, world).await?;
     let mut bound = Vec::new();
     for at in &config.listen {
-        let listener = listen::bind(*at)?;
+        let listener = listen::bind(at.address, config.share_port)?;
         bound.push((Listen { address: listener.local_addr()?, tls: at.tls }, listener));
     }
     let addresses: Vec<Listen> = bound.iter().map(|(at, _)| *at).collect();
