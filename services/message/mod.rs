@@ -42,6 +42,7 @@ mod tests;
 mod thought;
 mod v2;
 mod volatile;
+mod wake;
 mod writer;
 
 use crate::kernel::{Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
@@ -91,6 +92,7 @@ fn rpc(message: Arc<Message>) -> Methods {
         .method("message.thought.put", Message::put_thought)
         .method("message.thought.get", Message::get_thought)
         .method("message.join", Message::join)
+        .method("message.wake", Message::wake)
         .into()
 }
 
