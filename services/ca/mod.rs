@@ -21,10 +21,9 @@ mod store;
 mod tests;
 mod verify_chain;
 
-use crate::kernel::{Batch, Bus, Clock, Mesh, Module, Rpc, World};
+use crate::kernel::{Batch, Bus, Clock, Mesh, Methods, Module, Rpc, World};
 use certs::{Authority, Certificate, PublicKey, Urls};
 use error::Error;
-use jsonrpsee::Methods;
 use parking_lot::Mutex;
 use pki::Pki;
 use serde::Serialize;

@@ -44,11 +44,10 @@ mod v2;
 mod volatile;
 mod writer;
 
-use crate::kernel::{Bus, Clock, Ids, Mesh, Module, Presence, Rpc, World};
+use crate::kernel::{Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
 use error::Error;
 use fleeting::FleetingSent;
 use inboxes::Inboxes;
-use jsonrpsee::Methods;
 use keys::Keys;
 use ledger::Ledger;
 use letter::Letter;
