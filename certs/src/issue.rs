@@ -147,14 +147,29 @@ impl Authority {
         not_after: i64,
     ) -> Result<Certificate, CertError> {
         let mut params = self.leaf(name, urls, not_before, not_after)?;
-        for dns_name in dns_names {
-            let ascii = dns_name.as_str().try_into().map_err(|_| CertError::Name(dns_name.clone()))?;
-            params.subject_alt_names.push(SanType::DnsName(ascii));
-        }
+        params.subject_alt_names = dns_sans(dns_names)?;
         params.subject_alt_names.extend(ips.iter().copied().map(SanType::IpAddress));
         if !params.subject_alt_names.is_empty() {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         }
+        self.sign(&params, key)
+    }
+
+    /// The certificate of a process on the mesh: it answers and asks under the same names, and nobody outside looks
+    /// for its status.
+    pub fn issue_mesh(
+        &self,
+        name: &str,
+        key: &PublicKey,
+        dns_names: &[String],
+        not_before: i64,
+        not_after: i64,
+    ) -> Result<Certificate, CertError> {
+        let mut params = leaf_profile(not_before, self.clamp(not_after))?;
+        params.distinguished_name = checked_name(name)?;
+        params.subject_alt_names = dns_sans(dns_names)?;
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(&params, key)
     }
 
@@ -214,6 +229,14 @@ impl std::fmt::Debug for Authority {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Authority({:?})", self.certificate)
     }
+}
+
+fn dns_sans(names: &[String]) -> Result<Vec<SanType>, CertError> {
+    let san = |name: &String| {
+        let ascii = name.as_str().try_into().map_err(|_| CertError::Name(name.clone()))?;
+        Ok(SanType::DnsName(ascii))
+    };
+    names.iter().map(san).collect()
 }
 
 /// A self-signed certificate that is no CA: it can sign things, and no path ever leads through it.

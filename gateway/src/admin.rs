@@ -1,12 +1,11 @@
 //! The operator's socket: whoever may enter the data folder may call any method, one JSON object a line.
 
-use crate::door::Door;
 use crate::frame;
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Caller, RpcError, codes};
+use services::kernel::{Caller, Mesh, RpcError, codes};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 const LINE_BYTES: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,7 +24,12 @@ fn path(data: &Path) -> PathBuf {
 }
 
 /// Answers on `aund.sock` until the server stops. The data folder's lock is held, so an old socket there is a dead one.
-pub fn listen(door: &Arc<Door>, data: &Path) -> anyhow::Result<()> {
+pub fn listen(
+    mesh: &Arc<Mesh>,
+    tracker: &TaskTracker,
+    stop: &CancellationToken,
+    data: &Path,
+) -> anyhow::Result<()> {
     let path = path(data);
     remove(data);
     let listener = match UnixListener::bind(&path) {
@@ -35,13 +41,12 @@ pub fn listen(door: &Arc<Door>, data: &Path) -> anyhow::Result<()> {
         }
     };
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    let door = door.clone();
-    door.tracker.clone().spawn(async move {
-        while let Some(Ok((stream, _))) = door.stop.run_until_cancelled(listener.accept()).await {
-            let door = door.clone();
-            door.tracker.clone().spawn(async move {
-                let stop = door.stop.clone();
-                stop.run_until_cancelled(tokio::time::timeout(PATIENCE, serve(&door, stream))).await
+    let (mesh, calls, stop) = (mesh.clone(), tracker.clone(), stop.clone());
+    tracker.spawn(async move {
+        while let Some(Ok((stream, _))) = stop.run_until_cancelled(listener.accept()).await {
+            let (mesh, stop) = (mesh.clone(), stop.clone());
+            calls.spawn(async move {
+                stop.run_until_cancelled(tokio::time::timeout(PATIENCE, serve(&mesh, stream))).await
             });
         }
     });
@@ -52,17 +57,17 @@ pub fn remove(data: &Path) {
     let _ = fs::remove_file(path(data));
 }
 
-async fn serve(door: &Door, stream: UnixStream) -> std::io::Result<()> {
+async fn serve(mesh: &Mesh, stream: UnixStream) -> std::io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read.take(LINE_BYTES)).lines();
     while let Some(line) = lines.next_line().await? {
-        let answer = answer(door, &line).await + "\n";
+        let answer = answer(mesh, &line).await + "\n";
         write.write_all(answer.as_bytes()).await?;
     }
     Ok(())
 }
 
-async fn answer(door: &Door, line: &str) -> String {
+async fn answer(mesh: &Mesh, line: &str) -> String {
     #[derive(Deserialize)]
     struct Ask<'a> {
         method: String,
@@ -73,7 +78,7 @@ async fn answer(door: &Door, line: &str) -> String {
         Ok(ask) => ask,
         Err(error) => return frame::failure(None, &RpcError::new(codes::PARSE_ERROR, error)),
     };
-    match door.mesh.call(Caller::Operator, &ask.method, ask.params.map(ToOwned::to_owned)).await {
+    match mesh.call(Caller::Operator, &ask.method, ask.params.map(ToOwned::to_owned)).await {
         Ok(result) => frame::success(RawValue::NULL, result.get()),
         Err(error) => frame::failure(None, &error),
     }

@@ -3,6 +3,7 @@
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use services::kernel::{RedisSettings, StoreUrl};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,13 @@ pub struct Config {
     pub issuer: String,
     /// Where to listen. `ADDR:PORT` speaks TLS; `plain:ADDR:PORT` does not, for use behind a proxy that does.
     pub listen: Vec<Listen>,
+    /// Let several gateways of one machine listen on the same address: the system spreads connections over them.
+    pub share_port: bool,
     /// The folder with keys, certificates and SQLite files.
     pub data: PathBuf,
+    /// The folder whose `pki` has the keys of this process; the data folder by default. Processes that run the same part
+    /// share it.
+    pub keys: Option<PathBuf>,
     /// The gateway URL told to clients. They keep it for ever, so it must not change; by default it is made of the
     /// issuer and the first TLS port.
     pub public_url: Option<String>,
@@ -30,6 +36,67 @@ pub struct Config {
     pub limits: Limits,
     /// Which parts run in this process; empty means all of them.
     pub only: Vec<String>,
+    pub mesh: Mesh,
+    pub status: Status,
+    /// Namespaces that live in other processes. What is not named here, and runs here, is a function call away.
+    pub services: BTreeMap<String, Service>,
+}
+
+/// How this process speaks with the other processes of the same server. `aund certs mesh` makes the three files.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mesh {
+    /// Where other processes reach the rooms of this one.
+    pub listen: Option<SocketAddr>,
+    /// The certificate and the key of this process; read anew for every link, so that they can be replaced any time.
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    /// Whose certificates are believed.
+    pub authority: Option<PathBuf>,
+}
+
+/// How the operator's tools see this process: `/health` and `/metrics` over plain HTTP. For machines of your own only.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Status {
+    pub listen: Option<SocketAddr>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// `wss://HOST:PORT` of each process that runs the namespace.
+    pub remote: Addresses,
+}
+
+/// One address, or a list of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Addresses {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Addresses {
+    pub fn as_slice(&self) -> &[String] {
+        match self {
+            Addresses::One(address) => std::slice::from_ref(address),
+            Addresses::Many(addresses) => addresses,
+        }
+    }
+}
+
+/// `HOST:PORT` of an address on the mesh.
+pub fn mesh_address(url: &str) -> anyhow::Result<&str> {
+    let address = url.strip_prefix("wss://").map(|rest| rest.trim_end_matches('/'));
+    address
+        .filter(|address| address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()))
+        .with_context(|| format!("{url:?} is not an address on the mesh: write wss://HOST:PORT"))
+}
+
+/// Everything that can run in a process of its own.
+pub fn parts() -> impl Iterator<Item = &'static str> {
+    services::NAMESPACES.iter().copied().chain(["gateway"])
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -119,7 +186,9 @@ impl Default for Config {
         Config {
             issuer: "agents.localhost".to_owned(),
             listen: vec![Listen { address: ([127, 0, 0, 1], 20001).into(), tls: true }],
+            share_port: false,
             data: "./data".into(),
+            keys: None,
             public_url: None,
             store: Store::default(),
             bus: Bus::default(),
@@ -127,6 +196,9 @@ impl Default for Config {
             log: Log::default(),
             limits: Limits::default(),
             only: Vec::new(),
+            mesh: Mesh::default(),
+            status: Status::default(),
+            services: BTreeMap::new(),
         }
     }
 }
@@ -248,16 +320,14 @@ impl Config {
         if self.tls.cert.is_some() != self.tls.key.is_some() {
             bail!("tls: cert and key belong together, and only one of them is set");
         }
-        let known: Vec<&str> = services::NAMESPACES.iter().copied().chain(["gateway"]).collect();
-        if let Some(name) = self.only.iter().find(|name| !known.contains(&name.as_str())) {
-            bail!("only: there is no part called {name}; the parts are {}", known.join(", "));
+        let known: Vec<&str> = parts().collect();
+        let named = self.only.iter().map(|name| ("only", name));
+        let moved = self.services.keys().map(|name| ("services", name));
+        if let Some((setting, name)) = named.chain(moved).find(|(_, name)| !known.contains(&name.as_str())) {
+            bail!("{setting}: there is no part called {name}; the parts are {}", known.join(", "));
         }
-        if !self.runs("gateway") {
-            bail!(
-                "only: a process without the gateway has nobody to talk to in this version; add --only gateway"
-            );
-        }
-        if self.listen.is_empty() {
+        self.check_shape()?;
+        if self.runs("gateway") && self.listen.is_empty() {
             bail!("listen: no address is given");
         }
         let limits = &self.limits;
@@ -281,6 +351,34 @@ impl Config {
         Ok(())
     }
 
+    /// What only matters where one server is several processes.
+    fn check_shape(&self) -> anyhow::Result<()> {
+        for (name, service) in &self.services {
+            if self.only.contains(name) {
+                bail!("services.{name}.remote: {name} is to run here, too; leave out one of the two");
+            }
+            if service.remote.as_slice().is_empty() {
+                bail!("services.{name}.remote: no address is given");
+            }
+            for url in service.remote.as_slice() {
+                mesh_address(url).with_context(|| format!("services.{name}.remote"))?;
+            }
+        }
+        if !self.runs("gateway") && self.mesh.listen.is_none() {
+            bail!("mesh.listen: a process without the gateway has nobody to talk to without it");
+        }
+        let files = [("cert", &self.mesh.cert), ("key", &self.mesh.key), ("authority", &self.mesh.authority)];
+        if let Some((name, _)) = files.into_iter().find(|(_, file)| self.is_split() && file.is_none()) {
+            bail!("mesh.{name} is not set; aund certs mesh makes what is missing");
+        }
+        Ok(())
+    }
+
+    /// Whether other processes belong to this server.
+    pub fn is_split(&self) -> bool {
+        self.mesh.listen.is_some() || !self.services.is_empty()
+    }
+
     pub fn store_url(&self) -> anyhow::Result<StoreUrl> {
         self.store.url.parse()
     }
@@ -298,7 +396,8 @@ impl Config {
     }
 
     pub fn runs(&self, part: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| name == part)
+        let wanted = self.only.is_empty() || self.only.iter().any(|name| name == part);
+        wanted && !self.services.contains_key(part)
     }
 
     /// The settings as TOML for people: a password in a URL is not shown.
@@ -365,7 +464,14 @@ mod tests {
         assert!(says("[limits]\ndrain_window_ms = 20000").contains("drain_window_ms"));
         assert!(says("tls.cert = 'x'").contains("tls"));
         assert!(says("only = ['door']").contains("door"));
-        assert!(says("only = ['ca']").contains("gateway"));
+        assert!(says("only = ['ca']").contains("mesh.listen"));
+        assert!(says("services.door.remote = 'wss://x:1'").contains("door"));
+        assert!(says("services.ca.remote = 'https://x:1'").contains("services.ca.remote"));
+        assert!(says("services.ca.remote = []").contains("services.ca.remote"));
+        assert!(says("services.ca.remote = 'wss://x:1'").contains("bus.url"));
+        let wide = "bus.url = 'redis://x'\nservices.ca.remote = 'wss://x:1'";
+        assert!(says(wide).contains("mesh.cert"));
+        assert!(says("only = ['ca', 'gateway']\nservices.ca.remote = 'wss://x:1'").contains("run here"));
         assert!(says("listen = ['nowhere']").contains("nowhere"));
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
     }

@@ -11,7 +11,7 @@ use proto_schemas::{Access, Method, Rate};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use services::kernel::{Aid, Caller, RpcError, Session, Trace, codes};
+use services::kernel::{Aid, Caller, RpcError, Session, Trace, codes, unavailable};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -109,6 +109,11 @@ fn capabilities(door: &Door, link: &Link, request: &Request<'_>) -> Result<Strin
 fn callable(door: &Door, name: &str) -> Result<&'static Method, RpcError> {
     let method =
         proto_schemas::find(name).filter(|method| method.access != Access::Internal && !method.notification);
+    let namespace = name.split('.').next().unwrap_or_default();
+    // Its process is down: that is not the same as not being there, and the client may ask again.
+    if method.is_some() && door.mesh.knows(namespace) && !door.mesh.has(namespace) {
+        return Err(unavailable(namespace));
+    }
     let Some(method) = method.filter(|method| door.capabilities.allows(method.name)) else {
         let name: String = name.chars().take(80).collect();
         return Err(RpcError::new(codes::METHOD_NOT_FOUND, format!("there is no method {name}")));
@@ -301,7 +306,8 @@ async fn ask_room(
         return door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await;
     }
     let session = Session { trace, ..bound.session.clone() };
-    door.mesh.call(Caller::Agent(session), method, params).await
+    let within = Duration::from_millis(door.config.limits.call_timeout_ms);
+    door.mesh.call_within(Caller::Agent(session), method, params, within).await
 }
 
 /// What a socket may ask before it logged in.

@@ -189,7 +189,8 @@ fn joined(parts: &[&str]) -> String {
 
 pub fn failure(id: Option<&RawValue>, error: &RpcError) -> String {
     let id = id.map_or("null", RawValue::get);
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{}}}", error.to_json())
+    let error = serde_json::to_string(error).expect("an error is plain data");
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}")
 }
 
 pub fn notification(method: &str, params: &str) -> String {

@@ -1,9 +1,11 @@
 //! The only file that knows everything: it builds the world, opens the rooms, stands the door, and takes it all down.
 
-use crate::config::{Config, Listen};
+use crate::config::{self, Config, Listen};
 use crate::door::Door;
+use crate::mesh::{self, Pass, Wiring};
 use crate::session::{Goodbye, Link};
-use crate::{admin, events, listen, telemetry, tls};
+use crate::telemetry::{self, Metrics};
+use crate::{admin, events, listen, status, tls};
 use anyhow::{Context as _, bail};
 use services::kernel::{Redis, World, files};
 use std::fs::{self, File, TryLockError};
@@ -14,44 +16,138 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-/// Runs the server until it is told to stop, and then until it has drained.
+/// Runs the server, or the parts of it that this process has, until it is told to stop and has drained.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
     telemetry::init(&config.log)?;
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let _lock = lock_data(&config.data)?;
 
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
+    world.keys = config.keys.clone().unwrap_or(world.keys);
     if let Some(settings) = config.redis() {
         let redis = Redis::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());
     }
+    let metrics = Arc::new(Metrics::new());
+    let wiring = wire(&config, &world, &metrics)?;
+    // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        met = meet(&config, &world) => met?,
+        () = signals.wait() => return Ok(()),
+    }
     open_rooms(&world, |room| config.runs(room)).await?;
-    let tls = tls::acceptor(&config, &world).await?;
+    let calls = TaskTracker::new();
+    let mut text = format!("aund {} is ready\n  issuer    {}\n", env!("CARGO_PKG_VERSION"), config.issuer);
+    if let Some(address) = config.mesh.listen {
+        let listener = listen::bind(address, false)?;
+        text += &format!("  mesh      wss://{}\n", listener.local_addr()?);
+        text += &format!("  parts     {}\n", running(&config).join(", "));
+        calls.spawn(mesh::accept(wiring.clone(), listener, calls.clone(), world.stop.clone()));
+    }
+    if let Some(address) = config.status.listen {
+        let listener = listen::bind(address, false)?;
+        text += &format!("  status    http://{}\n", listener.local_addr()?);
+        calls.spawn(status::answer(listener, world.clone(), metrics.clone()));
+    }
+    admin::listen(&world.mesh, &calls, &world.stop, &config.data)?;
+    let data = config.data.clone();
+    let limit = Duration::from_millis(config.limits.drain_timeout_ms);
+    let door = match config.runs("gateway") {
+        true => Some(open_door(config, &world, metrics, &mut text).await?),
+        false => None,
+    };
+    print(&text);
+
+    signals.wait().await;
+    tracing::info!("stopping: no new connections, finishing what is under way");
+    world.stop.cancel();
+    let leaving = drain(door, &world, calls, &wiring);
+    tokio::select! {
+        done = tokio::time::timeout(limit, leaving) => match done {
+            Ok(()) => tracing::info!("stopped"),
+            Err(_) => tracing::warn!("stopped with calls unanswered: they took longer than {limit:?}"),
+        },
+        () = signals.wait() => {
+            tracing::warn!("told to stop twice: leaving at once");
+            std::process::exit(1);
+        }
+    }
+    admin::remove(&data);
+    Ok(())
+}
+
+/// Dials whatever lives in other processes.
+fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Result<Arc<Wiring>> {
+    if config.is_split() {
+        let named = Pass::read(&config.mesh)?.parts();
+        if let Some(part) = running(config).into_iter().find(|part| !named.contains(part)) {
+            let named = if named.is_empty() { "nothing".to_owned() } else { named.join(" and ") };
+            bail!("mesh.cert speaks for {named}, and {part} is to run here: nobody would believe it");
+        }
+    }
+    let wiring = Arc::new(Wiring {
+        settings: config.mesh.clone(),
+        mesh: world.mesh.clone(),
+        metrics: metrics.clone(),
+        clock: world.clock.clone(),
+        ids: world.ids.clone(),
+        tracker: TaskTracker::new(),
+        stop: CancellationToken::new(),
+    });
+    for namespace in config::parts() {
+        if let Some(service) = config.services.get(namespace) {
+            mesh::dial(&wiring, namespace, service.remote.as_slice());
+        }
+    }
+    Ok(wiring)
+}
+
+/// The authority signs what the door and the auth room show of themselves, so they wait for it.
+async fn meet(config: &Config, world: &World) -> anyhow::Result<()> {
+    let needs_authority = config.runs("auth") || (config.runs("gateway") && config.tls.cert.is_none());
+    if !config.services.contains_key("ca") || !needs_authority {
+        return Ok(());
+    }
+    let mut changes = world.mesh.changes();
+    while !world.mesh.has("ca") {
+        tracing::info!("waiting for the ca service");
+        changes.changed().await?;
+    }
+    Ok(())
+}
+
+fn running(config: &Config) -> Vec<&'static str> {
+    config::parts().filter(|part| config.runs(part)).collect()
+}
+
+/// Stands the door: listeners, events, sessions.
+async fn open_door(
+    config: Config,
+    world: &World,
+    metrics: Arc<Metrics>,
+    text: &mut String,
+) -> anyhow::Result<Arc<Door>> {
+    let tls = tls::acceptor(&config, world).await?;
     let mut bound = Vec::new();
     for at in &config.listen {
-        let listener = listen::bind(*at)?;
+        let listener = listen::bind(at.address, config.share_port)?;
         bound.push((Listen { address: listener.local_addr()?, tls: at.tls }, listener));
     }
     let addresses: Vec<Listen> = bound.iter().map(|(at, _)| *at).collect();
     let public_url = config.public_url.clone().unwrap_or_else(|| public_url(&config.issuer, &addresses));
-    let door = Door::new(config, public_url, &world);
+    let door = Door::new(config, public_url, world, metrics);
     events::listen(&door, &world.bus);
-    admin::listen(&door, &world.data)?;
     for (at, listener) in bound {
         let tls = at.tls.then(|| tls.clone());
         door.tracker.spawn(listen::accept(door.clone(), listener, tls));
     }
     door.tracker.spawn(housekeeping(door.clone()));
-    // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.
-    let mut signals = Signals::new()?;
-    banner(&door, &addresses);
-
-    signals.wait().await;
-    tracing::info!("stopping: no new connections, finishing what is under way");
-    drain(&door, &world, signals).await;
-    admin::remove(&door.config.data);
-    Ok(())
+    describe(&door, &addresses, text);
+    Ok(door)
 }
 
 /// One server per data folder. The lock is the kernel's and goes with the process, however it ends.
@@ -91,29 +187,30 @@ fn public_url(issuer: &str, addresses: &[Listen]) -> String {
     format!("{scheme}://gateway.{issuer}{port}/aun")
 }
 
-fn banner(door: &Door, addresses: &[Listen]) {
+/// What somebody who has just started the server wants to know.
+fn describe(door: &Door, addresses: &[Listen], text: &mut String) {
     let config = &door.config;
     let root = config.data.join("pki/root.crt");
-    let mut text = format!("aund {} is ready\n  issuer    {}\n", env!("CARGO_PKG_VERSION"), config.issuer);
-    text += &format!("  gateway   {}\n", door.public_url);
+    *text += &format!("  gateway   {}\n", door.public_url);
     for Listen { address, .. } in addresses.iter().filter(|at| !at.tls) {
-        text += &format!("  plain     ws://{address}/aun\n");
+        *text += &format!("  plain     ws://{address}/aun\n");
     }
-    text += &format!("  root      {}\n", root.display());
-    if let Some(Listen { address, .. }) = addresses.iter().find(|at| at.tls) {
-        let SocketAddr::V4(address) = address else { return print(&text) };
-        let gateway = format!("gateway.{}:{}", config.issuer, address.port());
-        text += "\nTry next\n";
-        text += "  aund demo\n";
-        text += &format!(
-            "  curl --cacert {} --resolve {gateway}:{} https://{gateway}/capabilities\n",
-            root.display(),
-            address.ip()
-        );
-        text += &format!("  aund doctor --data {}\n", config.data.display());
-        text += &format!("  an SDK with root_ca_path={}\n", root.display());
+    if !config.runs("ca") {
+        return;
     }
-    print(&text);
+    *text += &format!("  root      {}\n", root.display());
+    let secure = addresses.iter().find(|at| at.tls);
+    let Some(Listen { address: SocketAddr::V4(address), .. }) = secure else { return };
+    let gateway = format!("gateway.{}:{}", config.issuer, address.port());
+    *text += "\nTry next\n";
+    *text += "  aund demo\n";
+    *text += &format!(
+        "  curl --cacert {} --resolve {gateway}:{} https://{gateway}/capabilities\n",
+        root.display(),
+        address.ip()
+    );
+    *text += &format!("  aund doctor --data {}\n", config.data.display());
+    *text += &format!("  an SDK with root_ca_path={}\n", root.display());
 }
 
 fn print(text: &str) {
@@ -123,8 +220,13 @@ fn print(text: &str) {
 
 async fn housekeeping(door: Arc<Door>) {
     let mut every = tokio::time::interval(Duration::from_secs(10));
-    while door.stop.run_until_cancelled(every.tick()).await.is_some() {
-        door.limits.forget_quiet();
+    let mut changes = door.mesh.changes();
+    loop {
+        tokio::select! {
+            _ = every.tick() => door.limits.forget_quiet(),
+            _ = changes.changed() => {}
+            () = door.stop.cancelled() => return,
+        }
         events::refresh_capabilities(&door);
     }
 }
@@ -151,39 +253,30 @@ impl Signals {
     }
 }
 
-/// No new sockets; each session leaves when its turn has come and its calls are answered; whoever takes too long is cut.
-/// Clients come back by themselves after a 1012, which is why they get no disconnect event.
-async fn drain(door: &Arc<Door>, world: &World, mut signals: Signals) {
-    let limit = Duration::from_millis(door.config.limits.drain_timeout_ms);
-    door.stop.cancel();
-    let graceful = async {
-        send_away(door, Duration::from_millis(door.config.drain_window_ms())).await;
-        // HTTP requests finish too; then nobody can call the rooms any more, and they close their stores.
+/// Each session leaves when its calls are answered, then the links from other processes do; then nobody can call the
+/// rooms any more, and they close their stores; the links to other processes go last, because rooms use them.
+async fn drain(door: Option<Arc<Door>>, world: &World, calls: TaskTracker, wiring: &Wiring) {
+    if let Some(door) = door {
+        send_away(&door, Duration::from_millis(door.config.drain_window_ms())).await;
         door.tracker.close();
         door.tracker.wait().await;
-        for namespace in world.mesh.namespaces() {
-            world.mesh.remove(namespace);
-        }
-        world.tracker.close();
-        world.tracker.wait().await;
-        world.bus.close().await;
-    };
-    let again = async {
-        signals.wait().await;
-        tracing::warn!("told to stop twice: leaving at once");
-        std::process::exit(1);
-    };
-    tokio::select! {
-        done = tokio::time::timeout(limit, graceful) => match done {
-            Ok(()) => tracing::info!("stopped"),
-            Err(_) => tracing::warn!("stopped with calls unanswered: they took longer than {limit:?}"),
-        },
-        () = again => {}
     }
+    calls.close();
+    calls.wait().await;
+    for namespace in world.mesh.namespaces() {
+        world.mesh.remove(namespace);
+    }
+    world.tracker.close();
+    world.tracker.wait().await;
+    world.bus.close().await;
+    wiring.stop.cancel();
+    wiring.tracker.close();
+    wiring.tracker.wait().await;
 }
 
 /// Sends everybody away, a share at a time over the window, so that the other gateways do not get all of them at once.
-/// Whoever waits for its turn is served as ever.
+/// Whoever waits for its turn is served as ever. Clients come back by themselves after a 1012, which is why they get no
+/// disconnect event.
 async fn send_away(door: &Door, window: Duration) {
     let began = Instant::now();
     let everybody = door.registry.all().len();

@@ -55,6 +55,21 @@ struct HttpLabels {
     status: u16,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LinkLabels {
+    namespace: &'static str,
+    address: String,
+}
+
+/// One link to another process of the mesh.
+#[derive(Clone)]
+pub struct LinkMetrics {
+    pub up: Gauge,
+    pub calls: Counter,
+    pub pending: Gauge,
+    pub redials: Counter,
+}
+
 /// The counters of one method, found once and kept, so that a call costs no look-up.
 #[derive(Clone)]
 pub struct MethodMetrics {
@@ -69,6 +84,10 @@ pub struct Metrics {
     closes: Family<CloseLabels, Counter>,
     refused: Family<ReasonLabels, Counter>,
     http: Family<HttpLabels, Counter>,
+    link_up: Family<LinkLabels, Gauge>,
+    link_calls: Family<LinkLabels, Counter>,
+    link_pending: Family<LinkLabels, Gauge>,
+    link_redials: Family<LinkLabels, Counter>,
     methods: HashMap<&'static str, MethodMetrics>,
     unknown: MethodMetrics,
     /// `meta.ping` without an error.
@@ -120,6 +139,10 @@ impl Metrics {
             closes: Family::default(),
             refused: Family::default(),
             http: Family::default(),
+            link_up: Family::default(),
+            link_calls: Family::default(),
+            link_pending: Family::default(),
+            link_redials: Family::default(),
             sockets: Gauge::default(),
             sessions: Gauge::default(),
             outbox_bytes: Gauge::default(),
@@ -151,8 +174,22 @@ impl Metrics {
             metrics.full_outboxes.clone(),
         );
         registry.register("events", "Events handed to sessions", metrics.events.clone());
+        registry.register("mesh_link_up", "Links to other processes: 1 is up", metrics.link_up.clone());
+        registry.register("mesh_calls", "Calls sent over a link", metrics.link_calls.clone());
+        registry.register("mesh_pending", "Calls under way on a link", metrics.link_pending.clone());
+        registry.register("mesh_redials", "Times a link was dialled again", metrics.link_redials.clone());
         metrics.register_bus();
         metrics
+    }
+
+    pub fn link(&self, namespace: &'static str, address: &str) -> LinkMetrics {
+        let labels = LinkLabels { namespace, address: address.to_owned() };
+        LinkMetrics {
+            up: self.link_up.get_or_create_owned(&labels),
+            calls: self.link_calls.get_or_create_owned(&labels),
+            pending: self.link_pending.get_or_create_owned(&labels),
+            redials: self.link_redials.get_or_create_owned(&labels),
+        }
     }
 
     fn register_bus(&mut self) {

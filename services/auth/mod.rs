@@ -23,9 +23,8 @@ mod tests;
 mod tokens;
 mod verify_token;
 
-use crate::kernel::{Batch, Caller, Clock, Ids, KnownCert, Mesh, Module, Rpc, RpcError, World};
+use crate::kernel::{Batch, Caller, Clock, Ids, KnownCert, Mesh, Methods, Module, Rpc, RpcError, World};
 use error::Error;
-use jsonrpsee::Methods;
 use keys::Keys;
 use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;

@@ -1,12 +1,13 @@
 //! The names of the protocol: an agent's AID, its devices, and the slots on them.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
+use std::sync::Arc;
 
-/// An agent's name, `{name}.{issuer}`, split at the first dot; always lower case.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Aid(Box<str>);
+/// An agent's name, `{name}.{issuer}`, split at the first dot; always lower case. Cheap to clone, like the other names.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Aid(Arc<str>);
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AidError {
@@ -37,7 +38,7 @@ impl Aid {
         if !is_issuer(issuer) {
             return Err(AidError::Issuer(short(issuer)));
         }
-        Ok(Aid(text.into_boxed_str()))
+        Ok(Aid(text.into()))
     }
 
     pub fn as_str(&self) -> &str {
@@ -89,16 +90,16 @@ impl TryFrom<String> for Aid {
     }
 }
 
-impl From<Aid> for String {
-    fn from(aid: Aid) -> String {
-        aid.0.into()
+impl Serialize for Aid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 
 /// One installation of an agent. Empty for clients that predate devices.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct DeviceId(Box<str>);
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Deserialize)]
+#[serde(try_from = "String")]
+pub struct DeviceId(Arc<str>);
 
 impl DeviceId {
     pub fn parse(text: &str) -> Result<DeviceId, AidError> {
@@ -125,16 +126,16 @@ impl TryFrom<String> for DeviceId {
     }
 }
 
-impl From<DeviceId> for String {
-    fn from(device: DeviceId) -> String {
-        device.0.into()
+impl Serialize for DeviceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 
 /// One place on a device where an agent runs.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct SlotId(Box<str>);
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Deserialize)]
+#[serde(try_from = "String")]
+pub struct SlotId(Arc<str>);
 
 impl SlotId {
     pub fn parse(text: &str) -> Result<SlotId, AidError> {
@@ -168,9 +169,9 @@ impl TryFrom<String> for SlotId {
     }
 }
 
-impl From<SlotId> for String {
-    fn from(slot: SlotId) -> String {
-        slot.0.into()
+impl Serialize for SlotId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 

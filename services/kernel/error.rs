@@ -1,17 +1,21 @@
 //! `RpcError`: what an agent is told when something does not work, and what only the log is told.
 
-use jsonrpsee_types::ErrorObjectOwned;
 use proto_schemas::{Code, codes};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::fmt::Display;
 
 /// A code, a sentence, and facts a program can use. The cause stays on our side.
-#[derive(Debug, thiserror::Error)]
+///
+/// It is written and read as the `error` member of a response.
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct RpcError {
     code: i32,
     message: String,
+    #[serde(default)]
     data: Map<String, Value>,
+    #[serde(skip)]
     cause: Option<anyhow::Error>,
 }
 
@@ -54,34 +58,23 @@ impl RpcError {
         self.data.get(key)
     }
 
-    /// Writes the hidden cause to the log, once, where the error is answered.
+    /// Writes the hidden cause to the log, where the error is answered.
     pub fn log(&self, method: &str) {
         if let Some(cause) = &self.cause {
             tracing::error!(rpc.method = method, code = self.code, "{method} failed: {cause:#}");
         }
     }
 
-    /// The `error` member of a response.
-    pub fn to_json(&self) -> Value {
-        json!({ "code": self.code, "message": self.message, "data": self.data })
+    /// The same for a room: whoever passes the error on has nothing left to log.
+    #[must_use]
+    pub fn logged(self, method: &str) -> RpcError {
+        self.log(method);
+        RpcError { cause: None, ..self }
     }
 }
 
 impl From<sqlx::Error> for RpcError {
     fn from(error: sqlx::Error) -> RpcError {
         RpcError::store(error)
-    }
-}
-
-impl From<RpcError> for ErrorObjectOwned {
-    fn from(error: RpcError) -> ErrorObjectOwned {
-        ErrorObjectOwned::owned(error.code, error.message, Some(error.data))
-    }
-}
-
-impl From<ErrorObjectOwned> for RpcError {
-    fn from(error: ErrorObjectOwned) -> RpcError {
-        let data = error.data().and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-        RpcError { code: error.code(), message: error.message().to_owned(), data, cause: None }
     }
 }

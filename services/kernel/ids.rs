@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct Ids {
@@ -46,6 +47,12 @@ impl Ids {
         bytes[8] = 0x80 | (bytes[8] & 0x3f);
         let text = hex::encode(bytes);
         [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
+    }
+
+    /// A random part of a wait, at least half of it: those who lost the same thing must not all come back at once.
+    pub fn part_of(&self, wait: Duration) -> Duration {
+        let share = f64::from(u16::from_be_bytes(self.bytes())) / f64::from(u16::MAX);
+        wait.mul_f64(0.5 + share / 2.0)
     }
 
     /// A short readable id such as `req-1f0c…`, 96 bits.

@@ -1,46 +1,99 @@
 //! The mesh: call a namespace, wherever it lives.
 
+use super::rpc::{Answering, Methods, no_method};
 use super::{Caller, RpcError, codes};
-use jsonrpsee::core::server::MethodCallback;
-use jsonrpsee::{Extensions, Methods};
-use jsonrpsee_types::{ErrorObjectOwned, Id, Params};
 use parking_lot::RwLock;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// How long one room waits for another.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a call may take where nobody said how long he waits.
+const LONGEST: Duration = Duration::from_secs(30);
 
-#[derive(Default)]
 pub struct Mesh {
     routes: RwLock<BTreeMap<&'static str, Route>>,
+    changed: watch::Sender<()>,
 }
 
 enum Route {
     /// The room lives in this process: a function call.
     Local(Methods),
+    /// The room lives in other processes: the same call, over the wire.
+    Remote(Arc<dyn Far>),
+}
+
+/// A namespace in other processes, as the mesh sees it. The socket is not the kernel's business.
+pub trait Far: Send + Sync {
+    /// Nobody waits for the answer longer than `within`, so nobody needs to work on it longer.
+    fn call(
+        &self,
+        caller: Caller,
+        method: &str,
+        params: Option<Box<RawValue>>,
+        within: Duration,
+    ) -> Answering;
+
+    /// Whether a call would reach somebody right now.
+    fn is_up(&self) -> bool;
+}
+
+impl Default for Mesh {
+    fn default() -> Mesh {
+        Mesh { routes: RwLock::default(), changed: watch::Sender::new(()) }
+    }
 }
 
 impl Mesh {
     pub fn add_local(&self, namespace: &'static str, methods: Methods) {
         self.routes.write().insert(namespace, Route::Local(methods));
+        self.touch();
+    }
+
+    pub fn add_remote(&self, namespace: &'static str, far: Arc<dyn Far>) {
+        self.routes.write().insert(namespace, Route::Remote(far));
+        self.touch();
     }
 
     /// Takes a namespace out of service: its methods answer `unavailable` from now on.
     pub fn remove(&self, namespace: &str) {
         self.routes.write().remove(namespace);
+        self.touch();
     }
 
     /// The namespaces that answer right now.
     pub fn namespaces(&self) -> Vec<&'static str> {
-        self.routes.read().keys().copied().collect()
+        let routes = self.routes.read();
+        routes.iter().filter(|(_, route)| route.is_up()).map(|(namespace, _)| *namespace).collect()
+    }
+
+    /// Every namespace of this server, and whether it answers.
+    pub fn health(&self) -> Vec<(&'static str, bool)> {
+        self.routes.read().iter().map(|(namespace, route)| (*namespace, route.is_up())).collect()
     }
 
     pub fn has(&self, namespace: &str) -> bool {
+        self.routes.read().get(namespace).is_some_and(Route::is_up)
+    }
+
+    /// Whether the namespace belongs to this server, though it may not answer right now.
+    pub fn knows(&self, namespace: &str) -> bool {
         self.routes.read().contains_key(namespace)
+    }
+
+    /// Says that a namespace came or went.
+    pub fn touch(&self) {
+        self.changed.send_replace(());
+    }
+
+    /// Wakes whenever a namespace came or went.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     /// Calls a method and gives its result as it was written.
@@ -50,20 +103,44 @@ impl Mesh {
         method: &str,
         params: Option<Box<RawValue>>,
     ) -> Result<Box<RawValue>, RpcError> {
+        self.call_within(caller, method, params, LONGEST).await
+    }
+
+    /// The same for a caller who keeps the time himself: it is told to whoever does the work.
+    pub async fn call_within(
+        &self,
+        caller: Caller,
+        method: &str,
+        params: Option<Box<RawValue>>,
+        within: Duration,
+    ) -> Result<Box<RawValue>, RpcError> {
         let namespace = method.split('.').next().unwrap_or_default();
-        // The lock is held only to clone the callback, never across an await.
-        let callback = match self.routes.read().get(namespace) {
-            Some(Route::Local(methods)) => methods.method(method).cloned(),
+        // The lock is held only to begin the call, never across an await.
+        let answering = match self.routes.read().get(namespace) {
+            Some(Route::Local(methods)) => methods.call(caller, method, params),
+            Some(Route::Remote(far)) => Some(far.call(caller, method, params, within)),
             None => return Err(unavailable(namespace)),
         };
-        let Some(MethodCallback::Async(callback)) = callback else {
-            return Err(RpcError::new(codes::METHOD_NOT_FOUND, format!("there is no method {method}")));
-        };
-        let mut extensions = Extensions::new();
-        extensions.insert(caller);
-        let params = Params::new(params.as_deref().map(RawValue::get)).into_owned();
-        let response = callback(Id::Number(0), params, Default::default(), usize::MAX, extensions).await;
-        read(&response.into_json())
+        match answering {
+            Some(answering) => answering.await,
+            None => Err(no_method(method)),
+        }
+    }
+
+    /// Begins a call to a room of this process: what another process asks is never passed on.
+    pub fn call_here(
+        &self,
+        caller: Caller,
+        method: &str,
+        params: Option<Box<RawValue>>,
+    ) -> Result<Answering, RpcError> {
+        let namespace = method.split('.').next().unwrap_or_default();
+        match self.routes.read().get(namespace) {
+            Some(Route::Local(methods)) => {
+                methods.call(caller, method, params).ok_or_else(|| no_method(method))
+            }
+            _ => Err(unavailable(namespace)),
+        }
     }
 
     /// Asks another room, with typed parameters and a typed answer, within [`PATIENCE`].
@@ -74,7 +151,8 @@ impl Mesh {
         params: &(impl Serialize + ?Sized),
     ) -> Result<T, RpcError> {
         let params = to_raw_value(params).map_err(RpcError::internal)?;
-        let answer = tokio::time::timeout(PATIENCE, self.call(caller, method, Some(params))).await;
+        let answer =
+            tokio::time::timeout(PATIENCE, self.call_within(caller, method, Some(params), PATIENCE)).await;
         let answer = answer.map_err(|_| {
             RpcError::new(
                 codes::UNAVAILABLE,
@@ -85,22 +163,15 @@ impl Mesh {
     }
 }
 
+impl Route {
+    fn is_up(&self) -> bool {
+        match self {
+            Route::Local(_) => true,
+            Route::Remote(far) => far.is_up(),
+        }
+    }
+}
+
 pub fn unavailable(namespace: &str) -> RpcError {
     RpcError::new(codes::UNAVAILABLE, format!("the {namespace} service is not available right now"))
-}
-
-#[derive(Deserialize)]
-struct Response {
-    result: Option<Box<RawValue>>,
-    error: Option<ErrorObjectOwned>,
-}
-
-fn read(response: &RawValue) -> Result<Box<RawValue>, RpcError> {
-    match serde_json::from_str::<Response>(response.get()) {
-        Ok(Response { error: Some(error), .. }) => Err(error.into()),
-        Ok(Response { result: Some(result), .. }) => Ok(result),
-        // `result: null` reads as absent; no method of ours answers null.
-        Ok(Response { result: None, error: None }) => Ok(RawValue::NULL.to_owned()),
-        Err(error) => Err(RpcError::internal(error)),
-    }
 }

@@ -1,11 +1,11 @@
 //! `Rpc`: a room's method table, and who is calling.
 
 use super::{Aid, DeviceId, RpcError, SlotId, codes};
-use jsonrpsee::{Methods, RpcModule};
-use jsonrpsee_types::{ErrorObjectOwned, Params};
 use proto_schemas::Access;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -113,14 +113,31 @@ impl Module {
     }
 }
 
-/// Builds a room's method table over jsonrpsee's: parse, find the caller, run, turn the room's error into the wire's.
+/// A call under way: it ends with the result as it was written, or with what the caller is told instead.
+pub type Answering = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>> + Send>>;
+
+type Handler = Box<dyn Fn(Caller, Option<Box<RawValue>>) -> Answering + Send + Sync>;
+
+/// A room's method table: cheap to clone, and a call through it is a function call.
+#[derive(Clone, Default)]
+pub struct Methods(Arc<HashMap<&'static str, Handler>>);
+
+impl Methods {
+    /// Begins a call, if there is such a method.
+    pub fn call(&self, caller: Caller, method: &str, params: Option<Box<RawValue>>) -> Option<Answering> {
+        self.0.get(method).map(|handler| handler(caller, params))
+    }
+}
+
+/// Builds a room's method table: may the caller, parse, run, turn the room's error into the wire's.
 pub struct Rpc<Room> {
-    module: RpcModule<Room>,
+    room: Arc<Room>,
+    handlers: HashMap<&'static str, Handler>,
 }
 
 impl<Room: Send + Sync + 'static> Rpc<Room> {
     pub fn new(room: Arc<Room>) -> Self {
-        Rpc { module: RpcModule::from_arc(room) }
+        Rpc { room, handlers: HashMap::new() }
     }
 
     /// Adds a method that `proto-schemas` describes; its file says who may call it.
@@ -132,42 +149,45 @@ impl<Room: Send + Sync + 'static> Rpc<Room> {
     ) -> Self
     where
         P: DeserializeOwned + Send + 'static,
-        A: Serialize + Clone + Send + 'static,
+        A: Serialize + Send + 'static,
         E: Into<RpcError> + Send + 'static,
         Fut: Future<Output = Result<A, E>> + Send + 'static,
     {
         let access = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema")).access;
-        self.module
-            .register_async_method(name, move |params, room, extensions| async move {
-                let caller = extensions.get::<Caller>().cloned().unwrap_or(Caller::Stranger);
+        let room = self.room.clone();
+        let call = move |caller: Caller, params: Option<Box<RawValue>>| -> Answering {
+            let room = room.clone();
+            Box::pin(async move {
                 let answer = async {
                     if !caller.may_call(access) {
-                        return Err(RpcError::new(
-                            codes::METHOD_NOT_FOUND,
-                            format!("there is no method {name}"),
-                        ));
+                        return Err(no_method(name));
                     }
-                    handler(room, caller, parse(&params)?).await.map_err(Into::into)
+                    let params = parse(params.as_deref())?;
+                    let answer = handler(room, caller, params).await.map_err(Into::into)?;
+                    to_raw_value(&answer).map_err(RpcError::internal)
                 };
-                answer.await.map_err(|error| {
-                    error.log(name);
-                    ErrorObjectOwned::from(error)
-                })
+                answer.await.map_err(|error| error.logged(name))
             })
-            .unwrap_or_else(|error| panic!("{name} cannot be added: {error}"));
+        };
+        let before = self.handlers.insert(name, Box::new(call));
+        assert!(before.is_none(), "{name} is in the table twice");
         self
     }
 }
 
 impl<Room> From<Rpc<Room>> for Methods {
     fn from(rpc: Rpc<Room>) -> Methods {
-        rpc.module.into()
+        Methods(Arc::new(rpc.handlers))
     }
 }
 
+pub(super) fn no_method(name: &str) -> RpcError {
+    RpcError::new(codes::METHOD_NOT_FOUND, format!("there is no method {name}"))
+}
+
 /// A wrong field answers with its JSON path. Absent parameters are an empty object.
-fn parse<P: DeserializeOwned>(params: &Params<'_>) -> Result<P, RpcError> {
-    let text = params.as_str().unwrap_or("{}");
+fn parse<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P, RpcError> {
+    let text = params.map_or("{}", RawValue::get);
     // Looking for the path costs every call; only those that fail need it.
     if let Ok(params) = serde_json::from_str(text) {
         return Ok(params);

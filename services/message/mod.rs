@@ -42,13 +42,13 @@ mod tests;
 mod thought;
 mod v2;
 mod volatile;
+mod wake;
 mod writer;
 
-use crate::kernel::{Bus, Clock, Ids, Mesh, Module, Presence, Rpc, World};
+use crate::kernel::{Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
 use error::Error;
 use fleeting::FleetingSent;
 use inboxes::Inboxes;
-use jsonrpsee::Methods;
 use keys::Keys;
 use ledger::Ledger;
 use letter::Letter;
@@ -92,6 +92,7 @@ fn rpc(message: Arc<Message>) -> Methods {
         .method("message.thought.put", Message::put_thought)
         .method("message.thought.get", Message::get_thought)
         .method("message.join", Message::join)
+        .method("message.wake", Message::wake)
         .into()
 }
 

@@ -39,6 +39,8 @@ enum CertsCommand {
         #[command(flatten)]
         settings: Settings,
     },
+    /// Make certificates for processes that are one server together; run it again to renew them
+    Mesh(super::mesh::Mesh),
     /// Print the root certificate, or write it to a file
     ExportRoot {
         #[arg(value_name = "FILE")]
@@ -56,6 +58,7 @@ impl Certs {
             CertsCommand::Revoke { which, reason, settings } => {
                 revoke(&over(settings, outer), &which, &reason).await
             }
+            CertsCommand::Mesh(command) => command.run(),
             CertsCommand::ExportRoot { file, settings } => export_root(&over(settings, outer), file),
         }
     }

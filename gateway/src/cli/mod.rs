@@ -5,6 +5,7 @@ mod certs;
 mod demo;
 mod doctor;
 mod listen;
+mod mesh;
 mod place;
 mod show;
 

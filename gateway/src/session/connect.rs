@@ -147,10 +147,9 @@ pub(super) async fn connect(
         },
         kind,
         delivery,
-        capabilities: params.capabilities,
         extra_info: params.extra_info,
         since_ms: now,
-        ear,
+        _ear: ear,
         limit: door.limits.agent(&aid),
         signer: Default::default(),
     };

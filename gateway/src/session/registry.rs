@@ -32,12 +32,11 @@ pub struct Bound {
     pub session: Session,
     pub kind: Kind,
     pub delivery: Delivery,
-    pub capabilities: Option<Box<RawValue>>,
     pub extra_info: Option<Box<RawValue>>,
     /// Orders the connections of an agent; given when it comes in.
     pub since_ms: i64,
     /// Has the agent's events come to this process.
-    pub ear: Option<Ear>,
+    pub _ear: Option<Ear>,
     pub limit: Arc<AgentLimit>,
     /// The agent's current certificate, once a signed call needed it.
     pub signer: Mutex<Option<Arc<Signer>>>,

@@ -107,6 +107,12 @@ impl Presence {
         self.seats.read().contains_key(aid)
     }
 
+    /// Whether an event might find somebody. Another gateway may have let him in a moment ago and is not heard yet: then
+    /// nobody but the bus knows.
+    pub fn may_be_online(&self, aid: &Aid) -> bool {
+        self.replica.is_some() || self.is_online(aid)
+    }
+
     pub fn seats(&self, aid: &Aid) -> Arc<[Seat]> {
         self.seats.read().get(aid).cloned().unwrap_or_default()
     }

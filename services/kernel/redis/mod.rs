@@ -48,10 +48,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// `?prefix=NAME` at the end of the URL takes the place of the issuer, where two servers of one domain share a Redis.
     pub fn new(url: &str, issuer: &str, door: bool) -> Settings {
+        let (url, prefix) = url.split_once("?prefix=").unwrap_or((url, issuer));
         Settings {
             url: url.to_owned(),
-            issuer: issuer.to_owned(),
+            issuer: prefix.to_owned(),
             door,
             sharded: None,
             queue_bytes: 16 << 20,

@@ -1,0 +1,33 @@
+//! The wire of the mesh: the same call, between processes.
+//!
+//! Each process with a room listens, and whoever needs the room dials it: a WebSocket over mutual TLS, one JSON-RPC
+//! request `mesh.call { caller, method, params, within_ms }` a call. Both ends hold a certificate of the mesh authority,
+//! and its names say for which parts of the server it may speak; that is why the `caller` inside can be believed.
+
+mod link;
+mod pass;
+mod pump;
+mod serve;
+mod wire;
+
+pub use link::dial;
+pub use pass::{Pass, server_name};
+pub use serve::accept;
+
+use crate::config;
+use crate::telemetry::Metrics;
+use services::kernel::{Clock, Ids, Mesh};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What every link of this process shares. It is taken down last: a draining room still asks other rooms.
+pub struct Wiring {
+    pub settings: config::Mesh,
+    pub mesh: Arc<Mesh>,
+    pub metrics: Arc<Metrics>,
+    pub clock: Clock,
+    pub ids: Ids,
+    pub tracker: TaskTracker,
+    pub stop: CancellationToken,
+}

@@ -1,0 +1,105 @@
+//! Who a process is on the mesh: its certificate, its key, and the authority it believes.
+
+use crate::config;
+use anyhow::Context as _;
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use services::kernel::Clock;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+/// Read anew for every link, so that a renewed certificate is used without a restart.
+pub struct Pass {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    roots: Arc<RootCertStore>,
+}
+
+/// The name in the certificate of a part. It names a duty, not a machine: where the part runs does not matter.
+pub fn server_name(part: &str) -> String {
+    format!("{part}.mesh.internal")
+}
+
+impl Pass {
+    pub fn read(mesh: &config::Mesh) -> anyhow::Result<Pass> {
+        let chain = certificates("mesh.cert", mesh.cert.as_deref())?;
+        let file = mesh.key.as_deref().context("mesh.key is not set")?;
+        let key = PrivateKeyDer::from_pem_file(file)
+            .with_context(|| format!("mesh.key: {} holds no private key", file.display()))?;
+        let mut roots = RootCertStore::empty();
+        for root in certificates("mesh.authority", mesh.authority.as_deref())? {
+            roots.add(root).context("mesh.authority is not a certificate of an authority")?;
+        }
+        Ok(Pass { chain, key, roots: Arc::new(roots) })
+    }
+
+    pub fn acceptor(self) -> anyhow::Result<TlsAcceptor> {
+        let provider = Arc::new(ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(self.roots, provider.clone()).build()?;
+        let tls = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(self.chain, self.key)
+            .context("mesh: the certificate and the key do not fit each other")?;
+        Ok(TlsAcceptor::from(Arc::new(tls)))
+    }
+
+    pub fn connector(self) -> anyhow::Result<TlsConnector> {
+        let provider = Arc::new(ring::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(self.roots, provider.clone()).build()?;
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_webpki_verifier(verifier)
+            .with_client_auth_cert(self.chain, self.key)
+            .context("mesh: the certificate and the key do not fit each other")?;
+        Ok(TlsConnector::from(Arc::new(tls)))
+    }
+
+    /// When the certificate ends, in seconds since 1970.
+    pub fn ends(&self) -> i64 {
+        self.chain.first().map_or(0, ends)
+    }
+
+    /// The parts this process itself may speak for.
+    pub fn parts(&self) -> Vec<&'static str> {
+        self.chain.first().map(parts_of).unwrap_or_default()
+    }
+}
+
+pub(super) fn ends(certificate: &CertificateDer<'_>) -> i64 {
+    certs::Certificate::from_der(certificate).map_or(0, |certificate| certificate.not_after())
+}
+
+/// Returns when the clock has passed this second: a link must not outlive the certificates it was made with.
+pub(super) async fn ended(clock: &Clock, second: i64) {
+    // Looked at again now and then, because clocks are set.
+    while let Ok(left @ 1..) = u64::try_from(second - clock.now_seconds()) {
+        tokio::time::sleep(Duration::from_secs(left.min(60))).await;
+    }
+}
+
+/// The parts a certificate may speak for.
+pub(super) fn parts_of(certificate: &CertificateDer<'_>) -> Vec<&'static str> {
+    let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return Vec::new() };
+    config::parts()
+        .filter(|part| {
+            let name = ServerName::try_from(server_name(part));
+            name.is_ok_and(|name| rustls::client::verify_server_name(&parsed, &name).is_ok())
+        })
+        .collect()
+}
+
+fn certificates(setting: &str, file: Option<&Path>) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let file = file.with_context(|| format!("{setting} is not set"))?;
+    let read: Vec<_> = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect)
+        .with_context(|| format!("{setting}: {} holds no certificates", file.display()))?;
+    anyhow::ensure!(!read.is_empty(), "{setting}: {} holds no certificates", file.display());
+    Ok(read)
+}
