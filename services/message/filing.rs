@@ -57,7 +57,10 @@ impl Store {
         tx.commit().await?;
 
         self.know_senders(senders);
-        self.tail.write().filed(last.id);
+        // A few at a time: who commits waits for this lock.
+        while self.tail.write().filed(last.id, SLICE) {
+            tokio::task::yield_now().await;
+        }
         Ok(letters.len() == FILE_AT_ONCE)
     }
 
