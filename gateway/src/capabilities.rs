@@ -3,6 +3,7 @@
 
 use parking_lot::RwLock;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub const SCHEMA_VERSION: u32 = 1;
@@ -133,6 +134,8 @@ pub struct Capabilities {
 
 struct Snapshot {
     tags: Vec<&'static str>,
+    /// Every method that belongs to a tag, and whether that is present: asked for every call.
+    methods: HashMap<&'static str, bool>,
     text: Arc<str>,
 }
 
@@ -149,8 +152,7 @@ impl Capabilities {
 
     /// Whether a method may be called: it belongs to no tag, or to one that is present.
     pub fn allows(&self, method: &str) -> bool {
-        let Some(row) = REGISTRY.iter().find(|row| row.methods.contains(&method)) else { return true };
-        self.now.read().tags.contains(&row.tag)
+        self.now.read().methods.get(method).copied().unwrap_or(true)
     }
 
     /// Whether a path is answered: likewise.
@@ -201,7 +203,11 @@ fn snapshot(workspace: &str, toggles: &Toggles) -> Snapshot {
         "transports": ["rest"],
         "serverVersion": env!("CARGO_PKG_VERSION"),
     });
-    Snapshot { tags, text: envelope.to_string().into() }
+    let methods = REGISTRY.iter().rev().flat_map(|row| {
+        let present = tags.contains(&row.tag);
+        row.methods.iter().map(move |method| (*method, present))
+    });
+    Snapshot { methods: methods.collect(), text: envelope.to_string().into(), tags }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Listeners: TCP, TLS, how many sockets at once, and whether one wants a WebSocket or plain HTTP.
 
-use crate::config::Listen;
 use crate::door::Door;
 use crate::http;
 use crate::limits::{Full, Place};
@@ -34,17 +33,18 @@ const WRITE_BUFFER: usize = 16 << 10;
 /// Waiting connections the kernel keeps for us.
 const BACKLOG: i32 = 4096;
 
-/// Binds an address, or says in a sentence why it cannot.
-pub fn bind(listen: Listen) -> anyhow::Result<TcpListener> {
+/// Binds an address, or says in a sentence why it cannot. A shared port is one that other processes may bind, too.
+pub fn bind(address: SocketAddr, shared: bool) -> anyhow::Result<TcpListener> {
     let bind = || -> std::io::Result<TcpListener> {
-        let socket = Socket::new(Domain::for_address(listen.address), Type::STREAM, Some(Protocol::TCP))?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
+        socket.set_reuse_port(shared)?;
         socket.set_nonblocking(true)?;
-        socket.bind(&listen.address.into())?;
+        socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         TcpListener::from_std(socket.into())
     };
-    bind().with_context(|| format!("cannot listen on {}", listen.address))
+    bind().with_context(|| format!("cannot listen on {address}"))
 }
 
 /// Accepts until the server drains.

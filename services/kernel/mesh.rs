@@ -72,6 +72,11 @@ impl Mesh {
         routes.iter().filter(|(_, route)| route.is_up()).map(|(namespace, _)| *namespace).collect()
     }
 
+    /// Every namespace of this server, and whether it answers.
+    pub fn health(&self) -> Vec<(&'static str, bool)> {
+        self.routes.read().iter().map(|(namespace, route)| (*namespace, route.is_up())).collect()
+    }
+
     pub fn has(&self, namespace: &str) -> bool {
         self.routes.read().get(namespace).is_some_and(Route::is_up)
     }

@@ -14,6 +14,14 @@ impl Store {
             .await
     }
 
+    /// How far anybody has read in an inbox.
+    pub async fn read_through(&self, inbox: i64) -> sqlx::Result<i64> {
+        sqlx::query_scalar("SELECT CAST(COALESCE(MAX(seq), 0) AS BIGINT) FROM cursor WHERE inbox = $1")
+            .bind(inbox)
+            .fetch_one(self.db.read())
+            .await
+    }
+
     /// How far a consumer has read of each sender.
     pub async fn cursors(&self, inbox: i64, slot: &str) -> sqlx::Result<HashMap<String, i64>> {
         let rows: Vec<(String, i64)> =

@@ -20,7 +20,7 @@ pub(super) fn ring(bus: &Bus, presence: &Presence, bell: &Bell) {
     let letter = &bell.letter;
     for (place, device) in letter.places.iter().zip(&bell.devices) {
         let owner = if place.own { &letter.from } else { &letter.to };
-        if !presence.is_online(owner) {
+        if !presence.may_be_online(owner) {
             continue;
         }
         let to = match (&bell.seat, letter.kind) {
@@ -29,14 +29,33 @@ pub(super) fn ring(bus: &Bus, presence: &Presence, bell: &Bell) {
             (None, _) => Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None },
         };
         let trace = bell.trace.as_ref().and_then(|trace| rows::trace_member(trace, letter.at));
-        let (method, params) = match letter.kind {
-            Kind::V2 => (V2_RECEIVED, doorbell(letter, place, device, trace)),
-            Kind::Recall => (RECALLED, recalled(letter, place, device)),
-            Kind::Plain | Kind::V1 | Kind::Queue => (RECEIVED, letter.plain_row(place, device, None, trace)),
-        };
-        if let Some(params) = params {
-            bus.publish(&Event { to, method: method.to_owned(), params });
-        }
+        tell(bus, to, letter, place, device, trace);
+    }
+}
+
+/// The same for one device, when it may not have heard the first time.
+pub(super) fn ring_again(bus: &Bus, letter: &Letter, inbox: i64, device: &DeviceId) {
+    let Some(place) = letter.place(inbox) else { return };
+    let owner = if place.own { &letter.from } else { &letter.to };
+    let to = Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None };
+    tell(bus, to, letter, place, device, None);
+}
+
+fn tell(
+    bus: &Bus,
+    to: Audience,
+    letter: &Letter,
+    place: &Place,
+    device: &DeviceId,
+    trace: Option<Box<RawValue>>,
+) {
+    let (method, params) = match letter.kind {
+        Kind::V2 => (V2_RECEIVED, doorbell(letter, place, device, trace)),
+        Kind::Recall => (RECALLED, recalled(letter, place, device)),
+        Kind::Plain | Kind::V1 | Kind::Queue => (RECEIVED, letter.plain_row(place, device, None, trace)),
+    };
+    if let Some(params) = params {
+        bus.publish(&Event { to, method: method.to_owned(), params });
     }
 }
 

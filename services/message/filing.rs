@@ -2,60 +2,108 @@
 
 use super::letter::Letter;
 use super::store::{FILE_AT_ONCE, Store, json, read};
-use crate::kernel::Engine;
-use std::collections::BTreeMap;
+use crate::kernel::{Aid, Engine};
+use sqlx::{Any, Transaction};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How many letters go into one statement: a core is not held for longer than a millisecond or so.
+const SLICE: usize = 256;
+/// How many senders are known by heart before all are forgotten and asked for again.
+const MOST_SENDERS: usize = 100_000;
 
 impl Store {
-    /// Files the oldest letters of the tail; says whether there may be more.
-    pub async fn file(&self) -> sqlx::Result<bool> {
+    /// Files the oldest letters of the tail, with a pause after every few so that senders need not wait for a core;
+    /// says whether there may be more.
+    pub async fn file(&self, pause: Duration) -> sqlx::Result<bool> {
         let letters = self.tail.read().oldest(FILE_AT_ONCE);
         let Some(last) = letters.last() else { return Ok(false) };
-        let through = last.id;
-        // Sorted, so that neighbours in the index are written together.
-        let mut entries: Vec<(i64, i64, i64, u32, &str)> = Vec::with_capacity(letters.len());
-        let mut seen: Vec<(i64, i64)> = Vec::with_capacity(letters.len());
+        let mut tx = self.index.write().await?;
+        let senders = self.number_senders(&mut tx, &letters).await?;
+        let (mut places, mut seen) = (Vec::with_capacity(letters.len()), Vec::with_capacity(letters.len()));
         let mut heads: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
         for letter in &letters {
-            seen.push((letter.key.number(), letter.id));
+            seen.push([letter.key.number(), letter.id]);
             for place in &letter.places {
-                entries.push((place.inbox, place.seq, letter.id, place.copy, letter.from.as_str()));
+                let sender = senders.get(&letter.from).copied().unwrap_or_default();
+                places.push([place.inbox, place.seq, letter.id, sender]);
                 heads.entry(place.inbox).or_insert((place.seq, place.seq)).1 = place.seq;
             }
         }
+        // Sorted, so that neighbours in the index are written together.
+        places.sort_unstable();
+        seen.sort_unstable();
+        for places in places.chunks(SLICE) {
+            write_places(&mut tx, places).await?;
+            rest(pause).await;
+        }
+        for seen in seen.chunks(SLICE) {
+            write_seen(&mut tx, seen).await?;
+            rest(pause).await;
+        }
         let heads: Vec<(i64, i64, i64)> =
             heads.into_iter().map(|(inbox, (first, last))| (inbox, last, first - 1)).collect();
-        entries.sort_unstable();
-        seen.sort_unstable();
-
-        let mut tx = self.index.write().await?;
-        sqlx::query(
-            "INSERT INTO entry (inbox, seq, letter, copy, sender)
-             SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each($1)
-             WHERE true ON CONFLICT DO NOTHING",
-        )
-        .bind(json(&entries))
-        .execute(&mut *tx)
-        .await?;
-        sqlx::query(
-            "INSERT INTO seen (key, letter) SELECT value ->> 0, value ->> 1 FROM json_each($1)
-             WHERE true ON CONFLICT (key) DO UPDATE SET letter = excluded.letter",
-        )
-        .bind(json(&seen))
-        .execute(&mut *tx)
-        .await?;
         sqlx::query(
             "INSERT INTO head (inbox, seq, floor) SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each($1)
-             WHERE true ON CONFLICT (inbox) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > head.seq",
+             WHERE true ON CONFLICT (inbox) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > head.seq;
+             UPDATE filed SET through = $2",
         )
         .bind(json(&heads))
+        .bind(last.id)
         .execute(&mut *tx)
         .await?;
-        sqlx::query("UPDATE filed SET through = $1").bind(through).execute(&mut *tx).await?;
         tx.commit().await?;
 
-        self.tail.write().filed(through);
+        self.know_senders(senders);
+        self.tail.write().filed(last.id);
         Ok(letters.len() == FILE_AT_ONCE)
+    }
+
+    /// The numbers the index has for the senders of these letters.
+    async fn number_senders(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        letters: &[Arc<Letter>],
+    ) -> sqlx::Result<HashMap<Aid, i64>> {
+        let mut senders: HashMap<Aid, i64> = HashMap::new();
+        let mut new: BTreeSet<&Aid> = BTreeSet::new();
+        {
+            let known = self.senders_known.lock();
+            for letter in letters {
+                match known.get(&letter.from) {
+                    _ if senders.contains_key(&letter.from) => {}
+                    Some(number) => drop(senders.insert(letter.from.clone(), *number)),
+                    None => drop(new.insert(&letter.from)),
+                }
+            }
+        }
+        if new.is_empty() {
+            return Ok(senders);
+        }
+        sqlx::query(
+            "INSERT INTO sender (aid) SELECT value FROM json_each($1) WHERE true ON CONFLICT DO NOTHING",
+        )
+        .bind(json(&new))
+        .execute(&mut **tx)
+        .await?;
+        let rows: Vec<(String, i64)> =
+            sqlx::query_as("SELECT aid, id FROM sender WHERE aid IN (SELECT value FROM json_each($1))")
+                .bind(json(&new))
+                .fetch_all(&mut **tx)
+                .await?;
+        senders.extend(rows.into_iter().filter_map(|(aid, number)| Some((Aid::parse(&aid).ok()?, number))));
+        Ok(senders)
+    }
+
+    /// Only after the commit: before it, the numbers may be given to others yet.
+    fn know_senders(&self, senders: HashMap<Aid, i64>) {
+        let mut known = self.senders_known.lock();
+        if known.len() >= MOST_SENDERS {
+            known.clear();
+        }
+        known.extend(senders);
     }
 
     /// Removes some letters older than this and raises the floors of their inboxes; says how many it removed.
@@ -111,11 +159,14 @@ impl Store {
             .execute(&mut *tx)
             .await?;
             for place in &letter.places {
-                sqlx::query("DELETE FROM entry WHERE inbox = $1 AND seq = $2")
-                    .bind(place.inbox)
-                    .bind(place.seq)
-                    .execute(&mut *tx)
-                    .await?;
+                match self.db.engine() {
+                    Engine::Sqlite => sqlx::query("DELETE FROM place WHERE inbox = $1 AND seq = $2"),
+                    Engine::Postgres => sqlx::query("DELETE FROM entry WHERE inbox = $1 AND seq = $2"),
+                }
+                .bind(place.inbox)
+                .bind(place.seq)
+                .execute(&mut *tx)
+                .await?;
                 floors.insert(place.inbox, place.seq);
             }
         }
@@ -134,4 +185,48 @@ impl Store {
         tx.commit().await?;
         Ok(floors)
     }
+}
+
+/// At the start nobody waits for a core yet.
+async fn rest(pause: Duration) {
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn write_places(tx: &mut Transaction<'static, Any>, places: &[[i64; 4]]) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO place (inbox, seq, letter, sender)
+         SELECT CAST(substr($1, 80 * value + 1, 20) AS INTEGER), CAST(substr($1, 80 * value + 21, 20) AS INTEGER),
+                CAST(substr($1, 80 * value + 41, 20) AS INTEGER), CAST(substr($1, 80 * value + 61, 20) AS INTEGER)
+         FROM json_each($2) WHERE true ON CONFLICT DO NOTHING",
+    )
+    .bind(columns(places))
+    .bind(json(&(0..places.len()).collect::<Vec<_>>()))
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+async fn write_seen(tx: &mut Transaction<'static, Any>, seen: &[[i64; 2]]) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO seen (key, letter)
+         SELECT CAST(substr($1, 40 * value + 1, 20) AS INTEGER), CAST(substr($1, 40 * value + 21, 20) AS INTEGER)
+         FROM json_each($2) WHERE true ON CONFLICT (key) DO UPDATE SET letter = excluded.letter",
+    )
+    .bind(columns(seen))
+    .bind(json(&(0..seen.len()).collect::<Vec<_>>()))
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Each number in twenty characters, so that SQLite finds them by counting: rows of JSON cost it more than the index.
+fn columns<const N: usize>(rows: &[[i64; N]]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(20 * N * rows.len());
+    for number in rows.as_flattened() {
+        // A vector takes whatever is written.
+        let _ = write!(text, "{number:20}");
+    }
+    text
 }

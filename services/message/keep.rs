@@ -9,6 +9,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// So many unfiled letters are worth a transaction at once; fewer wait for a second.
 const WORTH_FILING: usize = 8192;
 const FILE_EVERY: u32 = 10;
+/// Between two slices of what is filed.
+const PAUSE: Duration = Duration::from_millis(1);
 /// The disk is busy with it for a while, and commits wait for the disk: seldom is better than often.
 const CHECKPOINT_EVERY: u32 = 50;
 const PURGE_EVERY: u32 = 100;
@@ -45,7 +47,7 @@ impl Message {
 
     async fn file(&self) {
         loop {
-            match self.store.file().await {
+            match self.store.file(PAUSE).await {
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => return,
                 Err(error) => {

@@ -47,6 +47,7 @@ mod tests;
 mod thought;
 mod v2;
 mod volatile;
+mod wake;
 mod writer;
 
 use crate::kernel::{Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
@@ -97,6 +98,7 @@ fn rpc(message: Arc<Message>) -> Methods {
         .method("message.thought.put", Message::put_thought)
         .method("message.thought.get", Message::get_thought)
         .method("message.join", Message::join)
+        .method("message.wake", Message::wake)
         .into()
 }
 

@@ -8,11 +8,12 @@ use super::filter::Filter;
 use super::letter::{Key, Letter};
 use super::sheet::array;
 use super::tail::{Entry, Span, Tail};
-use crate::kernel::{Db, Engine, World};
-use parking_lot::RwLock;
+use crate::kernel::{Aid, Db, Engine, World};
+use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// How many letters are filed in one transaction.
 pub(super) const FILE_AT_ONCE: usize = 16_384;
@@ -32,6 +33,8 @@ pub(super) struct Store {
     pub(super) tail: RwLock<Tail>,
     /// The standing of every inbox. On PostgreSQL the table is asked instead.
     pub(super) standings: RwLock<HashMap<i64, Standing>>,
+    /// What the index calls the senders it met. PostgreSQL calls them by their names.
+    pub(super) senders_known: Mutex<HashMap<Aid, i64>>,
     filter: Filter,
     /// Whether something was committed since the journal was last moved into its file.
     written: AtomicBool,
@@ -56,6 +59,7 @@ impl Store {
             index,
             tail: RwLock::default(),
             standings: RwLock::default(),
+            senders_known: Mutex::default(),
             filter: Filter::default(),
             written: AtomicBool::default(),
         };
@@ -94,7 +98,7 @@ impl Store {
             let Some(last) = letters.last() else { return Ok(()) };
             through = last.id;
             self.take_in(letters);
-            self.file().await?;
+            self.file(Duration::ZERO).await?;
         }
     }
 
@@ -268,11 +272,17 @@ impl Store {
     /// The last number of each sender in an inbox.
     pub async fn senders(&self, inbox: i64) -> sqlx::Result<BTreeMap<String, i64>> {
         let unfiled = self.tail.read().senders(inbox);
-        let filed: Vec<(String, i64)> =
-            sqlx::query_as("SELECT sender, MAX(seq) FROM entry WHERE inbox = $1 GROUP BY sender")
-                .bind(inbox)
-                .fetch_all(self.index.read())
-                .await?;
+        let query = match self.db.engine() {
+            Engine::Sqlite => sqlx::query_as(
+                "SELECT s.aid, l.seq
+                 FROM (SELECT sender, MAX(seq) AS seq FROM place WHERE inbox = $1 GROUP BY sender) AS l
+                 JOIN sender AS s ON s.id = l.sender",
+            ),
+            Engine::Postgres => {
+                sqlx::query_as("SELECT sender, MAX(seq) FROM entry WHERE inbox = $1 GROUP BY sender")
+            }
+        };
+        let filed: Vec<(String, i64)> = query.bind(inbox).fetch_all(self.index.read()).await?;
         let mut senders: BTreeMap<String, i64> = filed.into_iter().collect();
         senders.extend(unfiled);
         Ok(senders)

@@ -16,6 +16,7 @@ import threading
 import time
 import uuid
 from pathlib import Path
+from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[2]
 ISSUER = "aid.test"
@@ -48,6 +49,7 @@ class Aund:
         self.plain_port = 20080
         self.store = store_url()
         self.process = None
+        self.gateways = []
         self.starts = 0
         self._write_config(limits or {})
 
@@ -60,7 +62,12 @@ class Aund:
         self.starts += 1
         log = open(self.folder / f"aund-{self.starts}.log", "wb")
         self.process = subprocess.Popen(
-            self._command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd=self.folder
+            self._command(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=self.folder,
+            env=environment(),
         )
         log.close()
         self._wait_until_ready()
@@ -100,9 +107,14 @@ class Aund:
 
     def calls(self, method, code=None):
         """How often a method was answered since this start, by the server's own count."""
-        _, _, body = self.get("/metrics")
-        found = samples(body.decode(), "aund_requests_total")
+        found = samples(self.metrics(), "aund_requests_total")
         return sum(count for labels, count in found if wanted(labels, method, code))
+
+    def metrics(self):
+        """What the server counts; all its gateways together, if it has several."""
+        if not self.gateways:
+            return self.get("/metrics")[2].decode()
+        return "".join(urlopen(f"http://{address}/metrics", timeout=10).read().decode() for address in self.gateways)
 
     def command(self, *words):
         """Runs another aund command on the same data folder."""
@@ -125,7 +137,8 @@ class Aund:
         (self.folder / "aund.toml").write_text("\n".join(lines) + "\n")
 
     def _command(self):
-        return [binary(), "serve", "--config", self.folder / "aund.toml"]
+        server = ROOT / "tests/split/serve" if split() else binary()
+        return [server, "serve", "--config", self.folder / "aund.toml"]
 
     def _wait_until_ready(self):
         lines = queue.Queue()
@@ -142,7 +155,10 @@ class Aund:
                 raise AssertionError(f"aund ended with {code} before it was ready; it said {said}\n{self.log()}")
             said.append(line)
             # The plain line is the last of the two listeners, so both are open when it has been printed.
-            if line.split()[:1] == ["plain"]:
+            if line.split()[:1] == ["plain"] and not split():
+                return
+            if line.split()[:1] == ["gateways"]:
+                self.gateways = line.split()[1:]
                 return
 
     def _gone(self, seconds):
@@ -154,6 +170,17 @@ class Aund:
             raise AssertionError(f"aund did not end within {seconds} s\n{self.log()}") from None
         finally:
             self.process = None
+
+
+def split():
+    """Whether the server under test is many processes that look like one."""
+    return os.environ.get("AUND_TEST_SHAPE") == "split"
+
+
+def environment():
+    if not split():
+        return None
+    return {**os.environ, "AUND_BIN": str(binary()), "AUND_SPLIT_BUS": os.environ["AUND_TEST_REDIS_URL"]}
 
 
 def store_url():

@@ -37,6 +37,8 @@ pub struct World {
     pub tls_port: u16,
     /// The port that does not.
     pub plain_port: u16,
+    /// Where each gateway shows its metrics, if the server is several processes.
+    gateways: Vec<String>,
 }
 
 impl World {
@@ -60,7 +62,7 @@ impl World {
     /// The same, with a store of the story's choice.
     pub fn prepared_on(store: String, settings: &str) -> World {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let world = World { folder, store, server: None, tls_port: 0, plain_port: 0 };
+        let world = World { folder, store, server: None, tls_port: 0, plain_port: 0, gateways: Vec::new() };
         let text = format!("store.url = \"{}\"\n{settings}\n", world.store);
         fs::write(world.config(), text).expect("a file can be written");
         world
@@ -68,7 +70,7 @@ impl World {
 
     /// Starts the stopped server on the same folder.
     pub fn start_again(&mut self) {
-        let command = self.command(&SERVE);
+        let command = self.server(env!("CARGO_BIN_EXE_aund"));
         self.start_with(command);
     }
 
@@ -76,9 +78,10 @@ impl World {
     pub fn start_on_a_full_disk(&mut self, kib: u32) {
         // A write beyond the limit is an error only where its signal is ignored.
         let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
+        let server = self.server(env!("CARGO_BIN_EXE_aund"));
         let mut command = Command::new("sh");
-        command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_aund"));
-        command.args(self.command(&SERVE).get_args()).current_dir(self.folder.path());
+        command.arg("-c").arg(script).arg(server.get_program()).args(server.get_args());
+        command.envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
         self.start_with(command);
     }
 
@@ -101,6 +104,10 @@ impl World {
         });
         self.tls_port = port(&wait_for_line(&told, "gateway "));
         self.plain_port = port(&wait_for_line(&told, "plain "));
+        if split() {
+            let line = wait_for_line(&told, "gateways ");
+            self.gateways = line.split_whitespace().skip(1).map(str::to_owned).collect();
+        }
     }
 
     /// SIGTERM, as a service manager does it.
@@ -136,13 +143,13 @@ impl World {
         self.start_again();
     }
 
-    /// What the server holds in memory, in bytes.
+    /// What the server holds in memory, in bytes, with all its processes if it has several.
     pub fn memory(&self) -> u64 {
-        let server = self.server.as_ref().expect("the server runs");
-        let status = fs::read_to_string(format!("/proc/{}/status", server.id())).expect("the system tells");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("resident memory");
-        let kib: u64 = line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number");
-        kib << 10
+        let server = self.server.as_ref().expect("the server runs").id();
+        let children = fs::read_to_string(format!("/proc/{server}/task/{server}/children"));
+        let children = children.expect("the system tells");
+        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+        std::iter::once(server).chain(children).map(resident).sum()
     }
 
     /// The folder with keys, certificates and SQLite files.
@@ -188,6 +195,19 @@ impl World {
         fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
+    /// The server as one process or, where the suite runs in that shape, as many that look like one.
+    fn server(&self, aund: &str) -> Command {
+        let mut command = self.command(&SERVE);
+        if split() {
+            let redis = setting("AUND_TEST_REDIS_URL").expect("AUND_TEST_REDIS_URL says where Redis is");
+            let mut many = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/split/serve"));
+            many.args(command.get_args()).env("AUND_BIN", aund).env("AUND_SPLIT_BUS", redis);
+            command = many;
+        }
+        command.current_dir(self.folder.path());
+        command
+    }
+
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_aund"));
         command.args(words).arg("--config").arg(self.config()).arg("--data").arg(self.data());
@@ -222,6 +242,13 @@ pub fn aund(words: &[&str], folder: &Path) -> Output {
         .expect("aund can be started")
 }
 
+fn resident(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the system tells");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("resident memory");
+    let kib: u64 = line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number");
+    kib << 10
+}
+
 /// What a command printed, as text.
 pub fn printed(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -240,6 +267,11 @@ pub fn certificates(pem: &str) -> Vec<Certificate> {
 /// Whether the suite runs on SQLite, the store that lives in the data folder.
 pub fn on_sqlite() -> bool {
     setting("AUND_TEST_STORE").is_none_or(|store| store == "sqlite")
+}
+
+/// Whether the suite runs against a server of many processes.
+pub fn split() -> bool {
+    setting("AUND_TEST_SHAPE").is_some_and(|shape| shape == "split")
 }
 
 /// The present, in unix seconds.

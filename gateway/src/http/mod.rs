@@ -7,6 +7,7 @@ mod agent_md;
 mod pki;
 
 use crate::door::Door;
+use crate::status;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -16,7 +17,7 @@ use hyper::header::{
 };
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
-use services::kernel::{Aid, RpcError};
+use services::kernel::{Aid, RpcError, unavailable};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -71,6 +72,10 @@ async fn route(mut ask: Ask<'_>) -> (&'static str, Result<Reply, RpcError>) {
         return ("preflight", Ok(text(StatusCode::NO_CONTENT, "text/plain", "")));
     }
     if !ask.door.capabilities.serves(&path) {
+        // Its process is down: it is not gone, and whoever asks may ask again.
+        if let Some((namespace, _)) = ask.door.mesh.health().into_iter().find(|(_, up)| !up) {
+            return ("unavailable", Err(unavailable(namespace)));
+        }
         return ("unknown", Ok(refuse(StatusCode::NOT_FOUND, "not_found", "Not found")));
     }
     if path == "/agent.md" || (path == "/" && matches!(ask.host, Host::Agent(_))) {
@@ -90,7 +95,10 @@ async fn route(mut ask: Ask<'_>) -> (&'static str, Result<Reply, RpcError>) {
         return ("unknown", Ok(refused.header(ALLOW, "GET, HEAD, OPTIONS")));
     }
     match path.as_str() {
-        "/health" => ("health", Ok(json_reply(StatusCode::OK, &json!({ "status": "ok" })))),
+        "/health" => {
+            let (status, health) = status::health(&ask.door.mesh);
+            ("health", Ok(json_reply(status, &health)))
+        }
         "/.well-known/aun-gateway" => ("well-known", Ok(json_reply(StatusCode::OK, &well_known(ask.door)))),
         "/capabilities" => {
             ("capabilities", Ok(text(StatusCode::OK, "application/json", &ask.door.capabilities.text())))
@@ -111,6 +119,7 @@ fn well_known(door: &Door) -> Value {
 
 fn metrics(door: &Door) -> Reply {
     door.metrics.outbox_bytes.set(i64::try_from(door.outbox_bytes()).unwrap_or(i64::MAX));
+    door.metrics.take_bus(door.bus.stats().unwrap_or_default(), door.presence.taken());
     text(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", &door.metrics.text())
 }
 

@@ -13,8 +13,9 @@ use super::super::Plan;
 use super::super::client::{Socket, Transport, enrol};
 use super::super::load::{Tasks, answered, gather};
 use super::super::process::{Scratch, Server};
-use super::super::report::{Goal, Line, Row};
+use super::super::report::{Goal, Line, Report, Row};
 use super::super::rounds::{Latencies, Sample, Series, alternate};
+use super::floor::Floor;
 use super::letter::{Chance, low_half, request};
 use super::pace::{due, strike};
 use super::store::name;
@@ -49,16 +50,21 @@ struct Timetable {
     round: u64,
 }
 
-pub(super) async fn measure(plan: &Plan) -> anyhow::Result<Row> {
+pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     let title = format!("delivery at {PER_SECOND} messages a second; raw: a relay without a store");
     eprintln!("{title} …");
     let scratch = Scratch::new("delivery")?;
     let (mut ours, mut raw) = (Post::ours(&scratch).await?, Post::relay().await?);
+    let (folder, mut floors) = (Scratch::new("floor")?, Vec::new());
+    let mut floor = Floor::new(&folder, GAP).await?;
     ours.round(WARM_UP).await?;
     raw.round(WARM_UP).await?;
-    let pairs =
-        alternate(plan.rounds, async || ours.round(plan.span).await, async || raw.round(plan.span).await)
-            .await?;
+    floor.round(WARM_UP).await?;
+    let both = async || {
+        floors.push(floor.round(plan.span).await?);
+        raw.round(plan.span).await
+    };
+    let pairs = alternate(plan.rounds, async || ours.round(plan.span).await, both).await?;
 
     let line = |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::of(&pairs, figure));
     let at_most = |now, later| Some(Goal::RatioAtMost { now: Some(now), later });
@@ -68,7 +74,14 @@ pub(super) async fn measure(plan: &Plan) -> anyhow::Result<Row> {
         line("per second", |sample| sample.per_second),
         line("per server-CPU-second", |sample| sample.per_cpu_second),
     ];
-    Ok(Row { title, lines })
+    report.add(Row { title, lines });
+
+    let relayed: Vec<Sample> = pairs.into_iter().map(|(_, raw)| raw).collect();
+    let line = |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::pair(&floors, &relayed, figure));
+    let lines = vec![line("p50, µs", |sample| sample.p50_us), line("p99, µs", |sample| sample.p99_us)];
+    let title = format!("bare SQLite commits at {PER_SECOND} a second, without sockets; raw: the same relay");
+    report.add(Row { title, lines });
+    Ok(())
 }
 
 impl Post {

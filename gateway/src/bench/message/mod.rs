@@ -4,6 +4,7 @@
 //! relay that knows no store. All sides of a comparison take their rounds in turn within one run.
 
 mod delivery;
+mod floor;
 mod jetstream;
 mod letter;
 mod pace;
@@ -32,7 +33,7 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
         _ => {}
     }
     if plan.wants(What::Delivery) {
-        report.add(delivery::measure(plan).await?);
+        delivery::measure(plan, report).await?;
     }
     if plan.wants(What::Pull) {
         report.add(pull::pages(plan).await?);

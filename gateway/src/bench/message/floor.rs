@@ -1,0 +1,44 @@
+//! The disk's own part of a delivery: rows that are due at the same rate, each committed as soon as the disk lets it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use tokio::sync::mpsc;
+
+use super::super::process::{Pid, Scratch};
+use super::super::rounds::{Latencies, Sample};
+use super::pace::{due, strike};
+use super::rows::Layout;
+use super::store::Store;
+
+/// A bare SQLite file, with nothing around it.
+pub(super) struct Floor {
+    store: Store,
+    gap: Duration,
+}
+
+impl Floor {
+    pub(super) async fn new(scratch: &Scratch, gap: Duration) -> anyhow::Result<Self> {
+        let store = Store::sqlite(&scratch.file("floor.db"), Layout::Plain).await;
+        Ok(Self { store: store.context("the bare commits have no store")?, gap })
+    }
+
+    /// From the moment each row was due to the end of its commit. Rows that are late share one, as they do in ours.
+    pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+        let (gap, count) = (self.gap, (span.as_secs_f64() / self.gap.as_secs_f64()) as u64);
+        let meter = Pid::own().meter()?;
+        let start = Instant::now() + Duration::from_millis(10);
+        let (queue, mut numbers) = mpsc::channel(count as usize);
+        let pace = tokio::task::spawn_blocking(move || strike(start, gap, count, &[queue]));
+        let (mut latencies, mut group) = (Latencies::new()?, Vec::new());
+        while numbers.recv_many(&mut group, count as usize).await > 0 {
+            self.store.commit(&vec![0; group.len()]).await?;
+            let now = Instant::now();
+            for number in group.drain(..) {
+                latencies.record(now.saturating_duration_since(due(start, gap, number)));
+            }
+        }
+        pace.await.context("the clock panicked")?;
+        meter.stop(&latencies)
+    }
+}
