@@ -2,7 +2,7 @@
 
 use super::ledger::{Advance, Bell, Changes, Done, Draft, Write};
 use super::letter::Letter;
-use super::mail::{Mail, numbered};
+use super::mail::{Mail, number};
 use super::ring::{self, Rings};
 use super::sheet::{Sheet, array};
 use super::store::{Store, json};
@@ -64,7 +64,7 @@ impl Desk {
     }
 
     async fn send(&self, held: &mut Held, drafts: Vec<(Draft, Changes)>) -> sqlx::Result<Vec<Done>> {
-        let mut mail = Mail { done: drafts.iter().map(|_| None).collect(), drafts, lost: false };
+        let mut mail = Mail::new(drafts);
         for attempt in 1.. {
             let open = mail.open();
             if open.is_empty() {
@@ -121,7 +121,8 @@ impl Desk {
         let (mut seqs, mut told) = (rows.iter().map(|(_, _, seq)| *seq), Vec::new());
         for at in open {
             let Draft { letter, queue, .. } = &mail.drafts[*at].0;
-            let letter = numbered(letter, &mut seqs);
+            let mut letter = letter.clone();
+            number(&mut letter, &mut seqs);
             told.extend(queue.as_ref().map(|queue| Letter { body: queue.payload.clone(), ..letter }));
         }
         // In one order for everybody, as with the heads.

@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -15,6 +16,9 @@ use tokio_util::task::TaskTracker;
 const LANES: usize = 2;
 /// The most writes of one commit.
 const MOST: usize = 256;
+/// After this the database counts as gone, and the senders are told to try again. What was stored all the same is found
+/// then by its name.
+const DEADLINE: Duration = Duration::from_secs(20);
 /// How many waiting writes are looked through for those of a commit.
 const LOOK: usize = 1024;
 
@@ -115,7 +119,13 @@ fn pick(waiting: &mut VecDeque<Waiting>, busy: &mut HashSet<i64>) -> (Vec<Waitin
 async fn commit(desk: &Desk, mut held: Held, group: Vec<Waiting>, inboxes: Vec<i64>) -> Finished {
     let (writes, answers): (Vec<_>, Vec<_>) =
         group.into_iter().map(|waiting| (waiting.write, (waiting.answer, waiting._bytes))).unzip();
-    let outcomes: Vec<Outcome> = desk.commit(&mut held, writes).await;
+    let (count, committed) =
+        (writes.len(), tokio::time::timeout(DEADLINE, desk.commit(&mut held, writes)).await);
+    let outcomes: Vec<Outcome> = committed.unwrap_or_else(|_| {
+        held = None; // In the middle of something.
+        let late = Arc::new(sqlx::Error::PoolTimedOut);
+        (0..count).map(|_| Err(late.clone())).collect()
+    });
     for ((answer, _bytes), outcome) in answers.into_iter().zip(outcomes) {
         // A caller that went away has its row all the same.
         let _ = answer.send(outcome.map_err(BatchError::Failed));

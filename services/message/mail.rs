@@ -10,18 +10,26 @@ use std::sync::Arc;
 pub(super) struct Mail {
     pub drafts: Vec<(Draft, Changes)>,
     pub done: Vec<Option<Done>>,
+    /// Which of them have their numbers.
+    pub stored: Vec<bool>,
     /// A connection broke in the middle of a commit, so some may have been stored without our knowing.
     pub lost: bool,
 }
 
 impl Mail {
+    pub fn new(drafts: Vec<(Draft, Changes)>) -> Mail {
+        let done = drafts.iter().map(|_| None).collect();
+        Mail { stored: vec![false; drafts.len()], done, drafts, lost: false }
+    }
+
     /// What is still to be stored: one of each name.
     pub fn open(&self) -> Vec<usize> {
         let mut names = HashSet::new();
         let key = |at: usize| self.drafts[at].0.letter.key;
-        let sent = |at: &usize| matches!(self.done[*at], Some(Done::Sent(_)));
+        let sent = |at: &usize| self.stored[*at] || matches!(self.done[*at], Some(Done::Sent(_)));
         names.extend((0..self.done.len()).filter(sent).map(key));
-        (0..self.done.len()).filter(|at| self.done[*at].is_none() && names.insert(key(*at))).collect()
+        let open = |at: &usize| !self.stored[*at] && self.done[*at].is_none() && names.insert(key(*at));
+        (0..self.done.len()).filter(open).collect()
     }
 
     pub fn sheet(&mut self, open: &[usize]) -> Sheet {
@@ -50,41 +58,48 @@ impl Mail {
     pub fn into_done(self) -> (Vec<Done>, Vec<Bell>) {
         let (mut bells, mut first) = (Vec::new(), HashMap::<Key, Arc<Letter>>::new());
         let mut done = Vec::with_capacity(self.done.len());
-        for ((draft, _), outcome) in self.drafts.into_iter().zip(self.done) {
-            let key = draft.letter.key;
-            done.push(match outcome {
-                Some(Done::Sent(letter)) => {
-                    first.insert(key, letter.clone());
-                    bells.push(bell(draft, &letter));
-                    Done::Sent(letter)
+        for (((draft, _), outcome), stored) in self.drafts.into_iter().zip(self.done).zip(self.stored) {
+            let Draft { letter, devices, queue, trace } = draft;
+            let key = letter.key;
+            let sent = match outcome {
+                None if stored => Arc::new(letter),
+                Some(Done::Sent(letter)) => letter,
+                Some(other) => {
+                    done.push(other);
+                    continue;
                 }
-                Some(other) => other,
                 // The same letter twice in one commit: the first is the one.
-                None => first.get(&key).map_or(Done::Stale, |letter| Done::Again(letter.clone())),
-            });
+                None => {
+                    done.push(first.get(&key).map_or(Done::Stale, |letter| Done::Again(letter.clone())));
+                    continue;
+                }
+            };
+            if let Some(earlier) = first.get(&key) {
+                done.push(Done::Again(earlier.clone()));
+                continue;
+            }
+            first.insert(key, sent.clone());
+            let seat = queue.as_ref().and_then(|queued| queued.seat.clone());
+            let letter = match queue {
+                None => sent.clone(),
+                Some(queued) => Arc::new(Letter { body: queued.payload, ..Letter::clone(&sent) }),
+            };
+            bells.push(Bell { letter, devices, seat, trace });
+            done.push(Done::Sent(sent));
         }
         (done, bells)
     }
 
     pub fn number(&mut self, open: &[usize], mut seqs: impl Iterator<Item = i64>) {
         for at in open {
-            let letter = numbered(&self.drafts[*at].0.letter, &mut seqs);
-            self.done[*at] = Some(Done::Sent(Arc::new(letter)));
+            number(&mut self.drafts[*at].0.letter, &mut seqs);
+            self.stored[*at] = true;
         }
     }
 }
 
-pub(super) fn numbered(letter: &Letter, seqs: &mut impl Iterator<Item = i64>) -> Letter {
-    let mut letter = letter.clone();
+pub(super) fn number(letter: &mut Letter, seqs: &mut impl Iterator<Item = i64>) {
     for place in &mut letter.places {
         place.seq = seqs.next().unwrap_or_default();
     }
-    letter
-}
-
-fn bell(draft: Draft, letter: &Arc<Letter>) -> Bell {
-    let Draft { devices, queue, trace, .. } = draft;
-    let Some(queued) = queue else { return Bell { letter: letter.clone(), devices, seat: None, trace } };
-    let told = Arc::new(Letter { body: queued.payload, ..Letter::clone(letter) });
-    Bell { letter: told, devices, seat: queued.seat, trace }
 }

@@ -32,8 +32,8 @@ END $$;
 CREATE FUNCTION post(
     now BIGINT, keys TEXT, senders TEXT, texts TEXT, firsts TEXT, rests TEXT, places TEXT, heads TEXT
 ) RETURNS TABLE (what BIGINT, nth BIGINT, number BIGINT) LANGUAGE plpgsql
--- Plans are made while the tables are small and stay when they are not.
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+-- Plans are made while the tables are small and stay when they are not; and heads are locked in the order of their index.
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     key TEXT[] := string_to_array(keys, ',');
     sender TEXT[] := string_to_array(senders, chr(31));
