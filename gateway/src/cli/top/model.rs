@@ -1,0 +1,293 @@
+//! What `aund top` shows, made of the numbers of every process.
+
+use super::numbers::{Histogram, Numbers};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// One look at one process.
+pub struct Look {
+    pub process: String,
+    /// Nothing if the process did not answer.
+    pub numbers: Option<Numbers>,
+    pub at: Instant,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    #[default]
+    Calls,
+    Errors,
+    Slowest,
+    Name,
+}
+
+impl Order {
+    pub fn next(self) -> Order {
+        match self {
+            Order::Calls => Order::Errors,
+            Order::Errors => Order::Slowest,
+            Order::Slowest => Order::Name,
+            Order::Name => Order::Calls,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::Calls => "calls",
+            Order::Errors => "errors",
+            Order::Slowest => "p99",
+            Order::Name => "name",
+        }
+    }
+}
+
+/// Counts are for each second between two looks, and since the start at the first one.
+#[derive(Debug, Default)]
+pub struct Model {
+    pub per_second: bool,
+    pub processes: Vec<Process>,
+    pub methods: Vec<Method>,
+    pub rooms: Vec<Room>,
+    pub links: Vec<Link>,
+    pub buses: Vec<Bus>,
+}
+
+#[derive(Debug, Default)]
+pub struct Process {
+    pub name: String,
+    pub parts: String,
+    pub up: bool,
+    pub sockets: f64,
+    pub sessions: f64,
+    pub outbox_bytes: f64,
+    pub calls: f64,
+    pub errors: f64,
+}
+
+/// How long the median and all but one in a hundred took, in seconds.
+pub type Times = Option<(f64, f64)>;
+
+/// One method, as the door measured it and as the room did; what lies between is the mesh.
+#[derive(Debug, Default)]
+pub struct Method {
+    pub name: String,
+    pub calls: f64,
+    pub errors: f64,
+    pub door: Times,
+    pub room: Times,
+}
+
+/// A namespace and, as far as time goes, its store.
+#[derive(Debug, Default)]
+pub struct Room {
+    pub namespace: String,
+    pub calls: f64,
+    /// Calls that its store or its process could not serve.
+    pub unavailable: f64,
+    pub times: Times,
+}
+
+#[derive(Debug, Default)]
+pub struct Link {
+    pub from: String,
+    pub namespace: String,
+    pub address: String,
+    pub up: bool,
+    pub calls: f64,
+    pub pending: f64,
+    pub redials: f64,
+}
+
+#[derive(Debug, Default)]
+pub struct Bus {
+    pub process: String,
+    pub up: bool,
+    pub lag_seconds: f64,
+    pub queue_bytes: f64,
+    pub dropped: f64,
+    pub errors: f64,
+    pub seats: f64,
+}
+
+impl Model {
+    pub fn new(before: Option<&[Look]>, now: &[Look], order: Order) -> Model {
+        let mut model = Model { per_second: before.is_some(), ..Model::default() };
+        let mut methods = Methods::default();
+        for look in now {
+            let earlier = before.and_then(|looks| looks.iter().find(|other| other.process == look.process));
+            let Some(numbers) = &look.numbers else {
+                model.processes.push(Process { name: look.process.clone(), ..Process::default() });
+                continue;
+            };
+            let grown = Grown::new(earlier, look, numbers);
+            model.processes.push(process(&look.process, numbers, &grown));
+            model.links.extend(links(&look.process, numbers, &grown));
+            model.buses.extend(bus(&look.process, numbers));
+            methods.add(&grown, !is_door(numbers));
+        }
+        model.rooms = methods.rooms();
+        model.methods = methods.rows(order);
+        model
+    }
+}
+
+/// What one process counted, and over how long: per second if there was an earlier look.
+struct Grown {
+    numbers: Numbers,
+    seconds: f64,
+}
+
+impl Grown {
+    fn new(before: Option<&Look>, now: &Look, numbers: &Numbers) -> Grown {
+        match before.and_then(|look| Some((look, look.numbers.as_ref()?))) {
+            Some((look, earlier)) => Grown {
+                numbers: numbers.since(earlier),
+                seconds: now.at.duration_since(look.at).as_secs_f64().max(0.001),
+            },
+            None => Grown { numbers: numbers.clone(), seconds: 1.0 },
+        }
+    }
+
+    fn calls(&self, wanted: impl Fn(&str) -> bool) -> f64 {
+        let rows = self.numbers.of("aund_requests_total").filter(|(labels, _)| wanted(labels.get("code")));
+        rows.map(|(_, count)| count).sum::<f64>() / self.seconds
+    }
+}
+
+/// A process that does not say what it runs is an older one, which has a door.
+fn is_door(numbers: &Numbers) -> bool {
+    let mut parts = numbers.of("aund_part").peekable();
+    parts.peek().is_none() || parts.any(|(labels, _)| labels.get("part") == "gateway")
+}
+
+fn process(name: &str, numbers: &Numbers, grown: &Grown) -> Process {
+    let parts: Vec<&str> = numbers.of("aund_part").map(|(labels, _)| labels.get("part")).collect();
+    Process {
+        name: name.to_owned(),
+        parts: parts.join(" "),
+        up: true,
+        sockets: numbers.sum("aund_sockets"),
+        sessions: numbers.sum("aund_sessions"),
+        outbox_bytes: numbers.sum("aund_outbox_bytes"),
+        calls: grown.calls(|_| true),
+        errors: grown.calls(|code| code != "0"),
+    }
+}
+
+fn links(from: &str, numbers: &Numbers, grown: &Grown) -> Vec<Link> {
+    let one = |name: &str, numbers: &Numbers, namespace: &str, address: &str| -> f64 {
+        let same = numbers
+            .of(name)
+            .filter(|(labels, _)| labels.get("namespace") == namespace && labels.get("address") == address);
+        same.map(|(_, value)| value).sum()
+    };
+    let rows = numbers.of("aund_mesh_link_up").map(|(labels, up)| {
+        let (namespace, address) = (labels.get("namespace"), labels.get("address"));
+        Link {
+            from: from.to_owned(),
+            namespace: namespace.to_owned(),
+            address: address.to_owned(),
+            up: up > 0.0,
+            calls: one("aund_mesh_calls_total", &grown.numbers, namespace, address) / grown.seconds,
+            pending: one("aund_mesh_pending", numbers, namespace, address),
+            redials: one("aund_mesh_redials_total", numbers, namespace, address),
+        }
+    });
+    rows.collect()
+}
+
+/// Nothing where events stay inside the process.
+fn bus(process: &str, numbers: &Numbers) -> Option<Bus> {
+    numbers.of("aund_bus_up").next()?;
+    Some(Bus {
+        process: process.to_owned(),
+        up: numbers.sum("aund_bus_up") > 0.0,
+        lag_seconds: numbers.sum("aund_bus_lag_seconds"),
+        queue_bytes: numbers.sum("aund_bus_queue_bytes"),
+        dropped: numbers.sum("aund_bus_dropped_total"),
+        errors: numbers.sum("aund_bus_errors_total"),
+        seats: numbers.sum("aund_presence_seats"),
+    })
+}
+
+/// Calls by method, those that doors answered apart from those that rooms did for other processes.
+#[derive(Default)]
+struct Methods {
+    by_name: BTreeMap<String, [Counted; 2]>,
+}
+
+#[derive(Default)]
+struct Counted {
+    calls: f64,
+    errors: f64,
+    unavailable: f64,
+    times: Histogram,
+}
+
+impl Counted {
+    fn times(&self) -> Times {
+        Some((self.times.quantile(0.5)?, self.times.quantile(0.99)?))
+    }
+}
+
+impl Methods {
+    fn add(&mut self, grown: &Grown, room: bool) {
+        for (labels, count) in grown.numbers.of("aund_requests_total").filter(|(_, count)| *count > 0.0) {
+            let counted = &mut self.entry(labels.get("method"))[usize::from(room)];
+            counted.calls += count / grown.seconds;
+            match labels.get("code") {
+                "0" => {}
+                "5003" => {
+                    counted.errors += count / grown.seconds;
+                    counted.unavailable += count / grown.seconds;
+                }
+                _ => counted.errors += count / grown.seconds,
+            }
+        }
+        for (labels, count) in grown.numbers.of("aund_request_duration_seconds_bucket") {
+            self.entry(labels.get("method"))[usize::from(room)].times.add(labels.get("le"), count);
+        }
+    }
+
+    fn entry(&mut self, method: &str) -> &mut [Counted; 2] {
+        self.by_name.entry(method.to_owned()).or_default()
+    }
+
+    fn rows(self, order: Order) -> Vec<Method> {
+        let rows = self.by_name.into_iter().map(|(name, [door, room])| {
+            // What a door passed on is counted twice, what one room asks of another is not.
+            let counted = if door.calls > 0.0 { &door } else { &room };
+            let (calls, errors) = (counted.calls, counted.errors);
+            Method { name, calls, errors, door: door.times(), room: room.times() }
+        });
+        let mut rows: Vec<Method> = rows.filter(|row| row.calls > 0.0).collect();
+        let p99 = |row: &Method| row.door.or(row.room).map_or(0.0, |(_, p99)| p99);
+        match order {
+            Order::Calls => rows.sort_by(|a, b| b.calls.total_cmp(&a.calls)),
+            Order::Errors => rows.sort_by(|a, b| b.errors.total_cmp(&a.errors)),
+            Order::Slowest => rows.sort_by(|a, b| p99(b).total_cmp(&p99(a))),
+            Order::Name => {}
+        }
+        rows
+    }
+
+    /// As the process saw it that did the work: the room's own, or the door's where both are one.
+    fn rooms(&self) -> Vec<Room> {
+        let mut rooms: BTreeMap<&str, Counted> = BTreeMap::new();
+        for (name, [door, room]) in &self.by_name {
+            let counted = if room.calls > 0.0 { room } else { door };
+            let Some((namespace, _)) = name.split_once('.').filter(|_| counted.calls > 0.0) else { continue };
+            let sum = rooms.entry(namespace).or_default();
+            sum.calls += counted.calls;
+            sum.unavailable += door.unavailable.max(room.unavailable);
+            sum.times.join(&counted.times);
+        }
+        let rows = rooms.into_iter().map(|(namespace, counted)| Room {
+            namespace: namespace.to_owned(),
+            calls: counted.calls,
+            unavailable: counted.unavailable,
+            times: counted.times(),
+        });
+        rows.collect()
+    }
+}
