@@ -4,12 +4,15 @@ mod model;
 mod numbers;
 mod view;
 
+use crate::admin;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use futures_util::future::join_all;
 use model::{Look, Model, Order};
 use numbers::Numbers;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -21,9 +24,12 @@ const PAGE_BYTES: u64 = 16 << 20;
 
 #[derive(Args)]
 pub(super) struct Top {
-    /// HOST:PORT of status.listen, or of a listener without TLS, of each process
-    #[arg(value_name = "URL", required = true)]
+    /// HOST:PORT of status.listen, or of a listener without TLS, of each process [default: the one on the data folder]
+    #[arg(value_name = "URL")]
     urls: Vec<String>,
+    /// The data folder of a server on this machine
+    #[arg(long, value_name = "DIR", default_value = "./data")]
+    data: PathBuf,
     /// Print what there is as text, and end
     #[arg(long)]
     once: bool,
@@ -36,15 +42,27 @@ impl Top {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let every = Duration::try_from_secs_f64(self.every).ok().filter(|every| !every.is_zero());
         let every = every.context("--every: write how many seconds, such as 2")?;
-        let addresses = self.urls.iter().map(|url| address(url)).collect::<anyhow::Result<Vec<_>>>()?;
+        let places = match self.urls.is_empty() {
+            true => vec![Place::Data(&self.data)],
+            false => {
+                let addresses = self.urls.iter().map(|url| address(url).map(Place::Address));
+                addresses.collect::<anyhow::Result<_>>()?
+            }
+        };
         if !self.once {
-            return watch(&addresses, every).await;
+            return watch(&places, every).await;
         }
-        let looks = look(&addresses).await;
+        let looks = look(&places).await;
         print!("{}", view::text(&Model::new(None, &looks, Order::default()), Order::default()));
         ensure!(looks.iter().any(|look| look.numbers.is_some()), "no process answers");
         Ok(())
     }
+}
+
+/// Where a process says how it is.
+enum Place<'a> {
+    Address(&'a str),
+    Data(&'a Path),
 }
 
 /// `HOST:PORT`, however it was written.
@@ -59,13 +77,26 @@ fn address(url: &str) -> anyhow::Result<&str> {
     Ok(address)
 }
 
-async fn look(addresses: &[&str]) -> Vec<Look> {
-    join_all(addresses.iter().map(|address| async {
-        let fetched = tokio::time::timeout(PATIENCE, fetch(address)).await;
+async fn look(places: &[Place<'_>]) -> Vec<Look> {
+    join_all(places.iter().map(|place| async {
+        let (process, fetched) = match place {
+            Place::Address(address) => {
+                ((*address).to_owned(), tokio::time::timeout(PATIENCE, fetch(address)).await)
+            }
+            Place::Data(data) => {
+                (data.display().to_string(), tokio::time::timeout(PATIENCE, ask(data)).await)
+            }
+        };
         let numbers = fetched.ok().and_then(Result::ok).map(|text| Numbers::parse(&text));
-        Look { process: (*address).to_owned(), numbers, at: Instant::now() }
+        Look { process, numbers, at: Instant::now() }
     }))
     .await
+}
+
+async fn ask(data: &Path) -> anyhow::Result<String> {
+    let answer = admin::ask(data, "metrics", &json!({})).await?;
+    let text = answer.as_ref().and_then(Value::as_str).context("no server runs there")?;
+    Ok(text.to_owned())
 }
 
 /// HTTP 1.0 is enough here: the answer ends with the connection.
@@ -81,12 +112,12 @@ async fn fetch(address: &str) -> anyhow::Result<String> {
 }
 
 /// Looks, draws and waits for a key, until it is q.
-async fn watch(addresses: &[&str], every: Duration) -> anyhow::Result<()> {
+async fn watch(places: &[Place<'_>], every: Duration) -> anyhow::Result<()> {
     let mut terminal = ratatui::try_init().context("this is no terminal; --once prints text")?;
     let watched = async {
         let (mut before, mut order) = (None, Order::default());
         loop {
-            let now = look(addresses).await;
+            let now = look(places).await;
             let seen = Instant::now();
             while let Some(left) = every.checked_sub(seen.elapsed()) {
                 let model = Model::new(before.as_deref(), &now, order);

@@ -196,9 +196,11 @@ fn links(from: &str, numbers: &Numbers, grown: &Grown) -> Vec<Link> {
     rows.collect()
 }
 
-/// Nothing where events stay inside the process.
+/// Nothing where events stay inside the process: then the bus is neither up nor ever failed.
 fn bus(process: &str, numbers: &Numbers) -> Option<Bus> {
-    numbers.of("aund_bus_up").next()?;
+    if numbers.sum("aund_bus_up") + numbers.sum("aund_bus_errors_total") == 0.0 {
+        return None;
+    }
     Some(Bus {
         process: process.to_owned(),
         up: numbers.sum("aund_bus_up") > 0.0,
