@@ -113,7 +113,7 @@ async fn a_backup_taken_while_the_server_runs_is_the_server() {
         return;
     }
     let mut world = World::start().await;
-    let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+    let (alice, bob) = (world.agent("alice").await, world.agent("bobb").await);
     let send =
         |n: u32| json!({ "to": bob.aid(), "payload": { "type": "text", "text": format!("letter {n}") } });
     for n in 1..=3 {
