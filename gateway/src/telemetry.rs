@@ -284,3 +284,35 @@ impl Default for Metrics {
         Metrics::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every metric as it stands in front of its value, a histogram by its own name.
+    fn names(text: &str) -> Vec<String> {
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        types.map(|(name, kind)| format!("{name}{}", if kind == "counter" { "_total" } else { "" })).collect()
+    }
+
+    #[test]
+    fn the_guide_for_operators_names_every_metric_and_no_other() {
+        let metrics = Metrics::new();
+        metrics.closed(1012);
+        metrics.refused("sockets");
+        metrics.http("health", 200);
+        metrics.runs("ca");
+        metrics.link("ca", "wss://127.0.0.1:7443");
+        let (text, guide) = (metrics.text(), include_str!("../../docs/operations.md"));
+        let names = names(&text);
+        for name in &names {
+            assert!(guide.contains(&format!("| `{name}")), "{name} has no line in the table of the guide");
+        }
+        for told in guide.split('`').skip(1).step_by(2).filter(|word| word.starts_with("aund_")) {
+            let told = told.split('{').next().unwrap_or(told);
+            assert!(names.iter().any(|name| name == told), "the guide tells of {told}, which does not exist");
+        }
+        let help = text.lines().filter(|line| line.starts_with("# HELP ")).count();
+        assert_eq!(names.len(), help, "each says what it is");
+    }
+}
