@@ -119,7 +119,7 @@ impl Model {
                 model.processes.push(Process { name: look.process.clone(), ..Process::default() });
                 continue;
             };
-            let grown = Grown::new(earlier, look, numbers);
+            let grown = Grown::new(model.per_second, earlier, look, numbers);
             model.processes.push(process(&look.process, numbers, &grown));
             model.links.extend(links(&look.process, numbers, &grown));
             model.buses.extend(bus(&look.process, numbers));
@@ -138,12 +138,14 @@ struct Grown {
 }
 
 impl Grown {
-    fn new(before: Option<&Look>, now: &Look, numbers: &Numbers) -> Grown {
+    fn new(per_second: bool, before: Option<&Look>, now: &Look, numbers: &Numbers) -> Grown {
         match before.and_then(|look| Some((look, look.numbers.as_ref()?))) {
             Some((look, earlier)) => Grown {
                 numbers: numbers.since(earlier),
                 seconds: now.at.duration_since(look.at).as_secs_f64().max(0.001),
             },
+            // A process that has only just come says nothing yet about the time between.
+            None if per_second => Grown { numbers: numbers.since(numbers), seconds: 1.0 },
             None => Grown { numbers: numbers.clone(), seconds: 1.0 },
         }
     }
@@ -279,6 +281,10 @@ impl Methods {
         for (name, [door, room]) in &self.by_name {
             let counted = if room.calls > 0.0 { room } else { door };
             let Some((namespace, _)) = name.split_once('.').filter(|_| counted.calls > 0.0) else { continue };
+            // What the door answers by itself has no room.
+            if matches!(namespace, "meta" | "rpc") {
+                continue;
+            }
             let sum = rooms.entry(namespace).or_default();
             sum.calls += counted.calls;
             sum.unavailable += door.unavailable.max(room.unavailable);
