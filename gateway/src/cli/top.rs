@@ -1,5 +1,6 @@
 //! `aund top`: a server at work, in a terminal or as one page of text.
 
+mod methods;
 mod model;
 mod numbers;
 mod view;
