@@ -88,7 +88,7 @@ class Person:
             self.here.set()
             try:
                 await self.line.reader
-                self.load.closes[wire.socket.close_code] += 1
+                self.load.closes[int(wire.socket.close_code)] += 1
             finally:
                 self.here.clear()
                 self.line.reader.cancel()
@@ -137,7 +137,7 @@ class Load:
     def __init__(self, place, title):
         self.server, self.chance, self.title = place.server, place.chance, title
         self.found = Findings()
-        self.ended, self.closes, self.refusals = Counter(), Counter(), Counter()
+        self.ended, self.closes, self.refusals, self.sentences = Counter(), Counter(), Counter(), Counter()
         self.longest = 0.0
         self.letters, self.recalled, self.tokens, self.did = {}, [], {}, []
         self.over = False
@@ -197,6 +197,7 @@ class Load:
     def refused(self, method, refusal):
         self.ended["calls told to come again"] += refusal.retryable
         self.refusals[refusal.code] += 1
+        self.sentences[str(refusal)] += 1
         if not refusal.retryable:
             self.found.wrong("refused for good", f"{method}: {refusal}")
 
@@ -286,8 +287,9 @@ class Load:
         good = (*GOOD, "bells", "bells rung again")
         counts = [f"{self.found.counts[what]} {what}" for what in (*good, *ALWAYS_BAD)]
         counts += [f"{count} {what}" for what, count in sorted(self.ended.items())]
-        counts.append(f"refusals {dict(self.refusals)}, closes {dict(self.closes)}, longest call {self.longest:.1f} s")
-        return ", ".join(counts)
+        counts.append(f"closes {dict(self.closes)}, longest call {self.longest:.1f} s")
+        refusals = [f"  refused {count} times with {words}" for words, count in self.sentences.most_common()]
+        return "\n".join([", ".join(counts), *refusals])
 
 
 async def sign_up(server, aid):

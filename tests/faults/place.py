@@ -5,6 +5,7 @@ import json
 import os
 import random
 import secrets
+import shutil
 import tempfile
 import time
 import tomllib
@@ -35,8 +36,7 @@ class Place:
     def __init__(self):
         print(f"\nseed {SEED}", flush=True)
         self.chance = random.Random(SEED)
-        self.temporary = tempfile.TemporaryDirectory(prefix="aund-")
-        folder = Path(self.temporary.name)
+        self.folder = folder = Path(tempfile.mkdtemp(prefix="aund-"))
         # PostgreSQL is another user where we are root.
         folder.chmod(0o711)
         self.runner = asyncio.Runner()
@@ -62,7 +62,10 @@ class Place:
         self.runner.close()
         self.redis.kill()
         self.postgres.close()
-        self.temporary.cleanup()
+        if os.environ.get("AUND_FAULT_KEEP"):
+            print(f"the logs of all processes are in {self.folder}", flush=True)
+        else:
+            shutil.rmtree(self.folder)
 
     def run(self, story):
         self.runner.run(story)
