@@ -2,12 +2,15 @@
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
-use services::kernel::StoreUrl;
+use services::kernel::{RedisSettings, StoreUrl};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+/// Clients come back after a second or two: this spreads them without keeping the operator waiting.
+const DRAIN_WINDOW_MS: u64 = 5_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -20,6 +23,9 @@ pub struct Config {
     pub share_port: bool,
     /// The folder with keys, certificates and SQLite files.
     pub data: PathBuf,
+    /// The folder whose `pki` has the keys of this process; the data folder by default. Processes that run the same part
+    /// share it.
+    pub keys: Option<PathBuf>,
     /// The gateway URL told to clients. They keep it for ever, so it must not change; by default it is made of the
     /// issuer and the first TLS port.
     pub public_url: Option<String>,
@@ -103,7 +109,8 @@ pub struct Store {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bus {
-    /// `local:` carries events inside this process.
+    /// `local:` carries events inside this process; `redis://…` (over TLS `rediss://…`) also between processes, so that
+    /// several gateways serve one domain.
     pub url: String,
 }
 
@@ -169,6 +176,9 @@ pub struct Limits {
     pub write_timeout_ms: u64,
     /// How long a stopping server waits for what is in flight.
     pub drain_timeout_ms: u64,
+    /// Over how long it sends its clients away, so that the other gateways do not get all of them at once. Without it: 5
+    /// seconds if events travel over Redis, at once if not.
+    pub drain_window_ms: Option<u64>,
 }
 
 impl Default for Config {
@@ -178,6 +188,7 @@ impl Default for Config {
             listen: vec![Listen { address: ([127, 0, 0, 1], 20001).into(), tls: true }],
             share_port: false,
             data: "./data".into(),
+            keys: None,
             public_url: None,
             store: Store::default(),
             bus: Bus::default(),
@@ -233,6 +244,7 @@ impl Default for Limits {
             ping_timeout_ms: 20_000,
             write_timeout_ms: 20_000,
             drain_timeout_ms: 10_000,
+            drain_window_ms: None,
         }
     }
 }
@@ -302,8 +314,8 @@ impl Config {
         services::kernel::Aid::parse(&format!("name.{}", self.issuer))
             .with_context(|| format!("issuer: {:?} cannot be the domain of an AID", self.issuer))?;
         self.store_url().context("store.url")?;
-        if self.bus.url != "local:" {
-            bail!("bus.url: this version carries events inside one process only: local:");
+        if let Some(redis) = self.redis() {
+            redis.check().context("bus.url")?;
         }
         if self.tls.cert.is_some() != self.tls.key.is_some() {
             bail!("tls: cert and key belong together, and only one of them is set");
@@ -321,6 +333,9 @@ impl Config {
         let limits = &self.limits;
         if limits.outbox_bytes < limits.frame_bytes {
             bail!("limits.outbox_bytes: one frame of {} bytes would not fit", limits.frame_bytes);
+        }
+        if self.drain_window_ms() > limits.drain_timeout_ms {
+            bail!("limits.drain_window_ms: a drain is over after {} ms", limits.drain_timeout_ms);
         }
         let rates = [
             ("connects_per_second", limits.connects_per_second),
@@ -368,16 +383,31 @@ impl Config {
         self.store.url.parse()
     }
 
+    /// `None` if events stay inside this process.
+    pub fn redis(&self) -> Option<RedisSettings> {
+        let wide = self.bus.url != "local:";
+        wide.then(|| RedisSettings::new(&self.bus.url, &self.issuer, self.runs("gateway")))
+    }
+
+    /// Over how long clients are sent away when the server stops: at once if there is no other gateway to go to.
+    pub fn drain_window_ms(&self) -> u64 {
+        let wide = if self.redis().is_some() { DRAIN_WINDOW_MS } else { 0 };
+        self.limits.drain_window_ms.unwrap_or(wide.min(self.limits.drain_timeout_ms / 2))
+    }
+
     pub fn runs(&self, part: &str) -> bool {
         let wanted = self.only.is_empty() || self.only.iter().any(|name| name == part);
         wanted && !self.services.contains_key(part)
     }
 
-    /// The settings as TOML for people: a password in the store's URL is not shown.
+    /// The settings as TOML for people: a password in a URL is not shown.
     pub fn shown(&self) -> anyhow::Result<String> {
         let mut shown = self.clone();
         if self.store.url.contains('@') {
             shown.store.url = self.store_url()?.shown();
+        }
+        if let Some(redis) = self.redis() {
+            shown.bus.url = redis.shown();
         }
         Ok(toml::to_string_pretty(&shown)?)
     }
@@ -430,14 +460,17 @@ mod tests {
             |text: &str| Config::parse(text).and_then(|config| config.check()).unwrap_err().to_string();
         assert!(says("issuer = 'UPPER..case'").contains("issuer"));
         assert!(says("store.url = 'mysql://x'").contains("store.url"));
-        assert!(says("bus.url = 'redis://x'").contains("bus.url"));
+        assert!(says("bus.url = 'nats://x'").contains("bus.url"));
+        assert!(says("[limits]\ndrain_window_ms = 20000").contains("drain_window_ms"));
         assert!(says("tls.cert = 'x'").contains("tls"));
         assert!(says("only = ['door']").contains("door"));
         assert!(says("only = ['ca']").contains("mesh.listen"));
         assert!(says("services.door.remote = 'wss://x:1'").contains("door"));
         assert!(says("services.ca.remote = 'https://x:1'").contains("services.ca.remote"));
         assert!(says("services.ca.remote = []").contains("services.ca.remote"));
-        assert!(says("services.ca.remote = 'wss://x:1'").contains("mesh.cert"));
+        assert!(says("services.ca.remote = 'wss://x:1'").contains("bus.url"));
+        let wide = "bus.url = 'redis://x'\nservices.ca.remote = 'wss://x:1'";
+        assert!(says(wide).contains("mesh.cert"));
         assert!(says("only = ['ca', 'gateway']\nservices.ca.remote = 'wss://x:1'").contains("run here"));
         assert!(says("listen = ['nowhere']").contains("nowhere"));
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
@@ -446,6 +479,9 @@ mod tests {
     #[test]
     fn a_password_is_not_shown() {
         let config = Config::parse("store.url = 'postgres://me:secret@db/aund'").unwrap();
+        assert!(!config.shown().unwrap().contains("secret"));
+        let config = Config::parse("bus.url = 'redis://me:secret@host:6379'").unwrap();
+        config.check().unwrap();
         assert!(!config.shown().unwrap().contains("secret"));
     }
 }

@@ -123,7 +123,7 @@ fn callable(door: &Door, name: &str) -> Result<&'static Method, RpcError> {
 
 /// Runs a room's method in a task of its own; the answer goes to the outbox.
 pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
-    if door.stop.is_cancelled() {
+    if link.leaves.load(Ordering::Relaxed) {
         let error = RpcError::new(codes::SERVICE_STOPPING, "the server is stopping, ask again in a moment");
         if let Some(id) = request.id {
             link.outbox.push(frame::failure(Some(id), &error).into());
@@ -301,7 +301,7 @@ async fn ask_room(
     if let Some(result) = known_here(door, link, bound, &request)? {
         return RawValue::from_string(result).map_err(RpcError::internal);
     }
-    within_rate(door, link.address, callable(door, method)?, params.as_deref())?;
+    within_rate(door, link.address, callable(door, method)?, params.as_deref()).await?;
     if method == "meta.trust_roots" {
         return door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await;
     }
@@ -336,32 +336,32 @@ async fn ask_as_stranger(
     };
     callable(door, method.name)?;
     let params = params::clean(request.params.map(ToOwned::to_owned))?;
-    within_rate(door, address, method, params.as_deref())?;
+    within_rate(door, address, method, params.as_deref()).await?;
     door.mesh.call(Caller::Stranger, method.name, params).await
 }
 
 /// Registrations and logins have limits of their own, whether they come before login or after it.
-fn within_rate(
+async fn within_rate(
     door: &Door,
     address: IpAddr,
     method: &Method,
     params: Option<&RawValue>,
 ) -> Result<(), RpcError> {
     match method.rate {
-        Rate::Register => door.limits.registration(address),
-        Rate::Login => limit_login(door, address, params),
+        Rate::Register => door.limits.registration(address).await,
+        Rate::Login => limit_login(door, address, params).await,
         Rate::Call | Rate::Ping => Ok(()),
     }
 }
 
-fn limit_login(door: &Door, address: IpAddr, params: Option<&RawValue>) -> Result<(), RpcError> {
+async fn limit_login(door: &Door, address: IpAddr, params: Option<&RawValue>) -> Result<(), RpcError> {
     #[derive(Deserialize)]
     struct Whose {
         aid: Aid,
     }
     // A login that names nobody is the room's to refuse.
     let Ok(Whose { aid }) = serde_json::from_str(params.map_or("{}", RawValue::get)) else { return Ok(()) };
-    door.limits.login(address, aid)
+    door.limits.login(address, aid).await
 }
 
 fn timed_out(method: &str, limit: Duration) -> RpcError {

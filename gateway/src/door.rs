@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use proto_schemas::Access;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use services::kernel::{Caller, Clock, Ids, Mesh, RpcError, World};
+use services::kernel::{Bus, Caller, Clock, Ids, Mesh, Presence, RpcError, World};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,8 @@ pub struct Door {
     /// The gateway URL told to clients.
     pub public_url: String,
     pub mesh: Arc<Mesh>,
+    pub bus: Bus,
+    pub presence: Presence,
     pub registry: Registry,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
@@ -51,8 +53,10 @@ impl Door {
         let capabilities = Capabilities::new(workspace.display().to_string(), &toggles(&world.mesh));
         Arc::new(Door {
             public_url,
+            bus: world.bus.clone(),
+            presence: world.presence.clone(),
             registry: Registry::new(world.presence.clone()),
-            limits: Limits::new(&config.limits),
+            limits: Limits::new(&config.limits, &world.bus),
             budget: Arc::new(Budget::new(
                 config.limits.outbox_bytes,
                 config.limits.outbox_total_bytes,
@@ -64,7 +68,7 @@ impl Door {
             ids: world.ids.clone(),
             tracker: TaskTracker::new(),
             stop: world.stop.clone(),
-            next_connection: AtomicU64::new(1),
+            next_connection: AtomicU64::new(first_connection(world)),
             told: RwLock::new(told(&capabilities, &world.mesh)),
             capabilities,
             config,
@@ -96,6 +100,15 @@ impl Door {
     /// Asks a room in the door's own name.
     pub async fn ask<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, RpcError> {
         self.mesh.ask(Caller::room("gateway"), method, params).await
+    }
+}
+
+/// Connections are told apart over all gateways of a domain, so each counts from a place of its own. Clients read numbers
+/// of at most 53 bits.
+fn first_connection(world: &World) -> u64 {
+    match world.bus.is_wide() {
+        true => (u64::from(u32::from_be_bytes(world.ids.bytes())) << 20) + 1,
+        false => 1,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::door::Door;
 use crate::frame;
+use crate::gap;
 use crate::session::disconnect;
 use serde::Deserialize;
 use serde_json::json;
@@ -10,16 +11,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-/// Listens for as long as the door stands.
+/// Listens for as long as the door stands: to what rooms announce, and to what other gateways do.
 pub fn listen(door: &Arc<Door>, bus: &Bus) {
-    let door = Arc::downgrade(door);
+    let heard = Arc::downgrade(door);
     bus.listen(move |event| {
-        let Some(door) = door.upgrade() else { return };
+        let Some(door) = heard.upgrade() else { return };
         match event.to {
             Audience::Doors => for_the_door(&door, event),
             _ => deliver(&door, event),
         }
     });
+    let arrived = Arc::downgrade(door);
+    door.presence.on_arrival_elsewhere(move |aid| {
+        if let Some(door) = arrived.upgrade() {
+            door.registry.settle(aid);
+        }
+    });
+    gap::listen(door, bus);
 }
 
 /// Puts one frame, written once, into every outbox it is for.

@@ -11,6 +11,7 @@ mod dispatch;
 mod door;
 mod events;
 pub mod frame;
+mod gap;
 mod http;
 mod limits;
 mod listen;

@@ -5,7 +5,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
-use services::kernel::{Aid, RpcError, codes};
+use services::kernel::{Aid, Bus, RpcError, codes};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
@@ -27,6 +27,10 @@ pub struct Limits {
     handshakes: Arc<Semaphore>,
     per_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
     most_per_address: usize,
+    /// Registrations and logins are counted over all gateways, too.
+    bus: Bus,
+    registrations_per_minute: u32,
+    logins_per_minute: u32,
     pub http_per_second: u32,
 }
 
@@ -59,8 +63,11 @@ impl Drop for Place {
 }
 
 impl Limits {
-    pub fn new(config: &config::Limits) -> Limits {
+    pub fn new(config: &config::Limits, bus: &Bus) -> Limits {
         Limits {
+            bus: bus.clone(),
+            registrations_per_minute: config.registrations_per_minute,
+            logins_per_minute: config.logins_per_minute,
             connects: RateLimiter::keyed(per_second(config.connects_per_second)),
             http: RateLimiter::keyed(per_second(config.http_per_second)),
             registrations: RateLimiter::keyed(per_minute(config.registrations_per_minute)),
@@ -97,17 +104,24 @@ impl Limits {
             .map_err(|not_until| not_until.wait_time_from(DefaultClock::default().now()))
     }
 
-    pub fn registration(&self, address: IpAddr) -> Result<(), RpcError> {
+    pub async fn registration(&self, address: IpAddr) -> Result<(), RpcError> {
+        let (what, address) = ("registrations from this address", network(address));
         self.registrations
-            .check_key(&network(address))
-            .map_err(|until| too_fast("registrations from this address", until.wait_time_from(now())))
+            .check_key(&address)
+            .map_err(|until| too_fast(what, until.wait_time_from(now())))?;
+        let counted = self.bus.count(&format!("register:{address}"), self.registrations_per_minute).await;
+        counted.map_err(|wait| too_fast(what, wait))
     }
 
     /// By address and name: whoever knows a name cannot lock its owner out from elsewhere.
-    pub fn login(&self, address: IpAddr, aid: Aid) -> Result<(), RpcError> {
+    pub async fn login(&self, address: IpAddr, aid: Aid) -> Result<(), RpcError> {
+        let (what, address) = ("logins of this agent", network(address));
+        let key = format!("login:{address}:{aid}");
         self.logins
-            .check_key(&(network(address), aid))
-            .map_err(|until| too_fast("logins of this agent", until.wait_time_from(now())))
+            .check_key(&(address, aid))
+            .map_err(|until| too_fast(what, until.wait_time_from(now())))?;
+        let counted = self.bus.count(&key, self.logins_per_minute).await;
+        counted.map_err(|wait| too_fast(what, wait))
     }
 
     /// The limiter of an agent: the same for all its connections, gone with the last of them.
@@ -169,7 +183,7 @@ mod tests {
     use super::*;
 
     fn limits(text: &str) -> Limits {
-        Limits::new(&config::Config::parse(text).unwrap().limits)
+        Limits::new(&config::Config::parse(text).unwrap().limits, &Bus::local())
     }
 
     #[test]

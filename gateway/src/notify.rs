@@ -1,7 +1,6 @@
 //! `notification/route`: an agent rings another agent's bell. Nothing is stored and nobody is told whether it rang.
 
 use crate::door::Door;
-use crate::events;
 use crate::frame::Request;
 use crate::params;
 use crate::session::Bound;
@@ -68,7 +67,7 @@ pub fn route(door: &Door, from: &Bound, request: &Request<'_>) -> Result<(), Rpc
     let to = Audience::Instance { aid: target.aid, device, slot };
     let params = signed_by_us(door, from, &deliver.params, ttl_ms)?;
     tracing::debug!(caller.aid = %from.session.aid, "routed a notification");
-    events::deliver(door, &Event { to, method: deliver.method, params });
+    door.bus.publish(&Event { to, method: deliver.method, params });
     Ok(())
 }
 

@@ -3,18 +3,18 @@
 use crate::config::{self, Config, Listen};
 use crate::door::Door;
 use crate::mesh::{self, Pass, Wiring};
-use crate::session::Goodbye;
+use crate::session::{Goodbye, Link};
 use crate::telemetry::{self, Metrics};
 use crate::{admin, events, listen, status, tls};
 use anyhow::{Context as _, bail};
-use services::kernel::{World, files};
+use services::kernel::{Redis, World, files};
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,7 +25,12 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     let _lock = lock_data(&config.data)?;
 
-    let world = World::local(&config.issuer, &config.data, config.store_url()?);
+    let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
+    world.keys = config.keys.clone().unwrap_or(world.keys);
+    if let Some(settings) = config.redis() {
+        let redis = Redis::open(settings, &world.clock).await.context("bus.url")?;
+        (world.bus, world.presence) = (redis.bus(), redis.presence());
+    }
     let metrics = Arc::new(Metrics::new());
     let wiring = wire(&config, &world, &metrics)?;
     // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.
@@ -46,7 +51,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     if let Some(address) = config.status.listen {
         let listener = listen::bind(address, false)?;
         text += &format!("  status    http://{}\n", listener.local_addr()?);
-        calls.spawn(status::answer(listener, world.mesh.clone(), metrics.clone(), world.stop.clone()));
+        calls.spawn(status::answer(listener, world.clone(), metrics.clone()));
     }
     admin::listen(&world.mesh, &calls, &world.stop, &config.data)?;
     let data = config.data.clone();
@@ -252,7 +257,7 @@ impl Signals {
 /// rooms any more, and they close their stores; the links to other processes go last, because rooms use them.
 async fn drain(door: Option<Arc<Door>>, world: &World, calls: TaskTracker, wiring: &Wiring) {
     if let Some(door) = door {
-        send_away(&door).await;
+        send_away(&door, Duration::from_millis(door.config.drain_window_ms())).await;
         door.tracker.close();
         door.tracker.wait().await;
     }
@@ -263,19 +268,32 @@ async fn drain(door: Option<Arc<Door>>, world: &World, calls: TaskTracker, wirin
     }
     world.tracker.close();
     world.tracker.wait().await;
+    world.bus.close().await;
     wiring.stop.cancel();
     wiring.tracker.close();
     wiring.tracker.wait().await;
 }
 
-/// Clients come back by themselves after a 1012, which is why they get no disconnect event.
-async fn send_away(door: &Door) {
+/// Sends everybody away, a share at a time over the window, so that the other gateways do not get all of them at once.
+/// Whoever waits for its turn is served as ever. Clients come back by themselves after a 1012, which is why they get no
+/// disconnect event.
+async fn send_away(door: &Door, window: Duration) {
+    let began = Instant::now();
+    let everybody = door.registry.all().len();
     loop {
         let links = door.registry.all();
         if links.is_empty() {
-            break;
+            return;
         }
-        for link in links.iter().filter(|link| link.in_flight.load(Ordering::Relaxed) == 0) {
+        let passed = began.elapsed().as_secs_f64() / window.as_secs_f64().max(f64::MIN_POSITIVE);
+        let may_stay = (everybody as f64 * (1.0 - passed).max(0.0)) as usize;
+        for link in links.iter().skip(may_stay) {
+            link.leaves.store(true, Ordering::Relaxed);
+        }
+        let ready = |link: &&Arc<Link>| {
+            link.leaves.load(Ordering::Relaxed) && link.in_flight.load(Ordering::Relaxed) == 0
+        };
+        for link in links.iter().filter(ready) {
             link.outbox.close(Goodbye::plain(1012, "the server restarts"));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -9,27 +9,26 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Map, Value, json};
-use services::kernel::Mesh;
+use services::kernel::{Mesh, World};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// A scrape is a short visit.
 const VISIT: Duration = Duration::from_secs(10);
 
-pub async fn answer(listener: TcpListener, mesh: Arc<Mesh>, metrics: Arc<Metrics>, stop: CancellationToken) {
+pub async fn answer(listener: TcpListener, world: World, metrics: Arc<Metrics>) {
     let visits = TaskTracker::new();
-    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
+    while let Some(accepted) = world.stop.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (mesh, metrics) = (mesh.clone(), metrics.clone());
+        let (world, metrics) = (world.clone(), metrics.clone());
         let service = service_fn(move |request| {
-            let reply = reply(&request, &mesh, &metrics);
+            let reply = reply(&request, &world, &metrics);
             async move { Ok::<_, Infallible>(reply) }
         });
         visits.spawn(async move {
@@ -43,13 +42,14 @@ pub async fn answer(listener: TcpListener, mesh: Arc<Mesh>, metrics: Arc<Metrics
     visits.wait().await;
 }
 
-fn reply(request: &Request<Incoming>, mesh: &Mesh, metrics: &Metrics) -> Response<Full<Bytes>> {
+fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics) -> Response<Full<Bytes>> {
     match request.uri().path() {
         "/health" => {
-            let (status, health) = health(mesh);
+            let (status, health) = health(&world.mesh);
             json_reply(status, &health).done()
         }
         "/metrics" => {
+            metrics.take_bus(world.bus.stats().unwrap_or_default(), world.presence.taken());
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             text(StatusCode::OK, kind, &metrics.text()).done()
         }

@@ -7,8 +7,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+use services::kernel::BusStats;
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tracing_subscriber::EnvFilter;
 
 /// Logs go to standard error; standard output is for what the command was asked to print.
@@ -95,6 +97,12 @@ pub struct Metrics {
     pub outbox_bytes: Gauge,
     pub full_outboxes: Counter,
     pub events: Counter,
+    bus_queue_bytes: Gauge,
+    bus_dropped: Counter,
+    bus_errors: Counter,
+    bus_lag_seconds: Gauge<f64, AtomicU64>,
+    bus_up: Gauge,
+    presence_seats: Gauge,
 }
 
 impl Metrics {
@@ -140,6 +148,12 @@ impl Metrics {
             outbox_bytes: Gauge::default(),
             full_outboxes: Counter::default(),
             events: Counter::default(),
+            bus_queue_bytes: Gauge::default(),
+            bus_dropped: Counter::default(),
+            bus_errors: Counter::default(),
+            bus_lag_seconds: Gauge::default(),
+            bus_up: Gauge::default(),
+            presence_seats: Gauge::default(),
             registry,
         };
         let registry = &mut metrics.registry;
@@ -164,6 +178,7 @@ impl Metrics {
         registry.register("mesh_calls", "Calls sent over a link", metrics.link_calls.clone());
         registry.register("mesh_pending", "Calls under way on a link", metrics.link_pending.clone());
         registry.register("mesh_redials", "Times a link was dialled again", metrics.link_redials.clone());
+        metrics.register_bus();
         metrics
     }
 
@@ -175,6 +190,45 @@ impl Metrics {
             pending: self.link_pending.get_or_create_owned(&labels),
             redials: self.link_redials.get_or_create_owned(&labels),
         }
+    }
+
+    fn register_bus(&mut self) {
+        let registry = &mut self.registry;
+        registry.register_with_unit(
+            "bus_queue",
+            "Bytes of events that wait to be published to other processes",
+            Unit::Bytes,
+            self.bus_queue_bytes.clone(),
+        );
+        registry.register(
+            "bus_dropped",
+            "Events that other processes were not told of: the queue was full, or Redis away too long",
+            self.bus_dropped.clone(),
+        );
+        registry.register("bus_errors", "Commands that Redis did not answer well", self.bus_errors.clone());
+        registry.register_with_unit(
+            "bus_lag",
+            "How long the last heartbeat of this gateway took through Redis",
+            Unit::Seconds,
+            self.bus_lag_seconds.clone(),
+        );
+        registry.register("bus_up", "Whether other processes are heard", self.bus_up.clone());
+        registry.register(
+            "presence_seats",
+            "Long connections to all gateways, as far as this process knows",
+            self.presence_seats.clone(),
+        );
+    }
+
+    /// Taken over when somebody asks: the bus counts by itself.
+    pub fn take_bus(&self, stats: BusStats, seats: usize) {
+        let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        self.bus_queue_bytes.set(whole(stats.queue_bytes));
+        self.bus_dropped.inner().store(stats.dropped, Ordering::Relaxed);
+        self.bus_errors.inner().store(stats.errors, Ordering::Relaxed);
+        self.bus_lag_seconds.set(stats.lag_ms as f64 / 1000.0);
+        self.bus_up.set(i64::from(stats.up));
+        self.presence_seats.set(whole(seats));
     }
 
     /// Names that no schema knows share one row: a stranger must not make the table grow.

@@ -22,7 +22,7 @@ impl Keys {
             |file, curve| Purpose { room: "auth", file, curve, dns_names: Vec::new(), ips: Vec::new() };
         let login = world.identity(&purpose("login", Curve::P384)).await?;
         let token = world.identity(&purpose("token", Curve::P256)).await?;
-        let previous = fs::read_to_string(world.data.join("pki/auth/token.previous.crt")).ok();
+        let previous = fs::read_to_string(world.keys.join("pki/auth/token.previous.crt")).ok();
         let previous = previous.map(|pem| Certificate::from_pem(&pem)).transpose()?;
         let seal = Seal::new(&token.key().derive_secret(b"aund login nonce"));
         Ok(Keys { login, token, previous, seal })

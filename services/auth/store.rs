@@ -1,6 +1,6 @@
 //! Every SQL statement of `auth.*`.
 
-use crate::kernel::Db;
+use crate::kernel::{Db, Engine};
 use sqlx::{Any, Transaction};
 
 /// A refresh token, by its hash.
@@ -121,6 +121,18 @@ impl Store {
         .execute(&mut *tx)
         .await?;
         tx.commit().await
+    }
+
+    /// Whether other processes may write here, too.
+    pub fn is_shared(&self) -> bool {
+        self.db.engine() == Engine::Postgres
+    }
+
+    pub async fn revoked_at(&self, aid: &str) -> sqlx::Result<Option<i64>> {
+        sqlx::query_scalar("SELECT revoked_at FROM revocations WHERE aid = $1")
+            .bind(aid)
+            .fetch_optional(self.db.read())
+            .await
     }
 
     pub async fn revocations(&self) -> sqlx::Result<Vec<(String, i64)>> {

@@ -35,10 +35,18 @@ impl Auth {
         if claims.aud != "aun" || claims.iss.strip_prefix("auth.") != Some(&self.issuer) {
             return Err(Error::Token("it is meant for somebody else".to_owned()));
         }
-        if self.revoked.read().get(&claims.aid).is_some_and(|at| claims.iat <= *at) {
+        if self.revoked_at(&claims.aid).await?.is_some_and(|at| claims.iat <= at) {
             return Err(Error::Token("it was revoked".to_owned()));
         }
         Ok(Verified { aid: Aid::parse(&claims.aid)?, jti: claims.jti, expires_at: claims.exp })
+    }
+
+    /// Where several processes share the store, another one may have revoked a moment ago: then only the table knows.
+    async fn revoked_at(&self, aid: &str) -> sqlx::Result<Option<i64>> {
+        if self.store.is_shared() {
+            return self.store.revoked_at(aid).await;
+        }
+        Ok(self.revoked.read().get(aid).copied())
     }
 
     /// What a token claims, if this server signed it. Times and revocation are looked at each time; only the arithmetic

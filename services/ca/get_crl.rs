@@ -32,12 +32,18 @@ pub(super) struct Crl {
     revoked_serials: Vec<String>,
     #[serde(skip)]
     signed_at: i64,
+    #[serde(skip)]
+    rows: usize,
 }
 
 impl Ca {
     pub(super) async fn get_crl(self: Arc<Self>, _: Caller, params: GetCrlParams) -> Result<Crl, Error> {
-        let kept =
-            |crl_pem: &str| Crl { crl_pem: crl_pem.to_owned(), revoked_serials: Vec::new(), signed_at: 0 };
+        let kept = |crl_pem: &str| Crl {
+            crl_pem: crl_pem.to_owned(),
+            revoked_serials: Vec::new(),
+            signed_at: 0,
+            rows: 0,
+        };
         match params.of {
             Signer::Issuer => self.issuer_crl().await,
             Signer::Registry => Ok(kept(&self.pki.registry_crl)),
@@ -47,12 +53,15 @@ impl Ca {
 
     async fn issuer_crl(&self) -> Result<Crl, Error> {
         let now = self.clock.now_seconds();
-        let fresh = |crl: &&Crl| (crl.signed_at..crl.signed_at + FRESH_SECONDS).contains(&now);
+        // Another process may have revoked something since: every list has as many rows as the table.
+        let rows = self.store.revoked().await?;
+        let fresh = |crl: &&Crl| {
+            crl.rows == rows.len() && (crl.signed_at..crl.signed_at + FRESH_SECONDS).contains(&now)
+        };
         if let Some(crl) = self.crl.lock().as_ref().filter(fresh) {
             return Ok(crl.clone());
         }
 
-        let rows = self.store.revoked().await?;
         let revoked: Vec<Revoked> = rows
             .iter()
             .map(|row| Revoked {
@@ -67,6 +76,7 @@ impl Ca {
             crl_pem: self.authority().crl(&revoked, number, now, now + NEXT_UPDATE_SECONDS)?,
             revoked_serials: rows.iter().flat_map(|row| both_forms(&row.serial)).collect(),
             signed_at: now,
+            rows: rows.len(),
         };
         *self.crl.lock() = Some(crl.clone());
         Ok(crl)

@@ -42,7 +42,7 @@ const GRACE_SECONDS: i64 = 90 * DAY;
 const QUEUE_BYTES: usize = 16 << 20;
 
 pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
-    let pki = Pki::open_or_create(&world.data, &world.issuer, world.clock.now_seconds())?;
+    let pki = Pki::open_or_create(&world.keys, &world.issuer, world.clock.now_seconds())?;
     let store = Arc::new(Store::new(world.db("ca", &sqlx::migrate!("ca/migrations")).await?));
     let committing = store.clone();
     let ca = Arc::new(Ca {

@@ -30,7 +30,7 @@ impl World {
     /// Reads the identity, or makes it. One that is getting old is replaced and stays as `{file}.previous.crt`, so that
     /// what it signed can still be verified.
     pub async fn identity(&self, purpose: &Purpose<'_>) -> anyhow::Result<Identity> {
-        let folder = self.data.join("pki").join(purpose.room);
+        let folder = self.keys.join("pki").join(purpose.room);
         let name = |kind: &str| folder.join(format!("{}.{kind}", purpose.file));
         let (key_file, crt_file) = (name("key"), name("crt"));
         if let (Ok(key), Ok(crt)) = (fs::read_to_string(&key_file), fs::read_to_string(&crt_file)) {

@@ -11,8 +11,10 @@ use tokio_util::task::TaskTracker;
 pub struct World {
     /// The domain this server vouches for, such as `agents.localhost`.
     pub issuer: String,
-    /// The folder with keys, certificates and SQLite files.
+    /// The folder with SQLite files.
     pub data: PathBuf,
+    /// The folder whose `pki` has the keys; the data folder, unless several processes share their keys.
+    pub keys: PathBuf,
     pub store: StoreUrl,
     pub mesh: Arc<Mesh>,
     pub bus: Bus,
@@ -31,6 +33,7 @@ impl World {
         World {
             issuer: issuer.to_owned(),
             data: data.to_owned(),
+            keys: data.to_owned(),
             store,
             mesh: Arc::default(),
             bus: Bus::local(),

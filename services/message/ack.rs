@@ -102,7 +102,7 @@ impl Message {
         }
         for sender in senders.unwrap_or_default() {
             let Ok(aid) = Aid::parse(&sender) else { continue };
-            if self.presence.is_online(&aid) {
+            if self.presence.may_be_online(&aid) {
                 self.bus.publish(&Event::new(Audience::Agent(aid), events::ACK, &params));
             }
         }

@@ -20,7 +20,7 @@ pub(super) fn ring(bus: &Bus, presence: &Presence, bell: &Bell) {
     let letter = &bell.letter;
     for (place, device) in letter.places.iter().zip(&bell.devices) {
         let owner = if place.own { &letter.from } else { &letter.to };
-        if !presence.is_online(owner) {
+        if !presence.may_be_online(owner) {
             continue;
         }
         let to = match (&bell.seat, letter.kind) {

@@ -119,6 +119,7 @@ fn well_known(door: &Door) -> Value {
 
 fn metrics(door: &Door) -> Reply {
     door.metrics.outbox_bytes.set(i64::try_from(door.outbox_bytes()).unwrap_or(i64::MAX));
+    door.metrics.take_bus(door.bus.stats().unwrap_or_default(), door.presence.taken());
     text(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", &door.metrics.text())
 }
 

@@ -5,7 +5,7 @@ use crate::door::Door;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Aid, Delivery, DeviceId, Generation, Mode, RpcError, Session, SlotId, codes};
+use services::kernel::{Aid, Delivery, DeviceId, Ear, Generation, Mode, RpcError, Session, SlotId, codes};
 use std::sync::Arc;
 
 const PROTOCOL: &str = "1.0";
@@ -129,6 +129,10 @@ pub(super) async fn connect(
     bounded("capabilities", params.capabilities.as_deref(), CAPABILITIES_BYTES)?;
     let aid = whose(door, params.auth).await?;
 
+    // Before anyone can write to it: what comes from now on waits for this device, and its bell is heard here.
+    let (ear, joined) = tokio::join!(hear(door, kind, &aid), join(door, &aid, &device));
+    joined?;
+
     let now = door.clock.now_ms();
     let bound = Bound {
         session: Session {
@@ -143,20 +147,33 @@ pub(super) async fn connect(
         },
         kind,
         delivery,
-        capabilities: params.capabilities,
         extra_info: params.extra_info,
+        since_ms: now,
+        _ear: ear,
         limit: door.limits.agent(&aid),
         signer: Default::default(),
     };
-    // Before anyone can write to it: what comes from now on waits for this device.
-    if door.mesh.has("message") {
-        let _: Value = door.ask("message.join", &json!({ "aid": aid, "device_id": device })).await?;
-    }
     door.registry.enter(link, bound).map_err(|error| {
         let close = (error.code() == codes::SHORT_CAPACITY.code).then_some(4013);
         Refused { error, close }
     })?;
+    door.presence.announced().await;
     Ok(welcome(door, link.id, &aid, &device, kind, now))
+}
+
+/// Events are for long connections only.
+async fn hear(door: &Door, kind: Kind, aid: &Aid) -> Option<Ear> {
+    match kind {
+        Kind::Long => Some(door.bus.hear(aid).await),
+        Kind::Short(_) => None,
+    }
+}
+
+async fn join(door: &Door, aid: &Aid, device: &DeviceId) -> Result<(), RpcError> {
+    if door.mesh.has("message") {
+        let _: Value = door.ask("message.join", &json!({ "aid": aid, "device_id": device })).await?;
+    }
+    Ok(())
 }
 
 /// Every other way of proving oneself ends in a token too.

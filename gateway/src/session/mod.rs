@@ -6,6 +6,9 @@
 mod connect;
 mod outbox;
 mod registry;
+mod rules;
+#[cfg(test)]
+mod tests;
 
 pub use outbox::{Budget, Goodbye, Outbox};
 pub use registry::{Bound, Kind, Link, Registry, Signer, disconnect};

@@ -1,22 +1,18 @@
 //! Who is connected to this door, and who has to make room.
 
 use super::outbox::{Goodbye, Outbox};
+use super::rules::{self, Eviction, Place};
 use crate::limits::AgentLimit;
 use certs::PublicKey;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Aid, Audience, Delivery, Presence, RpcError, Seat, Session, codes};
+use services::kernel::{Aid, Audience, Delivery, Ear, Guest, Presence, RpcError, Seat, Session};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
-
-/// Long connections of an agent on one device, devices with long connections, and short connections per slot.
-const SLOTS: usize = 10;
-const DEVICES: usize = 10;
-const SHORT: usize = 10;
 
 /// One socket, as others see it.
 pub struct Link {
@@ -26,6 +22,8 @@ pub struct Link {
     pub in_flight: AtomicU32,
     /// Whether `event/meta.capabilities_changed` was asked for.
     pub wants_capabilities: AtomicBool,
+    /// Its turn to go has come: it gets no new calls answered, and is closed when the others are.
+    pub leaves: AtomicBool,
     bound: OnceLock<Bound>,
 }
 
@@ -34,8 +32,11 @@ pub struct Bound {
     pub session: Session,
     pub kind: Kind,
     pub delivery: Delivery,
-    pub capabilities: Option<Box<RawValue>>,
     pub extra_info: Option<Box<RawValue>>,
+    /// Orders the connections of an agent; given when it comes in.
+    pub since_ms: i64,
+    /// Has the agent's events come to this process.
+    pub _ear: Option<Ear>,
     pub limit: Arc<AgentLimit>,
     /// The agent's current certificate, once a signed call needed it.
     pub signer: Mutex<Option<Arc<Signer>>>,
@@ -61,6 +62,7 @@ impl Link {
             outbox,
             in_flight: AtomicU32::new(0),
             wants_capabilities: AtomicBool::new(false),
+            leaves: AtomicBool::new(false),
             bound: OnceLock::new(),
         }
     }
@@ -87,21 +89,34 @@ struct Links {
     agents: HashMap<Aid, Vec<Arc<Link>>>,
 }
 
-/// What a newcomer looks like to the rules.
-struct Newcomer<'a> {
-    device: &'a str,
-    slot_key: &'a str,
-    long: bool,
-    delivery: &'a Delivery,
+impl Bound {
+    /// The connection, as other gateways hear of it.
+    fn guest(&self) -> Guest {
+        let Session { device, slot, address, connection, .. } = &self.session;
+        Guest {
+            seat: Seat {
+                connection: *connection,
+                device: device.clone(),
+                slot: slot.clone(),
+                address: *address,
+                delivery: self.delivery.clone(),
+            },
+            long: self.kind == Kind::Long,
+            since_ms: self.since_ms,
+            extra_info: self.extra_info.clone(),
+        }
+    }
 }
 
-/// Who has to go for the newcomer, and what they are told.
-#[derive(Debug, PartialEq, Eq)]
-struct Eviction {
-    connection: u64,
-    code: u16,
-    reason: &'static str,
-    quota: Option<(&'static str, usize)>,
+/// The connections of an agent to this gateway and to others, oldest first.
+fn merged<'a>(here: &'a [Arc<Link>], elsewhere: &'a [Arc<Guest>]) -> Vec<Place<'a>> {
+    let here = here.iter().filter_map(|link| Some(Place::of(link.id, link.bound()?)));
+    let mut places: Vec<Place<'a>> =
+        here.chain(elsewhere.iter().map(|guest| Place::from(&**guest))).collect();
+    if !elsewhere.is_empty() {
+        places.sort_unstable_by_key(|place| (place.since_ms, place.id));
+    }
+    places
 }
 
 impl Registry {
@@ -113,38 +128,23 @@ impl Registry {
         self.links.lock().all.insert(link.id, link.clone());
     }
 
-    /// Lets an authenticated connection in, after making room for it.
-    pub fn enter(&self, link: &Arc<Link>, bound: Bound) -> Result<(), RpcError> {
+    /// Lets an authenticated connection in, after making room for it. Those who have to go and are connected elsewhere are
+    /// sent away by their own gateway, when it hears of the newcomer.
+    pub fn enter(&self, link: &Arc<Link>, mut bound: Bound) -> Result<(), RpcError> {
         let mut links = self.links.lock();
+        let elsewhere = self.presence.elsewhere(&bound.session.aid);
         let present = links.agents.get(&bound.session.aid).map_or(&[][..], Vec::as_slice);
-        let newcomer = Newcomer {
-            device: bound.session.device.as_str(),
-            slot_key: bound.session.slot.key(),
-            long: bound.kind == Kind::Long,
-            delivery: &bound.delivery,
-        };
-        let evictions = admit(present, &newcomer)?;
+        let places = merged(present, &elsewhere);
+        // Clocks of gateways differ; who comes later is later all the same.
+        bound.since_ms = places.last().map_or(0, |last| last.since_ms + 1).max(bound.session.connected_at_ms);
+        let newcomer = Place::of(link.id, &bound);
+        let evictions = rules::admit(&places, &newcomer)?;
         for eviction in &evictions {
-            let Some(position) = present.iter().position(|link| link.id == eviction.connection) else {
-                continue;
-            };
-            let victim = &present[position];
-            victim.outbox.close(eviction.goodbye(victim, &bound));
-            if let Some(seat) = victim.bound() {
-                self.presence.leave(&seat.session.aid, victim.id);
+            if let Some(victim) = present.iter().find(|link| link.id == eviction.connection) {
+                self.send_away(victim, eviction, &newcomer);
             }
         }
-        if bound.kind == Kind::Long {
-            let Session { aid, device, slot, address, .. } = &bound.session;
-            let seat = Seat {
-                connection: link.id,
-                device: device.clone(),
-                slot: slot.clone(),
-                address: *address,
-                delivery: bound.delivery.clone(),
-            };
-            self.presence.arrive(aid, seat);
-        }
+        self.presence.admit(&bound.session.aid, bound.guest());
         let aid = bound.session.aid.clone();
         let taken = links.agents.entry(aid).or_default();
         taken.retain(|link| !evictions.iter().any(|eviction| eviction.connection == link.id));
@@ -152,6 +152,37 @@ impl Registry {
         let _ = link.bound.set(bound);
         taken.push(link.clone());
         Ok(())
+    }
+
+    /// Somebody may have come to another gateway at the same moment as to this one. The same rules over the same list give
+    /// the same answer everywhere, and each gateway sends its own away.
+    pub fn settle(&self, aid: &Aid) {
+        let mut links = self.links.lock();
+        let Some(present) = links.agents.get_mut(aid) else { return };
+        let elsewhere = self.presence.elsewhere(aid);
+        let mut gone = Vec::new();
+        for rules::Leaving { place, why } in rules::settle(&merged(present, &elsewhere)) {
+            let Some(victim) = present.iter().find(|link| link.id == place.id) else { continue };
+            match why {
+                rules::Why::Evicted(eviction, newcomer) => self.send_away(victim, &eviction, &newcomer),
+                rules::Why::TooMany(goodbye) => {
+                    victim.outbox.close(goodbye);
+                    self.presence.leave(aid, victim.id);
+                }
+            }
+            gone.push(victim.id);
+        }
+        present.retain(|link| !gone.contains(&link.id));
+        if present.is_empty() {
+            links.agents.remove(aid);
+        }
+    }
+
+    fn send_away(&self, victim: &Link, eviction: &Eviction, newcomer: &Place<'_>) {
+        victim.outbox.close(eviction.goodbye(victim.bound(), newcomer));
+        if let Some(bound) = victim.bound() {
+            self.presence.leave(&bound.session.aid, victim.id);
+        }
     }
 
     pub fn leave(&self, link: &Link) {
@@ -206,113 +237,9 @@ impl Registry {
     }
 }
 
-impl Eviction {
-    fn goodbye(&self, victim: &Link, newcomer: &Bound) -> Goodbye {
-        let (code, reason) = (self.code, self.reason);
-        let mut detail = json!({
-            "evicted_by": {
-                "device_id": newcomer.session.device,
-                "slot_id": newcomer.session.slot,
-                "extra_info": newcomer.extra_info.as_deref().map_or(json!({}), |info| json!(info)),
-            },
-        });
-        if let Some(bound) = victim.bound() {
-            detail["aid"] = json!(bound.session.aid);
-            detail["device_id"] = json!(bound.session.device);
-            detail["slot_id"] = json!(bound.session.slot);
-        }
-        if let Some((quota_kind, limit)) = self.quota {
-            detail["quota_kind"] = json!(quota_kind);
-            detail["limit"] = json!(limit);
-        }
-        disconnect(code, reason, &detail)
-    }
-}
-
 /// A goodbye that says why: clients that get it know not to come back by themselves.
 pub fn disconnect(code: u16, reason: &str, detail: &Value) -> Goodbye {
     let params = json!({ "code": code, "reason": reason, "detail": detail }).to_string();
     let event = Utf8Bytes::from(crate::frame::notification("event/gateway.disconnect", &params));
     Goodbye { code, reason: reason.to_owned(), event: Some(event) }
-}
-
-/// The rules of who may stay. `present` is oldest first.
-fn admit(present: &[Arc<Link>], newcomer: &Newcomer<'_>) -> Result<Vec<Eviction>, RpcError> {
-    let seats: Vec<(&Link, &Bound)> =
-        present.iter().filter_map(|link| link.bound().map(|bound| (&**link, bound))).collect();
-    let same_slot = |bound: &Bound| {
-        bound.session.device.as_str() == newcomer.device && bound.session.slot.key() == newcomer.slot_key
-    };
-    if !newcomer.long {
-        let short = seats.iter().filter(|(_, bound)| bound.kind != Kind::Long && same_slot(bound)).count();
-        if short >= SHORT {
-            return Err(RpcError::new(codes::SHORT_CAPACITY, "short_connection_capacity_exceeded")
-                .with("limit", SHORT));
-        }
-        agree(seats.iter().map(|(_, bound)| *bound), newcomer)?;
-        return Ok(Vec::new());
-    }
-
-    let long: Vec<_> = seats.iter().filter(|(_, bound)| bound.kind == Kind::Long).collect();
-    let mut evictions = Vec::new();
-    for (link, _) in long.iter().filter(|(_, bound)| same_slot(bound)) {
-        evictions.push(Eviction {
-            connection: link.id,
-            code: 4009,
-            reason: "replaced_by_new_connection",
-            quota: None,
-        });
-    }
-    let gone = |evictions: &[Eviction], id: u64| evictions.iter().any(|eviction| eviction.connection == id);
-    let on_device: Vec<_> = long
-        .iter()
-        .filter(|(link, bound)| {
-            bound.session.device.as_str() == newcomer.device && !gone(&evictions, link.id)
-        })
-        .collect();
-
-    // A device without slots is one instance: it shares the device with nobody.
-    let mixed =
-        on_device.iter().any(|(_, bound)| bound.session.slot.is_empty() != newcomer.slot_key.is_empty());
-    if !newcomer.device.is_empty() && mixed {
-        let sentence =
-            "device_singleton_conflict: another connection of this device uses it with a slot, or without";
-        return Err(RpcError::new(codes::IDENTITY_CONFLICT, sentence));
-    }
-    if on_device.len() >= SLOTS {
-        let quota = Some(("aid_device_slot_quota_exceeded", SLOTS));
-        let oldest = on_device[0].0.id;
-        evictions.push(Eviction {
-            connection: oldest,
-            code: 4015,
-            reason: "long_connection_quota_exceeded",
-            quota,
-        });
-    }
-    let mut devices: Vec<&str> = Vec::new();
-    for (_, bound) in &long {
-        let device = bound.session.device.as_str();
-        if !devices.contains(&device) {
-            devices.push(device);
-        }
-    }
-    if !devices.contains(&newcomer.device) && devices.len() >= DEVICES {
-        for (link, _) in long.iter().filter(|(_, bound)| bound.session.device.as_str() == devices[0]) {
-            let quota = Some(("aid_devices_quota_exceeded", DEVICES));
-            let reason = "long_connection_quota_exceeded";
-            evictions.push(Eviction { connection: link.id, code: 4015, reason, quota });
-        }
-    }
-    agree(seats.iter().filter(|(link, _)| !gone(&evictions, link.id)).map(|(_, bound)| *bound), newcomer)?;
-    Ok(evictions)
-}
-
-fn agree<'a>(mut staying: impl Iterator<Item = &'a Bound>, newcomer: &Newcomer<'_>) -> Result<(), RpcError> {
-    match staying.find(|bound| bound.delivery != *newcomer.delivery) {
-        None => Ok(()),
-        Some(_) => Err(RpcError::new(
-            codes::IDENTITY_CONFLICT,
-            "delivery_mode_conflict: another live connection of this agent uses a different delivery_mode",
-        )),
-    }
 }

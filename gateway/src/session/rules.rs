@@ -1,0 +1,196 @@
+//! The rules of who may stay: quotas and who has to go for whom, over all gateways of a domain.
+
+use super::outbox::Goodbye;
+use super::registry::{Bound, Kind, disconnect};
+use serde_json::json;
+use serde_json::value::RawValue;
+use services::kernel::{Delivery, DeviceId, Guest, RpcError, SlotId, codes};
+
+/// Long connections of an agent on one device, devices with long connections, and short connections per slot.
+const SLOTS: usize = 10;
+const DEVICES: usize = 10;
+const SHORT: usize = 10;
+
+/// A connection, as the rules see it.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub id: u64,
+    pub since_ms: i64,
+    device: &'a DeviceId,
+    slot: &'a SlotId,
+    long: bool,
+    delivery: &'a Delivery,
+    extra_info: Option<&'a RawValue>,
+}
+
+impl<'a> Place<'a> {
+    pub fn of(id: u64, bound: &'a Bound) -> Place<'a> {
+        Place {
+            id,
+            since_ms: bound.since_ms,
+            device: &bound.session.device,
+            slot: &bound.session.slot,
+            long: bound.kind == Kind::Long,
+            delivery: &bound.delivery,
+            extra_info: bound.extra_info.as_deref(),
+        }
+    }
+
+    fn same_slot(&self, other: &Place<'_>) -> bool {
+        self.device == other.device && self.slot.key() == other.slot.key()
+    }
+}
+
+impl<'a> From<&'a Guest> for Place<'a> {
+    fn from(guest: &'a Guest) -> Place<'a> {
+        Place {
+            id: guest.seat.connection,
+            since_ms: guest.since_ms,
+            device: &guest.seat.device,
+            slot: &guest.seat.slot,
+            long: guest.long,
+            delivery: &guest.seat.delivery,
+            extra_info: guest.extra_info.as_deref(),
+        }
+    }
+}
+
+/// Who has to go for the newcomer, and what they are told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Eviction {
+    pub connection: u64,
+    code: u16,
+    reason: &'static str,
+    quota: Option<(&'static str, usize)>,
+}
+
+impl Eviction {
+    pub fn goodbye(&self, victim: Option<&Bound>, newcomer: &Place<'_>) -> Goodbye {
+        let mut detail = json!({
+            "evicted_by": {
+                "device_id": newcomer.device,
+                "slot_id": newcomer.slot,
+                "extra_info": newcomer.extra_info.map_or(json!({}), |info| json!(info)),
+            },
+        });
+        if let Some(bound) = victim {
+            detail["aid"] = json!(bound.session.aid);
+            detail["device_id"] = json!(bound.session.device);
+            detail["slot_id"] = json!(bound.session.slot);
+        }
+        if let Some((quota_kind, limit)) = self.quota {
+            detail["quota_kind"] = json!(quota_kind);
+            detail["limit"] = json!(limit);
+        }
+        disconnect(self.code, self.reason, &detail)
+    }
+}
+
+/// Whether a newcomer may come in, and who has to go for it. `present` is oldest first.
+pub(super) fn admit(present: &[Place<'_>], newcomer: &Place<'_>) -> Result<Vec<Eviction>, RpcError> {
+    if !newcomer.long {
+        let short = present.iter().filter(|place| !place.long && place.same_slot(newcomer)).count();
+        if short >= SHORT {
+            return Err(RpcError::new(codes::SHORT_CAPACITY, "short_connection_capacity_exceeded")
+                .with("limit", SHORT));
+        }
+        agree(present.iter(), newcomer)?;
+        return Ok(Vec::new());
+    }
+
+    let long: Vec<&Place<'_>> = present.iter().filter(|place| place.long).collect();
+    let mut evictions = Vec::new();
+    for place in long.iter().filter(|place| place.same_slot(newcomer)) {
+        evictions.push(Eviction {
+            connection: place.id,
+            code: 4009,
+            reason: "replaced_by_new_connection",
+            quota: None,
+        });
+    }
+    let gone = |evictions: &[Eviction], id: u64| evictions.iter().any(|eviction| eviction.connection == id);
+    let on_device: Vec<_> =
+        long.iter().filter(|place| place.device == newcomer.device && !gone(&evictions, place.id)).collect();
+
+    // A device without slots is one instance: it shares the device with nobody.
+    let mixed = on_device.iter().any(|place| place.slot.is_empty() != newcomer.slot.key().is_empty());
+    if !newcomer.device.is_empty() && mixed {
+        let sentence =
+            "device_singleton_conflict: another connection of this device uses it with a slot, or without";
+        return Err(RpcError::new(codes::IDENTITY_CONFLICT, sentence));
+    }
+    if on_device.len() >= SLOTS {
+        evictions.push(over_quota(on_device[0], "aid_device_slot_quota_exceeded", SLOTS));
+    }
+    let mut devices: Vec<&DeviceId> = Vec::new();
+    for place in &long {
+        if !devices.contains(&place.device) {
+            devices.push(place.device);
+        }
+    }
+    if !devices.contains(&newcomer.device) && devices.len() >= DEVICES {
+        for place in long.iter().filter(|place| place.device == devices[0]) {
+            evictions.push(over_quota(place, "aid_devices_quota_exceeded", DEVICES));
+        }
+    }
+    agree(present.iter().filter(|place| !gone(&evictions, place.id)), newcomer)?;
+    Ok(evictions)
+}
+
+fn over_quota(place: &Place<'_>, quota_kind: &'static str, limit: usize) -> Eviction {
+    let reason = "long_connection_quota_exceeded";
+    Eviction { connection: place.id, code: 4015, reason, quota: Some((quota_kind, limit)) }
+}
+
+fn agree<'a>(mut staying: impl Iterator<Item = &'a Place<'a>>, newcomer: &Place<'_>) -> Result<(), RpcError> {
+    match staying.find(|place| place.delivery != newcomer.delivery) {
+        None => Ok(()),
+        Some(_) => Err(RpcError::new(
+            codes::IDENTITY_CONFLICT,
+            "delivery_mode_conflict: another live connection of this agent uses a different delivery_mode",
+        )),
+    }
+}
+
+/// A connection that has to go although it was let in, because somebody else was let in elsewhere.
+pub(super) struct Leaving<'a> {
+    pub place: Place<'a>,
+    pub why: Why<'a>,
+}
+
+pub(super) enum Why<'a> {
+    Evicted(Eviction, Place<'a>),
+    TooMany(Goodbye),
+}
+
+/// Lets everybody in again, oldest first, and gives those who would not be there now.
+pub(super) fn settle<'a>(places: &[Place<'a>]) -> Vec<Leaving<'a>> {
+    let mut leaving = Vec::new();
+    let mut staying: Vec<Place<'a>> = Vec::new();
+    for place in places.iter().filter(|place| place.long) {
+        match admit(&staying, place) {
+            Ok(evictions) => {
+                for eviction in evictions {
+                    let Some(at) = staying.iter().position(|place| place.id == eviction.connection) else {
+                        continue;
+                    };
+                    leaving.push(Leaving { place: staying.remove(at), why: Why::Evicted(eviction, *place) });
+                }
+                staying.push(*place);
+            }
+            // It comes back by itself and is told the reason in the answer to its `auth.connect`.
+            Err(_) => {
+                let goodbye = Goodbye::plain(1012, "another connection of this agent came first");
+                leaving.push(Leaving { place: *place, why: Why::TooMany(goodbye) });
+            }
+        }
+    }
+    let short: Vec<&Place<'a>> = places.iter().filter(|place| !place.long).collect();
+    for (at, place) in short.iter().enumerate() {
+        if short[..at].iter().filter(|older| older.same_slot(place)).count() >= SHORT {
+            let goodbye = Goodbye::plain(4013, "short_connection_capacity_exceeded");
+            leaving.push(Leaving { place: **place, why: Why::TooMany(goodbye) });
+        }
+    }
+    leaving
+}

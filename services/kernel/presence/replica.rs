@@ -1,0 +1,366 @@
+//! What this process knows of the connections to all gateways.
+//!
+//! Each gateway is the authority for its own. It numbers every change and says the number with every heartbeat, so whoever
+//! missed one knows, and reads the whole list again. While Redis is away nobody is forgotten: unknown is not offline.
+
+use super::announce::Speech;
+use super::{Guest, Seats};
+use crate::kernel::Aid;
+use crate::kernel::redis::{Inner, Live, command};
+use parking_lot::{Mutex, RwLock};
+use redis::{RedisError, RedisResult};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// A gateway that is silent for so long is asked after: it is gone if its lease is.
+pub(super) const LEASE: Duration = Duration::from_secs(6);
+const LOOK: Duration = Duration::from_secs(1);
+/// Changes kept of a gateway while its list is read.
+const MISSED: usize = 4096;
+/// The field of a list that holds its number. Without one the list is being written.
+pub(super) const NUMBER: &str = "#";
+
+type Listener = Box<dyn Fn(&Aid) + Send + Sync>;
+
+pub(in crate::kernel) struct Replica {
+    pub(super) own: Arc<str>,
+    pub(super) state: Mutex<State>,
+    pub(super) speak: Notify,
+    pub(super) told: watch::Sender<u64>,
+    seats: Seats,
+    listeners: RwLock<Vec<Listener>>,
+    look: Notify,
+    synced: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub agents: HashMap<Aid, Vec<Known>>,
+    pub gateways: HashMap<Arc<str>, Gateway>,
+    pub speech: Speech,
+    /// Gateways whose list has to be read.
+    wanted: BTreeSet<Arc<str>>,
+    /// Whether all of them have to be found again.
+    start_again: bool,
+}
+
+pub(super) struct Known {
+    pub gateway: Arc<str>,
+    pub guest: Arc<Guest>,
+}
+
+pub(super) struct Gateway {
+    /// The last change that is known; `None` until its list is read.
+    number: Option<u64>,
+    heard: Instant,
+    pub guests: HashMap<u64, Aid>,
+    missed: Vec<Note>,
+}
+
+impl Default for Gateway {
+    fn default() -> Gateway {
+        Gateway { number: None, heard: Instant::now(), guests: HashMap::new(), missed: Vec::new() }
+    }
+}
+
+/// What a gateway says, at least every two seconds.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Note {
+    pub gateway: Arc<str>,
+    /// How many changes there were before these.
+    pub after: u64,
+    pub sent_ms: i64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+    /// The last note of all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bye: bool,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Change {
+    Here(Aid, Arc<Guest>),
+    Gone(Aid, u64),
+}
+
+impl Replica {
+    pub fn new(own: &str) -> Replica {
+        Replica {
+            own: own.into(),
+            state: Mutex::default(),
+            speak: Notify::new(),
+            told: watch::Sender::new(0),
+            seats: Seats::default(),
+            listeners: RwLock::default(),
+            look: Notify::new(),
+            synced: watch::Sender::new(false),
+        }
+    }
+
+    pub fn seats(&self) -> Seats {
+        self.seats.clone()
+    }
+
+    pub fn elsewhere(&self, aid: &Aid) -> Vec<Arc<Guest>> {
+        let state = self.state.lock();
+        let known = state.agents.get(aid).map_or(&[][..], Vec::as_slice);
+        known.iter().filter(|known| known.gateway != self.own).map(|known| known.guest.clone()).collect()
+    }
+
+    pub fn on_arrival(&self, listener: impl Fn(&Aid) + Send + Sync + 'static) {
+        self.listeners.write().push(Box::new(listener));
+    }
+
+    /// Returns when the lists of all gateways have been read once.
+    pub async fn synced(&self) {
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// We may have missed anything: everybody's number is asked for, and nobody counts as silent yet.
+    pub fn start_again(&self) {
+        let mut state = self.state.lock();
+        for gateway in state.gateways.values_mut() {
+            gateway.heard = Instant::now();
+        }
+        state.start_again = true;
+        drop(state);
+        self.look.notify_one();
+    }
+
+    /// A note from the presence channel.
+    pub fn hear(&self, inner: &Inner, payload: &[u8]) {
+        let Ok(note) = serde_json::from_slice::<Note>(payload) else { return };
+        if note.gateway == self.own {
+            return inner.stats.lag_ms.store(inner.clock.now_ms() - note.sent_ms, Ordering::Relaxed);
+        }
+        if note.bye {
+            return self.forget(&note.gateway);
+        }
+        let mut arrived = Vec::new();
+        self.take(&mut self.state.lock(), note, &mut arrived);
+        self.tell(&arrived);
+    }
+
+    fn take(&self, state: &mut State, note: Note, arrived: &mut Vec<Aid>) {
+        let name = note.gateway.clone();
+        let gateway = state.gateways.entry(name.clone()).or_default();
+        gateway.heard = Instant::now();
+        let end = note.after + note.changes.len() as u64;
+        match gateway.number {
+            Some(number) if end <= number => {}
+            Some(number) if note.after <= number => {
+                gateway.number = Some(end);
+                for change in note.changes {
+                    self.apply(state, &name, change, arrived);
+                }
+            }
+            _ => {
+                if gateway.missed.iter().map(|note| note.changes.len() + 1).sum::<usize>() > MISSED {
+                    gateway.missed.clear();
+                }
+                gateway.missed.push(note);
+                state.wanted.insert(name);
+                self.look.notify_one();
+            }
+        }
+    }
+
+    fn apply(&self, state: &mut State, gateway: &Arc<str>, change: Change, arrived: &mut Vec<Aid>) {
+        match change {
+            Change::Here(aid, guest) => {
+                if self.place(state, gateway, &aid, guest) {
+                    arrived.push(aid);
+                }
+            }
+            Change::Gone(aid, connection) => self.remove(state, gateway, &aid, connection),
+        }
+    }
+
+    /// Takes a connection in, unless it is known.
+    pub(super) fn place(&self, state: &mut State, gateway: &Arc<str>, aid: &Aid, guest: Arc<Guest>) -> bool {
+        let guests = &mut state.gateways.entry(gateway.clone()).or_default().guests;
+        if guests.insert(guest.seat.connection, aid.clone()).is_some() {
+            return false;
+        }
+        let of_agent = state.agents.entry(aid.clone()).or_default();
+        let order = |guest: &Guest| (guest.since_ms, guest.seat.connection);
+        let at = of_agent.partition_point(|known| order(&known.guest) < order(&guest));
+        of_agent.insert(at, Known { gateway: gateway.clone(), guest });
+        self.show(aid, of_agent);
+        true
+    }
+
+    pub(super) fn remove(&self, state: &mut State, gateway: &Arc<str>, aid: &Aid, connection: u64) {
+        if let Some(gateway) = state.gateways.get_mut(gateway) {
+            gateway.guests.remove(&connection);
+        }
+        let Some(of_agent) = state.agents.get_mut(aid) else { return };
+        of_agent.retain(|known| known.guest.seat.connection != connection || known.gateway != *gateway);
+        self.show(aid, of_agent);
+        if of_agent.is_empty() {
+            state.agents.remove(aid);
+        }
+    }
+
+    /// Puts what is known of an agent where the rooms read it.
+    fn show(&self, aid: &Aid, of_agent: &[Known]) {
+        let long = of_agent.iter().filter(|known| known.guest.long);
+        let shown: Arc<[_]> = long.map(|known| known.guest.seat.clone()).collect();
+        let mut seats = self.seats.write();
+        if shown.is_empty() {
+            seats.remove(aid);
+        } else {
+            seats.insert(aid.clone(), shown);
+        }
+    }
+
+    /// A gateway is gone, with everybody who was connected to it.
+    fn forget(&self, name: &Arc<str>) {
+        let mut state = self.state.lock();
+        let Some(gateway) = state.gateways.remove(name) else { return };
+        tracing::info!(gateway = %name, connections = gateway.guests.len(), "gateway {name} is gone");
+        for (connection, aid) in gateway.guests {
+            self.remove(&mut state, name, &aid, connection);
+        }
+    }
+
+    fn tell(&self, arrived: &[Aid]) {
+        for listener in self.listeners.read().iter() {
+            arrived.iter().for_each(listener);
+        }
+    }
+
+    /// Reads lists that are needed, and asks after gateways that are silent.
+    pub async fn watch(self: Arc<Self>, inner: Arc<Inner>, stop: CancellationToken) {
+        let mut every = tokio::time::interval(LOOK);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.look.notified() => {}
+                _ = every.tick() => {}
+            }
+            let Some(live) = inner.line.now() else { continue };
+            if !inner.stats.up.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Err(error) = self.look_around(&inner, &live).await {
+                failed(&inner, &live, &error);
+            }
+        }
+    }
+
+    async fn look_around(&self, inner: &Inner, live: &Live) -> RedisResult<()> {
+        let start_again = self.state.lock().start_again;
+        if start_again {
+            let names: Vec<String> = live.ask(&command("SMEMBERS", &inner.names.gateways)).await?;
+            let mut state = self.state.lock();
+            let known: Vec<Arc<str>> = state.gateways.keys().cloned().collect();
+            let all = names.into_iter().map(Arc::from).chain(known);
+            state.wanted.extend(all.filter(|name| *name != self.own));
+        }
+        while let Some(name) = self.next_wanted() {
+            if let Err(error) = self.fetch(inner, live, &name).await {
+                self.state.lock().wanted.insert(name);
+                return Err(error);
+            }
+        }
+        if start_again {
+            self.state.lock().start_again = false;
+            self.synced.send_replace(true);
+        }
+        for name in self.silent() {
+            self.ask_after(inner, live, &name).await?;
+        }
+        Ok(())
+    }
+
+    fn next_wanted(&self) -> Option<Arc<str>> {
+        self.state.lock().wanted.pop_first()
+    }
+
+    /// Reads the list of a gateway, unless its number is the one we have.
+    async fn fetch(&self, inner: &Inner, live: &Live, name: &Arc<str>) -> RedisResult<()> {
+        let list = inner.names.seats(name);
+        let number: Option<String> = live.ask(command("HGET", &list).arg(NUMBER)).await?;
+        let number = number.and_then(|number| number.parse().ok());
+        let known = self.state.lock().gateways.get(name).and_then(|gateway| gateway.number);
+        if number.is_none() || number == known {
+            // It is being written, or it is lost and its gateway will see that; the next heartbeat tells.
+            return Ok(());
+        }
+        let fields: HashMap<String, Vec<u8>> = live.ask(&command("HGETALL", &list)).await?;
+        if let Some((number, guests)) = read_list(&fields) {
+            self.install(name, number, guests);
+        }
+        Ok(())
+    }
+
+    fn install(&self, name: &Arc<str>, number: u64, guests: HashMap<u64, (Aid, Arc<Guest>)>) {
+        let mut arrived = Vec::new();
+        let mut state = self.state.lock();
+        let gateway = state.gateways.entry(name.clone()).or_default();
+        gateway.number = Some(number);
+        gateway.heard = Instant::now();
+        let missed = std::mem::take(&mut gateway.missed);
+        let gone: Vec<(u64, Aid)> = gateway
+            .guests
+            .iter()
+            .filter(|(connection, _)| !guests.contains_key(connection))
+            .map(|(connection, aid)| (*connection, aid.clone()))
+            .collect();
+        for (connection, aid) in gone {
+            self.remove(&mut state, name, &aid, connection);
+        }
+        for (aid, guest) in guests.into_values() {
+            self.apply(&mut state, name, Change::Here(aid, guest), &mut arrived);
+        }
+        for note in missed {
+            self.take(&mut state, note, &mut arrived);
+        }
+        drop(state);
+        self.tell(&arrived);
+    }
+
+    fn silent(&self) -> Vec<Arc<str>> {
+        let state = self.state.lock();
+        let is_silent =
+            |(name, gateway): &(&Arc<str>, &Gateway)| **name != self.own && gateway.heard.elapsed() > LEASE;
+        state.gateways.iter().filter(is_silent).map(|(name, _)| name.clone()).collect()
+    }
+
+    async fn ask_after(&self, inner: &Inner, live: &Live, name: &Arc<str>) -> RedisResult<()> {
+        let lives: bool = live.ask(&command("EXISTS", &inner.names.lease(name))).await?;
+        if !lives {
+            self.forget(name);
+            return live.ask(command("SREM", &inner.names.gateways).arg(&**name)).await;
+        }
+        let mut state = self.state.lock();
+        if let Some(gateway) = state.gateways.get_mut(name) {
+            gateway.heard = Instant::now();
+            state.wanted.insert(name.clone());
+        }
+        Ok(())
+    }
+}
+
+/// A list without a number is being written.
+fn read_list(fields: &HashMap<String, Vec<u8>>) -> Option<(u64, HashMap<u64, (Aid, Arc<Guest>)>)> {
+    let number = std::str::from_utf8(fields.get(NUMBER)?).ok()?.parse().ok()?;
+    let guest = |(connection, text): (&String, &Vec<u8>)| {
+        Some((connection.parse().ok()?, serde_json::from_slice(text).ok()?))
+    };
+    Some((number, fields.iter().filter_map(guest).collect()))
+}
+
+/// What went wrong, said once by whoever holds the connection.
+pub(super) fn failed(inner: &Inner, live: &Live, error: &RedisError) {
+    inner.stats.errors.fetch_add(1, Ordering::Relaxed);
+    inner.line.lost(live, error);
+}

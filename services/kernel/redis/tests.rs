@@ -1,0 +1,406 @@
+//! The bus and presence of several processes on a real Redis, which is lost, flushed and started again.
+
+use super::{Redis, Settings};
+use crate::kernel::{Aid, Audience, Clock, Delivery, DeviceId, Event, Guest, Ids, Presence, Seat, SlotId};
+use parking_lot::Mutex;
+use serde_json::json;
+use serde_json::value::RawValue;
+use std::collections::BTreeSet;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A Redis of the test's own.
+struct Server {
+    port: u16,
+    folder: TempDir,
+    process: Child,
+}
+
+impl Server {
+    fn start() -> Server {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = tempfile::tempdir().unwrap();
+        Server { port, process: Server::run(port, &folder), folder }
+    }
+
+    fn run(port: u16, folder: &TempDir) -> Child {
+        let process = Command::new("redis-server")
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port.to_string()])
+            .arg("--dir")
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed");
+        let began = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(20), "redis-server does not listen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        process
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    fn start_again(&mut self) {
+        self.process = Server::run(self.port, &self.folder);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The Redis that `tests/run` starts and names, or else one of the test's own; domains keep the tests apart.
+#[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
+fn shared() -> (Option<Server>, String) {
+    match std::env::var("AUND_TEST_REDIS_URL") {
+        Ok(url) => (None, url),
+        Err(_) => {
+            let server = Server::start();
+            let url = server.url();
+            (Some(server), url)
+        }
+    }
+}
+
+fn issuer() -> String {
+    format!("{}.test", hex::encode(Ids::default().bytes::<6>()))
+}
+
+/// One process of a domain.
+struct Process {
+    redis: Redis,
+    presence: Presence,
+    heard: Arc<Mutex<Vec<Event>>>,
+    missed: Arc<Mutex<BTreeSet<Aid>>>,
+}
+
+async fn process(settings: Settings) -> Process {
+    let redis = Redis::open(settings, &Clock::System).await.unwrap();
+    let (heard, missed) = (Arc::<Mutex<Vec<Event>>>::default(), Arc::<Mutex<BTreeSet<Aid>>>::default());
+    let (hears, misses) = (heard.clone(), missed.clone());
+    redis.bus().listen(move |event| hears.lock().push(event.clone()));
+    redis.bus().on_gap(move |aids| misses.lock().extend(aids));
+    Process { presence: redis.presence(), redis, heard, missed }
+}
+
+impl Process {
+    fn publish(&self, to: &Aid, number: usize) {
+        self.redis.bus().publish(&Event::new(
+            Audience::Agent(to.clone()),
+            "event/test",
+            &json!({ "n": number }),
+        ));
+    }
+
+    fn numbers(&self) -> Vec<u64> {
+        let number = |event: &Event| {
+            serde_json::from_str::<serde_json::Value>(event.params.get()).unwrap()["n"].as_u64().unwrap()
+        };
+        self.heard.lock().iter().map(number).collect()
+    }
+
+    fn connections(&self, aid: &Aid) -> Vec<u64> {
+        self.presence.seats(aid).iter().map(|seat| seat.connection).collect()
+    }
+}
+
+fn aid(name: &str) -> Aid {
+    Aid::parse(&format!("{name}.aid.pub")).unwrap()
+}
+
+fn guest(connection: u64, long: bool) -> Guest {
+    let seat = Seat {
+        connection,
+        device: DeviceId::default(),
+        slot: SlotId::default(),
+        address: [127, 0, 0, 1].into(),
+        delivery: Delivery::default(),
+    };
+    Guest { seat, long, since_ms: connection as i64, extra_info: None }
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{what}: not within 30 s");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn settings(url: &str, issuer: &str, door: bool) -> Settings {
+    Settings::new(url, issuer, door)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
+    let (_server, url) = shared();
+    // `false` is what a server of version 6 gets.
+    for sharded in [None, Some(true), Some(false)] {
+        let issuer = issuer();
+        let room = process(Settings { sharded, ..settings(&url, &issuer, false) }).await;
+        let door = process(Settings { sharded, ..settings(&url, &issuer, true) }).await;
+        let (alice, bobb) = (aid("alice"), aid("bobb"));
+        let _ears = (door.redis.bus().hear(&alice).await, door.redis.bus().hear(&bobb).await);
+        for number in 0..3000 {
+            room.publish(if number % 3 == 0 { &bobb } else { &alice }, number);
+        }
+        until("3000 events", || door.heard.lock().len() >= 3000).await;
+        let heard = door.heard.lock().clone();
+        for to in [&alice, &bobb] {
+            let of_agent = heard.iter().zip(door.numbers());
+            let numbers: Vec<u64> = of_agent
+                .filter(|(event, _)| event.to == Audience::Agent(to.clone()))
+                .map(|(_, n)| n)
+                .collect();
+            assert!(numbers.is_sorted() && numbers.len() >= 1000, "{sharded:?} {to}: {}", numbers.len());
+        }
+        let odd = RawValue::from_string("{ \"z\" : 1.0,\"a\":\"\\u00e9\", \"n\": 7 }".to_owned()).unwrap();
+        let to = Audience::Instance { aid: alice, device: None, slot: Some(SlotId::parse("a b").unwrap()) };
+        room.redis.bus().publish(&Event {
+            to: to.clone(),
+            method: "event/odd".to_owned(),
+            params: odd.clone(),
+        });
+        until("the odd one", || door.heard.lock().len() > 3000).await;
+        let last = door.heard.lock().pop().unwrap();
+        assert_eq!((last.to, last.params.get(), last.method.as_str()), (to, odd.get(), "event/odd"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_been_answered_misses_nothing() {
+    let (_server, url) = shared();
+    let issuer = issuer();
+    let room = process(settings(&url, &issuer, false)).await;
+    let door = process(settings(&url, &issuer, true)).await;
+    let mut ears = Vec::new();
+    for number in 0..300 {
+        let agent = aid(&format!("agent-{number}"));
+        // Come, gone and come again: what is left of it must not undo the last.
+        drop(door.redis.bus().hear(&agent).await);
+        ears.push(door.redis.bus().hear(&agent).await);
+        room.publish(&agent, number);
+    }
+    until("one event each", || door.heard.lock().len() >= 300).await;
+    assert_eq!(door.numbers(), (0..300).collect::<Vec<_>>());
+
+    // Nobody left: the channels are.
+    drop(ears);
+    until("no channel is wanted", || door.redis.0.ears.everybody().is_empty()).await;
+    let ear = door.redis.bus().hear(&aid("last")).await;
+    room.publish(&aid("agent-1"), 1);
+    room.publish(&aid("last"), 1000);
+    until("the last", || door.numbers().last() == Some(&1000)).await;
+    assert_eq!(door.heard.lock().len(), 301);
+    drop(ear);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_hears_its_own_events_once_and_all_doors_hear_what_is_for_doors() {
+    let (_server, url) = shared();
+    let issuer = issuer();
+    let doors = [process(settings(&url, &issuer, true)).await, process(settings(&url, &issuer, true)).await];
+    let alice = aid("alice");
+    let _ears = [doors[0].redis.bus().hear(&alice).await, doors[1].redis.bus().hear(&alice).await];
+    doors[0].publish(&alice, 1);
+    doors[0].redis.bus().publish(&Event::new(Audience::Doors, "ca.cert_revoked", &json!({ "n": 2 })));
+    doors[1].publish(&alice, 3);
+    for door in &doors {
+        until("three events", || door.heard.lock().len() >= 3).await;
+        let heard: BTreeSet<u64> = door.numbers().into_iter().collect();
+        assert_eq!(heard, BTreeSet::from([1, 2, 3]));
+        assert_eq!(door.heard.lock().len(), 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_knows_who_is_connected_to_which_gateway() {
+    let (_server, url) = shared();
+    let issuer = issuer();
+    let first = process(settings(&url, &issuer, true)).await;
+    let second = process(settings(&url, &issuer, true)).await;
+    let room = process(settings(&url, &issuer, false)).await;
+    let alice = aid("alice");
+    first.presence.admit(&alice, guest(1, true));
+    second.presence.admit(&alice, guest(2, true));
+    second.presence.admit(&alice, guest(3, false));
+    for process in [&first, &second, &room] {
+        until("both seats", || process.connections(&alice) == [1, 2]).await;
+    }
+    until("the short one", || first.presence.elsewhere(&alice).len() == 2).await;
+    assert_eq!(second.presence.elsewhere(&alice).len(), 1);
+
+    // Whoever starts later learns it before it is asked.
+    let late = process(settings(&url, &issuer, false)).await;
+    assert_eq!(late.connections(&alice), [1, 2]);
+
+    first.presence.leave(&alice, 1);
+    first.presence.leave(&alice, 1);
+    until("one seat", || room.connections(&alice) == [2]).await;
+    second.redis.close().await;
+    until("nobody", || !room.presence.is_online(&alice)).await;
+    until("nobody", || !late.presence.is_online(&alice)).await;
+    // Their own lists are exact at once.
+    assert!(!first.presence.seats(&alice).iter().any(|seat| seat.connection == 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flushed_redis_is_filled_again() {
+    let server = Server::start();
+    let issuer = issuer();
+    let door = process(settings(&server.url(), &issuer, true)).await;
+    let room = process(settings(&server.url(), &issuer, false)).await;
+    let alice = aid("alice");
+    let _ear = door.redis.bus().hear(&alice).await;
+    door.presence.admit(&alice, guest(1, true));
+    until("alice is here", || room.presence.is_online(&alice)).await;
+
+    let live = room.redis.0.line.ready().await;
+    live.ask::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
+    assert!(room.presence.is_online(&alice), "a flush makes nobody leave");
+    room.publish(&alice, 1);
+    until("events go on", || door.numbers() == [1]).await;
+    let list = room.redis.0.names.seats(&door.redis.0.names.process);
+    let began = Instant::now();
+    while !live.ask::<bool>(&super::command("EXISTS", &list)).await.unwrap() {
+        assert!(began.elapsed() < Duration::from_secs(30), "the list is not written again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let late = process(settings(&server.url(), &issuer, false)).await;
+    until("a new process knows alice", || late.presence.is_online(&alice)).await;
+    assert!(room.presence.is_online(&alice));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
+    let mut server = Server::start();
+    let issuer = issuer();
+    let door = process(settings(&server.url(), &issuer, true)).await;
+    let room = process(settings(&server.url(), &issuer, false)).await;
+    let (alice, bobb, carol) = (aid("alice"), aid("bobb"), aid("carol"));
+    let _ear = door.redis.bus().hear(&alice).await;
+    door.presence.admit(&alice, guest(1, true));
+    door.presence.admit(&bobb, guest(2, true));
+    until("both are here", || room.presence.is_online(&alice) && room.presence.is_online(&bobb)).await;
+
+    server.kill();
+    until("it is noticed", || !door.redis.stats().up && !room.redis.stats().up).await;
+    assert!(room.presence.is_online(&alice), "unknown is not offline");
+    // Logins go on, and what happens meanwhile is known at home at once.
+    let _late = door.redis.bus().hear(&carol).await;
+    door.presence.admit(&carol, guest(3, true));
+    door.presence.announced().await;
+    door.presence.leave(&bobb, 2);
+    assert!(door.presence.is_online(&carol) && !door.presence.is_online(&bobb));
+    door.missed.lock().clear();
+
+    server.start_again();
+    let both = BTreeSet::from([alice.clone(), carol.clone()]);
+    until("the gap is told", || *door.missed.lock() == both).await;
+    until("presence is right", || room.presence.is_online(&carol) && !room.presence.is_online(&bobb)).await;
+    assert!(room.presence.is_online(&alice));
+    until("the room is back", || room.redis.stats().up).await;
+    room.publish(&carol, 7);
+    until("events go on", || door.numbers().contains(&7)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_dies_takes_its_connections_along() {
+    let (_server, url) = shared();
+    let issuer = issuer();
+    let room = process(settings(&url, &issuer, false)).await;
+    let (alice, bobb) = (aid("alice"), aid("bobb"));
+    let other = process(settings(&url, &issuer, true)).await;
+    other.presence.admit(&bobb, guest(9, true));
+    // A runtime of its own, so that it ends as a killed process does: without a word.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (url, domain) = (url.clone(), issuer.clone());
+    let killed = runtime.spawn(async move {
+        let door = process(settings(&url, &domain, true)).await;
+        door.presence.admit(&aid("alice"), guest(1, true));
+        door.presence.announced().await;
+        door
+    });
+    let _door = killed.await.unwrap();
+    until("alice is here", || room.presence.is_online(&alice)).await;
+    runtime.shutdown_background();
+    until("alice is gone", || !room.presence.is_online(&alice)).await;
+    until("also for gateways", || other.presence.elsewhere(&alice).is_empty()).await;
+    assert!(room.presence.is_online(&bobb), "who lives stays");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_published_is_bounded_and_dropped_and_told() {
+    let mut server = Server::start();
+    let issuer = issuer();
+    let door = process(settings(&server.url(), &issuer, true)).await;
+    let most = 64 << 10;
+    let room = process(Settings { queue_bytes: most, ..settings(&server.url(), &issuer, false) }).await;
+    let alice = aid("alice");
+    let _ear = door.redis.bus().hear(&alice).await;
+    server.kill();
+    until("it is noticed", || !room.redis.stats().up).await;
+    for number in 0..10_000 {
+        room.publish(&alice, number);
+        assert!(room.redis.stats().queue_bytes <= most);
+    }
+    let stats = room.redis.stats();
+    assert!(stats.dropped > 5000 && stats.queue_bytes > most / 2, "{stats:?}");
+    server.start_again();
+    until("the queue is empty", || room.redis.stats().queue_bytes == 0).await;
+    until("alice is looked after", || door.missed.lock().contains(&alice)).await;
+    until("both hear", || room.redis.stats().up && door.redis.stats().up).await;
+
+    // The same without any lost connection: only the publisher knows that something is missing.
+    door.missed.lock().clear();
+    for number in 0..10_000 {
+        room.publish(&alice, number);
+    }
+    until("alice is looked after again", || {
+        room.publish(&alice, 1);
+        door.missed.lock().contains(&alice)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_holds_over_processes_and_without_redis_each_has_its_own() {
+    let mut server = Server::start();
+    let issuer = issuer();
+    let doors = [
+        process(settings(&server.url(), &issuer, true)).await,
+        process(settings(&server.url(), &issuer, true)).await,
+    ];
+    for turn in 0..4 {
+        doors[turn % 2].redis.bus().count("login:alice", 4).await.unwrap();
+    }
+    for door in &doors {
+        let wait = door.redis.bus().count("login:alice", 4).await.unwrap_err();
+        assert!(wait > Duration::ZERO && wait <= Duration::from_secs(15), "{wait:?}");
+        door.redis.bus().count("login:bobb", 4).await.unwrap();
+    }
+    server.kill();
+    until("it is noticed", || !doors[0].redis.stats().up).await;
+    doors[0].redis.bus().count("login:alice", 4).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_url_that_is_none_is_refused_and_its_password_is_not_repeated() {
+    let error = settings("redis:/secret@", "aid.pub", true).check().unwrap_err().to_string();
+    assert!(error.contains("not the URL of a Redis"), "{error}");
+    let error = settings("http://me:secret@host", "aid.pub", true).check().unwrap_err().to_string();
+    assert!(!error.contains("secret"), "{error}");
+}
