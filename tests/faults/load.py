@@ -89,6 +89,7 @@ class Person:
             try:
                 await self.line.reader
                 self.load.closes[int(wire.socket.close_code)] += 1
+                self.load.closed_at.append(time.monotonic())
             finally:
                 self.here.clear()
                 self.line.reader.cancel()
@@ -134,16 +135,20 @@ class Insistent:
 class Load:
     """`async with Load(place, "title") as load`: there is load inside; afterwards everything is read and judged."""
 
+    in_flight = IN_FLIGHT
+    readers = RECEIVERS
+    acknowledges = True
+
     def __init__(self, place, title):
         self.server, self.chance, self.title = place.server, place.chance, title
         self.found = Findings()
         self.ended, self.closes, self.refusals, self.sentences = Counter(), Counter(), Counter(), Counter()
-        self.longest = 0.0
+        self.closed_at, self.longest = [], 0.0
         self.letters, self.recalled, self.tokens, self.did = {}, [], {}, []
         self.over = False
         number = next(numbers)
         self.senders = [f"writer{number}n{n}.{self.server.issuer}" for n in range(SENDERS)]
-        self.receivers = [f"reader{number}n{n}.{self.server.issuer}" for n in range(RECEIVERS)]
+        self.receivers = [f"reader{number}n{n}.{self.server.issuer}" for n in range(self.readers)]
         self.inboxes = [Ear(aid, device, self.letters, self.found) for aid in self.receivers for device in DEVICES]
         self.people = {aid: Person(self, aid, "desk") for aid in self.senders}
         self.people |= {inbox.name: Person(self, inbox.aid, inbox.device, inbox.listen) for inbox in self.inboxes}
@@ -153,8 +158,8 @@ class Load:
             self.tokens[aid] = await sign_up(self.server, aid)
         self.staying = [asyncio.create_task(person.stay()) for person in self.people.values()]
         await self.everybody()
-        self.writing = [asyncio.create_task(self.write(aid)) for aid in self.senders for _ in range(IN_FLIGHT)]
-        self.reading = [asyncio.create_task(self.read(inbox)) for inbox in self.inboxes]
+        self.writing = [asyncio.create_task(self.write(aid)) for aid in self.senders for _ in range(self.in_flight)]
+        self.reading = [asyncio.create_task(self.read(inbox)) for inbox in self.inboxes if self.acknowledges]
         return self
 
     async def __aexit__(self, kind, *problem):
@@ -207,9 +212,8 @@ class Load:
         """One message after the other; some twice at once, and now and then one is taken back."""
         person = self.people[aid]
         while not self.over:
-            letter = self.compose(aid)
+            letter = self.compose(aid, self.chance.choice(self.receivers))
             await (self.send_twice if self.chance.random() < 0.1 else self.send)(person, letter)
-            letter.acknowledged = True
             self.found.add("acknowledged sends")
             if self.chance.random() < 0.05:
                 await self.recall(person, letter)
@@ -217,6 +221,7 @@ class Load:
 
     async def send(self, person, letter):
         answer, first = await person.insist("message.send", **letter.params())
+        letter.acknowledged = True
         self.found.add("retried sends", not first)
         return answer, first
 
@@ -229,9 +234,9 @@ class Load:
             words = f"{letter.message_id} was answered {one} and {other}"
             self.found.wrong("duplicate message_id on a device", words)
 
-    def compose(self, sender):
+    def compose(self, sender, to):
         message_id = f"m-{next(numbers)}"
-        letter = Letter(sender, self.chance.choice(self.receivers), message_id, self.chance.randrange(300))
+        letter = Letter(sender, to, message_id, self.chance.randrange(300))
         self.letters[message_id] = letter
         return letter
 
@@ -262,14 +267,18 @@ class Load:
             await asyncio.gather(*self.writing)
         await self.everybody()
         self.did.append(f"all was acknowledged {time.monotonic() - began:.1f} s later")
-        lines = {inbox.name: Insistent(self.people[inbox.name]) for inbox in self.inboxes}
         async with asyncio.timeout(HEAL_SECONDS * 2):
-            await asyncio.gather(*(self.rung(inbox, lines[inbox.name]) for inbox in self.inboxes))
+            lines = await self.everybody_hears()
             for task in self.reading:
                 task.cancel()
             for inbox in self.inboxes:
                 await inbox.examine(lines[inbox.name], self.letters.values(), self.recalled)
                 await inbox.read_again(lines[inbox.name])
+
+    async def everybody_hears(self):
+        lines = {inbox.name: Insistent(self.people[inbox.name]) for inbox in self.inboxes}
+        await asyncio.gather(*(self.rung(inbox, lines[inbox.name]) for inbox in self.inboxes))
+        return lines
 
     async def rung(self, inbox, line):
         """Whoever is connected hears of its newest message, without asking and without another message coming."""
