@@ -105,7 +105,6 @@ impl Gateway {
             session,
             kind,
             delivery,
-            capabilities: None,
             extra_info: Some(to_raw_value(&json!({ "i_am": id })).unwrap()),
             since_ms: 0,
             _ear: None,
