@@ -19,6 +19,7 @@ class Refused(Exception):
     def __init__(self, error):
         super().__init__(f"{error['code']}: {error['message']}")
         self.code = error["code"]
+        self.retryable = error.get("data", {}).get("retryable", False)
 
 
 class Key:
@@ -91,7 +92,11 @@ class opened:
 
     async def __aenter__(self):
         socket = await self.dial.__aenter__()
-        return Wire(socket, json.loads(await socket.recv())["params"]["nonce"])
+        try:
+            return Wire(socket, json.loads(await socket.recv())["params"]["nonce"])
+        except BaseException as problem:  # Nobody else knows of the socket yet.
+            await self.dial.__aexit__(type(problem), problem, None)
+            raise
 
     async def __aexit__(self, *problem):
         await self.dial.__aexit__(*problem)
