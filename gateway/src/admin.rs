@@ -1,11 +1,12 @@
 //! The operator's socket: whoever may enter the data folder may call any method, one JSON object a line.
 
-use crate::frame;
+use crate::telemetry::Metrics;
+use crate::{frame, status};
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Caller, Mesh, RpcError, codes};
+use services::kernel::{Caller, RpcError, World, codes};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 const LINE_BYTES: u64 = 1 << 20;
@@ -25,9 +25,9 @@ fn path(data: &Path) -> PathBuf {
 
 /// Answers on `aund.sock` until the server stops. The data folder's lock is held, so an old socket there is a dead one.
 pub fn listen(
-    mesh: &Arc<Mesh>,
+    world: &World,
+    metrics: &Arc<Metrics>,
     tracker: &TaskTracker,
-    stop: &CancellationToken,
     data: &Path,
 ) -> anyhow::Result<()> {
     let path = path(data);
@@ -41,12 +41,13 @@ pub fn listen(
         }
     };
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    let (mesh, calls, stop) = (mesh.clone(), tracker.clone(), stop.clone());
+    let (world, metrics, calls) = (world.clone(), metrics.clone(), tracker.clone());
     tracker.spawn(async move {
-        while let Some(Ok((stream, _))) = stop.run_until_cancelled(listener.accept()).await {
-            let (mesh, stop) = (mesh.clone(), stop.clone());
+        while let Some(Ok((stream, _))) = world.stop.run_until_cancelled(listener.accept()).await {
+            let (world, metrics) = (world.clone(), metrics.clone());
             calls.spawn(async move {
-                stop.run_until_cancelled(tokio::time::timeout(PATIENCE, serve(&mesh, stream))).await
+                let visit = tokio::time::timeout(PATIENCE, serve(&world, &metrics, stream));
+                world.stop.run_until_cancelled(visit).await
             });
         }
     });
@@ -57,17 +58,17 @@ pub fn remove(data: &Path) {
     let _ = fs::remove_file(path(data));
 }
 
-async fn serve(mesh: &Mesh, stream: UnixStream) -> std::io::Result<()> {
+async fn serve(world: &World, metrics: &Metrics, stream: UnixStream) -> std::io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read.take(LINE_BYTES)).lines();
     while let Some(line) = lines.next_line().await? {
-        let answer = answer(mesh, &line).await + "\n";
+        let answer = answer(world, metrics, &line).await + "\n";
         write.write_all(answer.as_bytes()).await?;
     }
     Ok(())
 }
 
-async fn answer(mesh: &Mesh, line: &str) -> String {
+async fn answer(world: &World, metrics: &Metrics, line: &str) -> String {
     #[derive(Deserialize)]
     struct Ask<'a> {
         method: String,
@@ -78,7 +79,16 @@ async fn answer(mesh: &Mesh, line: &str) -> String {
         Ok(ask) => ask,
         Err(error) => return frame::failure(None, &RpcError::new(codes::PARSE_ERROR, error)),
     };
-    match mesh.call(Caller::Operator, &ask.method, ask.params.map(ToOwned::to_owned)).await {
+    // About the process and not about a room: answered also where there is none.
+    let about = match ask.method.as_str() {
+        "health" => Some(status::health(&world.mesh).1),
+        "metrics" => Some(status::metrics_of(world, metrics).into()),
+        _ => None,
+    };
+    if let Some(about) = about {
+        return frame::success(RawValue::NULL, &about.to_string());
+    }
+    match world.mesh.call(Caller::Operator, &ask.method, ask.params.map(ToOwned::to_owned)).await {
         Ok(result) => frame::success(RawValue::NULL, result.get()),
         Err(error) => frame::failure(None, &error),
     }

@@ -18,6 +18,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use tracing::Instrument as _;
 
 /// What a frame gets in the socket's own task.
 pub enum Answer {
@@ -231,9 +232,10 @@ impl Call {
         let method = door.metrics.method(&self.method);
         let limit = Duration::from_millis(door.config.limits.call_timeout_ms);
         let trace = self.params.as_deref().and_then(trace::asked);
+        let span = trace::span(&self.method, trace.as_ref());
         let call =
             AssertUnwindSafe(ask_room(door, link, &self.method, self.params, trace.clone())).catch_unwind();
-        let result = match tokio::time::timeout(limit, call).await {
+        let result = match tokio::time::timeout(limit, call).instrument(span.clone()).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
             Err(_) => Err(timed_out(&self.method, limit)),
@@ -242,13 +244,8 @@ impl Call {
             Ok(result) => split_after(result),
             Err(error) => (Err(error), None),
         };
-        let answer = finish(
-            door,
-            method,
-            self.id.as_deref(),
-            self.started,
-            result.as_ref().map(|result| result.get()),
-        );
+        let outcome = result.as_ref().map(|result| result.get());
+        let answer = span.in_scope(|| finish(door, method, self.id.as_deref(), self.started, outcome));
         let answer =
             answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, door, self.started));
         Frames { answer, after }

@@ -49,18 +49,24 @@ fn for_the_door(door: &Door, event: &Event) {
         aid: Aid,
     }
     let Ok(About { aid }) = serde_json::from_str(event.params.get()) else { return };
-    for link in door.registry.of_agent(&aid) {
-        match event.method.as_str() {
-            "ca.cert_revoked" => {
-                link.outbox.close(disconnect(4001, "certificate_revoked", &json!({ "aid": aid })));
-            }
-            // The next signed call asks for the current certificate.
-            "ca.cert_replaced" => {
-                if let Some(bound) = link.bound() {
-                    *bound.signer.lock() = None;
-                }
-            }
-            _ => {}
+    match event.method.as_str() {
+        "ca.cert_revoked" => certificate_revoked(door, &aid),
+        "ca.cert_replaced" => certificate_replaced(door, &aid),
+        _ => {}
+    }
+}
+
+pub fn certificate_revoked(door: &Door, aid: &Aid) {
+    for link in door.registry.of_agent(aid) {
+        link.outbox.close(disconnect(4001, "certificate_revoked", &json!({ "aid": aid })));
+    }
+}
+
+/// The next signed call asks for the current certificate.
+pub fn certificate_replaced(door: &Door, aid: &Aid) {
+    for link in door.registry.of_agent(aid) {
+        if let Some(bound) = link.bound() {
+            *bound.signer.lock() = None;
         }
     }
 }

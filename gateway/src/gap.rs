@@ -1,20 +1,20 @@
-//! When bells may have been missed: the message room is asked to ring again for every device that may have missed one.
+//! When bells may have been missed: the message room is asked to ring again for every device that may have missed one, and
+//! the authority whether it still vouches for the agent.
 
 use crate::door::Door;
+use crate::events;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use serde_json::json;
-use serde_json::value::to_raw_value;
-use services::kernel::{Aid, Bus, Caller, DeviceId, codes};
+use serde_json::{Value, json};
+use services::kernel::{Aid, Bus, Caller, DeviceId, KnownCert, RpcError, codes};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Devices asked for at once: ten thousand sessions come back one after the other, not all together.
+/// Agents looked after at once: ten thousand of them one after the other, not all together.
 const CHUNK: usize = 32;
-/// Before a room that was not there is asked again, and before one that did not answer is.
+/// Before a room that was not there is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Agents that wait to be looked after; at most those that are connected here.
 #[derive(Default)]
@@ -30,6 +30,8 @@ pub fn listen(door: &Arc<Door>, bus: &Bus) {
         let Some(door) = door.upgrade().filter(|door| !door.stop.is_cancelled()) else { return };
         let mut waits = waiting.lock();
         waits.aids.extend(aids);
+        // The bus does not know of short connections, and they can be revoked as well.
+        waits.aids.extend(door.registry.agents_with_short());
         if !std::mem::replace(&mut waits.busy, true) {
             door.tracker.clone().spawn(look_after(door, waiting.clone()));
         }
@@ -39,11 +41,12 @@ pub fn listen(door: &Arc<Door>, bus: &Bus) {
 async fn look_after(door: Arc<Door>, waiting: Arc<Mutex<Waiting>>) {
     while let Some(aids) = next(&waiting) {
         let mut again = Vec::new();
-        for chunk in devices(&door, &aids).chunks(CHUNK) {
-            let asked = chunk.iter().map(|(aid, device)| wake(&door, aid, device));
-            let Some(woken) = door.stop.run_until_cancelled(join_all(asked)).await else { return };
-            let failed = chunk.iter().zip(woken).filter(|(_, woken)| !woken);
-            again.extend(failed.map(|((aid, _), _)| aid.clone()));
+        for chunk in aids.chunks(CHUNK) {
+            let asked = join_all(chunk.iter().map(|aid| agent(&door, aid)));
+            let Some(settled) = door.stop.run_until_cancelled(asked).await else { return };
+            again.extend(
+                chunk.iter().zip(settled).filter(|(_, settled)| !settled).map(|(aid, _)| aid.clone()),
+            );
         }
         if !again.is_empty() {
             waiting.lock().aids.extend(again);
@@ -54,33 +57,42 @@ async fn look_after(door: Arc<Door>, waiting: Arc<Mutex<Waiting>>) {
     }
 }
 
-fn next(waiting: &Mutex<Waiting>) -> Option<HashSet<Aid>> {
+fn next(waiting: &Mutex<Waiting>) -> Option<Vec<Aid>> {
     let mut waits = waiting.lock();
     waits.busy = !waits.aids.is_empty();
-    waits.busy.then(|| std::mem::take(&mut waits.aids))
+    waits.busy.then(|| waits.aids.drain().collect())
 }
 
-/// The devices of these agents that have a long connection here, each once.
-fn devices(door: &Door, aids: &HashSet<Aid>) -> Vec<(Aid, DeviceId)> {
-    let mut devices = HashSet::new();
-    for aid in aids {
-        for link in door.registry.of_agent(aid).iter().filter(|link| link.is_long()) {
-            devices.extend(link.bound().map(|bound| (aid.clone(), bound.session.device.clone())));
+/// Gives whether that is settled, or has to be tried again.
+async fn agent(door: &Door, aid: &Aid) -> bool {
+    let links = door.registry.of_agent(aid);
+    if links.is_empty() {
+        return true;
+    }
+    events::certificate_replaced(door, aid);
+    let vouched: Result<KnownCert, RpcError> = door.ask("ca.get_cert", &json!({ "aid": aid })).await;
+    match &vouched {
+        Ok(known) if !known.found => {
+            events::certificate_revoked(door, aid);
+            return true;
+        }
+        Ok(_) => {}
+        Err(error) if is_away(error) => return false,
+        Err(error) => error.log("ca.get_cert"),
+    }
+    let long = links.iter().filter(|link| link.is_long()).filter_map(|link| link.bound());
+    let devices: HashSet<DeviceId> = long.map(|bound| bound.session.device.clone()).collect();
+    for device in devices {
+        let params = json!({ "aid": aid, "device_id": device });
+        // A room that is not there is asked again; one that does not know the method never will.
+        let woken = door.mesh.ask::<Value>(Caller::room("gateway"), "message.wake", &params).await;
+        if woken.is_err_and(|error| is_away(&error)) {
+            return false;
         }
     }
-    devices.into_iter().collect()
+    true
 }
 
-/// Gives whether that is settled: a room that is away is asked again, one that does not know the method is not.
-async fn wake(door: &Door, aid: &Aid, device: &DeviceId) -> bool {
-    let params = to_raw_value(&json!({ "aid": aid, "device_id": device })).ok();
-    let asked = door.mesh.call(Caller::room("gateway"), "message.wake", params);
-    match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(Ok(_)) => true,
-        Ok(Err(error)) => {
-            let away = [codes::UNAVAILABLE.code, codes::SERVICE_STOPPING.code];
-            !away.contains(&error.code())
-        }
-        Err(_) => false,
-    }
+fn is_away(error: &RpcError) -> bool {
+    [codes::UNAVAILABLE.code, codes::SERVICE_STOPPING.code].contains(&error.code())
 }

@@ -32,6 +32,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         (world.bus, world.presence) = (redis.bus(), redis.presence());
     }
     let metrics = Arc::new(Metrics::new());
+    running(&config).into_iter().for_each(|part| metrics.runs(part));
     let wiring = wire(&config, &world, &metrics)?;
     // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.
     let mut signals = Signals::new()?;
@@ -53,7 +54,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         text += &format!("  status    http://{}\n", listener.local_addr()?);
         calls.spawn(status::answer(listener, world.clone(), metrics.clone()));
     }
-    admin::listen(&world.mesh, &calls, &world.stop, &config.data)?;
+    admin::listen(&world, &metrics, &calls, &config.data)?;
     let data = config.data.clone();
     let limit = Duration::from_millis(config.limits.drain_timeout_ms);
     let door = match config.runs("gateway") {

@@ -49,12 +49,17 @@ fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics) -> Respo
             json_reply(status, &health).done()
         }
         "/metrics" => {
-            metrics.take_bus(world.bus.stats().unwrap_or_default(), world.presence.taken());
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            text(StatusCode::OK, kind, &metrics.text()).done()
+            text(StatusCode::OK, kind, &metrics_of(world, metrics)).done()
         }
         _ => refuse(StatusCode::NOT_FOUND, "not_found", "/health and /metrics are here").done(),
     }
+}
+
+/// All that this process counts, as it is right now.
+pub fn metrics_of(world: &World, metrics: &Metrics) -> String {
+    metrics.take_bus(world.bus.stats().unwrap_or_default(), world.presence.taken());
+    metrics.text()
 }
 
 /// What works. A server without its logins helps nobody; one without another part is only degraded.

@@ -56,6 +56,11 @@ struct HttpLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PartLabels {
+    part: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LinkLabels {
     namespace: &'static str,
     address: String,
@@ -103,6 +108,7 @@ pub struct Metrics {
     bus_lag_seconds: Gauge<f64, AtomicU64>,
     bus_up: Gauge,
     presence_seats: Gauge,
+    parts: Family<PartLabels, Gauge>,
 }
 
 impl Metrics {
@@ -154,6 +160,7 @@ impl Metrics {
             bus_lag_seconds: Gauge::default(),
             bus_up: Gauge::default(),
             presence_seats: Gauge::default(),
+            parts: Family::default(),
             registry,
         };
         let registry = &mut metrics.registry;
@@ -178,6 +185,7 @@ impl Metrics {
         registry.register("mesh_calls", "Calls sent over a link", metrics.link_calls.clone());
         registry.register("mesh_pending", "Calls under way on a link", metrics.link_pending.clone());
         registry.register("mesh_redials", "Times a link was dialled again", metrics.link_redials.clone());
+        registry.register("part", "What runs in this process: 1 for each part", metrics.parts.clone());
         metrics.register_bus();
         metrics
     }
@@ -190,6 +198,11 @@ impl Metrics {
             pending: self.link_pending.get_or_create_owned(&labels),
             redials: self.link_redials.get_or_create_owned(&labels),
         }
+    }
+
+    /// Says that this process runs a part of the server.
+    pub fn runs(&self, part: &'static str) {
+        self.parts.get_or_create(&PartLabels { part }).set(1);
     }
 
     fn register_bus(&mut self) {
@@ -269,5 +282,37 @@ impl Metrics {
 impl Default for Metrics {
     fn default() -> Metrics {
         Metrics::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every metric as it stands in front of its value, a histogram by its own name.
+    fn names(text: &str) -> Vec<String> {
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        types.map(|(name, kind)| format!("{name}{}", if kind == "counter" { "_total" } else { "" })).collect()
+    }
+
+    #[test]
+    fn the_guide_for_operators_names_every_metric_and_no_other() {
+        let metrics = Metrics::new();
+        metrics.closed(1012);
+        metrics.refused("sockets");
+        metrics.http("health", 200);
+        metrics.runs("ca");
+        metrics.link("ca", "wss://127.0.0.1:7443");
+        let (text, guide) = (metrics.text(), include_str!("../../docs/operations.md"));
+        let names = names(&text);
+        for name in &names {
+            assert!(guide.contains(&format!("| `{name}")), "{name} has no line in the table of the guide");
+        }
+        for told in guide.split('`').skip(1).step_by(2).filter(|word| word.starts_with("aund_")) {
+            let told = told.split('{').next().unwrap_or(told);
+            assert!(names.iter().any(|name| name == told), "the guide tells of {told}, which does not exist");
+        }
+        let help = text.lines().filter(|line| line.starts_with("# HELP ")).count();
+        assert_eq!(names.len(), help, "each says what it is");
     }
 }

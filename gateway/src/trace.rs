@@ -7,6 +7,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use services::kernel::{Trace, TraceMode};
 use std::time::Instant;
+use tracing::Span;
 
 /// The trace a call asks for, if it does and writes it properly. What it says of spans is not taken over.
 pub fn asked(params: &RawValue) -> Option<Trace> {
@@ -20,6 +21,15 @@ pub fn asked(params: &RawValue) -> Option<Trace> {
     let Asking { _trace: trace } = serde_json::from_str(params.get()).ok()?;
     let plain = trace.trace_id.len() == 32 && trace.trace_id.bytes().all(|b| b.is_ascii_hexdigit());
     plain.then_some(trace)
+}
+
+/// Everything that is logged on behalf of a call that is traced says so, in whichever process it is: one search finds
+/// all of it. A call that is not traced costs nothing.
+pub fn span(method: &str, trace: Option<&Trace>) -> Span {
+    match trace {
+        Some(trace) => tracing::info_span!("rpc", rpc.method = method, trace.id = trace.trace_id),
+        None => Span::none(),
+    }
 }
 
 /// The answer, with where the time went if the client asked for that.

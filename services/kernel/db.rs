@@ -201,11 +201,14 @@ impl Db {
         }
     }
 
-    /// Moves what was committed from SQLite's journal into its file, beside the writer and not in its way. The writer
-    /// then finds little left to do when the journal has grown long.
+    /// Moves what was committed from SQLite's journal into its file: twice beside the writer, the second time what came
+    /// meanwhile, and the last of it in the writer's place. Only when nothing is left does the journal begin anew; one
+    /// that grows makes every commit wait for more of the disk.
     pub async fn checkpoint(&self) -> sqlx::Result<()> {
         if self.engine == Engine::Sqlite {
-            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&self.read).await?;
+            for pool in [&self.read, &self.read, &self.write] {
+                sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(pool).await?;
+            }
         }
         Ok(())
     }

@@ -57,7 +57,7 @@ impl Message {
 
         let Seq(seq) = seq.unwrap_or_default();
         let ack_seq = self.advance(&consumer, None, seq).await?;
-        Ok(Acked { success: true, ack_seq, volatile_ack: self.ack_fleeting(&consumer, &fleeted) })
+        Ok(Acked { success: true, ack_seq, volatile_ack: self.ack_fleeting(&consumer, &fleeted).await? })
     }
 
     /// Moves a cursor forward, tells the senders whose letters it passed, and gives where it is now.
@@ -108,12 +108,16 @@ impl Message {
         }
     }
 
-    pub(super) fn ack_fleeting(&self, consumer: &Consumer, fleeted: &Fleeted) -> Option<VolatileAck> {
+    pub(super) async fn ack_fleeting(
+        &self,
+        consumer: &Consumer,
+        fleeted: &Fleeted,
+    ) -> Result<Option<VolatileAck>, Error> {
         if fleeted.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let (accepted, expired) = self.volatile.ack(consumer.inbox, &fleeted.cursors, &fleeted.ids);
-        Some(VolatileAck { accepted, expired })
+        let (accepted, expired) = self.ack_volatile(consumer.inbox, &fleeted.cursors, &fleeted.ids).await?;
+        Ok(Some(VolatileAck { accepted, expired }))
     }
 }
 

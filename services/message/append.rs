@@ -35,13 +35,15 @@ impl Writer {
     fn append(&self, commit: &Commit) -> Query<'static> {
         let (mut text, mut parts) = (Vec::new(), Vec::with_capacity(commit.letters.len()));
         for letter in &commit.letters {
-            let start = text.len();
-            text.extend_from_slice(json(&**letter).as_bytes());
-            parts.push((start + 1, text.len() - start));
+            let start = text.len() as i64 + 1;
+            // Plain data, into memory: nothing that can fail.
+            let _ = serde_json::to_writer(&mut text, &**letter);
+            // Two numbers in one: an array for each letter would have to be read by itself.
+            parts.push((start << 32) | (text.len() as i64 + 1 - start));
         }
         sqlx::query(
             "INSERT INTO letter (id, at, data)
-             SELECT $1 + key, $2, CAST(substr($3, value ->> 0, value ->> 1) AS TEXT) FROM json_each($4)",
+             SELECT $1 + key, $2, CAST(substr($3, value >> 32, value & 4294967295) AS TEXT) FROM json_each($4)",
         )
         .bind(self.last + 1)
         .bind(commit.letters.first().map_or(0, |letter| letter.at))

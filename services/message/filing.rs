@@ -5,7 +5,6 @@ use super::store::{FILE_AT_ONCE, Store, json, read};
 use crate::kernel::{Aid, Engine};
 use sqlx::{Any, Transaction};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,7 +56,10 @@ impl Store {
         tx.commit().await?;
 
         self.know_senders(senders);
-        self.tail.write().filed(last.id);
+        // A few at a time: who commits waits for this lock.
+        while self.tail.write().filed(last.id, SLICE) {
+            tokio::task::yield_now().await;
+        }
         Ok(letters.len() == FILE_AT_ONCE)
     }
 
@@ -194,12 +196,13 @@ async fn rest(pause: Duration) {
     }
 }
 
+/// Ignored rather than refused if it is there already: of what cannot fail, SQLite keeps no pages to go back to.
 async fn write_places(tx: &mut Transaction<'static, Any>, places: &[[i64; 4]]) -> sqlx::Result<()> {
     sqlx::query(
-        "INSERT INTO place (inbox, seq, letter, sender)
+        "INSERT OR IGNORE INTO place (inbox, seq, letter, sender)
          SELECT CAST(substr($1, 80 * value + 1, 20) AS INTEGER), CAST(substr($1, 80 * value + 21, 20) AS INTEGER),
                 CAST(substr($1, 80 * value + 41, 20) AS INTEGER), CAST(substr($1, 80 * value + 61, 20) AS INTEGER)
-         FROM json_each($2) WHERE true ON CONFLICT DO NOTHING",
+         FROM json_each($2)",
     )
     .bind(columns(places))
     .bind(json(&(0..places.len()).collect::<Vec<_>>()))
@@ -225,8 +228,34 @@ async fn write_seen(tx: &mut Transaction<'static, Any>, seen: &[[i64; 2]]) -> sq
 fn columns<const N: usize>(rows: &[[i64; N]]) -> Vec<u8> {
     let mut text = Vec::with_capacity(20 * N * rows.len());
     for number in rows.as_flattened() {
-        // A vector takes whatever is written.
-        let _ = write!(text, "{number:20}");
+        text.extend_from_slice(&column(*number));
     }
     text
+}
+
+/// By hand: the formatter of the library pads character by character.
+fn column(number: i64) -> [u8; 20] {
+    let (mut text, mut at, mut left) = ([b' '; 20], 20, number.unsigned_abs());
+    while left > 0 || at == 20 {
+        at -= 1;
+        text[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    if number < 0 {
+        text[at - 1] = b'-';
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_twenty_characters() {
+        for number in [0, 7, -7, 1_234_567_890, i64::MAX, i64::MIN, -i64::MAX] {
+            assert_eq!(String::from_utf8_lossy(&column(number)), format!("{number:20}"));
+        }
+        assert_eq!(columns(&[[1, -2], [3, 4]]).len(), 80);
+    }
 }

@@ -4,11 +4,13 @@ use super::ledger::Draft;
 use super::letter::{Key, Kind, Letter, Place};
 use super::rows::{self, Fleeting};
 use super::send::Sent;
-use super::volatile::VolatileRow;
-use super::{Message, events};
+use super::shared::{self, Item, Shared};
+use super::volatile::{self, Volatile, VolatileRow};
+use super::{Error, Message, events, store};
 use crate::kernel::{Audience, DeviceId, Event, Session};
 use parking_lot::Mutex;
 use serde_json::json;
+use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -37,18 +39,40 @@ impl FleetingSent {
 }
 
 impl Message {
-    /// Kept in memory until it expires, and announced at once: it has no number.
-    pub(super) fn send_fleeting(&self, session: &Session, draft: Draft, expires_at: i64) -> Sent {
+    /// Kept until it expires and announced at once: it has no number.
+    pub(super) async fn send_fleeting(
+        &self,
+        session: &Session,
+        draft: Draft,
+        expires_at: i64,
+    ) -> Result<Sent, Error> {
         let Draft { mut letter, devices, queue, .. } = draft;
-        if let Some(first) = self.fleeting_sent.get(letter.key, letter.at) {
-            return Sent { status: "duplicate", ..first };
-        }
         if let Some(queued) = queue {
             letter.body = queued.payload;
         }
         let letter = Arc::new(letter);
-        let mut cursors = Vec::new();
-        for (place, device) in letter.places.iter().zip(&devices) {
+        let cursors = match &self.shared {
+            None => self.keep_fleeting(&letter, expires_at),
+            Some(shared) => share_fleeting(shared, &letter, expires_at).await?,
+        };
+        let cursors = match cursors {
+            Kept::New(cursors) => cursors,
+            Kept::Before(first) => return Ok(Sent { status: "duplicate", ..*first }),
+        };
+        for ((place, device), cursor) in letter.places.iter().zip(&devices).zip(&cursors) {
+            let volatile_cursor = cursor.clone();
+            let fleeting =
+                Fleeting { storage: "volatile", volatile_cursor, created_at: letter.at, expires_at };
+            self.announce_fleeting(session, &letter, place, device, &fleeting);
+        }
+        Ok(sent(&letter, cursors, expires_at))
+    }
+
+    fn keep_fleeting(&self, letter: &Arc<Letter>, expires_at: i64) -> Kept {
+        if let Some(first) = self.fleeting_sent.get(letter.key, letter.at) {
+            return Kept::Before(Box::new(first));
+        }
+        let put = |place: &Place| {
             let row = VolatileRow {
                 message_id: letter.message_id.clone(),
                 sender: letter.from.to_string(),
@@ -56,23 +80,43 @@ impl Message {
                 expires_at,
                 letter: letter.clone(),
             };
-            let volatile_cursor = self.volatile.put(place.inbox, row, letter.weight());
-            cursors.push(volatile_cursor.clone());
-            let fleeting =
-                Fleeting { storage: "volatile", volatile_cursor, created_at: letter.at, expires_at };
-            self.announce_fleeting(session, &letter, place, device, &fleeting);
-        }
-        let sent = Sent {
-            storage: Some("volatile"),
-            seq: None,
-            volatile_cursor: cursors.first().cloned(),
-            volatile_cursors: (cursors.len() > 1).then_some(cursors),
-            created_at: Some(letter.at),
-            expires_at: Some(expires_at),
-            ..Sent::of(&letter, "accepted")
+            self.volatile.put(place.inbox, row, letter.weight())
         };
-        self.fleeting_sent.put(letter.key, expires_at, sent.clone());
-        sent
+        let cursors: Vec<String> = letter.places.iter().map(put).collect();
+        self.fleeting_sent.put(letter.key, expires_at, sent(letter, cursors.clone(), expires_at));
+        Kept::New(cursors)
+    }
+
+    /// The volatile letters of an inbox, wherever they are.
+    pub(super) async fn with_volatile<R>(
+        &self,
+        inbox: i64,
+        look: impl FnOnce(&Volatile<Arc<Letter>>) -> R,
+    ) -> sqlx::Result<R> {
+        let Some(shared) = &self.shared else { return Ok(look(&self.volatile)) };
+        let mut connection = shared.look().await?;
+        Ok(look(&Volatile::copy(shared, &mut connection, inbox).await?))
+    }
+
+    /// Takes away exactly the rows named. Gives how many there were, and how many names meant nothing any more.
+    pub(super) async fn ack_volatile(
+        &self,
+        inbox: i64,
+        cursors: &[String],
+        ids: &[String],
+    ) -> sqlx::Result<(usize, usize)> {
+        let Some(shared) = &self.shared else { return Ok(self.volatile.ack(inbox, cursors, ids)) };
+        let key = inbox.to_string();
+        let shelf = shared::Place { kind: "volatile", key: &key };
+        let mut tx = shared.lock(shelf).await?;
+        let copy = Volatile::copy(shared, &mut tx, inbox).await?;
+        let mut gone = copy.numbers(inbox);
+        let counts = copy.ack(inbox, cursors, ids);
+        let left = copy.numbers(inbox);
+        gone.retain(|number| !left.contains(number));
+        shared::remove(&mut tx, shelf, &gone).await?;
+        tx.commit().await?;
+        Ok(counts)
     }
 
     fn announce_fleeting(
@@ -104,4 +148,53 @@ impl Message {
             self.bus.publish(&Event { to, method: method.to_owned(), params });
         }
     }
+}
+
+/// What became of a letter that is not stored.
+enum Kept {
+    /// Its cursor in each of its places.
+    New(Vec<String>),
+    Before(Box<Sent>),
+}
+
+fn sent(letter: &Letter, cursors: Vec<String>, expires_at: i64) -> Sent {
+    Sent {
+        storage: Some("volatile"),
+        seq: None,
+        volatile_cursor: cursors.first().cloned(),
+        volatile_cursors: (cursors.len() > 1).then_some(cursors),
+        created_at: Some(letter.at),
+        expires_at: Some(expires_at),
+        ..Sent::of(letter, "accepted")
+    }
+}
+
+/// On PostgreSQL: its rows and the answer to it are one transaction, which nobody else sends the same letter beside.
+async fn share_fleeting(shared: &Shared, letter: &Arc<Letter>, expires_at: i64) -> sqlx::Result<Kept> {
+    let (name, text) = (letter.key.text(), store::json(&**letter));
+    let answer = shared::Place { kind: "sent", key: &name };
+    let mut tx = shared.lock(answer).await?;
+    let earlier = shared::rows(&mut tx, answer, None).await?;
+    if let Some(row) = earlier.iter().find(|row| row.until > letter.at) {
+        let (cursors, first): (Vec<String>, Box<RawValue>) =
+            serde_json::from_str(&row.data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+        return Ok(Kept::Before(Box::new(sent(&*store::read(0, first.get())?, cursors, row.until))));
+    }
+    let names = Volatile::empty(shared);
+    let mut cursors = vec![String::new(); letter.places.len()];
+    // In one order for everybody, so that two senders never wait for each other.
+    let mut places: Vec<(i64, usize)> = letter.places.iter().map(|place| place.inbox).zip(0..).collect();
+    places.sort_unstable();
+    for (inbox, at) in places {
+        let key = inbox.to_string();
+        let shelf = shared::Place { kind: "volatile", key: &key };
+        let item = Item { name: "", until: expires_at, bytes: letter.weight(), data: text.clone() };
+        let number = shared::put(&mut tx, shelf, item, &volatile::LIMITS, letter.at).await?;
+        cursors[at] = names.cursor(number);
+    }
+    let data = format!("[{},{text}]", store::json(&cursors));
+    let item = Item { name: "", until: expires_at, bytes: data.len(), data };
+    shared::put(&mut tx, answer, item, &volatile::LIMITS, letter.at).await?;
+    tx.commit().await?;
+    Ok(Kept::New(cursors))
 }

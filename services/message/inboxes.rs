@@ -15,6 +15,8 @@ pub(super) struct Inbox {
     pub device: DeviceId,
     /// An inbox nobody joined yet waits for the agent's first device.
     pub joined: bool,
+    /// How often the agent's devices had changed when this was read; 0 on SQLite, where nobody else changes them.
+    pub changes: i64,
     pub spk: Option<Spk>,
 }
 
@@ -51,6 +53,7 @@ struct Row {
     spk_pk: Option<String>,
     spk_signature: Option<String>,
     spk_timestamp: Option<i64>,
+    changes: i64,
 }
 
 impl Inboxes {
@@ -60,20 +63,35 @@ impl Inboxes {
 
     /// All inboxes of an agent, the oldest first. Empty for whoever never connected and never got a letter.
     pub async fn of(&self, aid: &Aid) -> sqlx::Result<Known> {
-        let changes = {
-            let memory = self.memory.lock();
-            if let Some(known) = memory.known.get(aid) {
-                return Ok(known.clone());
-            }
-            memory.changes
+        match self.db.engine() {
+            Engine::Sqlite => self.remembered(aid).await,
+            Engine::Postgres => self.read(aid).await,
+        }
+    }
+
+    /// The same as far as this process knows. On PostgreSQL another one may have let a device in since; what is
+    /// decided from this has to be compared in its commit.
+    pub async fn remembered(&self, aid: &Aid) -> sqlx::Result<Known> {
+        let known = self.memory.lock().known.get(aid).cloned();
+        match known {
+            Some(known) => Ok(known),
+            None => self.read(aid).await,
+        }
+    }
+
+    async fn read(&self, aid: &Aid) -> sqlx::Result<Known> {
+        let changes = self.memory.lock().changes;
+        let query = match self.db.engine() {
+            Engine::Sqlite => sqlx::query_as(
+                "SELECT id, device, joined_at, spk_id, spk_pk, spk_signature, spk_timestamp, 0 AS changes
+                 FROM inbox WHERE aid = $1 ORDER BY id",
+            ),
+            Engine::Postgres => sqlx::query_as(
+                "SELECT id, device, joined_at, spk_id, spk_pk, spk_signature, spk_timestamp, head.changes
+                 FROM inbox JOIN head ON head.inbox = inbox.id WHERE aid = $1 ORDER BY id",
+            ),
         };
-        let rows: Vec<Row> = sqlx::query_as(
-            "SELECT id, device, joined_at, spk_id, spk_pk, spk_signature, spk_timestamp
-             FROM inbox WHERE aid = $1 ORDER BY id",
-        )
-        .bind(aid.as_str())
-        .fetch_all(self.db.read())
-        .await?;
+        let rows: Vec<Row> = query.bind(aid.as_str()).fetch_all(self.db.read()).await?;
         let inboxes: Known = rows.into_iter().filter_map(Inbox::read).collect();
         // Nothing is remembered of an agent without one: the next letter may come with its registration.
         let mut memory = self.memory.lock();
@@ -87,12 +105,17 @@ impl Inboxes {
     }
 
     pub async fn find(&self, aid: &Aid, device: &DeviceId) -> sqlx::Result<Option<Inbox>> {
-        Ok(self.of(aid).await?.iter().find(|inbox| inbox.device == *device).cloned())
+        let of = |known: &Known| known.iter().find(|inbox| inbox.device == *device).cloned();
+        // Whoever has an inbox keeps it.
+        match of(&self.remembered(aid).await?) {
+            Some(inbox) => Ok(Some(inbox)),
+            None => Ok(of(&self.of(aid).await?)),
+        }
     }
 
     /// Gives a device its inbox. The first device of an agent takes over what came before it had any.
     pub async fn join(&self, aid: &Aid, device: &DeviceId, now: i64) -> sqlx::Result<()> {
-        if self.of(aid).await?.iter().any(|inbox| inbox.joined && inbox.device == *device) {
+        if self.remembered(aid).await?.iter().any(|inbox| inbox.joined && inbox.device == *device) {
             return Ok(());
         }
         let mut tx = self.alone(aid).await?;
@@ -114,6 +137,7 @@ impl Inboxes {
             .execute(&mut *tx)
             .await?;
         }
+        self.changed(&mut tx, aid).await?;
         tx.commit().await?;
         self.forget(aid);
         Ok(())
@@ -130,6 +154,7 @@ impl Inboxes {
         .bind(aid.as_str())
         .execute(&mut *tx)
         .await?;
+        self.changed(&mut tx, aid).await?;
         tx.commit().await?;
         self.forget(aid);
         self.of(aid).await
@@ -141,7 +166,7 @@ impl Inboxes {
         if held.is_some_and(|held| held == *spk || held.timestamp > spk.timestamp) {
             return Ok(());
         }
-        let mut tx = self.db.write().await?;
+        let mut tx = self.alone(aid).await?;
         sqlx::query(
             "UPDATE inbox SET spk_id = $3, spk_pk = $4, spk_signature = $5, spk_timestamp = $6
              WHERE aid = $1 AND device = $2 AND (spk_timestamp IS NULL OR spk_timestamp <= $6)",
@@ -154,12 +179,24 @@ impl Inboxes {
         .bind(spk.timestamp)
         .execute(&mut *tx)
         .await?;
+        self.changed(&mut tx, aid).await?;
         tx.commit().await?;
         self.forget(aid);
         Ok(())
     }
 
-    fn forget(&self, aid: &Aid) {
+    /// On PostgreSQL: letters addressed from an older memory will not be stored.
+    async fn changed(&self, tx: &mut Transaction<'static, Any>, aid: &Aid) -> sqlx::Result<()> {
+        if self.db.engine() == Engine::Postgres {
+            sqlx::query("SELECT CAST(devices_changed($1) AS TEXT)")
+                .bind(aid.as_str())
+                .execute(&mut **tx)
+                .await?;
+        }
+        Ok(())
+    }
+
+    pub fn forget(&self, aid: &Aid) {
         let mut memory = self.memory.lock();
         memory.known.remove(aid);
         memory.changes += 1;
@@ -188,6 +225,6 @@ impl Inbox {
             _ => None,
         };
         let device = DeviceId::parse(&row.device).ok()?;
-        Some(Inbox { id: row.id, device, joined: row.joined_at.is_some(), spk })
+        Some(Inbox { id: row.id, device, joined: row.joined_at.is_some(), changes: row.changes, spk })
     }
 }

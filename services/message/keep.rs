@@ -11,8 +11,10 @@ const WORTH_FILING: usize = 8192;
 const FILE_EVERY: u32 = 10;
 /// Between two slices of what is filed.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The disk is busy with it for a while, and commits wait for the disk: seldom is better than often.
-const CHECKPOINT_EVERY: u32 = 50;
+/// With so many letters waiting there are no pauses: at some point nothing more would be taken.
+const HURRY: usize = 32_768;
+/// Before the journal is so long that a commit has to do it.
+const CHECKPOINT_EVERY: u32 = 10;
 const PURGE_EVERY: u32 = 100;
 const PURGE_ROWS: usize = 200;
 
@@ -47,7 +49,9 @@ impl Message {
 
     async fn file(&self) {
         loop {
-            match self.store.file(PAUSE).await {
+            let (unfiled, _) = self.store.unfiled();
+            let pause = if unfiled < HURRY { PAUSE } else { Duration::ZERO };
+            match self.store.file(pause).await {
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => return,
                 Err(error) => {

@@ -2,13 +2,15 @@
 //!
 //! A number is taken inside the commit. If the commit fails, nobody has seen it and the next letter gets it.
 
+use super::desk::Desk;
 use super::inboxes::Inboxes;
+use super::lanes::Lanes;
 use super::letter::Letter;
 use super::ring::Rings;
 use super::store::{Store, UNFILED_BYTES};
 use super::writer::Writer;
 use super::{Error, events};
-use crate::kernel::{Aid, Batch, Bus, DeviceId, Presence, Seat, Trace, World};
+use crate::kernel::{Aid, Batch, Bus, DeviceId, Engine, Presence, Seat, Trace, World};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,8 +61,13 @@ pub(super) struct Recall {
     pub devices: HashMap<i64, DeviceId>,
 }
 
+/// What an agent's devices were when a letter was addressed: an inbox, and how often they had changed. Only PostgreSQL
+/// counts that, where other processes let devices in, too.
+#[derive(Default)]
+pub(super) struct Changes(pub Vec<(i64, i64)>);
+
 pub(super) enum Write {
-    Send(Box<Draft>),
+    Send(Box<Draft>, Changes),
     Ack(Advance),
     Recall(Box<Recall>),
 }
@@ -70,6 +77,8 @@ pub(super) enum Done {
     Sent(Arc<Letter>),
     /// It was sent before; this is the one.
     Again(Arc<Letter>),
+    /// The devices it was addressed to are not those its recipient has.
+    Stale,
     Acked {
         before: i64,
         now: i64,
@@ -94,8 +103,27 @@ pub(super) struct Bell {
 }
 
 pub(super) struct Ledger {
-    batch: Batch<Write, Done>,
+    books: Books,
     store: Arc<Store>,
+}
+
+enum Books {
+    One(Batch<Write, Done>),
+    Many(Lanes),
+}
+
+impl Write {
+    /// The inboxes it may change.
+    pub fn inboxes(&self) -> Vec<i64> {
+        match self {
+            Write::Send(draft, changes) => {
+                let placed = draft.letter.places.iter().map(|place| place.inbox);
+                placed.chain(changes.0.iter().map(|(inbox, _)| *inbox)).collect()
+            }
+            Write::Ack(advance) => vec![advance.inbox],
+            Write::Recall(recall) => recall.devices.keys().copied().collect(),
+        }
+    }
 }
 
 impl Ledger {
@@ -107,6 +135,10 @@ impl Ledger {
     ) -> sqlx::Result<Ledger> {
         let (ring, bells) = mpsc::channel(BELLS);
         world.tracker.spawn(announce(bells, inboxes, world.bus.clone(), world.presence.clone()));
+        if store.db().engine() == Engine::Postgres {
+            let desk = Desk { store: store.clone(), rings, bells: ring };
+            return Ok(Ledger { books: Books::Many(Lanes::start(&world.tracker, QUEUE_BYTES, desk)), store });
+        }
         let last: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM letter")
             .fetch_one(store.db().read())
             .await?;
@@ -116,7 +148,7 @@ impl Ledger {
                 let done = writer.commit(writes).await;
                 (writer, done)
             });
-        Ok(Ledger { batch, store })
+        Ok(Ledger { books: Books::One(batch), store })
     }
 
     pub async fn write(&self, write: Write) -> Result<Done, Error> {
@@ -125,13 +157,16 @@ impl Ledger {
             return Err(Error::Behind(bytes));
         }
         let weight = match &write {
-            Write::Send(draft) => {
+            Write::Send(draft, _) => {
                 draft.letter.weight() + draft.queue.as_ref().map_or(0, |q| q.payload.get().len())
             }
             Write::Ack(_) => 128,
             Write::Recall(recall) => 128 + recall.message_ids.iter().map(String::len).sum::<usize>(),
         };
-        Ok(self.batch.submit(write, weight).await?)
+        Ok(match &self.books {
+            Books::One(batch) => batch.submit(write, weight).await?,
+            Books::Many(lanes) => lanes.submit(write, weight).await?,
+        })
     }
 }
 

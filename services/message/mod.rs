@@ -8,6 +8,7 @@ mod address;
 mod append;
 mod consumer;
 mod cursors;
+mod desk;
 mod e2ee;
 mod echo;
 mod envelope;
@@ -21,8 +22,10 @@ mod inboxes;
 mod join;
 mod keep;
 mod keys;
+mod lanes;
 mod ledger;
 mod letter;
+mod mail;
 mod members;
 mod page;
 mod peers;
@@ -35,6 +38,8 @@ mod recall;
 mod ring;
 mod rows;
 mod send;
+mod shared;
+mod sheet;
 mod store;
 mod tail;
 #[cfg(test)]
@@ -55,6 +60,7 @@ use letter::Letter;
 use parking_lot::Mutex;
 use reading::Reading;
 use ring::Rings;
+use shared::Shared;
 use std::collections::HashSet;
 use std::sync::Arc;
 use store::Store;
@@ -105,6 +111,8 @@ struct Message {
     volatile: Volatile<Arc<Letter>>,
     fleeting_sent: FleetingSent,
     rings: Arc<Rings<Arc<Letter>>>,
+    /// On PostgreSQL, in place of the four above, except for who gets the next queue letter.
+    shared: Option<Shared>,
     ledger: Ledger,
     store: Arc<Store>,
     mesh: Arc<Mesh>,
@@ -132,6 +140,7 @@ impl Message {
             volatile: Volatile::new(&world.ids),
             fleeting_sent: FleetingSent::default(),
             rings,
+            shared: Shared::open(store.db()).await?,
             ledger,
             store,
             mesh: world.mesh.clone(),

@@ -62,7 +62,7 @@ impl Message {
         sender: Option<&str>,
         limit: usize,
     ) -> Result<Slice, Error> {
-        let ring = self.rings.after(&consumer.aid, consumer.inbox, after, self.clock.now_ms(), usize::MAX);
+        let ring = self.queued_after(&consumer.aid, consumer.inbox, after).await?;
         let queued: HashMap<i64, Arc<Letter>> = ring.rows.into_iter().collect();
         let mut slice = Slice {
             entries: Vec::new(),

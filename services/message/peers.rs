@@ -71,7 +71,9 @@ impl Message {
         let standing = self.store.standing(consumer.inbox).await?;
         let cursors = self.store.cursors(consumer.inbox, &consumer.slot).await?;
         let mut heads = self.store.senders(consumer.inbox).await?;
-        let fleeting = self.volatile.senders(consumer.inbox, self.clock.now_ms());
+        let now = self.clock.now_ms();
+        let fleeting =
+            self.with_volatile(consumer.inbox, |volatile| volatile.senders(consumer.inbox, now)).await?;
         for sender in &fleeting {
             heads.entry(sender.clone()).or_insert(0);
         }

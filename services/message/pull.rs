@@ -73,7 +73,7 @@ impl Message {
         let mut page = slice.page(&consumer, Form::Plain);
         let bounds = self.bounds(&consumer).await?;
         let volatile =
-            self.fleeting(&consumer, after_volatile_cursor.as_deref(), None, Form::Plain, &mut page)?;
+            self.fleeting(&consumer, after_volatile_cursor.as_deref(), None, Form::Plain, &mut page).await?;
 
         Ok(Pulled {
             after: skipped_bell(&consumer, &page),
@@ -94,7 +94,7 @@ impl Message {
     }
 
     /// Adds the rows that are only in memory; they have cursors of their own.
-    pub(super) fn fleeting(
+    pub(super) async fn fleeting(
         &self,
         consumer: &Consumer,
         cursor: Option<&str>,
@@ -102,8 +102,11 @@ impl Message {
         form: Form,
         page: &mut Page,
     ) -> Result<VolatilePart, Error> {
-        let VolatilePage { rows, latest_cursor, has_more, earliest_cursor, dropped_count } =
-            self.volatile.after(consumer.inbox, cursor, sender, self.clock.now_ms(), MOST as usize)?;
+        let VolatilePage { rows, latest_cursor, has_more, earliest_cursor, dropped_count } = self
+            .with_volatile(consumer.inbox, |volatile| {
+                volatile.after(consumer.inbox, cursor, sender, self.clock.now_ms(), MOST as usize)
+            })
+            .await??;
         for (volatile_cursor, row) in rows {
             let Some(place) = row.letter.place(consumer.inbox) else { continue };
             let (created_at, expires_at) = (row.created_at, row.expires_at);

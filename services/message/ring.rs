@@ -1,9 +1,16 @@
 //! The short memory behind `queue` delivery: each letter goes to one connection now, and can be pulled for five minutes.
 
+use super::Message;
+use super::letter::Letter;
+use super::shared::{self, Item, Place};
+use super::store::{json, read};
 use super::volatile::shelf::{Limits, Shelves};
 use crate::kernel::{Aid, Seat};
 use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use sqlx::{Any, Transaction};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// How long a letter stays.
 const WINDOW_MS: i64 = 300_000;
@@ -88,6 +95,39 @@ impl<T: Clone> Rings<T> {
         self.rows.lock().purge(now_ms);
         self.choice.lock().affinity.retain(|_, (_, until)| *until > now_ms);
     }
+}
+
+impl Message {
+    /// What a device may still pull of its queue letters, wherever they are.
+    pub(super) async fn queued_after(
+        &self,
+        aid: &Aid,
+        inbox: i64,
+        after: i64,
+    ) -> sqlx::Result<RingPage<Arc<Letter>>> {
+        let now = self.clock.now_ms();
+        let Some(shared) = &self.shared else {
+            return Ok(self.rings.after(aid, inbox, after, now, usize::MAX));
+        };
+        let row = |row: &shared::Row| {
+            let (inbox, seq, letter): (i64, i64, Box<RawValue>) = serde_json::from_str(&row.data).ok()?;
+            Some(Row { inbox, seq, letter: read(0, letter.get()).ok()? })
+        };
+        let mut connection = shared.look().await?;
+        let place = Place { kind: "ring", key: aid.as_str() };
+        let rows = shared::copy(&mut connection, place, (aid, LIMITS), row).await?;
+        let rings = Rings { rows: Mutex::new(rows), choice: Mutex::default() };
+        Ok(rings.after(aid, inbox, after, now, usize::MAX))
+    }
+}
+
+/// On PostgreSQL: in the transaction that gives the letter its number.
+pub(super) async fn share(tx: &mut Transaction<'static, Any>, letter: &Letter) -> sqlx::Result<()> {
+    let Some(place) = letter.places.first() else { return Ok(()) };
+    let data = format!("[{},{},{}]", place.inbox, place.seq, json(letter));
+    let item = Item { name: "", until: letter.at + WINDOW_MS, bytes: letter.weight(), data };
+    shared::put(tx, Place { kind: "ring", key: letter.to.as_str() }, item, &LIMITS, letter.at).await?;
+    Ok(())
 }
 
 impl Choice {

@@ -3,10 +3,10 @@
 use super::address::{Addressed, no_device};
 use super::envelope::{self, Envelope};
 use super::inboxes::Known;
-use super::ledger::{Done, Draft, Queued, Write};
-use super::letter::{Head, Key, Kind, Letter};
+use super::ledger::{Changes, Done, Draft, Queued, Write};
+use super::letter::{Head, Key, Kind, Letter, Place};
 use super::{Error, Message, echo};
-use crate::kernel::{Aid, Caller, DeviceId, KnownCert, Mode, Seat, Session};
+use crate::kernel::{Aid, Caller, DeviceId, KnownCert, Mode, RpcError, Seat, Session, codes};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -16,6 +16,8 @@ use std::sync::Arc;
 const PAYLOAD_BYTES: usize = 1 << 20;
 const MESSAGE_ID_BYTES: usize = 256;
 const LONGEST_TTL_S: i64 = 3600;
+/// How often a letter is addressed anew because devices came and went meanwhile.
+const TRIES: usize = 3;
 
 #[derive(Deserialize)]
 pub(super) struct SendParams {
@@ -73,18 +75,39 @@ impl Message {
     pub(super) async fn send(self: Arc<Self>, caller: Caller, params: SendParams) -> Result<Sent, Error> {
         let session = caller.session()?;
         params.check()?;
-        let recipient = self.recipient(&params.to).await?;
+        for _ in 0..TRIES {
+            match self.send_once(session, &params).await {
+                Ok(Some(sent)) => return Ok(sent),
+                Err(error) if !matches!(error, Error::NoDevice { .. }) => return Err(error),
+                // What this process remembers of their devices may be old.
+                Ok(None) | Err(_) => {
+                    self.inboxes.forget(&params.to);
+                    self.inboxes.forget(&session.aid);
+                }
+            }
+        }
+        self.send_once(session, &params).await?.ok_or_else(|| RpcError::plain(codes::UNAVAILABLE).into())
+    }
 
-        let now = self.clock.now_ms();
+    /// Gives nothing if the letter was addressed to other devices than its recipient has.
+    async fn send_once(&self, session: &Session, params: &SendParams) -> Result<Option<Sent>, Error> {
         let ttl = params.ttl.filter(|ttl| *ttl > 0).map(|ttl| ttl.min(LONGEST_TTL_S) * 1000);
-        let draft = self.draft(session, params, &recipient, now).await?;
+        if ttl.is_some() && self.shared.is_some() {
+            // No commit compares what these are addressed from.
+            self.inboxes.forget(&params.to);
+            self.inboxes.forget(&session.aid);
+        }
+        let recipient = self.recipient(&params.to).await?;
+        let now = self.clock.now_ms();
+        let (draft, changes) = self.draft(session, params, &recipient, now).await?;
         if let Some(ttl) = ttl {
-            return Ok(self.send_fleeting(session, draft, now + ttl));
+            return Ok(Some(self.send_fleeting(session, draft, now + ttl).await?));
         }
 
-        let (letter, again) = match self.ledger.write(Write::Send(Box::new(draft))).await? {
+        let (letter, again) = match self.ledger.write(Write::Send(Box::new(draft), changes)).await? {
             Done::Sent(letter) => (letter, false),
             Done::Again(letter) => (letter, true),
+            Done::Stale => return Ok(None),
             Done::Acked { .. } | Done::Recalled(_) => unreachable!("a letter is answered as one"),
         };
         let status = match again {
@@ -92,7 +115,7 @@ impl Message {
             false if self.is_heard(&letter, &recipient) => "delivered",
             false => "sent",
         };
-        Ok(Sent::of(&letter, status))
+        Ok(Some(Sent::of(&letter, status)))
     }
 
     /// Whether a connection is there for one of the places the letter got.
@@ -108,7 +131,7 @@ impl Message {
         if to.issuer() != self.issuer {
             return Err(Error::Foreign(to.clone()));
         }
-        let inboxes = self.inboxes.of(to).await?;
+        let inboxes = self.inboxes.remembered(to).await?;
         if !inboxes.is_empty() {
             return Ok(inboxes);
         }
@@ -123,25 +146,26 @@ impl Message {
     async fn draft(
         &self,
         session: &Session,
-        params: SendParams,
+        params: &SendParams,
         recipient: &Known,
         now: i64,
-    ) -> Result<Draft, Error> {
+    ) -> Result<(Draft, Changes), Error> {
         let seats = self.presence.seats(&params.to);
         let mode = params.mode()?.or(seats.first().map(|seat| seat.delivery.mode)).unwrap_or_default();
         let target = params.target(recipient)?;
+        let mut own = Known::default();
         let mut addressed = Addressed { session, seats: &seats, places: Vec::new(), devices: Vec::new() };
         let (kind, message_id, body, copies) = match envelope::classify(&params.payload) {
             envelope::Kind::V2 => {
                 let given = params.message_id();
                 let envelope = Envelope::open(&params.payload, session, &params.to, given, now)?;
-                let own = self.inboxes.of(&session.aid).await?;
+                own = self.inboxes.remembered(&session.aid).await?;
                 let copies = addressed.sealed(&envelope, recipient, &own, target.as_ref(), &params.to)?;
                 (Kind::V2, Some(envelope.message_id), envelope.body, copies)
             }
             envelope::Kind::V1Split => {
                 let split = envelope::split(&params.payload)?;
-                let own = self.inboxes.of(&session.aid).await?;
+                own = self.inboxes.remembered(&session.aid).await?;
                 let copies = addressed.split(split, recipient, &own, target.as_ref(), &params.to)?;
                 (Kind::V1, params.message_id().map(str::to_owned), RawValue::NULL.to_owned(), copies)
             }
@@ -164,15 +188,17 @@ impl Message {
             kind,
             places,
             head: params.head(kind),
-            to: params.to,
+            to: params.to.clone(),
             body,
             copies,
             recalled_at: None,
         };
+        let mut changes = Changes::default();
+        changes.0.extend(checked(recipient, &letter.places).into_iter().chain(checked(&own, &letter.places)));
         let draft = Draft { letter, devices, queue: None, trace: session.trace.clone() };
         // V1 and V2 messages name their devices: they go there whatever the mode.
         let queued = kind == Kind::Plain && mode == Mode::Queue;
-        Ok(if queued { self.queued(draft, &seats, now) } else { draft })
+        Ok((if queued { self.queued(draft, &seats, now) } else { draft }, changes))
     }
 
     /// One connection gets it, or it waits in memory for whoever pulls first.
@@ -189,6 +215,12 @@ impl Message {
         draft.queue = Some(Queued { seat, payload });
         draft
     }
+}
+
+/// One inbox stands for all of an agent: a place the letter gets anyway, if there is one.
+fn checked(known: &Known, places: &[Place]) -> Option<(i64, i64)> {
+    let placed = known.iter().find(|inbox| places.iter().any(|place| place.inbox == inbox.id));
+    placed.or(known.first()).map(|inbox| (inbox.id, inbox.changes))
 }
 
 impl Sent {

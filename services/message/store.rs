@@ -6,6 +6,7 @@
 
 use super::filter::Filter;
 use super::letter::{Key, Letter};
+use super::sheet::array;
 use super::tail::{Entry, Span, Tail};
 use crate::kernel::{Aid, Db, Engine, World};
 use parking_lot::{Mutex, RwLock};
@@ -128,6 +129,9 @@ impl Store {
 
     /// Tells the filter of everything that is stored; from then on it can be sure.
     pub async fn fill_filter(&self, now: i64) -> sqlx::Result<()> {
+        if !self.files_behind() {
+            return Ok(()); // Others store letters, too: the filter can never be sure, and is not asked.
+        }
         let mut after = 0_i64;
         loop {
             let letters = self.log_after(after, 1000).await?;
@@ -249,13 +253,14 @@ impl Store {
         let query = match self.db.engine() {
             Engine::Sqlite => {
                 sqlx::query_as("SELECT id, data FROM letter WHERE id IN (SELECT value FROM json_each($1))")
+                    .bind(json(&ids))
             }
-            Engine::Postgres => sqlx::query_as(
-                "SELECT id, data FROM letter
-                 WHERE id IN (SELECT CAST(v AS BIGINT) FROM json_array_elements_text(CAST($1 AS JSON)) AS v)",
-            ),
+            Engine::Postgres => {
+                sqlx::query_as("SELECT id, data FROM letter WHERE id = ANY(CAST($1 AS BIGINT[]))")
+                    .bind(array(&ids))
+            }
         };
-        let found: Vec<(i64, String)> = query.bind(json(&ids)).fetch_all(self.db.read()).await?;
+        let found: Vec<(i64, String)> = query.fetch_all(self.db.read()).await?;
         let mut letters = HashMap::with_capacity(found.len());
         for (id, data) in found {
             letters.insert(id, read(id, &data)?);
@@ -325,9 +330,9 @@ impl Store {
             Engine::Postgres => (
                 sqlx::query_as(
                     "SELECT letter, letter FROM seen
-                     WHERE key IN (SELECT v FROM json_array_elements_text(CAST($1 AS JSON)) AS v)",
+                     WHERE key = ANY(string_to_array($1, ','))",
                 ),
-                json(&others.iter().map(Key::text).collect::<Vec<_>>()),
+                others.iter().map(Key::text).collect::<Vec<_>>().join(","),
             ),
         };
         let rows: Vec<(i64, i64)> = query.bind(wanted).fetch_all(self.index.read()).await?;

@@ -55,9 +55,10 @@ impl Tail {
         self.letters.iter().take(most).cloned().collect()
     }
 
-    /// Forgets the letters up to this one: they are filed.
-    pub fn filed(&mut self, through: i64) {
-        while let Some(letter) = self.letters.pop_front_if(|letter| letter.id <= through) {
+    /// Forgets some of the letters up to this one, since they are filed; says whether there are more.
+    pub fn filed(&mut self, through: i64, most: usize) -> bool {
+        for _ in 0..most {
+            let Some(letter) = self.letters.pop_front_if(|letter| letter.id <= through) else { return false };
             self.bytes -= letter.weight();
             self.keys.remove(&letter.key);
             for place in &letter.places {
@@ -68,6 +69,7 @@ impl Tail {
                 }
             }
         }
+        true
     }
 
     /// Puts a changed letter in the place of the one it was.

@@ -6,6 +6,8 @@ use crate::testing::{DAY_MS, TestAgent, TestWorld, code};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+mod two;
+
 /// An agent on a device.
 struct Device<'a> {
     agent: &'a TestAgent,

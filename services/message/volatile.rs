@@ -4,11 +4,16 @@
 pub(super) mod shelf;
 
 use super::Error;
+use super::letter::Letter;
+use super::shared::{self, Place, Shared};
+use super::store::read;
 use crate::kernel::Ids;
 use parking_lot::Mutex;
 use shelf::{Limits, Shelves};
+use sqlx::AnyConnection;
+use std::sync::Arc;
 
-const LIMITS: Limits = Limits { rows: 200, bytes: 4 << 20, total_bytes: 64 << 20 };
+pub(super) const LIMITS: Limits = Limits { rows: 200, bytes: 4 << 20, total_bytes: 64 << 20 };
 
 pub(super) struct Volatile<T> {
     /// What all cursors of this life of the server begin with.
@@ -128,13 +133,38 @@ impl<T: Clone> Volatile<T> {
         self.shelves.lock().purge(now_ms);
     }
 
+    /// The numbers of an inbox, dead or alive.
+    pub fn numbers(&self, inbox: i64) -> Vec<u64> {
+        self.shelves.lock().after(&inbox, 0, i64::MIN).map(|(number, _)| number).collect()
+    }
+
     /// All digits are written, so that cursors sort as text, too.
-    fn cursor(&self, number: u64) -> String {
+    pub fn cursor(&self, number: u64) -> String {
         format!("{}{number:020}", self.epoch)
     }
 
     fn number(&self, cursor: &str) -> Option<u64> {
         cursor.strip_prefix(&self.epoch)?.parse().ok()
+    }
+}
+
+impl Volatile<Arc<Letter>> {
+    /// On PostgreSQL: an inbox as all processes together have it.
+    pub async fn copy(shared: &Shared, connection: &mut AnyConnection, inbox: i64) -> sqlx::Result<Self> {
+        let key = inbox.to_string();
+        let row = |row: &shared::Row| {
+            let letter = read(0, &row.data).ok()?;
+            let (message_id, sender) = (letter.message_id.clone(), letter.from.to_string());
+            Some(VolatileRow { message_id, sender, created_at: letter.at, expires_at: row.until, letter })
+        };
+        let place = Place { kind: "volatile", key: &key };
+        let shelves = shared::copy(connection, place, (&inbox, LIMITS), row).await?;
+        Ok(Volatile { epoch: shared.epoch.clone(), shelves: Mutex::new(shelves) })
+    }
+
+    /// On PostgreSQL: only for its cursors.
+    pub fn empty(shared: &Shared) -> Self {
+        Volatile { epoch: shared.epoch.clone(), shelves: Mutex::new(Shelves::new(LIMITS)) }
     }
 }
 

@@ -39,7 +39,7 @@ type Known = HashMap<Key, Arc<Letter>>;
 /// What these writes want to send.
 fn keys(writes: &[Write]) -> Vec<Key> {
     let key = |write: &Write| match write {
-        Write::Send(draft) => Some(draft.letter.key),
+        Write::Send(draft, _) => Some(draft.letter.key),
         Write::Ack(_) | Write::Recall(_) => None,
     };
     writes.iter().filter_map(key).collect()
@@ -86,7 +86,7 @@ impl Writer {
         let mut done = Vec::with_capacity(writes.len());
         for write in writes {
             done.push(match write {
-                Write::Send(draft) => {
+                Write::Send(draft, _) => {
                     let key = draft.letter.key;
                     match known.get(&key).or_else(|| fresh.get(&key)) {
                         Some(first) => Done::Again(first.clone()),
@@ -168,10 +168,10 @@ impl Writer {
                  SELECT CAST(0 AS BIGINT), inbox, seq FROM locked
                  UNION ALL
                  SELECT CAST(1 AS BIGINT), letter, letter FROM seen
-                 WHERE key IN (SELECT v FROM json_array_elements_text(CAST($2 AS JSON)) AS v)",
+                 WHERE key = ANY(string_to_array($2, ','))",
             )
             .bind(json(&inboxes))
-            .bind(json(&wanted))
+            .bind(wanted.join(","))
             .fetch_all(&mut **tx)
             .await?;
             let (sent, heads): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(kind, ..)| *kind == 1);
@@ -194,7 +194,7 @@ impl Writer {
         let mut inboxes = BTreeSet::new();
         for write in writes {
             match write {
-                Write::Send(draft) if !known.contains_key(&draft.letter.key) => {
+                Write::Send(draft, _) if !known.contains_key(&draft.letter.key) => {
                     inboxes.extend(draft.letter.places.iter().map(|place| place.inbox));
                 }
                 Write::Recall(recall) => {
@@ -203,7 +203,7 @@ impl Writer {
                     let found = self.store.find_all(&keys).await?;
                     inboxes.extend(found.values().flat_map(|letter| letter.places.iter().map(|p| p.inbox)));
                 }
-                Write::Send(_) | Write::Ack(_) => {}
+                Write::Send(..) | Write::Ack(_) => {}
             }
         }
         Ok(inboxes)
@@ -242,7 +242,7 @@ impl Writer {
             .iter()
             .filter_map(|write| match write {
                 Write::Ack(ack) => Some((ack.inbox, ack.slot.as_str(), ack.sender.as_str())),
-                Write::Send(_) | Write::Recall(_) => None,
+                Write::Send(..) | Write::Recall(_) => None,
             })
             .collect();
         if wanted.is_empty() {

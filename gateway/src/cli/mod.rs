@@ -4,10 +4,12 @@ mod agent;
 mod certs;
 mod demo;
 mod doctor;
+mod health;
 mod listen;
 mod mesh;
 mod place;
 mod show;
+mod top;
 
 use crate::config::{Config, Listen};
 use crate::{bench, run};
@@ -41,6 +43,10 @@ enum Command {
     Certs(Box<certs::Certs>),
     /// Check names, ports, clock, files, store and certificates, and say what to do
     Doctor(Settings),
+    /// Ask the server on a data folder how it is: one line, and an exit code for whoever watches over it
+    Health(health::Health),
+    /// Watch a server work: calls, connections, links, events
+    Top(top::Top),
     /// Watch two agents talk, frame by frame
     Demo(demo::Demo),
     /// Make an agent: a key that stays here, a certificate from the server
@@ -115,6 +121,8 @@ impl Cli {
             Command::Schema => schema(),
             Command::Certs(command) => on_runtime(command.run()),
             Command::Doctor(settings) => with_config(&settings, |config| on_runtime(doctor::run(config))),
+            Command::Health(command) => on_runtime(command.run()),
+            Command::Top(command) => on_runtime(command.run()),
             Command::Demo(command) => on_runtime(command.run()),
             Command::Register(command) => on_runtime(command.run()),
             Command::Send(command) => on_runtime(command.run()),

@@ -4,7 +4,7 @@ use super::Wiring;
 use super::pass::{self, Pass, parts_of};
 use super::pump::{self, Ear, Post, pump};
 use super::wire::{self, Acquainted, Call, Frame, Who};
-use crate::frame;
+use crate::{frame, trace};
 use futures_util::FutureExt as _;
 use serde_json::value::{RawValue, to_raw_value};
 use services::kernel::{Caller, RpcError, codes};
@@ -19,6 +19,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 /// Calls of one link that may be under way; past that it is not read.
 const IN_FLIGHT: usize = 4096;
@@ -182,16 +183,33 @@ async fn run(
 ) -> Result<Box<RawValue>, RpcError> {
     let started = Instant::now();
     let metrics = wiring.metrics.method(method);
+    let traced = match &caller {
+        Caller::Agent(session) => session.trace.as_ref(),
+        _ => None,
+    };
+    let span = trace::span(method, traced);
     let outcome = match wiring.mesh.call_here(caller, method, params) {
-        Ok(answering) => match timeout(within, AssertUnwindSafe(answering).catch_unwind()).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{method} panicked")).logged(method)),
-            Err(_) => Err(RpcError::new(codes::HANDLER_TIMEOUT, format!("{method} took too long"))),
-        },
+        Ok(answering) => {
+            let answering = timeout(within, AssertUnwindSafe(answering).catch_unwind());
+            match answering.instrument(span.clone()).await {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{method} panicked")).logged(method)),
+                Err(_) => Err(RpcError::new(codes::HANDLER_TIMEOUT, format!("{method} took too long"))),
+            }
+        }
         Err(error) => Err(error),
     };
     let code = outcome.as_ref().err().map_or(0, RpcError::code);
-    wiring.metrics.answered(metrics, code, started.elapsed().as_secs_f64());
+    let elapsed = started.elapsed();
+    wiring.metrics.answered(metrics, code, elapsed.as_secs_f64());
+    span.in_scope(|| {
+        tracing::debug!(
+            rpc.method = method,
+            code,
+            duration_us = elapsed.as_micros() as u64,
+            "answered over the mesh"
+        );
+    });
     outcome
 }
 

@@ -136,7 +136,7 @@ mod tests {
         }
         let params = RawValue::from_string(r#"{"n":1.0}"#.into()).unwrap();
         let sent = Call { method: "message.send".into(), caller, trace, within_ms: 5, params: Some(&params) };
-        let text = super::call(3, &sent);
+        let text = call(3, &sent);
         let frame: Frame<'_> = serde_json::from_str(&text).unwrap();
         assert_eq!((frame.id, frame.method.as_deref()), (Some(3), Some("mesh.call")));
         let got: Call<'_> = serde_json::from_str(frame.params.unwrap().get()).unwrap();

@@ -134,9 +134,14 @@ impl Registry {
         let mut links = self.links.lock();
         let elsewhere = self.presence.elsewhere(&bound.session.aid);
         let present = links.agents.get(&bound.session.aid).map_or(&[][..], Vec::as_slice);
-        let places = merged(present, &elsewhere);
+        let mut places = merged(present, &elsewhere);
         // Clocks of gateways differ; who comes later is later all the same.
         bound.since_ms = places.last().map_or(0, |last| last.since_ms + 1).max(bound.session.connected_at_ms);
+        if !elsewhere.is_empty() {
+            // Who has to go elsewhere, and has not gone yet, does not count any more.
+            let leaving = rules::settle(&places);
+            places.retain(|place| !leaving.iter().any(|leaving| leaving.place.id == place.id));
+        }
         let newcomer = Place::of(link.id, &bound);
         let evictions = rules::admit(&places, &newcomer)?;
         for eviction in &evictions {
@@ -230,6 +235,12 @@ impl Registry {
     /// Every connection of an agent, long and short.
     pub fn of_agent(&self, aid: &Aid) -> Vec<Arc<Link>> {
         self.links.lock().agents.get(aid).cloned().unwrap_or_default()
+    }
+
+    pub fn agents_with_short(&self) -> Vec<Aid> {
+        let links = self.links.lock();
+        let short = links.agents.iter().filter(|(_, of_agent)| of_agent.iter().any(|link| !link.is_long()));
+        short.map(|(aid, _)| aid.clone()).collect()
     }
 
     pub fn all(&self) -> Vec<Arc<Link>> {

@@ -105,10 +105,9 @@ impl Gateway {
             session,
             kind,
             delivery,
-            capabilities: None,
             extra_info: Some(to_raw_value(&json!({ "i_am": id })).unwrap()),
             since_ms: 0,
-            ear: None,
+            _ear: None,
             limit: self.limits.agent(&alice()),
             signer: Default::default(),
         };

@@ -1,7 +1,8 @@
 //! What a gateway tells the others of its connections.
 
 use super::Guest;
-use super::replica::{Change, LEASE, NUMBER, Note, Replica, failed};
+use super::follow::failed;
+use super::replica::{Change, LEASE, NUMBER, Note, Replica};
 use crate::kernel::Aid;
 use crate::kernel::redis::{Inner, Live, command};
 use redis::{Cmd, RedisResult};

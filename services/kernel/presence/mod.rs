@@ -1,6 +1,7 @@
 //! Who is here: the long connections of each agent, as the doors report them.
 
 mod announce;
+mod follow;
 mod replica;
 
 pub(super) use replica::Replica;

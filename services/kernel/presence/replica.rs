@@ -6,9 +6,8 @@
 use super::announce::Speech;
 use super::{Guest, Seats};
 use crate::kernel::Aid;
-use crate::kernel::redis::{Inner, Live, command};
+use crate::kernel::redis::Inner;
 use parking_lot::{Mutex, RwLock};
-use redis::{RedisError, RedisResult};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,15 +15,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// A gateway that is silent for so long is asked after: it is gone if its lease is.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
-const LOOK: Duration = Duration::from_secs(1);
 /// Changes kept of a gateway while its list is read.
 const MISSED: usize = 4096;
 /// The field of a list that holds its number. Without one the list is being written.
 pub(super) const NUMBER: &str = "#";
+
+/// The connections to one gateway, by their number.
+pub(super) type List = HashMap<u64, (Aid, Arc<Guest>)>;
 
 type Listener = Box<dyn Fn(&Aid) + Send + Sync>;
 
@@ -35,8 +35,8 @@ pub(in crate::kernel) struct Replica {
     pub(super) told: watch::Sender<u64>,
     seats: Seats,
     listeners: RwLock<Vec<Listener>>,
-    look: Notify,
-    synced: watch::Sender<bool>,
+    pub(super) look: Notify,
+    pub(super) synced: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -45,9 +45,9 @@ pub(super) struct State {
     pub gateways: HashMap<Arc<str>, Gateway>,
     pub speech: Speech,
     /// Gateways whose list has to be read.
-    wanted: BTreeSet<Arc<str>>,
+    pub wanted: BTreeSet<Arc<str>>,
     /// Whether all of them have to be found again.
-    start_again: bool,
+    pub start_again: bool,
 }
 
 pub(super) struct Known {
@@ -57,8 +57,8 @@ pub(super) struct Known {
 
 pub(super) struct Gateway {
     /// The last change that is known; `None` until its list is read.
-    number: Option<u64>,
-    heard: Instant,
+    pub number: Option<u64>,
+    pub heard: Instant,
     pub guests: HashMap<u64, Aid>,
     missed: Vec<Note>,
 }
@@ -222,7 +222,7 @@ impl Replica {
     }
 
     /// A gateway is gone, with everybody who was connected to it.
-    fn forget(&self, name: &Arc<str>) {
+    pub(super) fn forget(&self, name: &Arc<str>) {
         let mut state = self.state.lock();
         let Some(gateway) = state.gateways.remove(name) else { return };
         tracing::info!(gateway = %name, connections = gateway.guests.len(), "gateway {name} is gone");
@@ -237,72 +237,8 @@ impl Replica {
         }
     }
 
-    /// Reads lists that are needed, and asks after gateways that are silent.
-    pub async fn watch(self: Arc<Self>, inner: Arc<Inner>, stop: CancellationToken) {
-        let mut every = tokio::time::interval(LOOK);
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = self.look.notified() => {}
-                _ = every.tick() => {}
-            }
-            let Some(live) = inner.line.now() else { continue };
-            if !inner.stats.up.load(Ordering::Relaxed) {
-                continue;
-            }
-            if let Err(error) = self.look_around(&inner, &live).await {
-                failed(&inner, &live, &error);
-            }
-        }
-    }
-
-    async fn look_around(&self, inner: &Inner, live: &Live) -> RedisResult<()> {
-        let start_again = self.state.lock().start_again;
-        if start_again {
-            let names: Vec<String> = live.ask(&command("SMEMBERS", &inner.names.gateways)).await?;
-            let mut state = self.state.lock();
-            let known: Vec<Arc<str>> = state.gateways.keys().cloned().collect();
-            let all = names.into_iter().map(Arc::from).chain(known);
-            state.wanted.extend(all.filter(|name| *name != self.own));
-        }
-        while let Some(name) = self.next_wanted() {
-            if let Err(error) = self.fetch(inner, live, &name).await {
-                self.state.lock().wanted.insert(name);
-                return Err(error);
-            }
-        }
-        if start_again {
-            self.state.lock().start_again = false;
-            self.synced.send_replace(true);
-        }
-        for name in self.silent() {
-            self.ask_after(inner, live, &name).await?;
-        }
-        Ok(())
-    }
-
-    fn next_wanted(&self) -> Option<Arc<str>> {
-        self.state.lock().wanted.pop_first()
-    }
-
-    /// Reads the list of a gateway, unless its number is the one we have.
-    async fn fetch(&self, inner: &Inner, live: &Live, name: &Arc<str>) -> RedisResult<()> {
-        let list = inner.names.seats(name);
-        let number: Option<String> = live.ask(command("HGET", &list).arg(NUMBER)).await?;
-        let number = number.and_then(|number| number.parse().ok());
-        let known = self.state.lock().gateways.get(name).and_then(|gateway| gateway.number);
-        if number.is_none() || number == known {
-            // It is being written, or it is lost and its gateway will see that; the next heartbeat tells.
-            return Ok(());
-        }
-        let fields: HashMap<String, Vec<u8>> = live.ask(&command("HGETALL", &list)).await?;
-        if let Some((number, guests)) = read_list(&fields) {
-            self.install(name, number, guests);
-        }
-        Ok(())
-    }
-
-    fn install(&self, name: &Arc<str>, number: u64, guests: HashMap<u64, (Aid, Arc<Guest>)>) {
+    /// Takes a list over, and what was said while it was read.
+    pub(super) fn install(&self, name: &Arc<str>, number: u64, guests: List) {
         let mut arrived = Vec::new();
         let mut state = self.state.lock();
         let gateway = state.gateways.entry(name.clone()).or_default();
@@ -328,39 +264,10 @@ impl Replica {
         self.tell(&arrived);
     }
 
-    fn silent(&self) -> Vec<Arc<str>> {
+    pub(super) fn silent(&self) -> Vec<Arc<str>> {
         let state = self.state.lock();
         let is_silent =
             |(name, gateway): &(&Arc<str>, &Gateway)| **name != self.own && gateway.heard.elapsed() > LEASE;
         state.gateways.iter().filter(is_silent).map(|(name, _)| name.clone()).collect()
     }
-
-    async fn ask_after(&self, inner: &Inner, live: &Live, name: &Arc<str>) -> RedisResult<()> {
-        let lives: bool = live.ask(&command("EXISTS", &inner.names.lease(name))).await?;
-        if !lives {
-            self.forget(name);
-            return live.ask(command("SREM", &inner.names.gateways).arg(&**name)).await;
-        }
-        let mut state = self.state.lock();
-        if let Some(gateway) = state.gateways.get_mut(name) {
-            gateway.heard = Instant::now();
-            state.wanted.insert(name.clone());
-        }
-        Ok(())
-    }
-}
-
-/// A list without a number is being written.
-fn read_list(fields: &HashMap<String, Vec<u8>>) -> Option<(u64, HashMap<u64, (Aid, Arc<Guest>)>)> {
-    let number = std::str::from_utf8(fields.get(NUMBER)?).ok()?.parse().ok()?;
-    let guest = |(connection, text): (&String, &Vec<u8>)| {
-        Some((connection.parse().ok()?, serde_json::from_slice(text).ok()?))
-    };
-    Some((number, fields.iter().filter_map(guest).collect()))
-}
-
-/// What went wrong, said once by whoever holds the connection.
-pub(super) fn failed(inner: &Inner, live: &Live, error: &RedisError) {
-    inner.stats.errors.fetch_add(1, Ordering::Relaxed);
-    inner.line.lost(live, error);
 }

@@ -21,7 +21,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// A connection that works, as far as anyone knows.
 #[derive(Clone)]
 pub(in crate::kernel) struct Live {
-    number: u64,
+    /// Each connection of a line has the next one, from one on.
+    pub number: u64,
     connection: MultiplexedConnection,
     sharded: bool,
 }
@@ -101,11 +102,11 @@ impl Line {
         self.live.subscribe()
     }
 
-    /// The connection, as soon as there is one.
-    pub async fn ready(&self) -> Live {
+    /// The connection as soon as there is one; after one that broke, the next.
+    pub async fn after(&self, number: u64) -> Live {
         let mut live = self.live.subscribe();
         loop {
-            if let Some(live) = live.borrow_and_update().clone() {
+            if let Some(live) = live.borrow_and_update().clone().filter(|live| live.number > number) {
                 return live;
             }
             if live.changed().await.is_err() {

@@ -115,6 +115,7 @@ pub(super) async fn run(inner: Arc<Inner>, stop: CancellationToken) {
 
 /// Again and again until it is published or stale. A bell that may have rung is rung once more: nobody is hurt by that.
 async fn send(inner: &Inner, mut batch: Vec<Item>) {
+    let mut broken = 0;
     loop {
         let stale = batch.partition_point(|item| item.since.elapsed() > FRESH);
         if stale > 0 {
@@ -124,7 +125,7 @@ async fn send(inner: &Inner, mut batch: Vec<Item>) {
         }
         let Some(oldest) = batch.first() else { return };
         let patience = FRESH.saturating_sub(oldest.since.elapsed()) + Duration::from_millis(1);
-        let Ok(live) = tokio::time::timeout(patience, inner.line.ready()).await else { continue };
+        let Ok(live) = tokio::time::timeout(patience, inner.line.after(broken)).await else { continue };
         let mut pipe = redis::pipe();
         for item in &batch {
             pipe.add_command(live.publish(&item.channel, &item.payload)).ignore();
@@ -134,6 +135,7 @@ async fn send(inner: &Inner, mut batch: Vec<Item>) {
             Err(error) => {
                 inner.stats.errors.fetch_add(1, Ordering::Relaxed);
                 inner.line.lost(&live, &error);
+                broken = live.number;
             }
         }
     }

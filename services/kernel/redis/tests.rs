@@ -268,7 +268,7 @@ async fn a_flushed_redis_is_filled_again() {
     door.presence.admit(&alice, guest(1, true));
     until("alice is here", || room.presence.is_online(&alice)).await;
 
-    let live = room.redis.0.line.ready().await;
+    let live = room.redis.0.line.after(0).await;
     live.ask::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
     assert!(room.presence.is_online(&alice), "a flush makes nobody leave");
     room.publish(&alice, 1);

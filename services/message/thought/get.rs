@@ -44,7 +44,7 @@ impl Message {
             return Err(Error::Foreign(foreign.clone()));
         }
 
-        let head = self.thoughts.get(&sender_aid, &peer_aid, &context);
+        let head = self.find_thoughts(&sender_aid, &peer_aid, &context).await?;
         let updated_at = head.as_ref().map(|head| head.updated_at);
         let thoughts = head.map(|head| head.items).unwrap_or_default();
         Ok(GotThought { found: !thoughts.is_empty(), sender_aid, peer_aid, context, thoughts, updated_at })

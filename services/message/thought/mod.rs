@@ -6,10 +6,13 @@ pub(super) mod put;
 #[cfg(test)]
 mod tests;
 
-use super::Error;
+use super::shared::{self, Item, Place};
+use super::store::json;
 use super::volatile::shelf::{Limits, Shelves};
+use super::{Error, Message};
 use crate::kernel::Aid;
 use parking_lot::Mutex;
+use ring::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -42,7 +45,7 @@ pub(crate) struct Context {
     id: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Thought {
     thought_id: String,
     /// The same again, for clients that look for it here.
@@ -80,6 +83,52 @@ impl Thoughts {
         let heads = self.heads.lock();
         heads.after(sender, 0, 0).map(|(_, head)| head).find(|head| head.is(peer, context)).cloned()
     }
+}
+
+/// What a shelf keeps of a head.
+type Kept = (i64, Vec<Thought>);
+
+impl Message {
+    async fn keep_thought(&self, thought: Thought) -> sqlx::Result<usize> {
+        let Some(shared) = &self.shared else { return Ok(self.thoughts.put(thought)) };
+        let (sender, now) = (thought.from.clone(), thought.created_at);
+        let name = name(&thought.to, &thought.context);
+        let place = Place { kind: "thought", key: sender.as_str() };
+        let mut tx = shared.lock(place).await?;
+        let rows = shared::rows(&mut tx, place, Some(&name)).await?;
+        let mut head = Head::new(&thought);
+        head.items = rows.last().map(|row| items(&row.data)).transpose()?.unwrap_or_default().1;
+        head.add(thought);
+        let numbers: Vec<u64> = rows.iter().map(|row| row.number.unsigned_abs()).collect();
+        shared::remove(&mut tx, place, &numbers).await?;
+        let data = json(&(now, &head.items));
+        let item = Item { name: &name, until: i64::MAX, bytes: head.bytes(), data };
+        shared::put(&mut tx, place, item, &LIMITS, now).await?;
+        tx.commit().await?;
+        Ok(head.items.len())
+    }
+
+    async fn find_thoughts(&self, sender: &Aid, peer: &Aid, context: &Context) -> sqlx::Result<Option<Head>> {
+        let Some(shared) = &self.shared else { return Ok(self.thoughts.get(sender, peer, context)) };
+        let place = Place { kind: "thought", key: sender.as_str() };
+        let mut connection = shared.look().await?;
+        let rows = shared::rows(&mut connection, place, Some(&name(peer, context))).await?;
+        let Some(row) = rows.last() else { return Ok(None) };
+        let (updated_at, items) = items(&row.data)?;
+        Ok(Some(Head { peer: peer.clone(), context: context.clone(), items, updated_at }))
+    }
+}
+
+fn items(data: &str) -> sqlx::Result<(i64, Vec<Arc<Thought>>)> {
+    let (updated_at, items): Kept =
+        serde_json::from_str(data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+    Ok((updated_at, items.into_iter().map(Arc::new).collect()))
+}
+
+/// One text for a peer and a context, whatever characters are in them.
+fn name(peer: &Aid, context: &Context) -> String {
+    let text = json(&(peer, context));
+    hex::encode(digest::digest(&digest::SHA256, text.as_bytes()))
 }
 
 impl Head {

@@ -50,7 +50,7 @@ impl Message {
         let thought_id = thought_id
             .filter(|id| !id.is_empty())
             .unwrap_or_else(|| format!("mt-{}", self.ids.time_ordered(now)));
-        let stored_count = self.thoughts.put(Thought {
+        let thought = Thought {
             thought_id: thought_id.clone(),
             message_id: thought_id.clone(),
             context: context.clone(),
@@ -58,7 +58,8 @@ impl Message {
             to: to.clone(),
             payload,
             created_at: now,
-        });
+        };
+        let stored_count = self.keep_thought(thought).await?;
         let (sender_aid, peer_aid) = (session.aid.clone(), to.clone());
         Ok(ThoughtPut { sender_aid, peer_aid, to, context, thought_id, stored_count, updated_at: now })
     }

@@ -85,7 +85,7 @@ impl Message {
 
         let Seq(wanted) = params.up_to_seq.unwrap_or_default();
         let stored = self.advance(&consumer, sender.as_ref(), wanted).await?;
-        let volatile_ack = self.ack_fleeting(&consumer, &fleeted);
+        let volatile_ack = self.ack_fleeting(&consumer, &fleeted).await?;
         if sender.is_none() {
             self.look_again(caller.session()?, consumer);
         }

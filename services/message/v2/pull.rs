@@ -126,7 +126,7 @@ impl Message {
         let mut page = self.forward(consumer, after, None, limit).await?.page(consumer, Form::V2);
         let bounds = self.bounds(consumer).await?;
         let more = page.more;
-        let volatile = self.fleeting(consumer, cursor, None, Form::V2, &mut page)?;
+        let volatile = self.fleeting(consumer, cursor, None, Form::V2, &mut page).await?;
         // Clients that never heard of volatile rows get no word about them.
         let volatile = (cursor.is_some() || volatile.latest_volatile_cursor.is_some()).then_some(volatile);
         Ok(V2Pulled::new(page, more, bounds, volatile))
@@ -150,7 +150,7 @@ impl Message {
         let covered = if page.more { page.through } else { page.through.max(scan_after_seq) };
         let head_seq = if page.more { head.max(covered + 1) } else { covered };
         let ack = self.peer_cursor(consumer, &sender).await?;
-        let volatile = self.fleeting(consumer, cursor, from, Form::V2, &mut page)?;
+        let volatile = self.fleeting(consumer, cursor, from, Form::V2, &mut page).await?;
         let more = persistent_has_more || volatile.volatile_has_more;
         let mut pulled = V2Pulled::new(page, more, Bounds::new(ack, floor), Some(volatile));
         pulled.peer = Some(PeerPart::new(

@@ -61,6 +61,20 @@ impl<K: Hash + Eq + Clone, V> Shelves<K, V> {
         number
     }
 
+    /// Puts a row that has its number already, and was weighed before.
+    pub fn restore(&mut self, key: &K, number: u64, until: i64, value: V) {
+        let shelf = self.shelves.entry(key.clone()).or_insert_with(Shelf::empty);
+        shelf.rows.insert(number, Held { bytes: 0, until, value });
+        self.order.insert(number, key.clone());
+    }
+
+    /// Says how many had to go before those that were restored.
+    pub fn set_dropped(&mut self, key: &K, dropped: u64) {
+        if let Some(shelf) = self.shelves.get_mut(key) {
+            shelf.dropped = dropped;
+        }
+    }
+
     /// The rows of a key that are alive, after a number, the oldest first.
     pub fn after(&self, key: &K, number: u64, now: i64) -> impl Iterator<Item = (u64, &V)> {
         let rows = self

@@ -1,0 +1,60 @@
+//! `aund health`: how the process on a data folder is, in one line and an exit code, for whoever starts it again.
+
+use crate::admin;
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whoever asks every few seconds does not wait for long.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+#[derive(Args)]
+pub(super) struct Health {
+    /// The data folder of the process
+    #[arg(long, value_name = "DIR", default_value = "./data")]
+    data: PathBuf,
+    /// Fail unless this service answers, too; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    needs: Vec<String>,
+}
+
+impl Health {
+    /// A process that answers has opened its rooms: what others lack is said, and is not its fault.
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let nothing = json!({});
+        let asking = admin::ask(&self.data, "health", &nothing);
+        let answer = tokio::time::timeout(PATIENCE, asking).await.context("the server does not answer")??;
+        let health = answer.with_context(|| format!("no server runs on {}", self.data.display()))?;
+        let down: Vec<&str> =
+            self.needs.iter().map(String::as_str).filter(|name| !is_up(&health, name)).collect();
+        ensure!(down.is_empty(), "{} does not answer; {}", down.join(" and "), line(&health));
+        println!("{}", line(&health));
+        Ok(())
+    }
+}
+
+fn is_up(health: &Value, name: &str) -> bool {
+    health["services"][name] == "up"
+}
+
+/// `degraded: agent up, auth up, ca up, message down`.
+fn line(health: &Value) -> String {
+    let services = health["services"].as_object().into_iter().flatten();
+    let services: Vec<String> =
+        services.map(|(name, state)| format!("{name} {}", state.as_str().unwrap_or("?"))).collect();
+    format!("{}: {}", health["status"].as_str().unwrap_or("?"), services.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_down_is_named() {
+        let health = json!({ "status": "degraded", "services": { "auth": "up", "message": "down" } });
+        assert_eq!(line(&health), "degraded: auth up, message down");
+        assert!(is_up(&health, "auth") && !is_up(&health, "message") && !is_up(&health, "mail"));
+    }
+}

@@ -1,0 +1,91 @@
+//! Calls by method and by room, over all processes.
+
+use super::model::{Grown, Method, Order, Room, Times};
+use super::numbers::Histogram;
+use std::collections::BTreeMap;
+
+/// Calls by method, those that doors answered apart from those that rooms did for other processes.
+#[derive(Default)]
+pub(super) struct Methods {
+    by_name: BTreeMap<String, [Counted; 2]>,
+}
+
+#[derive(Default)]
+struct Counted {
+    calls: f64,
+    errors: f64,
+    unavailable: f64,
+    times: Histogram,
+}
+
+impl Counted {
+    fn times(&self) -> Times {
+        Some((self.times.quantile(0.5)?, self.times.quantile(0.99)?))
+    }
+}
+
+impl Methods {
+    pub fn add(&mut self, grown: &Grown, room: bool) {
+        for (labels, count) in grown.numbers.of("aund_requests_total").filter(|(_, count)| *count > 0.0) {
+            let counted = &mut self.entry(labels.get("method"))[usize::from(room)];
+            counted.calls += count / grown.seconds;
+            match labels.get("code") {
+                "0" => {}
+                "5003" => {
+                    counted.errors += count / grown.seconds;
+                    counted.unavailable += count / grown.seconds;
+                }
+                _ => counted.errors += count / grown.seconds,
+            }
+        }
+        for (labels, count) in grown.numbers.of("aund_request_duration_seconds_bucket") {
+            self.entry(labels.get("method"))[usize::from(room)].times.add(labels.get("le"), count);
+        }
+    }
+
+    fn entry(&mut self, method: &str) -> &mut [Counted; 2] {
+        self.by_name.entry(method.to_owned()).or_default()
+    }
+
+    pub fn rows(self, order: Order) -> Vec<Method> {
+        let rows = self.by_name.into_iter().map(|(name, [door, room])| {
+            // What a door passed on is counted twice, what one room asks of another is not.
+            let counted = if door.calls > 0.0 { &door } else { &room };
+            let (calls, errors) = (counted.calls, counted.errors);
+            Method { name, calls, errors, door: door.times(), room: room.times() }
+        });
+        let mut rows: Vec<Method> = rows.filter(|row| row.calls > 0.0).collect();
+        let p99 = |row: &Method| row.door.or(row.room).map_or(0.0, |(_, p99)| p99);
+        match order {
+            Order::Calls => rows.sort_by(|a, b| b.calls.total_cmp(&a.calls)),
+            Order::Errors => rows.sort_by(|a, b| b.errors.total_cmp(&a.errors)),
+            Order::Slowest => rows.sort_by(|a, b| p99(b).total_cmp(&p99(a))),
+            Order::Name => {}
+        }
+        rows
+    }
+
+    /// As the process saw it that did the work: the room's own, or the door's where both are one.
+    pub fn rooms(&self) -> Vec<Room> {
+        let mut rooms: BTreeMap<&str, Counted> = BTreeMap::new();
+        for (name, [door, room]) in &self.by_name {
+            let counted = if room.calls > 0.0 { room } else { door };
+            let Some((namespace, _)) = name.split_once('.').filter(|_| counted.calls > 0.0) else { continue };
+            // What the door answers by itself has no room.
+            if matches!(namespace, "meta" | "rpc") {
+                continue;
+            }
+            let sum = rooms.entry(namespace).or_default();
+            sum.calls += counted.calls;
+            sum.unavailable += door.unavailable.max(room.unavailable);
+            sum.times.join(&counted.times);
+        }
+        let rows = rooms.into_iter().map(|(namespace, counted)| Room {
+            namespace: namespace.to_owned(),
+            calls: counted.calls,
+            unavailable: counted.unavailable,
+            times: counted.times(),
+        });
+        rows.collect()
+    }
+}

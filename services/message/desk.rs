@@ -1,0 +1,253 @@
+//! On PostgreSQL: a commit is one call of `post`, which takes the numbers and stores the letters, or does nothing.
+
+use super::ledger::{Advance, Bell, Changes, Done, Draft, Write};
+use super::letter::Letter;
+use super::mail::{Mail, number};
+use super::ring::{self, Rings};
+use super::sheet::{Sheet, array};
+use super::store::{Store, json};
+use super::writer::Writer;
+use sqlx::pool::PoolConnection;
+use sqlx::{Any, AnyConnection};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// How often a commit is tried that another process was in the way of.
+const TRIES: usize = 6;
+/// What `post` says when an agent's devices are not those a letter was addressed to.
+const CHANGED: &str = "AU001";
+
+pub(super) struct Desk {
+    pub store: Arc<Store>,
+    pub rings: Arc<Rings<Arc<Letter>>>,
+    pub bells: mpsc::Sender<Vec<Bell>>,
+}
+
+/// The connection a lane keeps, so that no commit asks whether it is still there. Gone after any error.
+pub(super) type Held = Option<PoolConnection<Any>>;
+
+type Rows = Vec<(i64, i64, i64)>;
+
+pub(super) type Outcome = Result<Done, Arc<sqlx::Error>>;
+
+impl Desk {
+    /// Letters, cursors and recalls are a transaction each kind. Gives an outcome for each write, in order.
+    pub async fn commit(&self, held: &mut Held, writes: Vec<Write>) -> Vec<Outcome> {
+        let mut outcomes: Vec<Option<Outcome>> = writes.iter().map(|_| None).collect();
+        let (mut sends, mut acks, mut drafts, mut advances) = (vec![], vec![], vec![], vec![]);
+        for (at, write) in writes.into_iter().enumerate() {
+            match write {
+                Write::Send(draft, changes) => {
+                    sends.push(at);
+                    drafts.push((*draft, changes));
+                }
+                Write::Ack(advance) => {
+                    acks.push(at);
+                    advances.push(advance);
+                }
+                Write::Recall(recall) => {
+                    let done = self.writer().commit(vec![Write::Recall(recall)]).await;
+                    outcomes[at] =
+                        Some(done.map_err(Arc::new).and_then(|mut done| done.pop().ok_or_else(gone)));
+                }
+            }
+        }
+        fill(&mut outcomes, &sends, self.send(held, drafts).await);
+        fill(&mut outcomes, &acks, self.advance(held, advances).await);
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| Err(gone()))).collect()
+    }
+
+    fn writer(&self) -> Writer {
+        let (store, rings, ring) = (self.store.clone(), self.rings.clone(), self.bells.clone());
+        Writer { store, rings, ring, last: 0, unsure: false }
+    }
+
+    async fn send(&self, held: &mut Held, drafts: Vec<(Draft, Changes)>) -> sqlx::Result<Vec<Done>> {
+        let mut mail = Mail::new(drafts);
+        for attempt in 1.. {
+            let open = mail.open();
+            if open.is_empty() {
+                break;
+            }
+            if attempt > TRIES {
+                return Err(sqlx::Error::RowNotFound);
+            }
+            match self.post(held, &mut mail, &open).await {
+                Ok(()) => {}
+                Err(error) if attempt < TRIES && passes(&error) => {
+                    *held = None;
+                    mail.lost |= !matches!(error, sqlx::Error::Database(_));
+                }
+                Err(error) => {
+                    *held = None;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(self.told(mail).await)
+    }
+
+    /// One round trip. Letters that were stored before, or are addressed wrongly, are taken out and the rest waits for
+    /// the next one.
+    async fn post(&self, held: &mut Held, mail: &mut Mail, open: &[usize]) -> sqlx::Result<()> {
+        let sheet = mail.sheet(open);
+        let rows = match open.iter().any(|at| mail.drafts[*at].0.queue.is_some()) {
+            true => self.post_queued(mail, open, sheet).await,
+            false => call(self.connection(held).await?, sheet).await,
+        };
+        match rows {
+            Ok(rows) if rows.first().is_some_and(|(what, ..)| *what == 1) => {
+                let ids = rows.into_iter().map(|(_, _, letter)| letter).collect();
+                mail.known(self.store.letters(ids).await?);
+                Ok(())
+            }
+            Ok(rows) => {
+                mail.number(open, rows.into_iter().map(|(_, _, seq)| seq));
+                Ok(())
+            }
+            Err(error) if has_code(&error, CHANGED) => self.find_stale(mail, open).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What queue delivery keeps for a while appears with the letter's number, not after it.
+    async fn post_queued(&self, mail: &Mail, open: &[usize], sheet: Sheet) -> sqlx::Result<Rows> {
+        let mut tx = self.store.db().write().await?;
+        let rows = call(&mut tx, sheet).await?;
+        if rows.first().is_some_and(|(what, ..)| *what == 1) {
+            return Ok(rows);
+        }
+        let (mut seqs, mut told) = (rows.iter().map(|(_, _, seq)| *seq), Vec::new());
+        for at in open {
+            let Draft { letter, queue, .. } = &mail.drafts[*at].0;
+            let mut letter = letter.clone();
+            number(&mut letter, &mut seqs);
+            told.extend(queue.as_ref().map(|queue| Letter { body: queue.payload.clone(), ..letter }));
+        }
+        // In one order for everybody, as with the heads.
+        told.sort_by(|a, b| a.to.as_str().cmp(b.to.as_str()));
+        for letter in &told {
+            ring::share(&mut tx, letter).await?;
+        }
+        tx.commit().await?;
+        Ok(rows)
+    }
+
+    async fn find_stale(&self, mail: &mut Mail, open: &[usize]) -> sqlx::Result<()> {
+        let checked = |at: &usize| mail.drafts[*at].1.0.iter().map(|(inbox, _)| *inbox);
+        let inboxes: Vec<i64> = open.iter().flat_map(checked).collect();
+        let rows: Vec<(i64, i64)> =
+            sqlx::query_as("SELECT inbox, changes FROM head WHERE inbox = ANY(CAST($1 AS BIGINT[]))")
+                .bind(array(&inboxes))
+                .fetch_all(self.store.db().read())
+                .await?;
+        let now: HashMap<i64, i64> = rows.into_iter().collect();
+        for at in open {
+            let same = |(inbox, changes): &(i64, i64)| now.get(inbox) == Some(changes);
+            if !mail.drafts[*at].1.0.iter().all(same) {
+                mail.done[*at] = Some(Done::Stale);
+            }
+        }
+        Ok(())
+    }
+
+    /// Only what is durable is shown to anyone.
+    async fn told(&self, mail: Mail) -> Vec<Done> {
+        let (done, bells) = mail.into_done();
+        if !bells.is_empty() {
+            // Only fails when the server is stopping and nobody listens.
+            let _ = self.bells.send(bells).await;
+        }
+        done
+    }
+
+    async fn advance(&self, held: &mut Held, advances: Vec<Advance>) -> sqlx::Result<Vec<Done>> {
+        let mut wanted: Vec<(i64, &str, &str, i64, usize)> = advances
+            .iter()
+            .enumerate()
+            .map(|(at, ack)| (ack.inbox, ack.slot.as_str(), ack.sender.as_str(), ack.seq, at))
+            .collect();
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        // By cursor, and of one cursor in the order they came.
+        wanted.sort_by_key(|(inbox, slot, sender, _, at)| (*inbox, *slot, *sender, *at));
+        let text = json(&wanted);
+        let mut attempt = 1;
+        let rows: Vec<(i64, i64, i64)> = loop {
+            let connection = self.connection(held).await?;
+            let query = sqlx::query_as("SELECT nth, was, is_now FROM advance($1)").bind(text.as_str());
+            match query.fetch_all(&mut **connection).await {
+                Ok(rows) => break rows,
+                Err(error) if attempt == TRIES || !passes(&error) => {
+                    *held = None;
+                    return Err(error);
+                }
+                Err(_) => *held = None,
+            }
+            attempt += 1;
+        };
+        let mut done: Vec<(usize, Done)> = rows
+            .into_iter()
+            .zip(&wanted)
+            .map(|((_, before, now), (.., at))| (*at, Done::Acked { before, now }))
+            .collect();
+        done.sort_by_key(|(at, _)| *at);
+        Ok(done.into_iter().map(|(_, done)| done).collect())
+    }
+
+    async fn connection<'h>(&self, held: &'h mut Held) -> sqlx::Result<&'h mut PoolConnection<Any>> {
+        if held.is_none() {
+            *held = Some(self.store.db().write_alone().acquire().await?);
+        }
+        held.as_mut().ok_or(sqlx::Error::PoolClosed)
+    }
+}
+
+async fn call(connection: &mut AnyConnection, sheet: Sheet) -> sqlx::Result<Rows> {
+    sqlx::query_as("SELECT what, nth, number FROM post($1, $2, $3, $4, $5, $6, $7, $8)")
+        .bind(sheet.at)
+        .bind(sheet.keys)
+        .bind(sheet.senders)
+        .bind(sheet.texts)
+        .bind(sheet.firsts)
+        .bind(sheet.rests)
+        .bind(sheet.places)
+        .bind(sheet.heads)
+        .fetch_all(connection)
+        .await
+}
+
+fn fill(outcomes: &mut [Option<Outcome>], places: &[usize], done: sqlx::Result<Vec<Done>>) {
+    match done {
+        Ok(done) => {
+            for (at, done) in places.iter().zip(done) {
+                outcomes[*at] = Some(Ok(done));
+            }
+        }
+        Err(error) => {
+            let error = Arc::new(error);
+            for at in places {
+                outcomes[*at] = Some(Err(error.clone()));
+            }
+        }
+    }
+}
+
+fn gone() -> Arc<sqlx::Error> {
+    Arc::new(sqlx::Error::WorkerCrashed)
+}
+
+fn has_code(error: &sqlx::Error, code: &str) -> bool {
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|found| found == code)
+}
+
+/// Whether the next try may go better: others were in the way (a deadlock, the same letter at the same moment), or the
+/// connection broke.
+fn passes(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
+        _ => ["40001", "40P01", "23505", "57P01", "57P02", "57P03"].iter().any(|code| has_code(error, code)),
+    }
+}

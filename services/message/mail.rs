@@ -1,0 +1,105 @@
+//! Letters on their way through a commit on PostgreSQL.
+
+use super::ledger::{Bell, Changes, Done, Draft};
+use super::letter::{Key, Letter};
+use super::sheet::Sheet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Letters on their way, and what became of each.
+pub(super) struct Mail {
+    pub drafts: Vec<(Draft, Changes)>,
+    pub done: Vec<Option<Done>>,
+    /// Which of them have their numbers.
+    pub stored: Vec<bool>,
+    /// A connection broke in the middle of a commit, so some may have been stored without our knowing.
+    pub lost: bool,
+}
+
+impl Mail {
+    pub fn new(drafts: Vec<(Draft, Changes)>) -> Mail {
+        let done = drafts.iter().map(|_| None).collect();
+        Mail { stored: vec![false; drafts.len()], done, drafts, lost: false }
+    }
+
+    /// What is still to be stored: one of each name.
+    pub fn open(&self) -> Vec<usize> {
+        let mut names = HashSet::new();
+        let key = |at: usize| self.drafts[at].0.letter.key;
+        let sent = |at: &usize| self.stored[*at] || matches!(self.done[*at], Some(Done::Sent(_)));
+        names.extend((0..self.done.len()).filter(sent).map(key));
+        let open = |at: &usize| !self.stored[*at] && self.done[*at].is_none() && names.insert(key(*at));
+        (0..self.done.len()).filter(open).collect()
+    }
+
+    pub fn sheet(&mut self, open: &[usize]) -> Sheet {
+        let mut wanted = open.iter().peekable();
+        let mut drafts = Vec::with_capacity(open.len());
+        for (at, (draft, changes)) in self.drafts.iter_mut().enumerate() {
+            if wanted.next_if_eq(&&at).is_some() {
+                drafts.push((draft, &*changes));
+            }
+        }
+        Sheet::new(&mut drafts)
+    }
+
+    pub fn known(&mut self, letters: Vec<Arc<Letter>>) {
+        let letters: HashMap<Key, Arc<Letter>> =
+            letters.into_iter().map(|letter| (letter.key, letter)).collect();
+        for ((draft, _), done) in self.drafts.iter().zip(&mut self.done) {
+            let Some(letter) = letters.get(&draft.letter.key).filter(|_| done.is_none()) else { continue };
+            // Stored by the commit whose answer we lost: nobody was told of it yet.
+            let ours = self.lost && letter.at == draft.letter.at && letter.device == draft.letter.device;
+            *done = Some(if ours { Done::Sent(letter.clone()) } else { Done::Again(letter.clone()) });
+        }
+    }
+
+    /// What is told to the senders, and to the recipients.
+    pub fn into_done(self) -> (Vec<Done>, Vec<Bell>) {
+        let (mut bells, mut first) = (Vec::new(), HashMap::<Key, Arc<Letter>>::new());
+        let mut done = Vec::with_capacity(self.done.len());
+        for (((draft, _), outcome), stored) in self.drafts.into_iter().zip(self.done).zip(self.stored) {
+            let Draft { letter, devices, queue, trace } = draft;
+            let key = letter.key;
+            let sent = match outcome {
+                None if stored => Arc::new(letter),
+                Some(Done::Sent(letter)) => letter,
+                Some(other) => {
+                    done.push(other);
+                    continue;
+                }
+                // The same letter twice in one commit: the first is the one.
+                None => {
+                    done.push(first.get(&key).map_or(Done::Stale, |letter| Done::Again(letter.clone())));
+                    continue;
+                }
+            };
+            if let Some(earlier) = first.get(&key) {
+                done.push(Done::Again(earlier.clone()));
+                continue;
+            }
+            first.insert(key, sent.clone());
+            let seat = queue.as_ref().and_then(|queued| queued.seat.clone());
+            let letter = match queue {
+                None => sent.clone(),
+                Some(queued) => Arc::new(Letter { body: queued.payload, ..Letter::clone(&sent) }),
+            };
+            bells.push(Bell { letter, devices, seat, trace });
+            done.push(Done::Sent(sent));
+        }
+        (done, bells)
+    }
+
+    pub fn number(&mut self, open: &[usize], mut seqs: impl Iterator<Item = i64>) {
+        for at in open {
+            number(&mut self.drafts[*at].0.letter, &mut seqs);
+            self.stored[*at] = true;
+        }
+    }
+}
+
+pub(super) fn number(letter: &mut Letter, seqs: &mut impl Iterator<Item = i64>) {
+    for place in &mut letter.places {
+        place.seq = seqs.next().unwrap_or_default();
+    }
+}

@@ -1,0 +1,220 @@
+//! Two processes on one PostgreSQL: whatever goes in through one comes out through the other, once and in order.
+
+use super::*;
+use crate::kernel::{Mesh, World};
+use serde_json::value::to_raw_value;
+use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
+
+/// One process.
+#[derive(Clone)]
+struct Process(World);
+
+impl Process {
+    async fn call(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {
+        let answer = self.0.mesh.call(caller, method, Some(to_raw_value(&params).unwrap())).await?;
+        Ok(serde_json::from_str(answer.get()).unwrap())
+    }
+
+    async fn join(&self, agent: &TestAgent, device: &str) {
+        let params = json!({ "aid": agent.aid, "device_id": device });
+        self.call(Caller::room("test"), "message.join", params).await.unwrap();
+    }
+
+    async fn send(&self, from: &TestAgent, to: &TestAgent, id: &str, more: Value) -> Value {
+        let mut params = json!({ "to": to.aid, "message_id": id, "payload": { "text": id } });
+        params.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+        self.call(from.caller(), "message.send", params).await.unwrap()
+    }
+
+    async fn pull(&self, agent: &TestAgent, device: &'static str, params: Value) -> Value {
+        self.call(Device { agent, device }.caller(), "message.pull", params).await.unwrap()
+    }
+
+    /// The texts a device finds, and their numbers.
+    async fn found(&self, agent: &TestAgent, device: &'static str) -> (Vec<String>, Vec<i64>) {
+        let page = self.pull(agent, device, json!({ "limit": 200 })).await;
+        let rows = page["messages"].as_array().unwrap();
+        let seqs = rows.iter().filter_map(|row| row["seq"].as_i64()).collect();
+        (texts(rows).into_iter().map(str::to_owned).collect(), seqs)
+    }
+}
+
+/// Nothing on SQLite, where one process has the files to itself.
+async fn two_processes() -> Option<(TestWorld, Process, Process)> {
+    let test = TestWorld::open().await;
+    if test.world.store.engine() == Engine::Sqlite {
+        return None;
+    }
+    let second = World { mesh: Arc::<Mesh>::default(), tracker: TaskTracker::new(), ..test.world.clone() };
+    for namespace in crate::NAMESPACES {
+        let module = crate::open(namespace, &second).await.unwrap();
+        second.mesh.add_local(module.namespace, module.methods);
+    }
+    let first = Process(test.world.clone());
+    Some((test, first, Process(second)))
+}
+
+#[tokio::test]
+async fn a_letter_sent_through_both_at_once_is_stored_once() {
+    let Some((test, one, two)) = two_processes().await else { return };
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    one.join(&carol, "c").await;
+    for round in 0..20 {
+        let id = format!("m{round}");
+        let (a, b) = tokio::join!(
+            one.send(&alice, &carol, &id, Value::Null),
+            two.send(&alice, &carol, &id, Value::Null)
+        );
+        assert_eq!((&a["seq"], &b["seq"]), (&json!(round + 1), &json!(round + 1)));
+        let again = [&a, &b].iter().filter(|sent| sent["status"] == "duplicate").count();
+        assert_eq!(again, 1, "{a} {b}");
+    }
+    assert_eq!(two.found(&carol, "c").await.1, (1..=20).collect::<Vec<_>>());
+    let told = test.events.lock().iter().filter(|event| event.method == events::RECEIVED).count();
+    assert!(told <= 20, "{told} bells for 20 letters");
+}
+
+#[tokio::test]
+async fn a_device_that_joined_through_the_other_is_not_missed() {
+    let Some((test, one, two)) = two_processes().await else { return };
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    one.send(&alice, &carol, "waits", Value::Null).await;
+    two.join(&carol, "c").await;
+    one.send(&alice, &carol, "first", Value::Null).await;
+    two.join(&carol, "d").await;
+    one.send(&alice, &carol, "second", Value::Null).await;
+    one.send(&alice, &carol, "fleeting", json!({ "ttl": 60 })).await;
+    two.join(&carol, "e").await;
+    one.send(&alice, &carol, "third", json!({ "device_id": "e" })).await;
+    let all = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    assert_eq!(one.found(&carol, "c").await.0, all(&["waits", "first", "second", "fleeting"]));
+    assert_eq!(two.found(&carol, "d").await.0, all(&["second", "fleeting"]));
+    assert_eq!(one.found(&carol, "e").await.0, all(&["third"]));
+}
+
+#[tokio::test]
+async fn what_is_kept_for_a_while_is_found_through_the_other() {
+    let Some((test, one, two)) = two_processes().await else { return };
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    one.join(&carol, "c").await;
+    let queued = one.send(&alice, &carol, "queued", json!({ "delivery_mode": "queue" })).await;
+    assert_eq!((&queued["delivery_mode"], &queued["seq"]), (&json!("queue"), &json!(1)));
+    let kept = one.send(&alice, &carol, "kept", json!({ "ttl": 60 })).await;
+    let again = two.send(&alice, &carol, "kept", json!({ "ttl": 60 })).await;
+    assert_eq!(
+        (&again["status"], &again["volatile_cursor"]),
+        (&json!("duplicate"), &kept["volatile_cursor"])
+    );
+
+    let page = two.pull(&carol, "c", json!({})).await;
+    assert_eq!(texts(page["messages"].as_array().unwrap()), ["queued", "kept"]);
+    assert_eq!(page["ephemeral_earliest_available_seq"], 1);
+    assert_eq!(page["latest_volatile_cursor"], kept["volatile_cursor"]);
+    let late = one.send(&alice, &carol, "late", json!({ "ttl": 60 })).await;
+    let after = json!({ "after_seq": 1, "after_volatile_cursor": kept["volatile_cursor"] });
+    assert_eq!(texts(two.pull(&carol, "c", after).await["messages"].as_array().unwrap()), ["late"]);
+
+    let ack = json!({ "seq": 1, "volatile_cursors": [kept["volatile_cursor"], late["volatile_cursor"]] });
+    let device = Device { agent: &carol, device: "c" };
+    let acked = two.call(device.caller(), "message.ack", ack.clone()).await.unwrap();
+    assert_eq!(acked["volatile_ack"], json!({ "accepted": 2, "expired": 0 }));
+    let acked = one.call(device.caller(), "message.ack", ack).await.unwrap();
+    assert_eq!(acked["volatile_ack"], json!({ "accepted": 0, "expired": 2 }));
+    test.world.clock.advance_ms(300_000);
+    assert!(one.found(&carol, "c").await.0.is_empty());
+}
+
+#[tokio::test]
+async fn two_hundred_queue_letters_are_kept_whichever_process_took_them() {
+    let Some((test, one, two)) = two_processes().await else { return };
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    one.join(&carol, "c").await;
+    for number in 0..103 {
+        for (process, name) in [(&one, "one"), (&two, "two")] {
+            let id = format!("{name}{number}");
+            process.send(&alice, &carol, &id, json!({ "delivery_mode": "queue" })).await;
+        }
+    }
+    let page = one.pull(&carol, "c", json!({ "limit": 200 })).await;
+    assert_eq!(seqs(page["messages"].as_array().unwrap()), (7..=206).collect::<Vec<_>>());
+    assert_eq!(page["ephemeral_earliest_available_seq"], 7);
+    assert_eq!(page["ephemeral_dropped_count"], 6);
+}
+
+#[tokio::test]
+async fn thoughts_put_through_both_are_one_list() {
+    let Some((test, one, two)) = two_processes().await else { return };
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let about = json!({ "type": "run", "id": "run-1\u{0}" });
+    for (number, process) in [&one, &two, &one].into_iter().enumerate() {
+        let params = json!({ "to": carol.aid, "context": about, "payload": { "n": number } });
+        let put = process.call(alice.caller(), "message.thought.put", params).await.unwrap();
+        assert_eq!(put["stored_count"], number + 1);
+    }
+    let asked = json!({ "sender_aid": alice.aid, "context": about });
+    let got = two.call(carol.caller(), "message.thought.get", asked).await.unwrap();
+    let order: Vec<&Value> =
+        got["thoughts"].as_array().unwrap().iter().map(|thought| &thought["payload"]["n"]).collect();
+    assert_eq!(order, [&json!(0), &json!(1), &json!(2)]);
+}
+
+#[tokio::test]
+async fn a_cursor_moved_through_both_only_grows() {
+    let Some((test, one, two)) = two_processes().await else { return };
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    one.join(&carol, "c").await;
+    for number in 1..=30 {
+        one.send(&alice, &carol, &format!("m{number}"), Value::Null).await;
+    }
+    let mut acks = JoinSet::new();
+    for seq in 1..=30 {
+        let process = if seq % 2 == 0 { one.clone() } else { two.clone() };
+        let caller = Device { agent: &carol, device: "c" }.caller();
+        acks.spawn(async move {
+            let acked = process.call(caller, "message.ack", json!({ "seq": seq })).await.unwrap();
+            assert!(acked["ack_seq"].as_i64().unwrap() >= seq, "{acked}");
+        });
+    }
+    while let Some(done) = acks.join_next().await {
+        done.unwrap();
+    }
+    for process in [&one, &two] {
+        assert_eq!(process.pull(&carol, "c", json!({})).await["server_ack_seq"], 30);
+    }
+}
+
+#[tokio::test]
+async fn many_senders_through_both_leave_no_hole_and_keep_their_order() {
+    let Some((test, one, two)) = two_processes().await else { return };
+    let carols = [test.register("carol").await, test.register("carla").await];
+    for carol in &carols {
+        one.join(carol, "c").await;
+        two.join(carol, "d").await;
+    }
+    let mut senders = JoinSet::new();
+    for sender in 0..6 {
+        let alice = test.register(&format!("alice{sender}")).await;
+        let to: Vec<String> = carols.iter().map(|carol| carol.aid.clone()).collect();
+        let processes = [one.clone(), two.clone()];
+        senders.spawn(async move {
+            let mut last = [0, 0];
+            for number in 0..20 {
+                let (process, at) = (&processes[(sender + number) % 2], (sender + number / 2) % 2);
+                let params = json!({ "to": to[at], "message_id": format!("m{number}"), "payload": {} });
+                let sent = process.call(alice.caller(), "message.send", params).await.unwrap();
+                let seq = sent["seq"].as_i64().unwrap();
+                assert!(seq > last[at], "a later letter has a higher number");
+                last[at] = seq;
+            }
+        });
+    }
+    while let Some(done) = senders.join_next().await {
+        done.unwrap();
+    }
+    for carol in &carols {
+        for device in ["c", "d"] {
+            assert_eq!(two.found(carol, device).await.1, (1..=60).collect::<Vec<_>>(), "{device}");
+        }
+    }
+}

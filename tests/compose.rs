@@ -1,0 +1,99 @@
+//! The containers of `docker-compose.yml`, without an engine to run them: the file is read, and what it says is started.
+
+mod deployment;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::world::{ISSUER, aund, printed, setting};
+use deployment::{Deployment, Stores};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+#[test]
+fn docker_compose_understands_both_profiles() {
+    let run = |tool: &[&str], words: &[&str]| {
+        let command = Command::new(tool[0]).args(&tool[1..]).args(words).current_dir(ROOT).output();
+        command.ok().filter(|output| output.status.success()).ok_or(tool.join(" "))
+    };
+    let tools = [&["docker", "compose"][..], &["docker-compose"]];
+    let Some(tool) = tools.into_iter().find(|tool| run(tool, &["version"]).is_ok()) else {
+        eprintln!("SKIPPED: there is no docker compose here to check docker-compose.yml with");
+        return;
+    };
+    for words in [&["config", "--quiet"][..], &["--profile", "split", "config", "--quiet"]] {
+        assert!(run(tool, words).is_ok(), "{tool:?} {words:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_one_container_of_the_default_profile_is_healthy() {
+    let mut deployment = Deployment::of("", Stores::none());
+    assert_eq!(deployment.names(), ["aund"]);
+    deployment.start().await;
+    let alice = person(&deployment, "aund", "aund", &["register", "alice"]);
+    assert!(alice.contains(&format!("alice.{ISSUER} is registered")), "{alice}");
+}
+
+#[tokio::test]
+async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
+    let (Some(postgres), Some(redis)) = (setting("AUND_TEST_POSTGRES_URL"), setting("AUND_TEST_REDIS_URL"))
+    else {
+        eprintln!(
+            "SKIPPED: AUND_TEST_POSTGRES_URL and AUND_TEST_REDIS_URL do not say where PostgreSQL and Redis are"
+        );
+        return;
+    };
+    let mut deployment = Deployment::of("split", Stores::at(&postgres, &redis));
+    let processes = ["agent", "auth", "ca", "gateway-1", "gateway-2", "keys", "message-1", "message-2"];
+    assert_eq!(deployment.names(), processes);
+    deployment.start().await;
+
+    person(&deployment, "gateway-1", "ca", &["register", "alice"]);
+    person(&deployment, "gateway-2", "ca", &["register", "bobb"]);
+    let sent = person(&deployment, "gateway-1", "ca", &["send", "alice", "bobb", "Hello Bobb!"]);
+    assert!(sent.contains("#1"), "{sent}");
+    let pulled = person(&deployment, "gateway-2", "ca", &["pull", "bobb"]);
+    assert!(pulled.contains("Hello Bobb!"), "{pulled}");
+
+    let top = printed(&aund(&deployment.statuses(), deployment.folder()).stdout);
+    for words in ["message.send", "gateway", "redials", "bus of"] {
+        assert!(top.contains(words), "{words} in\n{top}");
+    }
+    assert!(!top.contains("DOWN") && !top.contains("does not answer"), "{top}");
+}
+
+#[tokio::test]
+async fn keys_are_made_once_and_replaced_when_asked() {
+    let deployment = Deployment::of("split", Stores::none());
+    let volumes = deployment.folder().join("volumes");
+    let read = |name: &str| fs::read_to_string(volumes.join(name)).unwrap_or_default();
+    let names = ["keys-ca/ca.crt", "keys-ca/authority.crt", "keys-ca/pgpass", "keys-postgres/password"];
+    let mut before = names.map(|_| String::new());
+    for (words, same) in [(&[][..], [false; 4]), (&[], [true; 4]), (&["renew"], [false, true, true, true])] {
+        deployment.run_once("keys", words);
+        let now = names.map(read);
+        for ((name, same), (before, now)) in names.iter().zip(same).zip(before.iter().zip(&now)) {
+            assert!(!now.is_empty(), "{name} is there");
+            assert_eq!(before == now, same, "{name} after {words:?}");
+        }
+        before = now;
+    }
+    assert!(!volumes.join("keys-gateway/pgpass").exists(), "the gateway knows no store");
+    assert!(!volumes.join("keys-gateway/ca.key").exists(), "nor the key of another process");
+}
+
+/// What a command of an agent prints, at one of the gateways, trusting the root that a container wrote.
+fn person(deployment: &Deployment, gateway: &str, authority: &str, words: &[&str]) -> String {
+    let root = deployment.path(authority, "/var/lib/aund/pki/root.crt");
+    let at = format!("{}:20001", deployment.address(gateway));
+    let home = deployment.folder().join("home");
+    let text = |path: &Path| path.to_str().expect("a path is text").to_owned();
+    let place =
+        ["--gateway".to_owned(), at, "--root".to_owned(), text(&root), "--home".to_owned(), text(&home)];
+    let words: Vec<&str> = words.iter().copied().chain(place.iter().map(String::as_str)).collect();
+    let output = aund(&words, deployment.folder());
+    assert!(output.status.success(), "{words:?}: {}", printed(&output.stderr));
+    printed(&output.stdout)
+}

@@ -1,0 +1,167 @@
+//! What `docs/operations.md` promises to whoever runs a server.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::world::{World, on_sqlite, printed, setting, split, until};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is inside the workspace").to_owned()
+}
+
+fn guide() -> String {
+    fs::read_to_string(root().join("docs/operations.md")).expect("there is a guide for operators")
+}
+
+/// Every metric as it stands in front of its value, a histogram by its own name.
+fn names(metrics: &str) -> Vec<String> {
+    let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    types.map(|(name, kind)| format!("{name}{}", if kind == "counter" { "_total" } else { "" })).collect()
+}
+
+#[tokio::test]
+async fn every_metric_is_in_the_guide() {
+    let world = World::start().await;
+    let names = names(&world.get("/metrics").await.text());
+    assert!(names.len() > 10, "{names:?}");
+    let guide = guide();
+    for name in &names {
+        assert!(guide.contains(&format!("| `{name}")), "{name} has no line in the table of the guide");
+    }
+}
+
+#[tokio::test]
+async fn health_is_a_line_and_an_exit_code() {
+    let mut world = World::start().await;
+    let data = world.data().display().to_string();
+    let here = world.beside("");
+    let health = |more: &[&str]| {
+        let output = crate::world::aund(&[&["health", "--data", &data], more].concat(), &here);
+        (output.status.code(), printed(&output.stdout) + &printed(&output.stderr))
+    };
+    let (code, line) = health(&["--needs", "ca"]);
+    assert_eq!(code, Some(0), "{line}");
+    assert!(line.starts_with("ok: ") && line.contains("ca up") && line.lines().count() == 1, "{line}");
+    let (code, line) = health(&["--needs", "mail"]);
+    assert_eq!(code, Some(1), "{line}");
+    assert!(line.starts_with("aund: mail does not answer; ok: "), "{line}");
+
+    world.terminate();
+    world.ended().await;
+    let (code, line) = health(&[]);
+    assert_eq!(code, Some(1), "{line}");
+    assert!(line.starts_with("aund: no server runs on "), "{line}");
+}
+
+#[tokio::test]
+async fn top_shows_what_a_server_has_done() {
+    let world = World::start().await;
+    let alice = world.agent("alice").await;
+    alice.call("message.query_online", &json!({ "aids": [alice.aid()] })).await;
+    let address = format!("127.0.0.1:{}", world.plain_port);
+    let (data, nobody) = (world.data().display().to_string(), "127.0.0.1:1");
+    for words in [&["top", "--once", "--data", &data][..], &["top", "--once", &address, nobody]] {
+        let output = crate::world::aund(words, &world.beside(""));
+        let text = printed(&output.stdout);
+        assert!(output.status.success(), "{}", printed(&output.stderr));
+        assert!(text.lines().next().is_some_and(|line| line.starts_with("process ")), "{text}");
+        // A gateway that shares its port with another may not be the one that was called.
+        let method = if split() { "" } else { "auth.create_aid" };
+        assert!(text.lines().any(|line| line.starts_with(method)), "{text}");
+        assert_eq!(
+            text.contains("127.0.0.1:1              does not answer"),
+            words.contains(&nobody),
+            "{text}"
+        );
+    }
+    let output = crate::world::aund(&["top", "--once", nobody], &world.beside(""));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[tokio::test]
+async fn a_traced_call_is_found_in_the_log_of_every_process_it_passed() {
+    const ID: &str = "c0ffee00c0ffee00c0ffee00c0ffee00";
+    let world = World::with("log.level = \"debug\"").await;
+    let alice = world.agent("alice").await;
+    let params = json!({ "aids": [alice.aid()], "_trace": { "trace_id": ID, "mode": "log" } });
+    alice.call("message.query_online", &params).await;
+    let lines = || {
+        let log = world.log();
+        log.lines().filter(|line| line.contains(ID)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    // The answer is on its way before the line about it is written.
+    let processes = if split() { 2 } else { 1 };
+    let found =
+        until("the trace is in the log", || async { Some(lines()).filter(|found| found.len() >= processes) });
+    let found = found.await;
+    assert!(found.iter().all(|line| line.contains("message.query_online")), "{found:?}");
+    assert_eq!(found.iter().any(|line| line.contains("over the mesh")), split(), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_backup_taken_while_the_server_runs_is_the_server() {
+    let tool = if on_sqlite() { "sqlite3" } else { "pg_dump" };
+    if split() || Command::new(tool).arg("--version").output().is_err() {
+        eprintln!("SKIPPED: a backup is taken of one process, where there is {tool}");
+        return;
+    }
+    let mut world = World::start().await;
+    let (alice, bob) = (world.agent("alice").await, world.agent("bobb").await);
+    let send =
+        |n: u32| json!({ "to": bob.aid(), "payload": { "type": "text", "text": format!("letter {n}") } });
+    for n in 1..=3 {
+        alice.call("message.send", &send(n)).await;
+    }
+    let backup = world.beside("backup");
+    back_up(&world, &backup);
+    alice.call("message.send", &send(4)).await;
+    world.kill();
+
+    let mut restored = World::prepared_on(world.store().to_owned(), "");
+    restore(&world, &backup, &restored.data());
+    restored.start_again();
+    assert_eq!(restored.root(), world.root());
+    let (alice, bob) = (restored.again(&alice).await, restored.again(&bob).await);
+    let pulled = bob.call("message.pull", &json!({ "after_seq": 0 })).await;
+    let texts: Vec<_> =
+        pulled["messages"].as_array().expect("letters").iter().map(|row| &row["payload"]["text"]).collect();
+    assert_eq!(texts, ["letter 1", "letter 2", "letter 3"], "as it was when the backup was taken");
+    let sent = alice.call("message.send", &send(5)).await;
+    assert_eq!(sent["seq"], 4, "and life goes on");
+    restored.agent("carol").await;
+}
+
+/// The script of the guide.
+fn back_up(world: &World, to: &Path) {
+    let mut script = Command::new(root().join("gateway/deploy/backup"));
+    script.arg(world.data()).arg(to);
+    if !on_sqlite() {
+        let (url, prefix) = world.store().split_once("?schema_prefix=").expect("a store of the story's own");
+        script.arg(url).env("AUND_SCHEMA_PREFIX", prefix);
+    }
+    let output = script.output().expect("there is a shell");
+    assert!(output.status.success(), "{}", printed(&output.stderr));
+}
+
+/// Everything is lost; then the backup is put where a new server will look for it.
+fn restore(world: &World, backup: &Path, data: &Path) {
+    let run = |command: &mut Command| {
+        let output = command.output().expect("it can be started");
+        assert!(output.status.success(), "{}", printed(&output.stderr));
+    };
+    fs::remove_dir_all(world.data().join("pki").join("auth")).expect("it was there");
+    run(Command::new("cp").arg("-R").arg(backup).arg(data));
+    assert!(!data.join("message-index.db").exists());
+    let dump = data.join("rooms.dump");
+    if dump.exists() {
+        let url = setting("AUND_TEST_POSTGRES_URL").expect("it is where the store is");
+        let (_, prefix) = world.store().split_once("?schema_prefix=").expect("a store of the story's own");
+        let drop =
+            ["auth", "agent", "message", "ca"].map(|room| format!("DROP SCHEMA {prefix}{room} CASCADE"));
+        run(Command::new("psql").args(["--quiet", "--command", &drop.join("; "), &url]));
+        run(Command::new("pg_restore").args(["--no-owner", "--dbname", &url]).arg(&dump));
+    }
+}
