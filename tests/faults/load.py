@@ -158,6 +158,9 @@ class Load:
             self.tokens[aid] = await sign_up(self.server, aid)
         self.staying = [asyncio.create_task(person.stay()) for person in self.people.values()]
         await self.everybody()
+        # Whoever has asked once is told by sender what it acknowledged by sender.
+        for inbox in self.inboxes:
+            await inbox.examine(Insistent(self.people[inbox.name]), [], [])
         self.writing = [asyncio.create_task(self.write(aid)) for aid in self.senders for _ in range(self.in_flight)]
         self.reading = [asyncio.create_task(self.read(inbox)) for inbox in self.inboxes if self.acknowledges]
         return self
