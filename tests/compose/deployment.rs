@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -76,6 +76,8 @@ pub struct Deployment {
     folder: TempDir,
     services: BTreeMap<String, Service>,
     addresses: BTreeMap<String, String>,
+    /// Where the port of each gateway is published.
+    published: BTreeMap<String, u16>,
     stores: Stores,
     running: BTreeMap<String, Child>,
 }
@@ -97,8 +99,10 @@ impl Deployment {
             (name.clone(), Ipv4Addr::new(127, net[0].clamp(16, 250), net[1], host).to_string())
         });
         let addresses = addresses.collect();
+        let published = services.keys().map(|name| (name.clone(), free_port())).collect();
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let deployment = Deployment { folder, services, addresses, stores, running: BTreeMap::new() };
+        let deployment =
+            Deployment { folder, services, addresses, published, stores, running: BTreeMap::new() };
         deployment.services.iter().for_each(|(name, service)| deployment.mount(name, service));
         deployment
     }
@@ -111,8 +115,9 @@ impl Deployment {
         self.folder.path()
     }
 
-    pub fn address(&self, name: &str) -> &str {
-        &self.addresses[name]
+    /// Where clients reach a gateway: at a port of this machine, as the engine would publish it.
+    pub fn door(&self, name: &str) -> String {
+        format!("127.0.0.1:{}", self.published[name])
     }
 
     /// A path inside a container.
@@ -244,7 +249,8 @@ impl Deployment {
             .replace("${AUND_ISSUER:-agents.localhost}", ISSUER)
             .replace("postgres://aund@postgres:5432/aund", &self.stores.postgres)
             .replace("redis://redis:6379", &self.stores.redis)
-            .replace("0.0.0.0:", &format!("{}:", self.address(name)));
+            .replace("0.0.0.0:20001", &self.door(name))
+            .replace("0.0.0.0:", &format!("{}:", self.addresses[name]));
         for (other, address) in &self.addresses {
             text = text.replace(&format!("wss://{other}:"), &format!("wss://{address}:"));
         }
@@ -275,4 +281,9 @@ impl Drop for Deployment {
             }
         }
     }
+}
+
+fn free_port() -> u16 {
+    let taken = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    taken.expect("there is a free port").port()
 }

@@ -53,7 +53,7 @@ fn tables(model: &Model, order: Order) -> Vec<(Table<'static>, usize)> {
     vec![
         table(
             &["process", "runs", "sockets", "sessions", "outbox", &calls, &errors],
-            &[24, 28, 9, 9, 9, 11, 11],
+            &[24, 30, 9, 9, 9, 11, 11],
             model.processes.iter().map(of_process).collect(),
         ),
         table(
