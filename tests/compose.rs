@@ -50,6 +50,9 @@ async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
     assert_eq!(deployment.names(), processes);
     deployment.start().await;
 
+    for gateway in ["gateway-1", "gateway-2"] {
+        deployment.reaches(gateway, &["agent", "auth", "ca", "message"]).await;
+    }
     person(&deployment, "gateway-1", "ca", &["register", "alice"]);
     person(&deployment, "gateway-2", "ca", &["register", "bobb"]);
     let sent = person(&deployment, "gateway-1", "ca", &["send", "alice", "bobb", "Hello Bobb!"]);

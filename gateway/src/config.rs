@@ -367,6 +367,11 @@ impl Config {
         if !self.runs("gateway") && self.mesh.listen.is_none() {
             bail!("mesh.listen: a process without the gateway has nobody to talk to without it");
         }
+        if self.is_split() && self.redis().is_none() {
+            bail!(
+                "bus.url: parts in several processes hear of each other over Redis, so redis://… is needed"
+            );
+        }
         let files = [("cert", &self.mesh.cert), ("key", &self.mesh.key), ("authority", &self.mesh.authority)];
         if let Some((name, _)) = files.into_iter().find(|(_, file)| self.is_split() && file.is_none()) {
             bail!("mesh.{name} is not set; aund certs mesh makes what is missing");

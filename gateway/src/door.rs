@@ -2,6 +2,7 @@
 
 use crate::capabilities::{Capabilities, Toggles};
 use crate::config::Config;
+use crate::gap::Gap;
 use crate::limits::Limits;
 use crate::session::{Budget, Link, Outbox, Registry};
 use crate::telemetry::Metrics;
@@ -24,6 +25,7 @@ pub struct Door {
     pub bus: Bus,
     pub presence: Presence,
     pub registry: Registry,
+    pub gap: Gap,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
     pub capabilities: Capabilities,
@@ -56,6 +58,7 @@ impl Door {
             bus: world.bus.clone(),
             presence: world.presence.clone(),
             registry: Registry::new(world.presence.clone()),
+            gap: Gap::default(),
             limits: Limits::new(&config.limits, &world.bus),
             budget: Arc::new(Budget::new(
                 config.limits.outbox_bytes,

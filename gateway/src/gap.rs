@@ -1,4 +1,4 @@
-//! When bells may have been missed: the message room is asked to ring again for every device that may have missed one, and
+//! When bells may have been missed, or a device came while the message room was away: the message room is asked to ring again for every device that may have missed one, and
 //! the authority whether it still vouches for the agent.
 
 use crate::door::Door;
@@ -10,6 +10,7 @@ use services::kernel::{Aid, Bus, Caller, DeviceId, KnownCert, RpcError, codes};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Agents looked after at once: ten thousand of them one after the other, not all together.
 const CHUNK: usize = 32;
@@ -18,49 +19,51 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Agents that wait to be looked after; at most those that are connected here.
 #[derive(Default)]
-struct Waiting {
-    aids: HashSet<Aid>,
-    /// Whether somebody is at it.
-    busy: bool,
+pub struct Gap {
+    aids: Mutex<HashSet<Aid>>,
+    grew: Notify,
+}
+
+impl Gap {
+    pub fn missed(&self, aids: impl IntoIterator<Item = Aid>) {
+        self.aids.lock().extend(aids);
+        self.grew.notify_one();
+    }
+
+    fn take(&self) -> Vec<Aid> {
+        self.aids.lock().drain().collect()
+    }
 }
 
 pub fn listen(door: &Arc<Door>, bus: &Bus) {
-    let (door, waiting) = (Arc::downgrade(door), Arc::<Mutex<Waiting>>::default());
+    let weak = Arc::downgrade(door);
     bus.on_gap(move |aids| {
-        let Some(door) = door.upgrade().filter(|door| !door.stop.is_cancelled()) else { return };
-        let mut waits = waiting.lock();
-        waits.aids.extend(aids);
+        let Some(door) = weak.upgrade() else { return };
         // The bus does not know of short connections, and they can be revoked as well.
-        waits.aids.extend(door.registry.agents_with_short());
-        if !std::mem::replace(&mut waits.busy, true) {
-            door.tracker.clone().spawn(look_after(door, waiting.clone()));
-        }
+        door.gap.missed(aids.into_iter().chain(door.registry.agents_with_short()));
+    });
+    let door = door.clone();
+    door.tracker.clone().spawn(async move {
+        let stop = door.stop.clone();
+        stop.run_until_cancelled(look_after(&door)).await;
     });
 }
 
-async fn look_after(door: Arc<Door>, waiting: Arc<Mutex<Waiting>>) {
-    while let Some(aids) = next(&waiting) {
+async fn look_after(door: &Door) {
+    loop {
+        door.gap.grew.notified().await;
         let mut again = Vec::new();
-        for chunk in aids.chunks(CHUNK) {
-            let asked = join_all(chunk.iter().map(|aid| agent(&door, aid)));
-            let Some(settled) = door.stop.run_until_cancelled(asked).await else { return };
+        for chunk in door.gap.take().chunks(CHUNK) {
+            let settled = join_all(chunk.iter().map(|aid| agent(door, aid))).await;
             again.extend(
                 chunk.iter().zip(settled).filter(|(_, settled)| !settled).map(|(aid, _)| aid.clone()),
             );
         }
         if !again.is_empty() {
-            waiting.lock().aids.extend(again);
-            if door.stop.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
-                return;
-            }
+            tokio::time::sleep(PAUSE).await;
+            door.gap.missed(again);
         }
     }
-}
-
-fn next(waiting: &Mutex<Waiting>) -> Option<Vec<Aid>> {
-    let mut waits = waiting.lock();
-    waits.busy = !waits.aids.is_empty();
-    waits.busy.then(|| waits.aids.drain().collect())
 }
 
 /// Gives whether that is settled, or has to be tried again.

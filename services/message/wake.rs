@@ -21,6 +21,8 @@ pub(super) struct Woken {
 
 impl Message {
     pub(super) async fn wake(self: Arc<Self>, _: Caller, params: WakeParams) -> Result<Woken, Error> {
+        // It may have come while nobody was here to be told.
+        self.inboxes.join(&params.aid, &params.device_id, self.clock.now_ms()).await?;
         let Some(inbox) = self.inboxes.find(&params.aid, &params.device_id).await? else {
             return Ok(Woken { rung: false });
         };

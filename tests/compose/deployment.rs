@@ -152,6 +152,18 @@ impl Deployment {
         assert!(ended.success(), "{name} ended with {ended}: {}", self.log(name));
     }
 
+    /// Waits until a process has a link to all of these; its health check wants only those nobody can do without.
+    pub async fn reaches(&self, name: &str, services: &[&str]) {
+        let data = self.path(name, "/var/lib/aund").display().to_string();
+        let mut words = vec!["aund", "health", "--data", &data];
+        words.extend(services.iter().flat_map(|service| ["--needs", service]));
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        until(&format!("{name} reaches {services:?}"), || async {
+            self.run(name, &words).output().is_ok_and(|asked| asked.status.success()).then_some(())
+        })
+        .await;
+    }
+
     async fn healthy(&self, name: &str) {
         let check = self.services[name].healthcheck.as_ref().expect("what stays has a health check");
         assert_eq!(check.test[0], "CMD");

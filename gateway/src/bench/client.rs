@@ -100,6 +100,10 @@ impl Target {
         Ok(Self { url: url.into(), host: host.into(), address: (Ipv4Addr::LOCALHOST, port).into(), tls })
     }
 
+    pub(super) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// TCP, TLS if the target has it, and the WebSocket upgrade.
     pub(super) async fn dial(&self) -> anyhow::Result<Socket> {
         tokio::time::timeout(PATIENCE, self.upgrade()).await.context("the server did not accept in time")?

@@ -17,6 +17,8 @@ mod raw;
 mod relay;
 mod report;
 mod rounds;
+mod shape;
+mod split;
 mod tls;
 
 use std::path::PathBuf;
@@ -60,6 +62,12 @@ pub struct Args {
     /// Measure messages on this PostgreSQL too, in schemas of the bench's own
     #[arg(long, value_name = "URL")]
     postgres: Option<String>,
+    /// Measure a server of one process, or of several
+    #[arg(long, value_enum, default_value_t = Shape::Whole)]
+    shape: Shape,
+    /// The Redis between the processes of a split server
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
     /// The JetStream server to compare with
     #[arg(long, value_name = "FILE", default_value = "nats-server")]
     nats_server: PathBuf,
@@ -74,6 +82,12 @@ pub struct RawArgs {
     /// Relay frames between sockets instead of answering them
     #[arg(long)]
     relay: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Whole,
+    Split,
 }
 
 /// The subjects of the bench: three about the door, then those of `--message`.
@@ -109,6 +123,8 @@ struct Plan {
     recipients: usize,
     waiting: usize,
     postgres: Option<String>,
+    shape: Shape,
+    redis: Option<String>,
     nats_server: PathBuf,
 }
 
@@ -143,6 +159,10 @@ pub fn raw(args: RawArgs) -> anyhow::Result<()> {
 
 async fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let mut report = Report::new(plan);
+    if plan.shape == Shape::Split {
+        split::measure(plan, &mut report).await?;
+        return Ok(report);
+    }
     if plan.wants(What::Ping) {
         for (transport, depth) in
             [Transport::Plain, Transport::Tls].into_iter().flat_map(|t| [(t, 1), (t, 16)])
@@ -175,6 +195,8 @@ impl Plan {
             recipients: quick(500, args.recipients) as usize,
             waiting: quick(5_000, args.waiting) as usize,
             postgres: args.postgres.clone(),
+            shape: args.shape,
+            redis: args.redis.clone(),
             nats_server: args.nats_server.clone(),
         }
     }

@@ -14,7 +14,7 @@ use super::{Plan, load};
 const SESSIONS_PER_AGENT: usize = 4;
 
 /// Before the first round each side runs this long without being measured.
-const WARM_UP: Duration = Duration::from_millis(500);
+pub(super) const WARM_UP: Duration = Duration::from_millis(500);
 
 pub(super) async fn measure(plan: &Plan, transport: Transport, depth: usize) -> anyhow::Result<Row> {
     let title =
@@ -48,7 +48,11 @@ async fn round(
     meter.stop(&latencies)
 }
 
-async fn sessions(server: &Server, transport: Transport, count: usize) -> anyhow::Result<Vec<Socket>> {
+pub(super) async fn sessions(
+    server: &Server,
+    transport: Transport,
+    count: usize,
+) -> anyhow::Result<Vec<Socket>> {
     let members = enrol(server.target(Transport::Plain), count.div_ceil(SESSIONS_PER_AGENT)).await?;
     let target = server.target(transport);
     let connect = |number: usize| {
@@ -58,7 +62,11 @@ async fn sessions(server: &Server, transport: Transport, count: usize) -> anyhow
     stream::iter(0..count).map(connect).buffer_unordered(8).try_collect().await
 }
 
-async fn sockets(server: &Server, transport: Transport, count: usize) -> anyhow::Result<Vec<Socket>> {
+pub(super) async fn sockets(
+    server: &Server,
+    transport: Transport,
+    count: usize,
+) -> anyhow::Result<Vec<Socket>> {
     let target = server.target(transport);
     stream::iter(0..count).map(|_| target.dial()).buffer_unordered(8).try_collect().await
 }

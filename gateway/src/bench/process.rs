@@ -19,7 +19,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Every limit is on and is counted, and none is reached: the bench is one very busy address. Pings are sent as
 /// always, but a connection that waits while the other server has its round may answer late.
-const CONFIG: &str = "\
+pub(super) const CONFIG: &str = "\
 [limits]
 sockets = 60000
 sockets_per_address = 60000
@@ -40,6 +40,15 @@ pub(super) struct Server {
     pid: Pid,
     plain: Target,
     tls: Target,
+    /// The rooms that live in processes of their own.
+    rooms: Vec<Room>,
+    _stdout: Lines<BufReader<ChildStdout>>,
+}
+
+/// A process without a door.
+pub(super) struct Room {
+    pid: Pid,
+    _child: Child,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
@@ -52,7 +61,7 @@ pub(super) struct Pid(u32);
 
 /// CPU time and wall time since a moment.
 pub(super) struct Meter {
-    pid: Pid,
+    pids: Vec<Pid>,
     since: Instant,
     cpu: f64,
 }
@@ -119,17 +128,18 @@ impl Server {
             .with_context(|| format!("aund did not start; its log ends:\n{}", tail(&log)))
     }
 
-    async fn start(mut command: Command) -> anyhow::Result<Self> {
-        // Standard input stays open as long as this process lives; the baseline watches it.
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn()?;
+    pub(super) async fn start(command: Command) -> anyhow::Result<Self> {
+        Self::with_rooms(command, Vec::new()).await
+    }
+
+    /// A door whose rooms are elsewhere.
+    pub(super) async fn with_rooms(command: Command, rooms: Vec<Room>) -> anyhow::Result<Self> {
+        let (child, mut lines) = spawn(command)?;
         let pid = Pid::of(&child)?;
-        let mut lines =
-            BufReader::new(child.stdout.take().context("the child has no standard output")?).lines();
         let (plain, tls) = tokio::time::timeout(START, banner(&mut lines))
             .await
             .with_context(|| format!("no banner within {START:?}"))??;
-        Ok(Self { child, pid, plain, tls, _stdout: lines })
+        Ok(Self { child, pid, plain, tls, rooms, _stdout: lines })
     }
 
     pub(super) fn target(&self, transport: Transport) -> &Target {
@@ -139,8 +149,20 @@ impl Server {
         }
     }
 
+    /// Of all its processes together.
     pub(super) fn meter(&self) -> anyhow::Result<Meter> {
-        self.pid.meter()
+        Meter::of([self.pid].into_iter().chain(self.rooms.iter().map(|room| room.pid)).collect())
+    }
+
+    /// Takes over the rooms of a door that is gone.
+    pub(super) fn beside(self, rooms: Vec<Room>) -> Self {
+        Self { rooms, ..self }
+    }
+
+    /// The rooms outlive their door.
+    pub(super) async fn kill_door(mut self) -> anyhow::Result<Vec<Room>> {
+        self.child.kill().await.context("a door could not be killed")?;
+        Ok(self.rooms)
     }
 
     pub(super) fn resident_kib(&self) -> anyhow::Result<f64> {
@@ -150,6 +172,30 @@ impl Server {
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("a server could not be stopped")
     }
+}
+
+impl Room {
+    pub(super) async fn start(command: Command) -> anyhow::Result<Self> {
+        let (child, mut lines) = spawn(command)?;
+        let ready = async {
+            while let Some(line) = lines.next_line().await? {
+                if line.trim_start().starts_with("parts ") {
+                    return Ok(());
+                }
+            }
+            bail!("it ended before it was ready")
+        };
+        tokio::time::timeout(START, ready).await.with_context(|| format!("no banner within {START:?}"))??;
+        Ok(Self { pid: Pid::of(&child)?, _child: child, _stdout: lines })
+    }
+}
+
+/// Standard input stays open as long as this process lives; the baseline watches it.
+fn spawn(mut command: Command) -> anyhow::Result<(Child, Lines<BufReader<ChildStdout>>)> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let stdout = child.stdout.take().context("the child has no standard output")?;
+    Ok((child, BufReader::new(stdout).lines()))
 }
 
 impl Pid {
@@ -163,7 +209,7 @@ impl Pid {
     }
 
     pub(super) fn meter(self) -> anyhow::Result<Meter> {
-        Ok(Meter { pid: self, cpu: self.cpu_seconds()?, since: Instant::now() })
+        Meter::of(vec![self])
     }
 
     /// Resident memory, in KiB.
@@ -190,11 +236,24 @@ impl Pid {
 }
 
 impl Meter {
+    fn of(pids: Vec<Pid>) -> anyhow::Result<Self> {
+        let cpu = total(&pids, Pid::cpu_seconds)?;
+        Ok(Self { pids, cpu, since: Instant::now() })
+    }
+
+    pub(super) fn cpu_seconds(&self) -> anyhow::Result<f64> {
+        Ok(total(&self.pids, Pid::cpu_seconds)? - self.cpu)
+    }
+
     pub(super) fn stop(self, latencies: &Latencies) -> anyhow::Result<Sample> {
         let seconds = self.since.elapsed().as_secs_f64();
-        let cpu_seconds = self.pid.cpu_seconds()? - self.cpu;
-        Ok(Sample::new(latencies, seconds, cpu_seconds, self.pid.resident_kib()?))
+        let cpu_seconds = self.cpu_seconds()?;
+        Ok(Sample::new(latencies, seconds, cpu_seconds, total(&self.pids, Pid::resident_kib)?))
     }
+}
+
+fn total(pids: &[Pid], figure: fn(Pid) -> anyhow::Result<f64>) -> anyhow::Result<f64> {
+    pids.iter().map(|pid| figure(*pid)).sum()
 }
 
 impl Scratch {
@@ -215,7 +274,7 @@ impl Drop for Scratch {
     }
 }
 
-fn this_binary() -> anyhow::Result<Command> {
+pub(super) fn this_binary() -> anyhow::Result<Command> {
     Ok(Command::new(std::env::current_exe().context("this program cannot find itself")?))
 }
 

@@ -89,6 +89,6 @@ fn put(file: &Path, text: &str) -> anyhow::Result<()> {
     let new = file.with_file_name(format!(".{name}"));
     let _ = fs::remove_file(&new);
     files::write_new(&new, text)
-        .and_then(|()| Ok(fs::rename(&new, file)?))
+        .and_then(|()| fs::rename(&new, file))
         .with_context(|| format!("{} cannot be written", file.display()))
 }

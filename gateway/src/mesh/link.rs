@@ -10,9 +10,12 @@ use anyhow::Context as _;
 use futures_util::future::ready;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use services::kernel::{Answering, Caller, Far, Mesh, RpcError, codes, unavailable};
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -63,7 +66,11 @@ impl Far for Links {
         params: Option<Box<RawValue>>,
         within: Duration,
     ) -> Answering {
-        let Some(link) = self.choose() else { return Box::pin(ready(Err(unavailable(self.namespace)))) };
+        let link = match params.as_deref().and_then(recipient) {
+            Some(recipient) if self.links.len() > 1 => self.choose_for(&recipient),
+            _ => self.choose(),
+        };
+        let Some(link) = link else { return Box::pin(ready(Err(unavailable(self.namespace)))) };
         match link.call(caller, method, params.as_deref(), within) {
             Ok(waiting) => Box::pin(waiting),
             Err(error) => Box::pin(ready(Err(error))),
@@ -84,6 +91,31 @@ impl Links {
             .filter(|link| link.open.load(Ordering::Acquire))
             .min_by_key(|link| link.metrics.pending.get())
     }
+}
+
+impl Links {
+    /// The process that looks after this recipient while it is there: bells of one inbox that two processes ring could
+    /// overtake each other, and their commits would wait for each other.
+    fn choose_for(&self, recipient: &str) -> Option<&Arc<Link>> {
+        let open = self.links.iter().filter(|link| link.open.load(Ordering::Acquire));
+        open.max_by_key(|link| {
+            let mut hasher = DefaultHasher::new();
+            (recipient, &link.url).hash(&mut hasher);
+            hasher.finish()
+        })
+    }
+}
+
+/// Whom a call is about to write to, if anybody.
+fn recipient(params: &RawValue) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Addressed<'a> {
+        #[serde(borrow)]
+        to: Option<Cow<'a, str>>,
+    }
+    // Most calls write to nobody, and looking for the word costs less than reading them.
+    let named = params.get().contains("\"to\"");
+    named.then(|| serde_json::from_str::<Addressed<'_>>(params.get()).ok()?.to).flatten()
 }
 
 struct Link {

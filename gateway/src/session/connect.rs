@@ -131,7 +131,7 @@ pub(super) async fn connect(
 
     // Before anyone can write to it: what comes from now on waits for this device, and its bell is heard here.
     let (ear, joined) = tokio::join!(hear(door, kind, &aid), join(door, &aid, &device));
-    joined?;
+    let joined = joined?;
 
     let now = door.clock.now_ms();
     let bound = Bound {
@@ -157,6 +157,9 @@ pub(super) async fn connect(
         let close = (error.code() == codes::SHORT_CAPACITY.code).then_some(4013);
         Refused { error, close }
     })?;
+    if !joined {
+        door.gap.missed([aid.clone()]);
+    }
     door.presence.announced().await;
     Ok(welcome(door, link.id, &aid, &device, kind, now))
 }
@@ -169,11 +172,13 @@ async fn hear(door: &Door, kind: Kind, aid: &Aid) -> Option<Ear> {
     }
 }
 
-async fn join(door: &Door, aid: &Aid, device: &DeviceId) -> Result<(), RpcError> {
-    if door.mesh.has("message") {
-        let _: Value = door.ask("message.join", &json!({ "aid": aid, "device_id": device })).await?;
+/// Whether the message room knows of the device. Nobody is kept out because it is away: it hears of him when it is back.
+async fn join(door: &Door, aid: &Aid, device: &DeviceId) -> Result<bool, RpcError> {
+    if !door.mesh.has("message") {
+        return Ok(!door.mesh.knows("message"));
     }
-    Ok(())
+    let _: Value = door.ask("message.join", &json!({ "aid": aid, "device_id": device })).await?;
+    Ok(true)
 }
 
 /// Every other way of proving oneself ends in a token too.

@@ -131,6 +131,14 @@ impl Redis {
             names,
             settings,
         });
+        let redis = Redis(inner);
+        redis.start(client);
+        let _ = tokio::time::timeout(START, redis.0.replica.synced()).await;
+        Ok(redis)
+    }
+
+    fn start(&self, client: Client) {
+        let Redis(inner) = self;
         let (stop, hang_up) = (inner.stop.clone(), inner.hang_up.clone());
         let tracker = &inner.tracker;
         tracker.spawn(inner.line.clone().keep(client.clone(), inner.settings.clone(), hang_up.clone()));
@@ -142,16 +150,14 @@ impl Redis {
             tracker.spawn(async move { replica.announce(world, stop).await })
         });
         // The lines are hung up when the last word is said.
-        let inner_ = inner.clone();
+        let lines = inner.hang_up.clone();
         tracker.spawn(async move {
             let _ = publisher.await;
             if let Some(announcer) = announcer {
                 let _ = announcer.await;
             }
-            inner_.hang_up.cancel();
+            lines.cancel();
         });
-        let _ = tokio::time::timeout(START, inner.replica.synced()).await;
-        Ok(Redis(inner))
     }
 
     pub fn bus(&self) -> Bus {

@@ -327,19 +327,27 @@ async fn a_gateway_that_dies_takes_its_connections_along() {
     other.presence.admit(&bobb, guest(9, true));
     // A runtime of its own, so that it ends as a killed process does: without a word.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (url, domain) = (url.clone(), issuer.clone());
+    let of_killed = settings(&url, &issuer, true);
     let killed = runtime.spawn(async move {
-        let door = process(settings(&url, &domain, true)).await;
+        let door = process(of_killed).await;
         door.presence.admit(&aid("alice"), guest(1, true));
         door.presence.announced().await;
         door
     });
-    let _door = killed.await.unwrap();
+    let door = killed.await.unwrap();
     until("alice is here", || room.presence.is_online(&alice)).await;
     runtime.shutdown_background();
     until("alice is gone", || !room.presence.is_online(&alice)).await;
     until("also for gateways", || other.presence.elsewhere(&alice).is_empty()).await;
     assert!(room.presence.is_online(&bobb), "who lives stays");
+
+    // Its list outlives it. Whoever starts now does not take it for the truth.
+    let live = room.redis.0.line.after(0).await;
+    let names = &door.redis.0.names;
+    live.ask::<()>(super::command("SADD", &names.gateways).arg(&names.process)).await.unwrap();
+    assert!(live.ask::<bool>(&super::command("EXISTS", &names.seats(&names.process))).await.unwrap());
+    let late = process(settings(&url, &issuer, false)).await;
+    assert!(!late.presence.is_online(&alice) && late.presence.is_online(&bobb));
 }
 
 #[tokio::test(flavor = "multi_thread")]

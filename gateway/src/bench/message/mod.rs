@@ -42,6 +42,11 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     Ok(())
 }
 
+/// The same deep rounds with the room in a process of its own, against the whole server on the same PostgreSQL.
+pub(super) async fn split(plan: &Plan, url: &str, redis: &str, report: &mut Report) -> anyhow::Result<()> {
+    postgres::split(plan, url, redis, report).await
+}
+
 /// Sends of ours against those of another side.
 fn row(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Row {
     let line = |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::pair(ours, other, figure));

@@ -10,9 +10,10 @@ use sqlx::{AssertSqlSafe, Executor as _, PgPool};
 use tokio::task::JoinSet;
 
 use super::super::Plan;
-use super::super::process::Pid;
+use super::super::process::{Pid, Scratch, Server};
 use super::super::report::{Goal, Report};
 use super::super::rounds::{Latencies, Sample};
+use super::super::shape::Ground;
 use super::letter::{Chance, PAYLOAD};
 use super::row;
 use super::rows::GroupCommit;
@@ -59,6 +60,42 @@ async fn in_schemas(plan: &Plan, url: &str, prefix: &str, report: &mut Report) -
     report.add(row(format!("{title}; raw: indexed UNNEST groups"), ours, groups, goal));
     let goal = Goal::RatioAtLeast { now: Some(2.0), later: 2.0 };
     report.add(row(format!("{title}; raw: a commit a row, {CLIENTS} clients"), ours, rows, goal));
+    Ok(())
+}
+
+/// A server of one process and one of several take their rounds in turn.
+pub(super) async fn split(plan: &Plan, url: &str, redis: &str, report: &mut Report) -> anyhow::Result<()> {
+    let prefix = format!("aund_bench_{}_", std::process::id());
+    let measured = both_shapes(plan, url, redis, &prefix, report).await;
+    clean(url, &prefix).await.context("the bench's schemas could not be dropped")?;
+    measured
+}
+
+async fn both_shapes(
+    plan: &Plan,
+    url: &str,
+    redis: &str,
+    prefix: &str,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let recipients = plan.recipients;
+    let title = format!(
+        "message.send split on PostgreSQL, {DEPTH} in flight on {SENDERS} connections, {recipients} recipients"
+    );
+    eprintln!("{title} …");
+    let joint = if url.contains('?') { '&' } else { '?' };
+    let (whole, split) = (Scratch::new("whole")?, Scratch::new("split")?);
+    let store = |shape| format!("{url}{joint}schema_prefix={prefix}{shape}_");
+    let server = Server::on_store(&whole, Some(&store("whole"))).await?;
+    let whole = Post::to_absent(whole, server, DEPTH, recipients).await?;
+    let server = Ground::prepare(&split, redis, Some(&store("split"))).await?.start().await?;
+    let split = Post::to_absent(split, server, DEPTH, recipients).await?;
+
+    let mut sides = [Side::Ours(Box::new(split)), Side::Ours(Box::new(whole))];
+    let samples = in_turn(&mut sides, plan.rounds, plan.span).await?;
+    let [split, whole] = &samples[..] else { unreachable!("two sides give two series") };
+    let goal = Goal::RatioAtLeast { now: Some(0.6), later: 0.6 };
+    report.add(row(format!("{title}; raw: the whole server"), split, whole, goal));
     Ok(())
 }
 

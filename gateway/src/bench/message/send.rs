@@ -113,6 +113,16 @@ impl Post {
     ) -> anyhow::Result<Self> {
         let scratch = Scratch::new("depth")?;
         let server = Server::on_store(&scratch, store).await?;
+        Self::to_absent(scratch, server, depth, recipients).await
+    }
+
+    /// The same on a server that runs already.
+    pub(super) async fn to_absent(
+        scratch: Scratch,
+        server: Server,
+        depth: usize,
+        recipients: usize,
+    ) -> anyhow::Result<Self> {
         let target = server.target(Transport::Plain);
         let members = enrol(target, SENDERS + recipients).await?;
         let visit = |member: &Member| {

@@ -152,7 +152,8 @@ impl Grown {
 
     fn calls(&self, wanted: impl Fn(&str) -> bool) -> f64 {
         let rows = self.numbers.of("aund_requests_total").filter(|(labels, _)| wanted(labels.get("code")));
-        rows.map(|(_, count)| count).sum::<f64>() / self.seconds
+        // Folded, because the sum of no floats is a negative nothing.
+        rows.fold(0.0, |sum, (_, count)| sum + count) / self.seconds
     }
 }
 
@@ -181,7 +182,7 @@ fn links(from: &str, numbers: &Numbers, grown: &Grown) -> Vec<Link> {
         let same = numbers
             .of(name)
             .filter(|(labels, _)| labels.get("namespace") == namespace && labels.get("address") == address);
-        same.map(|(_, value)| value).sum()
+        same.fold(0.0, |sum, (_, value)| sum + value)
     };
     let rows = numbers.of("aund_mesh_link_up").map(|(labels, up)| {
         let (namespace, address) = (labels.get("namespace"), labels.get("address"));

@@ -24,7 +24,7 @@ impl Numbers {
 
     /// All samples of one metric together.
     pub fn sum(&self, name: &str) -> f64 {
-        self.of(name).map(|(_, value)| value).sum()
+        self.of(name).fold(0.0, |sum, (_, value)| sum + value)
     }
 
     pub fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (Labels<'a>, f64)> {

@@ -1,0 +1,106 @@
+//! One server as three processes: the door, the message room, and the rooms of identity.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use anyhow::{Context as _, ensure};
+use tokio::process::Command;
+
+use super::process::{CONFIG, ISSUER, Room, Scratch, Server, this_binary};
+
+const DOOR: &str = "gateway";
+const ROOMS: [&str; 2] = ["ca+auth+agent", "message"];
+/// Where the rooms listen on the server's own address.
+const FIRST_PORT: u16 = 7001;
+
+/// Where the processes of one server live.
+pub(super) struct Ground {
+    folder: PathBuf,
+    bus: String,
+    store: Option<String>,
+    /// An address of loopback that is this server's own, so that every port on it is free.
+    address: Ipv4Addr,
+}
+
+impl Ground {
+    /// Certificates for every process.
+    pub(super) async fn prepare(scratch: &Scratch, redis: &str, store: Option<&str>) -> anyhow::Result<Self> {
+        static SERVERS: AtomicU8 = AtomicU8::new(1);
+        let (number, pid) = (SERVERS.fetch_add(1, Ordering::Relaxed), std::process::id());
+        let [.., high, low] = pid.to_be_bytes();
+        let ground = Self {
+            folder: scratch.file("split"),
+            bus: format!("{redis}?prefix=bench-{pid}-{number}"),
+            store: store.map(str::to_owned),
+            address: Ipv4Addr::new(127, 64 | (high & 63), low, number),
+        };
+        let made = this_binary()?
+            .args(["certs", "mesh"])
+            .arg(ground.folder.join("mesh"))
+            .arg(DOOR)
+            .args(ROOMS)
+            .stdout(Stdio::null())
+            .status()
+            .await?;
+        ensure!(made.success(), "the certificates of the mesh could not be made");
+        Ok(ground)
+    }
+
+    /// Starts all processes.
+    pub(super) async fn start(&self) -> anyhow::Result<Server> {
+        let mut rooms = Vec::new();
+        for process in ROOMS {
+            let started = Room::start(self.command(process, process)?).await;
+            rooms.push(started.with_context(|| format!("{process} did not start"))?);
+        }
+        let mut door = self.command(DOOR, "door")?;
+        door.args(["--listen", "127.0.0.1:0", "--listen", "plain:127.0.0.1:0"]);
+        Server::with_rooms(door, rooms).await.context("the door did not start")
+    }
+
+    /// Another door on the same port of the first; the rooms stay with the first.
+    pub(super) async fn second_door(&self, tls_port: u16, plain_port: u16) -> anyhow::Result<Server> {
+        let mut door = self.command(DOOR, "second-door")?;
+        door.args(["--listen", &format!("127.0.0.1:{tls_port}")]);
+        door.args(["--listen", &format!("plain:127.0.0.1:{plain_port}")]);
+        Server::start(door).await.context("the second door did not start")
+    }
+
+    fn command(&self, process: &str, name: &str) -> anyhow::Result<Command> {
+        let (config, log) =
+            (self.folder.join(format!("{name}.toml")), self.folder.join(format!("{name}.log")));
+        std::fs::write(&config, self.settings(process))?;
+        let mut command = this_binary()?;
+        command.args(["serve", "--issuer", ISSUER, "--bus", &self.bus]).arg("--config").arg(config);
+        command.arg("--data").arg(self.folder.join(name)).stderr(std::fs::File::create(log)?);
+        for part in process.split('+') {
+            command.args(["--only", part]);
+        }
+        if let Some(url) = &self.store {
+            command.args(["--store", url]);
+        }
+        Ok(command)
+    }
+
+    fn settings(&self, process: &str) -> String {
+        let mesh = self.folder.join("mesh");
+        let mut text = format!("share_port = true\n{CONFIG}\n[mesh]\n");
+        for (name, file) in [("cert", format!("{process}.crt")), ("key", format!("{process}.key"))] {
+            text += &format!("{name} = {:?}\n", mesh.join(file));
+        }
+        text += &format!("authority = {:?}\n", mesh.join("authority.crt"));
+        for (room, port) in ROOMS.into_iter().zip(FIRST_PORT..) {
+            if room == process {
+                text += &format!("listen = \"{}:{port}\"\n", self.address);
+            }
+        }
+        for (room, port) in ROOMS.into_iter().zip(FIRST_PORT..).filter(|(room, _)| *room != process) {
+            for part in room.split('+') {
+                text += &format!("[services.{part}]\nremote = \"wss://{}:{port}\"\n", self.address);
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,138 @@
+//! `aund bench --shape split`: what it costs that a room lives in another process.
+//!
+//! The CPU time of all processes of a server is taken together. The baseline of a routed call is the same raw echo as
+//! always; that of a message is the whole server on the same PostgreSQL.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+use super::Plan;
+use super::client::{Socket, Transport, enrol};
+use super::load::{self, Tasks};
+use super::message;
+use super::ping::{WARM_UP, sessions, sockets};
+use super::process::{ISSUER, Scratch, Server};
+use super::report::{Goal, Line, Report, Row};
+use super::rounds::{Sample, Series, alternate};
+use super::shape::Ground;
+
+/// How many clients come back at once, and how many sessions an agent has.
+const SIDE_BY_SIDE: usize = 64;
+const SESSIONS_PER_AGENT: usize = 10;
+
+pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
+    let redis = plan.redis.as_deref().context("--shape split needs --redis URL")?;
+    for (connections, depth) in [(plan.connections, 1), (plan.connections, 16), (1, 1)] {
+        report.add(routed(plan, redis, connections, depth).await?);
+    }
+    match &plan.postgres {
+        Some(url) => message::split(plan, url, redis, report).await?,
+        None => report.note("messages", "left out: they need --postgres URL".to_owned()),
+    }
+    report.add(moved(plan, redis).await?);
+    Ok(())
+}
+
+/// A call that the message room answers without its store.
+fn question(number: usize) -> Utf8Bytes {
+    let params = format!(r#"{{"aids":["bench-00000.{ISSUER}"]}}"#);
+    format!(
+        r#"{{"jsonrpc":"2.0","id":"rpc-{number:016x}","method":"message.query_online","params":{params}}}"#
+    )
+    .into()
+}
+
+async fn routed(plan: &Plan, redis: &str, connections: usize, depth: usize) -> anyhow::Result<Row> {
+    let title =
+        format!("message.query_online in another process, {connections} connections, {depth} in flight");
+    eprintln!("{title} …");
+    let scratch = Scratch::new("routed")?;
+    let (server, baseline) =
+        (Ground::prepare(&scratch, redis, None).await?.start().await?, Server::raw().await?);
+    let mut ours = sessions(&server, Transport::Plain, connections).await?;
+    let mut raw = sockets(&baseline, Transport::Plain, connections).await?;
+    round(&server, &mut ours, depth, WARM_UP).await?;
+    round(&baseline, &mut raw, depth, WARM_UP).await?;
+
+    let pairs = alternate(
+        plan.rounds,
+        async || round(&server, &mut ours, depth, plan.span).await,
+        async || round(&baseline, &mut raw, depth, plan.span).await,
+    )
+    .await?;
+    let cpu = match (connections, depth) {
+        (1, _) => None,
+        (_, 1) => Some(Goal::RatioAtLeast { now: Some(0.45), later: 0.55 }),
+        _ => Some(Goal::RatioAtLeast { now: Some(0.30), later: 0.40 }),
+    };
+    let p50 = (connections == 1).then_some(Goal::RatioAtMost { now: Some(1.8), later: 1.6 });
+    Ok(Row {
+        title,
+        lines: vec![
+            Line::new("per server-CPU-second", Series::of(&pairs, |sample| sample.per_cpu_second)).goal(cpu),
+            Line::new("per second", Series::of(&pairs, |sample| sample.per_second)),
+            Line::new("p50, µs", Series::of(&pairs, |sample| sample.p50_us)).goal(p50),
+            Line::new("p99, µs", Series::of(&pairs, |sample| sample.p99_us)),
+        ],
+    })
+}
+
+/// The echo takes any method for a ping.
+async fn round(
+    server: &Server,
+    sockets: &mut Vec<Socket>,
+    depth: usize,
+    span: Duration,
+) -> anyhow::Result<Sample> {
+    let (meter, until) = (server.meter()?, Instant::now() + span);
+    let mut tasks = Tasks::new();
+    for socket in std::mem::take(sockets) {
+        let questions: Vec<Utf8Bytes> = (0..depth).map(question).collect();
+        let ask = move |number: usize| questions[number].clone();
+        tasks.spawn(load::call_while(socket, depth, move |now| now < until, ask));
+    }
+    let (back, latencies) = load::gather(tasks).await?;
+    *sockets = back;
+    meter.stop(&latencies)
+}
+
+/// All sessions are on one gateway; it is killed; all come back on the other.
+async fn moved(plan: &Plan, redis: &str) -> anyhow::Result<Row> {
+    let count = plan.idle_connections;
+    let title = format!("{count} sessions of a killed gateway come back on another, {SIDE_BY_SIDE} at once");
+    eprintln!("{title} …");
+    let scratch = Scratch::new("moved")?;
+    let ground = Ground::prepare(&scratch, redis, None).await?;
+    let first = ground.start().await?;
+    let target = first.target(Transport::Plain).clone();
+    let members = enrol(&target, count.div_ceil(SESSIONS_PER_AGENT)).await?;
+    let connect = |number: usize| {
+        let member = &members[number / SESSIONS_PER_AGENT];
+        Socket::connect(&target, &member.token, 0, number % SESSIONS_PER_AGENT)
+    };
+    let sessions: Vec<Socket> =
+        stream::iter(0..count).map(connect).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
+    let ports = (first.target(Transport::Tls).port(), target.port());
+    let second = ground.second_door(ports.0, ports.1).await?;
+
+    let rooms = first.kill_door().await?;
+    drop(sessions);
+    let second = second.beside(rooms);
+    let (meter, began) = (second.meter()?, Instant::now());
+    let back: Vec<Socket> =
+        stream::iter(0..count).map(connect).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
+    let seconds = began.elapsed().as_secs_f64();
+    let cpu_us = meter.cpu_seconds()? * 1e6 / back.len() as f64;
+    let alone = |figure: f64| Series { ours: vec![figure], raw: Vec::new() };
+    Ok(Row {
+        title,
+        lines: vec![
+            Line::new("seconds until all are back", alone(seconds)),
+            Line::new("CPU of all processes each, µs", alone(cpu_us)),
+            Line::new("resident at the end, KiB", alone(second.resident_kib()?)),
+        ],
+    })
+}
