@@ -12,7 +12,7 @@ import tomllib
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from aund import Aund
+from aund import Aund, samples
 from links import Links, address
 from stores import Postgres, Redis
 
@@ -105,8 +105,15 @@ class Place:
     def health(self, name):
         return json.loads(self.ask(name, "/health") or '{"status": "gone", "services": {}}')
 
+    def is_up(self, asker, asked):
+        """What a process says of its link to another one."""
+        url = f"wss://{self.links.dials[asker, asked]}"
+        links = samples(self.ask(asker, "/metrics") or "", "aund_mesh_link_up")
+        return any(value for labels, value in links if url in labels.values())
+
     def is_whole(self):
-        return all(self.health(name)["status"] == "ok" for name in SERVICES + GATEWAYS)
+        well = all(self.health(name)["status"] == "ok" for name in SERVICES + GATEWAYS)
+        return well and all(self.is_up(asker, asked) for asker, asked in self.links.links)
 
     async def heal(self):
         """Waits until every process says that it is well; answers with how many seconds that took."""
