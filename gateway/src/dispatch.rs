@@ -115,11 +115,16 @@ fn callable(door: &Door, name: &str) -> Result<&'static Method, RpcError> {
     if method.is_some() && door.mesh.knows(namespace) && !door.mesh.has(namespace) {
         return Err(unavailable(namespace));
     }
-    let Some(method) = method.filter(|method| door.capabilities.allows(method.name)) else {
+    let Some(allowed) = method.filter(|method| door.capabilities.allows(method.name)) else {
+        // The same if it is another process that it cannot do without.
+        let down = door.mesh.health().into_iter().find(|(_, up)| !up);
+        if let (Some(_), Some((namespace, _))) = (method, down) {
+            return Err(unavailable(namespace));
+        }
         let name: String = name.chars().take(80).collect();
         return Err(RpcError::new(codes::METHOD_NOT_FOUND, format!("there is no method {name}")));
     };
-    Ok(method)
+    Ok(allowed)
 }
 
 /// Runs a room's method in a task of its own; the answer goes to the outbox.

@@ -4,6 +4,7 @@ use crate::capabilities::{Capabilities, Toggles};
 use crate::config::Config;
 use crate::gap::Gap;
 use crate::limits::Limits;
+use crate::order::Order;
 use crate::session::{Budget, Link, Outbox, Registry};
 use crate::telemetry::Metrics;
 use parking_lot::RwLock;
@@ -26,6 +27,7 @@ pub struct Door {
     pub presence: Presence,
     pub registry: Registry,
     pub gap: Gap,
+    pub order: Order,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
     pub capabilities: Capabilities,
@@ -59,6 +61,7 @@ impl Door {
             presence: world.presence.clone(),
             registry: Registry::new(world.presence.clone()),
             gap: Gap::default(),
+            order: Order::default(),
             limits: Limits::new(&config.limits, &world.bus),
             budget: Arc::new(Budget::new(
                 config.limits.outbox_bytes,

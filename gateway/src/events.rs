@@ -3,6 +3,7 @@
 use crate::door::Door;
 use crate::frame;
 use crate::gap;
+use crate::order;
 use crate::session::disconnect;
 use serde::Deserialize;
 use serde_json::json;
@@ -18,7 +19,9 @@ pub fn listen(door: &Arc<Door>, bus: &Bus) {
         let Some(door) = heard.upgrade() else { return };
         match event.to {
             Audience::Doors => for_the_door(&door, event),
-            _ => deliver(&door, event),
+            // One process rings in order by itself.
+            _ if !door.bus.is_wide() => deliver(&door, event),
+            _ => order::ring(&door, event),
         }
     });
     let arrived = Arc::downgrade(door);

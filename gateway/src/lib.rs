@@ -17,6 +17,7 @@ mod limits;
 mod listen;
 mod mesh;
 mod notify;
+mod order;
 mod params;
 pub mod run;
 mod session;

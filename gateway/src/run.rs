@@ -222,13 +222,22 @@ fn print(text: &str) {
 async fn housekeeping(door: Arc<Door>) {
     let mut every = tokio::time::interval(Duration::from_secs(10));
     let mut changes = door.mesh.changes();
+    let mut losses = door.mesh.losses("message");
     loop {
         tokio::select! {
-            _ = every.tick() => door.limits.forget_quiet(),
+            _ = every.tick() => {
+                door.limits.forget_quiet();
+                door.order.keep(|aid| !door.registry.of_agent(aid).is_empty());
+            }
             _ = changes.changed() => {}
             () = door.stop.cancelled() => return,
         }
         events::refresh_capabilities(&door);
+        // Whoever is killed between his commit and his bell leaves a letter that nobody was told of.
+        let lost = door.mesh.losses("message");
+        if std::mem::replace(&mut losses, lost) != lost {
+            door.gap.missed(door.registry.agents());
+        }
     }
 }
 

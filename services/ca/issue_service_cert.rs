@@ -10,6 +10,9 @@ use serde::Deserialize;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+/// How often the name is looked up again when somebody else was quicker.
+const TRIES: usize = 4;
+
 #[derive(Deserialize)]
 pub(super) struct IssueServiceCertParams {
     name: String,
@@ -49,22 +52,37 @@ impl Ca {
             NewRow { row, issued_at: self.clock.now_ms(), additional: true }
         };
 
+        // Two processes of one part may ask at the same moment; whoever comes second finds the other's and replaces it.
+        for _ in 0..TRIES {
+            if let Some(issued) = self.put_in_force(&params, purpose, new("active_signing")).await? {
+                return Ok(issued);
+            }
+        }
+        Err(Error::Taken(params.name))
+    }
+
+    /// `None` if somebody else was quicker.
+    async fn put_in_force(
+        &self,
+        params: &IssueServiceCertParams,
+        purpose: &str,
+        row: NewRow,
+    ) -> Result<Option<Issued>, Error> {
         let held = self.store.of_aid(&params.name).await?;
         let active = held.iter().find(|row| {
             row.state == "active_signing" && row.key_purpose == purpose && row.curve == params.curve.as_str()
         });
-        let row = new("active_signing");
         match active {
             // Rotation: the old certificate still verifies what it signed, the new one signs from now on.
             Some(old) if self.store.replace(&old.serial, &row).await? => {
-                Ok(self.issued(&row.row, false, Some(old.serial.clone())))
+                Ok(Some(self.issued(&row.row, false, Some(old.serial.clone()))))
             }
-            Some(old) => Err(Error::Superseded(old.serial.clone())),
+            Some(_) => Ok(None),
             None => match self.claims.submit(row.clone(), row.row.pem.len()).await? {
-                Claim::New => Ok(self.issued(&row.row, false, None)),
-                Claim::Same(row) => Ok(self.issued(&row, true, None)),
-                Claim::Taken => Err(Error::Taken(params.name)),
-                Claim::Held => Err(Error::Held(params.name)),
+                Claim::New => Ok(Some(self.issued(&row.row, false, None))),
+                Claim::Same(row) => Ok(Some(self.issued(&row, true, None))),
+                Claim::Taken => Ok(None),
+                Claim::Held => Err(Error::Held(params.name.clone())),
             },
         }
     }

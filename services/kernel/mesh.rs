@@ -19,6 +19,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub struct Mesh {
     routes: RwLock<BTreeMap<&'static str, Route>>,
     changed: watch::Sender<()>,
+    /// How often a process of a namespace went without saying goodbye.
+    losses: RwLock<BTreeMap<&'static str, u64>>,
 }
 
 enum Route {
@@ -45,7 +47,7 @@ pub trait Far: Send + Sync {
 
 impl Default for Mesh {
     fn default() -> Mesh {
-        Mesh { routes: RwLock::default(), changed: watch::Sender::new(()) }
+        Mesh { routes: RwLock::default(), changed: watch::Sender::new(()), losses: RwLock::default() }
     }
 }
 
@@ -89,6 +91,16 @@ impl Mesh {
     /// Says that a namespace came or went.
     pub fn touch(&self) {
         self.changed.send_replace(());
+    }
+
+    /// A process went in the middle of its work.
+    pub fn lost(&self, namespace: &'static str) {
+        *self.losses.write().entry(namespace).or_default() += 1;
+        self.touch();
+    }
+
+    pub fn losses(&self, namespace: &str) -> u64 {
+        self.losses.read().get(namespace).copied().unwrap_or_default()
     }
 
     /// Wakes whenever a namespace came or went.

@@ -97,12 +97,14 @@ impl Links {
     /// The process that looks after this recipient while it is there: bells of one inbox that two processes ring could
     /// overtake each other, and their commits would wait for each other.
     fn choose_for(&self, recipient: &str) -> Option<&Arc<Link>> {
-        let open = self.links.iter().filter(|link| link.open.load(Ordering::Acquire));
-        open.max_by_key(|link| {
+        let open = self.links.iter().enumerate().filter(|(_, link)| link.open.load(Ordering::Acquire));
+        // By its place in the list: two gateways may know one process by different names.
+        let chosen = open.max_by_key(|(place, _)| {
             let mut hasher = DefaultHasher::new();
-            (recipient, &link.url).hash(&mut hasher);
+            (recipient, place).hash(&mut hasher);
             hasher.finish()
-        })
+        });
+        chosen.map(|(_, link)| link)
     }
 }
 
@@ -190,7 +192,6 @@ impl Link {
                     wait = FIRST_WAIT;
                     let reason = self.speak(socket, until, wiring).await;
                     tracing::warn!("the link to {} at {} ended: {reason}", self.namespace, self.url);
-                    wiring.mesh.touch();
                 }
                 problem => {
                     // Said once, not at every try.
@@ -245,6 +246,10 @@ impl Link {
             () = pass::ended(&wiring.clock, until) => "a certificate has expired",
         };
         self.down(reason);
+        match ear.last_words {
+            Some(_) => wiring.mesh.touch(),
+            None => wiring.mesh.lost(self.namespace),
+        }
         reason
     }
 

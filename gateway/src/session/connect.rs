@@ -157,6 +157,7 @@ pub(super) async fn connect(
         let close = (error.code() == codes::SHORT_CAPACITY.code).then_some(4013);
         Refused { error, close }
     })?;
+    door.order.begin(&aid, &device);
     if !joined {
         door.gap.missed([aid.clone()]);
     }

@@ -243,6 +243,11 @@ impl Registry {
         short.map(|(aid, _)| aid.clone()).collect()
     }
 
+    /// Everybody who has a connection here.
+    pub fn agents(&self) -> Vec<Aid> {
+        self.links.lock().agents.keys().cloned().collect()
+    }
+
     pub fn all(&self) -> Vec<Arc<Link>> {
         self.links.lock().all.values().cloned().collect()
     }
