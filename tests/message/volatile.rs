@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ask, letter, named, next, pull, received, refusal, rows, say, send, two, words};
 use crate::world::envelope::{opened, put_key, sealed};
-use crate::world::{World, until};
+use crate::world::{World, on_sqlite, until};
 
 fn brief(to: &str, words: &str, ttl: i64) -> Value {
     let mut params = letter(to, words);
@@ -96,6 +96,9 @@ async fn what_was_read_can_be_said_by_cursor_or_by_id() {
 
 #[tokio::test]
 async fn a_cursor_of_an_earlier_life_of_the_server_is_refused_in_words_clients_know() {
+    if !on_sqlite() {
+        return; // Kept where several processes share it, memory has one life: see the story below.
+    }
     let mut world = World::start().await;
     let (alice, bob) = two(&world).await;
     let cursor = send(&alice, brief(bob.aid(), "gone soon", 60)).await["volatile_cursor"].clone();
@@ -106,6 +109,22 @@ async fn a_cursor_of_an_earlier_life_of_the_server_is_refused_in_words_clients_k
         let error = refusal(&bob, method, json!({ "after_volatile_cursor": cursor })).await;
         assert!(error["message"].to_string().contains("volatile cursor epoch mismatch"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn what_processes_share_outlives_one_of_them_and_so_does_its_cursor() {
+    if on_sqlite() {
+        return; // One process, one memory.
+    }
+    let mut world = World::start().await;
+    let (alice, bob) = two(&world).await;
+    let cursor = send(&alice, brief(bob.aid(), "first", 60)).await["volatile_cursor"].clone();
+    world.restart().await;
+    let (alice, bob) = (world.again(&alice).await, world.again(&bob).await);
+    send(&alice, brief(bob.aid(), "second", 60)).await;
+    assert_eq!(words(&pull(&bob).await), ["first", "second"]);
+    let page = ask(&bob, "message.pull", json!({ "after_volatile_cursor": cursor })).await;
+    assert_eq!(words(&page), ["second"]);
 }
 
 #[tokio::test]
