@@ -6,35 +6,40 @@ use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A Redis of the test's own.
+const PORT: u16 = 26_379;
+
+/// A Redis of the test's own, on an address of loopback that nobody else has: its port is free there, also the next time.
 struct Server {
-    port: u16,
+    address: Ipv4Addr,
     folder: TempDir,
     process: Child,
 }
 
 impl Server {
     fn start() -> Server {
-        let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let [a, b, c] = Ids::default().bytes();
+        let address = Ipv4Addr::new(127, a | 1, b, c.clamp(1, 254));
         let folder = tempfile::tempdir().unwrap();
-        Server { port, process: Server::run(port, &folder), folder }
+        Server { address, process: Server::run(address, &folder), folder }
     }
 
-    fn run(port: u16, folder: &TempDir) -> Child {
+    fn run(address: Ipv4Addr, folder: &TempDir) -> Child {
         let process = Command::new("redis-server")
-            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port.to_string()])
+            .args(["--save", "", "--appendonly", "no", "--port", &PORT.to_string()])
+            .args(["--bind", &address.to_string()])
             .arg("--dir")
             .arg(folder.path())
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed");
         let began = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while std::net::TcpStream::connect((address, PORT)).is_err() {
             assert!(began.elapsed() < Duration::from_secs(20), "redis-server does not listen");
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -42,7 +47,7 @@ impl Server {
     }
 
     fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}:{PORT}", self.address)
     }
 
     fn kill(&mut self) {
@@ -51,7 +56,7 @@ impl Server {
     }
 
     fn start_again(&mut self) {
-        self.process = Server::run(self.port, &self.folder);
+        self.process = Server::run(self.address, &self.folder);
     }
 }
 
