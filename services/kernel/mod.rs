@@ -25,7 +25,7 @@ pub use error::RpcError;
 pub use identity::Purpose;
 pub use ids::Ids;
 pub use known::KnownCert;
-pub use mesh::{Far, Mesh, unavailable};
+pub use mesh::{Far, Mesh, Then, timed_out, unavailable};
 pub use presence::{Delivery, Guest, Mode, Presence, Seat};
 pub use proto_schemas::codes;
 pub use redis::{Redis, Settings as RedisSettings, Stats as BusStats};
