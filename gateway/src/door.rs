@@ -8,7 +8,6 @@ use crate::order::Order;
 use crate::session::{Budget, Link, Outbox, Registry};
 use crate::telemetry::Metrics;
 use parking_lot::RwLock;
-use proto_schemas::Access;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use services::kernel::{Bus, Caller, Clock, Ids, Mesh, Presence, RpcError, World};
@@ -124,7 +123,7 @@ const MESSAGE_BYTES: usize = 1 << 20;
 fn told(capabilities: &Capabilities, mesh: &Mesh) -> Told {
     let mut namespaces: Vec<&str> = proto_schemas::methods()
         .iter()
-        .filter(|method| method.access != Access::Internal && !method.notification)
+        .filter(|method| method.access.is_for_agents() && !method.notification)
         .filter_map(|method| method.name.split('.').next())
         .filter(|namespace| matches!(*namespace, "meta" | "rpc") || mesh.has(namespace))
         .collect();
@@ -137,7 +136,7 @@ fn told(capabilities: &Capabilities, mesh: &Mesh) -> Told {
         "p2p_peer_pull_v1": true,
     });
     let openrpc = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
-        method.access != Access::Internal && capabilities.allows(method.name)
+        method.access.is_for_agents() && capabilities.allows(method.name)
     });
     Told { session: session.to_string().into(), openrpc: openrpc.to_string().into() }
 }

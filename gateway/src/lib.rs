@@ -10,6 +10,7 @@ pub mod config;
 mod dispatch;
 mod door;
 mod events;
+pub mod federation;
 pub mod frame;
 mod gap;
 mod http;

@@ -27,6 +27,8 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = config.keys.clone().unwrap_or(world.keys);
+    let keep = config.federation.keep_seconds;
+    world.keep_abroad = (keep > 0).then(|| Duration::from_secs(keep));
     if let Some(settings) = config.redis() {
         let redis = Redis::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());

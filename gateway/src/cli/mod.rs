@@ -161,9 +161,7 @@ fn on_runtime(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Resul
 }
 
 fn schema() -> anyhow::Result<()> {
-    let document = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
-        method.access != proto_schemas::Access::Internal
-    });
+    let document = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| method.access.is_for_agents());
     println!("{}", serde_json::to_string_pretty(&document)?);
     Ok(())
 }
