@@ -2,6 +2,7 @@
 
 use crate::config::{self, Config, Listen};
 use crate::door::Door;
+use crate::federation::Federation;
 use crate::mesh::{self, Pass, Wiring};
 use crate::session::{Goodbye, Link};
 use crate::telemetry::{self, Metrics};
@@ -142,7 +143,15 @@ async fn open_door(
     }
     let addresses: Vec<Listen> = bound.iter().map(|(at, _)| *at).collect();
     let public_url = config.public_url.clone().unwrap_or_else(|| public_url(&config.issuer, &addresses));
+    let federation = match config.federation.enabled {
+        true => Some(Federation::open(&config, world, &metrics).await.context("federation")?),
+        false => None,
+    };
     let door = Door::new(config, public_url, world, metrics);
+    if let Some(federation) = federation {
+        world.mesh.add_local("gateway", federation.methods());
+        door.federate(federation);
+    }
     events::listen(&door, &world.bus);
     for (at, listener) in bound {
         let tls = at.tls.then(|| tls.clone());
@@ -229,6 +238,9 @@ async fn housekeeping(door: Arc<Door>) {
         tokio::select! {
             _ = every.tick() => {
                 door.limits.forget_quiet();
+                if let Some(federation) = door.federation() {
+                    federation.forget_quiet();
+                }
                 door.order.keep(|aid| !door.registry.of_agent(aid).is_empty());
             }
             _ = changes.changed() => {}
@@ -268,6 +280,7 @@ impl Signals {
 /// Each session leaves when its calls are answered, then the links from other processes do; then nobody can call the
 /// rooms any more, and they close their stores; the links to other processes go last, because rooms use them.
 async fn drain(door: Option<Arc<Door>>, world: &World, calls: TaskTracker, wiring: &Wiring) {
+    let federation = door.as_ref().and_then(|door| door.federation().cloned());
     if let Some(door) = door {
         send_away(&door, Duration::from_millis(door.config.drain_window_ms())).await;
         door.tracker.close();
@@ -280,6 +293,11 @@ async fn drain(door: Option<Arc<Door>>, world: &World, calls: TaskTracker, wirin
     }
     world.tracker.close();
     world.tracker.wait().await;
+    if let Some(federation) = federation {
+        federation.stop.cancel();
+        federation.tracker.close();
+        federation.tracker.wait().await;
+    }
     world.bus.close().await;
     wiring.stop.cancel();
     wiring.tracker.close();
