@@ -6,13 +6,13 @@
 mod delivery;
 mod floor;
 mod jetstream;
-mod letter;
+pub(super) mod letter;
 mod pace;
 mod postgres;
 mod pull;
 mod rows;
-mod send;
-mod side;
+pub(super) mod send;
+pub(super) mod side;
 mod store;
 
 use super::Plan;
