@@ -200,11 +200,13 @@ async fn a_device_that_has_to_go_goes_from_every_gateway_and_nobody_goes_for_it(
     for newcomers in [0, 1] {
         let gateways = gateways(&server).await;
         let oldest = gateways[0].enter(1, "d1", "a", Kind::Long).unwrap();
-        for id in 2..=10 {
-            knows(&gateways[id as usize % 2], id as usize / 2).await;
-            gateways[id as usize % 2].enter(id, &format!("d{id}"), "a", Kind::Long).unwrap();
+        for id in 2..=5 {
+            gateways[0].enter(id, &format!("d{id}"), "a", Kind::Long).unwrap();
         }
         knows(&gateways[1], 5).await;
+        for id in 6..=10 {
+            gateways[1].enter(id, &format!("d{id}"), "a", Kind::Long).unwrap();
+        }
         let second_slot = gateways[1].enter(11, "d1", "b", Kind::Long).unwrap();
         knows(&gateways[0], 6).await;
         gateways[newcomers].enter(12, "d12", "a", Kind::Long).unwrap();
