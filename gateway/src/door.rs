@@ -54,8 +54,7 @@ pub struct Told {
 
 impl Door {
     pub fn new(config: Config, public_url: String, world: &World, metrics: Arc<Metrics>) -> Arc<Door> {
-        let workspace = world.data.canonicalize().unwrap_or_else(|_| world.data.clone());
-        let capabilities = Capabilities::new(workspace.display().to_string(), &toggles(&world.mesh));
+        let capabilities = Capabilities::new(&toggles(&world.mesh));
         Arc::new(Door {
             public_url,
             bus: world.bus.clone(),

@@ -6,7 +6,7 @@ use crate::federation::Federation;
 use crate::mesh::{self, Pass, Wiring};
 use crate::session::{Goodbye, Link};
 use crate::telemetry::{self, Metrics};
-use crate::{admin, events, listen, status, tls};
+use crate::{admin, events, listen, meet, status, tls};
 use anyhow::{Context as _, bail};
 use services::kernel::{Redis, World, files};
 use std::fs::{self, File, TryLockError};
@@ -40,7 +40,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.
     let mut signals = Signals::new()?;
     tokio::select! {
-        met = meet(&config, &world) => met?,
+        met = meet::authority(&config, &world.mesh) => met?,
         () = signals.wait() => return Ok(()),
     }
     open_rooms(&world, |room| config.runs(room)).await?;
@@ -58,15 +58,21 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         calls.spawn(status::answer(listener, world.clone(), metrics.clone()));
     }
     admin::listen(&world, &metrics, &calls, &config.data)?;
+    // It already answers other processes, so also a stop in between has to be an orderly one.
+    let stays = tokio::select! {
+        () = meet::everybody(&world.mesh) => true,
+        () = signals.wait() => false,
+    };
     let data = config.data.clone();
     let limit = Duration::from_millis(config.limits.drain_timeout_ms);
-    let door = match config.runs("gateway") {
+    let door = match stays && config.runs("gateway") {
         true => Some(open_door(config, &world, metrics, &mut text).await?),
         false => None,
     };
-    print(&text);
-
-    signals.wait().await;
+    if stays {
+        print(&text);
+        signals.wait().await;
+    }
     tracing::info!("stopping: no new connections, finishing what is under way");
     world.stop.cancel();
     let leaving = drain(door, &world, calls, &wiring);
@@ -108,20 +114,6 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Resul
         }
     }
     Ok(wiring)
-}
-
-/// The authority signs what the door and the auth room show of themselves, so they wait for it.
-async fn meet(config: &Config, world: &World) -> anyhow::Result<()> {
-    let needs_authority = config.runs("auth") || (config.runs("gateway") && config.tls.cert.is_none());
-    if !config.services.contains_key("ca") || !needs_authority {
-        return Ok(());
-    }
-    let mut changes = world.mesh.changes();
-    while !world.mesh.has("ca") {
-        tracing::info!("waiting for the ca service");
-        changes.changed().await?;
-    }
-    Ok(())
 }
 
 fn running(config: &Config) -> Vec<&'static str> {
