@@ -8,7 +8,6 @@
 
 mod client;
 mod connect;
-mod federation;
 mod idle;
 mod load;
 mod message;
@@ -169,7 +168,7 @@ async fn measure(plan: &Plan) -> anyhow::Result<Report> {
         return Ok(report);
     }
     if plan.federation {
-        federation::measure(plan, &mut report).await?;
+        message::federation(plan, &mut report).await?;
         return Ok(report);
     }
     if plan.wants(What::Ping) {

@@ -132,7 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         self.flush().await?;
         loop {
             let step = poll_fn(|cx| self.poll_step(cx)).await;
-            if matches!(step, Step::Outbox) {
+            if matches!(step, Step::Outbox) && self.link.in_flight.load(Ordering::Relaxed) > 0 {
                 // The answers of one commit become ready task by task. A turn of the runtime later they share a flush.
                 tokio::task::yield_now().await;
             }

@@ -27,7 +27,7 @@ impl Letters {
     }
 
     /// The ids of the SDKs have no order, which is what the server's store has to live with.
-    pub(in super::super) fn request(&mut self, number: usize) -> Utf8Bytes {
+    pub(super) fn request(&mut self, number: usize) -> Utf8Bytes {
         let to = &self.to[self.chance.below(self.to.len())];
         request(number, to, self.chance.next(), self.chance.next())
     }
@@ -61,7 +61,7 @@ pub(super) fn request(number: usize, to: &str, high: u64, low: u64) -> Utf8Bytes
 }
 
 /// The low half of the message id in an event.
-pub(in super::super) fn low_half(event: &str) -> Option<u64> {
+pub(super) fn low_half(event: &str) -> Option<u64> {
     let (_, id) = event.split_once(r#""message_id":"m-"#)?;
     u64::from_str_radix(id.get(16..32)?, 16).ok()
 }

@@ -4,21 +4,24 @@
 //! relay that knows no store. All sides of a comparison take their rounds in turn within one run.
 
 mod delivery;
+mod federation;
 mod floor;
 mod jetstream;
-pub(super) mod letter;
+mod letter;
 mod pace;
 mod postgres;
 mod pull;
 mod rows;
-pub(super) mod send;
-pub(super) mod side;
+mod send;
+mod side;
 mod store;
 
 use super::Plan;
 use super::What;
 use super::report::{Goal, Line, Report, Row};
 use super::rounds::{Sample, Series};
+
+pub(super) use federation::measure as federation;
 
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     if plan.wants(What::Send) {

@@ -22,7 +22,7 @@ use super::rows::{GroupCommit, Layout};
 use super::side::{Side, in_turn};
 
 /// Connections that send. The depth is shared among them.
-pub(in super::super) const SENDERS: usize = 4;
+pub(super) const SENDERS: usize = 4;
 
 /// Agents that are online and read, when they are.
 const RECEIVERS: usize = 4;
@@ -31,7 +31,7 @@ const RECEIVERS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The real server, with agents that send to others.
-pub(in super::super) struct Post {
+pub(super) struct Post {
     server: Server,
     senders: Vec<Socket>,
     depth: usize,
@@ -99,7 +99,7 @@ pub(super) async fn depth(plan: &Plan) -> anyhow::Result<Row> {
 
 impl Post {
     /// A few receivers who are there and read what arrives.
-    pub(in super::super) async fn online(depth: usize) -> anyhow::Result<Self> {
+    pub(super) async fn online(depth: usize) -> anyhow::Result<Self> {
         let scratch = Scratch::new("send")?;
         let server = Server::ours(&scratch).await?;
         let members = enrol(server.target(Transport::Plain), SENDERS + RECEIVERS).await?;
@@ -137,7 +137,7 @@ impl Post {
     }
 
     /// The senders on one server, and receivers who are there and read on another.
-    pub(in super::super) async fn abroad(
+    pub(super) async fn abroad(
         folders: Vec<Scratch>,
         server: Server,
         there: Server,
@@ -178,7 +178,7 @@ impl Post {
         Ok(Self { server, senders, depth, to, rounds: 0, receivers, there: None, _folders: vec![scratch] })
     }
 
-    pub(in super::super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+    pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         self.rounds += 1;
         let (meter, until) = (self.server.meter_with(self.there.as_ref())?, Instant::now() + span);
         let mut tasks = Tasks::new();

@@ -17,7 +17,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whoever stores messages.
-pub(in super::super) enum Side {
+pub(super) enum Side {
     Ours(Box<Post>),
     GroupCommit(GroupCommit),
     Clients(Clients),
@@ -52,7 +52,7 @@ impl Side {
 
 /// Runs each side `rounds` times and gives the samples of each. Another side begins each time, so that a machine
 /// that warms up or tires favours none.
-pub(in super::super) async fn in_turn(
+pub(super) async fn in_turn(
     sides: &mut [Side],
     rounds: usize,
     span: Duration,

@@ -11,15 +11,15 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::Plan;
-use super::client::{Member, Socket, Transport, enrol_under};
-use super::load;
-use super::message::letter::{low_half, request};
-use super::message::send::{Post, SENDERS};
-use super::message::side::{Side, in_turn};
-use super::process::{CONFIG, ISSUER, Scratch, Server, this_binary};
-use super::report::{Goal, Line, Report, Row};
-use super::rounds::{Sample, Series};
+use super::super::Plan;
+use super::super::client::{Member, Socket, Transport, enrol_under};
+use super::super::load;
+use super::super::process::{CONFIG, ISSUER, Scratch, Server, this_binary};
+use super::super::report::{Goal, Line, Report, Row};
+use super::super::rounds::{Sample, Series};
+use super::letter::{low_half, request};
+use super::send::{Post, SENDERS};
+use super::side::{Side, in_turn};
 use crate::admin;
 
 /// The other domain.
@@ -33,7 +33,7 @@ const FILLERS: usize = 64;
 /// How long what waited may take to arrive.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
+pub(in super::super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     const DEPTH: usize = 64;
     let title = format!(
         "message.send to another domain, {DEPTH} in flight on {SENDERS} connections; raw: to one's own"
