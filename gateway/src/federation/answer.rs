@@ -1,9 +1,8 @@
 //! What the other gateway answers: one outcome for each relay, in its place, or a refusal of the whole frame.
 
 use super::job::Outcome;
-use super::trouble::read_error;
+use super::trouble::{read_error, refused_there};
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
 use services::kernel::{RpcError, codes};
 use std::borrow::Cow;
@@ -40,6 +39,9 @@ struct Item<'a> {
     #[serde(borrow)]
     relay_id: Cow<'a, str>,
     ok: bool,
+    /// The boundary over there did not let it in; nothing was done.
+    #[serde(default)]
+    refused: bool,
     #[serde(borrow)]
     result: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -129,11 +131,11 @@ fn outcome(item: &Item<'_>, issuer: &str) -> Option<Outcome> {
         return Some(Ok(item.result.unwrap_or(RawValue::NULL).to_owned()));
     }
     let error = read_error(item.error?)?;
-    let remote = json!({ "code": error.code(), "message": error.to_string() });
-    let refused = error.code() == codes::FEDERATION_REFUSED.code && error.data("remote").is_none();
-    let error = error.with("federated", true).with("target_issuer", issuer);
     // The same whether it was refused alone or in company.
-    Some(Err(if refused { error.with("remote", remote) } else { error }))
+    if item.refused || error.code() == codes::FEDERATION_REFUSED.code {
+        return Some(Err(refused_there(issuer, &error)));
+    }
+    Some(Err(error.with("federated", true).with("target_issuer", issuer)))
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! `gateway.forward_federation`: have another domain do something, in the name of an agent of ours.
 
-use super::Federation;
-use super::trouble::refusal;
 use super::wire::{self, Kind, Relay};
+use super::{Federation, refused};
 use services::kernel::{Aid, Caller, Forward, Forwarded, RpcError, codes};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,17 +36,17 @@ impl Federation {
     pub(super) fn target(&self, issuer: &str) -> Result<String, RpcError> {
         let issuer = issuer.to_ascii_lowercase();
         if !self.config.federation.enabled {
-            return Err(refusal("disabled", "this domain does not deal with others"));
+            return Err(refused("disabled", "this domain does not deal with others"));
         }
         if issuer == self.issuer() {
-            return Err(refusal("target_is_local", format!("{issuer} is this domain")));
+            return Err(refused("target_is_local", format!("{issuer} is this domain")));
         }
         let is_address = issuer.parse::<IpAddr>().is_ok();
         if is_address || Aid::parse(&format!("name.{issuer}")).is_err() {
-            return Err(refusal("target_invalid", format!("{issuer:?} is not a domain")));
+            return Err(refused("target_invalid", format!("{issuer:?} is not a domain")));
         }
         if !self.trust.allows(&issuer) {
-            return Err(refusal("issuer_blocked", format!("this domain does not deal with {issuer}")));
+            return Err(refused("issuer_blocked", format!("this domain does not deal with {issuer}")));
         }
         Ok(issuer)
     }
@@ -58,11 +57,11 @@ impl Federation {
         let allowed = self.config.federation.namespaces.contains(&forward.namespace);
         let rule = proto_schemas::find(&name).and_then(|method| method.federation).filter(|_| allowed);
         let Some(rule) = rule else {
-            return Err(refusal("method_not_allowed", format!("{name} does not cross to other domains")));
+            return Err(refused("method_not_allowed", format!("{name} does not cross to other domains")));
         };
         if forward.caller_aid.issuer() != self.issuer() {
             let sentence = format!("{} is no agent of this domain", forward.caller_aid);
-            return Err(refusal("caller_not_local", sentence));
+            return Err(refused("caller_not_local", sentence));
         }
         let relay_id = match forward.relay_id {
             Some(id) if is_id(&id) => id,

@@ -1,14 +1,14 @@
 //! One link to the gateway of another domain, after hello: relays go out in their order, many in one frame where many
 //! wait, and each answer finds whoever asked.
 
-use super::Federation;
 use super::answer::{self, Answers};
 use super::card;
 use super::dial::{FRAME_BYTES, Linked};
 use super::hello::Limits;
 use super::job::Job;
 use super::line::Line;
-use super::trouble::{refusal, refused_there};
+use super::trouble::refused_there;
+use super::{Federation, refused};
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -267,7 +267,7 @@ impl<'a> Link<'a> {
             }
             Answers::Odd(why) => {
                 let sentence = format!("the answer of {issuer} is not understood: {why}");
-                jobs.iter_mut().for_each(|job| job.end(Err(refusal("bad_answer", &sentence))));
+                jobs.iter_mut().for_each(|job| job.end(Err(refused("bad_answer", &sentence))));
                 Err(broken(sentence))
             }
         }
@@ -387,7 +387,7 @@ fn end_unsent(mut job: Job, most: usize, now: Instant) {
         job.end_late();
     } else if !job.is_forgotten() {
         let sentence = format!("the call is larger than the {most} bytes the other gateway takes");
-        job.end(Err(refusal("oversize", sentence)));
+        job.end(Err(refused("oversize", sentence)));
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Known {
 
 impl Federation {
     pub(super) async fn peers(self: Arc<Self>, _: Caller, _: PeersParams) -> Result<Known, RpcError> {
-        Ok(Known { peers: together(self.peers.list(), HashMap::new()) })
+        Ok(Known { peers: together(self.peers.list(), self.guests.counts()) })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a room is told when a call did not cross: −32010, −32011 and −32012, each with the facts a program can use.
 
+use super::refused;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use services::kernel::{RpcError, codes};
@@ -70,15 +71,10 @@ fn unanswered(issuer: &str, relay_id: &str, sent: bool, reason: &str, what: &str
         .with("target_issuer", issuer)
 }
 
-/// The call may not cross, or the other side does not speak our language.
-pub fn refusal(reason: &str, sentence: impl std::fmt::Display) -> RpcError {
-    RpcError::new(codes::FEDERATION_REFUSED, sentence).with("reason", reason)
-}
-
 /// The other gateway would not take the call. What it said stays visible beside our own code.
 pub fn refused_there(issuer: &str, said: &RpcError) -> RpcError {
     let reason = said.data("reason").and_then(Value::as_str).unwrap_or("refused");
-    let error = refusal(reason, format!("the gateway of {issuer} refused: {said}"))
+    let error = refused(reason, format!("the gateway of {issuer} refused: {said}"))
         .with("remote", json!({ "code": said.code(), "message": said.to_string() }))
         .with("federated", true)
         .with("target_issuer", issuer);
