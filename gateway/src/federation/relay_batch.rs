@@ -8,6 +8,7 @@ use crate::frame::{self, Request};
 use crate::session::Link;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use services::kernel::{RpcError, codes};
 use std::sync::Arc;
@@ -121,12 +122,12 @@ fn relay_id(item: &RawValue) -> String {
 
 fn read(request: &Request<'_>) -> Result<Asked, RpcError> {
     let text = request.params.map_or("{}", RawValue::get);
-    let wrong =
-        |error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")).with("reason", "params");
     match &*request.method {
-        "federation.relay" => Ok(Asked::One(Box::new(serde_json::from_str(text).map_err(wrong)?))),
+        "federation.relay" => {
+            Ok(Asked::One(Box::new(serde_json::from_str(text).map_err(|error| unreadable(&error))?)))
+        }
         "federation.relay_batch" => {
-            let batch: Batch = serde_json::from_str(text).map_err(wrong)?;
+            let batch: Batch = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
             if batch.items.len() > BATCH_ITEMS {
                 return Err(refused("batch", format!("a batch holds at most {BATCH_ITEMS} relays")));
             }
