@@ -66,7 +66,7 @@ async fn a_time_to_live_crosses_and_is_kept_in_memory_over_there() {
 }
 
 /// A message of the first generation with a copy for each device.
-fn split(to: &str, id: &str) -> Value {
+pub(super) fn split(to: &str, id: &str) -> Value {
     let copy = |device: &str, text: &str| json!({ "device_id": device, "envelope": { "type": "e2ee.encrypted", "text": text } });
     let payload = json!({
         "type": "e2ee.multi_device", "logical_message_id": id,
