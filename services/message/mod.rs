@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod filing;
 mod filter;
+mod finding;
 mod fleeting;
 mod history;
 mod inboxes;
@@ -104,7 +105,7 @@ fn rpc(message: Arc<Message>) -> Methods {
         .method("message.thought.get", Message::get_thought)
         .method("message.join", Message::join)
         .method("message.wake", Message::wake)
-        .method("message.outbox", Message::outbox_state)
+        .method("message.outbox", Message::outbox)
         .into()
 }
 
@@ -154,7 +155,7 @@ impl Message {
             shared: Shared::open(store.db()).await?,
             ledger,
             targets: Targets::new(store.db().clone()),
-            outbox: Outbox::open(world, store.db()),
+            outbox: Outbox::open(world, store.db()).await?,
             store,
             keep_abroad: world.keep_abroad,
             bells: Bells::start(&world.tracker, world.mesh.clone(), world.ids.clone()),

@@ -38,11 +38,7 @@ fn is_zero(number: &i64) -> bool {
 }
 
 impl Message {
-    pub(super) async fn outbox_state(
-        self: Arc<Self>,
-        _: Caller,
-        _: OutboxParams,
-    ) -> Result<OutboxState, Error> {
+    pub(super) async fn outbox(self: Arc<Self>, _: Caller, _: OutboxParams) -> Result<OutboxState, Error> {
         let peers = sqlx::query_as(
             "SELECT issuer, waiting, bytes, attempts, last_error, next_try AS next_try_at, delivered, refused, expired,
                  (SELECT MIN(at) FROM (SELECT at FROM outbox WHERE outbox.issuer = outbox_peer.issuer

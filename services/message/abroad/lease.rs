@@ -9,7 +9,7 @@ use crate::kernel::Engine;
 const PAGE_ROWS: i64 = 200;
 const PAGE_BYTES: i64 = 4 << 20;
 /// Longer than a batch may take.
-pub(super) const LEASE_MS: i64 = 60_000;
+pub(super) const LEASE_MS: i64 = 30_000;
 const EXPIRE_AT_ONCE: i64 = 1000;
 
 #[derive(sqlx::FromRow)]

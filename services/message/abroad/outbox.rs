@@ -77,7 +77,11 @@ impl Wake {
 }
 
 impl Outbox {
-    pub fn open(world: &World, db: &Db) -> Outbox {
+    pub async fn open(world: &World, db: &Db) -> sqlx::Result<Outbox> {
+        if db.engine() == Engine::Sqlite {
+            // Nobody else is there: whoever had a lease was this server before it stopped.
+            sqlx::query("UPDATE outbox_peer SET leased_until = 0").execute(db.write_alone()).await?;
+        }
         let wake = Arc::<Wake>::default();
         let poked = wake.clone();
         world.bus.listen(move |event| poked.hear(event));
@@ -86,7 +90,7 @@ impl Outbox {
             let db = store.clone();
             async move { insert(&db, rows).await }
         });
-        Outbox { db: db.clone(), writes, last: AtomicI64::new(0), wake }
+        Ok(Outbox { db: db.clone(), writes, last: AtomicI64::new(0), wake })
     }
 
     /// The place of a message in the order: taken when it comes, whatever is tried before it has to wait.

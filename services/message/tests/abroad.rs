@@ -15,6 +15,7 @@ mod events;
 mod outbox;
 mod recall;
 mod receive;
+mod sealed;
 mod send;
 
 /// A domain of its own. Its door leads to the other one, unless that is away.
