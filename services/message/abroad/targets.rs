@@ -11,7 +11,8 @@ use std::collections::HashMap;
 const REMEMBER_MS: i64 = 12 * 60_000;
 /// With so many not written down yet, the oldest way to lose one is not to take it.
 const MOST: usize = 100_000;
-const WRITE_AT_ONCE: usize = 2000;
+/// A commit that waits behind one of these waits no longer than behind another commit.
+const AT_ONCE: usize = 500;
 
 pub(in super::super) struct Targets {
     db: Db,
@@ -35,7 +36,7 @@ impl Targets {
         loop {
             let rows: Vec<(Key, String, i64)> = {
                 let fresh = self.fresh.lock();
-                let rows = fresh.iter().take(WRITE_AT_ONCE);
+                let rows = fresh.iter().take(AT_ONCE);
                 rows.map(|(key, (issuer, at))| (*key, issuer.clone(), *at)).collect()
             };
             if rows.is_empty() {
@@ -61,13 +62,25 @@ impl Targets {
             rows.iter().for_each(|(key, ..)| {
                 fresh.remove(key);
             });
+            drop(fresh);
+            tokio::task::yield_now().await;
         }
     }
 
     pub async fn purge(&self, now: i64) -> sqlx::Result<()> {
-        let query = sqlx::query("DELETE FROM abroad WHERE at < $1").bind(now - REMEMBER_MS);
-        query.execute(self.db.write_alone()).await?;
-        Ok(())
+        loop {
+            let gone = sqlx::query(
+                "DELETE FROM abroad WHERE key IN (SELECT key FROM abroad WHERE at < $1 ORDER BY at LIMIT $2)",
+            )
+            .bind(now - REMEMBER_MS)
+            .bind(AT_ONCE as i64)
+            .execute(self.db.write_alone())
+            .await?;
+            if gone.rows_affected() < AT_ONCE as u64 {
+                return Ok(());
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Where these went, as far as it is remembered.
