@@ -58,6 +58,7 @@ mod drain;
 mod house;
 mod jsonrpc;
 mod limits;
+mod mesh;
 mod message;
 mod notify;
 mod operations;

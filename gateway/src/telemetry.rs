@@ -7,6 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+use proto_schemas::Method;
 use services::kernel::BusStats;
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
@@ -61,6 +62,11 @@ struct PartLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LinkLabels {
     namespace: &'static str,
     address: String,
@@ -79,6 +85,8 @@ pub struct LinkMetrics {
 #[derive(Clone)]
 pub struct MethodMetrics {
     pub name: &'static str,
+    /// What the law says of it; nothing if it does not know it.
+    pub schema: Option<&'static Method>,
     ok: Counter,
     seconds: Histogram,
 }
@@ -109,6 +117,10 @@ pub struct Metrics {
     bus_up: Gauge,
     presence_seats: Gauge,
     parts: Family<PartLabels, Gauge>,
+    relays: Family<OutcomeLabels, Counter>,
+    pub federation_links: Gauge,
+    pub federation_queue_bytes: Gauge,
+    pub federation_oldest_seconds: Gauge<f64, AtomicU64>,
 }
 
 impl Metrics {
@@ -131,6 +143,7 @@ impl Metrics {
         );
         let of = |name: &'static str| MethodMetrics {
             name,
+            schema: proto_schemas::find(name),
             ok: calls.get_or_create_owned(&CallLabels { method: name, code: 0 }),
             seconds: seconds.get_or_create_owned(&MethodLabels { method: name }),
         };
@@ -161,6 +174,10 @@ impl Metrics {
             bus_up: Gauge::default(),
             presence_seats: Gauge::default(),
             parts: Family::default(),
+            relays: Family::default(),
+            federation_links: Gauge::default(),
+            federation_queue_bytes: Gauge::default(),
+            federation_oldest_seconds: Gauge::default(),
             registry,
         };
         let registry = &mut metrics.registry;
@@ -187,6 +204,7 @@ impl Metrics {
         registry.register("mesh_redials", "Times a link was dialled again", metrics.link_redials.clone());
         registry.register("part", "What runs in this process: 1 for each part", metrics.parts.clone());
         metrics.register_bus();
+        metrics.register_federation();
         metrics
     }
 
@@ -231,6 +249,37 @@ impl Metrics {
             "Long connections to all gateways, as far as this process knows",
             self.presence_seats.clone(),
         );
+    }
+
+    /// Totals only: how many domains there are is for strangers to decide.
+    fn register_federation(&mut self) {
+        let registry = &mut self.registry;
+        registry.register(
+            "federation_relays",
+            "Calls to other domains that ended, by outcome",
+            self.relays.clone(),
+        );
+        registry.register(
+            "federation_links",
+            "Links to other domains that are up",
+            self.federation_links.clone(),
+        );
+        registry.register_with_unit(
+            "federation_queue",
+            "Bytes of calls that wait for other domains or are under way to them",
+            Unit::Bytes,
+            self.federation_queue_bytes.clone(),
+        );
+        registry.register_with_unit(
+            "federation_oldest",
+            "How long the oldest of these calls has waited",
+            Unit::Seconds,
+            self.federation_oldest_seconds.clone(),
+        );
+    }
+
+    pub fn relayed(&self, outcome: &'static str) {
+        self.relays.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Taken over when somebody asks: the bus counts by itself.
@@ -303,6 +352,7 @@ mod tests {
         metrics.http("health", 200);
         metrics.runs("ca");
         metrics.link("ca", "wss://127.0.0.1:7443");
+        metrics.relayed("answered");
         let (text, guide) = (metrics.text(), include_str!("../../docs/operations.md"));
         let names = names(&text);
         for name in &names {

@@ -32,6 +32,8 @@ const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--listen", "plain
 pub struct World {
     folder: TempDir,
     store: String,
+    /// How many gateways share the ports, if the server is several processes.
+    shared_by: u8,
     server: Option<Child>,
     /// The port that speaks TLS.
     pub tls_port: u16,
@@ -54,6 +56,14 @@ impl World {
         world
     }
 
+    /// The same with one gateway, also where the server is several processes: for what is a limit of one process.
+    pub async fn with_one_gateway(settings: &str) -> World {
+        let mut world = World::prepared(settings);
+        world.shared_by = 1;
+        world.start_again();
+        world
+    }
+
     /// The folder of a server that has not been started yet.
     pub fn prepared(settings: &str) -> World {
         World::prepared_on(store_url(), settings)
@@ -62,7 +72,15 @@ impl World {
     /// The same, with a store of the story's choice.
     pub fn prepared_on(store: String, settings: &str) -> World {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let world = World { folder, store, server: None, tls_port: 0, plain_port: 0, gateways: Vec::new() };
+        let world = World {
+            folder,
+            store,
+            shared_by: 2,
+            server: None,
+            tls_port: 0,
+            plain_port: 0,
+            gateways: Vec::new(),
+        };
         let text = format!("store.url = \"{}\"\n{settings}\n", world.store);
         fs::write(world.config(), text).expect("a file can be written");
         world
@@ -202,6 +220,7 @@ impl World {
             let redis = setting("AUND_TEST_REDIS_URL").expect("AUND_TEST_REDIS_URL says where Redis is");
             let mut many = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/split/serve"));
             many.args(command.get_args()).env("AUND_BIN", aund).env("AUND_SPLIT_BUS", redis);
+            many.env("AUND_SPLIT_GATEWAYS", self.shared_by.to_string());
             command = many;
         }
         command.current_dir(self.folder.path());
