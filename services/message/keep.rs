@@ -32,8 +32,9 @@ impl Message {
             if unfiled >= WORTH_FILING || (unfiled > 0 && tick.is_multiple_of(FILE_EVERY)) {
                 self.file().await;
             }
-            if let Err(error) = self.targets.flush().await {
-                tracing::warn!("where messages went could not be written down, will try again: {error}");
+            // Where other processes may be asked, too, they should know soon.
+            if self.shared.is_some() || tick.is_multiple_of(FILE_EVERY) {
+                self.write_targets().await;
             }
             if tick.is_multiple_of(CHECKPOINT_EVERY) {
                 self.checkpoint().await;
@@ -47,6 +48,12 @@ impl Message {
     async fn checkpoint(&self) {
         if let Err(error) = self.store.checkpoint().await {
             tracing::warn!("the journal could not be moved into its file, will try again: {error}");
+        }
+    }
+
+    async fn write_targets(&self) {
+        if let Err(error) = self.targets.flush().await {
+            tracing::warn!("where messages went could not be written down, will try again: {error}");
         }
     }
 

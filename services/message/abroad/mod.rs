@@ -21,6 +21,7 @@ use super::{Error, Message};
 use crate::kernel::{Aid, Caller, Forward, RpcError, Session, codes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt::Display;
 use std::time::Duration;
 
 /// A call for an agent of another domain.
@@ -68,7 +69,7 @@ impl Message {
     }
 }
 
-fn unreadable(issuer: &str, error: &serde_json::Error) -> RpcError {
+fn unreadable(issuer: &str, error: &dyn Display) -> RpcError {
     tracing::debug!(peer.issuer = issuer, "an answer of {issuer} cannot be read: {error}");
     RpcError::new(codes::FEDERATION_REFUSED, format!("{issuer} answered something that cannot be read"))
         .with("reason", "unreadable_answer")

@@ -114,7 +114,6 @@ impl Outbox {
     pub(super) async fn put(&self, new: New) -> Result<i64, super::super::Error> {
         let (key, expires_at, bytes) = (new.key.text(), new.expires_at, new.data.len() + 256);
         if self.writes.submit(new, bytes).await? {
-            self.wake.notify.notify_one();
             return Ok(expires_at);
         }
         let first: Option<i64> = sqlx::query_scalar("SELECT expires_at FROM outbox WHERE key = $1")

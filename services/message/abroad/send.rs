@@ -5,8 +5,8 @@ use super::super::letter::Letter;
 use super::super::sending::{SendParams, Sent, Status, Storage};
 use super::super::store::json;
 use super::super::{Error, Message};
-use super::Crossing;
 use super::outbox::{Kept, New};
+use super::{Crossing, unreadable};
 use crate::kernel::{Caller, RpcError, Session, codes};
 use serde_json::value::to_raw_value;
 
@@ -66,6 +66,9 @@ impl Message {
         letter: &Letter,
     ) -> Result<Sent, Error> {
         let sent: Sent = self.ask_abroad(crossing, "message.send", params, None).await?;
+        if !sent.is_safe() {
+            return Err(unreadable(crossing.issuer, &"a number in it is too large").into());
+        }
         if sent.is_stored() {
             self.targets.remember(letter.key, crossing.issuer, letter.at);
         }
@@ -156,6 +159,12 @@ impl Message {
 }
 
 impl Sent {
+    /// Some clients hang up on a number they cannot hold.
+    fn is_safe(&self) -> bool {
+        let numbers = [self.seq, Some(self.timestamp), self.created_at, self.expires_at];
+        numbers.into_iter().flatten().all(|number| (0..1 << 53).contains(&number))
+    }
+
     /// Whether the message has a row that can be taken back.
     pub fn is_stored(&self) -> bool {
         self.storage != Some(Storage::Volatile)

@@ -58,12 +58,16 @@ impl Targets {
                 ),
             };
             query.bind(json(&texts)).execute(self.db.write_alone()).await?;
-            let mut fresh = self.fresh.lock();
-            rows.iter().for_each(|(key, ..)| {
-                fresh.remove(key);
-            });
-            drop(fresh);
+            self.forget(&rows);
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// They are written down now.
+    fn forget(&self, rows: &[(Key, String, i64)]) {
+        let mut fresh = self.fresh.lock();
+        for (key, ..) in rows {
+            fresh.remove(key);
         }
     }
 

@@ -241,3 +241,18 @@ async fn without_a_door_a_message_is_kept_too() {
     room.deliver_to("aid.net").await;
     assert_eq!(there.rows((&dave, "d")).await.len(), 1);
 }
+
+#[tokio::test]
+async fn the_senders_other_devices_have_a_copy_of_what_waits_once() {
+    let (here, there, alice, dave) = away().await;
+    here.join(&alice, "tablet").await;
+    for _ in 0..2 {
+        let sent = here.call((&alice, "a"), "message.send", send::split(&dave.aid, "m1")).await.unwrap();
+        assert_eq!(sent["status"], "queued");
+    }
+    assert_eq!(here.rows((&alice, "tablet")).await.len(), 1);
+    comes_back(&here, &there);
+    worker(&here).await.deliver_to("aid.net").await;
+    assert_eq!(there.rows((&dave, "d")).await.len(), 1);
+    assert_eq!(here.rows((&alice, "tablet")).await.len(), 1);
+}
