@@ -59,6 +59,7 @@ mod federation;
 mod house;
 mod jsonrpc;
 mod limits;
+mod mesh;
 mod message;
 mod notify;
 mod operations;

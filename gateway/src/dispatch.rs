@@ -11,7 +11,7 @@ use proto_schemas::{Access, Method, Rate};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use services::kernel::{Aid, Caller, RpcError, Session, Trace, codes, unavailable};
+use services::kernel::{Aid, Caller, RpcError, Session, Trace, codes, timed_out, unavailable};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -28,9 +28,17 @@ pub enum Answer {
     Later,
 }
 
-/// Answers what the door knows by itself, without a task and almost without allocating.
-pub fn at_once(door: &Door, link: &Link, request: &Request<'_>) -> Answer {
+/// Answers what the door knows by itself, without a task and almost without allocating; and sends on what another process
+/// answers.
+pub fn at_once(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) -> Answer {
     let Some(bound) = link.bound() else { return Answer::Now(None) };
+    match here(door, link, bound, request) {
+        Answer::Later if routed(door, link, bound, request) => Answer::Now(None),
+        answer => answer,
+    }
+}
+
+fn here(door: &Door, link: &Link, bound: &Bound, request: &Request<'_>) -> Answer {
     if request.method == "meta.ping" && request.params.is_none_or(|params| params.get() == "{}") {
         return Answer::Now(ping(door, bound, request.id));
     }
@@ -49,6 +57,41 @@ pub fn at_once(door: &Door, link: &Link, request: &Request<'_>) -> Answer {
     Answer::Now(finish(door, method, request.id, started, result.as_deref()))
 }
 
+/// Hands a plain call to the process that has its room, and says whether it did. Nobody waits for the answer: whoever reads
+/// it from the other process puts it into the outbox. What has to be checked or changed first goes the long way.
+fn routed(door: &Arc<Door>, link: &Arc<Link>, bound: &Bound, request: &Request<'_>) -> bool {
+    let plain = |params: &RawValue| !params::may_hold(params, "\"_") && !signature::is_signed(params);
+    let Some(method) = door.metrics.method(&request.method).schema else { return false };
+    let callable = method.access != Access::Internal
+        && !method.notification
+        && matches!(method.rate, Rate::Call | Rate::Ping)
+        && door.capabilities.allows(method.name);
+    if !callable || !request.params.is_none_or(plain) || link.leaves.load(Ordering::Relaxed) {
+        return false;
+    }
+    let (within, started) = (call_limit(door), Instant::now());
+    door.mesh.send(&bound.session, method.name, request.params, within, || {
+        let (door, guard) = (door.clone(), InFlight::new(door, link));
+        let id = request.id.map(ToOwned::to_owned);
+        Box::new(move |outcome| {
+            let outcome = outcome.map_err(|error| in_our_words(error, method.name, within));
+            let metrics = door.metrics.method(method.name);
+            let outcome = outcome.as_ref().copied();
+            Frames::of(&door, metrics, id.as_deref(), started, outcome).push(&guard.link);
+        })
+    })
+}
+
+/// The same sentence from near and far.
+fn in_our_words(error: RpcError, method: &str, within: Duration) -> RpcError {
+    let late = error.data("kind").is_some_and(|kind| kind == codes::HANDLER_TIMEOUT.kind().as_str());
+    if late { timed_out(method, within) } else { error }
+}
+
+fn call_limit(door: &Door) -> Duration {
+    Duration::from_millis(door.config.limits.call_timeout_ms)
+}
+
 /// The result, `None` if a room has to be asked, or the refusal. A notification's result goes nowhere.
 fn known_here(
     door: &Door,
@@ -63,10 +106,7 @@ fn known_here(
         "rpc.discover" => Ok(Some(door.told().openrpc.to_string())),
         "auth.connect" => Err(RpcError::new(codes::INVALID_REQUEST, "this connection is logged in already")),
         "notification/route" => notify::route(door, bound, request).map(|()| Some("null".to_owned())),
-        method => {
-            callable(door, method)?;
-            Ok(None)
-        }
+        _ => Ok(None),
     }
 }
 
@@ -137,14 +177,11 @@ pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
         return;
     }
     let call = Call::new(request);
-    let guard = InFlight::new(link);
+    let guard = InFlight::new(door, link);
     let door = door.clone();
     let tracker = door.tracker.clone();
     let mut answering = Box::pin(async move {
-        let Frames { answer, after } = call.run(&door, &guard.0).await;
-        for frame in [answer, after.filter(|_| guard.0.is_long())].into_iter().flatten() {
-            guard.0.outbox.push(frame.into());
-        }
+        call.run(&door, &guard.link).await.push(&guard.link);
     });
     // Begun here and now, so that what one connection asks is begun in the order it was asked; a letter is in the
     // queue of its commit before the next frame is read.
@@ -157,10 +194,10 @@ pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
 pub fn spawn_batch(door: &Arc<Door>, link: &Arc<Link>, members: Vec<Result<Request<'_>, Refusal>>) {
     let members: Vec<Result<Call, Refusal>> =
         members.into_iter().map(|member| member.map(|r| Call::new(&r))).collect();
-    let guard = InFlight::new(link);
+    let guard = InFlight::new(door, link);
     let door = door.clone();
     door.tracker.clone().spawn(async move {
-        let link = &guard.0;
+        let link = &*guard.link;
         let answers = join_all(members.into_iter().map(|member| {
             let door = &door;
             async move {
@@ -186,19 +223,25 @@ pub fn spawn_batch(door: &Arc<Door>, link: &Arc<Link>, members: Vec<Result<Reque
 }
 
 /// Counts a call as under way until it is dropped, however it ends.
-struct InFlight(Arc<Link>);
+struct InFlight {
+    link: Arc<Link>,
+    limit: u32,
+}
 
 impl InFlight {
-    fn new(link: &Arc<Link>) -> InFlight {
+    fn new(door: &Door, link: &Arc<Link>) -> InFlight {
         link.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(link.clone())
+        InFlight { link: link.clone(), limit: door.config.limits.in_flight }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.0.outbox.nudge();
+        let before = self.link.in_flight.fetch_sub(1, Ordering::Relaxed);
+        // Nobody reads a connection that has reached its limit: that can begin again.
+        if before >= self.limit {
+            self.link.outbox.nudge();
+        }
     }
 }
 
@@ -227,7 +270,8 @@ impl Call {
             method: self.method.as_str().into(),
             params: self.params.as_deref(),
         };
-        match at_once(door, link, &request) {
+        let Some(bound) = link.bound() else { return Frames::default() };
+        match here(door, link, bound, &request) {
             Answer::Now(answer) => Frames { answer, after: None },
             Answer::Later => self.run(door, link).await,
         }
@@ -235,7 +279,7 @@ impl Call {
 
     async fn run(self, door: &Door, link: &Link) -> Frames {
         let method = door.metrics.method(&self.method);
-        let limit = Duration::from_millis(door.config.limits.call_timeout_ms);
+        let limit = call_limit(door);
         let trace = self.params.as_deref().and_then(trace::asked);
         let span = trace::span(&self.method, trace.as_ref());
         let call =
@@ -245,27 +289,48 @@ impl Call {
             Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
             Err(_) => Err(timed_out(&self.method, limit)),
         };
-        let (result, after) = match result {
-            Ok(result) => split_after(result),
-            Err(error) => (Err(error), None),
-        };
-        let outcome = result.as_ref().map(|result| result.get());
-        let answer = span.in_scope(|| finish(door, method, self.id.as_deref(), self.started, outcome));
-        let answer =
-            answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, door, self.started));
-        Frames { answer, after }
+        let outcome = result.as_deref();
+        let mut frames =
+            span.in_scope(|| Frames::of(door, method, self.id.as_deref(), self.started, outcome));
+        frames.answer =
+            frames.answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, door, self.started));
+        frames
     }
 }
 
 /// What one call sends: its answer, and an event that must not overtake it.
+#[derive(Default)]
 struct Frames {
     answer: Option<String>,
     after: Option<String>,
 }
 
+impl Frames {
+    fn of(
+        door: &Door,
+        method: &MethodMetrics,
+        id: Option<&RawValue>,
+        started: Instant,
+        outcome: Result<&RawValue, &RpcError>,
+    ) -> Frames {
+        let told = |result: Result<&str, &RpcError>| finish(door, method, id, started, result);
+        match outcome.map(split_after) {
+            Ok(Ok((result, after))) => Frames { answer: told(Ok(result.get())), after },
+            Ok(Err(error)) => Frames { answer: told(Err(&error)), after: None },
+            Err(error) => Frames { answer: told(Err(error)), after: None },
+        }
+    }
+
+    fn push(self, link: &Link) {
+        for frame in [self.answer, self.after.filter(|_| link.is_long())].into_iter().flatten() {
+            link.outbox.push(frame.into());
+        }
+    }
+}
+
 /// A room may want something said on the caller's connection after its answer: it puts that into a first member
 /// `_after`, which no client gets to see.
-fn split_after(result: Box<RawValue>) -> (Result<Box<RawValue>, RpcError>, Option<String>) {
+fn split_after(result: &RawValue) -> Result<(Cow<'_, RawValue>, Option<String>), RpcError> {
     #[derive(Deserialize)]
     struct After<'a> {
         #[serde(borrow)]
@@ -274,16 +339,13 @@ fn split_after(result: Box<RawValue>) -> (Result<Box<RawValue>, RpcError>, Optio
         params: &'a RawValue,
     }
     if !result.get().starts_with("{\"_after\":") {
-        return (Ok(result), None);
+        return Ok((Cow::Borrowed(result), None));
     }
-    let mut members = match params::members(&result) {
-        Ok(members) => members,
-        Err(error) => return (Err(error), None),
-    };
+    let mut members = params::members(result)?;
     let after =
         members.remove("_after").and_then(|after| serde_json::from_str::<After<'_>>(after.get()).ok());
     let event = after.map(|after| frame::notification(&after.method, after.params.get()));
-    (to_raw_value(&members).map_err(RpcError::internal), event)
+    Ok((Cow::Owned(to_raw_value(&members).map_err(RpcError::internal)?), event))
 }
 
 async fn ask_room(
@@ -308,14 +370,14 @@ async fn ask_room(
         return door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await;
     }
     let session = Session { trace, ..bound.session.clone() };
-    let within = Duration::from_millis(door.config.limits.call_timeout_ms);
+    let within = call_limit(door);
     door.mesh.call_within(Caller::Agent(session), method, params, within).await
 }
 
 /// What a socket may ask before it logged in.
 pub async fn stranger(door: &Door, address: IpAddr, request: &Request<'_>) -> Option<String> {
     let started = Instant::now();
-    let limit = Duration::from_millis(door.config.limits.call_timeout_ms);
+    let limit = call_limit(door);
     let call = AssertUnwindSafe(ask_as_stranger(door, address, request)).catch_unwind();
     let result = match tokio::time::timeout(limit, call).await {
         Ok(Ok(result)) => result,
@@ -364,10 +426,6 @@ async fn limit_login(door: &Door, address: IpAddr, params: Option<&RawValue>) ->
     // A login that names nobody is the room's to refuse.
     let Ok(Whose { aid }) = serde_json::from_str(params.map_or("{}", RawValue::get)) else { return Ok(()) };
     door.limits.login(address, aid).await
-}
-
-fn timed_out(method: &str, limit: Duration) -> RpcError {
-    RpcError::new(codes::HANDLER_TIMEOUT, format!("rpc handler timeout: {method} took longer than {limit:?}"))
 }
 
 /// Counts the call and writes its answer, unless nobody waits for one.

@@ -2,6 +2,7 @@
 
 use crate::capabilities::{Capabilities, Toggles};
 use crate::config::Config;
+use crate::federation::Federation;
 use crate::gap::Gap;
 use crate::limits::Limits;
 use crate::order::Order;
@@ -12,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use services::kernel::{Bus, Caller, Clock, Ids, Mesh, Presence, RpcError, World};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -36,6 +37,7 @@ pub struct Door {
     pub tracker: TaskTracker,
     /// Cancelled when the server drains: nobody new comes in.
     pub stop: CancellationToken,
+    federation: OnceLock<Arc<Federation>>,
     budget: Arc<Budget>,
     next_connection: AtomicU64,
     told: RwLock<Told>,
@@ -52,8 +54,7 @@ pub struct Told {
 
 impl Door {
     pub fn new(config: Config, public_url: String, world: &World, metrics: Arc<Metrics>) -> Arc<Door> {
-        let workspace = world.data.canonicalize().unwrap_or_else(|_| world.data.clone());
-        let capabilities = Capabilities::new(workspace.display().to_string(), &toggles(&world.mesh));
+        let capabilities = Capabilities::new(&toggles(&world.mesh));
         Arc::new(Door {
             public_url,
             bus: world.bus.clone(),
@@ -73,6 +74,7 @@ impl Door {
             ids: world.ids.clone(),
             tracker: TaskTracker::new(),
             stop: world.stop.clone(),
+            federation: OnceLock::new(),
             next_connection: AtomicU64::new(first_connection(world)),
             told: RwLock::new(told(&capabilities, &world.mesh)),
             capabilities,
@@ -85,6 +87,15 @@ impl Door {
         let link = Arc::new(Link::new(id, address, Outbox::new(self.budget.clone())));
         self.registry.add(&link);
         link
+    }
+
+    /// The links to other domains, where there are any.
+    pub fn federation(&self) -> Option<&Arc<Federation>> {
+        self.federation.get()
+    }
+
+    pub fn federate(&self, federation: Arc<Federation>) {
+        let _ = self.federation.set(federation);
     }
 
     pub fn told(&self) -> Told {

@@ -16,6 +16,7 @@ mod gap;
 mod http;
 mod limits;
 mod listen;
+mod meet;
 mod mesh;
 mod notify;
 mod order;

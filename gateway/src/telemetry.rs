@@ -7,6 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+use proto_schemas::Method;
 use services::kernel::BusStats;
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
@@ -79,6 +80,8 @@ pub struct LinkMetrics {
 #[derive(Clone)]
 pub struct MethodMetrics {
     pub name: &'static str,
+    /// What the law says of it; nothing if it does not know it.
+    pub schema: Option<&'static Method>,
     ok: Counter,
     seconds: Histogram,
 }
@@ -131,6 +134,7 @@ impl Metrics {
         );
         let of = |name: &'static str| MethodMetrics {
             name,
+            schema: proto_schemas::find(name),
             ok: calls.get_or_create_owned(&CallLabels { method: name, code: 0 }),
             seconds: seconds.get_or_create_owned(&MethodLabels { method: name }),
         };

@@ -1,6 +1,6 @@
 //! The mesh: call a namespace, wherever it lives.
 
-use super::rpc::{Answering, Methods, no_method};
+use super::rpc::{Answering, Methods, Session, no_method};
 use super::{Caller, RpcError, codes};
 use parking_lot::RwLock;
 use serde::Serialize;
@@ -23,6 +23,7 @@ pub struct Mesh {
     losses: RwLock<BTreeMap<&'static str, u64>>,
 }
 
+#[derive(Clone)]
 enum Route {
     /// The room lives in this process: a function call.
     Local(Methods),
@@ -30,16 +31,18 @@ enum Route {
     Remote(Arc<dyn Far>),
 }
 
+/// Hears how a call ended: with the result as it was written, or with what the caller is told instead. It is called
+/// wherever the answer arrives, so it does little and never waits.
+pub type Then = Box<dyn FnOnce(Result<&RawValue, RpcError>) + Send>;
+
 /// A namespace in other processes, as the mesh sees it. The socket is not the kernel's business.
 pub trait Far: Send + Sync {
     /// Nobody waits for the answer longer than `within`, so nobody needs to work on it longer.
-    fn call(
-        &self,
-        caller: Caller,
-        method: &str,
-        params: Option<Box<RawValue>>,
-        within: Duration,
-    ) -> Answering;
+    fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>, within: Duration) -> Answering;
+
+    /// The same for a session, without anybody who waits: `then` hears the end, once, shortly after `within` at the
+    /// latest.
+    fn send(&self, session: &Session, method: &str, params: Option<&RawValue>, within: Duration, then: Then);
 
     /// Whether a call would reach somebody right now.
     fn is_up(&self) -> bool;
@@ -126,11 +129,10 @@ impl Mesh {
         params: Option<Box<RawValue>>,
         within: Duration,
     ) -> Result<Box<RawValue>, RpcError> {
-        let namespace = method.split('.').next().unwrap_or_default();
-        // The lock is held only to begin the call, never across an await.
-        let answering = match self.routes.read().get(namespace) {
-            Some(Route::Local(methods)) => methods.call(caller, method, params),
-            Some(Route::Remote(far)) => Some(far.call(caller, method, params, within)),
+        let (namespace, route) = self.route(method);
+        let answering = match route {
+            Some(Route::Local(methods)) => methods.call(caller, method, params.as_deref()),
+            Some(Route::Remote(far)) => Some(far.call(caller, method, params.as_deref(), within)),
             None => return Err(unavailable(namespace)),
         };
         match answering {
@@ -139,20 +141,41 @@ impl Mesh {
         }
     }
 
+    /// Hands a session's call to another process, where the namespace lives in one; says whether it does. A call that only
+    /// passes through needs no task that waits for it.
+    pub fn send(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Option<&RawValue>,
+        within: Duration,
+        then: impl FnOnce() -> Then,
+    ) -> bool {
+        let (_, Some(Route::Remote(far))) = self.route(method) else { return false };
+        far.send(session, method, params, within, then());
+        true
+    }
+
     /// Begins a call to a room of this process: what another process asks is never passed on.
     pub fn call_here(
         &self,
         caller: Caller,
         method: &str,
-        params: Option<Box<RawValue>>,
+        params: Option<&RawValue>,
     ) -> Result<Answering, RpcError> {
-        let namespace = method.split('.').next().unwrap_or_default();
-        match self.routes.read().get(namespace) {
+        let (namespace, route) = self.route(method);
+        match route {
             Some(Route::Local(methods)) => {
                 methods.call(caller, method, params).ok_or_else(|| no_method(method))
             }
             _ => Err(unavailable(namespace)),
         }
+    }
+
+    /// The namespace of a method, and its way there. The lock is held only to look it up.
+    fn route<'m>(&self, method: &'m str) -> (&'m str, Option<Route>) {
+        let namespace = method.split('.').next().unwrap_or_default();
+        (namespace, self.routes.read().get(namespace).cloned())
     }
 
     /// Asks another room, with typed parameters and a typed answer, within [`PATIENCE`].
@@ -196,4 +219,12 @@ impl Route {
 
 pub fn unavailable(namespace: &str) -> RpcError {
     RpcError::new(codes::UNAVAILABLE, format!("the {namespace} service is not available right now"))
+}
+
+/// Clients know it by its first words.
+pub fn timed_out(method: &str, within: Duration) -> RpcError {
+    RpcError::new(
+        codes::HANDLER_TIMEOUT,
+        format!("rpc handler timeout: {method} took longer than {within:?}"),
+    )
 }

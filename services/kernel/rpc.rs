@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl Module {
 /// A call under way: it ends with the result as it was written, or with what the caller is told instead.
 pub type Answering = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>> + Send>>;
 
-type Handler = Box<dyn Fn(Caller, Option<Box<RawValue>>) -> Answering + Send + Sync>;
+type Handler = Box<dyn Fn(Caller, Option<&RawValue>) -> Answering + Send + Sync>;
 
 /// A room's method table: cheap to clone, and a call through it is a function call.
 #[derive(Clone, Default)]
@@ -144,7 +144,7 @@ pub struct Methods(Arc<HashMap<&'static str, Handler>>);
 
 impl Methods {
     /// Begins a call, if there is such a method.
-    pub fn call(&self, caller: Caller, method: &str, params: Option<Box<RawValue>>) -> Option<Answering> {
+    pub fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>) -> Option<Answering> {
         self.0.get(method).map(|handler| handler(caller, params))
     }
 }
@@ -175,18 +175,20 @@ impl<Room: Send + Sync + 'static> Rpc<Room> {
     {
         let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
         let room = self.room.clone();
-        let call = move |caller: Caller, params: Option<Box<RawValue>>| -> Answering {
-            let room = room.clone();
+        let call = move |caller: Caller, params: Option<&RawValue>| -> Answering {
+            if !caller.may_call(method) {
+                return Box::pin(ready(Err(no_method(name))));
+            }
+            // Read while they are still somebody else's: nobody has to copy them first.
+            let params = match parse(params) {
+                Ok(params) => params,
+                Err(error) => return Box::pin(ready(Err(error))),
+            };
+            let answering = handler(room.clone(), caller, params);
             Box::pin(async move {
-                let answer = async {
-                    if !caller.may_call(method) {
-                        return Err(no_method(name));
-                    }
-                    let params = parse(params.as_deref())?;
-                    let answer = handler(room, caller, params).await.map_err(Into::into)?;
-                    to_raw_value(&answer).map_err(RpcError::internal)
-                };
-                answer.await.map_err(|error| error.logged(name))
+                let answer = answering.await.map_err(Into::into);
+                let answer = answer.and_then(|answer| to_raw_value(&answer).map_err(RpcError::internal));
+                answer.map_err(|error| error.logged(name))
             })
         };
         let before = self.handlers.insert(name, Box::new(call));

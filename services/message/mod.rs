@@ -3,6 +3,7 @@
 //! A letter is written once, to the log, with the number it has in each inbox; whoever sent it is answered after that
 //! commit, and whoever it is for is told after that. Three generations of clients read the same inboxes.
 
+mod abroad;
 mod ack;
 mod address;
 mod append;
@@ -38,6 +39,7 @@ mod recall;
 mod ring;
 mod rows;
 mod send;
+mod sending;
 mod shared;
 mod sheet;
 mod store;
@@ -51,6 +53,7 @@ mod wake;
 mod writer;
 
 use crate::kernel::{Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
+use abroad::Bells;
 use error::Error;
 use fleeting::FleetingSent;
 use inboxes::Inboxes;
@@ -115,6 +118,7 @@ struct Message {
     shared: Option<Shared>,
     ledger: Ledger,
     store: Arc<Store>,
+    bells: Bells,
     mesh: Arc<Mesh>,
     bus: Bus,
     presence: Presence,
@@ -143,6 +147,7 @@ impl Message {
             shared: Shared::open(store.db()).await?,
             ledger,
             store,
+            bells: Bells::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),
             presence: world.presence.clone(),

@@ -39,7 +39,7 @@ impl Message {
         caller: Caller,
         params: RecallParams,
     ) -> Result<Recalled, Error> {
-        let session = caller.session()?;
+        let session = caller.speaker()?;
         let RecallParams { message_ids } = params;
         if message_ids.len() > MOST {
             return Err(Error::Param(format!("params.message_ids: at most {MOST} are taken")));

@@ -31,6 +31,8 @@ pub const ISSUER: &str = "agents.localhost";
 pub struct World {
     folder: TempDir,
     store: String,
+    /// How many gateways share the ports, if the server is several processes.
+    shared_by: u8,
     server: Option<Child>,
     /// The domain whose server this is.
     pub issuer: String,
@@ -57,6 +59,14 @@ impl World {
         world
     }
 
+    /// The same with one gateway, also where the server is several processes: for what is a limit of one process.
+    pub async fn with_one_gateway(settings: &str) -> World {
+        let mut world = World::prepared(settings);
+        world.shared_by = 1;
+        world.start_again();
+        world
+    }
+
     /// The folder of a server that has not been started yet.
     pub fn prepared(settings: &str) -> World {
         World::prepared_on(store_url(), settings)
@@ -73,6 +83,7 @@ impl World {
         let world = World {
             folder,
             store,
+            shared_by: 2,
             server: None,
             issuer: issuer.to_owned(),
             listen,
@@ -226,6 +237,7 @@ impl World {
             let redis = setting("AUND_TEST_REDIS_URL").expect("AUND_TEST_REDIS_URL says where Redis is");
             let mut many = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/split/serve"));
             many.args(command.get_args()).env("AUND_BIN", aund).env("AUND_SPLIT_BUS", redis);
+            many.env("AUND_SPLIT_GATEWAYS", self.shared_by.to_string());
             command = many;
         }
         command.current_dir(self.folder.path());

@@ -34,17 +34,19 @@ struct Answer<'a> {
 /// The connections of a round: each gives its socket back, and how long its calls took.
 pub(super) type Tasks = JoinSet<anyhow::Result<(Socket, Latencies)>>;
 
-/// Keeps `depth` pings in flight on each socket for `span`, and gives the sockets back.
-pub(super) async fn ping(
+/// Keeps `depth` calls in flight on each socket for `span`, and gives the sockets back. A call is written once and sent
+/// again and again.
+pub(super) async fn call(
     sockets: Vec<Socket>,
     depth: usize,
     span: Duration,
+    request: fn(usize) -> Utf8Bytes,
 ) -> anyhow::Result<(Vec<Socket>, Latencies)> {
     let until = Instant::now() + span;
     let mut tasks = Tasks::new();
     for socket in sockets {
-        let pings: Vec<Utf8Bytes> = (0..depth).map(request).collect();
-        tasks.spawn(call_while(socket, depth, move |now| now < until, move |number| pings[number].clone()));
+        let calls: Vec<Utf8Bytes> = (0..depth).map(request).collect();
+        tasks.spawn(call_while(socket, depth, move |now| now < until, move |number| calls[number].clone()));
     }
     gather(tasks).await
 }
@@ -83,7 +85,7 @@ pub(super) async fn run(
 /// Keeps `depth` calls in flight on a socket while there is `more` to do, and waits until all of them are answered.
 ///
 /// `more` is asked with the time of each answer whether another call should take its place.
-/// `request` writes a call with the id it is given, as `request` does.
+/// `request` writes a call with the id it is given, as `ping` does.
 pub(super) async fn call_while(
     mut socket: Socket,
     depth: usize,
@@ -121,7 +123,7 @@ pub(super) async fn call_while(
 }
 
 /// A ping as an SDK writes it; the id tells which of the requests in flight an answer belongs to.
-fn request(number: usize) -> Utf8Bytes {
+pub(super) fn ping(number: usize) -> Utf8Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":"rpc-{number:016x}","method":"meta.ping","params":{{}}}}"#).into()
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::client::{Socket, Transport, enrol};
 use super::process::{Scratch, Server};
@@ -14,26 +15,38 @@ use super::{Plan, load};
 const SESSIONS_PER_AGENT: usize = 4;
 
 /// Before the first round each side runs this long without being measured.
-pub(super) const WARM_UP: Duration = Duration::from_millis(500);
+const WARM_UP: Duration = Duration::from_millis(500);
 
 pub(super) async fn measure(plan: &Plan, transport: Transport, depth: usize) -> anyhow::Result<Row> {
     let title =
         format!("meta.ping, {}, {} connections, {depth} in flight", transport.name(), plan.connections);
     eprintln!("{title} …");
     let scratch = Scratch::new("ping")?;
-    let (server, baseline) = (Server::ours(&scratch).await?, Server::raw().await?);
-    let mut sessions = sessions(&server, transport, plan.connections).await?;
-    let mut sockets = sockets(&baseline, transport, plan.connections).await?;
-    round(&server, &mut sessions, depth, WARM_UP).await?;
-    round(&baseline, &mut sockets, depth, WARM_UP).await?;
-
-    let pairs = alternate(
-        plan.rounds,
-        async || round(&server, &mut sessions, depth, plan.span).await,
-        async || round(&baseline, &mut sockets, depth, plan.span).await,
-    )
-    .await?;
+    let server = Server::ours(&scratch).await?;
+    let pairs = against_raw(plan, &server, transport, plan.connections, depth, load::ping).await?;
     Ok(row(title, &pairs, goal(transport, depth)))
+}
+
+/// The same calls to a server and to the raw echo, in turn. The echo takes any method for a ping.
+pub(super) async fn against_raw(
+    plan: &Plan,
+    server: &Server,
+    transport: Transport,
+    connections: usize,
+    depth: usize,
+    request: fn(usize) -> Utf8Bytes,
+) -> anyhow::Result<Vec<(Sample, Sample)>> {
+    let baseline = Server::raw().await?;
+    let mut sessions = sessions(server, transport, connections).await?;
+    let mut sockets = sockets(&baseline, transport, connections).await?;
+    round(server, &mut sessions, depth, WARM_UP, request).await?;
+    round(&baseline, &mut sockets, depth, WARM_UP, request).await?;
+    alternate(
+        plan.rounds,
+        async || round(server, &mut sessions, depth, plan.span, request).await,
+        async || round(&baseline, &mut sockets, depth, plan.span, request).await,
+    )
+    .await
 }
 
 async fn round(
@@ -41,18 +54,15 @@ async fn round(
     sockets: &mut Vec<Socket>,
     depth: usize,
     span: Duration,
+    request: fn(usize) -> Utf8Bytes,
 ) -> anyhow::Result<Sample> {
     let meter = server.meter()?;
-    let (back, latencies) = load::ping(std::mem::take(sockets), depth, span).await?;
+    let (back, latencies) = load::call(std::mem::take(sockets), depth, span, request).await?;
     *sockets = back;
     meter.stop(&latencies)
 }
 
-pub(super) async fn sessions(
-    server: &Server,
-    transport: Transport,
-    count: usize,
-) -> anyhow::Result<Vec<Socket>> {
+async fn sessions(server: &Server, transport: Transport, count: usize) -> anyhow::Result<Vec<Socket>> {
     let members = enrol(server.target(Transport::Plain), count.div_ceil(SESSIONS_PER_AGENT)).await?;
     let target = server.target(transport);
     let connect = |number: usize| {
@@ -62,11 +72,7 @@ pub(super) async fn sessions(
     stream::iter(0..count).map(connect).buffer_unordered(8).try_collect().await
 }
 
-pub(super) async fn sockets(
-    server: &Server,
-    transport: Transport,
-    count: usize,
-) -> anyhow::Result<Vec<Socket>> {
+async fn sockets(server: &Server, transport: Transport, count: usize) -> anyhow::Result<Vec<Socket>> {
     let target = server.target(transport);
     stream::iter(0..count).map(|_| target.dial()).buffer_unordered(8).try_collect().await
 }

@@ -3,7 +3,7 @@
 //! The CPU time of all processes of a server is taken together. The baseline of a routed call is the same raw echo as
 //! always; that of a message is the whole server on the same PostgreSQL.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -11,12 +11,11 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::Plan;
 use super::client::{Socket, Transport, enrol};
-use super::load::{self, Tasks};
 use super::message;
-use super::ping::{WARM_UP, sessions, sockets};
-use super::process::{ISSUER, Scratch, Server};
+use super::ping::against_raw;
+use super::process::{ISSUER, Scratch};
 use super::report::{Goal, Line, Report, Row};
-use super::rounds::{Sample, Series, alternate};
+use super::rounds::Series;
 use super::shape::Ground;
 
 /// How many clients come back at once, and how many sessions an agent has.
@@ -50,19 +49,8 @@ async fn routed(plan: &Plan, redis: &str, connections: usize, depth: usize) -> a
         format!("message.query_online in another process, {connections} connections, {depth} in flight");
     eprintln!("{title} …");
     let scratch = Scratch::new("routed")?;
-    let (server, baseline) =
-        (Ground::prepare(&scratch, redis, None).await?.start().await?, Server::raw().await?);
-    let mut ours = sessions(&server, Transport::Plain, connections).await?;
-    let mut raw = sockets(&baseline, Transport::Plain, connections).await?;
-    round(&server, &mut ours, depth, WARM_UP).await?;
-    round(&baseline, &mut raw, depth, WARM_UP).await?;
-
-    let pairs = alternate(
-        plan.rounds,
-        async || round(&server, &mut ours, depth, plan.span).await,
-        async || round(&baseline, &mut raw, depth, plan.span).await,
-    )
-    .await?;
+    let server = Ground::prepare(&scratch, redis, None).await?.start().await?;
+    let pairs = against_raw(plan, &server, Transport::Plain, connections, depth, question).await?;
     let cpu = match (connections, depth) {
         (1, _) => None,
         (_, 1) => Some(Goal::RatioAtLeast { now: Some(0.45), later: 0.55 }),
@@ -78,25 +66,6 @@ async fn routed(plan: &Plan, redis: &str, connections: usize, depth: usize) -> a
             Line::new("p99, µs", Series::of(&pairs, |sample| sample.p99_us)),
         ],
     })
-}
-
-/// The echo takes any method for a ping.
-async fn round(
-    server: &Server,
-    sockets: &mut Vec<Socket>,
-    depth: usize,
-    span: Duration,
-) -> anyhow::Result<Sample> {
-    let (meter, until) = (server.meter()?, Instant::now() + span);
-    let mut tasks = Tasks::new();
-    for socket in std::mem::take(sockets) {
-        let questions: Vec<Utf8Bytes> = (0..depth).map(question).collect();
-        let ask = move |number: usize| questions[number].clone();
-        tasks.spawn(load::call_while(socket, depth, move |now| now < until, ask));
-    }
-    let (back, latencies) = load::gather(tasks).await?;
-    *sockets = back;
-    meter.stop(&latencies)
 }
 
 /// All sessions are on one gateway; it is killed; all come back on the other.

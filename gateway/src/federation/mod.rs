@@ -4,18 +4,30 @@
 //! it, from the side that dialled. After hello we believe a gateway about who of its own domain is calling, and nothing
 //! else.
 
+mod accept;
 mod card;
+mod dispatch_event;
 mod hello;
+mod relay;
+mod relay_batch;
+mod seen;
 mod trust;
 mod wire;
 
+pub use accept::{Guest, IN_FLIGHT};
 pub use card::{Card, Peer};
 pub use hello::{HelloParams, Limits, Welcome};
 pub use trust::Trust;
+pub use wire::Targets;
 
 use crate::config::Config;
+use crate::limits;
 use crate::telemetry::Metrics;
-use services::kernel::{Bus, Clock, Ids, Mesh, World};
+use accept::Guests;
+use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use seen::{Nonces, Relays};
+use services::kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Rpc, RpcError, World, codes};
+use std::fmt::Display;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,9 +42,15 @@ pub struct Federation {
     pub clock: Clock,
     pub ids: Ids,
     pub metrics: Arc<Metrics>,
-    /// Links to others. They end before the rooms close.
+    /// Links to others. They end after the last call is answered, because rooms use them.
     pub tracker: TaskTracker,
     pub stop: CancellationToken,
+    pub peers: Peers,
+    pub guests: Guests,
+    nonces: Nonces,
+    relays: Arc<Relays>,
+    issuer_rate: DefaultKeyedRateLimiter<Arc<str>>,
+    agent_rate: DefaultKeyedRateLimiter<Aid>,
 }
 
 impl Federation {
@@ -53,12 +71,42 @@ impl Federation {
             ids: world.ids.clone(),
             metrics: metrics.clone(),
             tracker: TaskTracker::new(),
-            stop: world.stop.clone(),
+            stop: CancellationToken::new(),
+            peers: Peers::default(),
+            guests: Guests::default(),
+            nonces: Nonces::default(),
+            relays: Arc::default(),
+            issuer_rate: RateLimiter::keyed(limits::per_second(config.federation.relays_per_second)),
+            agent_rate: RateLimiter::keyed(limits::per_second(config.federation.relays_per_agent)),
         }))
+    }
+
+    /// What the rooms ask of the door.
+    pub fn methods(self: &Arc<Self>) -> Methods {
+        Rpc::new(self.clone()).method("gateway.dispatch_event", Federation::dispatch_event).into()
+    }
+
+    /// Forgets those that have been quiet.
+    pub fn forget_quiet(&self) {
+        self.issuer_rate.retain_recent();
+        self.agent_rate.retain_recent();
     }
 
     /// Our own domain.
     pub fn issuer(&self) -> &str {
         &self.config.issuer
+    }
+}
+
+/// A call that may not cross, and why.
+fn refused(reason: &str, sentence: impl Display) -> RpcError {
+    RpcError::new(codes::FEDERATION_REFUSED, sentence).with("reason", reason)
+}
+/// STUB
+#[derive(Default)]
+pub struct Peers;
+impl Peers {
+    pub fn post(&self, _: &Arc<Federation>, _: &str, _: wire::Relay) -> bool {
+        false
     }
 }

@@ -51,8 +51,11 @@ impl Trust {
     pub async fn refresh(&self) -> Result<(), RpcError> {
         let list: List = self.mesh.ask(Caller::room("gateway"), "ca.get_trust_roots", &json!({})).await?;
         let active = list.root_cas.iter().filter(|entry| entry.status == "active");
-        let roots = active.filter_map(|entry| Certificate::from_pem(&entry.certificate).ok()).collect();
-        *self.roots.write() = roots;
+        self.set(active.filter_map(|entry| Certificate::from_pem(&entry.certificate).ok()).collect());
         Ok(())
+    }
+
+    pub(super) fn set(&self, roots: Vec<Certificate>) {
+        *self.roots.write() = roots.into();
     }
 }

@@ -1,26 +1,24 @@
-//! The asking side: one link to each process that has a namespace, dialled again whenever it breaks.
+//! The asking side: one link to a process that has a namespace, dialled again whenever it breaks.
 
 use super::Wiring;
 use super::pass::{self, Pass, server_name};
-use super::pump::{self, Ear, Post, pump};
-use super::wire::{self, Call, Frame, Introduced};
+use super::post::Post;
+use super::pump::{self, Ear, pump};
+use super::table::{self, Table};
+use super::wire::{self, Asker, Frame, Introduced, Introduction, Question};
 use crate::config;
 use crate::telemetry::LinkMetrics;
 use anyhow::Context as _;
-use futures_util::future::ready;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
-use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{Answering, Caller, Far, Mesh, RpcError, codes, unavailable};
-use std::borrow::Cow;
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use services::kernel::{Mesh, RpcError, Then, codes, unavailable};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{self, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -28,99 +26,14 @@ use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-/// Calls that may be under way on one link.
-const IN_FLIGHT: usize = 16_384;
 const DIAL_PATIENCE: Duration = Duration::from_secs(5);
 /// Redialled after a random part of a wait that doubles from the first to the last.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LAST_WAIT: Duration = Duration::from_secs(2);
+/// How often those are looked for who have waited long enough: one clock for all of them, instead of one each.
+const LATE_EVERY: Duration = Duration::from_millis(100);
 
-/// The processes that have a namespace.
-pub struct Links {
-    namespace: &'static str,
-    links: Vec<Arc<Link>>,
-    turn: AtomicUsize,
-}
-
-/// Puts a namespace of other processes on the mesh and keeps its links up until the wiring is taken down.
-pub fn dial(wiring: &Arc<Wiring>, namespace: &'static str, addresses: &[String]) {
-    let links: Vec<_> = addresses
-        .iter()
-        .map(|url| Arc::new(Link::new(namespace, url, wiring.metrics.link(namespace, url))))
-        .collect();
-    for link in &links {
-        let (link, wiring) = (link.clone(), wiring.clone());
-        wiring.tracker.clone().spawn(async move {
-            wiring.stop.run_until_cancelled(link.keep_up(&wiring)).await;
-            link.down("this process stops");
-        });
-    }
-    wiring.mesh.add_remote(namespace, Arc::new(Links { namespace, links, turn: AtomicUsize::new(0) }));
-}
-
-impl Far for Links {
-    fn call(
-        &self,
-        caller: Caller,
-        method: &str,
-        params: Option<Box<RawValue>>,
-        within: Duration,
-    ) -> Answering {
-        let link = match params.as_deref().and_then(recipient) {
-            Some(recipient) if self.links.len() > 1 => self.choose_for(&recipient),
-            _ => self.choose(),
-        };
-        let Some(link) = link else { return Box::pin(ready(Err(unavailable(self.namespace)))) };
-        match link.call(caller, method, params.as_deref(), within) {
-            Ok(waiting) => Box::pin(waiting),
-            Err(error) => Box::pin(ready(Err(error))),
-        }
-    }
-
-    fn is_up(&self) -> bool {
-        self.links.iter().any(|link| link.open.load(Ordering::Acquire))
-    }
-}
-
-impl Links {
-    /// The link with the fewest calls under way; those that are equal take turns.
-    fn choose(&self) -> Option<&Arc<Link>> {
-        let first = self.turn.fetch_add(1, Ordering::Relaxed);
-        (0..self.links.len())
-            .map(|step| &self.links[(first.wrapping_add(step)) % self.links.len()])
-            .filter(|link| link.open.load(Ordering::Acquire))
-            .min_by_key(|link| link.metrics.pending.get())
-    }
-}
-
-impl Links {
-    /// The process that looks after this recipient while it is there: bells of one inbox that two processes ring could
-    /// overtake each other, and their commits would wait for each other.
-    fn choose_for(&self, recipient: &str) -> Option<&Arc<Link>> {
-        let open = self.links.iter().enumerate().filter(|(_, link)| link.open.load(Ordering::Acquire));
-        // By its place in the list: two gateways may know one process by different names.
-        let chosen = open.max_by_key(|(place, _)| {
-            let mut hasher = DefaultHasher::new();
-            (recipient, place).hash(&mut hasher);
-            hasher.finish()
-        });
-        chosen.map(|(_, link)| link)
-    }
-}
-
-/// Whom a call is about to write to, if anybody.
-fn recipient(params: &RawValue) -> Option<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    struct Addressed<'a> {
-        #[serde(borrow)]
-        to: Option<Cow<'a, str>>,
-    }
-    // Most calls write to nobody, and looking for the word costs less than reading them.
-    let named = params.get().contains("\"to\"");
-    named.then(|| serde_json::from_str::<Addressed<'_>>(params.get()).ok()?.to).flatten()
-}
-
-struct Link {
+pub(super) struct Link {
     namespace: &'static str,
     url: String,
     /// Whether new calls may be sent.
@@ -133,12 +46,11 @@ struct Link {
 struct State {
     post: Option<Post>,
     introduced: Introduced,
-    waiting: HashMap<u64, oneshot::Sender<Result<Box<RawValue>, RpcError>>>,
-    next: u64,
+    waiting: Table,
 }
 
 impl Link {
-    fn new(namespace: &'static str, url: &str, metrics: LinkMetrics) -> Link {
+    pub fn new(namespace: &'static str, url: &str, metrics: LinkMetrics) -> Link {
         Link {
             namespace,
             url: url.to_owned(),
@@ -148,40 +60,60 @@ impl Link {
         }
     }
 
-    fn call(
-        self: &Arc<Self>,
-        caller: Caller,
-        method: &str,
-        params: Option<&RawValue>,
-        within: Duration,
-    ) -> Result<Waiting, RpcError> {
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    pub fn pending(&self) -> i64 {
+        self.metrics.pending.get()
+    }
+
+    /// Sends a call; `then` hears how it ended.
+    pub fn send(&self, asker: Asker<'_>, question: &Question<'_>, then: Then) {
+        if let Err((then, error)) = self.begin(asker, question, then) {
+            then(Err(error));
+        }
+    }
+
+    /// Sends a call, and waits for its answer.
+    pub fn call(self: &Arc<Self>, asker: Asker<'_>, question: &Question<'_>) -> Waiting {
+        let (answer, receiver) = oneshot::channel();
+        let then = Box::new(|outcome: Result<&RawValue, RpcError>| {
+            let _ = answer.send(outcome.map(ToOwned::to_owned));
+        });
+        let id = match self.begin(asker, question, then) {
+            Ok(id) => Some(id),
+            Err((then, error)) => {
+                then(Err(error));
+                None
+            }
+        };
+        Waiting { link: self.clone(), id, receiver }
+    }
+
+    fn begin(&self, asker: Asker<'_>, question: &Question<'_>, then: Then) -> Result<u64, (Then, RpcError)> {
+        let until = Instant::now() + question.within;
         let mut state = self.state.lock();
         // Under one lock, so that a session is introduced before it is only numbered.
-        let State { post, introduced, waiting, next } = &mut *state;
-        let post = post.as_ref().ok_or_else(|| unavailable(self.namespace))?;
-        if waiting.len() >= IN_FLIGHT {
-            return Err(busy(self.namespace));
+        let State { post, introduced, waiting } = &mut *state;
+        let Some(post) = post else { return Err((then, unavailable(self.namespace))) };
+        if waiting.is_full() || !post.has_room() {
+            return Err((then, busy(self.namespace)));
         }
-        let (caller, trace, forget) = introduced.introduce(caller);
-        if forget {
-            post.push(wire::FORGET);
+        let introduction = introduced.introduce(asker);
+        if matches!(introduction, Introduction::NewAfterForgetting) {
+            post.say(wire::FORGET);
         }
-        *next += 1;
-        let id = *next;
-        let within_ms = wire::within_ms(within);
-        let frame = wire::call(id, &Call { method: method.into(), caller, trace, within_ms, params });
-        if !post.push(frame) {
-            return Err(busy(self.namespace));
-        }
-        let (answer, receiver) = oneshot::channel();
-        waiting.insert(id, answer);
+        let id = waiting.add(until, then);
         self.metrics.pending.set(count(waiting.len()));
+        post.add(|out| wire::write_call(out, id, asker, &introduction, question));
+        drop(state);
         self.metrics.calls.inc();
-        Ok(Waiting { link: self.clone(), id, receiver, done: false })
+        Ok(id)
     }
 
     /// Dials, speaks until the link breaks, and dials again.
-    async fn keep_up(self: &Arc<Self>, wiring: &Wiring) {
+    pub async fn keep_up(self: &Arc<Self>, wiring: &Wiring) {
         let mut wait = FIRST_WAIT;
         let mut said = String::new();
         loop {
@@ -217,7 +149,7 @@ impl Link {
         let own_end = pass.ends();
         let stream =
             TcpStream::connect(config::mesh_address(&self.url)?).await.context("nobody listens there")?;
-        stream.set_nodelay(true)?;
+        let stream = pump::stream(stream)?;
         let name = ServerName::try_from(server_name(self.namespace))?;
         let stream = pass.connector()?.connect(name, stream).await.context("TLS")?;
         let peer = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
@@ -230,53 +162,78 @@ impl Link {
         Ok((socket, until))
     }
 
-    async fn speak(self: &Arc<Self>, socket: Socket, until: i64, wiring: &Wiring) -> &'static str {
-        let (post, posted) = pump::post();
+    pub async fn speak<S>(&self, socket: WebSocketStream<S>, until: i64, wiring: &Wiring) -> &'static str
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let post = Post::new(wire::CALLS);
         {
             let mut state = self.state.lock();
             state.introduced = Introduced::default();
-            state.post = Some(post);
+            state.post = Some(post.clone());
         }
         self.open.store(true, Ordering::Release);
         self.metrics.up.set(1);
         wiring.mesh.touch();
-        let mut ear = Asking { link: self.clone(), mesh: &wiring.mesh, last_words: None };
+        let mut ear = Asking { link: self, mesh: &wiring.mesh, drained: false };
         let reason = tokio::select! {
-            reason = pump(socket, posted, &mut ear) => reason,
+            reason = pump(socket, &post, &mut ear) => reason,
             () = pass::ended(&wiring.clock, until) => "a certificate has expired",
+            () = self.give_up_the_late() => "the clock stopped",
         };
         self.down(reason);
-        match ear.last_words {
-            Some(_) => wiring.mesh.touch(),
-            None => wiring.mesh.lost(self.namespace),
+        match ear.drained {
+            true => wiring.mesh.touch(),
+            false => wiring.mesh.lost(self.namespace),
         }
         reason
     }
 
+    async fn give_up_the_late(&self) {
+        let mut clock = tokio::time::interval(LATE_EVERY);
+        loop {
+            clock.tick().await;
+            if self.pending() == 0 {
+                continue;
+            }
+            let late = {
+                let mut state = self.state.lock();
+                let late = state.waiting.take_late(Instant::now());
+                self.metrics.pending.set(count(state.waiting.len()));
+                late
+            };
+            table::tell_all(late, || {
+                let sentence = format!("rpc handler timeout: the {} service took too long", self.namespace);
+                RpcError::new(codes::HANDLER_TIMEOUT, sentence)
+            });
+        }
+    }
+
     /// No more calls; those under way are told that nobody will answer.
-    fn down(&self, reason: &str) {
+    pub fn down(&self, reason: &str) {
         self.open.store(false, Ordering::Release);
         self.metrics.up.set(0);
         let waiting = {
             let mut state = self.state.lock();
             state.post = None;
             self.metrics.pending.set(0);
-            std::mem::take(&mut state.waiting)
+            state.waiting.take_all()
         };
-        for answer in waiting.into_values() {
+        table::tell_all(waiting, || {
             let sentence = format!(
                 "the {} service went away before it answered ({reason}); whether it did anything is not known",
                 self.namespace
             );
-            let _ = answer.send(Err(RpcError::new(codes::UNAVAILABLE, sentence)));
-        }
+            RpcError::new(codes::UNAVAILABLE, sentence)
+        });
     }
 
-    fn answered(&self, id: u64) -> Option<oneshot::Sender<Result<Box<RawValue>, RpcError>>> {
+    /// The places of those calls are free again.
+    fn take(&self, ids: impl Iterator<Item = u64>) -> Vec<Option<Then>> {
         let mut state = self.state.lock();
-        let answer = state.waiting.remove(&id);
+        let taken = ids.map(|id| state.waiting.take(id)).collect();
         self.metrics.pending.set(count(state.waiting.len()));
-        answer
+        taken
     }
 }
 
@@ -288,63 +245,64 @@ fn busy(namespace: &str) -> RpcError {
     RpcError::new(codes::UNAVAILABLE, format!("the {namespace} service has too much to do right now"))
 }
 
-type Socket = WebSocketStream<TlsStream<TcpStream>>;
+type Socket = WebSocketStream<TlsStream<pump::Stream>>;
 
 /// A call under way. Whoever stops waiting takes its place in the table along.
-struct Waiting {
+pub(super) struct Waiting {
     link: Arc<Link>,
-    id: u64,
+    /// Until it is answered.
+    id: Option<u64>,
     receiver: oneshot::Receiver<Result<Box<RawValue>, RpcError>>,
-    done: bool,
 }
 
 impl Future for Waiting {
     type Output = Result<Box<RawValue>, RpcError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
-        let answer = std::task::ready!(Pin::new(&mut self.receiver).poll(cx));
-        self.done = true;
+        let answer = task::ready!(Pin::new(&mut self.receiver).poll(cx));
+        self.id = None;
         Poll::Ready(answer.unwrap_or_else(|_| Err(unavailable(self.link.namespace))))
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if !self.done {
-            self.link.answered(self.id);
+        if let Some(id) = self.id {
+            self.link.take([id].into_iter());
         }
     }
 }
 
 struct Asking<'a> {
-    link: Arc<Link>,
+    link: &'a Link,
     mesh: &'a Mesh,
-    /// Kept from the moment nothing more may be said, or the socket would take us for gone.
-    last_words: Option<Post>,
+    /// Whether the other side said that it is about to leave.
+    drained: bool,
 }
 
 impl Ear for Asking<'_> {
     fn hear(&mut self, text: &str) -> Result<(), &'static str> {
-        let frame: Frame<'_> =
-            serde_json::from_str(text).map_err(|_| "the other side does not speak our language")?;
-        if let Some(id) = frame.id {
-            let outcome = match (frame.result, frame.error) {
-                (_, Some(error)) => Err(error),
-                (result, None) => Ok(result.unwrap_or(RawValue::NULL).to_owned()),
-            };
-            // Nobody there any more: it took too long for them.
-            if let Some(answer) = self.link.answered(id) {
-                let _ = answer.send(outcome);
+        match serde_json::from_str(text) {
+            Ok(Frame::Answers(answers)) => {
+                let taken = self.link.take(answers.iter().map(|answer| answer.id));
+                table::tell(taken.into_iter().zip(answers));
+                Ok(())
             }
-        } else if frame.method.as_deref() == Some("mesh.draining") {
-            self.link.open.store(false, Ordering::Release);
-            self.mesh.touch();
-            // Under the lock that calls are sent under: nothing follows it.
-            self.last_words = self.link.state.lock().post.take();
-            if let Some(post) = &self.last_words {
-                post.push(wire::DRAINED);
+            Ok(Frame::Draining) => {
+                self.drained = true;
+                self.link.open.store(false, Ordering::Release);
+                self.mesh.touch();
+                // Under the lock that calls are sent under: nothing follows it.
+                if let Some(post) = self.link.state.lock().post.take() {
+                    post.say(wire::DRAINED);
+                }
+                Ok(())
             }
+            _ => Err("the other side does not speak our language"),
         }
-        Ok(())
+    }
+
+    fn expects_more(&self) -> bool {
+        self.link.pending() > 1
     }
 }

@@ -1,16 +1,22 @@
 //! The wire of the mesh: the same call, between processes.
 //!
-//! Each process with a room listens, and whoever needs the room dials it: a WebSocket over mutual TLS, one JSON-RPC
-//! request `mesh.call { caller, method, params, within_ms }` a call. Both ends hold a certificate of the mesh authority,
-//! and its names say for which parts of the server it may speak; that is why the `caller` inside can be believed.
+//! Each process with a room listens, and whoever needs the room dials it: a WebSocket over mutual TLS, and JSON-RPC frames
+//! in which the calls that are ready at one moment travel together, and their answers too. Both ends hold a certificate of
+//! the mesh authority, and its names say for which parts of the server it may speak; that is why the `caller` inside can be
+//! believed.
 
 mod link;
+mod links;
 mod pass;
+mod post;
 mod pump;
 mod serve;
+mod table;
+#[cfg(test)]
+mod tests;
 mod wire;
 
-pub use link::dial;
+pub use links::dial;
 pub use pass::{Pass, server_name};
 pub use serve::accept;
 

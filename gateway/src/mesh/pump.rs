@@ -1,18 +1,15 @@
 //! One socket of the mesh: reads what is there, writes what waits, and flushes once for all of it.
 
+use super::post::{Post, QUEUE_BYTES};
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
+use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-/// What may wait to be written to one link.
-pub(super) const QUEUE_BYTES: usize = 64 << 20;
 /// How many ready frames are taken before one flush.
 const READY: usize = 64;
 /// Each side pings so often, and takes the other for gone after so many pings without a sound.
@@ -22,45 +19,25 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(6);
 
 /// Frames carry what the door took and an envelope around it.
 const FRAME_BYTES: usize = 4 << 20;
+/// TLS reads 4 KiB at a time; this is how much one system call brings.
+const READ_AHEAD: usize = 64 << 10;
+
+/// What TLS runs over.
+pub(super) type Stream = BufReader<TcpStream>;
+
+pub(super) fn stream(socket: TcpStream) -> std::io::Result<Stream> {
+    socket.set_nodelay(true)?;
+    Ok(BufReader::with_capacity(READ_AHEAD, socket))
+}
 
 pub(super) fn socket_config() -> WebSocketConfig {
     WebSocketConfig::default()
-        .read_buffer_size(64 << 10)
+        // Cleared before every read, so no more than a record of TLS holds.
+        .read_buffer_size(16 << 10)
         .write_buffer_size(64 << 10)
         .max_write_buffer_size(QUEUE_BYTES + FRAME_BYTES)
         .max_message_size(Some(FRAME_BYTES))
         .max_frame_size(Some(FRAME_BYTES))
-}
-
-/// The way out: bounded in bytes, shared by whoever has something to say.
-#[derive(Clone)]
-pub(super) struct Post {
-    frames: mpsc::UnboundedSender<Utf8Bytes>,
-    waiting: Arc<AtomicUsize>,
-}
-
-pub(super) struct Posted {
-    frames: mpsc::UnboundedReceiver<Utf8Bytes>,
-    waiting: Arc<AtomicUsize>,
-}
-
-pub(super) fn post() -> (Post, Posted) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    let waiting = Arc::new(AtomicUsize::new(0));
-    (Post { frames: sender, waiting: waiting.clone() }, Posted { frames: receiver, waiting })
-}
-
-impl Post {
-    /// Whether there is room; a frame is never taken in part.
-    pub fn push(&self, frame: impl Into<Utf8Bytes>) -> bool {
-        let frame = frame.into();
-        let bytes = frame.len();
-        if self.waiting.fetch_add(bytes, Ordering::Relaxed) > QUEUE_BYTES {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            return false;
-        }
-        self.frames.send(frame).is_ok()
-    }
 }
 
 /// What the owner of a socket does with what it hears.
@@ -73,36 +50,32 @@ pub(super) trait Ear {
         true
     }
 
-    /// Asked after everything waiting was written: whether the link has served its time.
+    /// Whether others are at it, who may have something to say in the same moment.
+    fn expects_more(&self) -> bool;
+
+    /// Whether the link has served its time once everything that waits is written.
     fn is_done(&self) -> bool {
         false
     }
 }
 
 /// Runs the link until it ends, and says why it did.
-pub(super) async fn pump<S>(
-    mut socket: WebSocketStream<S>,
-    mut posted: Posted,
-    ear: &mut impl Ear,
-) -> &'static str
+pub(super) async fn pump<S>(mut socket: WebSocketStream<S>, post: &Post, ear: &mut impl Ear) -> &'static str
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut batch = Vec::with_capacity(READY);
     let mut clock = interval(PING_EVERY);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut silence = 0;
     loop {
         tokio::select! {
             biased;
-            count = posted.frames.recv_many(&mut batch, READY) => {
-                if count == 0 {
-                    break close(socket, "nobody is left to speak").await;
+            () = post.ready() => {
+                if ear.expects_more() {
+                    // A turn of the runtime later their frames share one flush. Whoever is alone does not wait.
+                    tokio::task::yield_now().await;
                 }
-                let bytes: usize = batch.iter().map(|frame| frame.len()).sum();
-                let written = timeout(WRITE_PATIENCE, write(&mut socket, &mut batch)).await;
-                posted.waiting.fetch_sub(bytes, Ordering::Relaxed);
-                match written {
+                match timeout(WRITE_PATIENCE, write(&mut socket, post)).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) => break "the wire broke",
                     Err(_) => break "nothing could be written",
@@ -110,7 +83,7 @@ where
             }
             message = socket.next(), if ear.may_hear() => {
                 silence = 0;
-                if let Err(reason) = take_all(&mut socket, message, ear) {
+                if let Err(reason) = post.while_awake(|| take_all(&mut socket, message, ear)) {
                     break reason;
                 }
             }
@@ -125,7 +98,8 @@ where
                 }
             }
         }
-        if ear.is_done() {
+        // In this order: whoever answers adds its answer before it is done.
+        if ear.is_done() && !post.is_waiting() {
             break close(socket, "done").await;
         }
     }
@@ -164,12 +138,13 @@ where
 
 async fn write<S>(
     socket: &mut WebSocketStream<S>,
-    batch: &mut Vec<Utf8Bytes>,
+    post: &Post,
 ) -> Result<(), tokio_tungstenite::tungstenite::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    for frame in batch.drain(..) {
+    for _ in 0..READY {
+        let Some(frame) = post.take() else { break };
         socket.feed(Message::Text(frame)).await?;
     }
     socket.flush().await
@@ -181,4 +156,49 @@ where
 {
     let _ = timeout(WRITE_PATIENCE, socket.close(None)).await;
     reason
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio_tungstenite::tungstenite::protocol::Role;
+
+    /// Has answered everything before the first byte is written.
+    struct Done;
+
+    impl Ear for Done {
+        fn hear(&mut self, _: &str) -> Result<(), &'static str> {
+            Ok(())
+        }
+
+        fn expects_more(&self) -> bool {
+            false
+        }
+
+        fn is_done(&self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn a_link_that_is_done_writes_everything_before_it_closes() {
+        let (near, far) = tokio::io::duplex(1 << 20);
+        let near = WebSocketStream::from_raw_socket(near, Role::Server, Some(socket_config())).await;
+        let mut far = WebSocketStream::from_raw_socket(far, Role::Client, Some(socket_config())).await;
+        let post = Post::new("[");
+        for _ in 0..3 * READY {
+            post.say("word");
+        }
+        let read = async {
+            let mut words = 0;
+            while let Some(Ok(Message::Text(_))) = far.next().await {
+                words += 1;
+            }
+            let _ = far.close(None).await;
+            words
+        };
+        let mut ear = Done;
+        let (reason, words) = tokio::join!(pump(near, &post, &mut ear), read);
+        assert_eq!((reason, words), ("done", 3 * READY));
+    }
 }

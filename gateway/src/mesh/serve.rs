@@ -2,16 +2,18 @@
 
 use super::Wiring;
 use super::pass::{self, Pass, parts_of};
-use super::pump::{self, Ear, Post, pump};
+use super::post::Post;
+use super::pump::{self, Ear, pump};
 use super::wire::{self, Acquainted, Call, Frame, Who};
-use crate::{frame, trace};
+use crate::trace;
 use futures_util::FutureExt as _;
-use serde_json::value::{RawValue, to_raw_value};
-use services::kernel::{Caller, RpcError, codes};
-use std::panic::AssertUnwindSafe;
+use serde_json::value::RawValue;
+use services::kernel::{Caller, RpcError, timed_out};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -19,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 /// Calls of one link that may be under way; past that it is not read.
 const IN_FLIGHT: usize = 4096;
@@ -56,18 +58,17 @@ pub async fn accept(
 }
 
 /// Who is on the other end, as its certificate says.
-struct Peer {
-    parts: Vec<&'static str>,
-    until: i64,
+pub(super) struct Peer {
+    pub parts: Vec<&'static str>,
+    pub until: i64,
 }
 
-type Socket = WebSocketStream<TlsStream<TcpStream>>;
+type Socket = WebSocketStream<TlsStream<pump::Stream>>;
 
 async fn greet(wiring: &Wiring, stream: TcpStream) -> anyhow::Result<(Socket, Peer)> {
-    stream.set_nodelay(true)?;
     let pass = Pass::read(&wiring.settings)?;
     let own_end = pass.ends();
-    let stream = pass.acceptor()?.accept(stream).await?;
+    let stream = pass.acceptor()?.accept(pump::stream(stream)?).await?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let peer = Peer {
         parts: certificate.map(parts_of).unwrap_or_default(),
@@ -77,31 +78,33 @@ async fn greet(wiring: &Wiring, stream: TcpStream) -> anyhow::Result<(Socket, Pe
     Ok((socket, peer))
 }
 
-async fn answer(
+pub(super) async fn answer<S>(
     wiring: &Arc<Wiring>,
-    socket: Socket,
+    socket: WebSocketStream<S>,
     peer: Peer,
     calls: TaskTracker,
     drain: CancellationToken,
-) {
-    let (post, posted) = pump::post();
-    let (telling, until, who) = (post.clone(), peer.until, peer.parts.join(" and "));
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let post = Post::new(wire::ANSWERS);
+    let (until, who) = (peer.until, peer.parts.join(" and "));
     let mut ear = Answering {
         wiring: wiring.clone(),
         peer,
         acquainted: Acquainted::default(),
         in_flight: Arc::default(),
-        drained: false,
+        drained: Arc::default(),
         calls,
-        post,
+        post: post.clone(),
     };
     let tell = async {
         drain.cancelled().await;
-        telling.push(wire::DRAINING);
+        post.say(wire::DRAINING);
         std::future::pending::<()>().await;
     };
     let reason = tokio::select! {
-        reason = pump(socket, posted, &mut ear) => reason,
+        reason = pump(socket, &post, &mut ear) => reason,
         () = pass::ended(&wiring.clock, until) => "a certificate has expired",
         () = tell => "told to stop",
     };
@@ -114,112 +117,117 @@ struct Answering {
     acquainted: Acquainted,
     in_flight: Arc<AtomicUsize>,
     /// Whether the other side said that it sends no more calls.
-    drained: bool,
+    drained: Arc<AtomicBool>,
     calls: TaskTracker,
     post: Post,
 }
 
 impl Ear for Answering {
     fn hear(&mut self, text: &str) -> Result<(), &'static str> {
-        let frame: Frame<'_> =
-            serde_json::from_str(text).map_err(|_| "the other side does not speak our language")?;
-        match (frame.method.as_deref(), frame.id) {
-            (Some("mesh.call"), Some(id)) => self.call(id, frame.params),
-            (Some("mesh.forget"), None) => {
+        let frame = serde_json::from_str(text).map_err(|_| "the other side does not speak our language")?;
+        match frame {
+            Frame::Calls(calls) => calls.into_iter().try_for_each(|call| self.call(call)),
+            Frame::Forget => {
                 self.acquainted.forget();
                 Ok(())
             }
-            (Some("mesh.drained"), None) => {
-                self.drained = true;
+            Frame::Drained => {
+                self.drained.store(true, Ordering::Release);
                 Ok(())
             }
-            _ => Err("the other side asked for something that is not on the mesh"),
+            Frame::Answers(_) | Frame::Draining => {
+                Err("the other side said something that is not on the mesh")
+            }
         }
     }
 
     fn may_hear(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) < IN_FLIGHT
+        self.in_flight.load(Ordering::Relaxed) < IN_FLIGHT && self.post.has_room()
+    }
+
+    fn expects_more(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0
     }
 
     fn is_done(&self) -> bool {
-        self.drained && self.in_flight.load(Ordering::Acquire) == 0
+        self.drained.load(Ordering::Acquire) && self.in_flight.load(Ordering::Acquire) == 0
     }
 }
 
 impl Answering {
-    fn call(&mut self, id: u64, params: Option<&RawValue>) -> Result<(), &'static str> {
-        let call: Call<'_> = params
-            .and_then(|params| serde_json::from_str(params.get()).ok())
-            .ok_or("the other side sent a call that cannot be read")?;
+    fn call(&mut self, call: Call<'_>) -> Result<(), &'static str> {
         let known = matches!(call.caller, Who::Known(_));
+        let span = trace::span(&call.method, call.trace.as_ref());
         let caller = self.acquainted.recognise(call.caller, call.trace);
         let caller = caller.ok_or("the other side calls for somebody it did not introduce")?;
         // Whoever was let in as a known session was checked when it was introduced.
         if !known && !may_speak_for(&self.peer.parts, &caller) {
             return Err("the other side speaks for somebody its certificate does not name");
         }
-        let under_way = UnderWay::new(&self.in_flight, &self.post);
-        let (method, params) = (call.method.into_owned(), call.params.map(ToOwned::to_owned));
-        let (wiring, within) = (self.wiring.clone(), Duration::from_millis(call.within_ms));
-        let mut answering = Box::pin(async move {
-            let outcome = run(&wiring, caller, &method, params, within).await;
-            under_way.post.push(written(id, &outcome));
+        let within = Duration::from_millis(call.within_ms);
+        let asked = Asked { id: call.id, started: Instant::now(), span };
+        // Begun here and now, so that what one caller asks is begun in the order it was asked; most are done with that.
+        let begun = asked.span.in_scope(|| {
+            catch_unwind(AssertUnwindSafe(|| {
+                let mut answering = self.wiring.mesh.call_here(caller, &call.method, call.params)?;
+                Ok((&mut answering).now_or_never().ok_or(answering))
+            }))
+        });
+        let outcome = match begun {
+            Ok(Ok(Err(answering))) => {
+                self.go_on(asked, call.method.into_owned(), answering, within);
+                return Ok(());
+            }
+            Ok(Ok(Ok(outcome))) => outcome,
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(panicked(&call.method)),
+        };
+        asked.finish(&self.wiring, &self.post, &call.method, &outcome);
+        Ok(())
+    }
+
+    /// What cannot be answered at once gets a task and a deadline.
+    fn go_on(&self, asked: Asked, method: String, answering: services::kernel::Answering, within: Duration) {
+        let (wiring, under_way) = (self.wiring.clone(), UnderWay::new(self));
+        self.calls.spawn(async move {
+            let answering = timeout(within, AssertUnwindSafe(answering).catch_unwind());
+            let outcome = match answering.instrument(asked.span.clone()).await {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(_)) => Err(panicked(&method)),
+                Err(_) => Err(timed_out(&method, within)),
+            };
+            asked.finish(&wiring, &under_way.post, &method, &outcome);
             drop(under_way);
         });
-        // Begun here and now, so that what one caller asks is begun in the order it was asked.
-        if (&mut answering).now_or_never().is_none() {
-            self.calls.spawn(answering);
-        }
-        Ok(())
     }
 }
 
-async fn run(
-    wiring: &Wiring,
-    caller: Caller,
-    method: &str,
-    params: Option<Box<RawValue>>,
-    within: Duration,
-) -> Result<Box<RawValue>, RpcError> {
-    let started = Instant::now();
-    let metrics = wiring.metrics.method(method);
-    let traced = match &caller {
-        Caller::Agent(session) => session.trace.as_ref(),
-        _ => None,
-    };
-    let span = trace::span(method, traced);
-    let outcome = match wiring.mesh.call_here(caller, method, params) {
-        Ok(answering) => {
-            let answering = timeout(within, AssertUnwindSafe(answering).catch_unwind());
-            match answering.instrument(span.clone()).await {
-                Ok(Ok(outcome)) => outcome,
-                Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{method} panicked")).logged(method)),
-                Err(_) => Err(RpcError::new(codes::HANDLER_TIMEOUT, format!("{method} took too long"))),
-            }
-        }
-        Err(error) => Err(error),
-    };
-    let code = outcome.as_ref().err().map_or(0, RpcError::code);
-    let elapsed = started.elapsed();
-    wiring.metrics.answered(metrics, code, elapsed.as_secs_f64());
-    span.in_scope(|| {
-        tracing::debug!(
-            rpc.method = method,
-            code,
-            duration_us = elapsed.as_micros() as u64,
-            "answered over the mesh"
-        );
-    });
-    outcome
+fn panicked(method: &str) -> RpcError {
+    RpcError::internal(anyhow::anyhow!("{method} panicked")).logged(method)
 }
 
-fn written(id: u64, outcome: &Result<Box<RawValue>, RpcError>) -> String {
-    match outcome {
-        Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
-        Err(error) => {
-            let id = to_raw_value(&id).expect("a number is plain data");
-            frame::failure(Some(&id), error)
-        }
+/// What is known of a call apart from what it asks.
+struct Asked {
+    id: u64,
+    started: Instant,
+    span: Span,
+}
+
+impl Asked {
+    fn finish(&self, wiring: &Wiring, post: &Post, method: &str, outcome: &Result<Box<RawValue>, RpcError>) {
+        let code = outcome.as_ref().err().map_or(0, RpcError::code);
+        let elapsed = self.started.elapsed();
+        let metrics = &wiring.metrics;
+        metrics.answered(metrics.method(method), code, elapsed.as_secs_f64());
+        self.span.in_scope(|| {
+            tracing::debug!(
+                rpc.method = method,
+                code,
+                duration_us = elapsed.as_micros() as u64,
+                "answered over the mesh"
+            );
+        });
+        post.add(|out| wire::write_answer(out, self.id, outcome.as_deref()));
     }
 }
 
@@ -236,18 +244,24 @@ fn may_speak_for(parts: &[&str], caller: &Caller) -> bool {
 /// Counts a call as under way until it is dropped, however it ends.
 struct UnderWay {
     in_flight: Arc<AtomicUsize>,
+    drained: Arc<AtomicBool>,
     post: Post,
 }
 
 impl UnderWay {
-    fn new(in_flight: &Arc<AtomicUsize>, post: &Post) -> UnderWay {
+    fn new(answering: &Answering) -> UnderWay {
+        let Answering { in_flight, drained, post, .. } = answering;
         in_flight.fetch_add(1, Ordering::Relaxed);
-        UnderWay { in_flight: in_flight.clone(), post: post.clone() }
+        UnderWay { in_flight: in_flight.clone(), drained: drained.clone(), post: post.clone() }
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.in_flight.fetch_sub(1, Ordering::Release);
+        let last = self.in_flight.fetch_sub(1, Ordering::Release) == 1;
+        // Its answer may be written already: then nobody else looks whether the link is done.
+        if last && self.drained.load(Ordering::Acquire) {
+            self.post.wake();
+        }
     }
 }

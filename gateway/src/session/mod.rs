@@ -15,6 +15,7 @@ pub use registry::{Bound, Kind, Link, Registry, Signer, disconnect};
 
 use crate::dispatch;
 use crate::door::Door;
+use crate::federation::{Federation, Guest, IN_FLIGHT};
 use crate::frame::{self, Frame, Request};
 use futures_util::{FutureExt as _, Sink, SinkExt as _, Stream, StreamExt as _};
 use outbox::Item;
@@ -56,6 +57,7 @@ where
         heard: true,
         pinged: false,
         calls: 0,
+        guest: None,
         socket,
         link,
         door,
@@ -77,6 +79,8 @@ struct Conversation<S> {
     heard: bool,
     pinged: bool,
     calls: u32,
+    /// The other side is the gateway of another domain.
+    guest: Option<Arc<Guest>>,
 }
 
 /// However a conversation ends, also by a bug of ours, nobody goes on counting on it.
@@ -86,6 +90,9 @@ impl<S> Drop for Conversation<S> {
         self.door.metrics.sockets.dec();
         if self.link.bound().is_some() {
             self.door.metrics.sessions.dec();
+        }
+        if let (Some(guest), Some(federation)) = (&self.guest, self.door.federation()) {
+            federation.guests.leave(guest);
         }
     }
 }
@@ -125,7 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         self.flush().await?;
         loop {
             let step = poll_fn(|cx| self.poll_step(cx)).await;
-            if matches!(step, Step::Outbox) {
+            if matches!(step, Step::Outbox) && self.link.in_flight.load(Ordering::Relaxed) > 0 {
                 // The answers of one commit become ready task by task. A turn of the runtime later they share a flush.
                 tokio::task::yield_now().await;
             }
@@ -165,7 +172,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 
     fn may_read(&self) -> bool {
-        self.link.in_flight.load(Ordering::Relaxed) < self.door.config.limits.in_flight
+        let most = if self.guest.is_some() { IN_FLIGHT } else { self.door.config.limits.in_flight };
+        self.link.in_flight.load(Ordering::Relaxed) < most
     }
 
     async fn take(&mut self, step: Step) -> Go {
@@ -201,6 +209,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         let read = frame::read(text);
         if self.link.bound().is_some() {
             return self.session_frame(read).await;
+        }
+        if let Some(guest) = &self.guest {
+            let guest = guest.clone();
+            return Box::pin(self.guest_frame(&guest, read)).await;
         }
         // Boxed, like every rare path here: what a login needs must not weigh on ten thousand idle sessions.
         Box::pin(self.stranger_frame(read)).await
@@ -246,6 +258,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         if request.method == "auth.connect" {
             return self.connect(&request).await;
         }
+        if request.method.starts_with("federation.")
+            && let Some(federation) = self.door.federation().cloned()
+        {
+            return self.federate(&federation, &request).await;
+        }
         let answer = dispatch::stranger(&self.door, self.link.address, &request).await;
         match answer {
             Some(answer) => self.feed(answer.into()).await,
@@ -281,6 +298,50 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         }
     }
 
+    /// `federation.hello` where a client would say `auth.connect`: from then on this socket is a link between domains.
+    async fn federate(&mut self, federation: &Arc<Federation>, request: &Request<'_>) -> Go {
+        let age_ms = i64::try_from(self.opened.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let outcome = match &*request.method {
+            "federation.hello" => federation.greet(&self.link, &self.nonce, age_ms, request.params).await,
+            _ => Err(RpcError::new(codes::UNAUTHENTICATED, "federation.hello comes first")
+                .with("reason", "federation_unauthenticated")),
+        };
+        match outcome {
+            Ok((guest, welcome)) => {
+                self.guest = Some(guest);
+                self.rest();
+                let id = request.id.unwrap_or(serde_json::value::RawValue::NULL);
+                self.feed(frame::success(id, welcome.get()).into()).await
+            }
+            Err(error) => {
+                self.feed(frame::failure(request.id, &error).into()).await?;
+                Err(goodbye(4001, &error.to_string()))
+            }
+        }
+    }
+
+    async fn guest_frame(&mut self, guest: &Arc<Guest>, read: Result<Frame<'_>, frame::Refusal>) -> Go {
+        let Some(federation) = self.door.federation() else { return Ok(()) };
+        let (id, error) = match read {
+            Ok(Frame::One(request)) => {
+                match federation.asked(guest, &self.link, &self.door.tracker, &request) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => (request.id.map(ToOwned::to_owned), error),
+                }
+            }
+            Ok(Frame::Batch(_)) => (
+                None,
+                RpcError::new(codes::INVALID_REQUEST, "arrays are not taken on a link between domains"),
+            ),
+            Err(refusal) => (refusal.id, refusal.error),
+        };
+        self.feed(frame::failure(id.as_deref(), &error).into()).await?;
+        match error.data("reason").is_some_and(|reason| reason == "already_authenticated") {
+            true => Err(goodbye(4001, &error.to_string())),
+            false => Ok(()),
+        }
+    }
+
     /// Sets the next look at the clock for a session.
     fn rest(&mut self) {
         let limits = &self.door.config.limits;
@@ -296,6 +357,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 
     async fn look_at_clock(&mut self) -> Go {
+        if let Some(guest) = &self.guest {
+            if guest.is_over(self.door.clock.now_ms()) {
+                return Err(goodbye(1001, "this link has to prove itself anew"));
+            }
+            return self.look_for_life().await;
+        }
         let Some(bound) = self.link.bound() else {
             let waited = self.opened.elapsed();
             tracing::debug!(conn.id = self.link.id, "no login within {waited:?}");
@@ -314,6 +381,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 return Ok(());
             }
         }
+        self.look_for_life().await
+    }
+
+    /// Whoever said nothing for a while is pinged, and has to answer.
+    async fn look_for_life(&mut self) -> Go {
         if std::mem::take(&mut self.heard) {
             self.pinged = false;
         } else if self.pinged {
