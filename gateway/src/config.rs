@@ -1,5 +1,6 @@
 //! Every setting, typed, with its default and its reason. One `aund.toml`; unknown keys are refused.
 
+use crate::federation::resolve;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use services::kernel::{RedisSettings, StoreUrl};
@@ -372,6 +373,7 @@ impl Config {
             bail!("{setting}: there is no part called {name}; the parts are {}", known.join(", "));
         }
         self.check_shape()?;
+        resolve::check_all(&self.federation.resolve)?;
         if self.runs("gateway") && self.listen.is_empty() {
             bail!("listen: no address is given");
         }
@@ -523,6 +525,7 @@ mod tests {
         assert!(says(wide).contains("mesh.cert"));
         assert!(says("only = ['ca', 'gateway']\nservices.ca.remote = 'wss://x:1'").contains("run here"));
         assert!(says("listen = ['nowhere']").contains("nowhere"));
+        assert!(says("federation.resolve = { 'x.example' = 'nowhere' }").contains("federation.resolve"));
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
     }
 

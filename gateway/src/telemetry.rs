@@ -62,6 +62,11 @@ struct PartLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LinkLabels {
     namespace: &'static str,
     address: String,
@@ -112,6 +117,10 @@ pub struct Metrics {
     bus_up: Gauge,
     presence_seats: Gauge,
     parts: Family<PartLabels, Gauge>,
+    relays: Family<OutcomeLabels, Counter>,
+    pub federation_links: Gauge,
+    pub federation_queue_bytes: Gauge,
+    pub federation_oldest_seconds: Gauge<f64, AtomicU64>,
 }
 
 impl Metrics {
@@ -165,6 +174,10 @@ impl Metrics {
             bus_up: Gauge::default(),
             presence_seats: Gauge::default(),
             parts: Family::default(),
+            relays: Family::default(),
+            federation_links: Gauge::default(),
+            federation_queue_bytes: Gauge::default(),
+            federation_oldest_seconds: Gauge::default(),
             registry,
         };
         let registry = &mut metrics.registry;
@@ -191,6 +204,7 @@ impl Metrics {
         registry.register("mesh_redials", "Times a link was dialled again", metrics.link_redials.clone());
         registry.register("part", "What runs in this process: 1 for each part", metrics.parts.clone());
         metrics.register_bus();
+        metrics.register_federation();
         metrics
     }
 
@@ -235,6 +249,37 @@ impl Metrics {
             "Long connections to all gateways, as far as this process knows",
             self.presence_seats.clone(),
         );
+    }
+
+    /// Totals only: how many domains there are is for strangers to decide.
+    fn register_federation(&mut self) {
+        let registry = &mut self.registry;
+        registry.register(
+            "federation_relays",
+            "Calls to other domains that ended, by outcome",
+            self.relays.clone(),
+        );
+        registry.register(
+            "federation_links",
+            "Links to other domains that are up",
+            self.federation_links.clone(),
+        );
+        registry.register_with_unit(
+            "federation_queue",
+            "Bytes of calls that wait for other domains or are under way to them",
+            Unit::Bytes,
+            self.federation_queue_bytes.clone(),
+        );
+        registry.register_with_unit(
+            "federation_oldest",
+            "How long the oldest of these calls has waited",
+            Unit::Seconds,
+            self.federation_oldest_seconds.clone(),
+        );
+    }
+
+    pub fn relayed(&self, outcome: &'static str) {
+        self.relays.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Taken over when somebody asks: the bus counts by itself.
@@ -307,6 +352,7 @@ mod tests {
         metrics.http("health", 200);
         metrics.runs("ca");
         metrics.link("ca", "wss://127.0.0.1:7443");
+        metrics.relayed("answered");
         let (text, guide) = (metrics.text(), include_str!("../../docs/operations.md"));
         let names = names(&text);
         for name in &names {

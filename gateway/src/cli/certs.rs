@@ -77,6 +77,7 @@ pub(super) fn over(inner: Settings, outer: Settings) -> Settings {
         store: inner.store.or(outer.store),
         bus: inner.bus.or(outer.bus),
         only: if inner.only.is_empty() { outer.only } else { inner.only },
+        resolve: if inner.resolve.is_empty() { outer.resolve } else { inner.resolve },
     }
 }
 

@@ -14,6 +14,7 @@ mod top;
 mod trust;
 
 use crate::config::{Config, Listen};
+use crate::federation::resolve;
 use crate::{bench, run};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
@@ -92,13 +93,16 @@ struct Settings {
     /// Run only this part; may be given more than once [default: everything]
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Reach every name under another domain at this address; may be given more than once
+    #[arg(long, value_name = "DOMAIN=HOST:PORT")]
+    resolve: Vec<resolve::Entry>,
 }
 
 impl Settings {
     /// The file, then what the command line says over it.
     fn config(&self) -> anyhow::Result<Config> {
         let mut config = Config::load(self.config.as_deref())?;
-        let Settings { issuer, listen, data, store, bus, only, .. } = self.clone();
+        let Settings { issuer, listen, data, store, bus, only, resolve, .. } = self.clone();
         config.issuer = issuer.unwrap_or(config.issuer);
         config.data = data.unwrap_or(config.data);
         config.store.url = store.unwrap_or(config.store.url);
@@ -109,6 +113,7 @@ impl Settings {
         if !only.is_empty() {
             config.only = only;
         }
+        config.federation.resolve.extend(resolve.into_iter().map(|entry| (entry.domain, entry.address)));
         config.check()?;
         Ok(config)
     }

@@ -5,18 +5,38 @@
 //! else.
 
 mod accept;
+mod answer;
+mod breaker;
 mod card;
+mod dial;
+mod discover;
 mod dispatch_event;
+mod fetch;
+mod forward_federation;
+mod forward_federation_batch;
 mod hello;
+mod job;
+mod line;
+mod link;
+mod peers;
+mod pool;
 mod relay;
 mod relay_batch;
+pub mod resolve;
+mod revocation;
 mod seen;
+mod test_peer;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod trouble;
 mod trust;
 mod wire;
 
 pub use accept::{Guest, IN_FLIGHT};
 pub use card::{Card, Peer};
 pub use hello::{HelloParams, Limits, Welcome};
+pub use pool::Peers;
 pub use trust::Trust;
 pub use wire::Targets;
 
@@ -45,6 +65,7 @@ pub struct Federation {
     /// Links to others. They end after the last call is answered, because rooms use them.
     pub tracker: TaskTracker,
     pub stop: CancellationToken,
+    /// Our links to others, and what waits for them.
     pub peers: Peers,
     pub guests: Guests,
     nonces: Nonces,
@@ -72,7 +93,7 @@ impl Federation {
             metrics: metrics.clone(),
             tracker: TaskTracker::new(),
             stop: CancellationToken::new(),
-            peers: Peers::default(),
+            peers: Peers::new(config.federation.peers, metrics),
             guests: Guests::default(),
             nonces: Nonces::default(),
             relays: Arc::default(),
@@ -83,7 +104,13 @@ impl Federation {
 
     /// What the rooms ask of the door.
     pub fn methods(self: &Arc<Self>) -> Methods {
-        Rpc::new(self.clone()).method("gateway.dispatch_event", Federation::dispatch_event).into()
+        Rpc::new(self.clone())
+            .method("gateway.dispatch_event", Federation::dispatch_event)
+            .method("gateway.forward_federation", Federation::forward_federation)
+            .method("gateway.forward_federation_batch", Federation::forward_federation_batch)
+            .method("gateway.peers", Federation::peers)
+            .method("gateway.test_peer", Federation::test_peer)
+            .into()
     }
 
     /// Forgets those that have been quiet.
@@ -101,12 +128,4 @@ impl Federation {
 /// A call that may not cross, and why.
 fn refused(reason: &str, sentence: impl Display) -> RpcError {
     RpcError::new(codes::FEDERATION_REFUSED, sentence).with("reason", reason)
-}
-/// STUB
-#[derive(Default)]
-pub struct Peers;
-impl Peers {
-    pub fn post(&self, _: &Arc<Federation>, _: &str, _: wire::Relay) -> bool {
-        false
-    }
 }

@@ -75,17 +75,3 @@ pub struct Relayed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RpcError>,
 }
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Batch {
-    pub batch_id: String,
-    pub items: Vec<Relay>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline_ms: Option<u64>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct BatchResult {
-    pub batch_id: String,
-    pub results: Vec<Relayed>,
-}
