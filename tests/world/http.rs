@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::{ISSUER, World, within};
+use super::{World, within};
 
 /// Anything a client can talk over.
 pub trait Pipe: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -43,7 +43,7 @@ impl World {
             world: self,
             method,
             path: path.to_owned(),
-            host: format!("gateway.{ISSUER}"),
+            host: format!("gateway.{}", self.issuer),
             server_name: None,
             headers: Vec::new(),
             body: Vec::new(),
@@ -79,7 +79,7 @@ impl World {
 
     /// A connection without TLS.
     pub async fn tcp(&self) -> TcpStream {
-        let dial = TcpStream::connect(("127.0.0.1", self.plain_port));
+        let dial = TcpStream::connect((self.host(), self.plain_port));
         within("a connection", dial).await.expect("the server accepts connections")
     }
 
@@ -99,7 +99,7 @@ impl World {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let name = ServerName::try_from(name.to_owned()).expect("a name for TLS");
-        let stream = TcpStream::connect(("127.0.0.1", self.tls_port)).await?;
+        let stream = TcpStream::connect((self.host(), self.tls_port)).await?;
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
         Ok(Box::new(within("a TLS handshake", handshake).await?))
     }
