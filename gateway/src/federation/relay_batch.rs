@@ -2,17 +2,25 @@
 
 use super::accept::{BATCH_ITEMS, Guest};
 use super::relay::{Told, short};
-use super::wire::{Batch, Relay};
+use super::wire::Relay;
 use super::{Federation, refused};
 use crate::frame::{self, Request};
 use crate::session::Link;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use services::kernel::{RpcError, codes};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio_util::task::TaskTracker;
+
+#[derive(Deserialize)]
+struct Batch {
+    batch_id: String,
+    /// Each stands or falls by itself, so each is read by itself.
+    items: Vec<Box<RawValue>>,
+}
 
 /// What a frame asks for.
 enum Asked {
@@ -69,9 +77,11 @@ impl Federation {
         let mut running: FuturesOrdered<_> = batch
             .items
             .into_iter()
-            .map(|relay| async move {
-                let relay_id = relay.relay_id.clone();
-                let told = self.relayed(guest, relay).await;
+            .map(|item| async move {
+                let (relay_id, told) = match serde_json::from_str::<Relay>(item.get()) {
+                    Ok(relay) => (relay.relay_id.clone(), self.relayed(guest, relay).await),
+                    Err(error) => (relay_id(&item), Told::Refused(unreadable(&error))),
+                };
                 if let Told::Refused(error) = &told {
                     self.note_refusal(guest, error);
                 }
@@ -97,14 +107,27 @@ impl Federation {
     }
 }
 
+fn unreadable(error: &serde_json::Error) -> RpcError {
+    RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")).with("reason", "params")
+}
+
+/// The id of a relay that cannot be read otherwise, so that its answer finds it.
+fn relay_id(item: &RawValue) -> String {
+    #[derive(Deserialize)]
+    struct Named {
+        relay_id: String,
+    }
+    serde_json::from_str(item.get()).map_or_else(|_| String::new(), |Named { relay_id }| short(&relay_id))
+}
+
 fn read(request: &Request<'_>) -> Result<Asked, RpcError> {
     let text = request.params.map_or("{}", RawValue::get);
-    let wrong =
-        |error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")).with("reason", "params");
     match &*request.method {
-        "federation.relay" => Ok(Asked::One(Box::new(serde_json::from_str(text).map_err(wrong)?))),
+        "federation.relay" => {
+            Ok(Asked::One(Box::new(serde_json::from_str(text).map_err(|error| unreadable(&error))?)))
+        }
         "federation.relay_batch" => {
-            let batch: Batch = serde_json::from_str(text).map_err(wrong)?;
+            let batch: Batch = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
             if batch.items.len() > BATCH_ITEMS {
                 return Err(refused("batch", format!("a batch holds at most {BATCH_ITEMS} relays")));
             }
