@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kernel::{Audience, codes::FEDERATION_UNREACHABLE};
+use futures_util::future::join_all;
 
 const KEEP: Duration = Duration::from_secs(600);
 
@@ -255,4 +256,23 @@ async fn the_senders_other_devices_have_a_copy_of_what_waits_once() {
     worker(&here).await.deliver_to("aid.net").await;
     assert_eq!(there.rows((&dave, "d")).await.len(), 1);
     assert_eq!(here.rows((&alice, "tablet")).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_begun_in_order_crosses_in_order_and_waits_in_order() {
+    let (here, there, alice, dave) = away().await;
+    let names: Vec<String> = (0..50).map(|n| format!("m{n}")).collect();
+    let begin = |name: &String| {
+        let params = json!({ "to": dave.aid, "message_id": name, "payload": { "text": name } });
+        here.call_as(caller((&alice, "a")), "message.send", params)
+    };
+    for sent in join_all(names[..25].iter().map(begin)).await {
+        assert_eq!(sent.unwrap()["status"], "queued");
+    }
+    comes_back(&here, &there);
+    worker(&here).await.deliver_to("aid.net").await;
+    for sent in join_all(names[25..].iter().map(begin)).await {
+        assert_eq!(sent.unwrap()["status"], "sent");
+    }
+    assert_eq!(texts(&there.rows((&dave, "d")).await), names);
 }
