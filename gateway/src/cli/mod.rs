@@ -7,9 +7,11 @@ mod doctor;
 mod health;
 mod listen;
 mod mesh;
+mod peers;
 mod place;
 mod show;
 mod top;
+mod trust;
 
 use crate::config::{Config, Listen};
 use crate::federation::resolve;
@@ -48,6 +50,8 @@ enum Command {
     Health(health::Health),
     /// Watch a server work: calls, connections, links, events
     Top(top::Top),
+    /// Show the other domains this one deals with, or test the way to one
+    Peers(peers::Peers),
     /// Watch two agents talk, frame by frame
     Demo(demo::Demo),
     /// Make an agent: a key that stays here, a certificate from the server
@@ -128,6 +132,7 @@ impl Cli {
             Command::Doctor(settings) => with_config(&settings, |config| on_runtime(doctor::run(config))),
             Command::Health(command) => on_runtime(command.run()),
             Command::Top(command) => on_runtime(command.run()),
+            Command::Peers(command) => on_runtime(command.run()),
             Command::Demo(command) => on_runtime(command.run()),
             Command::Register(command) => on_runtime(command.run()),
             Command::Send(command) => on_runtime(command.run()),
