@@ -3,7 +3,7 @@
 use crate::door::Door;
 use crate::frame::{self, Refusal, Request};
 use crate::session::{Bound, Link};
-use crate::telemetry::MethodMetrics;
+use crate::telemetry::{MethodMetrics, Metrics};
 use crate::{limits, notify, params, signature, trace};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -30,19 +30,19 @@ pub enum Answer {
 
 /// Answers what the door knows by itself, without a task and almost without allocating; and sends on what another process
 /// answers.
-pub fn at_once(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) -> Answer {
+pub fn at_once(door: &Door, link: &Arc<Link>, request: &Request<'_>) -> Answer {
     let Some(bound) = link.bound() else { return Answer::Now(None) };
-    match here(door, link, bound, request) {
-        Answer::Later if routed(door, link, bound, request) => Answer::Now(None),
-        answer => answer,
-    }
-}
-
-fn here(door: &Door, link: &Link, bound: &Bound, request: &Request<'_>) -> Answer {
     if request.method == "meta.ping" && request.params.is_none_or(|params| params.get() == "{}") {
         return Answer::Now(ping(door, bound, request.id));
     }
     let started = Instant::now();
+    match here(door, link, bound, request, started) {
+        Answer::Later if routed(door, link, bound, request, started) => Answer::Now(None),
+        answer => answer,
+    }
+}
+
+fn here(door: &Door, link: &Link, bound: &Bound, request: &Request<'_>, started: Instant) -> Answer {
     let signed = request.params.is_some_and(signature::is_signed);
     let result = match limits::call(&bound.limit) {
         Ok(()) if signed => return Answer::Later,
@@ -54,12 +54,12 @@ fn here(door: &Door, link: &Link, bound: &Bound, request: &Request<'_>) -> Answe
         Err(error) => Err(error),
     };
     let method = door.metrics.method(&request.method);
-    Answer::Now(finish(door, method, request.id, started, result.as_deref()))
+    Answer::Now(finish(&door.metrics, method, request.id, started, result.as_deref()))
 }
 
 /// Hands a plain call to the process that has its room, and says whether it did. Nobody waits for the answer: whoever reads
 /// it from the other process puts it into the outbox. What has to be checked or changed first goes the long way.
-fn routed(door: &Arc<Door>, link: &Arc<Link>, bound: &Bound, request: &Request<'_>) -> bool {
+fn routed(door: &Door, link: &Arc<Link>, bound: &Bound, request: &Request<'_>, started: Instant) -> bool {
     let plain = |params: &RawValue| !params::may_hold(params, "\"_") && !signature::is_signed(params);
     let Some(method) = door.metrics.method(&request.method).schema else { return false };
     let callable = method.access != Access::Internal
@@ -69,15 +69,16 @@ fn routed(door: &Arc<Door>, link: &Arc<Link>, bound: &Bound, request: &Request<'
     if !callable || !request.params.is_none_or(plain) || link.leaves.load(Ordering::Relaxed) {
         return false;
     }
-    let (within, started) = (call_limit(door), Instant::now());
+    let within = call_limit(door);
     door.mesh.send(&bound.session, method.name, request.params, within, || {
-        let (door, guard) = (door.clone(), InFlight::new(door, link));
-        let id = request.id.map(ToOwned::to_owned);
+        let (guard, id) = (InFlight::new(door, link), request.id.map(ToOwned::to_owned));
         Box::new(move |outcome| {
             let outcome = outcome.map_err(|error| in_our_words(error, method.name, within));
-            let metrics = door.metrics.method(method.name);
+            // Everything an answer needs hangs on its connection: a count of who holds the door would be everybody's.
+            let metrics = guard.link.outbox.metrics();
             let outcome = outcome.as_ref().copied();
-            Frames::of(&door, metrics, id.as_deref(), started, outcome).push(&guard.link);
+            let frames = Frames::of(metrics, metrics.method(method.name), id.as_deref(), started, outcome);
+            frames.push(&guard.link);
         })
     })
 }
@@ -114,7 +115,7 @@ fn known_here(
 fn ping(door: &Door, bound: &Bound, id: Option<&RawValue>) -> Option<String> {
     let metrics = &door.metrics;
     if let Err(error) = limits::call(&bound.limit) {
-        return finish(door, metrics.method("meta.ping"), id, Instant::now(), Err(&error));
+        return finish(metrics, metrics.method("meta.ping"), id, Instant::now(), Err(&error));
     }
     metrics.pings.inc();
     Some(frame::pong(id?, door.clock.now_seconds()))
@@ -156,9 +157,10 @@ fn callable(door: &Door, name: &str) -> Result<&'static Method, RpcError> {
         return Err(unavailable(namespace));
     }
     let Some(allowed) = method.filter(|method| door.capabilities.allows(method.name)) else {
-        // The same if it is another process that it cannot do without.
-        let down = door.mesh.health().into_iter().find(|(_, up)| !up);
-        if let (Some(_), Some((namespace, _))) = (method, down) {
+        // The same if it is another process that it cannot do without, or one that has come back this very moment.
+        let down = door.mesh.health().into_iter().find(|(_, up)| !up).map(|(namespace, _)| namespace);
+        let missing = down.or_else(|| door.mesh.knows(namespace).then_some(namespace));
+        if let (Some(_), Some(namespace)) = (method, missing) {
             return Err(unavailable(namespace));
         }
         let name: String = name.chars().take(80).collect();
@@ -271,7 +273,7 @@ impl Call {
             params: self.params.as_deref(),
         };
         let Some(bound) = link.bound() else { return Frames::default() };
-        match here(door, link, bound, &request) {
+        match here(door, link, bound, &request, self.started) {
             Answer::Now(answer) => Frames { answer, after: None },
             Answer::Later => self.run(door, link).await,
         }
@@ -291,7 +293,7 @@ impl Call {
         };
         let outcome = result.as_deref();
         let mut frames =
-            span.in_scope(|| Frames::of(door, method, self.id.as_deref(), self.started, outcome));
+            span.in_scope(|| Frames::of(&door.metrics, method, self.id.as_deref(), self.started, outcome));
         frames.answer =
             frames.answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, door, self.started));
         frames
@@ -307,13 +309,13 @@ struct Frames {
 
 impl Frames {
     fn of(
-        door: &Door,
+        metrics: &Metrics,
         method: &MethodMetrics,
         id: Option<&RawValue>,
         started: Instant,
         outcome: Result<&RawValue, &RpcError>,
     ) -> Frames {
-        let told = |result: Result<&str, &RpcError>| finish(door, method, id, started, result);
+        let told = |result: Result<&str, &RpcError>| finish(metrics, method, id, started, result);
         match outcome.map(split_after) {
             Ok(Ok((result, after))) => Frames { answer: told(Ok(result.get())), after },
             Ok(Err(error)) => Frames { answer: told(Err(&error)), after: None },
@@ -385,7 +387,7 @@ pub async fn stranger(door: &Door, address: IpAddr, request: &Request<'_>) -> Op
         Err(_) => Err(timed_out(&request.method, limit)),
     };
     let method = door.metrics.method(&request.method);
-    finish(door, method, request.id, started, result.as_ref().map(|result| result.get()))
+    finish(&door.metrics, method, request.id, started, result.as_ref().map(|result| result.get()))
 }
 
 async fn ask_as_stranger(
@@ -430,7 +432,7 @@ async fn limit_login(door: &Door, address: IpAddr, params: Option<&RawValue>) ->
 
 /// Counts the call and writes its answer, unless nobody waits for one.
 fn finish(
-    door: &Door,
+    metrics: &Metrics,
     method: &MethodMetrics,
     id: Option<&RawValue>,
     started: Instant,
@@ -438,7 +440,7 @@ fn finish(
 ) -> Option<String> {
     let code = result.as_ref().err().map_or(0, |error| error.code());
     let elapsed = started.elapsed();
-    door.metrics.answered(method, code, elapsed.as_secs_f64());
+    metrics.answered(method, code, elapsed.as_secs_f64());
     tracing::debug!(rpc.method = method.name, code, duration_us = elapsed.as_micros() as u64, "answered");
     if let Err(error) = result {
         error.log(method.name);

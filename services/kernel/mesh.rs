@@ -151,7 +151,10 @@ impl Mesh {
         within: Duration,
         then: impl FnOnce() -> Then,
     ) -> bool {
-        let (_, Some(Route::Remote(far))) = self.route(method) else { return false };
+        let namespace = method.split('.').next().unwrap_or_default();
+        // Held meanwhile, because nothing in it waits, and a count of its own would be one more thing all threads change.
+        let routes = self.routes.read();
+        let Some(Route::Remote(far)) = routes.get(namespace) else { return false };
         far.send(session, method, params, within, then());
         true
     }

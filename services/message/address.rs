@@ -13,7 +13,7 @@ pub(super) fn no_device(aid: &Aid, device: &str) -> Error {
 
 /// The places a letter gets, one after the other.
 pub(super) struct Addressed<'a> {
-    session: &'a Session,
+    pub session: &'a Session,
     /// Only of an agent of this domain do we know where it is.
     is_ours: bool,
     seats: &'a [Seat],

@@ -12,8 +12,8 @@ pub(super) enum Error {
     NoRecipient(Aid),
     #[error("{aid} has no device {device:?}")]
     NoDevice { aid: Aid, device: String },
-    #[error("{0} lives under another domain, which cannot be reached from here")]
-    Foreign(Aid),
+    #[error("{0} is another domain, which cannot be reached from here")]
+    Foreign(String),
     #[error("{0} is not of this domain, and what comes from another one is not passed on")]
     NoTransit(Aid),
     #[error("{0} belongs to another agent")]
@@ -39,8 +39,8 @@ impl From<Error> for RpcError {
             Error::Param(_) | Error::OldEpoch => RpcError::new(codes::INVALID_PARAMS, error),
             Error::NoRecipient(_) => RpcError::new(codes::NOT_FOUND, error),
             Error::NoDevice { .. } => RpcError::new(codes::DEVICE_NOT_FOUND, error),
-            Error::Foreign(ref aid) => {
-                let issuer = aid.issuer().to_owned();
+            Error::Foreign(ref issuer) => {
+                let issuer = issuer.clone();
                 RpcError::new(codes::FEDERATION_UNREACHABLE, error)
                     .with("reason", "no_gateway")
                     .with("phase", "connect")

@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod filing;
 mod filter;
+mod finding;
 mod fleeting;
 mod history;
 mod inboxes;
@@ -28,6 +29,7 @@ mod ledger;
 mod letter;
 mod mail;
 mod members;
+mod outbox;
 mod page;
 mod peers;
 mod pull;
@@ -53,7 +55,7 @@ mod wake;
 mod writer;
 
 use crate::kernel::{Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
-use abroad::Bells;
+use abroad::{Bells, Outbox, Targets};
 use error::Error;
 use fleeting::FleetingSent;
 use inboxes::Inboxes;
@@ -66,6 +68,7 @@ use ring::Rings;
 use shared::Shared;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 use store::Store;
 use thought::Thoughts;
 use tokio_util::task::TaskTracker;
@@ -75,7 +78,7 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     let message = Message::open(world).await?;
     let (keeper, stop) = (message.clone(), world.stop.clone());
     Ok(Module::new("message", rpc(message)).with_work(async move {
-        stop.run_until_cancelled(keeper.keep()).await;
+        stop.run_until_cancelled(async { tokio::join!(keeper.keep(), keeper.deliver()) }).await;
     }))
 }
 
@@ -102,6 +105,7 @@ fn rpc(message: Arc<Message>) -> Methods {
         .method("message.thought.get", Message::get_thought)
         .method("message.join", Message::join)
         .method("message.wake", Message::wake)
+        .method("message.outbox", Message::outbox)
         .into()
 }
 
@@ -119,6 +123,10 @@ struct Message {
     ledger: Ledger,
     store: Arc<Store>,
     bells: Bells,
+    targets: Targets,
+    outbox: Outbox,
+    /// How long a message waits for a domain that cannot be reached, if it does.
+    keep_abroad: Option<Duration>,
     mesh: Arc<Mesh>,
     bus: Bus,
     presence: Presence,
@@ -146,7 +154,10 @@ impl Message {
             rings,
             shared: Shared::open(store.db()).await?,
             ledger,
+            targets: Targets::new(store.db().clone()),
+            outbox: Outbox::open(world, store.db()).await?,
             store,
+            keep_abroad: world.keep_abroad,
             bells: Bells::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),

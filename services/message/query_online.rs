@@ -73,6 +73,6 @@ impl Message {
     async fn ask_online(&self, crossing: &Crossing<'_>, agents: &[(String, Aid)]) -> Result<Online, Error> {
         let aids: Vec<&Aid> = agents.iter().map(|(_, aid)| aid).collect();
         let params = json!({ "aids": aids });
-        Ok(self.ask_abroad(crossing, "message.query_online", &params, Some(PATIENCE)).await?)
+        self.ask_abroad(crossing, "message.query_online", &params, Some(PATIENCE)).await
     }
 }

@@ -99,37 +99,14 @@ impl Message {
         let seats = self.presence.seats(&params.to);
         let mode = params.mode()?.or(seats.first().map(|seat| seat.delivery.mode)).unwrap_or_default();
         let target = recipient.map(|known| params.target(known)).transpose()?.flatten();
-        let is_ours = self.is_ours(&session.aid);
-        let mut own = None;
-        let mut addressed = Addressed::new(session, is_ours, &seats);
-        let (kind, message_id, body, copies) = match envelope::classify(&params.payload) {
-            envelope::Kind::V2 => {
-                let given = params.message_id();
-                let envelope = Envelope::open(&params.payload, session, &params.to, given, now)?;
-                own = self.own(session, is_ours).await?;
-                let sides = Sides { to: &params.to, recipient, own: own.as_ref(), target: target.as_ref() };
-                let copies = addressed.sealed(&envelope, sides)?;
-                (Kind::V2, Some(envelope.message_id), envelope.body, copies)
-            }
-            envelope::Kind::V1Split => {
-                let split = envelope::split(&params.payload)?;
-                own = self.own(session, is_ours).await?;
-                let sides = Sides { to: &params.to, recipient, own: own.as_ref(), target: target.as_ref() };
-                let copies = addressed.split(split, sides)?;
-                (Kind::V1, params.message_id().map(str::to_owned), RawValue::NULL.to_owned(), copies)
-            }
-            envelope::Kind::Plain => {
-                let sealed = params.encrypted == Some(true);
-                let body = match recipient {
-                    Some(recipient) => {
-                        addressed.all(recipient, target.as_ref());
-                        echo::opened(&params.payload, sealed, session, now)
-                    }
-                    None => RawValue::NULL.to_owned(),
-                };
-                (Kind::Plain, params.message_id().map(str::to_owned), body, Vec::new())
-            }
+        let (form, is_ours) = (envelope::classify(&params.payload), self.is_ours(&session.aid));
+        let own = match is_ours && form != envelope::Kind::Plain {
+            true => Some(self.inboxes.remembered(&session.aid).await?),
+            false => None,
         };
+        let mut addressed = Addressed::new(session, is_ours, &seats);
+        let sides = Sides { to: &params.to, recipient, own: own.as_ref(), target: target.as_ref() };
+        let Contents { kind, message_id, body, copies } = contents(form, params, &mut addressed, sides, now)?;
         let Addressed { places, devices, .. } = addressed;
         let message_id = message_id.unwrap_or_else(|| self.ids.time_ordered(now));
         let letter = Letter {
@@ -160,11 +137,6 @@ impl Message {
         Ok((if queued { self.queued(draft, &seats, now) } else { draft }, changes))
     }
 
-    /// The inboxes of the sender's own devices, if they are here.
-    async fn own(&self, session: &Session, is_ours: bool) -> sqlx::Result<Option<Known>> {
-        if is_ours { self.inboxes.remembered(&session.aid).await.map(Some) } else { Ok(None) }
-    }
-
     /// One connection gets it, or it waits in memory for whoever pulls first.
     fn queued(&self, mut draft: Draft, seats: &[Seat], now: i64) -> Draft {
         let letter = &mut draft.letter;
@@ -179,6 +151,48 @@ impl Message {
         draft.queue = Some(Queued { seat, payload });
         draft
     }
+}
+
+/// What a letter says, and what of it differs from device to device.
+struct Contents {
+    kind: Kind,
+    message_id: Option<String>,
+    body: Box<RawValue>,
+    copies: Vec<Box<RawValue>>,
+}
+
+/// Reads a payload as far as it has to be, and gives a place to each device it is for.
+fn contents(
+    form: envelope::Kind,
+    params: &SendParams,
+    addressed: &mut Addressed<'_>,
+    sides: Sides<'_>,
+    now: i64,
+) -> Result<Contents, Error> {
+    let session = addressed.session;
+    let given = params.message_id();
+    let message_id = || given.map(str::to_owned);
+    Ok(match form {
+        envelope::Kind::V2 => {
+            let envelope = Envelope::open(&params.payload, session, &params.to, given, now)?;
+            let copies = addressed.sealed(&envelope, sides)?;
+            Contents { kind: Kind::V2, message_id: Some(envelope.message_id), body: envelope.body, copies }
+        }
+        envelope::Kind::V1Split => {
+            let copies = addressed.split(envelope::split(&params.payload)?, sides)?;
+            Contents { kind: Kind::V1, message_id: message_id(), body: RawValue::NULL.to_owned(), copies }
+        }
+        envelope::Kind::Plain => {
+            let body = match sides.recipient {
+                Some(recipient) => {
+                    addressed.all(recipient, sides.target);
+                    echo::opened(&params.payload, params.encrypted == Some(true), session, now)
+                }
+                None => RawValue::NULL.to_owned(),
+            };
+            Contents { kind: Kind::Plain, message_id: message_id(), body, copies: Vec::new() }
+        }
+    })
 }
 
 /// One inbox stands for all of an agent: a place the letter gets anyway, if there is one.

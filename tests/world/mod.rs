@@ -44,6 +44,8 @@ pub struct World {
     pub plain_port: u16,
     /// Where each gateway shows its metrics, if the server is several processes.
     gateways: Vec<String>,
+    /// And where each of the other processes does.
+    services: Vec<String>,
 }
 
 impl World {
@@ -90,6 +92,7 @@ impl World {
             tls_port: 0,
             plain_port: 0,
             gateways: Vec::new(),
+            services: Vec::new(),
         };
         let text = format!("issuer = \"{issuer}\"\nstore.url = \"{}\"\n{settings}\n", world.store);
         fs::write(world.config(), text).expect("a file can be written");
@@ -133,8 +136,10 @@ impl World {
         self.tls_port = port(&wait_for_line(&told, "gateway "));
         self.plain_port = port(&wait_for_line(&told, "plain "));
         if split() {
-            let line = wait_for_line(&told, "gateways ");
-            self.gateways = line.split_whitespace().skip(1).map(str::to_owned).collect();
+            let addresses =
+                |line: String| line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>();
+            self.services = addresses(wait_for_line(&told, "services "));
+            self.gateways = addresses(wait_for_line(&told, "gateways "));
         }
     }
 
@@ -217,10 +222,16 @@ impl World {
         within("an aund command", ended).await.expect("the thread lives").expect("aund can be started")
     }
 
-    /// Waits until at most so many sessions are left.
+    /// Waits until at most so many sessions are left, and every process has heard of it.
     pub async fn at_most_sessions(&self, many: u32) {
         let counted = || async { (self.metric("aund_sessions ").await <= f64::from(many)).then_some(()) };
         until("sessions end", counted).await;
+        for process in self.services.iter().chain(&self.gateways) {
+            let heard = || async {
+                (self.metric_of(process, "aund_presence_seats ").await <= f64::from(many)).then_some(())
+            };
+            until("all processes hear of it", heard).await;
+        }
     }
 
     /// Everything the server has logged so far.

@@ -10,9 +10,13 @@ use serde_json::value::{RawValue, to_raw_value};
 use services::kernel::{Audience, Event, RpcError, codes};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// The challenge of a socket is good for so long.
 const NONCE_MS: i64 = 60_000;
+/// How long the other domain may take to say whether its gateway's certificate is revoked.
+const ASK_PATIENCE: Duration = Duration::from_secs(3);
 /// A link that lasts longer proves itself anew.
 const LONGEST_MS: i64 = 24 * 3_600_000;
 /// Relays of one link that may be under way; past that it is not read.
@@ -119,11 +123,18 @@ impl Federation {
             }
             checked => checked?,
         };
+        // Its own domain knows; one that cannot be asked in time is believed.
+        let asked = self.peers.is_revoked(self, &peer.issuer, &peer.certificate);
+        if timeout(ASK_PATIENCE, asked).await.unwrap_or(false) {
+            let sentence = format!("the certificate of {} is revoked", peer.gateway_aid);
+            return Err(RpcError::new(codes::CERT_OR_NONCE_INVALID, sentence).with("reason", "revoked"));
+        }
         Ok(peer)
     }
 
     /// Whoever has something for a domain that could not be reached may try again.
     pub fn came_back(&self, issuer: &str) {
+        self.peers.is_there(issuer);
         self.bus.publish(&Event::new(Audience::Doors, "federation.peer_up", &json!({ "issuer": issuer })));
     }
 

@@ -139,6 +139,7 @@ impl Line {
             };
             let began = Instant::now();
             self.up(&linked);
+            fed.came_back(&self.issuer);
             let (end, under_way) = Link::new(self, linked).speak(fed).await;
             self.metrics.federation_links.dec();
             self.in_flight.store(0, Ordering::Relaxed);

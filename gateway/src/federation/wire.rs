@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use services::kernel::{RpcError, Trace};
+use services::kernel::Trace;
 
 /// The parameters of `federation.relay`, and one item of `federation.relay_batch`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,15 +63,4 @@ pub struct Targets {
     pub device_id: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub slot_id: String,
-}
-
-/// How a relay ended, as the method over there said.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Relayed {
-    pub relay_id: String,
-    pub ok: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<Box<RawValue>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<RpcError>,
 }

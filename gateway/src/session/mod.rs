@@ -386,7 +386,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
 
     /// Whoever said nothing for a while is pinged, and has to answer.
     async fn look_for_life(&mut self) -> Go {
-        if std::mem::take(&mut self.heard) {
+        // Whoever is not read, because too many of his calls are under way, cannot be heard.
+        if std::mem::take(&mut self.heard) || !self.may_read() {
             self.pinged = false;
         } else if self.pinged {
             return Err(goodbye(1001, "no answer to a ping"));

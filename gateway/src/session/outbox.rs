@@ -126,14 +126,20 @@ impl Outbox {
         self.is_waiting()
     }
 
+    pub fn metrics(&self) -> &Metrics {
+        &self.budget.metrics
+    }
+
     /// Wakes the connection's task to look at the world again.
     pub fn nudge(&self) {
         self.waker.wake();
     }
 
+    /// Whoever is not the first to say that something waits finds the task woken already.
     fn wake(&self) {
-        self.waiting.store(true, Ordering::Release);
-        self.waker.wake();
+        if !self.waiting.swap(true, Ordering::AcqRel) {
+            self.waker.wake();
+        }
     }
 
     fn take_back(&self, state: &mut State) {

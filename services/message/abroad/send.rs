@@ -1,10 +1,17 @@
 //! A message to an agent of another domain: sent there, and then kept for the sender's own other devices.
 
 use super::super::ledger::{Changes, Done, Draft, Write};
-use super::super::sending::{SendParams, Sent, Storage};
+use super::super::letter::Letter;
+use super::super::sending::{SendParams, Sent, Status, Storage};
+use super::super::store::json;
 use super::super::{Error, Message};
-use super::Crossing;
+use super::outbox::{Kept, New};
+use super::{Crossing, unreadable};
 use crate::kernel::{Caller, RpcError, Session, codes};
+use serde_json::value::to_raw_value;
+
+/// What may wait for one domain; beyond that its senders are told at once.
+const MOST_BYTES: i64 = 1 << 30;
 
 /// How often the sender's own copies are addressed anew because its devices came and went meanwhile.
 const TRIES: usize = 3;
@@ -18,20 +25,92 @@ impl Message {
         mut params: SendParams,
     ) -> Result<Sent, Error> {
         let to = params.to.clone();
-        let Some(crossing) = self.crossing(caller, &to)? else { return Err(Error::Foreign(to)) };
+        let Some(crossing) = self.crossing(caller, &to)? else {
+            return Err(Error::Foreign(to.issuer().to_owned()));
+        };
         let now = self.clock.now_ms();
         let (draft, changes) = self.draft_own(crossing.session, &params, now).await?;
         let message_id = draft.letter.message_id.clone();
         params.message_id = Some(message_id.clone());
 
-        let sent = self.pass_on(&crossing, &params).await?;
+        let sent = self.pass_on(&crossing, &mut params, &draft.letter).await?;
 
         self.keep_own(crossing.session, &params, draft, changes).await?;
         Ok(Sent { message_id, cross_domain: true, target_issuer: Some(crossing.issuer.to_owned()), ..sent })
     }
 
-    async fn pass_on(&self, crossing: &Crossing<'_>, params: &SendParams) -> Result<Sent, Error> {
-        Ok(self.ask_abroad(crossing, "message.send", params, None).await?)
+    /// Sends it there now, or keeps it for later where that is this domain's policy. Behind what waits already, it waits.
+    async fn pass_on(
+        &self,
+        crossing: &Crossing<'_>,
+        params: &mut SendParams,
+        letter: &Letter,
+    ) -> Result<Sent, Error> {
+        let Some(keep) = self.keep_abroad else { return self.send_there(crossing, params, letter).await };
+        let nth = self.outbox.place(letter.at);
+        let (waiting, bytes) = self.outbox.waiting(crossing.issuer).await?;
+        if waiting == 0 || bytes > MOST_BYTES {
+            match self.send_there(crossing, params, letter).await {
+                Err(error) if error.is_unreachable() && bytes <= MOST_BYTES => {}
+                sent => return sent,
+            }
+        }
+        let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
+        self.keep_for_later(crossing, params, letter, (nth, keep)).await
+    }
+
+    async fn send_there(
+        &self,
+        crossing: &Crossing<'_>,
+        params: &SendParams,
+        letter: &Letter,
+    ) -> Result<Sent, Error> {
+        let sent: Sent = self.ask_abroad(crossing, "message.send", params, None).await?;
+        if !sent.is_safe() {
+            return Err(unreadable(crossing.issuer, &"a number in it is too large").into());
+        }
+        if sent.is_stored() {
+            self.targets.remember(letter.key, crossing.issuer, letter.at);
+        }
+        Ok(sent)
+    }
+
+    async fn keep_for_later(
+        &self,
+        crossing: &Crossing<'_>,
+        params: &mut SendParams,
+        letter: &Letter,
+        (nth, keep): (i64, i64),
+    ) -> Result<Sent, Error> {
+        let session = crossing.session;
+        // When it goes, there will be less of its time left.
+        let ttl_until = self.ttl_ms(session, params).map(|ttl| letter.at + ttl);
+        let ttl = params.ttl.take();
+        let kept = Kept {
+            caller_aid: session.aid.clone(),
+            device_id: session.device.clone(),
+            slot_id: session.slot.clone(),
+            params: to_raw_value(params).map_err(RpcError::internal)?,
+        };
+        params.ttl = ttl;
+        let until = letter.at.saturating_add(keep);
+        let new = New {
+            key: letter.key,
+            issuer: crossing.issuer.to_owned(),
+            nth,
+            at: letter.at,
+            expires_at: ttl_until.map_or(until, |ttl_until| ttl_until.min(until)),
+            ttl_until,
+            data: json(&kept),
+        };
+        let expires_at = self.outbox.put(new).await?;
+        let mode = params.mode()?.unwrap_or_default();
+        Ok(Sent {
+            seq: None,
+            delivery_mode: mode,
+            expires_at: Some(expires_at),
+            ..Sent::of(letter, Status::Queued)
+        })
     }
 
     /// The copies for the sender's own devices. What is wrong with the message is found here, before it goes anywhere.
@@ -80,6 +159,12 @@ impl Message {
 }
 
 impl Sent {
+    /// Some clients hang up on a number they cannot hold.
+    fn is_safe(&self) -> bool {
+        let numbers = [self.seq, Some(self.timestamp), self.created_at, self.expires_at];
+        numbers.into_iter().flatten().all(|number| (0..1 << 53).contains(&number))
+    }
+
     /// Whether the message has a row that can be taken back.
     pub fn is_stored(&self) -> bool {
         self.storage != Some(Storage::Volatile)

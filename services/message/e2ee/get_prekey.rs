@@ -27,7 +27,7 @@ impl Message {
         params: GetPrekeyParams,
     ) -> Result<GotPrekey, Error> {
         if let Some(crossing) = self.crossing(&caller, &params.aid)? {
-            return Ok(self.ask_abroad(&crossing, "message.e2ee.get_prekey", &params, None).await?);
+            return self.ask_abroad(&crossing, "message.e2ee.get_prekey", &params, None).await;
         }
 
         let mut device_prekeys = self.keys.of(&params.aid).await?;

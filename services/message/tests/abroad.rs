@@ -12,7 +12,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 mod events;
+mod outbox;
+mod recall;
 mod receive;
+mod sealed;
 mod send;
 
 /// A domain of its own. Its door leads to the other one, unless that is away.
@@ -32,6 +35,12 @@ pub(super) struct Door {
     pub fails: Mutex<Option<proto_schemas::Code>>,
     pub forwards: Mutex<Vec<Forward>>,
     pub notices: Mutex<Vec<Notice>>,
+    /// How many came in each batch.
+    pub batches: Mutex<Vec<usize>>,
+    /// The other domain does its part, and its answers are lost.
+    pub loses_answers: Mutex<bool>,
+    /// What the other domain answers, whatever it is asked.
+    pub says: Mutex<Option<Value>>,
 }
 
 /// Alice's domain and Dave's, each with a door to the other.
@@ -58,7 +67,7 @@ impl Domain {
         };
         let folder = tempfile::tempdir().unwrap();
         let mut world = World::local(issuer, folder.path(), store);
-        world.clock = crate::kernel::Clock::manual(1_794_701_761_000);
+        world.clock = Clock::manual(1_794_701_761_000);
         world.keep_abroad = keep_abroad;
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let seen = events.clone();
@@ -157,6 +166,7 @@ impl Door {
         _: Caller,
         batch: ForwardBatch,
     ) -> Result<ForwardedBatch, RpcError> {
+        self.batches.lock().push(batch.items.len());
         let mut results = Vec::new();
         for forward in batch.items {
             results.push(Outcome::from(self.relay(&batch.target_issuer, forward).await));
@@ -176,10 +186,16 @@ impl Door {
         if let Some(code) = fails {
             return Err(RpcError::plain(code));
         }
+        if let Some(says) = &*self.says.lock() {
+            return Ok(to_raw_value(says).unwrap());
+        }
         let Some(peer) = peer else { return Err(RpcError::plain(codes::FEDERATION_UNREACHABLE)) };
         let caller = foreign(forward.caller_aid.as_str(), forward.device_id.as_str());
         let method = format!("{}.{}", forward.namespace, forward.method);
         let answer = peer.call(caller, &method, Some(forward.params)).await;
+        if *self.loses_answers.lock() {
+            return Err(RpcError::plain(codes::FEDERATION_TIMEOUT));
+        }
         answer.map_err(|error| error.with("federated", true).with("target_issuer", issuer))
     }
 

@@ -66,7 +66,7 @@ async fn a_time_to_live_crosses_and_is_kept_in_memory_over_there() {
 }
 
 /// A message of the first generation with a copy for each device.
-fn split(to: &str, id: &str) -> Value {
+pub(super) fn split(to: &str, id: &str) -> Value {
     let copy = |device: &str, text: &str| json!({ "device_id": device, "envelope": { "type": "e2ee.encrypted", "text": text } });
     let payload = json!({
         "type": "e2ee.multi_device", "logical_message_id": id,
@@ -170,4 +170,52 @@ async fn thoughts_are_kept_where_the_one_lives_whom_they_are_for() {
     let got = here.call((&alice, "a"), "message.thought.get", own).await.unwrap();
     assert_eq!(got["thoughts"][0]["thought_id"], put["thought_id"]);
     assert_eq!(here.door.methods_asked(), ["thought.put", "thought.get"]);
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_not_passed_on() {
+    let here = Domain::open("aid.com").await;
+    let alice = here.agent("alice", "a").await;
+    let fine = json!({ "message_id": "theirs", "seq": 1, "timestamp": 2, "status": "sent" });
+    let with = |name: &str, value: Value| {
+        let mut answer = fine.clone();
+        answer[name] = value;
+        answer
+    };
+    let params = json!({ "to": "dave.aid.net", "payload": {}, "message_id": "m-1" });
+    for bad in [
+        json!(null),
+        json!([]),
+        json!({}),
+        with("status", json!("whatever")),
+        with("seq", json!(1_i64 << 53)),
+        with("seq", json!(-1)),
+        with("timestamp", json!("now")),
+    ] {
+        *here.door.says.lock() = Some(bad.clone());
+        let refused = here.call((&alice, "a"), "message.send", params.clone()).await.unwrap_err();
+        assert_eq!(refused.code(), codes::FEDERATION_REFUSED.code, "{bad}");
+        assert_eq!(refused.data("reason"), Some(&json!("unreadable_answer")), "{bad}");
+    }
+    *here.door.says.lock() = Some(with("from", json!("mallory.aid.com")));
+    let sent = here.call((&alice, "a"), "message.send", params).await.unwrap();
+    assert_eq!((&sent["message_id"], sent.get("from")), (&json!("m-1"), None), "only what is ours to say");
+}
+
+#[tokio::test]
+async fn a_domain_speaks_for_the_agent_it_was_asked_about_and_no_other() {
+    let here = Domain::open("aid.com").await;
+    let alice = here.agent("alice", "a").await;
+    let device =
+        |aid: &str| json!({ "aid": aid, "device_id": "d", "ik_pk": "a2V5", "key_source": "aid_master" });
+    *here.door.says.lock() = Some(json!({
+        "peer_devices": [device("erin.aid.net"), device("dave.aid.net"), device("alice.aid.com")],
+        "self_devices": [device("alice.aid.com")],
+        "audit_recipients": [device("mallory.aid.net")],
+        "e2ee_wrap_policy": { "per_aid_wrap": true },
+    }));
+    let ask = json!({ "peer_aid": "dave.aid.net" });
+    let got = here.call((&alice, "a"), "message.v2.bootstrap", ask).await.unwrap();
+    assert_eq!(got["peer_devices"], json!([device("dave.aid.net")]));
+    assert_eq!((&got["self_devices"], &got["audit_recipients"]), (&json!([]), &json!([])));
 }

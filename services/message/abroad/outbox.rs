@@ -1,0 +1,179 @@
+//! Messages that wait for domains that cannot be reached: every statement over them.
+//!
+//! They are in the database and nowhere else; a page of them is read when it is sent. Which process delivers to a
+//! domain is the database's decision, too: a lease that runs out, with a number that says which lease it was.
+
+use super::super::letter::Key;
+use super::super::store::json;
+use super::rows::{count_out, insert, take_out};
+use crate::kernel::{Aid, Audience, Batch, Db, DeviceId, Engine, Event, SlotId, World};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tokio::sync::Notify;
+
+/// What may wait to be written down.
+const QUEUE_BYTES: usize = 32 << 20;
+/// A message that comes while the domain is away has it tried again at least this soon.
+pub(super) const DEMAND_MS: i64 = 5000;
+const MOST_POKES: usize = 1000;
+const PEER_UP: &str = "federation.peer_up";
+
+pub(in super::super) struct Outbox {
+    pub(super) db: Db,
+    writes: Batch<New, bool>,
+    last: AtomicI64,
+    pub(super) wake: Arc<Wake>,
+}
+
+/// What has the delivery look around at once.
+#[derive(Default)]
+pub(in super::super) struct Wake {
+    pub notify: Notify,
+    /// Domains that were heard of again.
+    pub poked: Mutex<HashSet<String>>,
+}
+
+/// A message to be kept.
+pub(in super::super) struct New {
+    pub key: Key,
+    pub issuer: String,
+    pub nth: i64,
+    pub at: i64,
+    pub expires_at: i64,
+    pub ttl_until: Option<i64>,
+    pub data: String,
+}
+
+/// What of a message is kept: who sends it, and its parameters without their time to live.
+#[derive(Serialize, Deserialize)]
+pub(in super::super) struct Kept {
+    pub caller_aid: Aid,
+    pub device_id: DeviceId,
+    pub slot_id: SlotId,
+    pub params: Box<RawValue>,
+}
+
+impl Wake {
+    /// The gateway says that a domain has just proved itself, on its own way or on ours.
+    fn hear(&self, event: &Event) {
+        #[derive(Deserialize)]
+        struct PeerUp {
+            issuer: String,
+        }
+        if event.to != Audience::Doors || event.method != PEER_UP {
+            return;
+        }
+        let Ok(PeerUp { issuer }) = serde_json::from_str(event.params.get()) else { return };
+        let mut poked = self.poked.lock();
+        if poked.len() < MOST_POKES {
+            poked.insert(issuer);
+            self.notify.notify_one();
+        }
+    }
+}
+
+impl Outbox {
+    pub async fn open(world: &World, db: &Db) -> sqlx::Result<Outbox> {
+        if db.engine() == Engine::Sqlite {
+            // Nobody else is there: whoever had a lease was this server before it stopped.
+            sqlx::query("UPDATE outbox_peer SET leased_until = 0").execute(db.write_alone()).await?;
+        }
+        let wake = Arc::<Wake>::default();
+        let poked = wake.clone();
+        world.bus.listen(move |event| poked.hear(event));
+        let store = db.clone();
+        let writes = Batch::start(&world.tracker, QUEUE_BYTES, move |rows: Vec<New>| {
+            let db = store.clone();
+            async move { insert(&db, rows).await }
+        });
+        Ok(Outbox { db: db.clone(), writes, last: AtomicI64::new(0), wake })
+    }
+
+    /// The place of a message in the order: taken when it comes, whatever is tried before it has to wait.
+    pub fn place(&self, now: i64) -> i64 {
+        let next = |last: i64| (last + 1).max(now << 20);
+        let before = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
+        next(before.unwrap_or_default())
+    }
+
+    /// How many messages wait for a domain, and what they weigh.
+    pub async fn waiting(&self, issuer: &str) -> sqlx::Result<(i64, i64)> {
+        let row: Option<(i64, i64)> =
+            sqlx::query_as("SELECT waiting, bytes FROM outbox_peer WHERE issuer = $1")
+                .bind(issuer)
+                .fetch_optional(self.db.read())
+                .await?;
+        Ok(row.unwrap_or_default())
+    }
+
+    /// Keeps a message. Gives until when: one that waits already keeps its time.
+    pub(super) async fn put(&self, new: New) -> Result<i64, super::super::Error> {
+        let (key, expires_at, bytes) = (new.key.text(), new.expires_at, new.data.len() + 256);
+        if self.writes.submit(new, bytes).await? {
+            return Ok(expires_at);
+        }
+        let first: Option<i64> = sqlx::query_scalar("SELECT expires_at FROM outbox WHERE key = $1")
+            .bind(key)
+            .fetch_optional(self.db.read())
+            .await?;
+        Ok(first.unwrap_or(expires_at))
+    }
+
+    /// The domains whose turn it is.
+    pub async fn due(&self, now: i64) -> sqlx::Result<Vec<String>> {
+        sqlx::query_scalar(
+            "SELECT issuer FROM outbox_peer WHERE waiting > 0 AND next_try <= $1 AND leased_until <= $1
+             ORDER BY next_try LIMIT 64",
+        )
+        .bind(now)
+        .fetch_all(self.db.read())
+        .await
+    }
+
+    /// Has a domain tried at once.
+    pub async fn hurry(&self, issuer: &str) -> sqlx::Result<()> {
+        let query = sqlx::query("UPDATE outbox_peer SET next_try = 0 WHERE issuer = $1 AND next_try > 0");
+        query.bind(issuer).execute(self.db.write_alone()).await?;
+        Ok(())
+    }
+
+    /// Takes back messages that are not on their way yet. Gives them, and where the others are on their way to.
+    pub async fn withdraw(&self, keys: &[Key]) -> sqlx::Result<(HashSet<String>, BTreeMap<String, String>)> {
+        let names: Vec<String> = keys.iter().map(Key::text).collect();
+        let query = match self.db.engine() {
+            Engine::Sqlite => sqlx::query_as(
+                "SELECT key, issuer FROM outbox WHERE key IN (SELECT value FROM json_each($1))",
+            ),
+            Engine::Postgres => sqlx::query_as(
+                "SELECT key, issuer FROM outbox
+                 WHERE key IN (SELECT json_array_elements_text(CAST($1 AS JSON)))",
+            ),
+        };
+        let rows: Vec<(String, String)> = query.bind(json(&names)).fetch_all(self.db.read()).await?;
+        let mut left: BTreeMap<String, String> = rows.into_iter().collect();
+        let mut withdrawn = HashSet::new();
+        let issuers: HashSet<String> = left.values().cloned().collect();
+        for issuer in issuers {
+            let mine: Vec<&String> =
+                left.iter().filter(|(_, other)| **other == issuer).map(|(key, _)| key).collect();
+            let mut tx = self.db.write().await?;
+            // The row is locked: what is not on its way now will not be before this is over.
+            let sending: i64 = sqlx::query_scalar(
+                "UPDATE outbox_peer SET fence = fence WHERE issuer = $1 RETURNING sending",
+            )
+            .bind(issuer.as_str())
+            .fetch_one(&mut *tx)
+            .await?;
+            let gone = take_out(&mut tx, self.db.engine(), &json(&mine), sending).await?;
+            count_out(&mut tx, &issuer, &gone, [0; 3]).await?;
+            tx.commit().await?;
+            withdrawn.extend(gone.into_iter().map(|(key, _)| key));
+        }
+        left.retain(|key, _| !withdrawn.contains(key));
+        Ok((withdrawn, left))
+    }
+}
