@@ -207,7 +207,7 @@ fn lints_are_expected_with_a_reason_and_never_just_allowed() {
 
 #[test]
 fn papers_name_real_files() {
-    for paper in ["README.md", "docs/architecture.md", "docs/operations.md"] {
+    for paper in ["README.md", "docs/architecture.md", "docs/operations.md", "docs/federation.md"] {
         let Ok(text) = fs::read_to_string(root().join(paper)) else { continue };
         for named in paths_in(&text) {
             assert!(root().join(named).exists(), "{paper} names {named}, which does not exist");
