@@ -1,7 +1,9 @@
 //! What the other gateway answers: one outcome for each relay, in its place, or a refusal of the whole frame.
 
 use super::job::Outcome;
+use super::refused;
 use super::trouble::{read_error, refused_there};
+use crate::strict;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use services::kernel::{RpcError, codes};
@@ -127,10 +129,16 @@ impl<'a> Heard<'a> {
 
 /// How one relay ended: what the method over there said, unchanged but for where it was said.
 fn outcome(item: &Item<'_>, issuer: &str) -> Option<Outcome> {
-    if item.ok {
-        return Some(Ok(item.result.unwrap_or(RawValue::NULL).to_owned()));
+    let said = if item.ok { item.result.unwrap_or(RawValue::NULL) } else { item.error? };
+    // It goes on to clients, and some of them drop their connection over what others take.
+    if let Err(flaw) = strict::check(said.get()) {
+        let sentence = format!("what {issuer} answered may not be passed on: {flaw}");
+        return Some(Err(refused("bad_answer", sentence)));
     }
-    let error = read_error(item.error?)?;
+    if item.ok {
+        return Some(Ok(said.to_owned()));
+    }
+    let error = read_error(said)?;
     // The same whether it was refused alone or in company.
     if item.refused || error.code() == codes::FEDERATION_REFUSED.code {
         return Some(Err(refused_there(issuer, &error)));
@@ -154,11 +162,11 @@ mod tests {
     #[test]
     fn an_outcome_comes_back_as_the_method_said_it() {
         let Answers::Each(outcomes) =
-            single(r#"{"id":2,"result":{"relay_id":"r1","ok":true,"result":{"seq":9007199254740993}}}"#)
+            single(r#"{"id":2,"result":{"relay_id":"r1","ok":true,"result":{"seq":9007199254740991}}}"#)
         else {
             panic!("not understood")
         };
-        assert_eq!(outcomes[0].as_ref().unwrap().get(), r#"{"seq":9007199254740993}"#);
+        assert_eq!(outcomes[0].as_ref().unwrap().get(), r#"{"seq":9007199254740991}"#);
         let text = r#"{"id":2,"result":{"batch_id":"2","results":[{"relay_id":"r1","ok":true},
             {"relay_id":"r2","ok":false,"error":{"code":-32004,"message":"no","data":{"why":"x"}}}]}}"#;
         let Answers::Each(outcomes) = batch(text) else { panic!("not understood") };
@@ -168,6 +176,18 @@ mod tests {
         assert_eq!(error.data("why"), Some(&Value::from("x")));
         assert_eq!(error.data("federated"), Some(&Value::from(true)));
         assert_eq!(error.data("target_issuer"), Some(&Value::from("other.example")));
+    }
+
+    #[test]
+    fn what_no_client_may_be_sent_ends_here() {
+        for said in [r#"{"a":1,"a":2}"#, r#"{"seq":9007199254740993}"#, r#"{"x":"\ud800"}"#, &"[".repeat(65)]
+        {
+            let said =
+                if said.starts_with("[[") { format!("{said}{}", "]".repeat(65)) } else { said.to_owned() };
+            let text = format!(r#"{{"id":2,"result":{{"relay_id":"r1","ok":true,"result":{said}}}}}"#);
+            let Answers::Each(outcomes) = single(&text) else { panic!("{said} harms only its own call") };
+            assert_eq!(outcomes[0].as_ref().unwrap_err().code(), -32012, "{said}");
+        }
     }
 
     #[test]

@@ -5,10 +5,10 @@ use super::breaker::Breaker;
 use super::dial::{self, Linked};
 use super::job::{Job, Load};
 use super::link::{End, Link};
+use super::peer_state::{Outbound, PeerState};
 use super::trouble::{Failure, Phase};
 use crate::telemetry::Metrics;
 use parking_lot::Mutex;
-use serde::Serialize;
 use services::kernel::codes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,18 +43,6 @@ pub struct Line {
     state: Mutex<State>,
 }
 
-/// The state of our link to a domain, as the operator sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outbound {
-    #[default]
-    None,
-    Idle,
-    Connecting,
-    Up,
-    Down,
-}
-
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Job>,
@@ -67,24 +55,6 @@ struct State {
     failure: Option<Failure>,
     url: Option<String>,
     last_error: Option<String>,
-}
-
-/// One domain in the answer of `gateway.peers`.
-#[derive(Clone, Debug, Serialize)]
-pub struct PeerState {
-    pub issuer: String,
-    pub outbound: Outbound,
-    pub inbound: usize,
-    pub url: Option<String>,
-    pub waiting: usize,
-    pub waiting_bytes: usize,
-    pub in_flight: usize,
-    pub oldest_ms: u64,
-    pub relayed: u64,
-    pub failed: u64,
-    pub last_error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_in_ms: Option<u64>,
 }
 
 impl Line {
@@ -327,26 +297,6 @@ impl Line {
             failed: self.failed.load(Ordering::Relaxed),
             last_error: state.last_error.clone(),
             retry_in_ms: retry.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
-        }
-    }
-}
-
-impl PeerState {
-    /// A domain we have no line to.
-    pub fn stranger(issuer: String) -> PeerState {
-        PeerState {
-            issuer,
-            outbound: Outbound::None,
-            inbound: 0,
-            url: None,
-            waiting: 0,
-            waiting_bytes: 0,
-            in_flight: 0,
-            oldest_ms: 0,
-            relayed: 0,
-            failed: 0,
-            last_error: None,
-            retry_in_ms: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `gateway.peers`: the other domains this gateway knows, for the operator.
 
 use super::Federation;
-use super::line::PeerState;
+use super::peer_state::PeerState;
 use serde::{Deserialize, Serialize};
 use services::kernel::{Caller, RpcError};
 use std::collections::HashMap;

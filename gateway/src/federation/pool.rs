@@ -3,7 +3,8 @@
 use super::Federation;
 use super::discover::Discovery;
 use super::job::{Job, Load, Outcome};
-use super::line::{Line, PeerState};
+use super::line::Line;
+use super::peer_state::PeerState;
 use super::revocation::Revocation;
 use super::trouble::{Failure, Phase};
 use super::wire::Relay;

@@ -2,7 +2,7 @@
 
 use super::rig::{LONG, Rig, THEIRS, ids, relay};
 use crate::federation::hello::Limits;
-use crate::federation::line::Outbound;
+use crate::federation::peer_state::Outbound;
 use crate::federation::wire::{Kind, Relay};
 use serde_json::{Value, json};
 use services::kernel::RpcError;

@@ -1,8 +1,9 @@
 //! Before hello: discovery, TLS, proof, and the pause after a failure.
 
+use super::ca::Ca;
 use super::link::told;
-use super::rig::{Ca, LONG, OURS, Rig, THEIRS, acceptor, good_http, ids, relay};
-use crate::federation::line::Outbound;
+use super::rig::{LONG, OURS, Rig, THEIRS, acceptor, good_http, ids, relay};
+use crate::federation::peer_state::Outbound;
 use serde_json::{Value, json};
 use services::kernel::{Caller, RpcError};
 use std::sync::atomic::Ordering;

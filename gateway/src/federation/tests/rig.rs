@@ -1,22 +1,21 @@
 //! Two domains in one test: ours, which dials, and another one whose gateway does what the test says.
 
+use super::ca::Ca;
 use crate::config::Config;
 use crate::federation::hello::{HelloParams, Limits, Welcome};
-use crate::federation::line::PeerState;
+use crate::federation::peer_state::PeerState;
 use crate::federation::wire::{Caller as Who, Kind, Relay};
 use crate::federation::{Federation, Peers};
 use crate::telemetry::Metrics;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use certs::dev::Pki;
-use certs::{Curve, Key, PublicKey, Urls};
+use certs::{Curve, Key};
 use futures_util::{SinkExt as _, StreamExt as _};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use services::kernel::{Caller, Mesh, Methods, Rpc, RpcError, World};
+use services::kernel::{Mesh, RpcError, World};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -37,57 +36,6 @@ pub const THEIRS: &str = "theirs.example";
 /// Long enough for a machine that is busy with something else.
 pub const LONG: Duration = Duration::from_secs(20);
 
-/// As much of a certificate authority as a gateway asks for.
-pub struct Ca {
-    pub pki: Pki,
-    pub trusted: Mutex<Vec<String>>,
-}
-
-impl Ca {
-    pub fn new(domain: &str) -> Arc<Ca> {
-        Arc::new(Ca { pki: Pki::new(domain, now()), trusted: Mutex::default() })
-    }
-
-    fn methods(self: &Arc<Ca>) -> Methods {
-        Rpc::new(self.clone())
-            .method("ca.get_cert_chain", Ca::get_cert_chain)
-            .method("ca.get_trust_roots", Ca::get_trust_roots)
-            .method("ca.issue_service_cert", Ca::issue_service_cert)
-            .into()
-    }
-
-    pub fn chain(&self) -> Vec<String> {
-        let above = [&self.pki.issuer, &self.pki.registry, &self.pki.root];
-        above.map(|authority| authority.certificate().pem().to_owned()).to_vec()
-    }
-
-    async fn get_cert_chain(self: Arc<Ca>, _: Caller, _: Value) -> Result<Value, RpcError> {
-        Ok(json!({ "certs": self.chain() }))
-    }
-
-    async fn get_trust_roots(self: Arc<Ca>, _: Caller, _: Value) -> Result<Value, RpcError> {
-        let entry = |pem: &String| json!({ "certificate": pem, "status": "active" });
-        Ok(json!({ "root_cas": self.trusted.lock().iter().map(entry).collect::<Vec<_>>() }))
-    }
-
-    async fn issue_service_cert(self: Arc<Ca>, _: Caller, params: Value) -> Result<Value, RpcError> {
-        let spki = STANDARD.decode(params["public_key"].as_str().unwrap()).unwrap();
-        let key = PublicKey::from_spki_der(&spki).unwrap();
-        Ok(json!({ "cert": self.leaf(params["name"].as_str().unwrap(), &key, &[]).pem() }))
-    }
-
-    pub fn leaf(&self, name: &str, key: &PublicKey, dns_names: &[String]) -> certs::Certificate {
-        let url = |path: &str| format!("http://x.example/{path}");
-        let urls = Urls { crl: url("crl"), ocsp: url("ocsp"), ca_issuers: url("ca") };
-        let (from, until) = (now() - 60, now() + 3600);
-        self.pki.issuer.issue_service(name, key, dns_names, &[], &urls, from, until).unwrap()
-    }
-}
-
-fn now() -> i64 {
-    services::kernel::Clock::System.now_seconds()
-}
-
 /// Our domain, and what the other one is made of.
 pub struct Rig {
     pub fed: Arc<Federation>,
@@ -98,16 +46,19 @@ pub struct Rig {
     _data: tempfile::TempDir,
 }
 
+type Http = Box<dyn Fn(&str) -> Option<(u16, String)> + Send>;
+type Change = Box<dyn Fn(&mut Welcome) + Send>;
+
 /// The other domain.
 pub struct There {
     pub ca: Arc<Ca>,
     pub fed: Arc<Federation>,
     /// The HTTP answer to a question, by its path: status and body. Nothing: the socket stays silent.
-    pub http: Mutex<Box<dyn Fn(&str) -> Option<(u16, String)> + Send>>,
+    pub http: Mutex<Http>,
     /// What is told in the welcome.
     pub limits: Mutex<Limits>,
     /// Changes the welcome before it is sent.
-    pub welcome: Mutex<Box<dyn Fn(&mut Welcome) + Send>>,
+    pub welcome: Mutex<Change>,
     /// How TLS is spoken.
     pub tls: Mutex<TlsAcceptor>,
     /// TCP connections, and those of them that asked for a WebSocket.
