@@ -81,6 +81,7 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     let (keeper, stop) = (message.clone(), world.stop.clone());
     Ok(Module::new("message", rpc(message)).with_work(async move {
         stop.run_until_cancelled(async { tokio::join!(keeper.keep(), keeper.deliver()) }).await;
+        keeper.stop_delivery().await;
     }))
 }
 

@@ -136,13 +136,8 @@ impl Message {
             copies,
             recalled_at: None,
         };
-        let mut changes = Changes::default();
-        changes.0.extend(
-            [recipient, own.as_ref()]
-                .into_iter()
-                .flatten()
-                .filter_map(|known| checked(known, &letter.places)),
-        );
+        let both = [recipient, own.as_ref()].into_iter().flatten();
+        let changes = Changes(both.filter_map(|known| checked(known, &letter.places)).collect());
         let draft = Draft { letter, devices, queue: None, trace: session.trace.clone() };
         // V1 and V2 messages name their devices: they go there whatever the mode.
         let queued = kind == Kind::Plain && mode == Mode::Queue && recipient.is_some();

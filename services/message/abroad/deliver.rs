@@ -51,6 +51,12 @@ impl Message {
         }
     }
 
+    pub(in super::super) async fn stop_delivery(&self) {
+        if let Err(error) = self.outbox.give_back().await {
+            tracing::debug!("the others wait until the turns of this process are over: {error}");
+        }
+    }
+
     /// The domains whose turn it is; those that were heard of again are among them.
     async fn due(&self, busy: &HashSet<String>) -> Vec<String> {
         let poked: Vec<String> = {

@@ -54,7 +54,10 @@ impl Outbox {
         .bind(now)
         .fetch_optional(self.db.write_alone())
         .await?;
-        Ok(row.map(|(fence, attempts)| Lease { issuer: issuer.to_owned(), fence, attempts }))
+        Ok(row.map(|(fence, attempts)| {
+            self.held.lock().insert(issuer.to_owned(), fence);
+            Lease { issuer: issuer.to_owned(), fence, attempts }
+        }))
     }
 
     /// The next messages in their order.
@@ -172,6 +175,20 @@ impl Outbox {
         .bind(i64::from(sent))
         .execute(self.db.write_alone())
         .await?;
+        self.held.lock().remove(&lease.issuer);
+        Ok(())
+    }
+
+    /// Whoever stops leaves its turns to the others at once. What is on its way may get there twice, and counts once.
+    pub async fn give_back(&self) -> sqlx::Result<()> {
+        let held: Vec<(String, i64)> = self.held.lock().drain().collect();
+        for (issuer, fence) in held {
+            sqlx::query("UPDATE outbox_peer SET leased_until = 0 WHERE issuer = $1 AND fence = $2")
+                .bind(issuer)
+                .bind(fence)
+                .execute(self.db.write_alone())
+                .await?;
+        }
         Ok(())
     }
 }

@@ -38,6 +38,8 @@ pub(in super::super) struct Outbox {
     pub(super) wake: Arc<Wake>,
     turns: Turns<String>,
     seen: Mutex<HashMap<String, Seen>>,
+    /// The leases this process has, by their domains.
+    pub(super) held: Mutex<HashMap<String, i64>>,
 }
 
 /// What is known of the messages for a domain without looking.
@@ -127,6 +129,7 @@ impl Outbox {
             wake,
             turns: Turns::default(),
             seen: Mutex::default(),
+            held: Mutex::default(),
         })
     }
 

@@ -75,12 +75,16 @@ impl Domain {
 
     /// An agent with its first device.
     pub async fn agent(&self, name: &str, device: &str) -> TestAgent {
+        let agent = self.register(name).await;
+        self.join(&agent, device).await;
+        agent
+    }
+
+    pub async fn register(&self, name: &str) -> TestAgent {
         let (aid, key) = (format!("{name}.{}", self.world.issuer), Key::generate(Curve::P256));
         let request = json!({ "aid": aid, "public_key": crate::testing::spki(&key), "curve": "P-256" });
         let created = self.call_as(Caller::Stranger, "auth.create_aid", request).await.unwrap();
-        let agent = TestAgent { aid, key, cert: created["cert"].as_str().unwrap().to_owned() };
-        self.join(&agent, device).await;
-        agent
+        TestAgent { aid, key, cert: created["cert"].as_str().unwrap().to_owned() }
     }
 
     pub async fn join(&self, agent: &TestAgent, device: &str) {

@@ -277,3 +277,17 @@ async fn what_is_begun_in_order_crosses_in_order_and_waits_in_order() {
     }
     assert_eq!(texts(&there.rows((&dave, "d")).await), names);
 }
+
+#[tokio::test]
+async fn a_process_that_stops_leaves_its_turn_to_the_others() {
+    let (here, there, alice, dave) = away().await;
+    send(&here, &alice, &dave.aid, "m1").await;
+    comes_back(&here, &there);
+    let (one, two) = (worker(&here).await, worker(&here).await);
+    one.outbox.lease("aid.net", here.world.clock.now_ms()).await.unwrap().unwrap();
+    two.deliver_to("aid.net").await;
+    assert!(there.rows((&dave, "d")).await.is_empty());
+    one.stop_delivery().await;
+    two.deliver_to("aid.net").await;
+    assert_eq!(there.rows((&dave, "d")).await.len(), 1);
+}
