@@ -70,7 +70,7 @@ impl Message {
     }
 
     /// Nothing where the recipient is known and nobody waits to look it up: there is nothing to wait for.
-    async fn turn(&self, to: &Aid) -> Option<Turn<Aid>> {
+    pub(super) async fn turn(&self, to: &Aid) -> Option<Turn<Aid>> {
         if self.inboxes.knows(to) && !self.turns.are_taken(to) {
             return None;
         }

@@ -5,7 +5,7 @@ use super::super::letter::Letter;
 use super::super::sending::{SendParams, Sent, Status, Storage};
 use super::super::store::json;
 use super::super::turns::{Turn, in_turn};
-use super::super::{Error, Message};
+use super::super::{Error, Message, envelope};
 use super::outbox::{Kept, New, Way};
 use super::{Crossing, unreadable};
 use crate::kernel::{Caller, RpcError, Session, codes};
@@ -26,12 +26,16 @@ impl Message {
         let Some(crossing) = self.crossing(caller, &to)? else {
             return Err(Error::Foreign(to.issuer().to_owned()));
         };
+        let turn = match envelope::classify(&params.payload) {
+            envelope::Kind::Plain => None,
+            _ => self.turn(&crossing.session.aid).await,
+        };
         let now = self.clock.now_ms();
         let (draft, changes) = self.draft_own(crossing.session, &params, now).await?;
         let message_id = draft.letter.message_id.clone();
         params.message_id = Some(message_id.clone());
 
-        let sent = self.pass_on(&crossing, &mut params, &draft.letter).await?;
+        let sent = in_turn(self.pass_on(&crossing, &mut params, &draft.letter), turn).await?;
 
         self.keep_own(crossing.session, &params, draft, changes).await?;
         Ok(Sent { message_id, cross_domain: true, target_issuer: Some(crossing.issuer.to_owned()), ..sent })
