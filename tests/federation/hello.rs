@@ -11,7 +11,7 @@ use super::words;
 use crate::world::agent::hello as connect;
 use crate::world::domain::Pair;
 use crate::world::wire::Wire;
-use crate::world::{World, now, now_ms, printed};
+use crate::world::{World, now, now_ms, printed, until};
 
 /// Says hello and is refused: with this code, and then the door is shut.
 async fn refused(to: &World, code: i64, hello: impl FnOnce(&str) -> Value) -> Value {
@@ -193,6 +193,24 @@ async fn a_link_is_no_session_and_a_session_is_no_link() {
     let relayed = session.try_call("federation.relay", &who.letter("alice", carol.aid(), "hi")).await;
     assert!(relayed.is_err(), "{relayed:?}");
     assert!(words(&carol).await.is_empty());
+}
+
+#[tokio::test]
+async fn one_domain_does_not_take_all_the_links() {
+    let pair = Pair::with("federation.links_per_peer = 2", "").await;
+    let (near, who) = (&pair.near, Neighbour::of(&pair.far));
+    let (first, _second) = (who.link(near).await, who.link(near).await);
+    let error = refused(near, -32012, |nonce| who.hello(&near.issuer, nonce)).await;
+    assert_eq!(error["data"]["reason"], "links", "{error}");
+    let third = Pki::new("third.test", now() - DAY);
+    near.trusts_root(third.root.certificate().pem()).await;
+    Neighbour::under(&third, "third.test").link(near).await;
+    first.hang_up().await;
+    let room = || async {
+        let wire = near.secure_wire("/aun").await;
+        wire.try_call("federation.hello", &who.hello(&near.issuer, wire.nonce())).await.ok()
+    };
+    until("a link that ended makes room", room).await;
 }
 
 /// The authority of a domain that runs, taken from its folder.

@@ -263,6 +263,7 @@ async fn what_is_too_large_is_refused() {
 async fn one_bad_item_spoils_no_batch() {
     let scene = Scene::set("").await;
     let link = scene.who.link(scene.near()).await;
+    link.call("federation.relay", &scene.letter("0")).await;
     let items = [scene.letter("1"), scene.but("/caller/aid", json!("alice.third.test")), scene.letter("2")];
     let batch = json!({ "batch_id": "b-1", "items": items });
     let answer = link.call("federation.relay_batch", &batch).await;
@@ -272,7 +273,7 @@ async fn one_bad_item_spoils_no_batch() {
     assert_eq!(ids, items.iter().map(|item| &item["relay_id"]).collect::<Vec<_>>(), "in their order");
     let ok: Vec<&Value> = results.iter().map(|result| &result["ok"]).collect();
     assert_eq!(ok, [true, false, true]);
-    assert_eq!(words(&scene.carol).await, ["1", "2"]);
+    assert_eq!(words(&scene.carol).await, ["0", "1", "2"]);
 }
 
 #[tokio::test]

@@ -84,16 +84,33 @@ impl World {
 }
 
 impl World {
-    /// An `aund` command that asks the gateway, which is a process of its own where the suite runs in that shape.
+    /// An `aund` command that asks the gateway; where there are several, each of them, the first one first.
+    pub async fn aund_on_gateways(&self, words: &[&str]) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        for data in self.gateways_data() {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_aund"));
+            command.args(words).arg("--data").arg(data);
+            let ended = tokio::task::spawn_blocking(move || command.output());
+            let output = within("an aund command", ended).await.expect("the thread lives");
+            outputs.push(output.expect("aund can be started"));
+        }
+        outputs
+    }
+
     pub async fn aund_on_gateway(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_aund"));
-        command.args(words).arg("--data").arg(self.gateway_data());
-        let ended = tokio::task::spawn_blocking(move || command.output());
-        within("an aund command", ended).await.expect("the thread lives").expect("aund can be started")
+        self.aund_on_gateways(words).await.swap_remove(0)
     }
 
     /// The folder where the gateway keeps its keys.
     pub fn gateway_data(&self) -> PathBuf {
-        if split() { self.beside("split/gateway1") } else { self.data() }
+        self.gateways_data().swap_remove(0)
+    }
+
+    /// The same of each gateway, where the server is several processes.
+    fn gateways_data(&self) -> Vec<PathBuf> {
+        match split() {
+            true => (1..=self.shared_by).map(|n| self.beside(&format!("split/gateway{n}"))).collect(),
+            false => vec![self.data()],
+        }
     }
 }
