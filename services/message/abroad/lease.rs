@@ -2,7 +2,7 @@
 
 use super::super::store::json;
 use super::outbox::Outbox;
-use super::rows::{count_out, hold, take_out};
+use super::rows::{count_out, hold, list, take_out};
 use crate::kernel::Engine;
 
 /// How many go in one batch, and what they may weigh together.
@@ -118,7 +118,7 @@ impl Outbox {
         };
         query.bind(json(&settled.accepted)).bind(lease.issuer.as_str()).bind(now).execute(&mut *tx).await?;
         let keys: Vec<&String> = settled.accepted.iter().chain(&settled.refused).collect();
-        let gone = take_out(&mut tx, self.db.engine(), &json(&keys), i64::MIN).await?;
+        let gone = take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &keys), i64::MIN).await?;
         let counts = [settled.accepted.len() as i64, settled.refused.len() as i64, 0];
         count_out(&mut tx, &lease.issuer, &gone, counts).await?;
         tx.commit().await?;
@@ -142,7 +142,7 @@ impl Outbox {
             if !hold(&mut tx, lease, now).await? {
                 return Ok(false);
             }
-            let gone = take_out(&mut tx, self.db.engine(), &json(&keys), i64::MIN).await?;
+            let gone = take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &keys), i64::MIN).await?;
             count_out(&mut tx, &lease.issuer, &gone, [0, 0, gone.len() as i64]).await?;
             tx.commit().await?;
             tracing::warn!(

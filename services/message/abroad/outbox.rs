@@ -5,9 +5,8 @@
 
 use super::super::Error;
 use super::super::letter::Key;
-use super::super::store::json;
 use super::super::turns::{Turn, Turns};
-use super::rows::{count_out, insert, take_out};
+use super::rows::{count_out, insert, list, take_out};
 use crate::kernel::{Aid, Audience, Batch, Db, DeviceId, Engine, Event, SlotId, World};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -231,12 +230,12 @@ impl Outbox {
             Engine::Sqlite => sqlx::query_as(
                 "SELECT key, issuer FROM outbox WHERE key IN (SELECT value FROM json_each($1))",
             ),
-            Engine::Postgres => sqlx::query_as(
-                "SELECT key, issuer FROM outbox
-                 WHERE key IN (SELECT json_array_elements_text(CAST($1 AS JSON)))",
-            ),
+            Engine::Postgres => {
+                sqlx::query_as("SELECT key, issuer FROM outbox WHERE key = ANY(string_to_array($1, ','))")
+            }
         };
-        let rows: Vec<(String, String)> = query.bind(json(&names)).fetch_all(self.db.read()).await?;
+        let rows: Vec<(String, String)> =
+            query.bind(list(self.db.engine(), &names)).fetch_all(self.db.read()).await?;
         let mut left: BTreeMap<String, String> = rows.into_iter().collect();
         let mut withdrawn = HashSet::new();
         let issuers: HashSet<String> = left.values().cloned().collect();
@@ -251,7 +250,7 @@ impl Outbox {
             .bind(issuer.as_str())
             .fetch_one(&mut *tx)
             .await?;
-            let gone = take_out(&mut tx, self.db.engine(), &json(&mine), sending).await?;
+            let gone = take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &mine), sending).await?;
             count_out(&mut tx, &issuer, &gone, [0; 3]).await?;
             tx.commit().await?;
             withdrawn.extend(gone.into_iter().map(|(key, _)| key));

@@ -3,6 +3,7 @@
 
 use super::super::letter::Key;
 use super::super::store::json;
+use super::rows::list;
 use crate::kernel::{Db, Engine};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -73,13 +74,17 @@ impl Targets {
 
     pub async fn purge(&self, now: i64) -> sqlx::Result<()> {
         loop {
-            let gone = sqlx::query(
-                "DELETE FROM abroad WHERE key IN (SELECT key FROM abroad WHERE at < $1 ORDER BY at LIMIT $2)",
-            )
-            .bind(now - REMEMBER_MS)
-            .bind(AT_ONCE as i64)
-            .execute(self.db.write_alone())
-            .await?;
+            let query = match self.db.engine() {
+                Engine::Sqlite => sqlx::query(
+                    "DELETE FROM abroad WHERE key IN (SELECT key FROM abroad WHERE at < $1 ORDER BY at LIMIT $2)",
+                ),
+                Engine::Postgres => sqlx::query(
+                    "DELETE FROM abroad
+                     WHERE ctid = ANY(ARRAY(SELECT ctid FROM abroad WHERE at < $1 ORDER BY at LIMIT $2))",
+                ),
+            };
+            let gone =
+                query.bind(now - REMEMBER_MS).bind(AT_ONCE as i64).execute(self.db.write_alone()).await?;
             if gone.rows_affected() < AT_ONCE as u64 {
                 return Ok(());
             }
@@ -99,11 +104,11 @@ impl Targets {
                 "SELECT key, issuer FROM abroad WHERE key IN (SELECT value FROM json_each($1)) AND at >= $2",
             ),
             Engine::Postgres => sqlx::query_as(
-                "SELECT key, issuer FROM abroad
-                 WHERE key IN (SELECT json_array_elements_text(CAST($1 AS JSON))) AND at >= $2",
+                "SELECT key, issuer FROM abroad WHERE key = ANY(string_to_array($1, ',')) AND at >= $2",
             ),
         };
-        let query = query.bind(json(&names.keys().collect::<Vec<_>>())).bind(now - REMEMBER_MS);
+        let wanted = list(self.db.engine(), &names.keys().collect::<Vec<_>>());
+        let query = query.bind(wanted).bind(now - REMEMBER_MS);
         let rows: Vec<(String, String)> = query.fetch_all(self.db.read()).await?;
         found.extend(rows.into_iter().filter_map(|(key, issuer)| Some((*names.get(&key)?, issuer))));
         Ok(found)
