@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{named, words};
 use crate::world::agent::Agent;
 use crate::world::domain::Pair;
-use crate::world::until;
+use crate::world::{printed, until};
 
 const KEEP: &str = "federation.keep_seconds = 3600\nlimits.calls_per_second = 100000";
 
@@ -45,6 +45,11 @@ async fn what_was_kept_for_a_domain_is_delivered_in_order_and_once() {
     }
     let again = alice.call("message.send", &named(carol.aid(), "m-1", "1")).await;
     assert_eq!(again["message_id"], "m-1", "sending again is fine: {again}");
+
+    let shown = pair.near.aund_on_gateway(&["peers"]).await;
+    let shown = printed(&shown.stdout);
+    let line = shown.lines().find(|line| line.starts_with("far.test")).unwrap_or_else(|| panic!("{shown}"));
+    assert_eq!(line.split_whitespace().nth(4), Some("59"), "the operator sees what is kept: {shown}");
 
     // The sending server dies with everything it holds in memory.
     pair.near.kill();
