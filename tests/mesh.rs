@@ -1,6 +1,7 @@
 //! The links between processes: who is let onto them, and whom he may speak for. One process with the authority's room
 //! answers; everybody else is played here.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,8 +9,8 @@ use std::sync::Arc;
 
 use certs::{Authority, Curve, Key};
 use futures_util::{SinkExt, StreamExt};
-use jsonrpsee_core::client::{ClientT, Error};
-use jsonrpsee_core::params::ObjectParams;
+use jsonrpsee_core::client::{ClientT, SubscriptionClientT};
+use jsonrpsee_core::params::ArrayParams;
 use jsonrpsee_ws_client::WsClientBuilder;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
@@ -134,17 +135,25 @@ fn pass(authority: &Authority, part: &str, not_before: i64, not_after: i64) -> P
 
 /// A question that every room may ask the authority, in somebody's name.
 fn question(caller: &Value) -> Value {
-    let params = json!({ "aid": format!("nobody.{ISSUER}") });
-    json!({ "method": "ca.get_cert", "caller": caller, "within_ms": 5000, "params": params })
+    json!([7, caller, 5000, "ca.get_cert", { "aid": format!("nobody.{ISSUER}") }])
+}
+
+/// An answer as JSON-RPC would have it.
+fn answer(of: &Value) -> Value {
+    json!({ "id": of[0], "result": of[1], "error": of[2] })
 }
 
 /// What comes back: an answer, or nothing but the end of the link.
 async fn ask(link: &mut Link, caller: &Value) -> Option<Value> {
-    let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "mesh.call", "params": question(caller) });
+    let call = json!({ "jsonrpc": "2.0", "method": "mesh.calls", "params": [question(caller)] });
     link.send(Message::text(call.to_string())).await.ok()?;
     loop {
         match within("an answer or the end", link.next()).await {
-            Some(Ok(Message::Text(text))) => return Some(serde_json::from_str(&text).expect("JSON")),
+            Some(Ok(Message::Text(text))) => {
+                let frame: Value = serde_json::from_str(&text).expect("JSON");
+                assert_eq!(frame["method"], "mesh.answers", "{frame}");
+                return Some(answer(&frame["params"][0]));
+            }
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
             Some(Ok(_) | Err(_)) | None => return None,
         }
@@ -196,7 +205,7 @@ async fn a_part_speaks_for_itself_and_for_nobody_else() {
     let agent = mesh.pass("agent");
     for caller in [
         session(),
-        json!({ "known": 5 }),
+        json!(5),
         json!("operator"),
         json!("stranger"),
         json!({ "room": "gateway" }),
@@ -213,7 +222,7 @@ async fn a_part_speaks_for_itself_and_for_nobody_else() {
         still_works(&mesh, &mut door, &caller.to_string()).await;
     }
     // The door may speak for those it let in: the same calls are answered there, by what the caller may ask.
-    for caller in [session(), json!({ "known": 5 }), json!("stranger")] {
+    for caller in [session(), json!(5), json!("stranger")] {
         let answer = ask(&mut door, &caller).await.expect("it is answered");
         assert_eq!(answer["error"]["code"], -32601, "{caller} is no room: {answer}");
     }
@@ -230,41 +239,39 @@ async fn somebody_elses_client_understands_the_mesh() {
         let built = WsClientBuilder::default().build_with_stream("ws://ca.mesh.internal/mesh", stream).await;
         built.expect("it is upgraded")
     };
-    let call = |method: &str, params: Value| {
-        let mut call = ObjectParams::new();
-        let caller = json!({ "room": "gateway" });
-        for (name, value) in
-            [("method", json!(method)), ("caller", caller), ("within_ms", json!(5000)), ("params", params)]
-        {
-            call.insert(name, value).expect("plain data");
+    let calls = |asked: &[(u64, &str, Value)]| {
+        let mut calls = ArrayParams::new();
+        for (id, method, params) in asked {
+            calls.insert(json!([id, { "room": "gateway" }, 5000, method, params])).expect("plain data");
         }
-        call
+        calls
     };
     let nobody = json!({ "aid": format!("nobody.{ISSUER}") });
     let door = client("gateway").await;
-    let found: Value =
-        door.request("mesh.call", call("ca.get_cert", nobody.clone())).await.expect("a result");
-    assert_eq!(found["found"], false, "{found}");
-
-    for (method, params, code) in [
-        ("ca.get_cert", json!({ "aid": 7 }), -32602),
-        ("ca.no_such", json!({}), -32601),
-        ("message.send", json!({}), 5003),
-    ] {
-        let refused = door.request::<Value, _>("mesh.call", call(method, params)).await;
-        let Err(Error::Call(error)) = refused else { panic!("{method}: {refused:?}") };
-        assert_eq!(error.code(), code, "{method}: {error}");
-        let data: Value = serde_json::from_str(error.data().expect("it has data").get()).expect("JSON");
-        assert_eq!(data["retryable"], code == 5003, "{method}: {data}");
+    let mut answers = door.subscribe_to_method::<Value>("mesh.answers").await.expect("it listens");
+    let asked = [
+        (1, "ca.get_cert", nobody.clone()),
+        (2, "ca.get_cert", json!({ "aid": 7 })),
+        (3, "ca.no_such", json!({})),
+        (4, "message.send", json!({})),
+    ];
+    door.notification("mesh.calls", calls(&asked)).await.expect("it is sent");
+    let mut told = BTreeMap::new();
+    while told.len() < asked.len() {
+        let frame = within("answers", answers.next()).await.expect("the link stays").expect("JSON");
+        for of in frame.as_array().expect("many answers") {
+            told.insert(of[0].as_u64().expect("a number"), answer(of));
+        }
+    }
+    assert_eq!(told[&1]["result"]["found"], false, "{told:?}");
+    for (id, code) in [(2, -32602), (3, -32601), (4, 5003)] {
+        let error = &told[&id]["error"];
+        assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(code), &json!(code == 5003)), "{told:?}");
     }
 
-    // Many at once, each with its own answer.
-    let asked = (0..100).map(|_| door.request::<Value, _>("mesh.call", call("ca.get_cert", nobody.clone())));
-    for answer in futures_util::future::join_all(asked).await {
-        assert_eq!(answer.expect("a result")["found"], false);
-    }
     let liar = client("agent").await;
-    let cut = liar.request::<Value, _>("mesh.call", call("ca.get_cert", nobody.clone())).await;
-    assert!(matches!(cut, Err(Error::RestartNeeded(_) | Error::Transport(_))), "{cut:?}");
-    assert!(door.request::<Value, _>("mesh.call", call("ca.get_cert", nobody)).await.is_ok());
+    liar.notification("mesh.calls", calls(&asked[..1])).await.expect("it is sent");
+    within("the end of its link", liar.on_disconnect()).await;
+    door.notification("mesh.calls", calls(&asked[..1])).await.expect("the door's link stays");
+    assert!(within("an answer", answers.next()).await.is_some_and(|frame| frame.is_ok()));
 }

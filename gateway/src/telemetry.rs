@@ -91,6 +91,26 @@ pub struct MethodMetrics {
     seconds: Histogram,
 }
 
+/// How calls to other domains ended.
+pub struct Relayed {
+    pub answered: Counter,
+    pub refused: Counter,
+    pub timeout: Counter,
+    pub unreachable: Counter,
+}
+
+impl Relayed {
+    fn of(relays: &Family<OutcomeLabels, Counter>) -> Relayed {
+        let of = |outcome| relays.get_or_create_owned(&OutcomeLabels { outcome });
+        Relayed {
+            answered: of("answered"),
+            refused: of("refused"),
+            timeout: of("timeout"),
+            unreachable: of("unreachable"),
+        }
+    }
+}
+
 pub struct Metrics {
     registry: Registry,
     calls: Family<CallLabels, Counter>,
@@ -118,6 +138,7 @@ pub struct Metrics {
     presence_seats: Gauge,
     parts: Family<PartLabels, Gauge>,
     relays: Family<OutcomeLabels, Counter>,
+    pub relayed: Relayed,
     pub federation_links: Gauge,
     pub federation_queue_bytes: Gauge,
     pub federation_oldest_seconds: Gauge<f64, AtomicU64>,
@@ -150,6 +171,7 @@ impl Metrics {
         let pings = of("meta.ping").ok;
         let methods: HashMap<_, _> =
             proto_schemas::methods().iter().map(|method| (method.name, of(method.name))).collect();
+        let relays = Family::default();
         let mut metrics = Metrics {
             unknown: of("unknown"),
             pings,
@@ -174,7 +196,8 @@ impl Metrics {
             bus_up: Gauge::default(),
             presence_seats: Gauge::default(),
             parts: Family::default(),
-            relays: Family::default(),
+            relayed: Relayed::of(&relays),
+            relays,
             federation_links: Gauge::default(),
             federation_queue_bytes: Gauge::default(),
             federation_oldest_seconds: Gauge::default(),
@@ -278,10 +301,6 @@ impl Metrics {
         );
     }
 
-    pub fn relayed(&self, outcome: &'static str) {
-        self.relays.get_or_create(&OutcomeLabels { outcome }).inc();
-    }
-
     /// Taken over when somebody asks: the bus counts by itself.
     pub fn take_bus(&self, stats: BusStats, seats: usize) {
         let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
@@ -352,7 +371,6 @@ mod tests {
         metrics.http("health", 200);
         metrics.runs("ca");
         metrics.link("ca", "wss://127.0.0.1:7443");
-        metrics.relayed("answered");
         let (text, guide) = (metrics.text(), include_str!("../../docs/operations.md"));
         let names = names(&text);
         for name in &names {

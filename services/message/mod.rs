@@ -49,12 +49,13 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod thought;
+mod turns;
 mod v2;
 mod volatile;
 mod wake;
 mod writer;
 
-use crate::kernel::{Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
+use crate::kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
 use abroad::{Bells, Outbox, Targets};
 use error::Error;
 use fleeting::FleetingSent;
@@ -72,6 +73,7 @@ use std::time::Duration;
 use store::Store;
 use thought::Thoughts;
 use tokio_util::task::TaskTracker;
+use turns::Turns;
 use volatile::Volatile;
 
 pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
@@ -112,6 +114,7 @@ fn rpc(message: Arc<Message>) -> Methods {
 struct Message {
     issuer: String,
     inboxes: Arc<Inboxes>,
+    turns: Turns<Aid>,
     keys: Keys,
     reading: Reading,
     thoughts: Thoughts,
@@ -146,6 +149,7 @@ impl Message {
         Ok(Arc::new(Message {
             issuer: world.issuer.clone(),
             inboxes,
+            turns: Turns::default(),
             keys: Keys::new(store.db().clone()),
             reading: Reading::new(store.db().clone()),
             thoughts: Thoughts::default(),

@@ -118,6 +118,9 @@ impl Message {
         message_ids: Vec<String>,
         since: i64,
     ) -> Result<Vec<(String, Outcome)>, Error> {
+        if message_ids.is_empty() {
+            return Ok(Vec::new());
+        }
         let now = self.clock.now_ms();
         let (recipients, devices) = self.recipients(&session.aid, &message_ids).await?;
         let recall = Recall {

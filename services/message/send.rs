@@ -6,6 +6,7 @@ use super::inboxes::Known;
 use super::ledger::{Changes, Done, Draft, Queued, Write};
 use super::letter::{Key, Kind, Letter, Place};
 use super::sending::{SendParams, Sent, Status};
+use super::turns::{Turn, in_turn};
 use super::{Error, Message, echo};
 use crate::kernel::{Aid, Caller, KnownCert, Mode, RpcError, Seat, Session, codes};
 use serde_json::json;
@@ -44,14 +45,17 @@ impl Message {
             self.inboxes.forget(&params.to);
             self.inboxes.forget(&session.aid);
         }
+        let turn = self.turn(&params.to).await;
         let recipient = self.recipient(&params.to).await?;
         let now = self.clock.now_ms();
         let (draft, changes) = self.draft(session, params, Some(&recipient), now).await?;
         if let Some(ttl) = ttl {
+            drop(turn); // These have no numbers to be in the order of.
             return Ok(Some(self.send_fleeting(session, draft, now + ttl).await?));
         }
 
-        let (letter, again) = match self.ledger.write(Write::Send(Box::new(draft), changes)).await? {
+        let write = Write::Send(Box::new(draft), changes);
+        let (letter, again) = match in_turn(self.ledger.write(write), turn).await? {
             Done::Sent(letter) => (letter, false),
             Done::Again(letter) => (letter, true),
             Done::Stale => return Ok(None),
@@ -63,6 +67,14 @@ impl Message {
             false => Status::Sent,
         };
         Ok(Some(Sent::of(&letter, status)))
+    }
+
+    /// Nothing where the recipient is known and nobody waits to look it up: there is nothing to wait for.
+    pub(super) async fn turn(&self, to: &Aid) -> Option<Turn<Aid>> {
+        if self.inboxes.knows(to) && !self.turns.are_taken(to) {
+            return None;
+        }
+        Some(self.turns.take(to.clone()).await)
     }
 
     /// Whether a connection is there for one of the places the letter got.

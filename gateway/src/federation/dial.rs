@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -22,6 +22,8 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 /// How much of a call's time the way may take.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+/// The list of roots is a room away. Where it does not come, the last one counts.
+const TRUST_PATIENCE: Duration = Duration::from_secs(1);
 /// The largest frame taken from a gateway, and the largest ever sent to one.
 pub const FRAME_BYTES: usize = 16 << 20;
 /// What may wait inside the socket: everything that can be under way on one link, and a frame.
@@ -47,7 +49,7 @@ pub struct Linked {
 pub async fn dial(fed: &Federation, issuer: &str) -> Result<Linked, Failure> {
     let deadline = Instant::now() + PATIENCE;
     // The operator may have added a root since: without it the peer would look like a stranger.
-    let _ = timeout_at(deadline, fed.trust.refresh()).await;
+    let _ = timeout(TRUST_PATIENCE, fed.trust.refresh()).await;
     let places = timeout_at(deadline, fed.peers.discovery.find(fed, issuer))
         .await
         .unwrap_or_else(|_| Err(format!("{issuer} did not say in time where its gateway is")))

@@ -22,8 +22,9 @@ const QUEUE_BYTES: usize = 16 << 20;
 const QUEUE_ITEMS: usize = 10_000;
 /// The same for all domains together.
 const ALL_BYTES: usize = 128 << 20;
-/// A link that ends sooner than this is no reason to dial at once again.
+/// Links that last less than this, several times in a row, are no reason to dial at once again.
 const SHORT_LIFE: Duration = Duration::from_secs(2);
+const SHORT_LIVES: u32 = 2;
 /// How often deadlines are looked at while a link is being made.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -61,6 +62,8 @@ struct State {
     running: bool,
     outbound: Outbound,
     breaker: Breaker,
+    /// Links in a row that broke soon after they were made.
+    short_lives: u32,
     failure: Option<Failure>,
     url: Option<String>,
     last_error: Option<String>,
@@ -147,8 +150,7 @@ impl Line {
             self.take_back(under_way, now);
             if let End::Broken(reason) = end {
                 tracing::warn!(peer.issuer = %self.issuer, "the link to {} ended: {reason}", self.issuer);
-                self.state.lock().last_error = Some(reason.clone());
-                if now - began < SHORT_LIFE {
+                if self.broke(&reason, now - began) {
                     return self.fail(fed, Failure::new(Phase::Connect, "link_lost", reason));
                 }
             }
@@ -211,6 +213,14 @@ impl Line {
             job.end_unreachable(&failure, wait);
         }
         self.look_at_oldest(now);
+    }
+
+    /// Takes note of a link that broke; says whether that happens too often.
+    fn broke(&self, reason: &str, after: Duration) -> bool {
+        let mut state = self.state.lock();
+        state.last_error = Some(reason.to_owned());
+        state.short_lives = if after < SHORT_LIFE { state.short_lives + 1 } else { 0 };
+        state.short_lives >= SHORT_LIVES
     }
 
     /// What was under way on a link that ended: first in the queue if it may be sent again, told otherwise.
@@ -276,7 +286,9 @@ impl Line {
 
     /// The domain is known to be there: the next call dials.
     pub fn forgive(&self) {
-        self.state.lock().breaker.reset();
+        let mut state = self.state.lock();
+        state.breaker.reset();
+        state.short_lives = 0;
     }
 
     /// Whether it can be forgotten: nobody is on it, and it says nothing about the next call.
@@ -286,14 +298,14 @@ impl Line {
     }
 
     pub fn ended(&self, code: i32) {
-        let outcome = match code {
-            code if code == codes::FEDERATION_UNREACHABLE.code => "unreachable",
-            code if code == codes::FEDERATION_TIMEOUT.code => "timeout",
-            code if code == codes::FEDERATION_REFUSED.code => "refused",
-            _ => "answered",
+        let outcomes = &self.metrics.relayed;
+        let (outcome, count) = match code {
+            code if code == codes::FEDERATION_UNREACHABLE.code => (&outcomes.unreachable, &self.failed),
+            code if code == codes::FEDERATION_TIMEOUT.code => (&outcomes.timeout, &self.failed),
+            code if code == codes::FEDERATION_REFUSED.code => (&outcomes.refused, &self.failed),
+            _ => (&outcomes.answered, &self.relayed),
         };
-        self.metrics.relayed(outcome);
-        let count = if outcome == "answered" { &self.relayed } else { &self.failed };
+        outcome.inc();
         count.fetch_add(1, Ordering::Relaxed);
     }
 

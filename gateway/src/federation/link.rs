@@ -129,6 +129,12 @@ impl<'a> Link<'a> {
                 return End::Done;
             }
             let next_look = self.looked + if self.flights.is_empty() { REST } else { LOOK_EVERY };
+            // Asked here and not below, where a socket that always has something to say would come first.
+            if Instant::now() >= next_look
+                && let Err(end) = self.look(fed).await
+            {
+                return end;
+            }
             let next = held.unwrap_or(next_look).min(next_look);
             tokio::select! {
                 biased;
@@ -139,11 +145,7 @@ impl<'a> Link<'a> {
                 }
                 () = self.line.wake.notified() => {}
                 () = fed.stop.cancelled(), if !stops => {}
-                () = sleep_until(next) => {
-                    if let Err(end) = self.look(fed).await {
-                        return end;
-                    }
-                }
+                () = sleep_until(next) => {}
             }
         }
     }
@@ -276,9 +278,6 @@ impl<'a> Link<'a> {
     /// Looks at everything that has to do with time.
     async fn look(&mut self, fed: &Federation) -> Result<(), End> {
         let now = Instant::now();
-        if now - self.looked < LOOK_EVERY {
-            return Ok(());
-        }
         self.looked = now;
         self.look_at_deadlines(fed, now);
         if self.flights.values().next().is_some_and(|first| now - first.at > UNANSWERED) {

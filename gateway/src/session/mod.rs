@@ -56,6 +56,7 @@ where
         last_call: Instant::now(),
         heard: true,
         pinged: false,
+        asked: false,
         calls: 0,
         guest: None,
         socket,
@@ -78,6 +79,8 @@ struct Conversation<S> {
     /// Whether anything arrived since the last look at the clock.
     heard: bool,
     pinged: bool,
+    /// Whether something was asked of a room since the last look into the outbox.
+    asked: bool,
     calls: u32,
     /// The other side is the gateway of another domain.
     guest: Option<Arc<Guest>>,
@@ -132,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         self.flush().await?;
         loop {
             let step = poll_fn(|cx| self.poll_step(cx)).await;
-            if matches!(step, Step::Outbox) && self.link.in_flight.load(Ordering::Relaxed) > 0 {
+            if matches!(step, Step::Outbox) && !self.answers_the_only_call() {
                 // The answers of one commit become ready task by task. A turn of the runtime later they share a flush.
                 tokio::task::yield_now().await;
             }
@@ -145,6 +148,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             }
             self.flush().await?;
         }
+    }
+
+    /// Whether whoever asked for one thing, and waits for nothing else, has it: then nothing more is about to come.
+    fn answers_the_only_call(&mut self) -> bool {
+        std::mem::take(&mut self.asked) && self.link.in_flight.load(Ordering::Relaxed) == 0
     }
 
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
@@ -227,6 +235,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 dispatch::Answer::Now(Some(answer)) => self.feed(answer.into()).await,
                 dispatch::Answer::Now(None) => Ok(()),
                 dispatch::Answer::Later => {
+                    self.asked = true;
                     dispatch::spawn(&self.door, &self.link, &request);
                     Ok(())
                 }

@@ -193,7 +193,7 @@ fn judge(
         match outcome {
             Ok(_) => settled.accepted.push(row.key),
             Err(error) if passes(&error) => {
-                may_have_arrived |= !is_unreachable(&error);
+                may_have_arrived |= !is_unreachable(&error) || broke_off(&error);
                 failed.get_or_insert(error.to_string());
             }
             Err(error) => {
@@ -208,6 +208,11 @@ fn judge(
         }
     }
     (settled, failed.map(|error| Page::Failed { error, may_have_arrived }))
+}
+
+/// Whether the link was there, and not any more when the answer should have come.
+fn broke_off(error: &RpcError) -> bool {
+    error.data("reason").is_some_and(|reason| reason == "link_lost")
 }
 
 /// Whether the next try may go better. What broke over there may be mended while the message is kept.

@@ -3,22 +3,31 @@
 //! They are in the database and nowhere else; a page of them is read when it is sent. Which process delivers to a
 //! domain is the database's decision, too: a lease that runs out, with a number that says which lease it was.
 
+use super::super::Error;
 use super::super::letter::Key;
 use super::super::store::json;
+use super::super::turns::{Turn, Turns};
 use super::rows::{count_out, insert, take_out};
 use crate::kernel::{Aid, Audience, Batch, Db, DeviceId, Engine, Event, SlotId, World};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// What may wait to be written down.
 const QUEUE_BYTES: usize = 32 << 20;
 /// A message that comes while the domain is away has it tried again at least this soon.
 pub(super) const DEMAND_MS: i64 = 5000;
+/// What may wait for one domain; beyond that its senders are told at once.
+const MOST_BYTES: i64 = 1 << 30;
+/// How long it is believed that nothing waits: another process may have had to keep something since.
+const FRESH: Duration = Duration::from_millis(100);
+const MOST_SEEN: usize = 10_000;
 const MOST_POKES: usize = 1000;
 const PEER_UP: &str = "federation.peer_up";
 
@@ -27,6 +36,27 @@ pub(in super::super) struct Outbox {
     writes: Batch<New, bool>,
     last: AtomicI64,
     pub(super) wake: Arc<Wake>,
+    turns: Turns<String>,
+    seen: Mutex<HashMap<String, Seen>>,
+}
+
+/// What is known of the messages for a domain without looking.
+#[derive(Default)]
+struct Seen {
+    /// Nothing waited a moment ago.
+    empty_until: Option<Instant>,
+    /// How many are being written down right now.
+    coming: usize,
+}
+
+/// How a message goes to a domain.
+pub(super) enum Way {
+    /// Now, and before those who wait for this turn.
+    Direct(Option<Turn<String>>),
+    /// Behind others that wait already.
+    Behind,
+    /// Now or never: no more can wait.
+    Full,
 }
 
 /// What has the delivery look around at once.
@@ -90,7 +120,14 @@ impl Outbox {
             let db = store.clone();
             async move { insert(&db, rows).await }
         });
-        Ok(Outbox { db: db.clone(), writes, last: AtomicI64::new(0), wake })
+        Ok(Outbox {
+            db: db.clone(),
+            writes,
+            last: AtomicI64::new(0),
+            wake,
+            turns: Turns::default(),
+            seen: Mutex::default(),
+        })
     }
 
     /// The place of a message in the order: taken when it comes, whatever is tried before it has to wait.
@@ -98,6 +135,45 @@ impl Outbox {
         let next = |last: i64| (last + 1).max(now << 20);
         let before = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
         next(before.unwrap_or_default())
+    }
+
+    /// Which way a message goes. Answered without waiting while nothing waits for the domain.
+    pub(super) async fn way(&self, issuer: &str) -> sqlx::Result<Way> {
+        if self.is_empty(issuer) && !self.turns.are_taken(issuer) {
+            return Ok(Way::Direct(None));
+        }
+        let turn = self.turns.take(issuer.to_owned()).await;
+        if self.is_empty(issuer) {
+            return Ok(Way::Direct(Some(turn)));
+        }
+        let (waiting, bytes) = self.waiting(issuer).await?;
+        if bytes > MOST_BYTES {
+            return Ok(Way::Full);
+        }
+        let mut seen = self.seen.lock();
+        if seen.len() > MOST_SEEN {
+            seen.retain(|_, seen| seen.coming > 0);
+        }
+        let seen = seen.entry(issuer.to_owned()).or_default();
+        if waiting > 0 || seen.coming > 0 {
+            return Ok(Way::Behind);
+        }
+        seen.empty_until = Some(Instant::now() + FRESH);
+        Ok(Way::Direct(Some(turn)))
+    }
+
+    fn is_empty(&self, issuer: &str) -> bool {
+        let seen = self.seen.lock();
+        let Some(seen) = seen.get(issuer) else { return false };
+        seen.coming == 0 && seen.empty_until.is_some_and(|until| until > Instant::now())
+    }
+
+    /// Says that a message is about to wait, or that it does now.
+    fn coming(&self, issuer: &str, by: isize) {
+        let mut seen = self.seen.lock();
+        let seen = seen.entry(issuer.to_owned()).or_default();
+        seen.coming = seen.coming.saturating_add_signed(by);
+        seen.empty_until = None;
     }
 
     /// How many messages wait for a domain, and what they weigh.
@@ -111,8 +187,12 @@ impl Outbox {
     }
 
     /// Keeps a message. Gives until when: one that waits already keeps its time.
-    pub(super) async fn put(&self, new: New) -> Result<i64, super::super::Error> {
+    pub(super) async fn put(&self, new: New) -> Result<i64, Error> {
         let (key, expires_at, bytes) = (new.key.text(), new.expires_at, new.data.len() + 256);
+        let issuer = new.issuer.clone();
+        self.coming(&issuer, 1);
+        // Also when nobody waits for it any more.
+        let _came = Came(|| self.coming(&issuer, -1));
         if self.writes.submit(new, bytes).await? {
             return Ok(expires_at);
         }
@@ -175,5 +255,14 @@ impl Outbox {
         }
         left.retain(|key, _| !withdrawn.contains(key));
         Ok((withdrawn, left))
+    }
+}
+
+/// Does something at the end, however it ends.
+struct Came<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Came<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }

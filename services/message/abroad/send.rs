@@ -4,14 +4,12 @@ use super::super::ledger::{Changes, Done, Draft, Write};
 use super::super::letter::Letter;
 use super::super::sending::{SendParams, Sent, Status, Storage};
 use super::super::store::json;
-use super::super::{Error, Message};
-use super::outbox::{Kept, New};
+use super::super::turns::{Turn, in_turn};
+use super::super::{Error, Message, envelope};
+use super::outbox::{Kept, New, Way};
 use super::{Crossing, unreadable};
 use crate::kernel::{Caller, RpcError, Session, codes};
 use serde_json::value::to_raw_value;
-
-/// What may wait for one domain; beyond that its senders are told at once.
-const MOST_BYTES: i64 = 1 << 30;
 
 /// How often the sender's own copies are addressed anew because its devices came and went meanwhile.
 const TRIES: usize = 3;
@@ -28,12 +26,16 @@ impl Message {
         let Some(crossing) = self.crossing(caller, &to)? else {
             return Err(Error::Foreign(to.issuer().to_owned()));
         };
+        let turn = match envelope::classify(&params.payload) {
+            envelope::Kind::Plain => None,
+            _ => self.turn(&crossing.session.aid).await,
+        };
         let now = self.clock.now_ms();
         let (draft, changes) = self.draft_own(crossing.session, &params, now).await?;
         let message_id = draft.letter.message_id.clone();
         params.message_id = Some(message_id.clone());
 
-        let sent = self.pass_on(&crossing, &mut params, &draft.letter).await?;
+        let sent = in_turn(self.pass_on(&crossing, &mut params, &draft.letter), turn).await?;
 
         self.keep_own(crossing.session, &params, draft, changes).await?;
         Ok(Sent { message_id, cross_domain: true, target_issuer: Some(crossing.issuer.to_owned()), ..sent })
@@ -46,14 +48,17 @@ impl Message {
         params: &mut SendParams,
         letter: &Letter,
     ) -> Result<Sent, Error> {
-        let Some(keep) = self.keep_abroad else { return self.send_there(crossing, params, letter).await };
+        let Some(keep) = self.keep_abroad else {
+            return self.send_there(crossing, params, letter, None).await;
+        };
         let nth = self.outbox.place(letter.at);
-        let (waiting, bytes) = self.outbox.waiting(crossing.issuer).await?;
-        if waiting == 0 || bytes > MOST_BYTES {
-            match self.send_there(crossing, params, letter).await {
-                Err(error) if error.is_unreachable() && bytes <= MOST_BYTES => {}
+        match self.outbox.way(crossing.issuer).await? {
+            Way::Full => return self.send_there(crossing, params, letter, None).await,
+            Way::Behind => {}
+            Way::Direct(turn) => match self.send_there(crossing, params, letter, turn).await {
+                Err(error) if error.is_unreachable() => {}
                 sent => return sent,
-            }
+            },
         }
         let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
         self.keep_for_later(crossing, params, letter, (nth, keep)).await
@@ -64,8 +69,9 @@ impl Message {
         crossing: &Crossing<'_>,
         params: &SendParams,
         letter: &Letter,
+        turn: Option<Turn<String>>,
     ) -> Result<Sent, Error> {
-        let sent: Sent = self.ask_abroad(crossing, "message.send", params, None).await?;
+        let sent: Sent = in_turn(self.ask_abroad(crossing, "message.send", params, None), turn).await?;
         if !sent.is_safe() {
             return Err(unreadable(crossing.issuer, &"a number in it is too large").into());
         }

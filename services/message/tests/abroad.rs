@@ -57,16 +57,8 @@ impl Domain {
     }
 
     pub async fn open_with(issuer: &str, keep_abroad: Option<Duration>) -> Domain {
-        // A world of the usual kind says which store the tests run on.
-        let store = match TestWorld::open().await.world.store {
-            StoreUrl::Postgres { url, schema_prefix } => {
-                let schema_prefix = format!("{schema_prefix}{}_", issuer.replace('.', "_"));
-                StoreUrl::Postgres { url, schema_prefix }
-            }
-            sqlite => sqlite,
-        };
         let folder = tempfile::tempdir().unwrap();
-        let mut world = World::local(issuer, folder.path(), store);
+        let mut world = World::local(issuer, folder.path(), store());
         world.clock = Clock::manual(1_794_701_761_000);
         world.keep_abroad = keep_abroad;
         let events = Arc::<Mutex<Vec<Event>>>::default();
@@ -126,6 +118,26 @@ impl Domain {
 pub(super) fn caller((agent, device): (&TestAgent, &str)) -> Caller {
     let Caller::Agent(session) = agent.caller() else { unreachable!() };
     Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), ..session })
+}
+
+/// The rooms hold the mesh and the mesh holds the rooms: without this their connections to the store would stay.
+impl Drop for Domain {
+    fn drop(&mut self) {
+        for namespace in crate::NAMESPACES.iter().chain(&["gateway"]) {
+            self.world.mesh.remove(namespace);
+        }
+    }
+}
+
+/// The store the tests run on, as for every other room: each domain has schemas of its own.
+#[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
+fn store() -> StoreUrl {
+    if std::env::var("AUND_TEST_STORE").unwrap_or_default() != "postgres" {
+        return StoreUrl::Sqlite(Default::default());
+    }
+    let url = std::env::var("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL names the database");
+    let schema_prefix = format!("f{}_", hex::encode(Ids::default().bytes::<6>()));
+    StoreUrl::Postgres { url, schema_prefix }
 }
 
 /// As the gateway of the receiving domain makes it of a relay.

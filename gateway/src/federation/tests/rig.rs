@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::federation::hello::{HelloParams, Limits, Welcome};
+use crate::federation::line::PeerState;
 use crate::federation::wire::{Caller as Who, Kind, Relay};
 use crate::federation::{Federation, Peers};
 use crate::telemetry::Metrics;
@@ -13,7 +14,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use services::kernel::{Caller, Mesh, Methods, Rpc, RpcError, World};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub struct Ca {
 }
 
 impl Ca {
-    fn new(domain: &str) -> Arc<Ca> {
+    pub fn new(domain: &str) -> Arc<Ca> {
         Arc::new(Ca { pki: Pki::new(domain, now()), trusted: Mutex::default() })
     }
 
@@ -107,6 +108,8 @@ pub struct There {
     pub limits: Mutex<Limits>,
     /// Changes the welcome before it is sent.
     pub welcome: Mutex<Box<dyn Fn(&mut Welcome) + Send>>,
+    /// How TLS is spoken.
+    pub tls: Mutex<TlsAcceptor>,
     /// TCP connections, and those of them that asked for a WebSocket.
     pub visits: AtomicUsize,
     pub upgrades: AtomicUsize,
@@ -147,6 +150,7 @@ impl Rig {
         let their_fed = federation(THEIRS, &their_ca, theirs, &data.path().join("theirs")).await;
         let (sender, links) = mpsc::unbounded_channel();
         let there = Arc::new(There {
+            tls: Mutex::new(acceptor(&their_ca)),
             ca: their_ca,
             fed: their_fed,
             http: Mutex::new(Box::new(good_http)),
@@ -158,8 +162,7 @@ impl Rig {
         });
         let stop = tokio_util::sync::CancellationToken::new();
         let tasks = TaskTracker::new();
-        let acceptor = acceptor(&there.ca);
-        let serve = there.clone().serve(listener, acceptor, tasks.clone());
+        let serve = there.clone().serve(listener, tasks.clone());
         tasks.spawn(stop.clone().run_until_cancelled_owned(serve));
         Rig { fed, our_ca, there, links: links.into(), _tasks: stop.drop_guard(), _data: data }
     }
@@ -179,6 +182,16 @@ impl Rig {
             let outcome = begun?.await?;
             Ok(serde_json::from_str(outcome.get()).unwrap())
         })
+    }
+
+    /// Waits until our line to the other domain looks like this.
+    pub async fn until(&self, like: impl Fn(&PeerState) -> bool) {
+        let look = async {
+            while !self.fed.peers.list().iter().any(&like) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(LONG, look).await.unwrap_or_else(|_| panic!("{:?}", self.fed.peers.list()));
     }
 
     /// The next link of ours that their gateway has greeted.
@@ -218,14 +231,15 @@ pub fn good_http(path: &str) -> Option<(u16, String)> {
     })
 }
 
-fn acceptor(ca: &Ca) -> TlsAcceptor {
+/// Speaks TLS with a certificate of this authority for the names of the other domain.
+pub fn acceptor(ca: &Ca) -> TlsAcceptor {
     let key = Key::generate(Curve::P256);
     let leaf =
         ca.leaf(&format!("gateway.{THEIRS}"), &key.public(), &[THEIRS.to_owned(), format!("*.{THEIRS}")]);
     tls_acceptor(&leaf, &key, &ca.pki)
 }
 
-pub fn tls_acceptor(leaf: &certs::Certificate, key: &Key, pki: &Pki) -> TlsAcceptor {
+fn tls_acceptor(leaf: &certs::Certificate, key: &Key, pki: &Pki) -> TlsAcceptor {
     let chain = [leaf, pki.issuer.certificate(), pki.registry.certificate()];
     let chain = chain.map(|certificate| CertificateDer::from(certificate.der().to_vec())).to_vec();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -239,9 +253,9 @@ pub fn tls_acceptor(leaf: &certs::Certificate, key: &Key, pki: &Pki) -> TlsAccep
 }
 
 impl There {
-    async fn serve(self: Arc<Self>, listener: TcpListener, acceptor: TlsAcceptor, tasks: TaskTracker) {
+    async fn serve(self: Arc<Self>, listener: TcpListener, tasks: TaskTracker) {
         while let Ok((stream, _)) = listener.accept().await {
-            let (there, acceptor) = (self.clone(), acceptor.clone());
+            let (there, acceptor) = (self.clone(), self.tls.lock().clone());
             there.visits.fetch_add(1, Ordering::SeqCst);
             tasks.spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
@@ -350,8 +364,4 @@ pub fn ids(frame: &Value) -> Vec<String> {
         Some(items) => items.iter().map(id).collect(),
         None => vec![id(&frame["params"])],
     }
-}
-
-pub fn raw(text: &str) -> Box<RawValue> {
-    serde_json::from_str(text).unwrap()
 }

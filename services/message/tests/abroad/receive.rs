@@ -1,6 +1,7 @@
 //! The receiving side: whom it lets do what.
 
 use super::*;
+use futures_util::StreamExt as _;
 
 #[tokio::test]
 async fn an_agent_from_elsewhere_may_do_what_crosses_and_nothing_else() {
@@ -75,5 +76,24 @@ async fn one_name_from_two_senders_is_two_messages() {
     for (from, seq) in [("alice.aid.com", 1), ("alice.aid.org", 2), ("alice.aid.com", 1)] {
         let sent = there.call_as(foreign(from, "a"), "message.send", params.clone()).await.unwrap();
         assert_eq!(sent["seq"], seq, "{from}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_begun_in_order_is_numbered_in_order_even_after_a_restart() {
+    let there = Domain::open("aid.net").await;
+    let dave = there.agent("dave", "d").await;
+    let erin = there.agent("erin", "e").await;
+    // A room that knows nobody yet, and a batch of an agent's messages, begun at once.
+    let room = Message::open(&there.world).await.unwrap();
+    for agent in [&dave, &erin] {
+        let mut begun = futures_util::stream::FuturesOrdered::new();
+        for n in 0..100 {
+            let params = json!({ "to": agent.aid, "message_id": format!("m{n}"), "payload": {} });
+            let params = serde_json::from_value(params).unwrap();
+            begun.push_back(room.clone().send(foreign("alice.aid.com", "a"), params));
+        }
+        let sent: Vec<i64> = begun.map(|sent| sent.unwrap().seq.unwrap()).collect().await;
+        assert_eq!(sent, (1..=100).collect::<Vec<_>>());
     }
 }
