@@ -266,7 +266,11 @@ async fn somebody_elses_client_understands_the_mesh() {
     assert_eq!(told[&1]["result"]["found"], false, "{told:?}");
     for (id, code) in [(2, -32602), (3, -32601), (4, 5003)] {
         let error = &told[&id]["error"];
-        assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(code), &json!(code == 5003)), "{told:?}");
+        assert_eq!(
+            (&error["code"], &error["data"]["retryable"]),
+            (&json!(code), &json!(code == 5003)),
+            "{told:?}"
+        );
     }
 
     let liar = client("agent").await;

@@ -5,7 +5,6 @@ use crate::admin;
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use services::kernel::Clock;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -62,12 +61,12 @@ async fn list(place: &Place) -> anyhow::Result<()> {
     let peers = place.ask("gateway.peers", &json!({})).await?;
     // What waits in the store for a domain that is down. A server whose message room is away still has links to show.
     let outbox = place.ask("message.outbox", &json!({})).await.unwrap_or_default();
-    let rows = merged(&peers["peers"], &outbox["peers"]);
+    let rows = merged(&peers["peers"], &outbox["issuers"]);
     if place.json {
         println!("{}", json!({ "peers": rows }));
         return Ok(());
     }
-    print!("{}", table(&rows, Clock::System.now_ms()));
+    print!("{}", table(&rows));
     Ok(())
 }
 
@@ -85,7 +84,7 @@ fn merged(peers: &Value, outbox: &Value) -> Vec<Value> {
     rows
 }
 
-fn table(rows: &[Value], now: i64) -> String {
+fn table(rows: &[Value]) -> String {
     if rows.is_empty() {
         return "no other domain was reached yet, and none came\n".to_owned();
     }
@@ -104,20 +103,18 @@ fn table(rows: &[Value], now: i64) -> String {
         "LAST ERROR"
     );
     for row in rows {
-        text += &line(row, now, wide);
+        text += &line(row, wide);
     }
     text
 }
 
 /// What waits in memory and on the wire, and what is kept in the store for as long as the policy says.
-fn line(row: &Value, now: i64, wide: usize) -> String {
+fn line(row: &Value, wide: usize) -> String {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let stored = &row["outbox"];
     let (waiting, kept) = (number(&row["waiting"]) + number(&row["in_flight"]), number(&stored["waiting"]));
-    let since = stored["oldest_at"].as_i64().map_or(0, |at| now.saturating_sub(at).max(0).unsigned_abs());
-    let oldest = number(&row["oldest_ms"]).max(since);
-    let next = stored["next_try_at"].as_i64().map_or(0, |at| at.saturating_sub(now).max(0).unsigned_abs());
-    let retry = [number(&row["retry_in_ms"]), next].into_iter().filter(|ms| *ms > 0).min();
+    let oldest = number(&row["oldest_ms"]).max(number(&stored["oldest_ms"]));
+    let retry = [&row["retry_in_ms"], &stored["retry_in_ms"]].into_iter().map(number).filter(|ms| *ms > 0);
     let error = row["last_error"].as_str().or(stored["last_error"].as_str()).unwrap_or("-");
     let line = format!(
         "{:<wide$}  {:<10} {:>7} {:>8} {:>8} {:>8} {:>9} {:>7} {:>8}  {}",
@@ -129,7 +126,7 @@ fn line(row: &Value, now: i64, wide: usize) -> String {
         if waiting + kept == 0 { "-".to_owned() } else { span(oldest) },
         number(&row["relayed"]),
         number(&row["failed"]),
-        retry.map_or_else(|| "-".to_owned(), span),
+        retry.min().map_or_else(|| "-".to_owned(), span),
         printable(error),
     );
     line.trim_end().to_owned() + "\n"
@@ -172,14 +169,14 @@ mod tests {
         let peers = json!([{ "issuer": "b.example", "outbound": "down", "inbound": 1, "waiting": 1, "in_flight": 1,
             "oldest_ms": 40, "relayed": 7, "failed": 2, "last_error": "refused", "retry_in_ms": 1500 }]);
         let outbox = json!([
-            { "issuer": "b.example", "waiting": 3, "oldest_at": 10_000, "next_try_at": 100_900 },
-            { "issuer": "a.example", "waiting": 2, "oldest_at": 99_990, "last_error": "away" }
+            { "issuer": "b.example", "waiting": 3, "oldest_ms": 90_000, "retry_in_ms": 900 },
+            { "issuer": "a.example", "waiting": 2, "oldest_ms": 10, "last_error": "away" }
         ]);
-        let text = table(&merged(&peers, &outbox), 100_000);
+        let text = table(&merged(&peers, &outbox));
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["a.example", "none", "0", "0", "2", "10ms", "0", "0", "-", "away"]);
         assert_eq!(lines[2], ["b.example", "down", "1", "2", "3", "90s", "7", "2", "900ms", "refused"]);
         assert_eq!(lines.len(), 3);
-        assert!(table(&[], 0).starts_with("no other domain"));
+        assert!(table(&[]).starts_with("no other domain"));
     }
 }
