@@ -132,7 +132,7 @@ fn check_method(File { path, doc }: &File, errors: &Value) -> Result<(), String>
         return Err(format!("{path}: a method's path is its name, but the file says {name}"));
     }
     if variant(doc, "access").is_none() {
-        return Err(format!("{path}: access must be public, session or internal"));
+        return Err(format!("{path}: access must be public, session, internal or peer"));
     }
     if variant(doc, "rate").is_none() {
         return Err(format!("{path}: rate must be register, login, call or ping"));
@@ -146,8 +146,26 @@ fn check_method(File { path, doc }: &File, errors: &Value) -> Result<(), String>
     if doc["result"].is_object() == is_notification(doc) {
         return Err(format!("{path}: a method has a result schema, a notification has none"));
     }
+    check_federation(path, doc)?;
     check_names(path, doc, errors)?;
     check_examples(path, doc)
+}
+
+fn check_federation(path: &str, doc: &Value) -> Result<(), String> {
+    let Some(federation) = doc.get("federation") else { return Ok(()) };
+    for member in ["by", "again"] {
+        let known = match federation.get(member) {
+            None => true,
+            Some(name) => name.as_str().is_some_and(|name| doc["params"]["properties"].get(name).is_some()),
+        };
+        if !known {
+            return Err(format!("{path}: federation.{member} must name one of the params"));
+        }
+    }
+    if !federation["reads"].is_boolean() {
+        return Err(format!("{path}: federation.reads must say whether the method changes anything"));
+    }
+    Ok(())
 }
 
 fn check_names(path: &str, doc: &Value, errors: &Value) -> Result<(), String> {
@@ -214,6 +232,7 @@ fn variant(doc: &Value, field: &str) -> Option<&'static str> {
         ("access", "public") => "Public",
         ("access", "session") => "Session",
         ("access", "internal") => "Internal",
+        ("access", "peer") => "Peer",
         ("rate", "register") => "Register",
         ("rate", "login") => "Login",
         ("rate", "call") => "Call",
@@ -249,12 +268,13 @@ fn tables_source(methods: &[File], events: &[File], common: &[File]) -> String {
     for File { path, doc } in methods {
         let (access, rate) =
             (variant(doc, "access").unwrap_or_default(), variant(doc, "rate").unwrap_or_default());
-        let (name, notification, doc) = (&doc["method"], is_notification(doc), parsed(path));
+        let (name, notification, federation) = (&doc["method"], is_notification(doc), federation(doc));
         line(
             &mut source,
             format_args!("    Method {{ name: {name}, access: Access::{access}, rate: Rate::{rate},"),
         );
-        line(&mut source, format_args!("        notification: {notification}, doc: {doc} }},"));
+        line(&mut source, format_args!("        notification: {notification}, federation: {federation},"));
+        line(&mut source, format_args!("        doc: {} }},", parsed(path)));
     }
     line(&mut source, format_args!("];\nstatic EVENTS: [Event; {}] = [", events.len()));
     for File { path, doc } in events {
@@ -266,6 +286,13 @@ fn tables_source(methods: &[File], events: &[File], common: &[File]) -> String {
     }
     line(&mut source, format_args!("];"));
     source
+}
+
+fn federation(doc: &Value) -> String {
+    let Some(federation) = doc.get("federation") else { return "None".to_owned() };
+    let name = |member: &str| federation.get(member).and_then(Value::as_str);
+    let (by, again, reads) = (name("by"), name("again"), &federation["reads"]);
+    format!("Some(Federation {{ by: {by:?}, again: {again:?}, reads: {reads} }})")
 }
 
 fn line(source: &mut String, text: fmt::Arguments) {

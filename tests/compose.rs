@@ -12,7 +12,7 @@ use deployment::{Deployment, Stores};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 #[test]
-fn docker_compose_understands_both_profiles() {
+fn docker_compose_understands_every_profile() {
     let run = |tool: &[&str], words: &[&str]| {
         let command = Command::new(tool[0]).args(&tool[1..]).args(words).current_dir(ROOT).output();
         command.ok().filter(|output| output.status.success()).ok_or(tool.join(" "))
@@ -22,7 +22,8 @@ fn docker_compose_understands_both_profiles() {
         eprintln!("SKIPPED: there is no docker compose here to check docker-compose.yml with");
         return;
     };
-    for words in [&["config", "--quiet"][..], &["--profile", "split", "config", "--quiet"]] {
+    let profiles = ["split", "federation"].map(|name| ["--profile", name, "config", "--quiet"]);
+    for words in [&["config", "--quiet"][..], &profiles[0], &profiles[1]] {
         assert!(run(tool, words).is_ok(), "{tool:?} {words:?}");
     }
 }
@@ -65,6 +66,23 @@ async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
         assert!(top.contains(words), "{words} in\n{top}");
     }
     assert!(!top.contains("DOWN") && !top.contains("does not answer"), "{top}");
+}
+
+#[tokio::test]
+async fn the_federation_profile_carries_a_message_from_one_domain_to_the_other() {
+    let mut deployment = Deployment::of("federation", Stores::none());
+    assert_eq!(deployment.names(), ["introduce", "north", "south"]);
+    deployment.start().await;
+    person(&deployment, "north", "north", &["register", "alice"]);
+    person(&deployment, "south", "south", &["register", "bobb"]);
+    for (here, from, there, to) in [("north", "alice", "south", "bobb"), ("south", "bobb", "north", "alice")]
+    {
+        let to_aid = format!("{to}.{there}.localhost");
+        let sent = person(&deployment, here, here, &["send", from, &to_aid, "Hello over there!"]);
+        assert!(sent.contains("#1"), "{sent}");
+        let pulled = person(&deployment, there, there, &["pull", to]);
+        assert!(pulled.contains("Hello over there!"), "{pulled}");
+    }
 }
 
 #[tokio::test]

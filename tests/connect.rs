@@ -1,10 +1,12 @@
 //! From the upgrade to a session: the challenge, what may be said before login, and every way `auth.connect` can end.
 
 use certs::dev::Pki;
+use certs::{Curve, Key};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::world::agent::{hello, text};
+use crate::world::agent::{hello, public_key, text};
+use crate::world::blocker::Blocker;
 use crate::world::wire::Wire;
 use crate::world::{ISSUER, World, now, until, within};
 
@@ -379,6 +381,30 @@ async fn a_peer_that_answers_no_ping_is_given_up() {
     gone.await;
     assert_eq!(alive.call("meta.ping", &json!({})).await["pong"], true);
     assert_eq!(silent.closed().await.code, 1001);
+}
+
+#[tokio::test]
+async fn a_peer_that_is_not_read_is_not_given_up() {
+    let settings = "limits.in_flight = 1\nlimits.ping_interval_ms = 600\nlimits.ping_timeout_ms = 600";
+    let world = World::with(settings).await;
+    let (alice, silent) = (world.agent("alice").await, world.register("silent").await);
+    let tokens = world.login(&silent).await;
+    let blocker = Blocker::hold(&world, "ca", "certificates");
+    let key = public_key(&Key::generate(Curve::P384));
+    let params = json!({ "aid": alice.aid(), "public_key": key, "curve": "P-384" });
+    let slow = json!({ "jsonrpc": "2.0", "id": "slow", "method": "auth.request_cert", "params": params });
+    alice.send(&slow.to_string()).await;
+    // Her only call is under way, so her answers to pings wait with whatever else she says. Who came later and does not
+    // answer at all is given up meanwhile.
+    let silent = world.connect_with(&silent, &tokens, |_| ()).await;
+    until("the silent peer is given up", || async {
+        (world.metric("aund_closes_total{code=\"1001\"}").await >= 1.0).then_some(())
+    })
+    .await;
+    assert_eq!(silent.closed().await.code, 1001);
+    blocker.release();
+    let answer = alice.next().await;
+    assert!(answer["id"] == "slow" && answer["result"].is_object(), "{answer}");
 }
 
 #[tokio::test]

@@ -136,7 +136,7 @@ async fn new_sockets_from_one_address_are_limited() {
 
 #[tokio::test]
 async fn there_is_room_for_so_many_sockets_and_a_left_place_is_free() {
-    let world = World::with("limits.sockets_per_address = 4").await;
+    let world = World::with_one_gateway("limits.sockets_per_address = 4").await;
     let held = [world.wire().await, world.wire().await, world.wire().await, world.wire().await];
     let mut fifth = world.tcp().await;
     fifth.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.ok();
@@ -180,7 +180,7 @@ async fn ten_thousand_half_open_sockets_do_not_keep_anybody_out() {
 
 #[tokio::test]
 async fn only_so_many_may_be_shaking_hands() {
-    let world = World::with("limits.handshakes = 4\nlimits.handshake_timeout_ms = 60000").await;
+    let world = World::with_one_gateway("limits.handshakes = 4\nlimits.handshake_timeout_ms = 60000").await;
     let alice = world.agent("alice").await;
     let mut silent = Vec::new();
     for _ in 0..4 {

@@ -18,8 +18,8 @@
 //! | -32005 | none: an exhausted refresh chain is a result, not an error (`auth`) |
 //! | -32008 | `auth` (`auth.download_cert`), `message` (an unknown recipient) |
 //! | -32009 | none as an RPC: `agent_md` sees it as HTTP 412 |
-//! | -32010 | `message` (a recipient of another domain) |
-//! | -32011, -32012 | none: they belong to federation, which is not part of this |
+//! | -32010 | `message` (a recipient of another domain), `federation` |
+//! | -32011, -32012 | `federation` |
 //! | -32013 | `connect` |
 //! | -32020 | `drain` |
 //! | -32029 | `limits`; its other spellings -32429, 429 and 4290 are read by clients and never sent by us |
@@ -55,9 +55,11 @@ mod client;
 mod compose;
 mod connect;
 mod drain;
+mod federation;
 mod house;
 mod jsonrpc;
 mod limits;
+mod mesh;
 mod message;
 mod notify;
 mod operations;

@@ -35,8 +35,8 @@ use crate::world::World;
 use crate::world::agent::Agent;
 use crate::world::wire::agrees;
 
-/// Many letters from few agents.
-const BUSY: &str = "limits.calls_per_second = 1000000";
+/// Many letters from few agents. An agent of ours that has nothing to read meanwhile answers no pings either.
+const BUSY: &str = "limits.calls_per_second = 1000000\nlimits.ping_interval_ms = 600000";
 
 /// The parameters of `message.send` for a few words.
 fn letter(to: &str, words: &str) -> Value {

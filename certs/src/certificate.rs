@@ -160,7 +160,7 @@ impl Certificate {
     }
 
     /// Whether the key signed this certificate, with the hash of the key's curve.
-    pub(crate) fn is_signed_by(&self, key: &PublicKey) -> bool {
+    pub fn is_signed_by(&self, key: &PublicKey) -> bool {
         key.verify(&self.signed, &self.signature)
     }
 }

@@ -94,6 +94,11 @@ async fn answer(world: &World, metrics: &Metrics, line: &str) -> String {
     }
 }
 
+/// Whether a server answers on this data folder.
+pub async fn is_running(data: &Path) -> bool {
+    UnixStream::connect(path(data)).await.is_ok()
+}
+
 /// Asks a running server; `None` if none is running on this data folder.
 pub async fn ask(data: &Path, method: &str, params: &Value) -> anyhow::Result<Option<Value>> {
     let Ok(stream) = UnixStream::connect(path(data)).await else { return Ok(None) };

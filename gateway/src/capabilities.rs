@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 pub const SCHEMA_VERSION: u32 = 1;
 pub const PROTOCOL: &str = "v1";
+/// Work is done in a workspace of the run service. While there is none, nobody is bound to a part of any disk; a folder of
+/// ours would tell strangers where we live, and each gateway of a domain would say another one.
+const WORKSPACE: &str = "/";
 
 /// What the conditions look at: facts of this deployment, right now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,7 +131,6 @@ pub fn advertised<'t>(protocol: &'t str, toggles: &'t Toggles) -> impl Iterator<
 
 /// What is advertised now. Reading it is a pointer's worth of work.
 pub struct Capabilities {
-    workspace: String,
     now: RwLock<Snapshot>,
 }
 
@@ -140,9 +142,8 @@ struct Snapshot {
 }
 
 impl Capabilities {
-    pub fn new(workspace: String, toggles: &Toggles) -> Capabilities {
-        let now = RwLock::new(snapshot(&workspace, toggles));
-        Capabilities { workspace, now }
+    pub fn new(toggles: &Toggles) -> Capabilities {
+        Capabilities { now: RwLock::new(snapshot(toggles)) }
     }
 
     /// The envelope of `GET /capabilities` and `meta.capabilities`.
@@ -166,7 +167,7 @@ impl Capabilities {
 
     /// Takes a new state of the deployment and gives what was added and removed, if anything was.
     pub fn update(&self, toggles: &Toggles) -> Option<Value> {
-        let next = snapshot(&self.workspace, toggles);
+        let next = snapshot(toggles);
         let mut now = self.now.write();
         let missing = |from: &[&'static str], tags: &[&'static str]| -> Vec<&'static str> {
             tags.iter().filter(|tag| !from.contains(tag)).copied().collect()
@@ -177,7 +178,7 @@ impl Capabilities {
     }
 }
 
-fn snapshot(workspace: &str, toggles: &Toggles) -> Snapshot {
+fn snapshot(toggles: &Toggles) -> Snapshot {
     let rows: Vec<&Tag> = advertised(PROTOCOL, toggles).collect();
     let tags: Vec<&'static str> = rows.iter().map(|row| row.tag).collect();
     let versions = json!({ "current": PROTOCOL, "supported": [PROTOCOL] });
@@ -196,7 +197,7 @@ fn snapshot(workspace: &str, toggles: &Toggles) -> Snapshot {
         "mode": "http-bridge",
         "features": tags,
         "featureDetails": details,
-        "workspaceCwd": workspace,
+        "workspaceCwd": WORKSPACE,
         "protocol": versions,
         "protocolVersions": versions,
         "modelServices": [],
@@ -242,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_gate_and_the_list_cannot_disagree() {
-        let capabilities = Capabilities::new("/".into(), &all_on());
+        let capabilities = Capabilities::new(&all_on());
         assert!(capabilities.allows("auth.aid_login1"));
         let change = capabilities.update(&Toggles { rate_limit: true, namespaces: vec!["ca"] }).unwrap();
         assert_eq!(change, json!({ "added": [], "removed": ["ns_auth", "agent_md", "ns_message"] }));
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn both_spellings_of_the_versions_agree() {
-        let envelope: Value = serde_json::from_str(&Capabilities::new("/".into(), &all_on()).text()).unwrap();
+        let envelope: Value = serde_json::from_str(&Capabilities::new(&all_on()).text()).unwrap();
         assert_eq!(envelope["protocol"], envelope["protocolVersions"]);
         assert_eq!(envelope["v"], 1);
     }

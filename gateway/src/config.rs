@@ -1,5 +1,6 @@
 //! Every setting, typed, with its default and its reason. One `aund.toml`; unknown keys are refused.
 
+use crate::federation::resolve;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use services::kernel::{RedisSettings, StoreUrl};
@@ -38,6 +39,7 @@ pub struct Config {
     pub only: Vec<String>,
     pub mesh: Mesh,
     pub status: Status,
+    pub federation: Federation,
     /// Namespaces that live in other processes. What is not named here, and runs here, is a function call away.
     pub services: BTreeMap<String, Service>,
 }
@@ -60,6 +62,31 @@ pub struct Mesh {
 #[serde(deny_unknown_fields, default)]
 pub struct Status {
     pub listen: Option<SocketAddr>,
+}
+
+/// How this domain deals with others.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Federation {
+    /// Whether agents here reach those of other domains, and the other way round.
+    pub enabled: bool,
+    /// The namespaces that may cross.
+    pub namespaces: Vec<String>,
+    /// The domains we deal with, if not with every one whose root is trusted; and those we never do.
+    pub allow: Vec<String>,
+    pub block: Vec<String>,
+    /// `DOMAIN = "HOST:PORT"`: every name under the domain is reached at this address, whatever the resolver says.
+    pub resolve: BTreeMap<String, String>,
+    /// Whether TLS certificates of the public authorities are believed, beside those of the trusted AUN roots.
+    pub public_roots: bool,
+    /// How long a message waits for a domain that cannot be reached, in seconds. 0: its sender is told at once.
+    pub keep_seconds: u64,
+    /// Relays a second that are taken from one domain, and from one agent of it.
+    pub relays_per_second: u32,
+    pub relays_per_agent: u32,
+    /// Other domains this gateway may have links to, and links from one domain.
+    pub peers: usize,
+    pub links_per_peer: usize,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -198,7 +225,26 @@ impl Default for Config {
             only: Vec::new(),
             mesh: Mesh::default(),
             status: Status::default(),
+            federation: Federation::default(),
             services: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for Federation {
+    fn default() -> Federation {
+        Federation {
+            enabled: true,
+            namespaces: vec!["message".to_owned()],
+            allow: Vec::new(),
+            block: Vec::new(),
+            resolve: BTreeMap::new(),
+            public_roots: true,
+            keep_seconds: 0,
+            relays_per_second: 50_000,
+            relays_per_agent: 1_000,
+            peers: 500,
+            links_per_peer: 8,
         }
     }
 }
@@ -327,6 +373,7 @@ impl Config {
             bail!("{setting}: there is no part called {name}; the parts are {}", known.join(", "));
         }
         self.check_shape()?;
+        resolve::check_all(&self.federation.resolve)?;
         if self.runs("gateway") && self.listen.is_empty() {
             bail!("listen: no address is given");
         }
@@ -478,6 +525,7 @@ mod tests {
         assert!(says(wide).contains("mesh.cert"));
         assert!(says("only = ['ca', 'gateway']\nservices.ca.remote = 'wss://x:1'").contains("run here"));
         assert!(says("listen = ['nowhere']").contains("nowhere"));
+        assert!(says("federation.resolve = { 'x.example' = 'nowhere' }").contains("federation.resolve"));
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
     }
 

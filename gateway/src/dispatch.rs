@@ -150,7 +150,7 @@ fn capabilities(door: &Door, link: &Link, request: &Request<'_>) -> Result<Strin
 /// Unknown, internal and switched-off methods are the same to a client: they are not there.
 fn callable(door: &Door, name: &str) -> Result<&'static Method, RpcError> {
     let method =
-        proto_schemas::find(name).filter(|method| method.access != Access::Internal && !method.notification);
+        proto_schemas::find(name).filter(|method| method.access.is_for_agents() && !method.notification);
     let namespace = name.split('.').next().unwrap_or_default();
     // Its process is down: that is not the same as not being there, and the client may ask again.
     if method.is_some() && door.mesh.knows(namespace) && !door.mesh.has(namespace) {

@@ -2,19 +2,19 @@
 
 use crate::capabilities::{Capabilities, Toggles};
 use crate::config::Config;
+use crate::federation::Federation;
 use crate::gap::Gap;
 use crate::limits::Limits;
 use crate::order::Order;
 use crate::session::{Budget, Link, Outbox, Registry};
 use crate::telemetry::Metrics;
 use parking_lot::RwLock;
-use proto_schemas::Access;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use services::kernel::{Bus, Caller, Clock, Ids, Mesh, Presence, RpcError, World};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -37,6 +37,7 @@ pub struct Door {
     pub tracker: TaskTracker,
     /// Cancelled when the server drains: nobody new comes in.
     pub stop: CancellationToken,
+    federation: OnceLock<Arc<Federation>>,
     budget: Arc<Budget>,
     next_connection: AtomicU64,
     told: RwLock<Told>,
@@ -53,8 +54,7 @@ pub struct Told {
 
 impl Door {
     pub fn new(config: Config, public_url: String, world: &World, metrics: Arc<Metrics>) -> Arc<Door> {
-        let workspace = world.data.canonicalize().unwrap_or_else(|_| world.data.clone());
-        let capabilities = Capabilities::new(workspace.display().to_string(), &toggles(&world.mesh));
+        let capabilities = Capabilities::new(&toggles(&world.mesh));
         Arc::new(Door {
             public_url,
             bus: world.bus.clone(),
@@ -74,6 +74,7 @@ impl Door {
             ids: world.ids.clone(),
             tracker: TaskTracker::new(),
             stop: world.stop.clone(),
+            federation: OnceLock::new(),
             next_connection: AtomicU64::new(first_connection(world)),
             told: RwLock::new(told(&capabilities, &world.mesh)),
             capabilities,
@@ -86,6 +87,15 @@ impl Door {
         let link = Arc::new(Link::new(id, address, Outbox::new(self.budget.clone())));
         self.registry.add(&link);
         link
+    }
+
+    /// The links to other domains, where there are any.
+    pub fn federation(&self) -> Option<&Arc<Federation>> {
+        self.federation.get()
+    }
+
+    pub fn federate(&self, federation: Arc<Federation>) {
+        let _ = self.federation.set(federation);
     }
 
     pub fn told(&self) -> Told {
@@ -124,7 +134,7 @@ const MESSAGE_BYTES: usize = 1 << 20;
 fn told(capabilities: &Capabilities, mesh: &Mesh) -> Told {
     let mut namespaces: Vec<&str> = proto_schemas::methods()
         .iter()
-        .filter(|method| method.access != Access::Internal && !method.notification)
+        .filter(|method| method.access.is_for_agents() && !method.notification)
         .filter_map(|method| method.name.split('.').next())
         .filter(|namespace| matches!(*namespace, "meta" | "rpc") || mesh.has(namespace))
         .collect();
@@ -137,7 +147,7 @@ fn told(capabilities: &Capabilities, mesh: &Mesh) -> Told {
         "p2p_peer_pull_v1": true,
     });
     let openrpc = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
-        method.access != Access::Internal && capabilities.allows(method.name)
+        method.access.is_for_agents() && capabilities.allows(method.name)
     });
     Told { session: session.to_string().into(), openrpc: openrpc.to_string().into() }
 }

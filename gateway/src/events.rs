@@ -46,7 +46,17 @@ pub fn deliver(door: &Door, event: &Event) {
     }
 }
 
+/// Reading the list takes a call, which a listener must not wait for.
+fn trust_changed(door: &Door) {
+    if let Some(federation) = door.federation().cloned() {
+        door.tracker.spawn(async move { federation.trust_changed().await });
+    }
+}
+
 fn for_the_door(door: &Door, event: &Event) {
+    if event.method == "ca.trust_changed" {
+        return trust_changed(door);
+    }
     #[derive(Deserialize)]
     struct About {
         aid: Aid,

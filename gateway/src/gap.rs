@@ -1,5 +1,8 @@
-//! When bells may have been missed, or a device came while the message room was away: the message room is asked to ring again for every device that may have missed one, and
-//! the authority whether it still vouches for the agent.
+//! When bells may have been missed, or a device came while the message room was away: the message room is asked to ring
+//! again for every device that may have missed one, and the authority whether it still vouches for the agent.
+
+#[cfg(test)]
+mod tests;
 
 use crate::door::Door;
 use crate::events;

@@ -170,7 +170,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-fn per_second(rate: u32) -> Quota {
+pub fn per_second(rate: u32) -> Quota {
     Quota::per_second(NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN))
 }
 

@@ -1,6 +1,7 @@
 //! `notification/route`: an agent rings another agent's bell. Nothing is stored and nobody is told whether it rang.
 
 use crate::door::Door;
+use crate::federation;
 use crate::frame::Request;
 use crate::params;
 use crate::session::Bound;
@@ -64,11 +65,35 @@ pub fn route(door: &Door, from: &Bound, request: &Request<'_>) -> Result<(), Rpc
     if slot.is_some() && device.is_none() {
         return Err(refuse("params.target.slot_id: a slot is one of a device, so device_id is needed"));
     }
-    let to = Audience::Instance { aid: target.aid, device, slot };
     let params = signed_by_us(door, from, &deliver.params, ttl_ms)?;
     tracing::debug!(caller.aid = %from.session.aid, "routed a notification");
+    if target.aid.issuer() != door.config.issuer {
+        abroad(door, &target.aid, device, slot, &deliver.method, params);
+        return Ok(());
+    }
+    let to = Audience::Instance { aid: target.aid, device, slot };
     door.bus.publish(&Event { to, method: deliver.method, params });
     Ok(())
+}
+
+/// Nothing waits for a domain that cannot be reached: it rings now or not at all.
+fn abroad(
+    door: &Door,
+    aid: &Aid,
+    device: Option<DeviceId>,
+    slot: Option<SlotId>,
+    method: &str,
+    payload: Box<RawValue>,
+) {
+    let Some(federation) = door.federation() else { return };
+    let targets = federation::Targets {
+        aids: vec![aid.to_string()],
+        device_id: device.map(|device| device.as_str().to_owned()).unwrap_or_default(),
+        slot_id: slot.map(|slot| slot.as_str().to_owned()).unwrap_or_default(),
+    };
+    let event = method.strip_prefix("event/").unwrap_or(method);
+    let event_id = door.ids.time_ordered(door.clock.now_ms());
+    federation.ring(aid.issuer(), event, event_id, targets, payload);
 }
 
 /// The receiver learns who rang from us; what the sender writes there itself is replaced.
@@ -97,7 +122,7 @@ fn signed_by_us(door: &Door, from: &Bound, given: &RawValue, ttl_ms: u64) -> Res
 }
 
 /// Everything else under `event/` is the server's own word.
-fn is_app_event(method: &str) -> bool {
+pub fn is_app_event(method: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     method.len() <= 256
         && method.strip_prefix("event/app.").is_some_and(|name| !name.is_empty() && name.bytes().all(plain))

@@ -2,10 +2,11 @@
 
 use crate::config::{self, Config, Listen};
 use crate::door::Door;
+use crate::federation::Federation;
 use crate::mesh::{self, Pass, Wiring};
 use crate::session::{Goodbye, Link};
 use crate::telemetry::{self, Metrics};
-use crate::{admin, events, listen, status, tls};
+use crate::{admin, events, listen, meet, status, tls};
 use anyhow::{Context as _, bail};
 use services::kernel::{Redis, World, files};
 use std::fs::{self, File, TryLockError};
@@ -27,6 +28,8 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = config.keys.clone().unwrap_or(world.keys);
+    let keep = config.federation.keep_seconds;
+    world.keep_abroad = (keep > 0).then(|| Duration::from_secs(keep));
     if let Some(settings) = config.redis() {
         let redis = Redis::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());
@@ -37,7 +40,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.
     let mut signals = Signals::new()?;
     tokio::select! {
-        met = meet(&config, &world) => met?,
+        met = meet::authority(&config, &world.mesh) => met?,
         () = signals.wait() => return Ok(()),
     }
     open_rooms(&world, |room| config.runs(room)).await?;
@@ -55,15 +58,21 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         calls.spawn(status::answer(listener, world.clone(), metrics.clone()));
     }
     admin::listen(&world, &metrics, &calls, &config.data)?;
+    // It already answers other processes, so also a stop in between has to be an orderly one.
+    let stays = tokio::select! {
+        () = meet::everybody(&world.mesh) => true,
+        () = signals.wait() => false,
+    };
     let data = config.data.clone();
     let limit = Duration::from_millis(config.limits.drain_timeout_ms);
-    let door = match config.runs("gateway") {
+    let door = match stays && config.runs("gateway") {
         true => Some(open_door(config, &world, metrics, &mut text).await?),
         false => None,
     };
-    print(&text);
-
-    signals.wait().await;
+    if stays {
+        print(&text);
+        signals.wait().await;
+    }
     tracing::info!("stopping: no new connections, finishing what is under way");
     world.stop.cancel();
     let leaving = drain(door, &world, calls, &wiring);
@@ -107,20 +116,6 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Resul
     Ok(wiring)
 }
 
-/// The authority signs what the door and the auth room show of themselves, so they wait for it.
-async fn meet(config: &Config, world: &World) -> anyhow::Result<()> {
-    let needs_authority = config.runs("auth") || (config.runs("gateway") && config.tls.cert.is_none());
-    if !config.services.contains_key("ca") || !needs_authority {
-        return Ok(());
-    }
-    let mut changes = world.mesh.changes();
-    while !world.mesh.has("ca") {
-        tracing::info!("waiting for the ca service");
-        changes.changed().await?;
-    }
-    Ok(())
-}
-
 fn running(config: &Config) -> Vec<&'static str> {
     config::parts().filter(|part| config.runs(part)).collect()
 }
@@ -140,7 +135,15 @@ async fn open_door(
     }
     let addresses: Vec<Listen> = bound.iter().map(|(at, _)| *at).collect();
     let public_url = config.public_url.clone().unwrap_or_else(|| public_url(&config.issuer, &addresses));
+    let federation = match config.federation.enabled {
+        true => Some(Federation::open(&config, world, &metrics).await.context("federation")?),
+        false => None,
+    };
     let door = Door::new(config, public_url, world, metrics);
+    if let Some(federation) = federation {
+        world.mesh.add_local("gateway", federation.methods());
+        door.federate(federation);
+    }
     events::listen(&door, &world.bus);
     for (at, listener) in bound {
         let tls = at.tls.then(|| tls.clone());
@@ -227,6 +230,9 @@ async fn housekeeping(door: Arc<Door>) {
         tokio::select! {
             _ = every.tick() => {
                 door.limits.forget_quiet();
+                if let Some(federation) = door.federation() {
+                    federation.forget_quiet();
+                }
                 door.order.keep(|aid| !door.registry.of_agent(aid).is_empty());
             }
             _ = changes.changed() => {}
@@ -266,6 +272,7 @@ impl Signals {
 /// Each session leaves when its calls are answered, then the links from other processes do; then nobody can call the
 /// rooms any more, and they close their stores; the links to other processes go last, because rooms use them.
 async fn drain(door: Option<Arc<Door>>, world: &World, calls: TaskTracker, wiring: &Wiring) {
+    let federation = door.as_ref().and_then(|door| door.federation().cloned());
     if let Some(door) = door {
         send_away(&door, Duration::from_millis(door.config.drain_window_ms())).await;
         door.tracker.close();
@@ -278,6 +285,11 @@ async fn drain(door: Option<Arc<Door>>, world: &World, calls: TaskTracker, wirin
     }
     world.tracker.close();
     world.tracker.wait().await;
+    if let Some(federation) = federation {
+        federation.stop.cancel();
+        federation.tracker.close();
+        federation.tracker.wait().await;
+    }
     world.bus.close().await;
     wiring.stop.cancel();
     wiring.tracker.close();

@@ -62,6 +62,11 @@ struct PartLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LinkLabels {
     namespace: &'static str,
     address: String,
@@ -84,6 +89,26 @@ pub struct MethodMetrics {
     pub schema: Option<&'static Method>,
     ok: Counter,
     seconds: Histogram,
+}
+
+/// How calls to other domains ended.
+pub struct Relayed {
+    pub answered: Counter,
+    pub refused: Counter,
+    pub timeout: Counter,
+    pub unreachable: Counter,
+}
+
+impl Relayed {
+    fn of(relays: &Family<OutcomeLabels, Counter>) -> Relayed {
+        let of = |outcome| relays.get_or_create_owned(&OutcomeLabels { outcome });
+        Relayed {
+            answered: of("answered"),
+            refused: of("refused"),
+            timeout: of("timeout"),
+            unreachable: of("unreachable"),
+        }
+    }
 }
 
 pub struct Metrics {
@@ -112,6 +137,11 @@ pub struct Metrics {
     bus_up: Gauge,
     presence_seats: Gauge,
     parts: Family<PartLabels, Gauge>,
+    relays: Family<OutcomeLabels, Counter>,
+    pub relayed: Relayed,
+    pub federation_links: Gauge,
+    pub federation_queue_bytes: Gauge,
+    pub federation_oldest_seconds: Gauge<f64, AtomicU64>,
 }
 
 impl Metrics {
@@ -141,6 +171,7 @@ impl Metrics {
         let pings = of("meta.ping").ok;
         let methods: HashMap<_, _> =
             proto_schemas::methods().iter().map(|method| (method.name, of(method.name))).collect();
+        let relays = Family::default();
         let mut metrics = Metrics {
             unknown: of("unknown"),
             pings,
@@ -165,6 +196,11 @@ impl Metrics {
             bus_up: Gauge::default(),
             presence_seats: Gauge::default(),
             parts: Family::default(),
+            relayed: Relayed::of(&relays),
+            relays,
+            federation_links: Gauge::default(),
+            federation_queue_bytes: Gauge::default(),
+            federation_oldest_seconds: Gauge::default(),
             registry,
         };
         let registry = &mut metrics.registry;
@@ -191,6 +227,7 @@ impl Metrics {
         registry.register("mesh_redials", "Times a link was dialled again", metrics.link_redials.clone());
         registry.register("part", "What runs in this process: 1 for each part", metrics.parts.clone());
         metrics.register_bus();
+        metrics.register_federation();
         metrics
     }
 
@@ -234,6 +271,33 @@ impl Metrics {
             "presence_seats",
             "Long connections to all gateways, as far as this process knows",
             self.presence_seats.clone(),
+        );
+    }
+
+    /// Totals only: how many domains there are is for strangers to decide.
+    fn register_federation(&mut self) {
+        let registry = &mut self.registry;
+        registry.register(
+            "federation_relays",
+            "Calls to other domains that ended, by outcome",
+            self.relays.clone(),
+        );
+        registry.register(
+            "federation_links",
+            "Links to other domains that are up",
+            self.federation_links.clone(),
+        );
+        registry.register_with_unit(
+            "federation_queue",
+            "Bytes of calls that wait for other domains or are under way to them",
+            Unit::Bytes,
+            self.federation_queue_bytes.clone(),
+        );
+        registry.register_with_unit(
+            "federation_oldest",
+            "How long the oldest of these calls has waited",
+            Unit::Seconds,
+            self.federation_oldest_seconds.clone(),
         );
     }
 

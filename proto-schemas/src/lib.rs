@@ -48,6 +48,26 @@ pub enum Access {
     Session,
     /// The server's own rooms and its operator, never a socket from outside.
     Internal,
+    /// The gateway of another domain, over its own link.
+    Peer,
+}
+
+impl Access {
+    /// Whether an agent can ever call it.
+    pub fn is_for_agents(self) -> bool {
+        matches!(self, Access::Public | Access::Session)
+    }
+}
+
+/// How a method crosses from one domain to another. A method without this does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Federation {
+    /// The parameter whose AID, or AIDs, say whose domain is asked.
+    pub by: Option<&'static str>,
+    /// The parameter that makes it safe to ask again.
+    pub again: Option<&'static str>,
+    /// Whether it changes nothing, so that it may always be asked again.
+    pub reads: bool,
 }
 
 /// Which limit counts a call.
@@ -67,6 +87,8 @@ pub struct Method {
     pub rate: Rate,
     /// A notification is sent without an id and is never answered.
     pub notification: bool,
+    /// How it reaches the domain of another agent, if it does.
+    pub federation: Option<Federation>,
     doc: &'static LazyLock<Value>,
 }
 

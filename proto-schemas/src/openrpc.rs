@@ -62,6 +62,7 @@ fn access(access: Access) -> &'static str {
         Access::Public => "public",
         Access::Session => "session",
         Access::Internal => "internal",
+        Access::Peer => "peer",
     }
 }
 

@@ -109,7 +109,7 @@ fn the_document_is_openrpc() {
     let validator = options.build(&of_documents).unwrap();
 
     assert_valid(&validator, &openrpc("0.0.0", |_| true), "the whole document");
-    let for_clients = openrpc("0.0.0", |method| method.access != Access::Internal);
+    let for_clients = openrpc("0.0.0", |method| method.access.is_for_agents());
     assert_valid(&validator, &for_clients, "the document for clients");
 
     let mut broken = for_clients;

@@ -17,6 +17,12 @@ pub(super) enum Error {
     Bad(String),
     #[error("there is no certificate {0}")]
     NotFound(String),
+    #[error("there is no trusted root {0}")]
+    NoRoot(String),
+    #[error("the root of this domain stays in its own list")]
+    OwnRoot,
+    #[error("the list of trusted roots is full: it holds {0} besides ours")]
+    Full(usize),
     #[error("certificate {0} is not the active one any more")]
     Superseded(String),
     #[error("signing failed: {0}")]
@@ -33,10 +39,10 @@ impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
             Error::Taken(_) | Error::Held(_) => RpcError::new(codes::AID_EXISTS, error),
-            Error::ForeignIssuer { .. } | Error::Key(_) | Error::Bad(_) => {
+            Error::ForeignIssuer { .. } | Error::Key(_) | Error::Bad(_) | Error::OwnRoot | Error::Full(_) => {
                 RpcError::new(codes::INVALID_PARAMS, error)
             }
-            Error::NotFound(_) => RpcError::new(codes::NOT_FOUND, error),
+            Error::NotFound(_) | Error::NoRoot(_) => RpcError::new(codes::NOT_FOUND, error),
             Error::Superseded(_) => RpcError::new(codes::VERSION_CONFLICT, error),
             Error::Signing(source) => RpcError::internal(source),
             Error::Other(error) => error,

@@ -3,6 +3,7 @@
 //! The issuer key lives here and nowhere else. A certificate is signed first and answered only after its row is
 //! durable, so what an agent holds is always something this room knows.
 
+mod add_trust_root;
 mod error;
 mod get_cert;
 mod get_cert_chain;
@@ -13,12 +14,14 @@ mod issue_service_cert;
 mod ocsp_query;
 mod pki;
 mod rekey_cert;
+mod remove_trust_root;
 mod renew_cert;
 mod revoke_cert;
 mod status;
 mod store;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod verify_chain;
 
 use crate::kernel::{Batch, Bus, Clock, Mesh, Methods, Module, Rpc, World};
@@ -60,6 +63,7 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
         clock: world.clock.clone(),
     });
     ca.refresh_trust_list().await?;
+    ca.adopt_roots(&world.keys).await?;
     let (keeper, stop) = (ca.clone(), world.stop.clone());
     Ok(Module::new("ca", rpc(ca)).with_work(async move {
         stop.run_until_cancelled(keeper.keep_trust_list()).await;
@@ -79,6 +83,8 @@ fn rpc(ca: Arc<Ca>) -> Methods {
         .method("ca.ocsp_query", Ca::ocsp_query)
         .method("ca.get_crl", Ca::get_crl)
         .method("ca.get_trust_roots", Ca::get_trust_roots)
+        .method("ca.add_trust_root", Ca::add_trust_root)
+        .method("ca.remove_trust_root", Ca::remove_trust_root)
         .method("ca.status", Ca::status)
         .into()
 }

@@ -1,5 +1,9 @@
 //! Every SQL statement of `ca.*`.
 
+mod trust;
+
+pub(super) use trust::{Change, Changed, Draft, MOST_ROOTS, Root};
+
 use super::GRACE_SECONDS;
 use crate::kernel::Db;
 use certs::Certificate;
@@ -154,32 +158,6 @@ impl Store {
         )
         .fetch_all(self.db.read())
         .await
-    }
-
-    /// The newest list of trusted roots: its version, when it is due, and its text.
-    pub async fn trust_list(&self) -> sqlx::Result<Option<(i64, i64, String)>> {
-        sqlx::query_as("SELECT version, next_update, document FROM trust_lists ORDER BY version DESC LIMIT 1")
-            .fetch_optional(self.db.read())
-            .await
-    }
-
-    /// Publishes a list; if somebody else published this version first, theirs stays.
-    pub async fn publish_trust_list(
-        &self,
-        version: i64,
-        next_update: i64,
-        document: &str,
-    ) -> sqlx::Result<()> {
-        let mut tx = self.db.write().await?;
-        sqlx::query(
-            "INSERT INTO trust_lists (version, next_update, document) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-        )
-        .bind(version)
-        .bind(next_update)
-        .bind(document)
-        .execute(&mut *tx)
-        .await?;
-        tx.commit().await
     }
 }
 

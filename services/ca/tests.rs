@@ -2,7 +2,7 @@
 
 use crate::kernel::Caller;
 use crate::testing::{DAY_MS, TestWorld, code, spki};
-use certs::{Certificate, Curve, Key};
+use certs::{Authority, Certificate, Curve, Key};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::HashSet;
@@ -136,6 +136,137 @@ async fn the_trust_list_is_signed_and_its_version_grows() {
     let test = test.restart().await;
     let second = test.inside("ca.get_trust_roots", json!({})).await;
     assert_eq!(second["version"].as_i64(), first["version"].as_i64().map(|version| version + 1));
+}
+
+/// What the list says of a root, after its signature was checked.
+async fn said_of(test: &TestWorld, root: &Certificate) -> Option<String> {
+    let list = test.inside("ca.get_trust_roots", json!({})).await;
+    let authority = Certificate::from_pem(list["authority_cert_pem"].as_str().unwrap()).unwrap();
+    assert!(certs::roots::verify(&list, authority.public_key()));
+    let mut entries = list["root_cas"].as_array().unwrap().iter();
+    let entry = entries.find(|entry| entry["certificate"] == root.pem())?;
+    Some(entry["status"].as_str().unwrap().to_owned())
+}
+
+async fn version(test: &TestWorld) -> i64 {
+    test.inside("ca.get_trust_roots", json!({})).await["version"].as_i64().unwrap()
+}
+
+#[tokio::test]
+async fn the_root_of_another_operator_comes_into_the_signed_list_and_leaves_it() {
+    let test = TestWorld::open().await;
+    let root = Authority::root("Root of aid.net", "aid.net", test.world.clock.now_seconds());
+    let root = root.certificate();
+    let first = version(&test).await;
+
+    let add = json!({ "certificate": root.pem() });
+    let added = test.inside("ca.add_trust_root", add.clone()).await;
+    assert_eq!((&added["added"], &added["name"]), (&json!(true), &json!("Root of aid.net")));
+    assert_eq!(said_of(&test, root).await.as_deref(), Some("active"));
+    assert_eq!(test.inside("ca.add_trust_root", add.clone()).await["added"], false, "adding twice is fine");
+    assert_eq!(version(&test).await, first + 1, "and publishes nothing");
+
+    let test = test.restart().await;
+    assert_eq!(said_of(&test, root).await.as_deref(), Some("active"), "it outlives a restart");
+    let digits = root.fingerprint().trim_start_matches("sha256:").to_uppercase();
+    let pairs: Vec<&str> = digits.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap()).collect();
+    let remove = json!({ "fingerprint": pairs.join(":") });
+    assert_eq!(test.inside("ca.remove_trust_root", remove.clone()).await["removed"], true);
+    assert_eq!(said_of(&test, root).await.as_deref(), Some("retired"), "those who look learn of it");
+    assert_eq!(test.inside("ca.remove_trust_root", remove).await["removed"], false);
+    assert_eq!(version(&test).await, first + 2);
+
+    assert_eq!(test.inside("ca.add_trust_root", add).await["added"], true, "and it may come back");
+    assert_eq!(said_of(&test, root).await.as_deref(), Some("active"));
+}
+
+#[tokio::test]
+async fn doors_are_told_of_every_change_of_trust_and_of_nothing_else() {
+    let test = TestWorld::open().await;
+    let told = || test.events.lock().iter().filter(|event| event.method == "ca.trust_changed").count();
+    let root = Authority::root("Another", "aid.net", test.world.clock.now_seconds());
+    let add = json!({ "certificate": root.certificate().pem() });
+    let id = test.inside("ca.add_trust_root", add.clone()).await["id"].clone();
+    assert_eq!(told(), 1);
+    test.inside("ca.add_trust_root", add).await;
+    assert_eq!(told(), 1);
+    test.inside("ca.remove_trust_root", json!({ "id": id })).await;
+    assert_eq!(told(), 2);
+}
+
+#[tokio::test]
+async fn only_a_root_that_is_valid_now_is_trusted_and_ours_stays() {
+    let test = TestWorld::open().await;
+    let (now, alice) = (test.world.clock.now_seconds(), test.register("alice").await);
+    let pki = certs::dev::Pki::new("aid.net", now);
+    let tomorrow = Authority::root("Tomorrow", "aid.net", now + 86_400);
+    let lapsed = Authority::root("Lapsed", "aid.net", now - 40 * 365 * 86_400);
+    let key = Key::generate(Curve::P384);
+    let no_authority = certs::roots::authority_certificate("No authority", &key, now).unwrap();
+    for (pem, word) in [
+        (pki.issuer.certificate().pem(), "another one signed it"),
+        (alice.cert.as_str(), "another one signed it"),
+        (no_authority.pem(), "not that of an authority"),
+        (tomorrow.certificate().pem(), "not valid now"),
+        (lapsed.certificate().pem(), "not valid now"),
+        ("nonsense", "certificate"),
+    ] {
+        let refused =
+            test.call_as(Caller::Operator, "ca.add_trust_root", json!({ "certificate": pem })).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.code(), -32602, "{refused}");
+        assert!(refused.to_string().contains(word), "{refused}");
+    }
+
+    let list = test.inside("ca.get_trust_roots", json!({})).await;
+    let own = &list["root_cas"][0];
+    let again = test.inside("ca.add_trust_root", json!({ "certificate": own["certificate"] })).await;
+    assert_eq!(again["added"], false);
+    for which in [json!({ "id": own["id"] }), json!({ "fingerprint": own["fingerprint_sha256"] })] {
+        let refused = test.call_as(Caller::Operator, "ca.remove_trust_root", which).await.unwrap_err();
+        assert!(refused.to_string().contains("stays in its own list"), "{refused}");
+    }
+    let unknown = json!({ "fingerprint": "0".repeat(64) });
+    assert_eq!(code(test.call_as(Caller::Operator, "ca.remove_trust_root", unknown).await), -32008);
+    assert_eq!(version(&test).await, 1, "nothing of this was published");
+}
+
+#[tokio::test]
+async fn of_many_roots_at_once_none_is_lost_and_the_list_has_an_end() {
+    let test = TestWorld::open().await;
+    let now = test.world.clock.now_seconds();
+    let roots: Vec<Authority> =
+        (0..100).map(|n| Authority::root(&format!("Root {n}"), "many", now)).collect();
+    let add = |root: &Authority| json!({ "certificate": root.certificate().pem() });
+    for some in roots.chunks(4) {
+        let outcomes =
+            join_all(some.iter().map(|root| test.call_as(Caller::Operator, "ca.add_trust_root", add(root))));
+        assert!(outcomes.await.iter().all(Result::is_ok));
+    }
+    for root in &roots {
+        assert_eq!(said_of(&test, root.certificate()).await.as_deref(), Some("active"));
+    }
+    let one_more = Authority::root("One more", "many", now);
+    let refused = test.call_as(Caller::Operator, "ca.add_trust_root", add(&one_more)).await.unwrap_err();
+    assert!(refused.to_string().contains("full"), "{refused}");
+    let first = json!({ "fingerprint": roots[0].certificate().fingerprint() });
+    test.inside("ca.remove_trust_root", first).await;
+    test.inside("ca.add_trust_root", add(&one_more)).await;
+    assert_eq!(said_of(&test, roots[0].certificate()).await, None, "the retired one made room");
+    assert_eq!(said_of(&test, one_more.certificate()).await.as_deref(), Some("active"));
+}
+
+#[tokio::test]
+async fn roots_that_waited_for_the_authority_are_taken_up() {
+    let test = TestWorld::open().await;
+    let root = Authority::root("Early", "aid.net", test.world.clock.now_seconds());
+    let folder = test.world.data.join("trust");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("early.crt"), root.certificate().pem()).unwrap();
+    std::fs::write(folder.join("noise.crt"), "noise").unwrap();
+    let test = test.restart().await;
+    assert_eq!(said_of(&test, root.certificate()).await.as_deref(), Some("active"));
+    assert!(!folder.join("early.crt").exists() && folder.join("noise.crt").exists());
 }
 
 #[tokio::test]

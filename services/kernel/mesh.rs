@@ -188,13 +188,23 @@ impl Mesh {
         method: &str,
         params: &(impl Serialize + ?Sized),
     ) -> Result<T, RpcError> {
+        self.ask_for(caller, method, params, PATIENCE).await
+    }
+
+    pub(super) async fn ask_for<T: DeserializeOwned>(
+        &self,
+        caller: Caller,
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+        patience: Duration,
+    ) -> Result<T, RpcError> {
         let params = to_raw_value(params).map_err(RpcError::internal)?;
         let answer =
-            tokio::time::timeout(PATIENCE, self.call_within(caller, method, Some(params), PATIENCE)).await;
+            tokio::time::timeout(patience, self.call_within(caller, method, Some(params), patience)).await;
         let answer = answer.map_err(|_| {
             RpcError::new(
                 codes::UNAVAILABLE,
-                format!("{method} did not answer within {} s", PATIENCE.as_secs()),
+                format!("{method} did not answer within {} s", patience.as_secs()),
             )
         })??;
         serde_json::from_str(answer.get()).map_err(RpcError::internal)

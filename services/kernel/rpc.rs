@@ -1,7 +1,7 @@
 //! `Rpc`: a room's method table, and who is calling.
 
 use super::{Aid, DeviceId, RpcError, SlotId, codes};
-use proto_schemas::Access;
+use proto_schemas::{Access, Method};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -18,12 +18,24 @@ use std::sync::Arc;
 pub enum Caller {
     /// A connection that proved its AID.
     Agent(Session),
+    /// An agent of another domain, for whom the gateway of that domain vouches. Its session is over there.
+    Foreign(Session, Relayed),
     /// A connection that has not logged in.
     Stranger,
     /// Another room, or the door itself.
     Room(String),
     /// Whoever holds the data folder of this server.
     Operator,
+}
+
+/// How a call came from another domain.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Relayed {
+    /// The domain that proved itself on the link.
+    pub from_issuer: String,
+    pub relay_id: String,
+    /// How many relays led to this one.
+    pub depth: u8,
 }
 
 /// What the door knows of an authenticated connection.
@@ -75,7 +87,7 @@ impl Caller {
         Caller::Room(name.to_owned())
     }
 
-    /// The session behind the call, or the refusal for those that have none.
+    /// The session behind the call, or the refusal for those that have none here.
     pub fn session(&self) -> Result<&Session, RpcError> {
         match self {
             Caller::Agent(session) => Ok(session),
@@ -83,13 +95,21 @@ impl Caller {
         }
     }
 
-    fn may_call(&self, access: Access) -> bool {
-        match (access, self) {
+    /// Who is speaking, from this domain or another.
+    pub fn speaker(&self) -> Result<&Session, RpcError> {
+        match self {
+            Caller::Foreign(session, _) => Ok(session),
+            _ => self.session(),
+        }
+    }
+
+    fn may_call(&self, method: &Method) -> bool {
+        match (method.access, self) {
+            (_, Caller::Foreign(..)) => method.federation.is_some(),
             (Access::Public, _) | (_, Caller::Room(_) | Caller::Operator) => true,
             (Access::Session, Caller::Agent(_)) => true,
-            (Access::Session, Caller::Stranger) | (Access::Internal, Caller::Agent(_) | Caller::Stranger) => {
-                false
-            }
+            (Access::Session, Caller::Stranger)
+            | (Access::Internal | Access::Peer, Caller::Agent(_) | Caller::Stranger) => false,
         }
     }
 }
@@ -153,10 +173,10 @@ impl<Room: Send + Sync + 'static> Rpc<Room> {
         E: Into<RpcError> + Send + 'static,
         Fut: Future<Output = Result<A, E>> + Send + 'static,
     {
-        let access = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema")).access;
+        let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
         let room = self.room.clone();
         let call = move |caller: Caller, params: Option<&RawValue>| -> Answering {
-            if !caller.may_call(access) {
+            if !caller.may_call(method) {
                 return Box::pin(ready(Err(no_method(name))));
             }
             // Read while they are still somebody else's: nobody has to copy them first.

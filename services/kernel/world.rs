@@ -4,6 +4,7 @@ use super::{Bus, Clock, Db, Durability, Ids, Mesh, Presence, StoreUrl};
 use sqlx::migrate::Migrator;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,6 +17,8 @@ pub struct World {
     /// The folder whose `pki` has the keys; the data folder, unless several processes share their keys.
     pub keys: PathBuf,
     pub store: StoreUrl,
+    /// How long a message is kept for another domain that cannot be reached; `None`: its sender is told at once.
+    pub keep_abroad: Option<Duration>,
     pub mesh: Arc<Mesh>,
     pub bus: Bus,
     pub presence: Presence,
@@ -35,6 +38,7 @@ impl World {
             data: data.to_owned(),
             keys: data.to_owned(),
             store,
+            keep_abroad: None,
             mesh: Arc::default(),
             bus: Bus::local(),
             presence: Presence::local(),

@@ -6,6 +6,7 @@ use super::{Error, Message, events};
 use crate::kernel::{Aid, Audience, Caller, Event};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use serde_json::value::to_raw_value;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -100,10 +101,14 @@ impl Message {
             params["sender_aid"] = json!(sender);
             params["peer_ack_seq"] = json!(now);
         }
+        let Ok(params) = to_raw_value(&params) else { return };
         for sender in senders.unwrap_or_default() {
             let Ok(aid) = Aid::parse(&sender) else { continue };
-            if self.presence.may_be_online(&aid) {
-                self.bus.publish(&Event::new(Audience::Agent(aid), events::ACK, &params));
+            if !self.is_ours(&aid) {
+                self.bells.ring(aid, "message.ack", &params, self.clock.now_ms());
+            } else if self.presence.may_be_online(&aid) {
+                let to = Audience::Agent(aid);
+                self.bus.publish(&Event { to, method: events::ACK.to_owned(), params: params.clone() });
             }
         }
     }

@@ -213,6 +213,14 @@ fn row(texts: [Text<'_>; 8]) -> Result<Row<'_>, EnvelopeError> {
     Ok(Row { aid, device, role, key_source, fp, spk_id, wrap_nonce, wrapped_key })
 }
 
+/// The digest of rows, for those who make an envelope.
+#[cfg(test)]
+pub(super) fn digest(rows: &[[String; 8]]) -> String {
+    let texts = rows.iter().map(|row| row.clone().map(|text| Text(text.into()))).collect::<Vec<_>>();
+    let rows: Vec<Row<'_>> = texts.into_iter().map(|texts| row(texts).unwrap()).collect();
+    Tree::over(&rows).unwrap().root()
+}
+
 /// A parse error without the place in the line, which means nothing to whoever wrote an object.
 fn form(error: serde_json::Error) -> EnvelopeError {
     let text = error.to_string();

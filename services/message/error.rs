@@ -12,8 +12,10 @@ pub(super) enum Error {
     NoRecipient(Aid),
     #[error("{aid} has no device {device:?}")]
     NoDevice { aid: Aid, device: String },
-    #[error("{0} lives under another domain, which cannot be reached from here")]
-    Foreign(Aid),
+    #[error("{0} is another domain, which cannot be reached from here")]
+    Foreign(String),
+    #[error("{0} is not of this domain, and what comes from another one is not passed on")]
+    NoTransit(Aid),
     #[error("{0} belongs to another agent")]
     NotYours(String),
     #[error(transparent)]
@@ -37,7 +39,16 @@ impl From<Error> for RpcError {
             Error::Param(_) | Error::OldEpoch => RpcError::new(codes::INVALID_PARAMS, error),
             Error::NoRecipient(_) => RpcError::new(codes::NOT_FOUND, error),
             Error::NoDevice { .. } => RpcError::new(codes::DEVICE_NOT_FOUND, error),
-            Error::Foreign(_) => RpcError::new(codes::FEDERATION_UNREACHABLE, error),
+            Error::Foreign(ref issuer) => {
+                let issuer = issuer.clone();
+                RpcError::new(codes::FEDERATION_UNREACHABLE, error)
+                    .with("reason", "no_gateway")
+                    .with("phase", "connect")
+                    .with("target_issuer", issuer)
+            }
+            Error::NoTransit(_) => {
+                RpcError::new(codes::FEDERATION_REFUSED, error).with("reason", "target_not_local")
+            }
             Error::NotYours(_) => RpcError::new(codes::PERMISSION_DENIED, error),
             Error::Envelope(EnvelopeError::Recipient(_)) => RpcError::new(codes::RECIPIENT_MISMATCH, error),
             Error::Envelope(EnvelopeError::Form(_)) => RpcError::new(codes::ENVELOPE_INVALID, error),

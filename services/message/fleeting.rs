@@ -3,7 +3,7 @@
 use super::ledger::Draft;
 use super::letter::{Key, Kind, Letter, Place};
 use super::rows::{self, Fleeting};
-use super::send::Sent;
+use super::sending::{Sent, Status, Storage};
 use super::shared::{self, Item, Shared};
 use super::volatile::{self, Volatile, VolatileRow};
 use super::{Error, Message, events, store};
@@ -57,7 +57,7 @@ impl Message {
         };
         let cursors = match cursors {
             Kept::New(cursors) => cursors,
-            Kept::Before(first) => return Ok(Sent { status: "duplicate", ..*first }),
+            Kept::Before(first) => return Ok(Sent { status: Status::Duplicate, ..*first }),
         };
         for ((place, device), cursor) in letter.places.iter().zip(&devices).zip(&cursors) {
             let volatile_cursor = cursor.clone();
@@ -159,13 +159,13 @@ enum Kept {
 
 fn sent(letter: &Letter, cursors: Vec<String>, expires_at: i64) -> Sent {
     Sent {
-        storage: Some("volatile"),
+        storage: Some(Storage::Volatile),
         seq: None,
         volatile_cursor: cursors.first().cloned(),
         volatile_cursors: (cursors.len() > 1).then_some(cursors),
         created_at: Some(letter.at),
         expires_at: Some(expires_at),
-        ..Sent::of(letter, "accepted")
+        ..Sent::of(letter, Status::Accepted)
     }
 }
 

@@ -79,6 +79,11 @@ impl Inboxes {
         }
     }
 
+    /// Whether nobody has to be asked for them.
+    pub fn knows(&self, aid: &Aid) -> bool {
+        self.memory.lock().known.contains_key(aid)
+    }
+
     async fn read(&self, aid: &Aid) -> sqlx::Result<Known> {
         let changes = self.memory.lock().changes;
         let query = match self.db.engine() {

@@ -2,7 +2,7 @@
 
 use crate::kernel::{Aid, Db, DeviceId};
 use ring::digest;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How long a decrypted message is remembered.
 const GUARD_MS: i64 = 86_400_000;
@@ -12,17 +12,17 @@ pub(super) struct Keys {
 }
 
 /// What others encrypt to, and the signature that makes them believe it. Told exactly as it was given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, sqlx::FromRow)]
 pub(super) struct Prekey {
     pub prekey_id: String,
     pub public_key: String,
     pub signature: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<i64>,
     /// Empty for clients that predate devices, which are not told apart.
-    #[serde(rename = "device_id", skip_serializing_if = "String::is_empty")]
+    #[serde(rename = "device_id", default, skip_serializing_if = "String::is_empty")]
     pub device: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert_fingerprint: Option<String>,
 }
 

@@ -3,6 +3,7 @@
 //! A letter is written once, to the log, with the number it has in each inbox; whoever sent it is answered after that
 //! commit, and whoever it is for is told after that. Three generations of clients read the same inboxes.
 
+mod abroad;
 mod ack;
 mod address;
 mod append;
@@ -16,6 +17,7 @@ mod error;
 mod events;
 mod filing;
 mod filter;
+mod finding;
 mod fleeting;
 mod history;
 mod inboxes;
@@ -27,6 +29,7 @@ mod ledger;
 mod letter;
 mod mail;
 mod members;
+mod outbox;
 mod page;
 mod peers;
 mod pull;
@@ -38,6 +41,7 @@ mod recall;
 mod ring;
 mod rows;
 mod send;
+mod sending;
 mod shared;
 mod sheet;
 mod store;
@@ -45,12 +49,14 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod thought;
+mod turns;
 mod v2;
 mod volatile;
 mod wake;
 mod writer;
 
-use crate::kernel::{Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
+use crate::kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
+use abroad::{Bells, Outbox, Targets};
 use error::Error;
 use fleeting::FleetingSent;
 use inboxes::Inboxes;
@@ -63,16 +69,19 @@ use ring::Rings;
 use shared::Shared;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 use store::Store;
 use thought::Thoughts;
 use tokio_util::task::TaskTracker;
+use turns::Turns;
 use volatile::Volatile;
 
 pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     let message = Message::open(world).await?;
     let (keeper, stop) = (message.clone(), world.stop.clone());
     Ok(Module::new("message", rpc(message)).with_work(async move {
-        stop.run_until_cancelled(keeper.keep()).await;
+        stop.run_until_cancelled(async { tokio::join!(keeper.keep(), keeper.deliver()) }).await;
+        keeper.stop_delivery().await;
     }))
 }
 
@@ -99,12 +108,14 @@ fn rpc(message: Arc<Message>) -> Methods {
         .method("message.thought.get", Message::get_thought)
         .method("message.join", Message::join)
         .method("message.wake", Message::wake)
+        .method("message.outbox", Message::outbox)
         .into()
 }
 
 struct Message {
     issuer: String,
     inboxes: Arc<Inboxes>,
+    turns: Turns<Aid>,
     keys: Keys,
     reading: Reading,
     thoughts: Thoughts,
@@ -115,6 +126,11 @@ struct Message {
     shared: Option<Shared>,
     ledger: Ledger,
     store: Arc<Store>,
+    bells: Bells,
+    targets: Targets,
+    outbox: Outbox,
+    /// How long a message waits for a domain that cannot be reached, if it does.
+    keep_abroad: Option<Duration>,
     mesh: Arc<Mesh>,
     bus: Bus,
     presence: Presence,
@@ -134,6 +150,7 @@ impl Message {
         Ok(Arc::new(Message {
             issuer: world.issuer.clone(),
             inboxes,
+            turns: Turns::default(),
             keys: Keys::new(store.db().clone()),
             reading: Reading::new(store.db().clone()),
             thoughts: Thoughts::default(),
@@ -142,7 +159,11 @@ impl Message {
             rings,
             shared: Shared::open(store.db()).await?,
             ledger,
+            targets: Targets::new(store.db().clone()),
+            outbox: Outbox::open(world, store.db()).await?,
             store,
+            keep_abroad: world.keep_abroad,
+            bells: Bells::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),
             presence: world.presence.clone(),

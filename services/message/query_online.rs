@@ -1,19 +1,25 @@
-//! `message.query_online`: who has a long connection right now.
+//! `message.query_online`: who has a long connection right now, here and in other domains.
 
+use super::abroad::Crossing;
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller};
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 const MOST: usize = 100;
+/// Nobody waits longer for domains that do not answer.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Deserialize)]
 pub(super) struct QueryOnlineParams {
     aids: Vec<String>,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Online {
     online: BTreeMap<String, bool>,
 }
@@ -21,7 +27,7 @@ pub(super) struct Online {
 impl Message {
     pub(super) async fn query_online(
         self: Arc<Self>,
-        _: Caller,
+        caller: Caller,
         params: QueryOnlineParams,
     ) -> Result<Online, Error> {
         if params.aids.len() > MOST {
@@ -29,9 +35,44 @@ impl Message {
         }
 
         // Everyone who was asked for gets an answer; whoever cannot be online is not.
-        let is_online = |aid: &str| Aid::parse(aid).is_ok_and(|aid| self.presence.is_online(&aid));
-        let online =
-            params.aids.into_iter().map(|aid| (is_online(&aid), aid)).map(|(is, aid)| (aid, is)).collect();
+        let (mut online, mut abroad) = (BTreeMap::new(), BTreeMap::<String, Vec<(String, Aid)>>::new());
+        for text in params.aids {
+            let aid = Aid::parse(&text).ok();
+            let is_online = aid.as_ref().is_some_and(|aid| self.presence.is_online(aid));
+            if let Some(aid) = aid.filter(|aid| !self.is_ours(aid)) {
+                abroad.entry(aid.issuer().to_owned()).or_default().push((text.clone(), aid));
+            }
+            online.insert(text, is_online);
+        }
+        if !abroad.is_empty() && matches!(caller, Caller::Agent(_)) {
+            let asked = abroad.values().map(|agents| self.online_abroad(&caller, agents));
+            online.extend(join_all(asked).await.into_iter().flatten());
+        }
         Ok(Online { online })
+    }
+
+    /// "A domain whose query fails degrades all its AIDs to false" (message.query_online).
+    async fn online_abroad(&self, caller: &Caller, agents: &[(String, Aid)]) -> Vec<(String, bool)> {
+        let found = async {
+            let Some((_, first)) = agents.first() else { return Ok(None) };
+            let Some(crossing) = self.crossing(caller, first)? else { return Ok(None) };
+            self.ask_online(&crossing, agents).await.map(Some)
+        };
+        let found = match tokio::time::timeout(PATIENCE, found).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => {
+                tracing::debug!("another domain could not be asked who is online: {error}");
+                None
+            }
+            Err(_) => None,
+        };
+        let is_online = |aid: &Aid| found.as_ref().and_then(|all| all.online.get(aid.as_str())).copied();
+        agents.iter().map(|(text, aid)| (text.clone(), is_online(aid).unwrap_or(false))).collect()
+    }
+
+    async fn ask_online(&self, crossing: &Crossing<'_>, agents: &[(String, Aid)]) -> Result<Online, Error> {
+        let aids: Vec<&Aid> = agents.iter().map(|(_, aid)| aid).collect();
+        let params = json!({ "aids": aids });
+        self.ask_abroad(crossing, "message.query_online", &params, Some(PATIENCE)).await
     }
 }

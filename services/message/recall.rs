@@ -1,10 +1,11 @@
 //! `message.recall`: a sender takes back what it said less than two minutes ago.
 
+use super::abroad::RecalledAbroad;
 use super::ledger::{Done, Outcome, Recall, Write};
 use super::letter::Key;
 use super::tail::Span;
 use super::{Error, Message};
-use crate::kernel::{Aid, Caller, DeviceId};
+use crate::kernel::{Aid, Caller, DeviceId, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,7 +20,8 @@ pub(super) struct RecallParams {
     message_ids: Vec<String>,
 }
 
-#[derive(Clone, Serialize)]
+/// The answer; from another domain it is read, too.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Recalled {
     success: bool,
     accepted: usize,
@@ -27,10 +29,28 @@ pub(super) struct Recalled {
     errors: Option<Vec<Refused>>,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Refused {
     message_id: String,
-    error: &'static str,
+    error: Refusal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Refusal {
+    NotSender,
+    AlreadyRecalled,
+    Expired,
+    #[serde(other)]
+    NotFound,
+}
+
+impl Recalled {
+    /// Why this one was not taken back, if it was not.
+    pub fn refusal(&self, message_id: &str) -> Option<Refusal> {
+        let refused = self.errors.iter().flatten().find(|refused| refused.message_id == message_id);
+        refused.map(|refused| refused.error)
+    }
 }
 
 impl Message {
@@ -39,40 +59,83 @@ impl Message {
         caller: Caller,
         params: RecallParams,
     ) -> Result<Recalled, Error> {
-        let session = caller.session()?;
+        let session = caller.speaker()?;
         let RecallParams { message_ids } = params;
         if message_ids.len() > MOST {
             return Err(Error::Param(format!("params.message_ids: at most {MOST} are taken")));
         }
 
-        let (accepted, now) = (message_ids.len(), self.clock.now_ms());
+        let accepted = message_ids.len();
+        let abroad = self.recall_abroad(&caller, &message_ids).await?;
+        let (there, here): (Vec<_>, Vec<_>) =
+            message_ids.into_iter().partition(|id| abroad.outcomes.contains_key(id));
+        self.recall_copies(session, &there, &abroad).await?;
+        let here = self.recall_here(session, here, self.clock.now_ms() - WINDOW_MS).await?;
+        if let Some(error) = abroad.failed {
+            return Err(error);
+        }
+
+        let mut errors = Vec::new();
+        for (message_id, outcome) in here {
+            let error = match outcome {
+                Outcome::Recalled => continue,
+                Outcome::NotFound if self.is_anothers(&session.aid, &message_id).await? => Refusal::NotSender,
+                Outcome::NotFound => Refusal::NotFound,
+                Outcome::AlreadyRecalled => Refusal::AlreadyRecalled,
+                Outcome::Expired => Refusal::Expired,
+            };
+            errors.push(Refused { message_id, error });
+        }
+        for message_id in there {
+            if let Some(Some(error)) = abroad.outcomes.get(&message_id).copied() {
+                errors.push(Refused { message_id, error });
+            }
+        }
+        let recalled = accepted - errors.len();
+        Ok(Recalled { success: true, accepted, recalled, errors: (!errors.is_empty()).then_some(errors) })
+    }
+
+    /// What was taken back over there is taken back on the sender's own devices, if they have copies. How much time there
+    /// was for it is decided over there.
+    async fn recall_copies(
+        &self,
+        session: &Session,
+        there: &[String],
+        abroad: &RecalledAbroad,
+    ) -> Result<(), Error> {
+        let gone =
+            |id: &&String| matches!(abroad.outcomes.get(*id), Some(None | Some(Refusal::AlreadyRecalled)));
+        let gone: Vec<String> = there.iter().filter(gone).cloned().collect();
+        if !gone.is_empty() {
+            self.recall_here(session, gone, i64::MIN).await?;
+        }
+        Ok(())
+    }
+
+    async fn recall_here(
+        &self,
+        session: &Session,
+        message_ids: Vec<String>,
+        since: i64,
+    ) -> Result<Vec<(String, Outcome)>, Error> {
+        if message_ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let now = self.clock.now_ms();
         let (recipients, devices) = self.recipients(&session.aid, &message_ids).await?;
         let recall = Recall {
             from: session.aid.clone(),
             device: session.device.clone(),
             message_ids,
             now,
-            since: now - WINDOW_MS,
+            since,
             notice_ids: (0..recipients).map(|_| self.ids.time_ordered(now)).collect(),
             devices,
         };
         let Done::Recalled(outcomes) = self.ledger.write(Write::Recall(Box::new(recall))).await? else {
             unreachable!("a recall is answered as one")
         };
-
-        let mut errors = Vec::new();
-        for (message_id, outcome) in outcomes {
-            let error = match outcome {
-                Outcome::Recalled => continue,
-                Outcome::NotFound if self.is_anothers(&session.aid, &message_id).await? => "not_sender",
-                Outcome::NotFound => "not_found",
-                Outcome::AlreadyRecalled => "already_recalled",
-                Outcome::Expired => "expired",
-            };
-            errors.push(Refused { message_id, error });
-        }
-        let recalled = accepted - errors.len();
-        Ok(Recalled { success: true, accepted, recalled, errors: (!errors.is_empty()).then_some(errors) })
+        Ok(outcomes)
     }
 
     /// How many agents these letters went to, and the devices behind their inboxes.

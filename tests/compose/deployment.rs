@@ -15,7 +15,7 @@ use crate::world::agent::random_hex;
 use crate::world::{ISSUER, printed, until};
 
 /// The folders that a container may have; nothing else is mounted anywhere.
-const PLACES: [&str; 3] = ["/keys", "/etc/aund", "/var/lib/aund"];
+const PLACES: [&str; 4] = ["/keys", "/etc/aund", "/var/lib/aund", "/domains"];
 
 #[derive(Deserialize)]
 struct Compose {
@@ -141,7 +141,8 @@ impl Deployment {
             let next = waiting.iter().find(ours).cloned().expect("nothing waits for itself");
             waiting.retain(|name| *name != next);
             let ends = self.services.values().filter_map(|service| service.depends_on.get(&next));
-            if ends.into_iter().any(|other| other.condition == "service_completed_successfully") {
+            let mut ends = ends.into_iter().map(|other| other.condition == "service_completed_successfully");
+            if ends.any(|ends| ends) || self.services[&next].healthcheck.is_none() {
                 self.run_once(&next, &[]);
                 continue;
             }
@@ -252,6 +253,7 @@ impl Deployment {
             .replace("0.0.0.0:20001", &self.door(name))
             .replace("0.0.0.0:", &format!("{}:", self.addresses[name]));
         for (other, address) in &self.addresses {
+            text = text.replace(&format!("={other}:20001"), &format!("={}", self.door(other)));
             text = text.replace(&format!("wss://{other}:"), &format!("wss://{address}:"));
         }
         for place in PLACES {

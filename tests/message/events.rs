@@ -8,8 +8,9 @@ use crate::world::World;
 use crate::world::agent::at;
 use crate::world::envelope::{put_key, sealed};
 
-/// Little may wait to be written to one connection.
+/// Little may wait to be written to one connection, and who does not read is not found out by a ping.
 const NARROW: &str = "limits.calls_per_second = 1000000
+limits.ping_interval_ms = 600000
 limits.frame_bytes = 131072
 limits.outbox_bytes = 262144
 limits.write_timeout_ms = 5000";

@@ -17,21 +17,22 @@ HERE = Path(__file__).parent
 class Agent:
     """One SDK process. Every method of the driver is a method here."""
 
-    def __init__(self, server, version, aid, home):
+    def __init__(self, server, version, aid, home, slot=None):
         self.version = version
         self.aid = aid
         self.home = home
         home.mkdir(parents=True, exist_ok=True)
+        root = home / "roots.pem"
+        root.write_text("".join(place.root.read_text() for place in (server, *server.neighbours)))
         job = {
             "aid": aid,
             "home": str(home),
-            "root": str(server.root),
-            "issuer": server.issuer,
-            "address": server.address,
-            "port": server.port,
+            "slot": slot,
+            "root": str(root),
+            "places": [(place.issuer, place.address, place.port) for place in (server, *server.neighbours)],
         }
-        # The TLS of the server is really verified: its root is the only one this process trusts.
-        environment = {**os.environ, "SSL_CERT_FILE": str(server.root), "HOME": str(home), "AUN_ENV": "production"}
+        # The TLS of the server is really verified: its root, and those of its neighbours, are all this process trusts.
+        environment = {**os.environ, "SSL_CERT_FILE": str(root), "HOME": str(home), "AUN_ENV": "production"}
         python = VENVS / f"fastaun-{version}" / "bin" / "python"
         self.log = home.parent / f"agent-{uuid.uuid4().hex[:6]}.log"
         log = open(self.log, "wb")

@@ -38,12 +38,12 @@ def binary():
 class Aund:
     """One server and its data folder. The folder outlives the process, as it does for an operator."""
 
-    def __init__(self, folder, limits=None):
+    def __init__(self, folder, limits=None, issuer=ISSUER):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.data = self.folder / "data"
-        self.issuer = ISSUER
-        self.gateway = f"gateway.{ISSUER}"
+        self.issuer = issuer
+        self.gateway = f"gateway.{issuer}"
         self.address = f"127.{random.randint(16, 250)}.{random.randint(1, 250)}.{random.randint(2, 250)}"
         self.port = 443 if can_bind(self.address, 443) else 20443
         self.plain_port = 20080
@@ -51,7 +51,9 @@ class Aund:
         self.process = None
         self.gateways = []
         self.starts = 0
-        self._write_config(limits or {})
+        self.limits = limits or {}
+        self.neighbours = []
+        self._write_config()
 
     @property
     def root(self):
@@ -125,14 +127,26 @@ class Aund:
     def log(self):
         return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("aund-*.log")))
 
-    def _write_config(self, limits):
+    def meet(self, other):
+        """Tells this server, before it starts, where another domain is."""
+        self.neighbours.append(other)
+        self._write_config()
+
+    def trust(self, other):
+        """Tells this server, while it runs, whose root the other domain has."""
+        done = self.command("certs", "trust", "add", other.root)
+        assert done.returncode == 0, done.stderr
+
+    def _write_config(self):
         lines = [
             f'issuer = "{self.issuer}"',
             f'listen = ["{self.address}:{self.port}", "plain:{self.address}:{self.plain_port}"]',
             f'data = "{self.data}"',
             f'store.url = "{self.store}"',
             "[limits]",
-            *(f"{name} = {value}" for name, value in limits.items()),
+            *(f"{name} = {value}" for name, value in self.limits.items()),
+            "[federation.resolve]",
+            *(f'"{other.issuer}" = "{other.address}:{other.port}"' for other in self.neighbours),
         ]
         (self.folder / "aund.toml").write_text("\n".join(lines) + "\n")
 

@@ -13,6 +13,7 @@ VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.10
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "sdk(since=, before=): the SDK versions that can tell the story")
+    config.addinivalue_line("markers", "only(version, …): the one version of each generation that tells the story")
     config.addinivalue_line("markers", "pairs(sender>receiver, …): the mixed versions that can tell the story")
     config.addinivalue_line("markers", "limits(name=value): the server of the story has these limits")
     config.addinivalue_line("markers", "slow: the SDK waits for half a minute or longer, whatever the store")
@@ -26,8 +27,9 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("pair", known)
     if "version" not in metafunc.fixturenames:
         return
-    sdk = metafunc.definition.get_closest_marker("sdk")
-    metafunc.parametrize("version", [version for version in VERSIONS if fits(version, **(sdk.kwargs if sdk else {}))])
+    sdk, only = (metafunc.definition.get_closest_marker(name) for name in ("sdk", "only"))
+    fitting = [version for version in VERSIONS if fits(version, **(sdk.kwargs if sdk else {}))]
+    metafunc.parametrize("version", [version for version in fitting if only is None or version in only.args])
 
 
 def fits(version, since="0", before="9"):

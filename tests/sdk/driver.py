@@ -6,6 +6,7 @@ Its frames are noted down as they pass.
 """
 
 import asyncio
+import dataclasses
 import json
 import os
 import socket
@@ -23,14 +24,15 @@ SPOILED = "spoiled-by-the-test"
 LINE_BYTES = 4 * 1024 * 1024
 
 
-def aim(issuer, address, port):
-    """Makes every name under the issuer resolve to the server under test, and nothing else."""
+def aim(places):
+    """Makes every name under an issuer resolve to the server under test that has it, and nothing else."""
     ask = socket.getaddrinfo
 
     def getaddrinfo(host, service, *rest, **named):
         name = host.decode() if isinstance(host, bytes) else host
-        if name is not None and (name == issuer or name.endswith("." + issuer)):
-            return ask(address, port if service in (443, "443", "https") else service, *rest, **named)
+        for issuer, address, port in places:
+            if name is not None and (name == issuer or name.endswith("." + issuer)):
+                return ask(address, port if service in (443, "443", "https") else service, *rest, **named)
         return ask(host, service, *rest, **named)
 
     socket.getaddrinfo = getaddrinfo
@@ -173,7 +175,10 @@ class Stored(Shared):
 
     async def connect(self, retry):
         self.retry = retry
-        self.client = aun_core.AUNClient(good(self.store.load(self.aid))["aid"])
+        identity = good(self.store.load(self.aid))["aid"]
+        if self.job.get("slot"):
+            identity = dataclasses.replace(identity, slot_id=self.job["slot"])
+        self.client = aun_core.AUNClient(identity)
         self.listen()
         options = {f"retry_{name}": value for name, value in retry.items()} if retry else None
         await self.client.connect(options)
@@ -231,7 +236,7 @@ async def answer(agent, request):
 
 async def main():
     job = json.loads(sys.argv[1])
-    aim(job["issuer"], job["address"], job["port"])
+    aim(job["places"])
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # Whatever the SDK prints goes to the log; the answers keep the pipe for themselves.
     agent = Early(job) if VERSION < (0, 4) else Stored(job)

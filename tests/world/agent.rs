@@ -63,9 +63,10 @@ impl World {
     /// A fresh key with a certificate for this name.
     pub async fn register(&self, name: &str) -> Identity {
         let key = Key::generate(Curve::P256);
-        let params = json!({ "aid": aid(name), "public_key": public_key(&key), "curve": "P-256" });
+        let aid = format!("{name}.{}", self.issuer);
+        let params = json!({ "aid": aid, "public_key": public_key(&key), "curve": "P-256" });
         let created = self.ask("auth.create_aid", &params).await.expect("a free name can be registered");
-        Identity { aid: aid(name), key, cert: text(&created["cert"]) }
+        Identity { aid, key, cert: text(&created["cert"]) }
     }
 
     /// Both halves of a login, each on a socket of its own.

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::{ISSUER, World, within};
+use super::{World, within};
 
 /// Anything a client can talk over.
 pub trait Pipe: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -43,7 +43,7 @@ impl World {
             world: self,
             method,
             path: path.to_owned(),
-            host: format!("gateway.{ISSUER}"),
+            host: format!("gateway.{}", self.issuer),
             server_name: None,
             headers: Vec::new(),
             body: Vec::new(),
@@ -56,30 +56,26 @@ impl World {
 
     /// The server's own count of something: the sum of the samples whose line begins like this.
     pub async fn metric(&self, begins: &str) -> f64 {
-        let text = self.metrics().await;
-        let samples = text.lines().filter(|line| line.starts_with(begins));
-        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        sum(&self.metrics().await, begins)
+    }
+
+    /// The same count of one process that shows its metrics at this address.
+    pub async fn metric_of(&self, address: &str, begins: &str) -> f64 {
+        sum(&metrics_at(address).await, begins)
     }
 
     /// The metrics of the server, of all its gateways if it has several.
     async fn metrics(&self) -> String {
         let mut text = String::new();
         for address in &self.gateways {
-            let dial = within("a connection", TcpStream::connect(address)).await;
-            let mut pipe = dial.expect("a gateway shows its metrics");
-            pipe.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                .await
-                .expect("it listens");
-            let mut bytes = Vec::new();
-            within("metrics", pipe.read_to_end(&mut bytes)).await.expect("a whole answer");
-            text += &Response::parse(&bytes, false).text();
+            text += &metrics_at(address).await;
         }
         if self.gateways.is_empty() { self.get("/metrics").await.text() } else { text }
     }
 
     /// A connection without TLS.
     pub async fn tcp(&self) -> TcpStream {
-        let dial = TcpStream::connect(("127.0.0.1", self.plain_port));
+        let dial = TcpStream::connect((self.host(), self.plain_port));
         within("a connection", dial).await.expect("the server accepts connections")
     }
 
@@ -99,10 +95,25 @@ impl World {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let name = ServerName::try_from(name.to_owned()).expect("a name for TLS");
-        let stream = TcpStream::connect(("127.0.0.1", self.tls_port)).await?;
+        let stream = TcpStream::connect((self.host(), self.tls_port)).await?;
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
         Ok(Box::new(within("a TLS handshake", handshake).await?))
     }
+}
+
+async fn metrics_at(address: &str) -> String {
+    let dial = within("a connection", TcpStream::connect(address)).await;
+    let mut pipe = dial.expect("a process shows its metrics");
+    let ask = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    pipe.write_all(ask).await.expect("it listens");
+    let mut bytes = Vec::new();
+    within("metrics", pipe.read_to_end(&mut bytes)).await.expect("a whole answer");
+    Response::parse(&bytes, false).text()
+}
+
+fn sum(metrics: &str, begins: &str) -> f64 {
+    let samples = metrics.lines().filter(|line| line.starts_with(begins));
+    samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
 impl Request<'_> {

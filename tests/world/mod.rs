@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod blocker;
 mod calls;
+pub mod domain;
 pub mod envelope;
 pub mod http;
 pub mod wait;
@@ -13,6 +14,7 @@ pub mod wire;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
@@ -22,23 +24,28 @@ use certs::Certificate;
 use tempfile::TempDir;
 pub use wait::{until, within};
 
-/// The domain every story happens in.
+/// The domain of every story that needs only one.
 pub const ISSUER: &str = "agents.localhost";
-
-/// Two free ports, one with TLS and one without.
-const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--listen", "plain:127.0.0.1:0"];
 
 /// A server, its folder, and where it listens now. The folder outlives a restart, the ports do not.
 pub struct World {
     folder: TempDir,
     store: String,
+    /// How many gateways share the ports, if the server is several processes.
+    shared_by: u8,
     server: Option<Child>,
+    /// The domain whose server this is.
+    pub issuer: String,
+    /// Where it listens, with TLS and without.
+    listen: [SocketAddrV4; 2],
     /// The port that speaks TLS.
     pub tls_port: u16,
     /// The port that does not.
     pub plain_port: u16,
     /// Where each gateway shows its metrics, if the server is several processes.
     gateways: Vec<String>,
+    /// And where each of the other processes does.
+    services: Vec<String>,
 }
 
 impl World {
@@ -54,6 +61,14 @@ impl World {
         world
     }
 
+    /// The same with one gateway, also where the server is several processes: for what is a limit of one process.
+    pub async fn with_one_gateway(settings: &str) -> World {
+        let mut world = World::prepared(settings);
+        world.shared_by = 1;
+        world.start_again();
+        world
+    }
+
     /// The folder of a server that has not been started yet.
     pub fn prepared(settings: &str) -> World {
         World::prepared_on(store_url(), settings)
@@ -61,9 +76,25 @@ impl World {
 
     /// The same, with a store of the story's choice.
     pub fn prepared_on(store: String, settings: &str) -> World {
+        // Two free ports, others after each start.
+        World::prepared_as(ISSUER, [SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0); 2], store, settings)
+    }
+
+    fn prepared_as(issuer: &str, listen: [SocketAddrV4; 2], store: String, settings: &str) -> World {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let world = World { folder, store, server: None, tls_port: 0, plain_port: 0, gateways: Vec::new() };
-        let text = format!("store.url = \"{}\"\n{settings}\n", world.store);
+        let world = World {
+            folder,
+            store,
+            shared_by: 2,
+            server: None,
+            issuer: issuer.to_owned(),
+            listen,
+            tls_port: 0,
+            plain_port: 0,
+            gateways: Vec::new(),
+            services: Vec::new(),
+        };
+        let text = format!("issuer = \"{issuer}\"\nstore.url = \"{}\"\n{settings}\n", world.store);
         fs::write(world.config(), text).expect("a file can be written");
         world
     }
@@ -105,8 +136,10 @@ impl World {
         self.tls_port = port(&wait_for_line(&told, "gateway "));
         self.plain_port = port(&wait_for_line(&told, "plain "));
         if split() {
-            let line = wait_for_line(&told, "gateways ");
-            self.gateways = line.split_whitespace().skip(1).map(str::to_owned).collect();
+            let addresses =
+                |line: String| line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>();
+            self.services = addresses(wait_for_line(&told, "services "));
+            self.gateways = addresses(wait_for_line(&told, "gateways "));
         }
     }
 
@@ -162,6 +195,11 @@ impl World {
         &self.store
     }
 
+    /// The address of its listeners.
+    pub fn host(&self) -> Ipv4Addr {
+        *self.listen[0].ip()
+    }
+
     /// A place beside the data folder.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
@@ -184,10 +222,16 @@ impl World {
         within("an aund command", ended).await.expect("the thread lives").expect("aund can be started")
     }
 
-    /// Waits until at most so many sessions are left.
+    /// Waits until at most so many sessions are left, and every process has heard of it.
     pub async fn at_most_sessions(&self, many: u32) {
         let counted = || async { (self.metric("aund_sessions ").await <= f64::from(many)).then_some(()) };
         until("sessions end", counted).await;
+        for process in self.services.iter().chain(&self.gateways) {
+            let heard = || async {
+                (self.metric_of(process, "aund_presence_seats ").await <= f64::from(many)).then_some(())
+            };
+            until("all processes hear of it", heard).await;
+        }
     }
 
     /// Everything the server has logged so far.
@@ -197,11 +241,14 @@ impl World {
 
     /// The server as one process or, where the suite runs in that shape, as many that look like one.
     fn server(&self, aund: &str) -> Command {
-        let mut command = self.command(&SERVE);
+        let [secure, plain] = self.listen.map(|address| address.to_string());
+        let mut command =
+            self.command(&["serve", "--listen", &secure, "--listen", &format!("plain:{plain}")]);
         if split() {
             let redis = setting("AUND_TEST_REDIS_URL").expect("AUND_TEST_REDIS_URL says where Redis is");
             let mut many = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/split/serve"));
             many.args(command.get_args()).env("AUND_BIN", aund).env("AUND_SPLIT_BUS", redis);
+            many.env("AUND_SPLIT_GATEWAYS", self.shared_by.to_string());
             command = many;
         }
         command.current_dir(self.folder.path());

@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::http::Pipe;
-use super::{ISSUER, World, within};
+use super::{World, within};
 
 /// One socket. Its challenge has been read; nothing else has been said on it.
 pub struct Wire {
@@ -36,29 +36,28 @@ pub(super) struct Socket {
 impl World {
     /// A fresh socket without TLS.
     pub async fn wire(&self) -> Wire {
-        Wire::open(Box::new(self.tcp().await), "ws", "/aun").await
+        Wire::open(Box::new(self.tcp().await), &format!("ws://gateway.{}/aun", self.issuer)).await
     }
 
     /// A fresh socket whose receiving end is small, so that whatever is not read soon waits at the server.
     pub async fn narrow_wire(&self) -> Wire {
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(4096).expect("a size");
-        let dial = socket.connect(([127, 0, 0, 1], self.plain_port).into());
+        let dial = socket.connect((self.host(), self.plain_port).into());
         let stream = within("a connection", dial).await.expect("the server accepts connections");
-        Wire::open(Box::new(stream), "ws", "/aun").await
+        Wire::open(Box::new(stream), &format!("ws://gateway.{}/aun", self.issuer)).await
     }
 
     /// A fresh socket with TLS, to a server that can be trusted.
     pub async fn secure_wire(&self, path: &str) -> Wire {
-        let pipe =
-            self.tls(&format!("gateway.{ISSUER}")).await.expect("the server's certificate can be trusted");
-        Wire::open(pipe, "wss", path).await
+        let host = format!("gateway.{}", self.issuer);
+        let pipe = self.tls(&host).await.expect("the server's certificate can be trusted");
+        Wire::open(pipe, &format!("wss://{host}{path}")).await
     }
 }
 
 impl Wire {
-    async fn open(pipe: Box<dyn Pipe>, scheme: &str, path: &str) -> Wire {
-        let url = format!("{scheme}://gateway.{ISSUER}{path}");
+    async fn open(pipe: Box<dyn Pipe>, url: &str) -> Wire {
         let dial = within("the upgrade to WebSocket", client_async(url, pipe)).await;
         let (stream, _) = dial.expect("the server upgrades to WebSocket");
         let socket = Socket { stream, events: VecDeque::new(), ended: None };

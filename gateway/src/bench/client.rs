@@ -66,9 +66,18 @@ pub(super) struct Member {
 
 /// Registers `count` agents and logs each of them in.
 pub(super) async fn enrol(target: &Target, count: usize) -> anyhow::Result<Arc<[Member]>> {
+    enrol_under(target, ISSUER, count).await
+}
+
+/// The same under another domain.
+pub(super) async fn enrol_under(
+    target: &Target,
+    issuer: &str,
+    count: usize,
+) -> anyhow::Result<Arc<[Member]>> {
     let members: Vec<Member> = stream::iter(0..count)
         .map(|number| async move {
-            let agent = Agent::register(target, number).await?;
+            let agent = Agent::register(target, issuer, number).await?;
             let token = agent.login(target).await?;
             anyhow::Ok(Member { agent, token })
         })
@@ -137,8 +146,8 @@ impl Target {
 }
 
 impl Agent {
-    async fn register(target: &Target, number: usize) -> anyhow::Result<Self> {
-        let (aid, key) = (format!("bench-{number:05}.{ISSUER}"), Key::generate(Curve::P256));
+    async fn register(target: &Target, issuer: &str, number: usize) -> anyhow::Result<Self> {
+        let (aid, key) = (format!("bench-{number:05}.{issuer}"), Key::generate(Curve::P256));
         let public_key = BASE64_STANDARD.encode(key.public().spki_der());
         let params = json!({ "aid": aid, "public_key": public_key, "curve": "P-256" });
         let created = target.call_once("auth.create_aid", params).await?;

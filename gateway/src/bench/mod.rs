@@ -53,6 +53,9 @@ pub struct Args {
     /// Measure messages instead of the door
     #[arg(long)]
     message: bool,
+    /// Measure two domains instead of one
+    #[arg(long)]
+    federation: bool,
     /// Agents that messages are sent to in the deep rounds
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     recipients: u32,
@@ -120,6 +123,7 @@ struct Plan {
     idle_connections: usize,
     only: Vec<What>,
     message: bool,
+    federation: bool,
     recipients: usize,
     waiting: usize,
     postgres: Option<String>,
@@ -163,6 +167,10 @@ async fn measure(plan: &Plan) -> anyhow::Result<Report> {
         split::measure(plan, &mut report).await?;
         return Ok(report);
     }
+    if plan.federation {
+        message::federation(plan, &mut report).await?;
+        return Ok(report);
+    }
     if plan.wants(What::Ping) {
         for (transport, depth) in
             [Transport::Plain, Transport::Tls].into_iter().flat_map(|t| [(t, 1), (t, 16)])
@@ -192,6 +200,7 @@ impl Plan {
             idle_connections: quick(500, args.idle_connections) as usize,
             only: args.only.clone(),
             message: args.message,
+            federation: args.federation,
             recipients: quick(500, args.recipients) as usize,
             waiting: quick(5_000, args.waiting) as usize,
             postgres: args.postgres.clone(),

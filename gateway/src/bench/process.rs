@@ -151,7 +151,16 @@ impl Server {
 
     /// Of all its processes together.
     pub(super) fn meter(&self) -> anyhow::Result<Meter> {
-        Meter::of([self.pid].into_iter().chain(self.rooms.iter().map(|room| room.pid)).collect())
+        self.meter_with(None)
+    }
+
+    /// Of its processes and those of another server.
+    pub(super) fn meter_with(&self, other: Option<&Server>) -> anyhow::Result<Meter> {
+        Meter::of([Some(self), other].into_iter().flatten().flat_map(Server::pids).collect())
+    }
+
+    fn pids(&self) -> impl Iterator<Item = Pid> {
+        [self.pid].into_iter().chain(self.rooms.iter().map(|room| room.pid))
     }
 
     /// Takes over the rooms of a door that is gone.

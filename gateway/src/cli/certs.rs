@@ -39,6 +39,8 @@ enum CertsCommand {
         #[command(flatten)]
         settings: Settings,
     },
+    /// Add, list and remove the roots of other operators, whose domains this one deals with
+    Trust(super::trust::Trust),
     /// Make certificates for processes that are one server together; run it again to renew them
     Mesh(super::mesh::Mesh),
     /// Print the root certificate, or write it to a file
@@ -58,6 +60,7 @@ impl Certs {
             CertsCommand::Revoke { which, reason, settings } => {
                 revoke(&over(settings, outer), &which, &reason).await
             }
+            CertsCommand::Trust(command) => command.run(outer).await,
             CertsCommand::Mesh(command) => command.run(),
             CertsCommand::ExportRoot { file, settings } => export_root(&over(settings, outer), file),
         }
@@ -65,7 +68,7 @@ impl Certs {
 }
 
 /// The same flags may stand before or after the subcommand.
-fn over(inner: Settings, outer: Settings) -> Settings {
+pub(super) fn over(inner: Settings, outer: Settings) -> Settings {
     Settings {
         config: inner.config.or(outer.config),
         issuer: inner.issuer.or(outer.issuer),
@@ -74,27 +77,30 @@ fn over(inner: Settings, outer: Settings) -> Settings {
         store: inner.store.or(outer.store),
         bus: inner.bus.or(outer.bus),
         only: if inner.only.is_empty() { outer.only } else { inner.only },
+        resolve: if inner.resolve.is_empty() { outer.resolve } else { inner.resolve },
     }
 }
 
 /// Asks the server that runs on the data folder, or opens the rooms here if none does.
-async fn ask(settings: &Settings, method: &str, params: &Value) -> anyhow::Result<Value> {
+pub(super) async fn ask(settings: &Settings, method: &str, params: &Value) -> anyhow::Result<Value> {
     let mut config = settings.config()?;
-    anyhow::ensure!(
-        run::is_initialised(&config.data),
-        "{} holds no certificate authority yet: start the server once, or say --data DIR",
-        config.data.display()
-    );
+    let keys = config.keys.clone().unwrap_or_else(|| config.data.clone());
     if let Some(answer) = admin::ask(&config.data, method, params).await? {
         return Ok(answer);
     }
+    anyhow::ensure!(
+        run::is_initialised(&keys),
+        "{} holds no certificate authority yet: start the server once, or say --data DIR",
+        keys.display()
+    );
     if settings.issuer.is_none() && settings.config.is_none() {
         // The folder knows whose it is.
-        let issuer = fs::read_to_string(config.data.join("pki/ca/issuer.crt"))?;
+        let issuer = fs::read_to_string(keys.join("pki/ca/issuer.crt"))?;
         config.issuer = Certificate::from_pem(&issuer)?.common_name().to_owned();
     }
     let _lock = run::lock_data(&config.data)?;
-    let world = World::local(&config.issuer, &config.data, config.store_url()?);
+    let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
+    world.keys = keys;
     run::open_rooms(&world, |_| true).await?;
     Ok(world.mesh.ask(Caller::Operator, method, params).await?)
 }

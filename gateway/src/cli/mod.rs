@@ -7,11 +7,14 @@ mod doctor;
 mod health;
 mod listen;
 mod mesh;
+mod peers;
 mod place;
 mod show;
 mod top;
+mod trust;
 
 use crate::config::{Config, Listen};
+use crate::federation::resolve;
 use crate::{bench, run};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
@@ -47,6 +50,8 @@ enum Command {
     Health(health::Health),
     /// Watch a server work: calls, connections, links, events
     Top(top::Top),
+    /// Show the other domains this one deals with, or test the way to one
+    Peers(peers::Peers),
     /// Watch two agents talk, frame by frame
     Demo(demo::Demo),
     /// Make an agent: a key that stays here, a certificate from the server
@@ -88,13 +93,16 @@ struct Settings {
     /// Run only this part; may be given more than once [default: everything]
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Reach every name under another domain at this address; may be given more than once
+    #[arg(long, value_name = "DOMAIN=HOST:PORT")]
+    resolve: Vec<resolve::Entry>,
 }
 
 impl Settings {
     /// The file, then what the command line says over it.
     fn config(&self) -> anyhow::Result<Config> {
         let mut config = Config::load(self.config.as_deref())?;
-        let Settings { issuer, listen, data, store, bus, only, .. } = self.clone();
+        let Settings { issuer, listen, data, store, bus, only, resolve, .. } = self.clone();
         config.issuer = issuer.unwrap_or(config.issuer);
         config.data = data.unwrap_or(config.data);
         config.store.url = store.unwrap_or(config.store.url);
@@ -105,6 +113,7 @@ impl Settings {
         if !only.is_empty() {
             config.only = only;
         }
+        config.federation.resolve.extend(resolve.into_iter().map(|entry| (entry.domain, entry.address)));
         config.check()?;
         Ok(config)
     }
@@ -123,6 +132,7 @@ impl Cli {
             Command::Doctor(settings) => with_config(&settings, |config| on_runtime(doctor::run(config))),
             Command::Health(command) => on_runtime(command.run()),
             Command::Top(command) => on_runtime(command.run()),
+            Command::Peers(command) => on_runtime(command.run()),
             Command::Demo(command) => on_runtime(command.run()),
             Command::Register(command) => on_runtime(command.run()),
             Command::Send(command) => on_runtime(command.run()),
@@ -161,9 +171,7 @@ fn on_runtime(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Resul
 }
 
 fn schema() -> anyhow::Result<()> {
-    let document = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
-        method.access != proto_schemas::Access::Internal
-    });
+    let document = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| method.access.is_for_agents());
     println!("{}", serde_json::to_string_pretty(&document)?);
     Ok(())
 }

@@ -109,12 +109,16 @@ async fn route(mut ask: Ask<'_>) -> (&'static str, Result<Reply, RpcError>) {
 }
 
 fn well_known(door: &Door) -> Value {
-    json!({
+    let mut document = json!({
         "gateways": [{ "url": door.public_url, "priority": 1 }],
         "gateway": door.public_url,
         "issuer": door.config.issuer,
         "version": "1.0",
-    })
+    });
+    if door.federation().is_some() {
+        document["federation"] = json!({ "versions": ["1.0"], "url": door.public_url });
+    }
+    document
 }
 
 fn metrics(door: &Door) -> Reply {

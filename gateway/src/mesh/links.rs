@@ -106,12 +106,16 @@ impl Links {
     }
 }
 
-/// Whom a call is about to write to, if anybody.
+/// Whom a call is about to write to, if anybody: an agent, or another domain, to which one gateway has the link.
 fn recipient(params: &RawValue) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Addressed<'a> {
         #[serde(borrow)]
         to: Option<Cow<'a, str>>,
+    }
+    // It is the first thing a room says to the gateway, and what follows is long.
+    if let Some(forward) = params.get().strip_prefix("{\"target_issuer\":\"") {
+        return forward.split('"').next().map(Cow::Borrowed);
     }
     // Most calls write to nobody, and looking for the word costs less than reading them.
     let named = params.get().contains("\"to\"");

@@ -235,7 +235,9 @@ impl Asked {
 fn may_speak_for(parts: &[&str], caller: &Caller) -> bool {
     match caller {
         Caller::Room(room) => parts.contains(&room.as_str()),
-        Caller::Agent(_) | Caller::Stranger | Caller::Operator => parts.contains(&"gateway"),
+        Caller::Agent(_) | Caller::Foreign(..) | Caller::Stranger | Caller::Operator => {
+            parts.contains(&"gateway")
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::registry::{Bound, Kind, Link};
 use crate::door::Door;
+use crate::order;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -149,6 +150,7 @@ pub(super) async fn connect(
         delivery,
         extra_info: params.extra_info,
         since_ms: now,
+        instead_of: Vec::new(),
         _ear: ear,
         limit: door.limits.agent(&aid),
         signer: Default::default(),
@@ -157,7 +159,7 @@ pub(super) async fn connect(
         let close = (error.code() == codes::SHORT_CAPACITY.code).then_some(4013);
         Refused { error, close }
     })?;
-    door.order.begin(&aid, &device);
+    order::begin(door, &aid, &device);
     if !joined {
         door.gap.missed([aid.clone()]);
     }

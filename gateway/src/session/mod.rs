@@ -15,6 +15,7 @@ pub use registry::{Bound, Kind, Link, Registry, Signer, disconnect};
 
 use crate::dispatch;
 use crate::door::Door;
+use crate::federation::{Federation, Guest, IN_FLIGHT};
 use crate::frame::{self, Frame, Request};
 use futures_util::{FutureExt as _, Sink, SinkExt as _, Stream, StreamExt as _};
 use outbox::Item;
@@ -55,7 +56,9 @@ where
         last_call: Instant::now(),
         heard: true,
         pinged: false,
+        asked: false,
         calls: 0,
+        guest: None,
         socket,
         link,
         door,
@@ -76,7 +79,11 @@ struct Conversation<S> {
     /// Whether anything arrived since the last look at the clock.
     heard: bool,
     pinged: bool,
+    /// Whether something was asked of a room since the last look into the outbox.
+    asked: bool,
     calls: u32,
+    /// The other side is the gateway of another domain.
+    guest: Option<Arc<Guest>>,
 }
 
 /// However a conversation ends, also by a bug of ours, nobody goes on counting on it.
@@ -86,6 +93,9 @@ impl<S> Drop for Conversation<S> {
         self.door.metrics.sockets.dec();
         if self.link.bound().is_some() {
             self.door.metrics.sessions.dec();
+        }
+        if let (Some(guest), Some(federation)) = (&self.guest, self.door.federation()) {
+            federation.guests.leave(guest);
         }
     }
 }
@@ -125,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         self.flush().await?;
         loop {
             let step = poll_fn(|cx| self.poll_step(cx)).await;
-            if matches!(step, Step::Outbox) {
+            if matches!(step, Step::Outbox) && !self.answers_the_only_call() {
                 // The answers of one commit become ready task by task. A turn of the runtime later they share a flush.
                 tokio::task::yield_now().await;
             }
@@ -138,6 +148,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             }
             self.flush().await?;
         }
+    }
+
+    /// Whether whoever asked for one thing, and waits for nothing else, has it: then nothing more is about to come.
+    fn answers_the_only_call(&mut self) -> bool {
+        std::mem::take(&mut self.asked) && self.link.in_flight.load(Ordering::Relaxed) == 0
     }
 
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
@@ -165,7 +180,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 
     fn may_read(&self) -> bool {
-        self.link.in_flight.load(Ordering::Relaxed) < self.door.config.limits.in_flight
+        let most = if self.guest.is_some() { IN_FLIGHT } else { self.door.config.limits.in_flight };
+        self.link.in_flight.load(Ordering::Relaxed) < most
     }
 
     async fn take(&mut self, step: Step) -> Go {
@@ -202,6 +218,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         if self.link.bound().is_some() {
             return self.session_frame(read).await;
         }
+        if let Some(guest) = &self.guest {
+            let guest = guest.clone();
+            return Box::pin(self.guest_frame(&guest, read)).await;
+        }
         // Boxed, like every rare path here: what a login needs must not weigh on ten thousand idle sessions.
         Box::pin(self.stranger_frame(read)).await
     }
@@ -215,6 +235,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 dispatch::Answer::Now(Some(answer)) => self.feed(answer.into()).await,
                 dispatch::Answer::Now(None) => Ok(()),
                 dispatch::Answer::Later => {
+                    self.asked = true;
                     dispatch::spawn(&self.door, &self.link, &request);
                     Ok(())
                 }
@@ -245,6 +266,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         };
         if request.method == "auth.connect" {
             return self.connect(&request).await;
+        }
+        if request.method.starts_with("federation.")
+            && let Some(federation) = self.door.federation().cloned()
+        {
+            return self.federate(&federation, &request).await;
         }
         let answer = dispatch::stranger(&self.door, self.link.address, &request).await;
         match answer {
@@ -281,6 +307,50 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         }
     }
 
+    /// `federation.hello` where a client would say `auth.connect`: from then on this socket is a link between domains.
+    async fn federate(&mut self, federation: &Arc<Federation>, request: &Request<'_>) -> Go {
+        let age_ms = i64::try_from(self.opened.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let outcome = match &*request.method {
+            "federation.hello" => federation.greet(&self.link, &self.nonce, age_ms, request.params).await,
+            _ => Err(RpcError::new(codes::UNAUTHENTICATED, "federation.hello comes first")
+                .with("reason", "federation_unauthenticated")),
+        };
+        match outcome {
+            Ok((guest, welcome)) => {
+                self.guest = Some(guest);
+                self.rest();
+                let id = request.id.unwrap_or(serde_json::value::RawValue::NULL);
+                self.feed(frame::success(id, welcome.get()).into()).await
+            }
+            Err(error) => {
+                self.feed(frame::failure(request.id, &error).into()).await?;
+                Err(goodbye(4001, &error.to_string()))
+            }
+        }
+    }
+
+    async fn guest_frame(&mut self, guest: &Arc<Guest>, read: Result<Frame<'_>, frame::Refusal>) -> Go {
+        let Some(federation) = self.door.federation() else { return Ok(()) };
+        let (id, error) = match read {
+            Ok(Frame::One(request)) => {
+                match federation.asked(guest, &self.link, &self.door.tracker, &request) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => (request.id.map(ToOwned::to_owned), error),
+                }
+            }
+            Ok(Frame::Batch(_)) => (
+                None,
+                RpcError::new(codes::INVALID_REQUEST, "arrays are not taken on a link between domains"),
+            ),
+            Err(refusal) => (refusal.id, refusal.error),
+        };
+        self.feed(frame::failure(id.as_deref(), &error).into()).await?;
+        match error.data("reason").is_some_and(|reason| reason == "already_authenticated") {
+            true => Err(goodbye(4001, &error.to_string())),
+            false => Ok(()),
+        }
+    }
+
     /// Sets the next look at the clock for a session.
     fn rest(&mut self) {
         let limits = &self.door.config.limits;
@@ -296,6 +366,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 
     async fn look_at_clock(&mut self) -> Go {
+        if let Some(guest) = &self.guest {
+            if guest.is_over(self.door.clock.now_ms()) {
+                return Err(goodbye(1001, "this link has to prove itself anew"));
+            }
+            return self.look_for_life().await;
+        }
         let Some(bound) = self.link.bound() else {
             let waited = self.opened.elapsed();
             tracing::debug!(conn.id = self.link.id, "no login within {waited:?}");
@@ -314,7 +390,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 return Ok(());
             }
         }
-        if std::mem::take(&mut self.heard) {
+        self.look_for_life().await
+    }
+
+    /// Whoever said nothing for a while is pinged, and has to answer.
+    async fn look_for_life(&mut self) -> Go {
+        // Whoever is not read, because too many of his calls are under way, cannot be heard.
+        if std::mem::take(&mut self.heard) || !self.may_read() {
             self.pinged = false;
         } else if self.pinged {
             return Err(goodbye(1001, "no answer to a ping"));

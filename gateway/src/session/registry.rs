@@ -35,6 +35,8 @@ pub struct Bound {
     pub extra_info: Option<Box<RawValue>>,
     /// Orders the connections of an agent; given when it comes in.
     pub since_ms: i64,
+    /// The connections that had to go for it; given then, too.
+    pub instead_of: Vec<u64>,
     /// Has the agent's events come to this process.
     pub _ear: Option<Ear>,
     pub limit: Arc<AgentLimit>,
@@ -104,6 +106,7 @@ impl Bound {
             long: self.kind == Kind::Long,
             since_ms: self.since_ms,
             extra_info: self.extra_info.clone(),
+            instead_of: self.instead_of.clone(),
         }
     }
 }
@@ -149,6 +152,7 @@ impl Registry {
                 self.send_away(victim, eviction, &newcomer);
             }
         }
+        bound.instead_of = evictions.iter().map(|eviction| eviction.connection).collect();
         self.presence.admit(&bound.session.aid, bound.guest());
         let aid = bound.session.aid.clone();
         let taken = links.agents.entry(aid).or_default();

@@ -21,6 +21,7 @@ pub(super) struct Place<'a> {
     long: bool,
     delivery: &'a Delivery,
     extra_info: Option<&'a RawValue>,
+    instead_of: &'a [u64],
 }
 
 impl<'a> Place<'a> {
@@ -33,6 +34,7 @@ impl<'a> Place<'a> {
             long: bound.kind == Kind::Long,
             delivery: &bound.delivery,
             extra_info: bound.extra_info.as_deref(),
+            instead_of: &bound.instead_of,
         }
     }
 
@@ -51,6 +53,7 @@ impl<'a> From<&'a Guest> for Place<'a> {
             long: guest.long,
             delivery: &guest.seat.delivery,
             extra_info: guest.extra_info.as_deref(),
+            instead_of: &guest.instead_of,
         }
     }
 }
@@ -101,12 +104,7 @@ pub(super) fn admit(present: &[Place<'_>], newcomer: &Place<'_>) -> Result<Vec<E
     let long: Vec<&Place<'_>> = present.iter().filter(|place| place.long).collect();
     let mut evictions = Vec::new();
     for place in long.iter().filter(|place| place.same_slot(newcomer)) {
-        evictions.push(Eviction {
-            connection: place.id,
-            code: 4009,
-            reason: "replaced_by_new_connection",
-            quota: None,
-        });
+        evictions.push(evicted(place, newcomer));
     }
     let gone = |evictions: &[Eviction], id: u64| evictions.iter().any(|eviction| eviction.connection == id);
     let on_device: Vec<_> =
@@ -120,7 +118,7 @@ pub(super) fn admit(present: &[Place<'_>], newcomer: &Place<'_>) -> Result<Vec<E
         return Err(RpcError::new(codes::IDENTITY_CONFLICT, sentence));
     }
     if on_device.len() >= SLOTS {
-        evictions.push(over_quota(on_device[0], "aid_device_slot_quota_exceeded", SLOTS));
+        evictions.push(evicted(on_device[0], newcomer));
     }
     let mut devices: Vec<&DeviceId> = Vec::new();
     for place in &long {
@@ -130,16 +128,24 @@ pub(super) fn admit(present: &[Place<'_>], newcomer: &Place<'_>) -> Result<Vec<E
     }
     if !devices.contains(&newcomer.device) && devices.len() >= DEVICES {
         for place in long.iter().filter(|place| place.device == devices[0]) {
-            evictions.push(over_quota(place, "aid_devices_quota_exceeded", DEVICES));
+            evictions.push(evicted(place, newcomer));
         }
     }
     agree(present.iter().filter(|place| !gone(&evictions, place.id)), newcomer)?;
     Ok(evictions)
 }
 
-fn over_quota(place: &Place<'_>, quota_kind: &'static str, limit: usize) -> Eviction {
-    let reason = "long_connection_quota_exceeded";
-    Eviction { connection: place.id, code: 4015, reason, quota: Some((quota_kind, limit)) }
+/// Why it is this one that has to go for the newcomer: what the two have in common says it.
+fn evicted(place: &Place<'_>, newcomer: &Place<'_>) -> Eviction {
+    let connection = place.id;
+    if place.same_slot(newcomer) {
+        return Eviction { connection, code: 4009, reason: "replaced_by_new_connection", quota: None };
+    }
+    let quota = match place.device == newcomer.device {
+        true => ("aid_device_slot_quota_exceeded", SLOTS),
+        false => ("aid_devices_quota_exceeded", DEVICES),
+    };
+    Eviction { connection, code: 4015, reason: "long_connection_quota_exceeded", quota: Some(quota) }
 }
 
 fn agree<'a>(mut staying: impl Iterator<Item = &'a Place<'a>>, newcomer: &Place<'_>) -> Result<(), RpcError> {
@@ -163,11 +169,18 @@ pub(super) enum Why<'a> {
     TooMany(Goodbye),
 }
 
-/// Lets everybody in again, oldest first, and gives those who would not be there now.
+/// Lets everybody in again, oldest first, and gives those who would not be there now: first those who had to go when
+/// another one was let in, as its gateway decided, for it may have seen connections that are gone by now.
 pub(super) fn settle<'a>(places: &[Place<'a>]) -> Vec<Leaving<'a>> {
     let mut leaving = Vec::new();
+    let newcomer_of = |place: &Place<'a>| places.iter().find(|other| other.instead_of.contains(&place.id));
     let mut staying: Vec<Place<'a>> = Vec::new();
     for place in places.iter().filter(|place| place.long) {
+        if let Some(newcomer) = newcomer_of(place) {
+            let why = Why::Evicted(evicted(place, newcomer), *newcomer);
+            leaving.push(Leaving { place: *place, why });
+            continue;
+        }
         match admit(&staying, place) {
             Ok(evictions) => {
                 for eviction in evictions {

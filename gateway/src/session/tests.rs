@@ -107,6 +107,7 @@ impl Gateway {
             delivery,
             extra_info: Some(to_raw_value(&json!({ "i_am": id })).unwrap()),
             since_ms: 0,
+            instead_of: Vec::new(),
             _ear: None,
             limit: self.limits.agent(&alice()),
             signer: Default::default(),
@@ -194,6 +195,34 @@ async fn quotas_hold_over_gateways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_has_to_go_goes_from_every_gateway_and_nobody_goes_for_it() {
+    let server = Server::start();
+    for newcomers in [0, 1] {
+        let gateways = gateways(&server).await;
+        let oldest = gateways[0].enter(1, "d1", "a", Kind::Long).unwrap();
+        for id in 2..=5 {
+            gateways[0].enter(id, &format!("d{id}"), "a", Kind::Long).unwrap();
+        }
+        knows(&gateways[1], 5).await;
+        for id in 6..=10 {
+            gateways[1].enter(id, &format!("d{id}"), "a", Kind::Long).unwrap();
+        }
+        let second_slot = gateways[1].enter(11, "d1", "b", Kind::Long).unwrap();
+        knows(&gateways[0], 6).await;
+        gateways[newcomers].enter(12, "d12", "a", Kind::Long).unwrap();
+        for link in [oldest, second_slot] {
+            let (bye, event) = until("a goodbye", || goodbye(&link)).await;
+            let detail = &event["params"]["detail"];
+            assert_eq!((bye.code, &detail["quota_kind"]), (4015, &json!("aid_devices_quota_exceeded")));
+            assert_eq!(detail["evicted_by"]["extra_info"], json!({ "i_am": 12 }));
+        }
+        let mut left = [gateways[0].here(), gateways[1].here()].concat();
+        left.sort_unstable();
+        assert_eq!(left, [2, 3, 4, 5, 6, 7, 8, 9, 10, 12]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn short_connections_and_delivery_modes_count_over_gateways() {
     let server = Server::start();
     let [first, second] = gateways(&server).await;
@@ -247,9 +276,10 @@ proptest::proptest! {
     /// Whatever came together: once those who have to go are gone, nobody else has to.
     #[test]
     fn what_is_settled_stays_settled(
-        guests in proptest::collection::vec((0u8..13, 0u8..13, proptest::bool::ANY, 0i64..20), 0..60)
+        guests in proptest::collection::vec(
+            (0u8..13, 0u8..13, proptest::bool::ANY, 0i64..20, proptest::collection::vec(0u8..60, 0..3)), 0..60)
     ) {
-        let guests: Vec<Guest> = guests.iter().enumerate().map(|(id, (device, slot, long, since_ms))| Guest {
+        let guest = |(id, (device, slot, long, since_ms, instead_of)): (usize, &(u8, u8, bool, i64, Vec<u8>))| Guest {
             seat: Seat {
                 connection: id as u64,
                 device: DeviceId::parse(&format!("d{device}")).unwrap(),
@@ -260,7 +290,9 @@ proptest::proptest! {
             long: *long,
             since_ms: *since_ms,
             extra_info: None,
-        }).collect();
+            instead_of: instead_of.iter().map(|id| u64::from(*id)).filter(|other| *other != id as u64).collect(),
+        };
+        let guests: Vec<Guest> = guests.iter().enumerate().map(guest).collect();
         let mut places: Vec<Place<'_>> = guests.iter().map(Place::from).collect();
         places.sort_unstable_by_key(|place| (place.since_ms, place.id));
         let gone: Vec<u64> = rules::settle(&places).iter().map(|leaving| leaving.place.id).collect();

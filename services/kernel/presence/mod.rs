@@ -56,6 +56,10 @@ pub struct Guest {
     /// What the client wants a connection to hear that has to go for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_info: Option<Box<RawValue>>,
+    /// The connections that had to go for it. Some may have gone before others hear of it: without this they would look
+    /// for somebody else who has to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instead_of: Vec<u64>,
 }
 
 /// Read for every message and written once a connection: who asks gets the list itself, not a copy.
@@ -75,7 +79,7 @@ impl Presence {
 
     /// Takes a seat for a long connection of this process.
     pub fn arrive(&self, aid: &Aid, seat: Seat) {
-        self.admit(aid, Guest { seat, long: true, since_ms: 0, extra_info: None });
+        self.admit(aid, Guest { seat, long: true, since_ms: 0, extra_info: None, instead_of: Vec::new() });
     }
 
     /// The same with all that other gateways need; they hear of short connections, too.

@@ -134,7 +134,7 @@ fn guest(connection: u64, long: bool) -> Guest {
         address: [127, 0, 0, 1].into(),
         delivery: Delivery::default(),
     };
-    Guest { seat, long, since_ms: connection as i64, extra_info: None }
+    Guest { seat, long, since_ms: connection as i64, extra_info: None, instead_of: Vec::new() }
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -6,28 +6,30 @@ use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 pub(crate) struct GetPrekeyParams {
     aid: Aid,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct GotPrekey {
     found: bool,
     /// For clients that know one device only.
     prekey: Option<Prekey>,
+    #[serde(default)]
     device_prekeys: Vec<Prekey>,
 }
 
 impl Message {
     pub(in super::super) async fn get_prekey(
         self: Arc<Self>,
-        _: Caller,
+        caller: Caller,
         params: GetPrekeyParams,
     ) -> Result<GotPrekey, Error> {
-        if params.aid.issuer() != self.issuer {
-            return Err(Error::Foreign(params.aid));
+        if let Some(crossing) = self.crossing(&caller, &params.aid)? {
+            return self.ask_abroad(&crossing, "message.e2ee.get_prekey", &params, None).await;
         }
+
         let mut device_prekeys = self.keys.of(&params.aid).await?;
         let prekey = device_prekeys.first().cloned();
         // Beside others, a key without a device would be taken for everybody's.

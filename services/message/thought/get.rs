@@ -4,6 +4,7 @@ use super::super::{Error, Message};
 use super::{Context, Thought};
 use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -17,14 +18,14 @@ pub(crate) struct GetThoughtParams {
     to: Option<Aid>,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct GotThought {
     found: bool,
     sender_aid: Aid,
     peer_aid: Aid,
     context: Context,
     thoughts: Vec<Arc<Thought>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     updated_at: Option<i64>,
 }
 
@@ -34,14 +35,20 @@ impl Message {
         caller: Caller,
         params: GetThoughtParams,
     ) -> Result<GotThought, Error> {
-        let session = caller.session()?;
+        let session = caller.speaker()?;
         let GetThoughtParams { sender_aid, context, peer_aid, to } = params;
         let peer_aid = peer_aid.or(to).unwrap_or_else(|| session.aid.clone());
         if session.aid != sender_aid && session.aid != peer_aid {
             return Err(Error::NotYours(format!("what {sender_aid} thinks for {peer_aid}")));
         }
-        if let Some(foreign) = [&sender_aid, &peer_aid].into_iter().find(|aid| aid.issuer() != self.issuer) {
-            return Err(Error::Foreign(foreign.clone()));
+        // Thoughts are kept where the one lives whom they are for; only their sender asks over there.
+        if let Some(crossing) = self.crossing(&caller, &peer_aid)? {
+            if session.aid != sender_aid {
+                return Err(Error::NotYours(format!("what {sender_aid} thinks for {peer_aid}")));
+            }
+            let params = json!({ "sender_aid": sender_aid, "peer_aid": peer_aid, "context": context });
+            let got: GotThought = self.ask_abroad(&crossing, "message.thought.get", &params, None).await?;
+            return Ok(GotThought { sender_aid, peer_aid, context, ..got });
         }
 
         let head = self.find_thoughts(&sender_aid, &peer_aid, &context).await?;

@@ -1,5 +1,6 @@
 //! `message.thought.put`: add a thought to those about one thing.
 
+use super::super::abroad::Crossing;
 use super::super::{Error, Message};
 use super::{Context, LONGEST_NAME, Thought};
 use crate::kernel::{Aid, Caller};
@@ -10,16 +11,16 @@ use std::sync::Arc;
 /// As large as a message may be.
 const LARGEST: usize = 1 << 20;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 pub(crate) struct PutThoughtParams {
     to: Aid,
     context: Context,
     payload: Box<RawValue>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     thought_id: Option<String>,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct ThoughtPut {
     sender_aid: Aid,
     peer_aid: Aid,
@@ -28,6 +29,10 @@ pub(crate) struct ThoughtPut {
     thought_id: String,
     stored_count: usize,
     updated_at: i64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    cross_domain: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    target_issuer: Option<String>,
 }
 
 impl Message {
@@ -36,20 +41,18 @@ impl Message {
         caller: Caller,
         params: PutThoughtParams,
     ) -> Result<ThoughtPut, Error> {
-        let session = caller.session()?;
+        let session = caller.speaker()?;
         params.check()?;
-        let PutThoughtParams { to, context, payload, thought_id } = params;
-        if to.issuer() != self.issuer {
-            return Err(Error::Foreign(to));
+        if let Some(crossing) = self.crossing(&caller, &params.to)? {
+            return self.put_thought_abroad(&crossing, &params).await;
         }
+        let PutThoughtParams { to, context, payload, thought_id } = params;
         if self.inboxes.of(&to).await?.is_empty() && !self.cert_of(&to).await?.found {
             return Err(Error::NoRecipient(to));
         }
 
         let now = self.clock.now_ms();
-        let thought_id = thought_id
-            .filter(|id| !id.is_empty())
-            .unwrap_or_else(|| format!("mt-{}", self.ids.time_ordered(now)));
+        let thought_id = self.thought_id(thought_id.as_deref(), now);
         let thought = Thought {
             thought_id: thought_id.clone(),
             message_id: thought_id.clone(),
@@ -61,7 +64,48 @@ impl Message {
         };
         let stored_count = self.keep_thought(thought).await?;
         let (sender_aid, peer_aid) = (session.aid.clone(), to.clone());
-        Ok(ThoughtPut { sender_aid, peer_aid, to, context, thought_id, stored_count, updated_at: now })
+        Ok(ThoughtPut {
+            sender_aid,
+            peer_aid,
+            to,
+            context,
+            thought_id,
+            stored_count,
+            updated_at: now,
+            cross_domain: false,
+            target_issuer: None,
+        })
+    }
+
+    /// Kept where the one lives whom it is for. It has its name before it goes, so that it may be sent twice.
+    async fn put_thought_abroad(
+        &self,
+        crossing: &Crossing<'_>,
+        params: &PutThoughtParams,
+    ) -> Result<ThoughtPut, Error> {
+        let thought_id = self.thought_id(params.thought_id.as_deref(), self.clock.now_ms());
+        let params = PutThoughtParams {
+            to: params.to.clone(),
+            context: params.context.clone(),
+            payload: params.payload.clone(),
+            thought_id: Some(thought_id.clone()),
+        };
+        let put: ThoughtPut = self.ask_abroad(crossing, "message.thought.put", &params, None).await?;
+        Ok(ThoughtPut {
+            sender_aid: crossing.session.aid.clone(),
+            peer_aid: params.to.clone(),
+            to: params.to,
+            context: params.context,
+            thought_id,
+            cross_domain: true,
+            target_issuer: Some(crossing.issuer.to_owned()),
+            ..put
+        })
+    }
+
+    fn thought_id(&self, given: Option<&str>, now: i64) -> String {
+        let given = given.filter(|id| !id.is_empty());
+        given.map_or_else(|| format!("mt-{}", self.ids.time_ordered(now)), str::to_owned)
     }
 }
 

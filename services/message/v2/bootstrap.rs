@@ -1,28 +1,32 @@
 //! `message.v2.bootstrap`: whom to encrypt for, and how.
 
+use super::super::abroad::Crossing;
 use super::super::inboxes::Spk;
 use super::super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId, KnownCert, RpcError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 pub(crate) struct BootstrapParams {
     peer_aid: Aid,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     e2ee_wrap_capabilities: Option<Capabilities>,
 }
 
 /// How the caller can wrap a key. Clients that say nothing wrap it for each device.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Capabilities {
     #[serde(default)]
     protocols: Vec<String>,
     #[serde(default)]
     scopes: Vec<String>,
+    /// Not read here; another domain may.
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 #[derive(Clone, Serialize)]
@@ -35,18 +39,37 @@ pub(crate) struct Bootstrapped {
     e2ee_wrap_policy: Policy,
 }
 
-#[derive(Clone, Serialize)]
+/// What another domain says of its agent's devices.
+#[derive(Deserialize)]
+struct Theirs {
+    peer_devices: Vec<Device>,
+    e2ee_wrap_policy: TheirPolicy,
+}
+
+#[derive(Deserialize)]
+struct TheirPolicy {
+    per_aid_wrap: bool,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
 struct Device {
     aid: Aid,
     device_id: DeviceId,
     /// The key of the agent's certificate.
     ik_pk: String,
-    key_source: &'static str,
+    key_source: KeySource,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     spk: Option<SignedKey>,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KeySource {
+    AidMaster,
+    PeerDevicePrekey,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
 struct SignedKey {
     spk_id: String,
     spk_pk: String,
@@ -71,16 +94,34 @@ impl Message {
         caller: Caller,
         params: BootstrapParams,
     ) -> Result<Bootstrapped, Error> {
-        let session = caller.session()?;
-        if params.peer_aid.issuer() != self.issuer {
-            return Err(Error::Foreign(params.peer_aid));
+        let session = caller.speaker()?;
+        if let Some(crossing) = self.crossing(&caller, &params.peer_aid)? {
+            return self.bootstrap_abroad(&crossing, &params).await;
         }
+
         let policy = Policy::of(params.e2ee_wrap_capabilities.as_ref());
         let peer_devices = self.devices(&params.peer_aid, policy).await?;
         let self_devices = match params.peer_aid == session.aid {
             true => peer_devices.clone(),
+            // An agent of another domain knows its own devices from there.
+            false if !self.is_ours(&session.aid) => Vec::new(),
             false => self.devices(&session.aid, policy).await?,
         };
+        Ok(Bootstrapped { peer_devices, self_devices, audit_recipients: [], e2ee_wrap_policy: policy })
+    }
+
+    /// The other domain knows the devices of its agent and decides how to wrap; those of the caller are here.
+    async fn bootstrap_abroad(
+        &self,
+        crossing: &Crossing<'_>,
+        params: &BootstrapParams,
+    ) -> Result<Bootstrapped, Error> {
+        let theirs: Theirs = self.ask_abroad(crossing, "message.v2.bootstrap", params, None).await?;
+        let policy = Policy::new(theirs.e2ee_wrap_policy.per_aid_wrap);
+        let mut peer_devices = theirs.peer_devices;
+        // A domain speaks for its own agents, and was asked for one of them.
+        peer_devices.retain(|device| device.aid == params.peer_aid);
+        let self_devices = self.devices(&crossing.session.aid, policy).await?;
         Ok(Bootstrapped { peer_devices, self_devices, audit_recipients: [], e2ee_wrap_policy: policy })
     }
 
@@ -102,7 +143,11 @@ impl Message {
                 aid: aid.clone(),
                 device_id: inbox.device.clone(),
                 ik_pk: ik_pk.clone(),
-                key_source: if policy.per_aid_wrap { "aid_master" } else { "peer_device_prekey" },
+                key_source: if policy.per_aid_wrap {
+                    KeySource::AidMaster
+                } else {
+                    KeySource::PeerDevicePrekey
+                },
                 spk: policy.per_device_wrap.then(|| SignedKey::of(spk)),
             });
         }
@@ -120,6 +165,10 @@ impl Policy {
     fn of(capabilities: Option<&Capabilities>) -> Policy {
         let has = |list: &[String], word: &str| list.iter().any(|item| item.eq_ignore_ascii_case(word));
         let per_aid = capabilities.is_some_and(|can| has(&can.protocols, "1DH") && has(&can.scopes, "aid"));
+        Policy::new(per_aid)
+    }
+
+    fn new(per_aid: bool) -> Policy {
         let (protocol, scope) = if per_aid { ("1DH", "aid") } else { ("3DH", "device") };
         Policy {
             version: "v2.1",

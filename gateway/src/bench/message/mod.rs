@@ -4,6 +4,7 @@
 //! relay that knows no store. All sides of a comparison take their rounds in turn within one run.
 
 mod delivery;
+mod federation;
 mod floor;
 mod jetstream;
 mod letter;
@@ -19,6 +20,8 @@ use super::Plan;
 use super::What;
 use super::report::{Goal, Line, Report, Row};
 use super::rounds::{Sample, Series};
+
+pub(super) use federation::measure as federation;
 
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     if plan.wants(What::Send) {

@@ -38,7 +38,9 @@ pub(super) struct Post {
     to: Arc<[String]>,
     rounds: u64,
     receivers: Option<Receivers>,
-    _scratch: Scratch,
+    /// The server of the recipients, where it is another one.
+    there: Option<Server>,
+    _folders: Vec<Scratch>,
 }
 
 /// Long connections that read their events and count them.
@@ -134,6 +136,33 @@ impl Post {
         Self::new(scratch, server, &members, depth, None).await
     }
 
+    /// The senders on one server, and receivers who are there and read on another.
+    pub(super) async fn abroad(
+        folders: Vec<Scratch>,
+        server: Server,
+        there: Server,
+        senders: &[Member],
+        receivers: &[Member],
+        depth: usize,
+    ) -> anyhow::Result<Self> {
+        let reading = Receivers::start(&there, receivers).await?;
+        let to = receivers.iter().map(|member| member.agent.aid.clone()).collect();
+        let mut sockets = Vec::with_capacity(senders.len());
+        for member in senders {
+            sockets.push(Socket::connect(server.target(Transport::Plain), &member.token, 0, 0).await?);
+        }
+        Ok(Self {
+            server,
+            senders: sockets,
+            depth,
+            to,
+            rounds: 0,
+            receivers: Some(reading),
+            there: Some(there),
+            _folders: folders,
+        })
+    }
+
     async fn new(
         scratch: Scratch,
         server: Server,
@@ -146,12 +175,12 @@ impl Post {
             senders.push(Socket::connect(server.target(Transport::Plain), &member.token, 0, 0).await?);
         }
         let to = members[SENDERS..].iter().map(|member| member.agent.aid.clone()).collect();
-        Ok(Self { server, senders, depth, to, rounds: 0, receivers, _scratch: scratch })
+        Ok(Self { server, senders, depth, to, rounds: 0, receivers, there: None, _folders: vec![scratch] })
     }
 
     pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         self.rounds += 1;
-        let (meter, until) = (self.server.meter()?, Instant::now() + span);
+        let (meter, until) = (self.server.meter_with(self.there.as_ref())?, Instant::now() + span);
         let mut tasks = Tasks::new();
         for (number, socket) in self.senders.drain(..).enumerate() {
             let seed = self.rounds * SENDERS as u64 + number as u64;

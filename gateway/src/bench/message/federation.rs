@@ -1,0 +1,238 @@
+//! `aund bench --federation`: what it costs to reach an agent of another domain, against one of the same.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use futures_util::StreamExt as _;
+use serde_json::json;
+use tokio::process::Command;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::super::Plan;
+use super::super::client::{Member, Socket, Transport, enrol_under};
+use super::super::load;
+use super::super::process::{CONFIG, ISSUER, Scratch, Server, this_binary};
+use super::super::report::{Goal, Line, Report, Row};
+use super::super::rounds::{Sample, Series};
+use super::letter::{low_half, request};
+use super::send::{Post, SENDERS};
+use super::side::{Side, in_turn};
+use crate::admin;
+
+/// The other domain.
+const OTHER: &str = "others.localhost";
+/// Agents over there.
+const RECEIVERS: usize = 4;
+/// Both domains listen here, each on an address of loopback that is its own.
+const PORT: u16 = 20001;
+/// Sends in flight while the other domain is down.
+const FILLERS: usize = 64;
+/// How long what waited may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+pub(in super::super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
+    const DEPTH: usize = 64;
+    let title = format!(
+        "message.send to another domain, {DEPTH} in flight on {SENDERS} connections; raw: to one's own"
+    );
+    eprintln!("{title} …");
+    let samples = both(DEPTH, plan).await?;
+    let line =
+        |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::pair(&samples[0], &samples[1], figure));
+    let goal = Goal::RatioAtLeast { now: Some(0.5), later: 0.6 };
+    report.add(Row {
+        title,
+        lines: vec![
+            line("per second", |sample| sample.per_second).goal(Some(goal)),
+            line("per server-CPU-second", |sample| sample.per_cpu_second),
+            line("p50, µs", |sample| sample.p50_us),
+            line("p99, µs", |sample| sample.p99_us),
+        ],
+    });
+    report.add(latency(plan).await?);
+    report.add(outage(plan).await?);
+    Ok(())
+}
+
+/// Sends abroad, and sends at home on a server of its own, in turn.
+async fn both(depth: usize, plan: &Plan) -> anyhow::Result<Vec<Vec<Sample>>> {
+    let abroad = Domains::start(0).await?.post(depth).await?;
+    let mut sides = [Side::Ours(Box::new(abroad)), Side::Ours(Box::new(Post::online(depth).await?))];
+    in_turn(&mut sides, plan.rounds, plan.span).await
+}
+
+async fn latency(plan: &Plan) -> anyhow::Result<Row> {
+    const MOST_MORE_US: f64 = 5_000.0;
+    let title = format!("the same with {SENDERS} in flight: how long an answer takes");
+    eprintln!("{title} …");
+    let samples = both(SENDERS, plan).await?;
+    let line =
+        |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::pair(&samples[0], &samples[1], figure));
+    let more = samples[0].iter().zip(&samples[1]).map(|(abroad, home)| abroad.p99_us - home.p99_us).collect();
+    let more = Line::new("p99 more than at home", Series { ours: more, raw: Vec::new() });
+    let lines = vec![
+        line("p50, µs", |sample| sample.p50_us),
+        line("p99, µs", |sample| sample.p99_us),
+        more.goal(Some(Goal::AtMost(MOST_MORE_US))),
+    ];
+    Ok(Row { title, lines })
+}
+
+/// Once: the other domain is down while messages for it are kept, and comes back.
+async fn outage(plan: &Plan) -> anyhow::Result<Row> {
+    const MOST_SECONDS: f64 = 30.0;
+    let waiting = plan.waiting;
+    let title = format!("{waiting} messages wait for a domain that is down, and it comes back");
+    eprintln!("{title} …");
+    let mut domains = Domains::start(3600).await?;
+    let (sender, receiver) = (&domains.here_members[0], &domains.there_members[0]);
+    let mut socket = Socket::connect(domains.here.target(Transport::Plain), &sender.token, 0, 0).await?;
+    // Once while it is up, so that it is known.
+    let to = receiver.agent.aid.clone();
+    socket.call("message.send", json!({ "to": to, "payload": { "type": "text" } })).await?;
+    domains.there.take().context("the other domain runs")?.stop().await?;
+
+    let before = domains.here.resident_kib()?;
+    let started = Instant::now();
+    let mut number = 0;
+    let write = |id| {
+        number += 1;
+        request(id, &to, number, number)
+    };
+    let depth = FILLERS.min(waiting);
+    let mut left = waiting - depth;
+    let more = |_| {
+        let more = left > 0;
+        left = left.saturating_sub(1);
+        more
+    };
+    load::call_while(socket, depth, more, write).await?;
+    let (kept, during) = (started.elapsed(), domains.here.resident_kib()?);
+
+    domains.there = Some(domains.start_there().await?);
+    let back = Instant::now();
+    let arrived = tokio::time::timeout(PATIENCE, domains.arrivals(waiting)).await;
+    let Arrivals { came, doubled, behind } = arrived.context("not every message arrived")??;
+    let took = back.elapsed();
+    ensure!(came == waiting, "{came} of {waiting} messages came");
+    let one = |unit, value: f64| Line::new(unit, Series { ours: vec![value], raw: Vec::new() });
+    let lines = vec![
+        one("kept per second", waiting as f64 / kept.as_secs_f64()),
+        one("seconds until all came", took.as_secs_f64()).goal(Some(Goal::AtMost(MOST_SECONDS))),
+        one("doubled", doubled as f64).goal(Some(Goal::AtMost(0.0))),
+        one("out of order", behind as f64).goal(Some(Goal::AtMost(0.0))),
+        one("resident before, KiB", before),
+        one("resident while kept", during),
+        one("resident afterwards", domains.here.resident_kib()?),
+    ];
+    Ok(Row { title, lines })
+}
+
+/// Two domains that trust each other, and agents of both.
+struct Domains {
+    here: Server,
+    there: Option<Server>,
+    here_members: Arc<[Member]>,
+    there_members: Arc<[Member]>,
+    here_at: Scratch,
+    there_at: Scratch,
+    address: Ipv4Addr,
+}
+
+struct Arrivals {
+    came: usize,
+    doubled: usize,
+    behind: usize,
+}
+
+impl Domains {
+    async fn start(keep_seconds: u64) -> anyhow::Result<Self> {
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let (here_address, there_address) =
+            (Ipv4Addr::new(127, 32 | (high & 31), low, 1), Ipv4Addr::new(127, 32 | (high & 31), low, 2));
+        let (here_at, there_at) = (Scratch::new("here")?, Scratch::new("there")?);
+        let there = start(&there_at, OTHER, there_address, ISSUER, here_address, 0).await?;
+        let here = start(&here_at, ISSUER, here_address, OTHER, there_address, keep_seconds).await?;
+        trust(&here_at, &there_at).await?;
+        trust(&there_at, &here_at).await?;
+        let here_members = enrol_under(here.target(Transport::Plain), ISSUER, SENDERS).await?;
+        let there_members = enrol_under(there.target(Transport::Plain), OTHER, RECEIVERS).await?;
+        for member in &*there_members {
+            Socket::connect(there.target(Transport::Plain), &member.token, 0, 0).await?;
+        }
+        Ok(Self {
+            here,
+            there: Some(there),
+            here_members,
+            there_members,
+            here_at,
+            there_at,
+            address: there_address,
+        })
+    }
+
+    async fn start_there(&self) -> anyhow::Result<Server> {
+        start(&self.there_at, OTHER, self.address, ISSUER, self.address, 0).await
+    }
+
+    /// Senders here, receivers there.
+    async fn post(self, depth: usize) -> anyhow::Result<Post> {
+        let there = self.there.context("the other domain runs")?;
+        let folders = vec![self.here_at, self.there_at];
+        Post::abroad(folders, self.here, there, &self.here_members, &self.there_members, depth).await
+    }
+
+    /// Reads what comes for the first agent over there, until so many different ones have come.
+    async fn arrivals(&self, waiting: usize) -> anyhow::Result<Arrivals> {
+        let there = self.there.as_ref().context("the other domain runs")?;
+        let mut socket =
+            Socket::connect(there.target(Transport::Plain), &self.there_members[0].token, 0, 0).await?;
+        let (mut seen, mut last) = (vec![false; waiting + 1], 0);
+        let mut arrivals = Arrivals { came: 0, doubled: 0, behind: 0 };
+        while arrivals.came < waiting {
+            let frame = socket.0.next().await.context("the server hung up")??;
+            let Message::Text(event) = frame else { continue };
+            let Some(number) = low_half(&event) else { continue };
+            let slot = seen.get_mut(number as usize).context("a message nobody sent")?;
+            match std::mem::replace(slot, true) {
+                true => arrivals.doubled += 1,
+                false => arrivals.came += 1,
+            }
+            arrivals.behind += usize::from(number < last);
+            last = last.max(number);
+        }
+        Ok(arrivals)
+    }
+}
+
+async fn start(
+    scratch: &Scratch,
+    issuer: &str,
+    address: Ipv4Addr,
+    other: &str,
+    other_address: Ipv4Addr,
+    keep_seconds: u64,
+) -> anyhow::Result<Server> {
+    let config = format!(
+        "{CONFIG}\n[federation]\nkeep_seconds = {keep_seconds}\nrelays_per_second = 10000000\nrelays_per_agent = 10000000\n"
+    );
+    let (file, log) = (scratch.file("aund.toml"), scratch.file("aund.log"));
+    std::fs::write(&file, config).context("the server's config could not be written")?;
+    let mut command: Command = this_binary()?;
+    command.args(["serve", "--issuer", issuer, "--listen", &format!("{address}:{PORT}")]);
+    command.args(["--listen", "plain:127.0.0.1:0", "--resolve", &format!("{other}={other_address}:{PORT}")]);
+    command.arg("--data").arg(scratch.file("data")).arg("--config").arg(file);
+    command.stderr(std::fs::File::create(&log).context("the server's log could not be made")?);
+    Server::start(command).await.with_context(|| format!("the domain {issuer} did not start"))
+}
+
+/// Has the domain in one folder trust the one in the other.
+async fn trust(whose: &Scratch, whom: &Scratch) -> anyhow::Result<()> {
+    let root = whom.file("data").join("pki/root.crt");
+    let pem = std::fs::read_to_string(Path::new(&root)).context("a domain has no root")?;
+    let asked = admin::ask(&whose.file("data"), "ca.add_trust_root", &json!({ "certificate": pem })).await?;
+    asked.map(drop).context("a domain does not answer its operator")
+}

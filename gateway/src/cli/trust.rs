@@ -1,0 +1,179 @@
+//! `aund certs trust`: the roots of other operators, whose domains this one deals with.
+
+use super::Settings;
+use super::certs::{ask, over};
+use super::show::printable;
+use crate::{admin, run};
+use anyhow::{Context as _, bail, ensure};
+use certs::Certificate;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use services::kernel::files;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// The authority takes up what waits here when it opens for the first time.
+const WAITING: &str = "trust";
+/// No certificate is longer.
+const FILE_BYTES: u64 = 64 << 10;
+
+#[derive(Args)]
+pub(super) struct Trust {
+    #[command(subcommand)]
+    command: TrustCommand,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Subcommand)]
+enum TrustCommand {
+    /// Trust the root of another operator; a running server does so at once
+    Add {
+        /// Its certificate; - reads it from standard input
+        #[arg(value_name = "PEM")]
+        file: PathBuf,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Print the roots this domain trusts
+    List {
+        /// Print the signed list as it is published
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Trust a root no longer
+    Remove {
+        /// The fingerprint that list prints, or the id
+        #[arg(value_name = "FINGERPRINT")]
+        which: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+}
+
+impl Trust {
+    pub(super) async fn run(self, outer: Settings) -> anyhow::Result<()> {
+        let outer = over(self.settings, outer);
+        match self.command {
+            TrustCommand::Add { file, settings } => add(&over(settings, outer), &file).await,
+            TrustCommand::List { json, settings } => list(&over(settings, outer), json).await,
+            TrustCommand::Remove { which, settings } => remove(&over(settings, outer), &which).await,
+        }
+    }
+}
+
+async fn add(settings: &Settings, file: &Path) -> anyhow::Result<()> {
+    let pem = read(file)?;
+    let certificate = Certificate::from_pem(pem.trim_start())
+        .with_context(|| format!("{} is not a certificate", file.display()))?;
+    if let Some(waiting) = waiting(settings).await? {
+        let place = waiting.join(format!("{}.crt", digits(&certificate)));
+        ensure!(certificate.is_ca(), "the certificate of {} is no root", certificate.common_name());
+        if !place.exists() {
+            files::write_new(&place, certificate.pem())
+                .with_context(|| format!("{} cannot be written", place.display()))?;
+        }
+        println!("{} waits in {} for the first start", name(&certificate), waiting.display());
+        return Ok(());
+    }
+    let added = ask(settings, "ca.add_trust_root", &json!({ "certificate": pem })).await?;
+    let already = if added["added"] == true { "" } else { "already " };
+    println!("{already}trusted: {}", name(&certificate));
+    println!("    fingerprint  {}", added["fingerprint_sha256"].as_str().unwrap_or("?"));
+    Ok(())
+}
+
+async fn list(settings: &Settings, json: bool) -> anyhow::Result<()> {
+    if let Some(waiting) = waiting(settings).await? {
+        let roots = waiting_roots(&waiting);
+        if json {
+            let roots = roots.iter().map(|(_, root)| {
+                json!({ "name": root.common_name(), "fingerprint_sha256": digits(root), "status": "waiting" })
+            });
+            println!("{}", json!({ "root_cas": roots.collect::<Vec<Value>>() }));
+            return Ok(());
+        }
+        roots.iter().for_each(|(_, root)| row("waiting", digits(root), &name(root)));
+        return Ok(());
+    }
+    let signed = ask(settings, "ca.get_trust_roots", &json!({})).await?;
+    if json {
+        println!("{signed}");
+        return Ok(());
+    }
+    for root in signed["root_cas"].as_array().into_iter().flatten() {
+        let text = |member: &str| printable(root[member].as_str().unwrap_or("?"));
+        row(&text("status"), &text("fingerprint_sha256"), &named(&text("name"), &text("organization")));
+    }
+    Ok(())
+}
+
+async fn remove(settings: &Settings, which: &str) -> anyhow::Result<()> {
+    if let Some(waiting) = waiting(settings).await? {
+        let plain = which.to_ascii_lowercase().replace("sha256:", "").replace(':', "");
+        let Some((file, root)) = waiting_roots(&waiting).into_iter().find(|(_, root)| digits(root) == plain)
+        else {
+            bail!("there is no trusted root {which}");
+        };
+        fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
+        println!("not trusted any more: {}", name(&root));
+        return Ok(());
+    }
+    let question =
+        if which.starts_with("root-") { json!({ "id": which }) } else { json!({ "fingerprint": which }) };
+    let removed = ask(settings, "ca.remove_trust_root", &question).await?;
+    println!("not trusted any more: {}", printable(removed["name"].as_str().unwrap_or("?")));
+    Ok(())
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    let mut pem = String::new();
+    if file == Path::new("-") {
+        std::io::stdin()
+            .take(FILE_BYTES)
+            .read_to_string(&mut pem)
+            .context("standard input cannot be read")?;
+    } else {
+        let open = fs::File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
+        let text = open.take(FILE_BYTES).read_to_string(&mut pem);
+        text.with_context(|| format!("{} cannot be read", file.display()))?;
+    }
+    Ok(pem)
+}
+
+/// Where a root waits, if there is no authority yet that could put it into its list.
+async fn waiting(settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
+    let config = settings.config()?;
+    let keys = config.keys.unwrap_or_else(|| config.data.clone());
+    let there = run::is_initialised(&keys) || admin::is_running(&config.data).await;
+    Ok((!there).then(|| keys.join(WAITING)))
+}
+
+fn waiting_roots(folder: &Path) -> Vec<(PathBuf, Certificate)> {
+    let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    let mut roots: Vec<_> = files
+        .filter_map(|file| Some((Certificate::from_pem(&fs::read_to_string(&file).ok()?).ok()?, file)))
+        .map(|(root, file)| (file, root))
+        .collect();
+    roots.sort_by(|one, other| one.0.cmp(&other.0));
+    roots
+}
+
+fn row(status: &str, fingerprint: &str, name: &str) {
+    println!("{status:<8} {fingerprint}  {name}");
+}
+
+fn digits(certificate: &Certificate) -> &str {
+    certificate.fingerprint().trim_start_matches("sha256:")
+}
+
+fn name(certificate: &Certificate) -> String {
+    named(&printable(certificate.common_name()), &printable(certificate.organization()))
+}
+
+fn named(name: &str, organization: &str) -> String {
+    if organization.is_empty() { name.to_owned() } else { format!("{name} ({organization})") }
+}

@@ -1,0 +1,390 @@
+//! `federation.hello`: two gateways prove to each other whose they are, before anything is relayed.
+//!
+//! Each signs both nonces and both certificates, so that neither half fits into another conversation.
+
+use super::card::{self, Card, Peer};
+use super::trust::Trust;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use certs::{Certificate, canonical_json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use services::kernel::{RpcError, codes};
+
+pub const VERSION: &str = "1.0";
+/// How far the clocks of two domains may be apart.
+const WINDOW_MS: u64 = 300_000;
+const HELLO: &str = "AUN-FED-HELLO-v1\n";
+const WELCOME: &str = "AUN-FED-WELCOME-v1\n";
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HelloParams {
+    pub version: String,
+    pub from_issuer: String,
+    pub to_issuer: String,
+    pub gateway_aid: String,
+    pub cert: String,
+    pub chain: Vec<String>,
+    pub server_nonce: String,
+    pub client_nonce: String,
+    pub timestamp: i64,
+    #[serde(default)]
+    pub features: Value,
+    pub signature: String,
+}
+
+/// The answer to a hello.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Welcome {
+    pub status: String,
+    pub version: String,
+    pub issuer: String,
+    pub gateway_aid: String,
+    pub cert: String,
+    pub chain: Vec<String>,
+    pub session_id: String,
+    pub timestamp: i64,
+    pub client_nonce: String,
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    #[serde(default)]
+    pub limits: Limits,
+    pub signature: String,
+}
+
+/// What the answering side would like to get. Hints: it enforces its own.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    pub max_frame_bytes: usize,
+    pub max_batch_items: usize,
+    pub max_inflight: usize,
+    pub relay_timeout_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { max_frame_bytes: 1 << 20, max_batch_items: 200, max_inflight: 512, relay_timeout_ms: 25_000 }
+    }
+}
+
+impl HelloParams {
+    /// What we say on a socket whose challenge brought this nonce.
+    pub fn new(
+        card: &Card,
+        from: &str,
+        to: &str,
+        server_nonce: &str,
+        client_nonce: String,
+        now: i64,
+    ) -> HelloParams {
+        let mut hello = HelloParams {
+            version: VERSION.to_owned(),
+            from_issuer: from.to_owned(),
+            to_issuer: to.to_owned(),
+            gateway_aid: format!("gateway.{from}"),
+            cert: card.identity.certificate().pem().to_owned(),
+            chain: card.chain.clone(),
+            server_nonce: server_nonce.to_owned(),
+            client_nonce,
+            timestamp: now,
+            features: json!({ "batch": true, "events": true }),
+            signature: String::new(),
+        };
+        hello.signature = STANDARD.encode(card.identity.sign(&hello.signed(card.identity.certificate())));
+        hello
+    }
+
+    /// Who said it; the nonce and the clock are this socket's and ours.
+    pub fn check(&self, trust: &Trust, ours: &str, server_nonce: &str, now: i64) -> Result<Peer, RpcError> {
+        check_version(&self.version)?;
+        let refuse = |reason: &str, sentence: String| {
+            Err(RpcError::new(codes::UNAUTHENTICATED, sentence).with("reason", reason))
+        };
+        if self.to_issuer != ours {
+            return refuse(
+                "to_issuer",
+                format!("this is the gateway of {ours}, not of {:?}", short(&self.to_issuer)),
+            );
+        }
+        if self.from_issuer == ours {
+            return refuse("from_issuer", format!("{ours} does not federate with itself"));
+        }
+        if self.server_nonce != server_nonce {
+            return Err(bad_nonce("server_nonce is not the one of this socket's challenge"));
+        }
+        check_nonce(&self.client_nonce)?;
+        check_time(self.timestamp, now)?;
+        let peer =
+            card::check(trust, &self.from_issuer, &self.gateway_aid, &self.cert, &self.chain, now / 1000)?;
+        check_signature(&peer, &self.signed(&peer.certificate), &self.signature)?;
+        Ok(peer)
+    }
+
+    fn signed(&self, certificate: &Certificate) -> Vec<u8> {
+        text(
+            HELLO,
+            &json!({
+                "cert_fp": fingerprint(certificate),
+                "client_nonce": self.client_nonce,
+                "from_issuer": self.from_issuer,
+                "gateway_aid": self.gateway_aid,
+                "server_nonce": self.server_nonce,
+                "timestamp": self.timestamp,
+                "to_issuer": self.to_issuer,
+                "version": self.version,
+            }),
+        )
+    }
+}
+
+impl Welcome {
+    pub fn new(
+        card: &Card,
+        hello: &HelloParams,
+        peer: &Peer,
+        session_id: String,
+        namespaces: &[String],
+        limits: Limits,
+        now: i64,
+    ) -> Welcome {
+        let mut welcome = Welcome {
+            status: "ok".to_owned(),
+            version: VERSION.to_owned(),
+            issuer: hello.to_issuer.clone(),
+            gateway_aid: format!("gateway.{}", hello.to_issuer),
+            cert: card.identity.certificate().pem().to_owned(),
+            chain: card.chain.clone(),
+            session_id,
+            timestamp: now,
+            client_nonce: hello.client_nonce.clone(),
+            namespaces: namespaces.to_vec(),
+            limits,
+            signature: String::new(),
+        };
+        let signed = welcome.signed(hello, card.identity.certificate(), &peer.certificate);
+        welcome.signature = STANDARD.encode(card.identity.sign(&signed));
+        welcome
+    }
+
+    /// Who answered our hello.
+    pub fn check(&self, trust: &Trust, card: &Card, hello: &HelloParams, now: i64) -> Result<Peer, RpcError> {
+        check_version(&self.version)?;
+        if self.issuer != hello.to_issuer {
+            let sentence = format!("{:?} answers for {}", short(&self.issuer), hello.to_issuer);
+            return Err(RpcError::new(codes::UNAUTHENTICATED, sentence).with("reason", "issuer"));
+        }
+        if self.client_nonce != hello.client_nonce {
+            return Err(bad_nonce("client_nonce is not the one we sent"));
+        }
+        check_time(self.timestamp, now)?;
+        let peer = card::check(trust, &self.issuer, &self.gateway_aid, &self.cert, &self.chain, now / 1000)?;
+        let signed = self.signed(hello, &peer.certificate, card.identity.certificate());
+        check_signature(&peer, &signed, &self.signature)?;
+        Ok(peer)
+    }
+
+    fn signed(&self, hello: &HelloParams, own: &Certificate, peer: &Certificate) -> Vec<u8> {
+        text(
+            WELCOME,
+            &json!({
+                "cert_fp": fingerprint(own),
+                "client_nonce": self.client_nonce,
+                "from_issuer": hello.from_issuer,
+                "gateway_aid": self.gateway_aid,
+                "peer_cert_fp": fingerprint(peer),
+                "server_nonce": hello.server_nonce,
+                "session_id": self.session_id,
+                "timestamp": self.timestamp,
+                "to_issuer": hello.to_issuer,
+                "version": self.version,
+            }),
+        )
+    }
+}
+
+fn text(label: &str, members: &Value) -> Vec<u8> {
+    [label.as_bytes(), &canonical_json(members)].concat()
+}
+
+fn fingerprint(certificate: &Certificate) -> &str {
+    certificate.fingerprint().trim_start_matches("sha256:")
+}
+
+fn check_version(version: &str) -> Result<(), RpcError> {
+    if version == VERSION {
+        return Ok(());
+    }
+    let sentence = format!("version {VERSION} is spoken here, not {:?}", short(version));
+    Err(RpcError::new(codes::VERSION_MISMATCH, sentence)
+        .with("server_range", json!({ "min": VERSION, "max": VERSION })))
+}
+
+fn check_nonce(nonce: &str) -> Result<(), RpcError> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'=');
+    if (22..=64).contains(&nonce.len()) && nonce.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(bad_nonce("client_nonce is not 16 to 48 bytes in base64url"))
+}
+
+fn check_time(timestamp: i64, now: i64) -> Result<(), RpcError> {
+    if timestamp.abs_diff(now) <= WINDOW_MS {
+        return Ok(());
+    }
+    let sentence = "timestamp is more than 300 seconds away from the clock here";
+    Err(RpcError::new(codes::CERT_OR_NONCE_INVALID, sentence).with("reason", "timestamp"))
+}
+
+fn check_signature(peer: &Peer, signed: &[u8], signature: &str) -> Result<(), RpcError> {
+    let bytes = STANDARD.decode(signature).unwrap_or_default();
+    if peer.certificate.public_key().verify(signed, &bytes) {
+        return Ok(());
+    }
+    let sentence = format!("the signature is not that of {}", peer.gateway_aid);
+    Err(RpcError::new(codes::SIGNATURE_INVALID, sentence).with("reason", "signature"))
+}
+
+pub fn bad_nonce(sentence: &str) -> RpcError {
+    RpcError::new(codes::CERT_OR_NONCE_INVALID, sentence).with("reason", "nonce")
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use certs::{Curve, Identity, Key, Urls, dev::Pki};
+    use std::sync::Arc;
+
+    const NOW: i64 = 1_800_000_000;
+    const NOW_MS: i64 = NOW * 1000;
+    const NONCE: &str = "the nonce of the challenge";
+
+    fn urls() -> Urls {
+        Urls { ca_issuers: "http://a/ca".into(), ocsp: "http://a/ocsp".into(), crl: "http://a/crl".into() }
+    }
+
+    /// A gateway's card: the name, signed by one authority, shown with the chain of another if that is asked for.
+    fn card(name: &str, signer: &Pki, shown: &Pki, until: i64) -> Card {
+        let key = Key::generate(Curve::P256);
+        let leaf =
+            signer.issuer.issue_service(name, &key.public(), &[], &[], &urls(), NOW - 60, until).unwrap();
+        let chain = [&shown.issuer, &shown.registry].map(|ca| ca.certificate().pem().to_owned());
+        Card { identity: Identity::new(leaf, key).unwrap(), chain: chain.to_vec() }
+    }
+
+    fn good(domain: &str, pki: &Pki) -> Card {
+        card(&format!("gateway.{domain}"), pki, pki, NOW + 1000)
+    }
+
+    fn trust(roots: &[&Pki], block: &[&str]) -> Trust {
+        let config = config::Federation {
+            block: block.iter().map(|name| (*name).to_owned()).collect(),
+            ..config::Federation::default()
+        };
+        let trust = Trust::new(Arc::default(), &config);
+        trust.set(roots.iter().map(|pki| pki.root.certificate().clone()).collect());
+        trust
+    }
+
+    fn hello(card: &Card) -> HelloParams {
+        HelloParams::new(card, "a.test", "b.test", NONCE, "c".repeat(43), NOW_MS)
+    }
+
+    fn refusal(outcome: Result<Peer, RpcError>) -> (i32, String) {
+        let error = outcome.map(|peer| peer.issuer).unwrap_err();
+        let reason = error.data("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
+        (error.code(), reason)
+    }
+
+    #[test]
+    fn two_gateways_recognise_each_other() {
+        let (a, b) = (Pki::new("a.test", NOW), Pki::new("b.test", NOW));
+        let (ours, theirs) = (good("a.test", &a), good("b.test", &b));
+        let hello = hello(&ours);
+        let peer = hello.check(&trust(&[&a, &b], &[]), "b.test", NONCE, NOW_MS).unwrap();
+        assert_eq!((peer.issuer.as_str(), peer.gateway_aid.as_str()), ("a.test", "gateway.a.test"));
+        let welcome =
+            Welcome::new(&theirs, &hello, &peer, "fed_1".to_owned(), &[], Limits::default(), NOW_MS + 5);
+        let peer = welcome.check(&trust(&[&a, &b], &[]), &ours, &hello, NOW_MS + 9).unwrap();
+        assert_eq!(peer.issuer, "b.test");
+    }
+
+    #[test]
+    fn a_certificate_that_does_not_make_a_gateway_of_that_domain_is_refused() {
+        let (a, b, evil) = (Pki::new("a.test", NOW), Pki::new("b.test", NOW), Pki::new("evil.test", NOW));
+        let namesake = Pki::new("a.test", NOW);
+        let all = trust(&[&a, &b, &evil], &[]);
+        let certificate = (codes::CERT_OR_NONCE_INVALID.code, "certificate".to_owned());
+        for (what, card) in [
+            ("another service of the domain", card("auth.a.test", &a, &a, NOW + 1000)),
+            ("the gateway of another domain", good("b.test", &b)),
+            (
+                "the right name from another domain's authority",
+                card("gateway.a.test", &evil, &evil, NOW + 1000),
+            ),
+            ("the same, shown with the right chain", card("gateway.a.test", &evil, &a, NOW + 1000)),
+            ("an authority of the same name that nobody trusts", good("a.test", &namesake)),
+            ("one that has expired", card("gateway.a.test", &a, &a, NOW - 1)),
+            ("an agent", card("gateway-x.a.test", &a, &a, NOW + 1000)),
+        ] {
+            assert_eq!(refusal(hello(&card).check(&all, "b.test", NONCE, NOW_MS)), certificate, "{what}");
+        }
+        let ours = hello(&good("a.test", &a));
+        assert_eq!(refusal(ours.check(&trust(&[&b], &[]), "b.test", NONCE, NOW_MS)), certificate);
+        let blocked = ours.check(&trust(&[&a], &["a.test"]), "b.test", NONCE, NOW_MS);
+        assert_eq!(refusal(blocked), (codes::UNAUTHENTICATED.code, "issuer_blocked".to_owned()));
+    }
+
+    #[test]
+    fn every_member_of_a_hello_is_looked_at_or_signed() {
+        let a = Pki::new("a.test", NOW);
+        let (trust, card) = (trust(&[&a], &[]), good("a.test", &a));
+        let (unauthenticated, bad, forged) =
+            (codes::UNAUTHENTICATED.code, codes::CERT_OR_NONCE_INVALID.code, codes::SIGNATURE_INVALID.code);
+        let other = STANDARD.encode(card.identity.sign(b"something else"));
+        let changes: [(&str, i32, Box<dyn Fn(&mut HelloParams)>); 10] = [
+            ("version", codes::VERSION_MISMATCH.code, Box::new(|h| h.version = "2.0".into())),
+            ("to", unauthenticated, Box::new(|h| h.to_issuer = "c.test".into())),
+            ("ourselves", unauthenticated, Box::new(|h| h.from_issuer = "b.test".into())),
+            ("server nonce", bad, Box::new(|h| h.server_nonce = "another".into())),
+            ("empty nonce", bad, Box::new(|h| h.client_nonce = String::new())),
+            ("another nonce", forged, Box::new(|h| h.client_nonce = "d".repeat(43))),
+            ("old", bad, Box::new(|h| h.timestamp -= 300_001)),
+            ("a second later", forged, Box::new(|h| h.timestamp += 1)),
+            ("no signature", forged, Box::new(|h| h.signature = String::new())),
+            ("another signature", forged, Box::new(move |h| h.signature = other.clone())),
+        ];
+        for (what, code, change) in changes {
+            let mut hello = hello(&card);
+            change(&mut hello);
+            assert_eq!(refusal(hello.check(&trust, "b.test", NONCE, NOW_MS)).0, code, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_welcome_fits_one_hello_only() {
+        let (a, b) = (Pki::new("a.test", NOW), Pki::new("b.test", NOW));
+        let (ours, theirs, trust) = (good("a.test", &a), good("b.test", &b), trust(&[&a, &b], &[]));
+        let hello = hello(&ours);
+        let peer = hello.check(&trust, "b.test", NONCE, NOW_MS).unwrap();
+        let welcome =
+            |hello| Welcome::new(&theirs, hello, &peer, "fed_1".to_owned(), &[], Limits::default(), NOW_MS);
+        let mut other = hello.clone();
+        other.server_nonce = "of another socket".to_owned();
+        let spliced = refusal(welcome(&other).check(&trust, &ours, &hello, NOW_MS));
+        assert_eq!(spliced.0, codes::SIGNATURE_INVALID.code);
+        let mut renamed = welcome(&hello);
+        renamed.session_id = "fed_2".to_owned();
+        assert_eq!(refusal(renamed.check(&trust, &ours, &hello, NOW_MS)).0, codes::SIGNATURE_INVALID.code);
+        // Shown back to us, our own card is not theirs.
+        let mut reflected = welcome(&hello);
+        (reflected.cert, reflected.chain) = (hello.cert.clone(), hello.chain.clone());
+        let reflected = refusal(reflected.check(&trust, &ours, &hello, NOW_MS));
+        assert_eq!(reflected.0, codes::CERT_OR_NONCE_INVALID.code);
+    }
+}

@@ -1,0 +1,50 @@
+//! `gateway.peers`: the other domains this gateway knows, for the operator.
+
+use super::Federation;
+use super::peer_state::PeerState;
+use serde::{Deserialize, Serialize};
+use services::kernel::{Caller, RpcError};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct PeersParams {}
+
+#[derive(Serialize)]
+pub(super) struct Known {
+    peers: Vec<PeerState>,
+}
+
+impl Federation {
+    pub(super) async fn peers(self: Arc<Self>, _: Caller, _: PeersParams) -> Result<Known, RpcError> {
+        Ok(Known { peers: together(self.peers.list(), self.guests.counts()) })
+    }
+}
+
+/// Our links to others, and theirs to us, one line for each domain.
+fn together(mut peers: Vec<PeerState>, mut inbound: HashMap<String, usize>) -> Vec<PeerState> {
+    for peer in &mut peers {
+        peer.inbound = inbound.remove(&peer.issuer).unwrap_or(0);
+    }
+    peers.extend(
+        inbound
+            .into_iter()
+            .map(|(issuer, links)| PeerState { inbound: links, ..PeerState::stranger(issuer) }),
+    );
+    peers.sort_by(|a, b| a.issuer.cmp(&b.issuer));
+    peers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_that_only_came_to_us_is_known_too() {
+        let ours = vec![PeerState::stranger("b.example".to_owned())];
+        let inbound = HashMap::from([("a.example".to_owned(), 2), ("b.example".to_owned(), 1)]);
+        let known: Vec<_> =
+            together(ours, inbound).into_iter().map(|peer| (peer.issuer, peer.inbound)).collect();
+        assert_eq!(known, [("a.example".to_owned(), 2), ("b.example".to_owned(), 1)]);
+    }
+}

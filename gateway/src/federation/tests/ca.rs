@@ -1,0 +1,60 @@
+//! As much of a certificate authority as a gateway asks for.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use certs::dev::Pki;
+use certs::{PublicKey, Urls};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use services::kernel::{Caller, Methods, Rpc, RpcError};
+use std::sync::Arc;
+
+pub struct Ca {
+    pub pki: Pki,
+    pub trusted: Mutex<Vec<String>>,
+}
+
+impl Ca {
+    pub fn new(domain: &str) -> Arc<Ca> {
+        Arc::new(Ca { pki: Pki::new(domain, now()), trusted: Mutex::default() })
+    }
+
+    pub fn methods(self: &Arc<Ca>) -> Methods {
+        Rpc::new(self.clone())
+            .method("ca.get_cert_chain", Ca::get_cert_chain)
+            .method("ca.get_trust_roots", Ca::get_trust_roots)
+            .method("ca.issue_service_cert", Ca::issue_service_cert)
+            .into()
+    }
+
+    pub fn chain(&self) -> Vec<String> {
+        let above = [&self.pki.issuer, &self.pki.registry, &self.pki.root];
+        above.map(|authority| authority.certificate().pem().to_owned()).to_vec()
+    }
+
+    async fn get_cert_chain(self: Arc<Ca>, _: Caller, _: Value) -> Result<Value, RpcError> {
+        Ok(json!({ "certs": self.chain() }))
+    }
+
+    async fn get_trust_roots(self: Arc<Ca>, _: Caller, _: Value) -> Result<Value, RpcError> {
+        let entry = |pem: &String| json!({ "certificate": pem, "status": "active" });
+        Ok(json!({ "root_cas": self.trusted.lock().iter().map(entry).collect::<Vec<_>>() }))
+    }
+
+    async fn issue_service_cert(self: Arc<Ca>, _: Caller, params: Value) -> Result<Value, RpcError> {
+        let spki = STANDARD.decode(params["public_key"].as_str().unwrap()).unwrap();
+        let key = PublicKey::from_spki_der(&spki).unwrap();
+        Ok(json!({ "cert": self.leaf(params["name"].as_str().unwrap(), &key, &[]).pem() }))
+    }
+
+    pub fn leaf(&self, name: &str, key: &PublicKey, dns_names: &[String]) -> certs::Certificate {
+        let url = |path: &str| format!("http://x.example/{path}");
+        let urls = Urls { crl: url("crl"), ocsp: url("ocsp"), ca_issuers: url("ca") };
+        let (from, until) = (now() - 60, now() + 3600);
+        self.pki.issuer.issue_service(name, key, dns_names, &[], &urls, from, until).unwrap()
+    }
+}
+
+fn now() -> i64 {
+    services::kernel::Clock::System.now_seconds()
+}

@@ -1,0 +1,126 @@
+//! What rooms may ask of the door, and what they are told.
+
+use super::link::told;
+use super::rig::{Rig, THEIRS, ids};
+use serde_json::{Value, json};
+use services::kernel::{Caller, Forward, ForwardBatch, RpcError};
+
+fn forward(change: Value) -> Forward {
+    let mut params = json!({
+        "target_issuer": THEIRS,
+        "namespace": "message",
+        "method": "send",
+        "params": { "to": "bobb.theirs.example", "seq": 9_007_199_254_740_993_i64 },
+        "caller_aid": "alice.ours.example",
+        "device_id": "phone",
+        "slot_id": "s",
+    });
+    params.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    serde_json::from_value(params).unwrap()
+}
+
+async fn refused(rig: &Rig, caller: Caller, change: Value) -> RpcError {
+    rig.fed.clone().forward_federation(caller, forward(change)).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_rooms_call_crosses_as_it_was_written() {
+    let rig = Rig::new().await;
+    let call =
+        rig.fed.clone().forward_federation(Caller::room("message"), forward(json!({ "relay_id": "again" })));
+    let theirs = async {
+        let mut there = rig.link().await;
+        let frame = there.next().await.unwrap();
+        there.answer(&frame).await;
+        (there, frame)
+    };
+    let (forwarded, (_there, frame)) = tokio::join!(call, theirs);
+    let forwarded = forwarded.unwrap();
+    assert_eq!((forwarded.relay_id.as_str(), forwarded.target_issuer.as_str()), ("again", THEIRS));
+    assert_eq!(forwarded.result.get(), "\"again\"");
+    let caller = json!({ "type": "aid", "aid": "alice.ours.example", "device_id": "phone", "slot_id": "s" });
+    assert_eq!(frame["params"]["caller"], caller);
+    assert_eq!(frame["params"]["params"]["seq"].to_string(), "9007199254740993");
+    let left = frame["params"]["deadline_ms"].as_u64().unwrap();
+    assert!(left > 8_000 && left <= 15_000, "what writes has fifteen seconds: {left}");
+}
+
+#[tokio::test]
+async fn only_rooms_may_have_other_domains_do_something() {
+    let rig = Rig::new().await;
+    for caller in [Caller::Stranger, Caller::Operator, Caller::room("auth"), Caller::room("ca")] {
+        let shown = format!("{caller:?}");
+        assert_eq!(refused(&rig, caller, json!({})).await.code(), -32004, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn what_may_not_cross_is_refused_here() {
+    let rig = Rig::with(|config| config.federation.block = vec!["blocked.example".to_owned()]).await;
+    for (change, reason) in [
+        (json!({ "target_issuer": "Ours.example" }), "target_is_local"),
+        (json!({ "target_issuer": "127.0.0.1" }), "target_invalid"),
+        (json!({ "target_issuer": "no/domain" }), "target_invalid"),
+        (json!({ "target_issuer": "blocked.example" }), "issuer_blocked"),
+        (json!({ "caller_aid": "carl.third.example" }), "caller_not_local"),
+        (json!({ "caller_aid": "bobb.theirs.example" }), "caller_not_local"),
+        (json!({ "namespace": "auth", "method": "connect" }), "method_not_allowed"),
+        (json!({ "namespace": "message", "method": "pull" }), "method_not_allowed"),
+        (json!({ "namespace": "gateway", "method": "peers" }), "method_not_allowed"),
+    ] {
+        let error = refused(&rig, Caller::room("message"), change.clone()).await;
+        assert_eq!(told(&error), (-32012, reason), "{change}");
+        assert_eq!(error.data("retryable"), Some(&json!(false)));
+    }
+    for id in ["", "with space", &"x".repeat(65), "quote\""] {
+        let error = refused(&rig, Caller::room("message"), json!({ "relay_id": id })).await;
+        assert_eq!(error.code(), -32602, "{id:?}");
+    }
+    assert!(rig.peers().list().is_empty(), "nobody was dialled");
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_in_its_order_and_one_failure_is_one_failure() {
+    let rig = Rig::new().await;
+    let items: Vec<Value> = ["r1", "r2", "r3"]
+        .iter()
+        .map(|id| {
+            let caller = if *id == "r2" { "carl.third.example" } else { "alice.ours.example" };
+            json!({ "namespace": "message", "method": "send", "params": {}, "caller_aid": caller, "relay_id": id })
+        })
+        .collect();
+    let batch: ForwardBatch =
+        serde_json::from_value(json!({ "target_issuer": THEIRS, "items": items })).unwrap();
+    let call = rig.fed.clone().forward_federation_batch(Caller::room("message"), batch);
+    let theirs = async {
+        let mut there = rig.link().await;
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            let frame = there.next().await.unwrap();
+            seen.extend(ids(&frame));
+            there.answer(&frame).await;
+        }
+        (there, seen)
+    };
+    let (answered, (_there, seen)) = tokio::join!(call, theirs);
+    assert_eq!(seen, ["r1", "r3"]);
+    let results: Vec<_> =
+        answered.unwrap().results.into_iter().map(|outcome| outcome.into_result()).collect();
+    assert_eq!(results[0].as_ref().unwrap().get(), "\"r1\"");
+    assert_eq!(told(results[1].as_ref().unwrap_err()), (-32012, "caller_not_local"));
+    assert_eq!(results[2].as_ref().unwrap().get(), "\"r3\"");
+}
+
+#[tokio::test]
+async fn a_batch_to_a_domain_that_is_away_says_so_in_every_place() {
+    let rig = Rig::new().await;
+    *rig.there.http.lock() = Box::new(|_| Some((404, String::new())));
+    let item =
+        json!({ "namespace": "message", "method": "send", "params": {}, "caller_aid": "alice.ours.example" });
+    let batch = json!({ "target_issuer": THEIRS, "items": [item.clone(), item] });
+    let batch: ForwardBatch = serde_json::from_value(batch).unwrap();
+    let answered = rig.fed.clone().forward_federation_batch(Caller::room("message"), batch).await.unwrap();
+    let codes: Vec<_> =
+        answered.results.into_iter().map(|outcome| outcome.into_result().unwrap_err().code()).collect();
+    assert_eq!(codes, [-32010, -32010]);
+}

@@ -1,0 +1,8 @@
+//! The dialling side against a real listener: TLS, WebSocket and hello are real, and what the other gateway says is up to
+//! the test.
+
+mod ca;
+mod forward;
+mod link;
+mod reach;
+mod rig;

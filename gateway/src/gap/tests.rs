@@ -1,0 +1,157 @@
+//! Who is looked after, by whom, and how often.
+
+use super::{agent, look_after};
+use crate::config::Config;
+use crate::door::Door;
+use crate::session::{Bound, Kind, Link};
+use crate::telemetry::Metrics;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use services::kernel::{
+    Aid, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
+};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The two rooms that are asked. What they answer is said before: a refusal, or whether the authority vouches.
+#[derive(Default)]
+struct Rooms {
+    vouches: Mutex<Vec<Result<bool, RpcError>>>,
+    wakes: Mutex<Vec<RpcError>>,
+    woken: Mutex<Vec<String>>,
+}
+
+impl Rooms {
+    async fn get_cert(self: Arc<Self>, _: Caller, _: Value) -> Result<Value, RpcError> {
+        Ok(json!({ "found": self.vouches.lock().pop().unwrap_or(Ok(true))? }))
+    }
+
+    async fn wake(self: Arc<Self>, _: Caller, params: Value) -> Result<Value, RpcError> {
+        self.woken.lock().push(params["device_id"].as_str().unwrap_or_default().to_owned());
+        self.wakes.lock().pop().map_or(Ok(json!({})), Err)
+    }
+
+    fn methods(self: &Arc<Self>) -> [(&'static str, Methods); 2] {
+        let ca = Rpc::new(self.clone()).method("ca.get_cert", Rooms::get_cert);
+        let message = Rpc::new(self.clone()).method("message.wake", Rooms::wake);
+        [("ca", ca.into()), ("message", message.into())]
+    }
+}
+
+fn alice() -> Aid {
+    Aid::parse("alice.agents.localhost").unwrap()
+}
+
+fn door(rooms: &Arc<Rooms>) -> Arc<Door> {
+    let config = Config::default();
+    let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
+    for (namespace, methods) in rooms.methods() {
+        world.mesh.add_local(namespace, methods);
+    }
+    Door::new(config, "wss://gateway.agents.localhost/aun".into(), &world, Arc::<Metrics>::default())
+}
+
+fn enter(door: &Door, device: &str, slot: &str, kind: Kind) -> Arc<Link> {
+    let address = [127, 0, 0, 1].into();
+    let link = door.new_link(address);
+    let session = Session {
+        aid: alice(),
+        device: DeviceId::parse(device).unwrap(),
+        slot: SlotId::parse(slot).unwrap(),
+        connection: link.id,
+        address,
+        connected_at_ms: 1,
+        generation: Generation::default(),
+        trace: None,
+    };
+    let bound = Bound {
+        session,
+        kind,
+        delivery: Delivery::default(),
+        extra_info: None,
+        since_ms: 0,
+        instead_of: Vec::new(),
+        _ear: None,
+        limit: door.limits.agent(&alice()),
+        signer: Default::default(),
+    };
+    door.registry.enter(&link, bound).unwrap();
+    link
+}
+
+fn away() -> RpcError {
+    RpcError::new(codes::UNAVAILABLE, "away")
+}
+
+#[tokio::test]
+async fn every_device_is_rung_for_once() {
+    let rooms = Arc::new(Rooms::default());
+    let door = door(&rooms);
+    for (device, slot) in [("phone", "a"), ("phone", "b"), ("laptop", "a")] {
+        enter(&door, device, slot, Kind::Long);
+    }
+    enter(&door, "tablet", "a", Kind::Short(None));
+    assert!(agent(&door, &alice()).await);
+    let mut woken = rooms.woken.lock().clone();
+    woken.sort_unstable();
+    assert_eq!(woken, ["laptop", "phone"], "short connections hear no bells");
+}
+
+#[tokio::test]
+async fn who_is_not_here_is_nobodys_business() {
+    let rooms = Arc::new(Rooms { vouches: Mutex::new(vec![Err(away())]), ..Rooms::default() });
+    assert!(agent(&door(&rooms), &alice()).await);
+    assert_eq!(rooms.vouches.lock().len(), 1, "the authority was not asked");
+}
+
+#[tokio::test]
+async fn whoever_was_revoked_meanwhile_has_to_go() {
+    let rooms = Arc::new(Rooms { vouches: Mutex::new(vec![Ok(false)]), ..Rooms::default() });
+    let door = door(&rooms);
+    let links = [enter(&door, "phone", "a", Kind::Long), enter(&door, "phone", "a", Kind::Short(None))];
+    assert!(agent(&door, &alice()).await);
+    assert!(links.iter().all(|link| link.outbox.is_waiting()), "both are told to go");
+    assert_eq!(rooms.woken.lock().len(), 0, "nobody rings for them");
+}
+
+#[tokio::test]
+async fn a_room_that_is_away_is_asked_again_and_one_that_refuses_is_not() {
+    let stopping = RpcError::new(codes::SERVICE_STOPPING, "stopping");
+    let broken = || RpcError::new(codes::METHOD_NOT_FOUND, "no such method");
+    for (vouches, wakes, settled) in [
+        (vec![Err(away())], vec![], false),
+        (vec![], vec![away()], false),
+        (vec![], vec![stopping], false),
+        (vec![], vec![broken()], true),
+        (vec![Err(broken())], vec![], true),
+    ] {
+        let told = format!("{vouches:?} {wakes:?}");
+        let rooms =
+            Arc::new(Rooms { vouches: Mutex::new(vouches), wakes: Mutex::new(wakes), ..Rooms::default() });
+        let door = door(&rooms);
+        enter(&door, "phone", "a", Kind::Long);
+        assert_eq!(agent(&door, &alice()).await, settled, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_forgotten_while_a_room_is_away() {
+    let rooms = Arc::new(Rooms { vouches: Mutex::new(vec![Err(away())]), ..Rooms::default() });
+    let door = door(&rooms);
+    enter(&door, "phone", "a", Kind::Long);
+    door.gap.missed([alice(), alice()]);
+    let began = Instant::now();
+    let looked_after = async {
+        while rooms.woken.lock().is_empty() {
+            assert!(began.elapsed() < Duration::from_secs(20), "nobody came back to it");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        () = look_after(&door) => unreachable!("it never ends by itself"),
+        () = looked_after => {}
+    }
+    assert_eq!(*rooms.woken.lock(), ["phone"]);
+    assert!(door.gap.take().is_empty());
+}

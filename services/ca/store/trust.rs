@@ -1,0 +1,149 @@
+//! The roots of other operators, and the signed lists that name them.
+
+use super::Store;
+use sqlx::{Any, Transaction};
+
+/// Roots the list may hold besides ours, with those that were taken away.
+pub(in crate::ca) const MOST_ROOTS: usize = 100;
+
+/// How often a change is tried again when another process published a list meanwhile.
+const TRIES: usize = 8;
+
+/// The root of another operator.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(in crate::ca) struct Root {
+    pub fingerprint: String,
+    pub pem: String,
+    pub added_at: i64,
+    pub removed_at: Option<i64>,
+}
+
+/// What the list should say of a root from now on.
+pub(in crate::ca) enum Change<'a> {
+    Add(&'a Root),
+    Remove {
+        fingerprint: &'a str,
+        at: i64,
+    },
+    /// Nothing new; the list is only due.
+    Renew,
+}
+
+pub(in crate::ca) enum Changed {
+    /// The list says so from now on.
+    Published,
+    /// It was so already.
+    Same,
+    Full,
+}
+
+/// A list that is signed and not published yet: when it is due, and its text.
+pub(in crate::ca) struct Draft {
+    pub next_update: i64,
+    pub document: String,
+}
+
+impl Store {
+    /// The newest list of trusted roots: its version, when it is due, and its text.
+    pub async fn trust_list(&self) -> sqlx::Result<Option<(i64, i64, String)>> {
+        sqlx::query_as("SELECT version, next_update, document FROM trust_lists ORDER BY version DESC LIMIT 1")
+            .fetch_optional(self.db.read())
+            .await
+    }
+
+    /// Changes the roots and publishes the list that says so, both or neither.
+    pub async fn change_roots(
+        &self,
+        change: &Change<'_>,
+        sign: impl Fn(i64, &[Root]) -> Draft,
+    ) -> sqlx::Result<Changed> {
+        for _ in 0..TRIES {
+            let mut tx = self.db.write().await?;
+            match apply(&mut tx, change).await? {
+                Changed::Published => {}
+                other => return Ok(other),
+            }
+            // The version before the roots: whoever commits between the two takes the number that we want, and we begin
+            // again with what they wrote.
+            let version = next_version(&mut tx).await?;
+            let draft = sign(version, &all(&mut tx).await?);
+            if publish(&mut tx, version, &draft).await? {
+                tx.commit().await?;
+                return Ok(Changed::Published);
+            }
+        }
+        Err(sqlx::Error::Protocol("the list of trusted roots changes all the time".to_owned()))
+    }
+}
+
+async fn apply(tx: &mut Transaction<'static, Any>, change: &Change<'_>) -> sqlx::Result<Changed> {
+    let changed = match change {
+        Change::Add(root) => {
+            let Changed::Published = make_room(tx, root).await? else { return Ok(Changed::Full) };
+            sqlx::query(
+                "INSERT INTO trust_roots (fingerprint, pem, added_at) VALUES ($1, $2, $3)
+                 ON CONFLICT (fingerprint) DO UPDATE SET removed_at = NULL, added_at = excluded.added_at
+                 WHERE trust_roots.removed_at IS NOT NULL",
+            )
+            .bind(root.fingerprint.as_str())
+            .bind(root.pem.as_str())
+            .bind(root.added_at)
+            .execute(&mut **tx)
+            .await?
+            .rows_affected()
+        }
+        Change::Remove { fingerprint, at } => sqlx::query(
+            "UPDATE trust_roots SET removed_at = $2 WHERE fingerprint = $1 AND removed_at IS NULL",
+        )
+        .bind(*fingerprint)
+        .bind(*at)
+        .execute(&mut **tx)
+        .await?
+        .rows_affected(),
+        Change::Renew => 1,
+    };
+    Ok(if changed == 0 { Changed::Same } else { Changed::Published })
+}
+
+/// A newcomer takes the place of the root that was taken away first, and never that of one in force.
+async fn make_room(tx: &mut Transaction<'static, Any>, new: &Root) -> sqlx::Result<Changed> {
+    let roots = all(tx).await?;
+    if roots.len() < MOST_ROOTS || roots.iter().any(|root| root.fingerprint == new.fingerprint) {
+        return Ok(Changed::Published);
+    }
+    let gone = roots.iter().filter(|root| root.removed_at.is_some()).min_by_key(|root| root.removed_at);
+    let Some(gone) = gone else { return Ok(Changed::Full) };
+    sqlx::query("DELETE FROM trust_roots WHERE fingerprint = $1")
+        .bind(gone.fingerprint.as_str())
+        .execute(&mut **tx)
+        .await?;
+    Ok(Changed::Published)
+}
+
+async fn all(tx: &mut Transaction<'static, Any>) -> sqlx::Result<Vec<Root>> {
+    sqlx::query_as(
+        "SELECT fingerprint, pem, added_at, removed_at FROM trust_roots ORDER BY added_at, fingerprint",
+    )
+    .fetch_all(&mut **tx)
+    .await
+}
+
+async fn next_version(tx: &mut Transaction<'static, Any>) -> sqlx::Result<i64> {
+    let last: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(version), CAST(0 AS BIGINT)) FROM trust_lists")
+        .fetch_one(&mut **tx)
+        .await?;
+    Ok(last + 1)
+}
+
+/// Gives false if another process published this version first.
+async fn publish(tx: &mut Transaction<'static, Any>, version: i64, draft: &Draft) -> sqlx::Result<bool> {
+    let published = sqlx::query(
+        "INSERT INTO trust_lists (version, next_update, document) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+    )
+    .bind(version)
+    .bind(draft.next_update)
+    .bind(draft.document.as_str())
+    .execute(&mut **tx)
+    .await?;
+    Ok(published.rows_affected() == 1)
+}

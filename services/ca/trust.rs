@@ -1,0 +1,95 @@
+//! The signed list of trusted roots: ours, and those of other operators.
+
+use super::get_cert::rfc3339;
+use super::store::{Change, Changed, Draft, Root};
+use super::{Ca, Error};
+use crate::kernel::{Audience, Event};
+use certs::Certificate;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+const LIST_SECONDS: i64 = 24 * 3600;
+/// A new list is published when the old one has less than this left.
+const LEAD_SECONDS: i64 = 12 * 3600;
+
+/// Where roots wait that were added before there was an authority to sign the list.
+const WAITING: &str = "trust";
+
+impl Ca {
+    pub(super) async fn refresh_trust_list(&self) -> Result<(), Error> {
+        let due = match self.store.trust_list().await? {
+            Some((_, next_update, _)) => next_update - LEAD_SECONDS <= self.clock.now_seconds(),
+            None => true,
+        };
+        if due {
+            self.change_roots(&Change::Renew).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn change_roots(&self, change: &Change<'_>) -> Result<Changed, Error> {
+        Ok(self.store.change_roots(change, |version, roots| self.sign_list(version, roots)).await?)
+    }
+
+    /// Has every door read the list again.
+    pub(super) fn tell_trust_changed(&self) {
+        self.bus.publish(&Event::new(Audience::Doors, "ca.trust_changed", &json!({})));
+    }
+
+    /// Takes up what the operator added before the first start. A root that is refused stays where it is, and is named in
+    /// the log.
+    pub(super) async fn adopt_roots(&self, keys: &Path) -> Result<(), Error> {
+        let Ok(files) = fs::read_dir(keys.join(WAITING)) else { return Ok(()) };
+        for file in files.filter_map(Result::ok).map(|entry| entry.path()) {
+            let Ok(pem) = fs::read_to_string(&file) else { continue };
+            match self.trust(&pem).await {
+                Ok(_) => drop(fs::remove_file(&file)),
+                Err(error @ Error::Store(_)) => return Err(error),
+                Err(error) => tracing::warn!("{} is not trusted: {error}", file.display()),
+            }
+        }
+        Ok(())
+    }
+
+    fn sign_list(&self, version: i64, roots: &[Root]) -> Draft {
+        let now = self.clock.now_seconds();
+        let own = &self.pki.root;
+        let ours = certs::roots::entry(&self.own_id(), own, own.not_before());
+        let theirs = roots.iter().filter_map(|root| entry(root, now));
+        let list = json!({
+            "version": version,
+            "issued_at": rfc3339(now * 1000),
+            "next_update": rfc3339((now + LIST_SECONDS) * 1000),
+            "authority_cert_pem": self.pki.authority.certificate().pem(),
+            "root_cas": std::iter::once(ours).chain(theirs).collect::<Vec<Value>>(),
+        });
+        let list = certs::roots::sign(list, self.pki.authority.key());
+        Draft { next_update: now + LIST_SECONDS, document: list.to_string() }
+    }
+
+    pub(super) fn own_id(&self) -> String {
+        format!("root-{}", self.issuer)
+    }
+}
+
+/// What the list says of another operator's root. Clients import what is active, and would stumble over an active root
+/// whose time is up.
+fn entry(root: &Root, now: i64) -> Option<Value> {
+    let certificate = Certificate::from_pem(&root.pem).ok()?;
+    let mut entry = certs::roots::entry(&id(&root.fingerprint), &certificate, root.added_at);
+    if root.removed_at.is_some() || now > certificate.not_after() {
+        entry["status"] = json!("retired");
+    }
+    Some(entry)
+}
+
+/// The name of a root in the list.
+pub(super) fn id(fingerprint: &str) -> String {
+    format!("root-{}", &fingerprint[..16])
+}
+
+/// The 64 digits of a certificate's fingerprint.
+pub(super) fn digits(certificate: &Certificate) -> &str {
+    certificate.fingerprint().trim_start_matches("sha256:")
+}

@@ -1,0 +1,194 @@
+//! The turn to deliver to a domain: one process has it for a while, and proves it with each thing it changes.
+
+use super::super::store::json;
+use super::outbox::Outbox;
+use super::rows::{count_out, hold, list, take_out};
+use crate::kernel::Engine;
+
+/// How many go in one batch, and what they may weigh together.
+const PAGE_ROWS: i64 = 200;
+const PAGE_BYTES: i64 = 4 << 20;
+/// Longer than a batch may take.
+pub(super) const LEASE_MS: i64 = 30_000;
+const EXPIRE_AT_ONCE: i64 = 1000;
+
+#[derive(sqlx::FromRow)]
+pub(in super::super) struct Row {
+    pub key: String,
+    pub nth: i64,
+    pub ttl_until: Option<i64>,
+    pub data: String,
+}
+
+/// The right to deliver to a domain.
+pub(in super::super) struct Lease {
+    pub issuer: String,
+    pub fence: i64,
+    pub attempts: i64,
+}
+
+/// What became of a page.
+#[derive(Default)]
+pub(in super::super) struct Settled {
+    pub accepted: Vec<String>,
+    pub refused: Vec<String>,
+}
+
+/// Why a domain could not be delivered to, and when it is tried again.
+pub(in super::super) struct Failure<'a> {
+    pub error: &'a str,
+    pub next_try: i64,
+    /// Whether messages may have got there all the same.
+    pub may_have_arrived: bool,
+}
+
+impl Outbox {
+    /// Nothing if another process delivers there.
+    pub async fn lease(&self, issuer: &str, now: i64) -> sqlx::Result<Option<Lease>> {
+        let row: Option<(i64, i64)> = sqlx::query_as(
+            "UPDATE outbox_peer SET fence = fence + 1, leased_until = $2
+             WHERE issuer = $1 AND leased_until <= $3 RETURNING fence, attempts",
+        )
+        .bind(issuer)
+        .bind(now + LEASE_MS)
+        .bind(now)
+        .fetch_optional(self.db.write_alone())
+        .await?;
+        Ok(row.map(|(fence, attempts)| {
+            self.held.lock().insert(issuer.to_owned(), fence);
+            Lease { issuer: issuer.to_owned(), fence, attempts }
+        }))
+    }
+
+    /// The next messages in their order.
+    pub async fn page(&self, lease: &Lease) -> sqlx::Result<Vec<Row>> {
+        let sizes: Vec<(i64, i64)> =
+            sqlx::query_as("SELECT nth, bytes FROM outbox WHERE issuer = $1 ORDER BY nth, key LIMIT $2")
+                .bind(lease.issuer.as_str())
+                .bind(PAGE_ROWS)
+                .fetch_all(self.db.read())
+                .await?;
+        let (mut count, mut total) = (0, 0);
+        for (_, bytes) in &sizes {
+            total += bytes;
+            if count > 0 && total > PAGE_BYTES {
+                break;
+            }
+            count += 1;
+        }
+        sqlx::query_as(
+            "SELECT key, nth, ttl_until, data FROM outbox WHERE issuer = $1 ORDER BY nth, key LIMIT $2",
+        )
+        .bind(lease.issuer.as_str())
+        .bind(count)
+        .fetch_all(self.db.read())
+        .await
+    }
+
+    /// Says that messages up to this one are on their way. False: the lease is another's by now.
+    pub async fn sending(&self, lease: &Lease, nth: i64, now: i64) -> sqlx::Result<bool> {
+        let held = sqlx::query(
+            "UPDATE outbox_peer SET leased_until = $3, sending = $4 WHERE issuer = $1 AND fence = $2",
+        )
+        .bind(lease.issuer.as_str())
+        .bind(lease.fence)
+        .bind(now + LEASE_MS)
+        .bind(nth)
+        .execute(self.db.write_alone())
+        .await?;
+        Ok(held.rows_affected() > 0)
+    }
+
+    /// Takes out what was delivered and what never will be. False: the lease is another's by now, and nothing was done.
+    pub async fn settle(&self, lease: &Lease, settled: &Settled, now: i64) -> sqlx::Result<bool> {
+        let mut tx = self.db.write().await?;
+        if !hold(&mut tx, lease, now).await? {
+            return Ok(false);
+        }
+        let query = match self.db.engine() {
+            Engine::Sqlite => sqlx::query(
+                "INSERT INTO abroad (key, issuer, at) SELECT value, $2, $3 FROM json_each($1) WHERE true
+                 ON CONFLICT (key) DO NOTHING",
+            ),
+            Engine::Postgres => sqlx::query(
+                "INSERT INTO abroad (key, issuer, at)
+                 SELECT v, $2, $3 FROM json_array_elements_text(CAST($1 AS JSON)) AS v ORDER BY 1
+                 ON CONFLICT (key) DO NOTHING",
+            ),
+        };
+        query.bind(json(&settled.accepted)).bind(lease.issuer.as_str()).bind(now).execute(&mut *tx).await?;
+        let keys: Vec<&String> = settled.accepted.iter().chain(&settled.refused).collect();
+        let gone = take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &keys), i64::MIN).await?;
+        let counts = [settled.accepted.len() as i64, settled.refused.len() as i64, 0];
+        count_out(&mut tx, &lease.issuer, &gone, counts).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Throws away what has waited too long. False: the lease is another's by now.
+    pub async fn expire(&self, lease: &Lease, now: i64) -> sqlx::Result<bool> {
+        loop {
+            let keys: Vec<String> =
+                sqlx::query_scalar("SELECT key FROM outbox WHERE issuer = $1 AND expires_at <= $2 LIMIT $3")
+                    .bind(lease.issuer.as_str())
+                    .bind(now)
+                    .bind(EXPIRE_AT_ONCE)
+                    .fetch_all(self.db.read())
+                    .await?;
+            if keys.is_empty() {
+                return Ok(true);
+            }
+            let mut tx = self.db.write().await?;
+            if !hold(&mut tx, lease, now).await? {
+                return Ok(false);
+            }
+            let gone = take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &keys), i64::MIN).await?;
+            count_out(&mut tx, &lease.issuer, &gone, [0, 0, gone.len() as i64]).await?;
+            tx.commit().await?;
+            tracing::warn!(
+                peer.issuer = lease.issuer,
+                "{} messages for {} waited too long and are given up",
+                gone.len(),
+                lease.issuer
+            );
+        }
+    }
+
+    /// Gives the lease back: nothing waits any more, or the domain is tried again later.
+    pub async fn release(&self, lease: &Lease, failure: Option<Failure<'_>>) -> sqlx::Result<()> {
+        let (attempts, next_try, error, sent) = match failure {
+            Some(failure) => {
+                (lease.attempts + 1, failure.next_try, Some(failure.error), failure.may_have_arrived)
+            }
+            None => (0, 0, None, false),
+        };
+        sqlx::query(
+            "UPDATE outbox_peer SET leased_until = 0, attempts = $3, next_try = $4, last_error = $5,
+                 sending = CASE WHEN $6 > 0 THEN sending ELSE 0 END
+             WHERE issuer = $1 AND fence = $2",
+        )
+        .bind(lease.issuer.as_str())
+        .bind(lease.fence)
+        .bind(attempts)
+        .bind(next_try)
+        .bind(error)
+        .bind(i64::from(sent))
+        .execute(self.db.write_alone())
+        .await?;
+        self.held.lock().remove(&lease.issuer);
+        Ok(())
+    }
+
+    /// Whoever stops leaves its turns to the others at once. What is on its way may get there twice, and counts once.
+    pub async fn give_back(&self) -> sqlx::Result<()> {
+        let held: Vec<(String, i64)> = self.held.lock().drain().collect();
+        for (issuer, fence) in held {
+            sqlx::query("UPDATE outbox_peer SET leased_until = 0 WHERE issuer = $1 AND fence = $2")
+                .bind(issuer)
+                .bind(fence)
+                .execute(self.db.write_alone())
+                .await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! `message.outbox`: what waits for other domains, for the operator.
+
+use super::{Error, Message};
+use crate::kernel::Caller;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// More domains than this are not told of.
+const MOST: i64 = 1000;
+
+#[derive(Deserialize)]
+pub(super) struct OutboxParams {}
+
+#[derive(Clone, Serialize)]
+pub(super) struct OutboxState {
+    issuers: Vec<Waiting>,
+}
+
+#[derive(Clone, Serialize)]
+struct Waiting {
+    issuer: String,
+    waiting: i64,
+    bytes: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oldest_ms: Option<i64>,
+    attempts: i64,
+    last_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_in_ms: Option<i64>,
+    delivered: i64,
+    refused: i64,
+    expired: i64,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    issuer: String,
+    waiting: i64,
+    bytes: i64,
+    oldest_at: Option<i64>,
+    attempts: i64,
+    last_error: Option<String>,
+    next_try: i64,
+    delivered: i64,
+    refused: i64,
+    expired: i64,
+}
+
+impl Message {
+    pub(super) async fn outbox(self: Arc<Self>, _: Caller, _: OutboxParams) -> Result<OutboxState, Error> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT issuer, waiting, bytes, attempts, last_error, next_try, delivered, refused, expired,
+                 (SELECT MIN(at) FROM (SELECT at FROM outbox WHERE outbox.issuer = outbox_peer.issuer
+                                       ORDER BY nth, key LIMIT 1) AS first) AS oldest_at
+             FROM outbox_peer ORDER BY waiting DESC, issuer LIMIT $1",
+        )
+        .bind(MOST)
+        .fetch_all(self.store.db().read())
+        .await?;
+        let now = self.clock.now_ms();
+        Ok(OutboxState { issuers: rows.into_iter().map(|row| row.at(now)).collect() })
+    }
+}
+
+impl Row {
+    fn at(self, now: i64) -> Waiting {
+        Waiting {
+            issuer: self.issuer,
+            waiting: self.waiting,
+            bytes: self.bytes,
+            oldest_ms: self.oldest_at.map(|at| (now - at).max(0)),
+            attempts: self.attempts,
+            last_error: self.last_error,
+            retry_in_ms: (self.attempts > 0).then(|| (self.next_try - now).max(0)),
+            delivered: self.delivered,
+            refused: self.refused,
+            expired: self.expired,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What a sender says with `message.send`, and what it is told.
+
+use super::address::no_device;
+use super::inboxes::Known;
+use super::letter::{Head, Kind, Letter};
+use super::{Error, Message};
+use crate::kernel::{Aid, DeviceId, Mode, Session};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Number, Value};
+
+/// What a payload may weigh.
+const PAYLOAD_BYTES: usize = 1 << 20;
+const MESSAGE_ID_BYTES: usize = 256;
+const SHORTEST_TTL_MS: i64 = 1000;
+const LONGEST_TTL_MS: i64 = 3_600_000;
+
+/// It is written, too: what is for another domain goes there as it came here.
+#[derive(Deserialize, Serialize)]
+pub(super) struct SendParams {
+    pub to: Aid,
+    pub payload: Box<RawValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r#type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encrypted: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery_mode: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need_render: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Number>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_device_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protected_headers: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub msg_subtype: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+}
+
+/// The answer; from another domain it is read, too.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Sent {
+    pub message_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<i64>,
+    pub timestamp: i64,
+    pub status: Status,
+    #[serde(default)]
+    pub delivery_mode: Mode,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Storage>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volatile_cursor: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volatile_cursors: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cross_domain: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_issuer: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    Sent,
+    Delivered,
+    Duplicate,
+    /// Kept in memory.
+    Accepted,
+    /// Kept here until the recipient's domain can be reached.
+    Queued,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Storage {
+    Persistent,
+    Volatile,
+}
+
+impl Sent {
+    pub fn of(letter: &Letter, status: Status) -> Sent {
+        Sent {
+            message_id: letter.message_id.clone(),
+            seq: letter.first_seq(),
+            timestamp: letter.at,
+            status,
+            delivery_mode: if letter.kind == Kind::Queue { Mode::Queue } else { Mode::Fanout },
+            storage: None,
+            volatile_cursor: None,
+            volatile_cursors: None,
+            created_at: None,
+            expires_at: None,
+            cross_domain: false,
+            target_issuer: None,
+        }
+    }
+}
+
+impl Message {
+    /// How long a message is kept in memory, if it is. "A positive message TTL crosses as the remaining TTL" (§1.2): of
+    /// what comes from another domain there may be less left than the shortest anyone can ask for.
+    pub(super) fn ttl_ms(&self, session: &Session, params: &SendParams) -> Option<i64> {
+        let seconds = params.ttl.as_ref().and_then(Number::as_f64).filter(|seconds| *seconds > 0.0)?;
+        let shortest = if self.is_ours(&session.aid) { SHORTEST_TTL_MS } else { 1 };
+        Some(((seconds * 1000.0) as i64).clamp(shortest, LONGEST_TTL_MS))
+    }
+}
+
+impl SendParams {
+    pub fn check(&self) -> Result<(), Error> {
+        let refuse = |sentence: String| Err(Error::Param(sentence));
+        let size = self.payload.get().len();
+        if !self.payload.get().starts_with('{') {
+            return refuse("params.payload: an object is taken".to_owned());
+        }
+        if size > PAYLOAD_BYTES {
+            return refuse(format!("params.payload: {size} bytes, and at most {PAYLOAD_BYTES} are taken"));
+        }
+        if self.message_id.as_ref().is_some_and(|id| id.len() > MESSAGE_ID_BYTES) {
+            return refuse(format!("params.message_id: at most {MESSAGE_ID_BYTES} bytes are taken"));
+        }
+        let plain = |text: &String| {
+            (1..=40).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        };
+        for (name, value) in [("msg_subtype", &self.msg_subtype), ("content_type", &self.content_type)] {
+            if value.as_ref().is_some_and(|value| !plain(value)) {
+                return refuse(format!("params.{name}: 1 to 40 characters of a-z and '_' are taken"));
+            }
+        }
+        for (name, value) in [
+            ("protected_headers", &self.protected_headers),
+            ("headers", &self.headers),
+            ("context", &self.context),
+        ] {
+            if value.as_ref().is_some_and(|value| !value.get().starts_with('{')) {
+                return refuse(format!("params.{name}: an object is taken"));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn message_id(&self) -> Option<&str> {
+        self.message_id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// The mode this one message asks for, as an object or as a word.
+    pub fn mode(&self) -> Result<Option<Mode>, Error> {
+        let Some(given) = &self.delivery_mode else { return Ok(None) };
+        let word = given.get("mode").unwrap_or(given);
+        if given.is_null() || word.is_null() {
+            return Ok(None);
+        }
+        let mode = serde_json::from_value(word.clone());
+        mode.map(Some).map_err(|_| Error::Param("params.delivery_mode: fanout or queue".to_owned()))
+    }
+
+    /// The one device the message is for, if it names one. It never goes to others instead.
+    pub fn target(&self, recipient: &Known) -> Result<Option<DeviceId>, Error> {
+        let given = self.device_id.as_deref().filter(|device| !device.is_empty());
+        let Some(device) = given.or(self.to_device_id.as_deref().filter(|device| !device.is_empty())) else {
+            return Ok(None);
+        };
+        match recipient.iter().find(|inbox| inbox.joined && inbox.device.as_str() == device) {
+            Some(inbox) => Ok(Some(inbox.device.clone())),
+            None => Err(no_device(&self.to, device)),
+        }
+    }
+
+    pub fn head(&self, kind: Kind) -> Head {
+        let split = kind == Kind::V1;
+        Head {
+            kind: if split { Some("e2ee.encrypted".to_owned()) } else { self.r#type.clone() },
+            encrypted: split || self.encrypted == Some(true),
+            need_render: self.need_render,
+            msg_subtype: self.msg_subtype.clone(),
+            content_type: self.content_type.clone(),
+            protected_headers: self.protected_headers.clone(),
+            headers: self.headers.clone(),
+            context: self.context.clone(),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Two domains and a door between them that carries calls as gateways do: what crosses, and what does not.
+
+use super::*;
+use crate::kernel::{
+    Aid, Event, Forward, ForwardBatch, Forwarded, ForwardedBatch, Generation, Mesh, Notice, Outcome, Relayed,
+    SlotId, StoreUrl, World, codes,
+};
+use certs::{Curve, Key};
+use parking_lot::Mutex;
+use serde_json::value::{RawValue, to_raw_value};
+use std::time::Duration;
+use tempfile::TempDir;
+
+mod events;
+mod outbox;
+mod recall;
+mod receive;
+mod sealed;
+mod send;
+
+/// A domain of its own. Its door leads to the other one, unless that is away.
+pub(super) struct Domain {
+    pub world: World,
+    pub door: Arc<Door>,
+    pub events: Arc<Mutex<Vec<Event>>>,
+    _folder: TempDir,
+}
+
+/// What a gateway does for a room, and what it was asked.
+#[derive(Default)]
+pub(super) struct Door {
+    pub issuer: String,
+    pub peer: Mutex<Option<Arc<Mesh>>>,
+    /// What the link to the other domain does instead of working.
+    pub fails: Mutex<Option<proto_schemas::Code>>,
+    pub forwards: Mutex<Vec<Forward>>,
+    pub notices: Mutex<Vec<Notice>>,
+    /// How many came in each batch.
+    pub batches: Mutex<Vec<usize>>,
+    /// The other domain does its part, and its answers are lost.
+    pub loses_answers: Mutex<bool>,
+    /// What the other domain answers, whatever it is asked.
+    pub says: Mutex<Option<Value>>,
+}
+
+/// Alice's domain and Dave's, each with a door to the other.
+pub(super) async fn domains() -> (Domain, Domain) {
+    let (here, there) = (Domain::open("aid.com").await, Domain::open("aid.net").await);
+    *here.door.peer.lock() = Some(there.world.mesh.clone());
+    *there.door.peer.lock() = Some(here.world.mesh.clone());
+    (here, there)
+}
+
+impl Domain {
+    pub async fn open(issuer: &str) -> Domain {
+        Domain::open_with(issuer, None).await
+    }
+
+    pub async fn open_with(issuer: &str, keep_abroad: Option<Duration>) -> Domain {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = World::local(issuer, folder.path(), store());
+        world.clock = Clock::manual(1_794_701_761_000);
+        world.keep_abroad = keep_abroad;
+        let events = Arc::<Mutex<Vec<Event>>>::default();
+        let seen = events.clone();
+        world.bus.listen(move |event| seen.lock().push(event.clone()));
+        let door = Arc::new(Door { issuer: issuer.to_owned(), ..Door::default() });
+        world.mesh.add_local("gateway", door.methods());
+        for namespace in crate::NAMESPACES {
+            let module = crate::open(namespace, &world).await.unwrap();
+            world.mesh.add_local(module.namespace, module.methods);
+        }
+        Domain { world, door, events, _folder: folder }
+    }
+
+    /// An agent with its first device.
+    pub async fn agent(&self, name: &str, device: &str) -> TestAgent {
+        let agent = self.register(name).await;
+        self.join(&agent, device).await;
+        agent
+    }
+
+    pub async fn register(&self, name: &str) -> TestAgent {
+        let (aid, key) = (format!("{name}.{}", self.world.issuer), Key::generate(Curve::P256));
+        let request = json!({ "aid": aid, "public_key": crate::testing::spki(&key), "curve": "P-256" });
+        let created = self.call_as(Caller::Stranger, "auth.create_aid", request).await.unwrap();
+        TestAgent { aid, key, cert: created["cert"].as_str().unwrap().to_owned() }
+    }
+
+    pub async fn join(&self, agent: &TestAgent, device: &str) {
+        let params = json!({ "aid": agent.aid, "device_id": device });
+        self.call_as(Caller::room("test"), "message.join", params).await.unwrap();
+    }
+
+    pub async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {
+        let answer = self.world.mesh.call(caller, method, Some(to_raw_value(&params).unwrap())).await?;
+        Ok(serde_json::from_str(answer.get()).unwrap())
+    }
+
+    pub async fn call(
+        &self,
+        who: (&TestAgent, &str),
+        method: &str,
+        params: Value,
+    ) -> Result<Value, RpcError> {
+        self.call_as(caller(who), method, params).await
+    }
+
+    /// Every row of an inbox.
+    pub async fn rows(&self, who: (&TestAgent, &str)) -> Vec<Value> {
+        let page = self.call(who, "message.pull", json!({ "limit": 200 })).await.unwrap();
+        page["messages"].as_array().unwrap().clone()
+    }
+
+    pub fn told(&self, method: &str) -> Vec<Value> {
+        let events = self.events.lock();
+        let told = events.iter().filter(|event| event.method == method);
+        told.map(|event| serde_json::from_str(event.params.get()).unwrap()).collect()
+    }
+}
+
+pub(super) fn caller((agent, device): (&TestAgent, &str)) -> Caller {
+    let Caller::Agent(session) = agent.caller() else { unreachable!() };
+    Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), ..session })
+}
+
+/// The rooms hold the mesh and the mesh holds the rooms: without this their connections to the store would stay.
+impl Drop for Domain {
+    fn drop(&mut self) {
+        for namespace in crate::NAMESPACES.iter().chain(&["gateway"]) {
+            self.world.mesh.remove(namespace);
+        }
+    }
+}
+
+/// The store the tests run on, as for every other room: each domain has schemas of its own.
+#[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
+fn store() -> StoreUrl {
+    if std::env::var("AUND_TEST_STORE").unwrap_or_default() != "postgres" {
+        return StoreUrl::Sqlite(Default::default());
+    }
+    let url = std::env::var("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL names the database");
+    let schema_prefix = format!("f{}_", hex::encode(Ids::default().bytes::<6>()));
+    StoreUrl::Postgres { url, schema_prefix }
+}
+
+/// As the gateway of the receiving domain makes it of a relay.
+pub(super) fn foreign(aid: &str, device: &str) -> Caller {
+    let aid = Aid::parse(aid).unwrap();
+    let from_issuer = aid.issuer().to_owned();
+    let session = Session {
+        aid,
+        device: DeviceId::parse(device).unwrap(),
+        slot: SlotId::default(),
+        connection: 0,
+        address: [0, 0, 0, 0].into(),
+        connected_at_ms: 0,
+        generation: Generation::default(),
+        trace: None,
+    };
+    Caller::Foreign(session, Relayed { from_issuer, relay_id: "r-1".to_owned(), depth: 0 })
+}
+
+impl Door {
+    fn methods(self: &Arc<Door>) -> Methods {
+        Rpc::new(self.clone())
+            .method("gateway.forward_federation", Door::forward)
+            .method("gateway.forward_federation_batch", Door::forward_batch)
+            .method("gateway.dispatch_event", Door::dispatch)
+            .into()
+    }
+
+    async fn forward(self: Arc<Door>, caller: Caller, forward: Forward) -> Result<Forwarded, RpcError> {
+        assert!(matches!(caller, Caller::Room(room) if room == "message"));
+        let target_issuer = forward.target_issuer.clone();
+        let result = self.relay(&target_issuer, forward).await?;
+        Ok(Forwarded { result, target_issuer, relay_id: "r-1".to_owned(), elapsed_ms: 1 })
+    }
+
+    async fn forward_batch(
+        self: Arc<Door>,
+        _: Caller,
+        batch: ForwardBatch,
+    ) -> Result<ForwardedBatch, RpcError> {
+        self.batches.lock().push(batch.items.len());
+        let mut results = Vec::new();
+        for forward in batch.items {
+            results.push(Outcome::from(self.relay(&batch.target_issuer, forward).await));
+        }
+        Ok(ForwardedBatch { results, target_issuer: batch.target_issuer })
+    }
+
+    async fn dispatch(self: Arc<Door>, _: Caller, notice: Notice) -> Result<Value, RpcError> {
+        self.notices.lock().push(notice);
+        Ok(json!({}))
+    }
+
+    async fn relay(&self, issuer: &str, forward: Forward) -> Result<Box<RawValue>, RpcError> {
+        assert_eq!(forward.caller_aid.issuer(), self.issuer, "a gateway speaks for its own agents");
+        self.forwards.lock().push(forward.clone());
+        let (fails, peer) = (*self.fails.lock(), self.peer.lock().clone());
+        if let Some(code) = fails {
+            return Err(RpcError::plain(code));
+        }
+        if let Some(says) = &*self.says.lock() {
+            return Ok(to_raw_value(says).unwrap());
+        }
+        let Some(peer) = peer else { return Err(RpcError::plain(codes::FEDERATION_UNREACHABLE)) };
+        let caller = foreign(forward.caller_aid.as_str(), forward.device_id.as_str());
+        let method = format!("{}.{}", forward.namespace, forward.method);
+        let answer = peer.call(caller, &method, Some(forward.params)).await;
+        if *self.loses_answers.lock() {
+            return Err(RpcError::plain(codes::FEDERATION_TIMEOUT));
+        }
+        answer.map_err(|error| error.with("federated", true).with("target_issuer", issuer))
+    }
+
+    /// The methods that were forwarded.
+    pub fn methods_asked(&self) -> Vec<String> {
+        self.forwards.lock().iter().map(|forward| forward.method.clone()).collect()
+    }
+}

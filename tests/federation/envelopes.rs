@@ -1,0 +1,128 @@
+//! Ten thousand envelopes that a hostile gateway could send: none is let in, and each is told why.
+
+use serde_json::{Value, json};
+
+use super::relay::{Scene, set};
+use super::words;
+use crate::world::agent::random_hex;
+
+const MANY: usize = 10_000;
+
+/// A generator that is the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % sides as u64) as usize
+    }
+
+    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.roll(of.len())]
+    }
+
+    fn word(&mut self) -> String {
+        let letters: Vec<char> = "abcdefghijklmnopqrstuvwxyz0123456789-_.é\u{202e} ".chars().collect();
+        (0..self.roll(24)).map(|_| *self.pick(&letters)).collect()
+    }
+
+    fn noise(&mut self) -> Value {
+        match self.roll(7) {
+            0 => Value::Null,
+            1 => json!(self.roll(9) as i64 - 4),
+            2 => json!(self.word()),
+            3 => json!([self.word(), self.roll(3)]),
+            4 => json!({ (self.word()): self.word() }),
+            5 => json!(true),
+            _ => json!(1.25),
+        }
+    }
+}
+
+/// One wrong thing that alone is reason enough to refuse.
+fn spoil(dice: &mut Dice, letter: &mut Value, ours: &str) {
+    let domains = ["third.test", "near.test", "far.test.evil", "xfar.test", "sub.far.test", "test", "far"];
+    match dice.roll(11) {
+        0 => set(letter, "/caller/aid", json!(format!("alice.{}", dice.pick(&domains)))),
+        1 => set(letter, "/caller/aid", json!(ours)),
+        2 => set(letter, "/caller/aid", json!(format!("{}.third.test", dice.word()))),
+        3 => set(letter, "/caller/type", json!(dice.pick(&["service", "room", "operator", "AID", ""]))),
+        4 => set(letter, "/caller", dice.noise()),
+        5 => set(
+            letter,
+            "/params/to",
+            json!(format!("dave.{}", dice.pick(&["third.test", "far.test", "test"]))),
+        ),
+        6 => set(letter, "/params/from", json!(dice.pick(&[ours, "bobb.far.test", "alice.third.test"]))),
+        7 => set(letter, "/hop", json!(2 + dice.roll(1000))),
+        8 => set(letter, "/depth", json!(3 + dice.roll(1000))),
+        9 => set(
+            letter,
+            "/namespace",
+            json!(dice.pick(&["auth", "ca", "meta", "gateway", "federation", "proxy", "push", "x"])),
+        ),
+        _ => set(
+            letter,
+            "/method",
+            json!(dice.pick(&["pull", "ack", "read", "history", "outbox", "v2.pull", "no", ""])),
+        ),
+    }
+}
+
+/// Things that make it look stranger, or more important, and never better.
+fn decorate(dice: &mut Dice, letter: &mut Value, ours: &str) {
+    let names = ["_auth", "_federation", "_caller_id", "_route", "from_issuer", "extra", "id", "jsonrpc"];
+    for _ in 0..dice.roll(4) {
+        let value = match dice.roll(3) {
+            0 => json!({ "aid": ours, "from_issuer": "near.test", "role": "operator" }),
+            1 => json!("near.test"),
+            _ => dice.noise(),
+        };
+        let name = dice.pick(&names);
+        let pointer = if dice.roll(2) == 0 { format!("/{name}") } else { format!("/params/{name}") };
+        set(letter, &pointer, value);
+    }
+}
+
+#[tokio::test]
+async fn of_ten_thousand_hostile_envelopes_none_is_let_in() {
+    let roomy = "federation.relays_per_agent = 10000000\nfederation.relays_per_second = 10000000";
+    let scene = Scene::set(roomy).await;
+    let link = scene.who.link(scene.near()).await;
+    let (mut dice, ours) = (Dice(0x5eed_1234_5678_9abc), scene.carol.aid().to_owned());
+    let mut hostile = Vec::new();
+    for _ in 0..MANY {
+        let mut letter = scene.letter("hostile");
+        for _ in 0..=dice.roll(3) {
+            if letter["caller"].is_object() {
+                spoil(&mut dice, &mut letter, &ours);
+            }
+        }
+        decorate(&mut dice, &mut letter, &ours);
+        hostile.push(letter);
+    }
+    let (together, alone) = hostile.split_at(MANY / 2);
+    for (letter, outcome) in alone.iter().zip(link.call_many("federation.relay", alone).await) {
+        let error = outcome.expect_err(&format!("let in: {letter}"));
+        assert!(error["code"].is_i64() && error["data"]["reason"].is_string(), "{letter} got {error}");
+    }
+    for items in together.chunks(100) {
+        let batch = json!({ "batch_id": random_hex(8), "items": items });
+        let answer = link.call("federation.relay_batch", &batch).await;
+        let results = answer["results"].as_array().expect("results");
+        assert_eq!(results.len(), items.len());
+        for (letter, result) in items.iter().zip(results) {
+            assert_eq!(result["ok"], false, "let in: {letter}");
+            assert!(result["error"]["data"]["reason"].is_string(), "{letter} got {result}");
+        }
+    }
+    assert!(words(&scene.carol).await.is_empty(), "nothing arrived");
+    assert_eq!(
+        link.call("federation.relay", &scene.letter("first")).await["ok"],
+        true,
+        "the link itself lives"
+    );
+    scene.honest_callers_are_unharmed(&["first"]).await;
+}

@@ -1,0 +1,204 @@
+//! Agents of two domains write to each other, and each finds what it would find at home.
+
+use serde_json::{Value, json};
+
+use super::{named, next, say, words};
+use crate::world::agent::Agent;
+use crate::world::domain::Pair;
+use crate::world::envelope::{envelope, opened, put_key, row_for};
+use crate::world::{until, within};
+
+async fn two(pair: &Pair) -> (Agent, Agent) {
+    (pair.near.agent("alice").await, pair.far.agent("carol").await)
+}
+
+#[tokio::test]
+async fn a_letter_and_its_acknowledgement_cross_in_both_directions() {
+    let pair = Pair::start().await;
+    let (alice, carol) = two(&pair).await;
+    for (from, to) in [(&alice, &carol), (&carol, &alice)] {
+        let sent = say(from, to.aid(), "hello over there").await;
+        let there = to.aid().split_once('.').expect("an AID has a domain").1;
+        assert_eq!((&sent["cross_domain"], &sent["target_issuer"]), (&json!(true), &json!(there)), "{sent}");
+        assert_eq!(sent["seq"], 1, "the receiving domain takes the number: {sent}");
+
+        let received = next(to, "event/message.received").await;
+        assert_eq!((&received["from"], &received["seq"]), (&json!(from.aid()), &json!(1)), "{received}");
+        assert_eq!(received["payload"]["text"], "hello over there");
+        assert_eq!(words(to).await, ["hello over there"]);
+
+        to.call("message.ack", &json!({ "seq": 1 })).await;
+        let ack = next(from, "event/message.ack").await;
+        assert_eq!((&ack["to"], &ack["ack_seq"]), (&json!(to.aid()), &json!(1)), "{ack}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_id_is_the_same_letter_abroad_too() {
+    let pair = Pair::start().await;
+    let (alice, carol) = two(&pair).await;
+    let first = alice.call("message.send", &named(carol.aid(), "m-1", "once")).await;
+    let again = alice.call("message.send", &named(carol.aid(), "m-1", "once")).await;
+    assert_eq!((&again["seq"], &again["status"]), (&first["seq"], &json!("duplicate")), "{again}");
+    assert_eq!(words(&carol).await, ["once"]);
+}
+
+#[tokio::test]
+async fn letters_of_one_sender_keep_their_order() {
+    let pair = Pair::with("limits.calls_per_second = 100000", "").await;
+    let (alice, carol) = two(&pair).await;
+    let letters: Vec<Value> =
+        (0..150).map(|n| named(carol.aid(), &format!("m-{n}"), &n.to_string())).collect();
+    for outcome in alice.call_many("message.send", &letters).await {
+        outcome.unwrap_or_else(|error| panic!("refused: {error}"));
+    }
+    let expected: Vec<String> = (0..150).map(|n| n.to_string()).collect();
+    assert_eq!(words(&carol).await, expected);
+}
+
+#[tokio::test]
+async fn who_is_online_is_asked_where_they_live_and_a_dead_domain_has_nobody() {
+    let pair = Pair::start().await;
+    let (alice, carol) = two(&pair).await;
+    let away = pair.far.register("dave").await;
+    let asked = [alice.aid(), carol.aid(), &away.aid, "erin.nowhere.invalid"];
+    let online = alice.call("message.query_online", &json!({ "aids": asked })).await;
+    let expected = json!({ (asked[0]): true, (asked[1]): true, (asked[2]): false, (asked[3]): false });
+    assert_eq!(online["online"], expected);
+
+    let mut pair = pair;
+    pair.far.kill();
+    let online = alice.call("message.query_online", &json!({ "aids": asked })).await;
+    assert_eq!(online["online"][carol.aid()], false, "{online}");
+    assert_eq!(online["online"][alice.aid()], true, "{online}");
+}
+
+#[tokio::test]
+async fn whoever_was_away_catches_up() {
+    let pair = Pair::start().await;
+    let (alice, carol) = two(&pair).await;
+    carol.hang_up().await;
+    pair.far.at_most_sessions(0).await;
+    for n in 1..=3 {
+        say(&alice, carol.aid(), &n.to_string()).await;
+    }
+    let carol = pair.far.again(&carol).await;
+    assert_eq!(words(&carol).await, ["1", "2", "3"]);
+}
+
+#[tokio::test]
+async fn a_bell_rings_abroad_at_the_device_it_is_for_and_says_who_rang() {
+    let pair = Pair::start().await;
+    let (alice, laptop) = two(&pair).await;
+    let phone = pair.far.also(&laptop, "phone", "default").await;
+    let ring = |target: Value, n: u32| {
+        let deliver = json!({ "method": "event/app.typing", "params": { "n": n, "_notify": { "from_aid": "mallory.far.test" } } });
+        json!({ "target": target, "deliver": deliver })
+    };
+    let all = json!({ "type": "aid", "aid": laptop.aid() });
+    let one = json!({ "type": "aid", "aid": laptop.aid(), "device_id": "phone" });
+    alice.notify("notification/route", &ring(one, 1)).await;
+    alice.notify("notification/route", &ring(all, 2)).await;
+    for (device, expected) in [(&phone, vec![1, 2]), (&laptop, vec![2])] {
+        for n in expected {
+            let event = within("a bell", next(device, "event/app.typing")).await;
+            assert_eq!(
+                (&event["n"], &event["_notify"]["from_aid"]),
+                (&json!(n), &json!(alice.aid())),
+                "{event}"
+            );
+        }
+    }
+    assert_eq!(words(&laptop).await, Vec::<String>::new(), "nothing is stored");
+}
+
+#[tokio::test]
+async fn keys_are_fetched_across_and_an_envelope_made_with_them_is_opened_there() {
+    let pair = Pair::start().await;
+    let (alice, carol) = two(&pair).await;
+    let key = put_key(&carol).await;
+    let keys = alice.call("message.v2.bootstrap", &json!({ "peer_aid": carol.aid() })).await;
+    let device = &keys["peer_devices"][0];
+    assert_eq!((&device["spk_id"], &device["spk_pk"]), (&key["spk_id"], &key["spk_pk"]), "{keys}");
+
+    let device = device["device_id"].as_str().unwrap_or(carol.device());
+    let sealed = envelope(&alice, carol.aid(), "m-1", &[row_for(carol.aid(), device, "peer")]);
+    let params = json!({ "to": carol.aid(), "message_id": "m-1", "payload": sealed });
+    let sent = alice.call("message.send", &params).await;
+    assert_eq!(sent["cross_domain"], true, "{sent}");
+    next(&carol, "event/peer.v2.message_received").await;
+    let page = carol.call("message.v2.pull", &json!({ "after_seq": 0, "limit": 50 })).await;
+    let read = opened(&page["messages"][0]["envelope_json"]);
+    assert_eq!(read["ciphertext"], sealed["ciphertext"]);
+}
+
+#[tokio::test]
+async fn what_was_taken_back_is_gone_abroad_too() {
+    let pair = Pair::start().await;
+    let (alice, carol) = two(&pair).await;
+    let dave = pair.near.agent("dave").await;
+    alice.call("message.send", &named(carol.aid(), "m-1", "secret")).await;
+    let strangers = dave.call("message.recall", &json!({ "message_ids": ["m-1"] })).await;
+    assert_eq!(strangers["recalled"], 0, "{strangers}");
+    let recalled = alice.call("message.recall", &json!({ "message_ids": ["m-1"] })).await;
+    assert_eq!(recalled["recalled"], 1, "{recalled}");
+    let event = next(&carol, "event/message.recalled").await;
+    assert_eq!((&event["from"], &event["message_ids"]), (&json!(alice.aid()), &json!(["m-1"])));
+    assert!(!words(&carol).await.contains(&"secret".to_owned()));
+}
+
+#[tokio::test]
+async fn a_thought_is_read_on_both_sides() {
+    let pair = Pair::start().await;
+    let (alice, carol) = two(&pair).await;
+    let context = json!({ "type": "run", "id": "r-1" });
+    let payload = json!({ "type": "e2ee.p2p_encrypted", "n": 7 });
+    let put = json!({ "to": carol.aid(), "context": context, "payload": payload, "encrypted": true, "thought_id": "mt-1" });
+    let put = alice.call("message.thought.put", &put).await;
+    assert_eq!(put["cross_domain"], true, "{put}");
+    let here = json!({ "sender_aid": alice.aid(), "context": context });
+    let got = carol.call("message.thought.get", &here).await;
+    assert_eq!(got["thoughts"][0]["payload"]["n"], 7, "{got}");
+    let there = json!({ "sender_aid": alice.aid(), "peer_aid": carol.aid(), "context": context });
+    let got = alice.call("message.thought.get", &there).await;
+    assert_eq!(got["thoughts"][0]["payload"]["n"], 7, "{got}");
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_other_domain_reaches_the_caller_as_it_was_said() {
+    let pair = Pair::start().await;
+    let (alice, carol) = two(&pair).await;
+    let local =
+        carol.call_error("message.send", &named(&format!("nobody1.{}", pair.far.issuer), "m", "x")).await;
+    let abroad =
+        alice.call_error("message.send", &named(&format!("nobody1.{}", pair.far.issuer), "m", "x")).await;
+    assert_eq!(
+        (&abroad["code"], &abroad["data"]["kind"]),
+        (&local["code"], &local["data"]["kind"]),
+        "{abroad}"
+    );
+    assert_eq!(
+        (&abroad["data"]["federated"], &abroad["data"]["target_issuer"]),
+        (&json!(true), &json!(pair.far.issuer))
+    );
+}
+
+#[tokio::test]
+async fn a_domain_that_cannot_be_reached_is_said_to_be_so_at_once() {
+    let mut pair = Pair::start().await;
+    let (alice, carol) = two(&pair).await;
+    pair.far.kill();
+    for to in [carol.aid(), "erin.nowhere.invalid"] {
+        let error = alice.call_error("message.send", &named(to, "m-1", "hello")).await;
+        assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(-32010), &json!(true)), "{error}");
+        let phase = error["data"]["phase"].as_str().unwrap_or_default();
+        assert!(["discover", "connect"].contains(&phase), "{error}");
+        assert!(error["data"]["reason"].is_string() && error["data"]["target_issuer"].is_string(), "{error}");
+    }
+    pair.far.start_again();
+    let carol = pair.far.again(&carol).await;
+    let delivered =
+        || async { alice.try_call("message.send", &named(carol.aid(), "m-2", "back")).await.ok() };
+    until("the domain is back", delivered).await;
+    assert_eq!(words(&carol).await, ["back"], "and what was refused was not kept");
+}

@@ -1,0 +1,296 @@
+//! `federation.relay`: after hello a gateway is believed about who of its own domain is calling, and nothing else.
+
+use serde_json::{Value, json};
+
+use super::neighbour::Neighbour;
+use super::words;
+use crate::world::World;
+use crate::world::agent::{Agent, random_hex};
+use crate::world::domain::Pair;
+use crate::world::wire::Wire;
+
+/// A real domain, a gateway of another one in the test's hands, and somebody to write to.
+pub struct Scene {
+    pub pair: Pair,
+    pub who: Neighbour,
+    pub carol: Agent,
+}
+
+impl Scene {
+    pub async fn set(settings: &str) -> Scene {
+        let pair = Pair::with(settings, "").await;
+        let carol = pair.near.agent("carol").await;
+        Scene { who: Neighbour::of(&pair.far), carol, pair }
+    }
+
+    pub fn near(&self) -> &World {
+        &self.pair.near
+    }
+
+    pub fn letter(&self, words: &str) -> Value {
+        self.who.letter("alice", self.carol.aid(), words)
+    }
+
+    /// An honest letter with one thing changed.
+    fn but(&self, pointer: &str, value: Value) -> Value {
+        let mut letter = self.letter("hostile");
+        set(&mut letter, pointer, value);
+        letter
+    }
+
+    /// Whatever happened before: an honest call on another link still works.
+    pub async fn honest_callers_are_unharmed(&self, before: &[&str]) {
+        let link = self.who.link(self.near()).await;
+        let relayed = link.call("federation.relay", &self.letter("honest")).await;
+        assert_eq!(relayed["ok"], true, "{relayed}");
+        let mut expected = before.to_vec();
+        expected.push("honest");
+        assert_eq!(words(&self.carol).await, expected);
+    }
+}
+
+/// Puts a value at a JSON pointer, where its parent is an object.
+pub fn set(target: &mut Value, pointer: &str, value: Value) {
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer begins with a slash");
+    target.pointer_mut(parent).expect("the parent is there")[name] = value;
+}
+
+/// Why a relay was not let in.
+async fn refusal(link: &Wire, relay: &Value) -> Value {
+    let error = link.call_error("federation.relay", relay).await;
+    assert!(error["data"]["reason"].is_string(), "each is refused with its reason: {error}");
+    error
+}
+
+#[tokio::test]
+async fn a_letter_is_stored_once_and_says_who_wrote_it() {
+    let scene = Scene::set("").await;
+    let link = scene.who.link(scene.near()).await;
+    let letter = scene.letter("hello");
+    let first = link.call("federation.relay", &letter).await;
+    let again = link.call("federation.relay", &letter).await;
+    assert_eq!((&first["ok"], &first["relay_id"]), (&json!(true), &letter["relay_id"]), "{first}");
+    assert_eq!(first, again, "the same relay gets the same answer");
+    let received = super::next(&scene.carol, "event/message.received").await;
+    assert_eq!(received["from"], "alice.far.test", "{received}");
+    assert_eq!(words(&scene.carol).await, ["hello"]);
+}
+
+#[tokio::test]
+async fn how_the_method_ended_is_inside_the_result() {
+    let scene = Scene::set("").await;
+    let link = scene.who.link(scene.near()).await;
+    let nobody = format!("nobody1.{}", scene.near().issuer);
+    let relayed = link.call("federation.relay", &scene.who.letter("alice", &nobody, "hello")).await;
+    let local = scene
+        .carol
+        .call_error("message.send", &json!({ "to": nobody, "payload": { "type": "text", "text": "x" } }))
+        .await;
+    assert_eq!((&relayed["ok"], &relayed["error"]["code"]), (&json!(false), &local["code"]), "{relayed}");
+}
+
+#[tokio::test]
+async fn nobody_speaks_for_an_agent_of_another_domain() {
+    let scene = Scene::set("").await;
+    let link = scene.who.link(scene.near()).await;
+    let ours = scene.carol.aid().to_owned();
+    for aid in ["alice.third.test", &ours, "alice.far.test.evil", "alice.sub.far.test", "far.test", ""] {
+        refusal(&link, &scene.but("/caller/aid", json!(aid))).await;
+    }
+    for caller in [Value::Null, json!({}), json!("alice.far.test"), json!({ "type": "aid" })] {
+        refusal(&link, &scene.but("/caller", caller)).await;
+    }
+    for kind in ["service", "room", "operator", "", "stranger"] {
+        refusal(&link, &scene.but("/caller/type", json!(kind))).await;
+    }
+    let mut unnamed = scene.letter("hostile");
+    unnamed.as_object_mut().expect("an object").remove("caller");
+    refusal(&link, &unnamed).await;
+    scene.honest_callers_are_unharmed(&[]).await;
+}
+
+#[tokio::test]
+async fn parameters_name_nobody_but_the_caller_as_the_one_who_acts() {
+    let scene = Scene::set("").await;
+    let link = scene.who.link(scene.near()).await;
+    for actor in [scene.carol.aid(), "bobb.far.test", "alice.third.test"] {
+        refusal(&link, &scene.but("/params/from", json!(actor))).await;
+        refusal(&link, &scene.but("/params/client_signature", json!({ "aid": actor, "signature": "AA==" })))
+            .await;
+    }
+    let mut honest = scene.letter("from me");
+    set(&mut honest, "/params/from", json!("alice.far.test"));
+    assert_eq!(link.call("federation.relay", &honest).await["ok"], true);
+    scene.honest_callers_are_unharmed(&["from me"]).await;
+}
+
+#[tokio::test]
+async fn what_is_smuggled_in_is_left_outside() {
+    let scene = Scene::set("").await;
+    let link = scene.who.link(scene.near()).await;
+    let mut letter = scene.letter("plain");
+    for (name, value) in [
+        ("_auth", json!({ "aid": scene.carol.aid(), "role": "operator" })),
+        ("_federation", json!({ "from_issuer": scene.near().issuer })),
+        ("_caller_id", json!("message")),
+        ("_notify", json!({ "from_aid": scene.carol.aid() })),
+        ("_route", json!({ "aids": ["dave.near.test"] })),
+        ("_trusted_internal_caller_id", json!("group")),
+    ] {
+        set(&mut letter, &format!("/params/{name}"), value.clone());
+        set(&mut letter, &format!("/{name}"), value);
+    }
+    assert_eq!(link.call("federation.relay", &letter).await["ok"], true);
+    let page = scene.carol.call("message.pull", &json!({ "after_seq": 0 })).await;
+    let row = &page["messages"][0];
+    assert_eq!((&row["from"], &row["payload"]["text"]), (&json!("alice.far.test"), &json!("plain")), "{row}");
+    for name in ["_auth", "_federation", "_caller_id", "_route", "_trusted_internal"] {
+        assert!(!page.to_string().contains(name), "{name} in {page}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_passes_through_and_nothing_comes_twice_around() {
+    let scene = Scene::set("").await;
+    let link = scene.who.link(scene.near()).await;
+    for target in ["dave.third.test", "bobb.far.test", "dave.third.test.near.test", "near.test", ""] {
+        refusal(&link, &scene.but("/params/to", json!(target))).await;
+    }
+    for hop in [json!(0), json!(2), json!(-1), json!("1"), Value::Null, json!(1.5)] {
+        refusal(&link, &scene.but("/hop", hop)).await;
+    }
+    for depth in [json!(3), json!(4_000_000_000_u64), json!(-1)] {
+        refusal(&link, &scene.but("/depth", depth)).await;
+    }
+    let mut hopless = scene.letter("hostile");
+    hopless.as_object_mut().expect("an object").remove("hop");
+    refusal(&link, &hopless).await;
+    scene.honest_callers_are_unharmed(&[]).await;
+}
+
+#[tokio::test]
+async fn only_what_may_cross_is_called() {
+    let scene = Scene::set("").await;
+    let link = scene.who.link(scene.near()).await;
+    for (namespace, method) in [
+        ("auth", "create_aid"),
+        ("ca", "revoke_cert"),
+        ("ca", "add_trust_root"),
+        ("meta", "ping"),
+        ("gateway", "peers"),
+        ("federation", "relay"),
+        ("proxy", "call"),
+        ("push", "offline_message"),
+        ("nonsense", "send"),
+        ("", "send"),
+        ("message", "pull"),
+        ("message", "ack"),
+        ("message", "read"),
+        ("message", "history"),
+        ("message", "outbox"),
+        ("message", "v2.put_peer_pk"),
+        ("message", "no_such_method"),
+        ("message", ""),
+        ("message", "send.more"),
+        ("message.thought", "put"),
+    ] {
+        let mut call = scene.but("/namespace", json!(namespace));
+        set(&mut call, "/method", json!(method));
+        refusal(&link, &call).await;
+    }
+    scene.honest_callers_are_unharmed(&[]).await;
+}
+
+#[tokio::test]
+async fn an_event_is_believed_about_its_own_domain_only() {
+    let scene = Scene::set("").await;
+    let link = scene.who.link(scene.near()).await;
+    let event = |name: &str, payload: Value| {
+        json!({
+            "relay_id": random_hex(16), "kind": "event", "event": name, "event_id": random_hex(8), "hop": 1, "depth": 0,
+            "targets": { "aids": [scene.carol.aid()] }, "payload": payload,
+        })
+    };
+    for (name, payload) in [
+        ("gateway.disconnect", json!({ "code": 4000, "reason": "evil" })),
+        ("client.offline", json!({ "aid": scene.carol.aid() })),
+        ("message.received", json!({ "from": "alice.far.test", "to": scene.carol.aid(), "seq": 1 })),
+        ("push.offline_message", json!({})),
+        ("ca.cert_revoked", json!({ "aid": scene.carol.aid() })),
+        ("", json!({})),
+        ("message.ack", json!({ "to": "dave.third.test", "ack_seq": 1 })),
+        ("message.ack", json!({ "to": scene.carol.aid(), "ack_seq": 1 })),
+        ("app.typing", json!({ "_notify": { "from_aid": scene.carol.aid() } })),
+        ("app.typing", json!({ "n": 1 })),
+    ] {
+        let outcome = link.try_call("federation.relay", &event(name, payload)).await;
+        assert!(
+            outcome.as_ref().is_err_and(|error| error["data"]["reason"].is_string()),
+            "{name}: {outcome:?}"
+        );
+    }
+    let honest = event("app.typing", json!({ "n": 7, "_notify": { "from_aid": "alice.far.test" } }));
+    link.call("federation.relay", &honest).await;
+    let heard = scene.carol.next_event().await;
+    assert_eq!((&heard["method"], &heard["params"]["n"]), (&json!("event/app.typing"), &json!(7)), "{heard}");
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused() {
+    let scene = Scene::set("federation.relays_per_agent = 100000").await;
+    let link = scene.who.link(scene.near()).await;
+    refusal(&link, &scene.but("/relay_id", json!("x".repeat(65)))).await;
+    refusal(&link, &scene.but("/relay_id", json!(""))).await;
+
+    let items: Vec<Value> = (0..201).map(|_| scene.letter("hostile")).collect();
+    let batch = json!({ "batch_id": random_hex(8), "items": items });
+    let error = link.call_error("federation.relay_batch", &batch).await;
+    assert!(error["data"]["reason"].is_string() || error["code"] == -32602, "{error}");
+    assert!(words(&scene.carol).await.is_empty());
+
+    // Beyond the frame limit there is no answer to give, only an end.
+    let wire = scene.who.link(scene.near()).await;
+    let huge = scene.but("/params/payload/text", json!("x".repeat(17 << 20)));
+    let frame =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "federation.relay", "params": huge }).to_string();
+    let _ = wire.try_send(tokio_tungstenite::tungstenite::Message::text(frame)).await;
+    let closed = wire.closed().await;
+    assert!([1009, 1006].contains(&closed.code), "{closed:?}");
+    scene.honest_callers_are_unharmed(&[]).await;
+}
+
+#[tokio::test]
+async fn one_bad_item_spoils_no_batch() {
+    let scene = Scene::set("").await;
+    let link = scene.who.link(scene.near()).await;
+    link.call("federation.relay", &scene.letter("0")).await;
+    let items = [scene.letter("1"), scene.but("/caller/aid", json!("alice.third.test")), scene.letter("2")];
+    let batch = json!({ "batch_id": "b-1", "items": items });
+    let answer = link.call("federation.relay_batch", &batch).await;
+    let results = answer["results"].as_array().expect("results");
+    assert_eq!(answer["batch_id"], "b-1");
+    let ids: Vec<&Value> = results.iter().map(|result| &result["relay_id"]).collect();
+    assert_eq!(ids, items.iter().map(|item| &item["relay_id"]).collect::<Vec<_>>(), "in their order");
+    let ok: Vec<&Value> = results.iter().map(|result| &result["ok"]).collect();
+    assert_eq!(ok, [true, false, true]);
+    assert_eq!(words(&scene.carol).await, ["0", "1", "2"]);
+}
+
+#[tokio::test]
+async fn a_flood_is_slowed_and_others_are_not() {
+    let scene = Scene::set("federation.relays_per_agent = 5").await;
+    let link = scene.who.link(scene.near()).await;
+    let flood: Vec<Value> = (0..400).map(|_| scene.letter("flood")).collect();
+    let outcomes = link.call_many("federation.relay", &flood).await;
+    let limited = outcomes.iter().filter(|outcome| match outcome {
+        Ok(result) => result["error"]["code"] == -32029,
+        Err(error) => error["code"] == -32029 || error["data"]["reason"] == "rate_limited",
+    });
+    assert!(limited.count() > 100, "most of a flood is turned away");
+    let other = scene.who.letter("bobb", scene.carol.aid(), "calm");
+    assert_eq!(
+        link.call("federation.relay", &other).await["ok"],
+        true,
+        "another agent of that domain is not"
+    );
+}

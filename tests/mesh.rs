@@ -1,0 +1,281 @@
+//! The links between processes: who is let onto them, and whom he may speak for. One process with the authority's room
+//! answers; everybody else is played here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use certs::{Authority, Curve, Key};
+use futures_util::{SinkExt, StreamExt};
+use jsonrpsee_core::client::{ClientT, SubscriptionClientT};
+use jsonrpsee_core::params::ArrayParams;
+use jsonrpsee_ws_client::WsClientBuilder;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use crate::world::agent::random_hex;
+use crate::world::{ISSUER, aund, now, printed, setting, within};
+
+/// A process that runs the ca room for others, and the authority of its mesh.
+struct Mesh {
+    folder: TempDir,
+    process: Child,
+    address: String,
+    authority: Authority,
+}
+
+/// What a process shows of itself.
+#[derive(Clone)]
+struct Pass {
+    certificate: String,
+    key: String,
+}
+
+type Link = WebSocketStream<TlsStream<TcpStream>>;
+
+impl Mesh {
+    fn start() -> Mesh {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let made = aund(&["certs", "mesh", "mesh", "ca", "gateway", "agent"], folder.path());
+        assert!(made.status.success(), "{}", printed(&made.stderr));
+        let redis = setting("AUND_TEST_REDIS_URL").expect("AUND_TEST_REDIS_URL says where Redis is");
+        let settings = format!(
+            "issuer = \"{ISSUER}\"\nbus.url = \"{redis}?prefix=mesh-{}\"\n[mesh]\nlisten = \"127.0.0.1:0\"\n\
+             cert = \"mesh/ca.crt\"\nkey = \"mesh/ca.key\"\nauthority = \"mesh/authority.crt\"\n",
+            random_hex(8)
+        );
+        fs::write(folder.path().join("ca.toml"), settings).expect("a file can be written");
+        let mut process = Command::new(env!("CARGO_BIN_EXE_aund"))
+            .args(["serve", "--only", "ca", "--config", "ca.toml", "--data", "data"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(folder.path().join("log")).expect("a log can be kept"))
+            .spawn()
+            .expect("aund can be started");
+        let mut banner = BufReader::new(process.stdout.take().expect("stdout is a pipe")).lines();
+        let address = banner.find_map(|line| Some(line.ok()?.split_once("wss://")?.1.to_owned()));
+        let address = address.expect("it says where the mesh is");
+        let read = |name: &str| fs::read_to_string(folder.path().join("mesh").join(name)).expect("a file");
+        let authority = Authority::from_pem(&read("authority.crt"), &read("authority.key"));
+        Mesh { authority: authority.expect("an authority"), folder, process, address }
+    }
+
+    /// The certificate that was made for a part.
+    fn pass(&self, part: &str) -> Pass {
+        let read = |end: &str| {
+            let file = self.folder.path().join(format!("mesh/{part}.{end}"));
+            fs::read_to_string(file).expect("it was made")
+        };
+        Pass { certificate: read("crt"), key: read("key") }
+    }
+
+    async fn tls(&self, pass: Option<&Pass>) -> std::io::Result<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        let root = self.authority.certificate().der().to_vec();
+        roots.add(CertificateDer::from(root)).expect("a root can be trusted");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("ring speaks TLS")
+            .with_root_certificates(roots);
+        let config = match pass {
+            None => config.with_no_client_auth(),
+            Some(Pass { certificate, key }) => {
+                let chain =
+                    vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("a certificate")];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a key");
+                config.with_client_auth_cert(chain, key).expect("they fit each other")
+            }
+        };
+        let stream = TcpStream::connect(&self.address).await?;
+        let name = ServerName::try_from("ca.mesh.internal").expect("a name for TLS");
+        within("a TLS handshake", TlsConnector::from(Arc::new(config)).connect(name, stream)).await
+    }
+
+    /// A link, if the process lets us have one.
+    async fn link(&self, pass: Option<&Pass>) -> Result<Link, String> {
+        let stream = self.tls(pass).await.map_err(|error| error.to_string())?;
+        let dial =
+            within("an upgrade or a refusal", client_async("wss://ca.mesh.internal/mesh", stream)).await;
+        dial.map(|(link, _)| link).map_err(|error| error.to_string())
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Mesh {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            eprintln!("the process's words:\n{}", self.log());
+        }
+    }
+}
+
+fn pass(authority: &Authority, part: &str, not_before: i64, not_after: i64) -> Pass {
+    let (key, name) = (Key::generate(Curve::P256), format!("{part}.mesh.internal"));
+    let issued =
+        authority.issue_mesh(&name, &key.public(), std::slice::from_ref(&name), not_before, not_after);
+    Pass { certificate: issued.expect("it can be issued").pem().to_owned(), key: key.to_pem() }
+}
+
+/// A question that every room may ask the authority, in somebody's name.
+fn question(caller: &Value) -> Value {
+    json!([7, caller, 5000, "ca.get_cert", { "aid": format!("nobody.{ISSUER}") }])
+}
+
+/// An answer as JSON-RPC would have it.
+fn answer(of: &Value) -> Value {
+    json!({ "id": of[0], "result": of[1], "error": of[2] })
+}
+
+/// What comes back: an answer, or nothing but the end of the link.
+async fn ask(link: &mut Link, caller: &Value) -> Option<Value> {
+    let call = json!({ "jsonrpc": "2.0", "method": "mesh.calls", "params": [question(caller)] });
+    link.send(Message::text(call.to_string())).await.ok()?;
+    loop {
+        match within("an answer or the end", link.next()).await {
+            Some(Ok(Message::Text(text))) => {
+                let frame: Value = serde_json::from_str(&text).expect("JSON");
+                assert_eq!(frame["method"], "mesh.answers", "{frame}");
+                return Some(answer(&frame["params"][0]));
+            }
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+            Some(Ok(_) | Err(_)) | None => return None,
+        }
+    }
+}
+
+/// The door's own link, which nothing that others do may harm.
+async fn still_works(mesh: &Mesh, link: &mut Link, after: &str) {
+    let door = json!({ "room": "gateway" });
+    let answer = ask(link, &door).await.unwrap_or_else(|| panic!("the link of the door broke after {after}"));
+    assert_eq!(answer["result"]["found"], false, "after {after}: {answer}");
+    let mut another = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the door may come again");
+    assert!(ask(&mut another, &door).await.is_some_and(|answer| answer["id"] == 7), "after {after}");
+}
+
+fn session() -> Value {
+    json!({ "agent": {
+        "aid": format!("alice.{ISSUER}"), "device": "laptop", "slot": "", "connection": 5, "address": "127.0.0.1",
+        "connected_at_ms": 1, "generation": "first", "trace": null,
+    } })
+}
+
+#[tokio::test]
+async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
+    let mesh = Mesh::start();
+    let mut door = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the door is let in");
+    let (day, stranger) = (86_400, Authority::root("mesh.internal", "aund mesh", now()));
+    let outsiders = [
+        ("nobody", None),
+        ("another authority", Some(pass(&stranger, "gateway", now() - day, now() + day))),
+        ("an expired certificate", Some(pass(&mesh.authority, "gateway", now() - 2 * day, now() - 60))),
+        ("a certificate of tomorrow", Some(pass(&mesh.authority, "gateway", now() + day, now() + 2 * day))),
+    ];
+    for (who, pass) in &outsiders {
+        let refused = mesh.link(pass.as_ref()).await;
+        assert!(refused.is_err(), "{who} was let in");
+        still_works(&mesh, &mut door, who).await;
+    }
+    let refusals = mesh.log().lines().filter(|line| line.contains("is not let onto the mesh")).count();
+    assert_eq!(refusals, outsiders.len(), "{}", mesh.log());
+    // What made the difference was the certificate and nothing else.
+    mesh.link(Some(&pass(&mesh.authority, "gateway", now() - day, now() + day))).await.expect("let in");
+}
+
+#[tokio::test]
+async fn a_part_speaks_for_itself_and_for_nobody_else() {
+    let mesh = Mesh::start();
+    let mut door = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the door is let in");
+    let agent = mesh.pass("agent");
+    for caller in [
+        session(),
+        json!(5),
+        json!("operator"),
+        json!("stranger"),
+        json!({ "room": "gateway" }),
+        json!({ "room": "auth" }),
+        json!({ "room": "message" }),
+        json!({ "room": "ca" }),
+        json!({ "room": "" }),
+    ] {
+        let mut link = mesh.link(Some(&agent)).await.expect("the agent room is let in");
+        let own = ask(&mut link, &json!({ "room": "agent" })).await.expect("it is answered");
+        assert_eq!(own["result"]["found"], false, "{own}");
+        assert_eq!(ask(&mut link, &caller).await, None, "it spoke as {caller}");
+        assert_eq!(ask(&mut link, &json!({ "room": "agent" })).await, None, "its link is over");
+        still_works(&mesh, &mut door, &caller.to_string()).await;
+    }
+    // The door may speak for those it let in: the same calls are answered there, by what the caller may ask.
+    for caller in [session(), json!(5), json!("stranger")] {
+        let answer = ask(&mut door, &caller).await.expect("it is answered");
+        assert_eq!(answer["error"]["code"], -32601, "{caller} is no room: {answer}");
+    }
+    let operator = ask(&mut door, &json!("operator")).await.expect("it is answered");
+    assert_eq!(operator["result"]["found"], false, "{operator}");
+    assert_eq!(ask(&mut door, &json!({ "room": "agent" })).await, None, "nor may the door be a room");
+}
+
+#[tokio::test]
+async fn somebody_elses_client_understands_the_mesh() {
+    let mesh = Mesh::start();
+    let client = async |part: &str| {
+        let stream = mesh.tls(Some(&mesh.pass(part))).await.expect("it is let in");
+        let built = WsClientBuilder::default().build_with_stream("ws://ca.mesh.internal/mesh", stream).await;
+        built.expect("it is upgraded")
+    };
+    let calls = |asked: &[(u64, &str, Value)]| {
+        let mut calls = ArrayParams::new();
+        for (id, method, params) in asked {
+            calls.insert(json!([id, { "room": "gateway" }, 5000, method, params])).expect("plain data");
+        }
+        calls
+    };
+    let nobody = json!({ "aid": format!("nobody.{ISSUER}") });
+    let door = client("gateway").await;
+    let mut answers = door.subscribe_to_method::<Value>("mesh.answers").await.expect("it listens");
+    let asked = [
+        (1, "ca.get_cert", nobody.clone()),
+        (2, "ca.get_cert", json!({ "aid": 7 })),
+        (3, "ca.no_such", json!({})),
+        (4, "message.send", json!({})),
+    ];
+    door.notification("mesh.calls", calls(&asked)).await.expect("it is sent");
+    let mut told = BTreeMap::new();
+    while told.len() < asked.len() {
+        let frame = within("answers", answers.next()).await.expect("the link stays").expect("JSON");
+        for of in frame.as_array().expect("many answers") {
+            told.insert(of[0].as_u64().expect("a number"), answer(of));
+        }
+    }
+    assert_eq!(told[&1]["result"]["found"], false, "{told:?}");
+    for (id, code) in [(2, -32602), (3, -32601), (4, 5003)] {
+        let error = &told[&id]["error"];
+        assert_eq!(
+            (&error["code"], &error["data"]["retryable"]),
+            (&json!(code), &json!(code == 5003)),
+            "{told:?}"
+        );
+    }
+
+    let liar = client("agent").await;
+    liar.notification("mesh.calls", calls(&asked[..1])).await.expect("it is sent");
+    within("the end of its link", liar.on_disconnect()).await;
+    door.notification("mesh.calls", calls(&asked[..1])).await.expect("the door's link stays");
+    assert!(within("an answer", answers.next()).await.is_some_and(|frame| frame.is_ok()));
+}
