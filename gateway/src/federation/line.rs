@@ -165,20 +165,23 @@ impl Line {
     /// Nobody dials for a moment, and whoever waits is told why.
     fn fail(&self, fed: &Federation, failure: Failure) {
         let now = Instant::now();
-        let (waiting, wait) = {
+        let (waiting, wait, before) = {
             let mut state = self.state.lock();
             state.breaker.open(now, |wait| fed.ids.part_of(wait));
             state.outbound = Outbound::Down;
             state.running = false;
             state.last_error = Some(failure.sentence.clone());
-            state.failure = Some(failure.clone());
-            (std::mem::take(&mut state.waiting), state.breaker.shut_for(now))
+            let before = state.failure.replace(failure.clone());
+            (std::mem::take(&mut state.waiting), state.breaker.shut_for(now), before)
         };
-        tracing::warn!(
-            peer.issuer = %self.issuer,
-            retry_in_ms = wait.map_or(0, |wait| wait.as_millis()),
-            "{} cannot be reached: {}", self.issuer, failure.sentence
-        );
+        // Said once, not at every try.
+        if before.is_none_or(|before| before.sentence != failure.sentence) {
+            tracing::warn!(
+                peer.issuer = %self.issuer,
+                retry_in_ms = wait.map_or(0, |wait| wait.as_millis()),
+                "{} cannot be reached: {}", self.issuer, failure.sentence
+            );
+        }
         for mut job in waiting {
             job.end_unreachable(&failure, wait);
         }
