@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// How many domains are delivered to at once.
 const MOST: usize = 16;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// How a page went.
 enum Page {
