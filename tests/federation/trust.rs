@@ -76,7 +76,7 @@ async fn a_root_that_was_added_before_the_first_start_is_in_the_first_list_that_
 
 #[tokio::test]
 async fn without_a_trusted_root_nothing_crosses_and_with_one_it_does_without_a_restart() {
-    let pair = Pair::of_strangers("", "");
+    let pair = Pair::of_strangers("", "").await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     let error = alice.call_error("message.send", &named(carol.aid(), "m-1", "hello")).await;
     assert_eq!(error["code"], -32010, "{error}");
@@ -104,6 +104,7 @@ async fn after_a_root_was_removed_no_new_link_is_made() {
     let output = pair.far.aund(&["certs", "trust", "remove", &digits(&pair.near)]).await;
     assert!(output.status.success(), "{output:?}");
     pair.near.restart().await;
+    pair.near.knows_its_door().await;
     let alice = pair.near.again(&alice).await;
     let error = alice.call_error("message.send", &named(carol.aid(), "m-2", "after")).await;
     assert_eq!((&error["code"], &error["data"]["phase"]), (&json!(-32010), &json!("hello")), "{error}");

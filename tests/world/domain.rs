@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use super::agent::random_hex;
-use super::{World, printed, split, store_url, within};
+use super::{World, aund, printed, split, store_url, until, within};
 
 /// Ports where nobody but us listens, because the address is ours.
 const SECURE: u16 = 20001;
@@ -50,14 +50,14 @@ impl Pair {
 
     /// The same, each with settings of its own.
     pub async fn with(near: &str, far: &str) -> Pair {
-        let pair = Pair::of_strangers(near, far);
+        let pair = Pair::of_strangers(near, far).await;
         pair.near.trusts(&pair.far).await;
         pair.far.trusts(&pair.near).await;
         pair
     }
 
     /// Two domains that find each other, and do not trust each other yet.
-    pub fn of_strangers(near: &str, far: &str) -> Pair {
+    pub async fn of_strangers(near: &str, far: &str) -> Pair {
         let places = [Place::new("near"), Place::new("far")];
         let names: String = places.iter().map(Place::resolve).collect();
         let [near, far] = [(&places[0], near), (&places[1], far)].map(|(place, settings)| {
@@ -65,6 +65,8 @@ impl Pair {
             world.start_again();
             world
         });
+        near.knows_its_door().await;
+        far.knows_its_door().await;
         Pair { near, far }
     }
 }
@@ -99,6 +101,26 @@ impl World {
 
     pub async fn aund_on_gateway(&self, words: &[&str]) -> Output {
         self.aund_on_gateways(words).await.swap_remove(0)
+    }
+
+    /// Waits until those who ask the door for other domains have found it, where it is a process of its own.
+    pub async fn knows_its_door(&self) {
+        let numbers = (1..=2).filter(|_| split());
+        let folders =
+            numbers.map(|n| self.beside(&format!("split/message{n}"))).filter(|folder| folder.exists());
+        for folder in folders {
+            let data = folder.to_str().expect("a path is text").to_owned();
+            until("a part finds the door", || async {
+                let asked = aund(&["health", "--data", &data, "--needs", "gateway"], &folder);
+                asked.status.success().then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// How many gateways share the ports.
+    pub fn gateways(&self) -> usize {
+        self.gateways_data().len()
     }
 
     /// The folder where the gateway keeps its keys.
