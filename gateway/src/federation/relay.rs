@@ -47,7 +47,7 @@ impl Told {
     pub fn item(self, relay_id: &str) -> Arc<str> {
         match self {
             Told::Outcome(text) => text,
-            Told::Refused(error) => failed(relay_id, &error),
+            Told::Refused(error) => ended_badly(relay_id, &error, "\"refused\":true,"),
         }
     }
 }
@@ -284,11 +284,15 @@ fn done(relay_id: &str, result: &str) -> Arc<str> {
     format!("{{\"relay_id\":\"{relay_id}\",\"ok\":true,\"result\":{result}}}").into()
 }
 
-/// An id that could not be read was not written by anybody who needs it back.
 fn failed(relay_id: &str, error: &RpcError) -> Arc<str> {
+    ended_badly(relay_id, error, "")
+}
+
+/// What stopped at our border is marked: the other side must not take it for the method's own word.
+fn ended_badly(relay_id: &str, error: &RpcError, mark: &str) -> Arc<str> {
     let relay_id = serde_json::to_string(relay_id).unwrap_or_default();
     let error = serde_json::to_string(error).unwrap_or_else(|_| "{}".to_owned());
-    format!("{{\"relay_id\":{relay_id},\"ok\":false,\"error\":{error}}}").into()
+    format!("{{\"relay_id\":{relay_id},\"ok\":false,{mark}\"error\":{error}}}").into()
 }
 
 pub fn short(text: &str) -> String {
