@@ -12,7 +12,7 @@ from letters import acknowledged, arrives, letters, pushed_once, recalls, send_t
 SOON = {"initial_delay": 1.0, "max_delay": 2.0}
 VERSIONS = ("0.4.13", "0.5.4", "0.5.25")
 
-pytestmark = pytest.mark.only(*VERSIONS)
+pytestmark = [pytest.mark.only(*VERSIONS), pytest.mark.timeout(600)]
 
 
 @pytest.fixture
