@@ -21,7 +21,8 @@ impl Message {
         let session = caller.speaker()?;
         params.check()?;
         if !self.is_ours(&params.to) {
-            return self.send_abroad(&caller, params).await;
+            // Boxed, so that a letter to a neighbour does not carry the weight of a journey.
+            return Box::pin(self.send_abroad(&caller, params)).await;
         }
         for _ in 0..TRIES {
             match self.send_once(session, &params).await {
