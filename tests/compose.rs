@@ -3,10 +3,11 @@
 mod deployment;
 
 use std::fs;
+use std::future::ready;
 use std::path::Path;
 use std::process::Command;
 
-use crate::world::{ISSUER, aund, printed, setting};
+use crate::world::{ISSUER, aund, printed, setting, until};
 use deployment::{Deployment, Stores};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -61,11 +62,15 @@ async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
     let pulled = person(&deployment, "gateway-2", "ca", &["pull", "bobb"]);
     assert!(pulled.contains("Hello Bobb!"), "{pulled}");
 
-    let top = printed(&aund(&deployment.statuses(), deployment.folder()).stdout);
+    // The messages find the gateways, which start after them, a moment later.
+    let top = until("every link is up", || {
+        let top = printed(&aund(&deployment.statuses(), deployment.folder()).stdout);
+        ready((!top.contains("DOWN") && !top.contains("does not answer")).then_some(top))
+    })
+    .await;
     for words in ["message.send", "gateway", "redials", "bus of"] {
         assert!(top.contains(words), "{words} in\n{top}");
     }
-    assert!(!top.contains("DOWN") && !top.contains("does not answer"), "{top}");
 }
 
 #[tokio::test]

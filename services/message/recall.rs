@@ -9,9 +9,12 @@ use crate::kernel::{Aid, Caller, DeviceId, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 const MOST: usize = 100;
 const WINDOW_MS: i64 = 120_000;
+/// Every process tells the others within a tick where its letters went.
+const WRITTEN_DOWN_WITHIN: Duration = Duration::from_millis(250);
 /// How far back a stranger's letter is looked for, to tell it from one that never was.
 const LOOK_BACK: usize = 200;
 
@@ -53,6 +56,10 @@ impl Recalled {
     }
 }
 
+fn is_lost((_, outcome): &&(String, Outcome)) -> bool {
+    matches!(outcome, Outcome::NotFound)
+}
+
 impl Message {
     pub(super) async fn recall(
         self: Arc<Self>,
@@ -66,11 +73,17 @@ impl Message {
         }
 
         let accepted = message_ids.len();
-        let abroad = self.recall_abroad(&caller, &message_ids).await?;
-        let (there, here): (Vec<_>, Vec<_>) =
-            message_ids.into_iter().partition(|id| abroad.outcomes.contains_key(id));
-        self.recall_copies(session, &there, &abroad).await?;
-        let here = self.recall_here(session, here, self.clock.now_ms() - WINDOW_MS).await?;
+        let (mut abroad, mut here) = self.recall_everywhere(&caller, session, message_ids).await?;
+        let lost: Vec<String> = here.iter().filter(is_lost).map(|(id, _)| id.clone()).collect();
+        if !lost.is_empty() && self.shared.is_some() && matches!(caller, Caller::Agent(_)) {
+            // Another process may have sent it to another domain a moment ago, and writes down only now that it did.
+            tokio::time::sleep(WRITTEN_DOWN_WITHIN).await;
+            let (late, still) = self.recall_everywhere(&caller, session, lost).await?;
+            here.retain(|outcome| !is_lost(&outcome));
+            here.extend(still);
+            abroad.outcomes.extend(late.outcomes);
+            abroad.failed = abroad.failed.or(late.failed);
+        }
         if let Some(error) = abroad.failed {
             return Err(error);
         }
@@ -86,13 +99,25 @@ impl Message {
             };
             errors.push(Refused { message_id, error });
         }
-        for message_id in there {
-            if let Some(Some(error)) = abroad.outcomes.get(&message_id).copied() {
-                errors.push(Refused { message_id, error });
-            }
-        }
+        let there = abroad.outcomes.into_iter();
+        errors.extend(there.filter_map(|(message_id, error)| Some(Refused { message_id, error: error? })));
         let recalled = accepted - errors.len();
         Ok(Recalled { success: true, accepted, recalled, errors: (!errors.is_empty()).then_some(errors) })
+    }
+
+    /// Asks the domains that some of them went to, and looks for the others here.
+    async fn recall_everywhere(
+        &self,
+        caller: &Caller,
+        session: &Session,
+        message_ids: Vec<String>,
+    ) -> Result<(RecalledAbroad, Vec<(String, Outcome)>), Error> {
+        let abroad = self.recall_abroad(caller, &message_ids).await?;
+        let (there, here): (Vec<_>, Vec<_>) =
+            message_ids.into_iter().partition(|id| abroad.outcomes.contains_key(id));
+        self.recall_copies(session, &there, &abroad).await?;
+        let here = self.recall_here(session, here, self.clock.now_ms() - WINDOW_MS).await?;
+        Ok((abroad, here))
     }
 
     /// What was taken back over there is taken back on the sender's own devices, if they have copies. How much time there
