@@ -21,21 +21,9 @@ def elbow_room():
     if not split():
         yield
         return
-    files = [open(Path(tempfile.gettempdir()) / f"aund-domains-{number}.lock", "w") for number in range(1)]
-
-    def free():
-        for file in files:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
-            except OSError:
-                continue
-        return False
-
-    eventually("a place for two domains", free, seconds=600)
-    yield
-    for file in files:
-        file.close()
+    with open(Path(tempfile.gettempdir()) / "aund-two-domains.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture
