@@ -10,7 +10,8 @@ from aund import Aund, eventually, split
 from letters import acknowledged, arrives, letters, pushed_once, recalls, send_texts, text, texts
 
 SOON = {"initial_delay": 1.0, "max_delay": 2.0}
-VERSIONS = ("0.4.13", "0.5.4", "0.5.25")
+# What differs between shapes of the server does not differ between versions of the client.
+VERSIONS = ("0.5.25",) if split() else ("0.4.13", "0.5.4", "0.5.25")
 
 pytestmark = [pytest.mark.only(*VERSIONS), pytest.mark.timeout(600)]
 
