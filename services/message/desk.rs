@@ -1,12 +1,12 @@
 //! On PostgreSQL: a commit is one call of `post`, which takes the numbers and stores the letters, or does nothing.
 
+use super::lasts::Lasts;
 use super::ledger::{Advance, Bell, Changes, Done, Draft, Write};
 use super::letter::Letter;
 use super::mail::{Mail, number};
-use super::ring::{self, Rings};
+use super::ring;
 use super::sheet::{Sheet, array};
 use super::store::{Store, json};
-use super::writer::Writer;
 use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection};
 use std::collections::HashMap;
@@ -14,20 +14,26 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// How often a commit is tried that another process was in the way of.
-const TRIES: usize = 6;
+pub(super) const TRIES: usize = 6;
 /// What `post` says when an agent's devices are not those a letter was addressed to.
 const CHANGED: &str = "AU001";
 
 pub(super) struct Desk {
     pub store: Arc<Store>,
-    pub rings: Arc<Rings<Arc<Letter>>>,
     pub bells: mpsc::Sender<Vec<Bell>>,
+    pub lasts: Lasts,
 }
 
 /// The connection a lane keeps, so that no commit asks whether it is still there. Gone after any error.
 pub(super) type Held = Option<PoolConnection<Any>>;
 
-type Rows = Vec<(i64, i64, i64)>;
+/// What `post` says.
+pub(super) enum Posted {
+    /// The number of each place.
+    Numbered(Vec<i64>),
+    /// The letters that were stored before; the others were not stored.
+    Known(Vec<i64>),
+}
 
 pub(super) type Outcome = Result<Done, Arc<sqlx::Error>>;
 
@@ -47,20 +53,13 @@ impl Desk {
                     advances.push(advance);
                 }
                 Write::Recall(recall) => {
-                    let done = self.writer().commit(vec![Write::Recall(recall)]).await;
-                    outcomes[at] =
-                        Some(done.map_err(Arc::new).and_then(|mut done| done.pop().ok_or_else(gone)));
+                    outcomes[at] = Some(self.recall(&recall).await.map_err(Arc::new));
                 }
             }
         }
         fill(&mut outcomes, &sends, self.send(held, drafts).await);
         fill(&mut outcomes, &acks, self.advance(held, advances).await);
         outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| Err(gone()))).collect()
-    }
-
-    fn writer(&self) -> Writer {
-        let (store, rings, ring) = (self.store.clone(), self.rings.clone(), self.bells.clone());
-        Writer { store, rings, ring, last: 0, unsure: false }
     }
 
     async fn send(&self, held: &mut Held, drafts: Vec<(Draft, Changes)>) -> sqlx::Result<Vec<Done>> {
@@ -91,34 +90,28 @@ impl Desk {
     /// One round trip. Letters that were stored before, or are addressed wrongly, are taken out and the rest waits for
     /// the next one.
     async fn post(&self, held: &mut Held, mail: &mut Mail, open: &[usize]) -> sqlx::Result<()> {
-        let sheet = mail.sheet(open);
-        let rows = match open.iter().any(|at| mail.drafts[*at].0.queue.is_some()) {
+        let sheet = mail.sheet(open, &self.lasts);
+        let posted = match open.iter().any(|at| mail.drafts[*at].0.queue.is_some()) {
             true => self.post_queued(mail, open, sheet).await,
             false => call(self.connection(held).await?, sheet).await,
         };
-        match rows {
-            Ok(rows) if rows.first().is_some_and(|(what, ..)| *what == 1) => {
-                let ids = rows.into_iter().map(|(_, _, letter)| letter).collect();
-                mail.known(self.store.letters(ids).await?);
-                Ok(())
-            }
-            Ok(rows) => {
-                mail.number(open, rows.into_iter().map(|(_, _, seq)| seq));
-                Ok(())
-            }
-            Err(error) if has_code(&error, CHANGED) => self.find_stale(mail, open).await,
-            Err(error) => Err(error),
+        match posted {
+            Ok(Posted::Known(ids)) => mail.known(self.store.letters(ids).await?),
+            Ok(Posted::Numbered(numbers)) => mail.number(open, numbers),
+            Err(error) if has_code(&error, CHANGED) => self.find_stale(mail, open).await?,
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 
     /// What queue delivery keeps for a while appears with the letter's number, not after it.
-    async fn post_queued(&self, mail: &Mail, open: &[usize], sheet: Sheet) -> sqlx::Result<Rows> {
+    async fn post_queued(&self, mail: &Mail, open: &[usize], sheet: Sheet) -> sqlx::Result<Posted> {
         let mut tx = self.store.db().write().await?;
-        let rows = call(&mut tx, sheet).await?;
-        if rows.first().is_some_and(|(what, ..)| *what == 1) {
-            return Ok(rows);
-        }
-        let (mut seqs, mut told) = (rows.iter().map(|(_, _, seq)| *seq), Vec::new());
+        let numbers = match call(&mut tx, sheet).await? {
+            Posted::Numbered(numbers) => numbers,
+            known => return Ok(known),
+        };
+        let (mut seqs, mut told) = (numbers.iter().copied(), Vec::new());
         for at in open {
             let Draft { letter, queue, .. } = &mail.drafts[*at].0;
             let mut letter = letter.clone();
@@ -131,7 +124,7 @@ impl Desk {
             ring::share(&mut tx, letter).await?;
         }
         tx.commit().await?;
-        Ok(rows)
+        Ok(Posted::Numbered(numbers))
     }
 
     async fn find_stale(&self, mail: &mut Mail, open: &[usize]) -> sqlx::Result<()> {
@@ -153,7 +146,10 @@ impl Desk {
     }
 
     /// Only what is durable is shown to anyone.
-    async fn told(&self, mail: Mail) -> Vec<Done> {
+    pub(super) async fn told(&self, mail: Mail) -> Vec<Done> {
+        for place in mail.numbered() {
+            self.lasts.put(place.inbox, place.seq);
+        }
         let (done, bells) = mail.into_done();
         if !bells.is_empty() {
             // Only fails when the server is stopping and nobody listens.
@@ -205,18 +201,33 @@ impl Desk {
     }
 }
 
-async fn call(connection: &mut AnyConnection, sheet: Sheet) -> sqlx::Result<Rows> {
-    sqlx::query_as("SELECT what, nth, number FROM post($1, $2, $3, $4, $5, $6, $7, $8)")
-        .bind(sheet.at)
-        .bind(sheet.keys)
-        .bind(sheet.senders)
-        .bind(sheet.texts)
-        .bind(sheet.firsts)
-        .bind(sheet.rests)
-        .bind(sheet.places)
-        .bind(sheet.heads)
-        .fetch_all(connection)
-        .await
+pub(super) async fn call(connection: &mut AnyConnection, sheet: Sheet) -> sqlx::Result<Posted> {
+    let (what, numbers): (i64, Option<String>) =
+        sqlx::query_as("SELECT what, numbers FROM post($1, $2, $3, $4, $5, $6, $7, $8)")
+            .bind(sheet.at)
+            .bind(sheet.keys)
+            .bind(sheet.senders)
+            .bind(sheet.texts)
+            .bind(sheet.firsts)
+            .bind(sheet.rests)
+            .bind(sheet.places)
+            .bind(sheet.heads)
+            .fetch_one(connection)
+            .await?;
+    let numbers = numbers.unwrap_or_default();
+    let numbers = numbers.split_terminator(',').map(str::parse).collect::<Result<_, _>>();
+    let numbers = numbers.map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+    Ok(if what == 0 { Posted::Numbered(numbers) } else { Posted::Known(numbers) })
+}
+
+impl Posted {
+    /// For letters whose names nobody can have used before.
+    pub fn numbers(self) -> sqlx::Result<Vec<i64>> {
+        match self {
+            Posted::Numbered(numbers) => Ok(numbers),
+            Posted::Known(_) => Err(sqlx::Error::RowNotFound),
+        }
+    }
 }
 
 fn fill(outcomes: &mut [Option<Outcome>], places: &[usize], done: sqlx::Result<Vec<Done>>) {
@@ -245,7 +256,7 @@ fn has_code(error: &sqlx::Error, code: &str) -> bool {
 
 /// Whether the next try may go better: others were in the way (a deadlock, the same letter at the same moment), or the
 /// connection broke.
-fn passes(error: &sqlx::Error) -> bool {
+pub(super) fn passes(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
         _ => ["40001", "40P01", "23505", "57P01", "57P02", "57P03"].iter().any(|code| has_code(error, code)),

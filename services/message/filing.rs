@@ -1,8 +1,8 @@
-//! The index over the log: letters are put into it behind their commit, and taken out before they are removed.
+//! The index over the log, on SQLite: letters are put into it behind their commit, and taken out before they are removed.
 
 use super::letter::Letter;
-use super::store::{FILE_AT_ONCE, Store, json, read};
-use crate::kernel::{Aid, Engine};
+use super::store::{FILE_AT_ONCE, Store, json};
+use crate::kernel::Aid;
 use sqlx::{Any, Transaction};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -108,72 +108,26 @@ impl Store {
         known.extend(senders);
     }
 
-    /// Removes some letters older than this and raises the floors of their inboxes; says how many it removed.
-    ///
-    /// The index goes first: a crash in between leaves letters nobody finds, and they are the next ones to go.
-    pub async fn purge(&self, older_than: i64, most: usize) -> sqlx::Result<usize> {
-        let rows: Vec<(i64, String)> =
-            sqlx::query_as("SELECT id, data FROM letter WHERE at < $1 ORDER BY id LIMIT $2")
-                .bind(older_than)
-                .bind(most as i64)
-                .fetch_all(self.db.read())
-                .await?;
-        let Some((last, _)) = rows.last() else { return Ok(0) };
-        let last = *last;
-        let unfiled = self.tail.read().oldest(1).first().map(|letter| letter.id);
-        if unfiled.is_some_and(|first| first <= last) {
-            return Ok(0); // Filed first, removed later.
-        }
-        let letters: Vec<Arc<Letter>> =
-            rows.iter().map(|(id, data)| read(*id, data)).collect::<sqlx::Result<_>>()?;
-        let floors = self.unfile(&letters).await?;
-        let mut tx = self.db.write().await?;
-        for (inbox, floor) in &floors {
-            sqlx::query("UPDATE inbox SET floor = $2 WHERE id = $1 AND floor < $2")
-                .bind(*inbox)
-                .bind(*floor)
-                .execute(&mut *tx)
-                .await?;
-        }
-        sqlx::query("DELETE FROM letter WHERE id <= $1 AND at < $2")
-            .bind(last)
-            .bind(older_than)
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await?;
-        let mut standings = self.standings.write();
-        for (inbox, floor) in floors {
-            let standing = standings.entry(inbox).or_default();
-            standing.floor = standing.floor.max(floor);
-        }
-        Ok(letters.len())
-    }
-
     /// Takes letters out of the index. A floor is where nothing at or below it is left.
-    async fn unfile(&self, letters: &[Arc<Letter>]) -> sqlx::Result<BTreeMap<i64, i64>> {
+    pub(super) async fn unfile(&self, letters: &[Arc<Letter>]) -> sqlx::Result<BTreeMap<i64, i64>> {
         let mut tx = self.index.write().await?;
         let mut floors = BTreeMap::new();
         for letter in letters {
-            match self.db.engine() {
-                Engine::Sqlite => sqlx::query("DELETE FROM seen WHERE key = $1").bind(letter.key.number()),
-                Engine::Postgres => sqlx::query("DELETE FROM seen WHERE key = $1").bind(letter.key.text()),
-            }
-            .execute(&mut *tx)
-            .await?;
-            for place in &letter.places {
-                match self.db.engine() {
-                    Engine::Sqlite => sqlx::query("DELETE FROM place WHERE inbox = $1 AND seq = $2"),
-                    Engine::Postgres => sqlx::query("DELETE FROM entry WHERE inbox = $1 AND seq = $2"),
-                }
-                .bind(place.inbox)
-                .bind(place.seq)
+            sqlx::query("DELETE FROM seen WHERE key = $1")
+                .bind(letter.key.number())
                 .execute(&mut *tx)
                 .await?;
+            for place in &letter.places {
+                sqlx::query("DELETE FROM place WHERE inbox = $1 AND seq = $2")
+                    .bind(place.inbox)
+                    .bind(place.seq)
+                    .execute(&mut *tx)
+                    .await?;
                 floors.insert(place.inbox, place.seq);
             }
         }
         for (inbox, floor) in &mut floors {
-            let next: Option<i64> = sqlx::query_scalar("SELECT MIN(seq) FROM entry WHERE inbox = $1")
+            let next: Option<i64> = sqlx::query_scalar("SELECT MIN(seq) FROM place WHERE inbox = $1")
                 .bind(*inbox)
                 .fetch_one(&mut *tx)
                 .await?;

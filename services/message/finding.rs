@@ -41,22 +41,28 @@ impl Store {
     }
 
     async fn filed(&self, span: Span<'_>, most: usize, order: Order) -> sqlx::Result<Vec<(i64, i64)>> {
-        let query = match (order, span.sender) {
-            (Order::First, None) => sqlx::query_as(
+        let query = match (order, span.sender, self.db.engine()) {
+            (Order::First, None, _) => sqlx::query_as(
                 "SELECT seq, letter FROM entry WHERE inbox = $1 AND seq > $2 AND seq < $3 ORDER BY seq LIMIT $4",
             ),
-            (Order::Last, None) => sqlx::query_as(
+            (Order::Last, None, _) => sqlx::query_as(
                 "SELECT seq, letter FROM entry WHERE inbox = $1 AND seq > $2 AND seq < $3
                  ORDER BY seq DESC LIMIT $4",
             ),
-            (Order::First, Some(_)) => sqlx::query_as(
+            (Order::First, Some(_), Engine::Sqlite) => sqlx::query_as(
                 "SELECT seq, letter FROM entry WHERE inbox = $1 AND seq > $2 AND seq < $3 AND sender = $5
                  ORDER BY seq LIMIT $4",
             ),
-            (Order::Last, Some(_)) => sqlx::query_as(
+            (Order::Last, Some(_), Engine::Sqlite) => sqlx::query_as(
                 "SELECT seq, letter FROM entry WHERE inbox = $1 AND seq > $2 AND seq < $3 AND sender = $5
                  ORDER BY seq DESC LIMIT $4",
             ),
+            (Order::First, Some(_), Engine::Postgres) => {
+                sqlx::query_as("SELECT seq, letter FROM of_sender($1, $2, $3, $5) ORDER BY seq LIMIT $4")
+            }
+            (Order::Last, Some(_), Engine::Postgres) => {
+                sqlx::query_as("SELECT seq, letter FROM of_sender($1, $2, $3, $5) ORDER BY seq DESC LIMIT $4")
+            }
         };
         let query = query.bind(span.inbox).bind(span.after).bind(span.before).bind(most as i64);
         match span.sender {
@@ -104,9 +110,7 @@ impl Store {
                  FROM (SELECT sender, MAX(seq) AS seq FROM place WHERE inbox = $1 GROUP BY sender) AS l
                  JOIN sender AS s ON s.id = l.sender",
             ),
-            Engine::Postgres => {
-                sqlx::query_as("SELECT sender, MAX(seq) FROM entry WHERE inbox = $1 GROUP BY sender")
-            }
+            Engine::Postgres => sqlx::query_as("SELECT sender, seq FROM senders_of($1)"),
         };
         let filed: Vec<(String, i64)> = query.bind(inbox).fetch_all(self.index.read()).await?;
         let mut senders: BTreeMap<String, i64> = filed.into_iter().collect();
@@ -155,8 +159,7 @@ impl Store {
             ),
             Engine::Postgres => (
                 sqlx::query_as(
-                    "SELECT letter, letter FROM seen
-                     WHERE key = ANY(string_to_array($1, ','))",
+                    "SELECT id, id FROM letter WHERE key = ANY(CAST(string_to_array($1, ',') AS UUID[]))",
                 ),
                 others.iter().map(Key::text).collect::<Vec<_>>().join(","),
             ),

@@ -5,6 +5,7 @@
 use super::desk::Desk;
 use super::inboxes::Inboxes;
 use super::lanes::Lanes;
+use super::lasts::Lasts;
 use super::letter::Letter;
 use super::ring::Rings;
 use super::store::{Store, UNFILED_BYTES};
@@ -136,7 +137,7 @@ impl Ledger {
         let (ring, bells) = mpsc::channel(BELLS);
         world.tracker.spawn(announce(bells, inboxes, world.bus.clone(), world.presence.clone()));
         if store.db().engine() == Engine::Postgres {
-            let desk = Desk { store: store.clone(), rings, bells: ring };
+            let desk = Desk { store: store.clone(), bells: ring, lasts: Lasts::default() };
             return Ok(Ledger { books: Books::Many(Lanes::start(&world.tracker, QUEUE_BYTES, desk)), store });
         }
         let last: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM letter")

@@ -1,7 +1,8 @@
 //! Letters on their way through a commit on PostgreSQL.
 
+use super::lasts::Lasts;
 use super::ledger::{Bell, Changes, Done, Draft};
-use super::letter::{Key, Letter};
+use super::letter::{Key, Letter, Place};
 use super::sheet::Sheet;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ impl Mail {
         (0..self.done.len()).filter(open).collect()
     }
 
-    pub fn sheet(&mut self, open: &[usize]) -> Sheet {
+    pub fn sheet(&mut self, open: &[usize], lasts: &Lasts) -> Sheet {
         let mut wanted = open.iter().peekable();
         let mut drafts = Vec::with_capacity(open.len());
         for (at, (draft, changes)) in self.drafts.iter_mut().enumerate() {
@@ -40,7 +41,7 @@ impl Mail {
                 drafts.push((draft, &*changes));
             }
         }
-        Sheet::new(&mut drafts)
+        Sheet::new(&mut drafts, lasts)
     }
 
     pub fn known(&mut self, letters: Vec<Arc<Letter>>) {
@@ -90,11 +91,18 @@ impl Mail {
         (done, bells)
     }
 
-    pub fn number(&mut self, open: &[usize], mut seqs: impl Iterator<Item = i64>) {
+    pub fn number(&mut self, open: &[usize], numbers: Vec<i64>) {
+        let mut seqs = numbers.into_iter();
         for at in open {
             number(&mut self.drafts[*at].0.letter, &mut seqs);
             self.stored[*at] = true;
         }
+    }
+
+    /// The places that got their numbers.
+    pub fn numbered(&self) -> impl Iterator<Item = &Place> {
+        let stored = self.drafts.iter().zip(&self.stored).filter(|(_, stored)| **stored);
+        stored.flat_map(|((draft, _), _)| &draft.letter.places)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Letters as PostgreSQL's `post` takes them: a column after the other, each as one text.
 
+use super::lasts::Lasts;
 use super::ledger::{Changes, Draft};
 use super::store::json;
 use std::collections::BTreeMap;
@@ -24,19 +25,18 @@ pub(super) struct Sheet {
 #[derive(Default)]
 struct Head {
     nth: usize,
-    wanted: i64,
     given: i64,
     changes: i64,
 }
 
 impl Sheet {
-    pub fn new(drafts: &mut [(&mut Draft, &Changes)]) -> Sheet {
+    pub fn new(drafts: &mut [(&mut Draft, &Changes)], lasts: &Lasts) -> Sheet {
         let mut heads = heads(drafts);
         let mut sheet =
             Sheet { at: drafts.first().map_or(0, |(draft, _)| draft.letter.at), ..Sheet::default() };
         let (mut list, mut places, mut firsts) = (Vec::new(), Vec::new(), vec![1]);
         for (inbox, head) in &heads {
-            list.extend([*inbox, head.wanted, head.changes]);
+            list.extend([*inbox, lasts.take(*inbox), head.changes]);
         }
         for (nth, (draft, _)) in drafts.iter_mut().enumerate() {
             if nth > 0 {
@@ -49,11 +49,10 @@ impl Sheet {
             for place in &draft.letter.places {
                 let Some(head) = heads.get_mut(&place.inbox) else { continue };
                 head.given += 1;
-                let later = head.wanted - head.given;
-                places.extend([head.nth as i64, later, nth as i64 + 1, i64::from(place.copy)]);
+                places.extend([head.nth as i64, head.given, nth as i64 + 1]);
             }
             sheet.write(draft);
-            firsts.push(places.len() / 4 + 1);
+            firsts.push(places.len() / 3 + 1);
         }
         sheet.heads = array(&list);
         sheet.places = array(&places);
@@ -90,7 +89,7 @@ fn heads(drafts: &[(&mut Draft, &Changes)]) -> BTreeMap<i64, Head> {
     let mut heads: BTreeMap<i64, Head> = BTreeMap::new();
     for (draft, changes) in drafts {
         for place in &draft.letter.places {
-            heads.entry(place.inbox).or_default().wanted += 1;
+            heads.entry(place.inbox).or_default();
         }
         for (inbox, changes) in &changes.0 {
             let known = &mut heads.entry(*inbox).or_default().changes;

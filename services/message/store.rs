@@ -2,7 +2,7 @@
 //!
 //! On SQLite the index is a file of its own, written behind the log: scattered over inboxes as it is, it would cost a
 //! commit several times what the letter costs. What is not filed yet is in memory, and after a crash it is read from
-//! the log again. On PostgreSQL index and letter are one transaction, since several processes may write.
+//! the log again. On PostgreSQL, where several processes may write, the log is its own index.
 
 use super::filter::Filter;
 use super::letter::{Key, Letter};
@@ -170,10 +170,11 @@ impl Store {
         if self.files_behind() {
             return Ok(self.standings.read().get(&inbox).copied().unwrap_or_default());
         }
-        let row: Option<(i64, i64)> = sqlx::query_as("SELECT seq, floor FROM head WHERE inbox = $1")
-            .bind(inbox)
-            .fetch_optional(self.index.read())
-            .await?;
+        let row: Option<(i64, i64)> =
+            sqlx::query_as("SELECT last_number(inbox, floor), floor FROM head WHERE inbox = $1")
+                .bind(inbox)
+                .fetch_optional(self.index.read())
+                .await?;
         Ok(row.map_or_else(Standing::default, |(head, floor)| Standing { head, floor }))
     }
 

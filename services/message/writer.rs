@@ -1,12 +1,9 @@
-//! One commit: who sent this before, which numbers come next, how far cursors and recalls go.
+//! One commit on SQLite: who sent this before, which numbers come next, how far cursors and recalls go.
 
-use super::events;
 use super::ledger::{Advance, Bell, Done, Draft, Outcome, Recall, Write};
-use super::letter::{Key, Kind, Letter, Place};
+use super::letter::{Key, Letter, Place};
 use super::ring::Rings;
-use super::store::{Store, json, read};
-use crate::kernel::{Aid, Engine};
-use sqlx::{Any, Transaction};
+use super::store::{Store, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -24,8 +21,6 @@ pub(super) struct Writer {
 
 /// One commit as it is being made.
 pub(super) struct Commit {
-    /// On PostgreSQL, where others may write beside us. On SQLite nobody else writes, so nothing is held while reading.
-    tx: Option<Transaction<'static, Any>>,
     heads: HashMap<i64, i64>,
     pub letters: Vec<Arc<Letter>>,
     bells: Vec<Bell>,
@@ -55,7 +50,7 @@ impl Writer {
 
     /// After a failed commit the log decides what happened.
     async fn make_sure(&mut self) -> sqlx::Result<()> {
-        if self.unsure && self.store.files_behind() {
+        if self.unsure {
             loop {
                 let letters = self.store.log_after(self.last, 1000).await?;
                 let Some(letter) = letters.last() else { break };
@@ -69,7 +64,6 @@ impl Writer {
 
     async fn try_commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<Done>> {
         let mut commit = Commit {
-            tx: None,
             heads: HashMap::new(),
             letters: Vec::new(),
             bells: Vec::new(),
@@ -77,11 +71,8 @@ impl Writer {
             changed: Vec::new(),
             cursors: BTreeMap::new(),
         };
-        let known = match self.store.db().engine() {
-            Engine::Sqlite => self.look_up(&mut commit, &writes).await?,
-            Engine::Postgres => self.lock(&mut commit, &writes).await?,
-        };
-        let before = self.old_cursors(&mut commit, &writes).await?;
+        let known = self.look_up(&mut commit, &writes).await?;
+        let before = self.old_cursors(&writes).await?;
         let mut fresh: HashMap<Key, Arc<Letter>> = HashMap::new();
         let mut done = Vec::with_capacity(writes.len());
         for write in writes {
@@ -101,10 +92,7 @@ impl Writer {
                 Write::Recall(recall) => self.recall(&mut commit, &fresh, *recall).await?,
             });
         }
-        match commit.tx.take() {
-            None => self.write_log(&mut commit).await?,
-            Some(tx) => self.write_filed(&mut commit, tx).await?,
-        }
+        self.write_log(&mut commit).await?;
 
         let Commit { letters, bells, queued, changed, .. } = commit;
         self.store.was_written();
@@ -129,64 +117,21 @@ impl Writer {
                 self.rings.put(&to, inbox, seq, letter.at, letter.weight(), letter);
             }
         }
-        if self.store.files_behind() {
-            self.store.take_in(letters);
-            self.store.replace(&changed);
-        }
+        self.store.take_in(letters);
+        self.store.replace(&changed);
         if !bells.is_empty() {
             // Only fails when the server is stopping and nobody listens.
             let _ = self.ring.send(bells).await;
         }
     }
 
-    /// On SQLite nobody else writes: what was sent before, and the last numbers, as they are.
+    /// Nobody else writes: what was sent before, and the last numbers, as they are.
     async fn look_up(&self, commit: &mut Commit, writes: &[Write]) -> sqlx::Result<Known> {
         let keys = keys(writes);
         let known = if keys.is_empty() { Known::new() } else { self.store.find_all(&keys).await? };
         let inboxes = self.inboxes(writes, &known).await?;
         commit.heads = inboxes.into_iter().map(|inbox| (inbox, self.store.head(inbox))).collect();
         Ok(known)
-    }
-
-    /// On PostgreSQL one statement locks the last numbers, always in the same order so that two processes never wait for
-    /// each other, and says what was sent before. If anything was, it begins again without that.
-    async fn lock(&self, commit: &mut Commit, writes: &[Write]) -> sqlx::Result<Known> {
-        let mut known = Known::new();
-        loop {
-            let tx = commit.tx.insert(self.store.db().write().await?);
-            let inboxes = self.inboxes(writes, &known).await?;
-            let wanted: Vec<String> =
-                keys(writes).iter().filter(|key| !known.contains_key(*key)).map(Key::text).collect();
-            if inboxes.is_empty() && wanted.is_empty() {
-                return Ok(known);
-            }
-            let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
-                "WITH locked AS (
-                     INSERT INTO head (inbox, seq, floor)
-                     SELECT CAST(v AS BIGINT), 0, 0 FROM json_array_elements_text(CAST($1 AS JSON)) AS v ORDER BY 1
-                     ON CONFLICT (inbox) DO UPDATE SET seq = head.seq RETURNING inbox, seq)
-                 SELECT CAST(0 AS BIGINT), inbox, seq FROM locked
-                 UNION ALL
-                 SELECT CAST(1 AS BIGINT), letter, letter FROM seen
-                 WHERE key = ANY(string_to_array($2, ','))",
-            )
-            .bind(json(&inboxes))
-            .bind(wanted.join(","))
-            .fetch_all(&mut **tx)
-            .await?;
-            let (sent, heads): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(kind, ..)| *kind == 1);
-            if sent.is_empty() {
-                commit.heads = heads.into_iter().map(|(_, inbox, seq)| (inbox, seq)).collect();
-                return Ok(known);
-            }
-            commit.tx = None;
-            let before = known.len();
-            let sent = sent.into_iter().map(|(_, letter, _)| letter).collect();
-            known.extend(self.store.letters(sent).await?.into_iter().map(|letter| (letter.key, letter)));
-            if known.len() == before {
-                return Err(sqlx::Error::RowNotFound); // Removed for its age this very moment; the sender tries again.
-            }
-        }
     }
 
     /// The inboxes that may get a number.
@@ -233,11 +178,7 @@ impl Writer {
         letter
     }
 
-    async fn old_cursors(
-        &self,
-        commit: &mut Commit,
-        writes: &[Write],
-    ) -> sqlx::Result<HashMap<(i64, String, String), i64>> {
+    async fn old_cursors(&self, writes: &[Write]) -> sqlx::Result<HashMap<(i64, String, String), i64>> {
         let wanted: Vec<(i64, &str, &str)> = writes
             .iter()
             .filter_map(|write| match write {
@@ -248,22 +189,13 @@ impl Writer {
         if wanted.is_empty() {
             return Ok(HashMap::new());
         }
-        let query = match self.store.db().engine() {
-            Engine::Sqlite => sqlx::query_as(
-                "SELECT c.inbox, c.slot, c.sender, c.seq FROM json_each($1) AS w
-                 JOIN cursor AS c ON c.inbox = w.value ->> 0 AND c.slot = w.value ->> 1 AND c.sender = w.value ->> 2",
-            ),
-            Engine::Postgres => sqlx::query_as(
-                "SELECT c.inbox, c.slot, c.sender, c.seq FROM json_array_elements(CAST($1 AS JSON)) AS w
-                 JOIN cursor AS c
-                   ON c.inbox = CAST(w ->> 0 AS BIGINT) AND c.slot = w ->> 1 AND c.sender = w ->> 2",
-            ),
-        };
-        let query = query.bind(json(&wanted));
-        let rows: Vec<(i64, String, String, i64)> = match &mut commit.tx {
-            None => query.fetch_all(self.store.db().read()).await?,
-            Some(tx) => query.fetch_all(&mut **tx).await?,
-        };
+        let rows: Vec<(i64, String, String, i64)> = sqlx::query_as(
+            "SELECT c.inbox, c.slot, c.sender, c.seq FROM json_each($1) AS w
+             JOIN cursor AS c ON c.inbox = w.value ->> 0 AND c.slot = w.value ->> 1 AND c.sender = w.value ->> 2",
+        )
+        .bind(json(&wanted))
+        .fetch_all(self.store.db().read())
+        .await?;
         Ok(rows.into_iter().map(|(inbox, slot, sender, seq)| ((inbox, slot, sender), seq)).collect())
     }
 
@@ -303,13 +235,7 @@ impl Writer {
                 true => None,
                 false => self.current(commit, &key).await?,
             };
-            let outcome = match &letter {
-                None => Outcome::NotFound,
-                Some(letter) if letter.recalled_at.is_some() => Outcome::AlreadyRecalled,
-                Some(letter) if matches!(letter.kind, Kind::Queue | Kind::Recall) => Outcome::NotFound,
-                Some(letter) if letter.at < recall.since => Outcome::Expired,
-                Some(_) => Outcome::Recalled,
-            };
+            let outcome = recall.judge(letter.as_deref());
             if let (Outcome::Recalled, Some(letter)) = (outcome, letter) {
                 let changed = Arc::new(letter.recalled(recall.now));
                 commit.changed.retain(|other| other.id != changed.id);
@@ -318,34 +244,17 @@ impl Writer {
             }
             outcomes.push((message_id.clone(), outcome));
         }
-        self.give_notice(commit, &recall, &taken);
+        for notice in recall.notices(&taken) {
+            self.number(commit, notice);
+        }
         Ok(Done::Recalled(outcomes))
     }
 
     /// The letter as it is now, with what this commit did to it.
-    async fn current(&self, commit: &mut Commit, key: &Key) -> sqlx::Result<Option<Arc<Letter>>> {
-        if let Some(changed) = commit.changed.iter().find(|letter| letter.key == *key) {
-            return Ok(Some(changed.clone()));
-        }
-        let Some(letter) = self.store.find(key).await? else { return Ok(None) };
-        let Some(tx) = &mut commit.tx else { return Ok(Some(letter)) };
-        let locked: Option<String> = sqlx::query_scalar("SELECT data FROM letter WHERE id = $1 FOR UPDATE")
-            .bind(letter.id)
-            .fetch_optional(&mut **tx)
-            .await?;
-        locked.map(|data| read(letter.id, &data)).transpose()
-    }
-
-    /// A new row for each inbox that had one of these, so that devices that have read them learn of it, too.
-    fn give_notice(&self, commit: &mut Commit, recall: &Recall, taken: &[Arc<Letter>]) {
-        let mut recipients: BTreeMap<&Aid, Vec<&Arc<Letter>>> = BTreeMap::new();
-        for letter in taken {
-            recipients.entry(&letter.to).or_default().push(letter);
-        }
-        for ((to, letters), message_id) in recipients.into_iter().zip(&recall.notice_ids) {
-            let ids: Vec<String> = letters.iter().map(|letter| letter.message_id.clone()).collect();
-            let draft = events::notice(recall, to, message_id, &ids, &letters);
-            self.number(commit, draft);
+    async fn current(&self, commit: &Commit, key: &Key) -> sqlx::Result<Option<Arc<Letter>>> {
+        match commit.changed.iter().find(|letter| letter.key == *key) {
+            Some(changed) => Ok(Some(changed.clone())),
+            None => self.store.find(key).await,
         }
     }
 }

@@ -1,0 +1,84 @@
+//! Removing letters for their age: the oldest ones, a few at a time, and the floors of their inboxes rise.
+
+use super::letter::Letter;
+use super::store::{Store, read};
+use crate::kernel::Engine;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Store {
+    /// Removes some letters older than this and raises the floors of their inboxes; says how many it removed.
+    pub async fn purge(&self, older_than: i64, most: usize) -> sqlx::Result<usize> {
+        match self.db.engine() {
+            Engine::Sqlite => self.purge_log(older_than, most).await,
+            Engine::Postgres => self.purge_places(older_than, most).await,
+        }
+    }
+
+    /// The index goes first: a crash in between leaves letters nobody finds, and they are the next ones to go.
+    async fn purge_log(&self, older_than: i64, most: usize) -> sqlx::Result<usize> {
+        // The log is in the order of time, or nearly: what comes after the first one that may stay is not looked at.
+        let rows: Vec<(i64, i64, String)> =
+            sqlx::query_as("SELECT id, at, data FROM letter ORDER BY id LIMIT $1")
+                .bind(most as i64)
+                .fetch_all(self.db.read())
+                .await?;
+        let old = rows.into_iter().take_while(|(_, at, _)| *at < older_than);
+        let letters: Vec<Arc<Letter>> =
+            old.map(|(id, _, data)| read(id, &data)).collect::<sqlx::Result<_>>()?;
+        let Some(last) = letters.last().map(|letter| letter.id) else { return Ok(0) };
+        let unfiled = self.tail.read().oldest(1).first().map(|letter| letter.id);
+        if unfiled.is_some_and(|first| first <= last) {
+            return Ok(0); // Filed first, removed later.
+        }
+        let floors = self.unfile(&letters).await?;
+        let mut tx = self.db.write().await?;
+        for (inbox, floor) in &floors {
+            sqlx::query("UPDATE inbox SET floor = $2 WHERE id = $1 AND floor < $2")
+                .bind(*inbox)
+                .bind(*floor)
+                .execute(&mut *tx)
+                .await?;
+        }
+        sqlx::query("DELETE FROM letter WHERE id <= $1").bind(last).execute(&mut *tx).await?;
+        tx.commit().await?;
+        let mut standings = self.standings.write();
+        for (inbox, floor) in floors {
+            let standing = standings.entry(inbox).or_default();
+            standing.floor = standing.floor.max(floor);
+        }
+        Ok(letters.len())
+    }
+
+    /// Two processes may do this at once: what one holds, the other passes over.
+    async fn purge_places(&self, older_than: i64, most: usize) -> sqlx::Result<usize> {
+        let mut tx = self.db.write().await?;
+        let gone: Vec<(Option<i64>, Option<i64>)> = sqlx::query_as(
+            "DELETE FROM letter WHERE id = ANY(ARRAY(
+                 SELECT o.id FROM (SELECT id, at FROM letter ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED) AS o
+                 WHERE o.at < $1))
+             RETURNING inbox, seq",
+        )
+        .bind(older_than)
+        .bind(most as i64)
+        .fetch_all(&mut *tx)
+        .await?;
+        let mut floors: BTreeMap<i64, i64> = BTreeMap::new();
+        for (inbox, seq) in gone.iter().filter_map(|(inbox, seq)| Some(((*inbox)?, (*seq)?))) {
+            let floor = floors.entry(inbox).or_default();
+            *floor = seq.max(*floor);
+        }
+        for (inbox, last) in floors {
+            sqlx::query(
+                "UPDATE head SET floor = GREATEST(floor, COALESCE(
+                     (SELECT MIN(l.seq) - 1 FROM letter AS l WHERE l.inbox = $1), $2)) WHERE inbox = $1",
+            )
+            .bind(inbox)
+            .bind(last)
+            .execute(&mut *tx)
+            .await?;
+        }
+        tx.commit().await?;
+        Ok(gone.len())
+    }
+}
