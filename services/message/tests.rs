@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 mod abroad;
+mod long;
 mod two;
 
 /// An agent on a device.

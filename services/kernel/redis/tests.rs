@@ -214,12 +214,13 @@ async fn whoever_has_been_answered_misses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_hears_its_own_events_once_and_all_doors_hear_what_is_for_doors() {
+async fn a_process_hears_its_own_events_once_and_everybody_hears_what_is_for_doors() {
     let (_server, url) = shared();
     let issuer = issuer();
     let doors = [process(settings(&url, &issuer, true)).await, process(settings(&url, &issuer, true)).await];
     let alice = aid("alice");
     let _ears = [doors[0].redis.bus().hear(&alice).await, doors[1].redis.bus().hear(&alice).await];
+    let room = process(settings(&url, &issuer, false)).await;
     doors[0].publish(&alice, 1);
     doors[0].redis.bus().publish(&Event::new(Audience::Doors, "ca.cert_revoked", &json!({ "n": 2 })));
     doors[1].publish(&alice, 3);
@@ -229,6 +230,8 @@ async fn a_process_hears_its_own_events_once_and_all_doors_hear_what_is_for_door
         assert_eq!(heard, BTreeSet::from([1, 2, 3]));
         assert_eq!(door.heard.lock().len(), 3);
     }
+    until("the room's event", || !room.heard.lock().is_empty()).await;
+    assert_eq!(room.numbers(), [2], "and nothing of what is for agents");
 }
 
 #[tokio::test(flavor = "multi_thread")]
