@@ -48,8 +48,7 @@ impl Federation {
         }
         let mut federated = BTreeMap::new();
         for (issuer, targets) in domains {
-            let told =
-                self.ring(&issuer, &notice.event, notice.event_id.clone(), targets, notice.payload.clone());
+            let told = self.ring(&issuer, &notice.event, notice.event_id.clone(), targets, &notice.payload);
             federated.insert(issuer, if told { "queued" } else { "dropped" });
         }
         Ok(Dispatched { federated })
@@ -62,13 +61,13 @@ impl Federation {
         event: &str,
         event_id: String,
         targets: Targets,
-        payload: Box<RawValue>,
+        payload: &RawValue,
     ) -> bool {
         let relay = Relay {
-            relay_id: self.ids.time_ordered(self.clock.now_ms()),
+            relay_id: self.relay_ids.next().into(),
             kind: Kind::Event,
-            namespace: String::new(),
-            method: String::new(),
+            namespace: "".into(),
+            method: "".into(),
             caller: None,
             params: None,
             event: Some(event.to_owned()),
@@ -80,12 +79,12 @@ impl Federation {
             deadline_ms: None,
             trace: None,
         };
-        self.peers.post(self, issuer, relay)
+        self.peers.post(self, issuer, &relay)
     }
 
     /// An event from another domain: only about its own agents, only for ours.
-    pub(super) fn heard(&self, guest: &Guest, relay: &Relay) -> Result<(), RpcError> {
-        let (Some(event), Some(targets), Some(payload)) = (&relay.event, &relay.targets, &relay.payload)
+    pub(super) fn heard(&self, guest: &Guest, relay: &Relay<'_>) -> Result<(), RpcError> {
+        let (Some(event), Some(targets), Some(payload)) = (&relay.event, &relay.targets, relay.payload)
         else {
             return Err(refused("event", "event, targets and payload belong to an event"));
         };

@@ -39,8 +39,9 @@ impl Nonces {
     }
 }
 
-type Key = (Arc<str>, Box<str>);
-type Answer = Arc<str>;
+/// Whose it is, and its id.
+type Key = (Arc<str>, Arc<str>);
+pub type Answer = Arc<str>;
 
 /// The answers to relays of the last ten minutes, for gateways that ask again because they did not hear them.
 #[derive(Default)]
@@ -69,8 +70,8 @@ pub enum Turn {
 }
 
 impl Relays {
-    pub fn begin(self: &Arc<Self>, issuer: &Arc<str>, relay_id: &str, now: i64) -> Turn {
-        let key = (issuer.clone(), Box::from(relay_id));
+    pub fn begin(self: &Arc<Self>, issuer: &Arc<str>, relay_id: &Arc<str>, now: i64) -> Turn {
+        let key = (issuer.clone(), relay_id.clone());
         let mut memory = self.0.lock();
         match memory.known.get_mut(&key) {
             Some(State::Done(answer)) => return Turn::Done(answer.clone()),
@@ -168,7 +169,7 @@ mod tests {
     }
 
     fn begin(relays: &Arc<Relays>, id: &str) -> Turn {
-        relays.begin(&Arc::from("a.test"), id, 0)
+        relays.begin(&Arc::from("a.test"), &Arc::from(id), 0)
     }
 
     #[tokio::test]
@@ -179,10 +180,10 @@ mod tests {
         doing.done(&Arc::from("7"), 0);
         assert_eq!(&*answer.await.unwrap(), "7");
         assert!(matches!(begin(&relays, "r1"), Turn::Done(answer) if &*answer == "7"));
-        let other = relays.begin(&Arc::from("b.test"), "r1", 0);
+        let other = relays.begin(&Arc::from("b.test"), &Arc::from("r1"), 0);
         assert!(matches!(other, Turn::New(_)), "another domain has ids of its own");
-        assert!(matches!(relays.begin(&Arc::from("a.test"), "r2", REMEMBERED_MS), Turn::New(_)));
-        assert!(matches!(relays.begin(&Arc::from("a.test"), "r1", REMEMBERED_MS), Turn::New(_)));
+        assert!(matches!(relays.begin(&Arc::from("a.test"), &Arc::from("r2"), REMEMBERED_MS), Turn::New(_)));
+        assert!(matches!(relays.begin(&Arc::from("a.test"), &Arc::from("r1"), REMEMBERED_MS), Turn::New(_)));
         assert_eq!(relays.0.lock().bytes, 0);
     }
 

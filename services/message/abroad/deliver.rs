@@ -4,8 +4,9 @@ use super::super::Message;
 use super::is_unreachable;
 use super::lease::{Failure, Lease, Row, Settled};
 use super::outbox::Kept;
-use crate::kernel::{Forward, ForwardBatch, Outcome, RpcError, codes};
+use crate::kernel::{Aid, BatchError, Forward, ForwardBatch, Outcome, RpcError, codes};
 use futures_util::StreamExt as _;
+use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use std::collections::HashSet;
@@ -122,7 +123,11 @@ impl Message {
             return Ok(Page::Lost);
         }
 
-        let outcomes = self.forward_page(lease, &rows, now).await;
+        let items: Vec<Option<Forward>> = rows.iter().map(|row| forward(row, now)).collect();
+        if let Err(error) = self.note_page(lease, &items, now).await {
+            return Ok(Page::Failed { error: error.to_string(), may_have_arrived: false });
+        }
+        let outcomes = self.forward_page(lease, items).await;
 
         let (settled, failed) = judge(lease, rows, outcomes);
         if !self.outbox.settle(lease, &settled, self.clock.now_ms()).await? {
@@ -131,19 +136,21 @@ impl Message {
         Ok(failed.unwrap_or(Page::Delivered))
     }
 
+    /// Whoever sent something of the page can take it back over there from now on.
+    async fn note_page(&self, lease: &Lease, items: &[Option<Forward>], now: i64) -> Result<(), BatchError> {
+        let senders: HashSet<&Aid> = items.iter().flatten().map(|item| &item.caller_aid).collect();
+        let notes = senders.into_iter().map(|sender| self.targets.note(sender, &lease.issuer, now));
+        try_join_all(notes).await.map(drop)
+    }
+
     /// An outcome for each of them, in order.
     async fn forward_page(
         &self,
         lease: &Lease,
-        rows: &[Row],
-        now: i64,
+        items: Vec<Option<Forward>>,
     ) -> Vec<Result<Box<RawValue>, RpcError>> {
-        let (mut items, mut readable) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
-        for row in rows {
-            let item = forward(row, now);
-            readable.push(item.is_some());
-            items.extend(item);
-        }
+        let readable: Vec<bool> = items.iter().map(Option::is_some).collect();
+        let items = items.into_iter().flatten().collect();
         let batch = ForwardBatch { target_issuer: lease.issuer.clone(), items, timeout_ms: None };
         let mut results = match self.mesh.forward_batch("message", &batch).await {
             Ok(answer) => answer.results.into_iter().map(Outcome::into_result).collect::<Vec<_>>(),

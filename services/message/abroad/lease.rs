@@ -1,9 +1,7 @@
 //! The turn to deliver to a domain: one process has it for a while, and proves it with each thing it changes.
 
-use super::super::store::json;
 use super::outbox::Outbox;
 use super::rows::{count_out, hold, list, take_out};
-use crate::kernel::Engine;
 
 /// How many go in one batch, and what they may weigh together.
 const PAGE_ROWS: i64 = 200;
@@ -105,18 +103,6 @@ impl Outbox {
         if !hold(&mut tx, lease, now).await? {
             return Ok(false);
         }
-        let query = match self.db.engine() {
-            Engine::Sqlite => sqlx::query(
-                "INSERT INTO abroad (key, issuer, at) SELECT value, $2, $3 FROM json_each($1) WHERE true
-                 ON CONFLICT (key) DO NOTHING",
-            ),
-            Engine::Postgres => sqlx::query(
-                "INSERT INTO abroad (key, issuer, at)
-                 SELECT v, $2, $3 FROM json_array_elements_text(CAST($1 AS JSON)) AS v ORDER BY 1
-                 ON CONFLICT (key) DO NOTHING",
-            ),
-        };
-        query.bind(json(&settled.accepted)).bind(lease.issuer.as_str()).bind(now).execute(&mut *tx).await?;
         let keys: Vec<&String> = settled.accepted.iter().chain(&settled.refused).collect();
         let gone = take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &keys), i64::MIN).await?;
         let counts = [settled.accepted.len() as i64, settled.refused.len() as i64, 0];

@@ -64,8 +64,8 @@ impl Message {
         }
         let mut forward = Forward::new(crossing.session, crossing.issuer, method, params)?;
         forward.timeout_ms = within.map(|within| within.as_millis() as u64);
-        let answer = self.mesh.forward("message", &forward).await?;
-        Ok(serde_json::from_str(answer.result.get()).map_err(|error| unreadable(crossing.issuer, &error))?)
+        let answer = self.mesh.forward("message", forward).await?;
+        Ok(serde_json::from_str(answer.get()).map_err(|error| unreadable(crossing.issuer, &error))?)
     }
 }
 

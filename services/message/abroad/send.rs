@@ -2,13 +2,14 @@
 
 use super::super::ledger::{Changes, Done, Draft, Write};
 use super::super::letter::Letter;
-use super::super::sending::{SendParams, Sent, Status, Storage};
+use super::super::sending::{SendParams, Sent, Status};
 use super::super::store::json;
 use super::super::turns::{Turn, in_turn};
 use super::super::{Error, Message, envelope};
 use super::outbox::{Kept, New, Way};
 use super::{Crossing, unreadable};
 use crate::kernel::{Caller, RpcError, Session, codes};
+use futures_util::future::join;
 use serde_json::value::to_raw_value;
 
 /// How often the sender's own copies are addressed anew because its devices came and went meanwhile.
@@ -71,14 +72,26 @@ impl Message {
         letter: &Letter,
         turn: Option<Turn<String>>,
     ) -> Result<Sent, Error> {
-        let sent: Sent = in_turn(self.ask_abroad(crossing, "message.send", params, None), turn).await?;
+        // It has its place on the way there before anything is waited for.
+        let both = join(
+            self.ask_abroad(crossing, "message.send", params, None),
+            self.note(crossing, params, letter.at),
+        );
+        let (sent, noted): (Result<Sent, Error>, _) = in_turn(both, turn).await;
+        let sent = sent?;
         if !sent.is_safe() {
             return Err(unreadable(crossing.issuer, &"a number in it is too large").into());
         }
-        if sent.is_stored() {
-            self.targets.remember(letter.key, crossing.issuer, letter.at);
-        }
+        noted?;
         Ok(sent)
+    }
+
+    /// Writes down that its sender wrote there. What is kept in memory has no row that could be taken back.
+    async fn note(&self, crossing: &Crossing<'_>, params: &SendParams, now: i64) -> Result<(), Error> {
+        if self.ttl_ms(crossing.session, params).is_none() {
+            self.targets.note(&crossing.session.aid, crossing.issuer, now).await?;
+        }
+        Ok(())
     }
 
     async fn keep_for_later(
@@ -169,10 +182,5 @@ impl Sent {
     fn is_safe(&self) -> bool {
         let numbers = [self.seq, Some(self.timestamp), self.created_at, self.expires_at];
         numbers.into_iter().flatten().all(|number| (0..1 << 53).contains(&number))
-    }
-
-    /// Whether the message has a row that can be taken back.
-    pub fn is_stored(&self) -> bool {
-        self.storage != Some(Storage::Volatile)
     }
 }

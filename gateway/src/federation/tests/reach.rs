@@ -205,14 +205,14 @@ async fn there_are_only_so_many_peers_and_old_ones_make_room() {
     let rig = Rig::with(|config| config.federation.peers = 1).await;
     let call = rig.send("r1");
     let mut there = rig.link().await;
-    let other = rig.peers().relay(&rig.fed, "other.example", relay("send", "r2", json!({})), LONG).await;
+    let other = rig.relay_to("other.example", relay("send", "r2", json!({}))).await;
     assert_eq!(told(&other.unwrap_err()), (-32010, "pool_full"));
     let frame = there.next().await.unwrap();
     there.answer(&frame).await;
     call.await.unwrap().unwrap();
     drop(there);
     rig.until(|peer| peer.outbound == Outbound::Idle).await;
-    let other = rig.peers().relay(&rig.fed, "other.invalid", relay("send", "r2", json!({})), LONG).await;
+    let other = rig.relay_to("other.invalid", relay("send", "r2", json!({}))).await;
     assert_eq!(told(&other.unwrap_err()), (-32010, "discovery_failed"));
     assert_eq!(rig.peers().list().len(), 1);
 }
