@@ -137,14 +137,16 @@ impl Mesh {
     }
 
     /// Has another domain do something. What fails over there fails here with the same code.
-    pub async fn forward(&self, room: &str, forward: Forward) -> Result<Box<RawValue>, RpcError> {
-        let border = self.border.read().clone();
-        if let Some(border) = border {
-            return border.forward(room, forward).await;
+    pub fn forward(self: &Arc<Self>, room: &str, forward: Forward) -> Answering {
+        if let Some(border) = self.border.read().clone() {
+            return border.forward(room, forward);
         }
-        let asked = self.ask_for(Caller::room(room), "gateway.forward_federation", &forward, LONGEST);
-        let Forwarded { result, .. } = asked.await?;
-        Ok(result)
+        let (mesh, caller) = (self.clone(), Caller::room(room));
+        Box::pin(async move {
+            let asked = mesh.ask_for(caller, "gateway.forward_federation", &forward, LONGEST);
+            let Forwarded { result, .. } = asked.await?;
+            Ok(result)
+        })
     }
 
     /// The same for many calls to one domain.

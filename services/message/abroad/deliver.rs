@@ -139,7 +139,7 @@ impl Message {
     /// Whoever sent something of the page can take it back over there from now on.
     async fn note_page(&self, lease: &Lease, items: &[Option<Forward>], now: i64) -> Result<(), BatchError> {
         let senders: HashSet<&Aid> = items.iter().flatten().map(|item| &item.caller_aid).collect();
-        let notes = senders.into_iter().map(|sender| self.targets.note(sender, &lease.issuer, now));
+        let notes = senders.into_iter().filter_map(|sender| self.targets.note(sender, &lease.issuer, now));
         try_join_all(notes).await.map(drop)
     }
 

@@ -7,6 +7,7 @@ use super::super::store::json;
 use crate::kernel::{Aid, Batch, BatchError, Db, Engine, World};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
 
 /// The two minutes of a recall, and ten for clocks and detours.
 const REMEMBER_MS: i64 = 12 * 60_000;
@@ -34,7 +35,11 @@ struct Known {
     by_sender: HashMap<Aid, Vec<(String, i64)>>,
 }
 
+/// What was not written down yet, being so.
+pub(super) type Noting<'a> = Pin<Box<dyn Future<Output = Result<(), BatchError>> + Send + 'a>>;
+
 /// An agent wrote to a domain.
+#[derive(Clone)]
 struct Went {
     sender: Aid,
     issuer: String,
@@ -80,13 +85,18 @@ impl Targets {
     }
 
     /// Has a recall find the domain. Nothing to wait for where that was written down a moment ago.
-    pub async fn note(&self, sender: &Aid, issuer: &str, now: i64) -> Result<(), BatchError> {
+    pub fn note(&self, sender: &Aid, issuer: &str, now: i64) -> Option<Noting<'_>> {
         if self.known.lock().is_fresh(sender, issuer, now) {
-            return Ok(());
+            return None;
         }
         let went = Went { sender: sender.clone(), issuer: issuer.to_owned(), at: now };
+        Some(Box::pin(self.write(went)))
+    }
+
+    async fn write(&self, went: Went) -> Result<(), BatchError> {
+        let Went { sender, issuer, at } = went.clone();
         self.writes.submit(went, sender.as_str().len() + issuer.len() + 128).await?;
-        self.known.lock().put(sender, issuer, now);
+        self.known.lock().put(&sender, &issuer, at);
         Ok(())
     }
 

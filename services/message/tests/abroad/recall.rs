@@ -75,7 +75,7 @@ async fn a_recall_asks_no_more_than_the_domains_that_were_written_to_last() {
     let aid = Aid::parse(&alice.aid).unwrap();
     let room = Message::open(&here.world).await.unwrap();
     for n in 0..20_i64 {
-        room.targets.note(&aid, &format!("n{n}.example"), 1000 + n).await.unwrap();
+        room.targets.note(&aid, &format!("n{n}.example"), 1000 + n).unwrap().await.unwrap();
     }
     let asked = room.targets.of(&aid, 1000).await.unwrap();
     assert_eq!((asked.len(), &*asked[0], &*asked[15]), (16, "n19.example", "n4.example"));
