@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use services::kernel::{Aid, Audience, Caller, DeviceId, Event, Notice, RpcError, SlotId, codes};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// How many agents one event from outside may be for.
@@ -101,9 +102,7 @@ impl Federation {
         let wrong = |error| refused("targets", format!("targets: {error}"));
         let device = DeviceId::parse(&targets.device_id).map_err(wrong)?;
         let slot = SlotId::parse(&targets.slot_id).map_err(wrong)?;
-        self.issuer_rate
-            .check_key(&guest.issuer)
-            .map_err(|_| RpcError::new(codes::RATE_LIMITED, "too many events").with("reason", "rate"))?;
+        self.check_event_rate(guest, targets.aids.len())?;
         let params = without_route(payload)?;
         // Read state is its owner's alone, wherever it was sent; and whoever is not ours is not told by us.
         let ours =
@@ -117,6 +116,18 @@ impl Federation {
             self.bus.publish(&Event { to, method: method.clone(), params: params.clone() });
         }
         Ok(())
+    }
+
+    /// An event is as much work as there are agents to hear it.
+    fn check_event_rate(&self, guest: &Guest, agents: usize) -> Result<(), RpcError> {
+        let agents = u32::try_from(agents).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+        match self.issuer_rate.check_key_n(&guest.issuer, agents) {
+            Ok(Ok(())) => Ok(()),
+            // Too many now, or too many at once.
+            Ok(Err(_)) | Err(_) => {
+                Err(RpcError::new(codes::RATE_LIMITED, "too many events").with("reason", "rate"))
+            }
+        }
     }
 
     /// The agent an event tells of.

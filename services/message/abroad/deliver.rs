@@ -1,9 +1,9 @@
 //! Delivers what waits for domains that could not be reached: page by page, in order, by one process at a time.
 
 use super::super::Message;
-use super::is_unreachable;
 use super::lease::{Failure, Lease, Row, Settled};
 use super::outbox::Kept;
+use super::{broke_off, is_unreachable};
 use crate::kernel::{Aid, BatchError, Forward, ForwardBatch, Outcome, RpcError, codes};
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
@@ -99,12 +99,14 @@ impl Message {
                 Page::Failed { error, may_have_arrived } => {
                     let wait = self.ids.part_of(wait_after(lease.attempts));
                     let wait_ms = i64::try_from(wait.as_millis()).unwrap_or_default();
-                    let next_try = self.clock.now_ms() + wait_ms;
+                    let now = self.clock.now_ms();
+                    let next_try = now + wait_ms;
                     tracing::debug!(
                         peer.issuer = issuer,
                         retry_in_ms = wait_ms,
                         "{issuer} does not take what waits for it: {error}"
                     );
+                    let may_have_arrived = may_have_arrived.then_some(now);
                     let failure = Failure { error: &error, next_try, may_have_arrived };
                     return self.outbox.release(&lease, Some(failure)).await;
                 }
@@ -221,11 +223,6 @@ fn judge(
         }
     }
     (settled, failed.map(|error| Page::Failed { error, may_have_arrived }))
-}
-
-/// Whether the link was there, and not any more when the answer should have come.
-fn broke_off(error: &RpcError) -> bool {
-    error.data("reason").is_some_and(|reason| reason == "link_lost")
 }
 
 /// Whether the next try may go better. What broke over there may be mended while the message is kept.

@@ -101,6 +101,16 @@ impl Error {
             _ => false,
         }
     }
+
+    /// Whether the link broke before the answer came, so that nobody knows.
+    pub fn broke_off(&self) -> bool {
+        matches!(self, Error::Other(error) if broke_off(error) && error.data("federated").is_none())
+    }
+}
+
+/// Whether the link was there, and not any more when the answer should have come.
+fn broke_off(error: &RpcError) -> bool {
+    error.data("reason").is_some_and(|reason| reason == "link_lost")
 }
 
 fn is_unreachable(error: &RpcError) -> bool {

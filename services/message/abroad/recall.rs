@@ -4,7 +4,7 @@ use super::super::letter::Key;
 use super::super::recall::{Recalled, Refusal};
 use super::super::{Error, Message};
 use super::Crossing;
-use crate::kernel::{Caller, Session};
+use crate::kernel::{Caller, RpcError, Session, codes};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -26,6 +26,8 @@ struct Asked<'a> {
     by_issuer: BTreeMap<String, Vec<&'a String>>,
     /// Those of which it is known where they went.
     sure: HashSet<&'a String>,
+    /// Those that are on their way, or may have got there before and wait to go again.
+    waiting: HashMap<Key, &'a String>,
 }
 
 type Answer = Result<Vec<(String, Option<Refusal>)>, Error>;
@@ -40,14 +42,40 @@ impl Message {
         let keys: HashMap<Key, &String> =
             message_ids.iter().map(|id| (Key::new(&session.aid, id), id)).collect();
         let mut recalled = RecalledAbroad::default();
-        let asked = self.whom_to_ask(session, keys, &mut recalled).await?;
+        let Asked { by_issuer, sure, waiting } = self.whom_to_ask(session, keys, &mut recalled).await?;
 
-        let Asked { by_issuer, sure } = asked;
         let answers = by_issuer.iter().map(|(issuer, ids)| self.recall_there(session, issuer, ids));
         let answers = join_all(answers).await;
 
         recalled.settle(by_issuer.into_values().zip(answers), &sure);
+        self.withdraw_tried(waiting, &mut recalled).await?;
         Ok(recalled)
+    }
+
+    /// What waits because its link broke, and did not get there: it will not go again.
+    async fn withdraw_tried(
+        &self,
+        waiting: HashMap<Key, &String>,
+        recalled: &mut RecalledAbroad,
+    ) -> Result<(), Error> {
+        let is_lost = |id: &&String| recalled.outcomes.get(*id) == Some(&Some(Refusal::NotFound));
+        let lost: HashMap<Key, &String> = waiting.into_iter().filter(|(_, id)| is_lost(id)).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<Key> = lost.keys().copied().collect();
+        let (withdrawn, _) = self.outbox.withdraw(&keys, false).await?;
+        for (key, id) in lost {
+            if withdrawn.contains(&key.text()) {
+                recalled.outcomes.insert(id.clone(), None);
+            } else {
+                // It goes there at this very moment, or has just got there: asking again settles it.
+                recalled.outcomes.remove(id);
+                recalled.open.insert(id.clone());
+                recalled.failed = Some(RpcError::plain(codes::UNAVAILABLE).into());
+            }
+        }
+        Ok(())
     }
 
     /// What still waits is taken back at once. A copy on the sender's own devices says where the letter went; what is not
@@ -59,7 +87,7 @@ impl Message {
         recalled: &mut RecalledAbroad,
     ) -> Result<Asked<'a>, Error> {
         let wanted: Vec<Key> = keys.keys().copied().collect();
-        let (withdrawn, on_their_way) = self.outbox.withdraw(&wanted).await?;
+        let (withdrawn, on_their_way) = self.outbox.withdraw(&wanted, true).await?;
         let here = self.store.find_all(&wanted).await?;
         let now = self.clock.now_ms();
         let written_to = self.targets.of(&session.aid, now).await?;
@@ -71,6 +99,7 @@ impl Message {
                 recalled.outcomes.insert(id.clone(), None);
             } else if let Some(issuer) = on_their_way.get(&name) {
                 asked.ask(issuer, id);
+                asked.waiting.insert(key, id);
             } else if let Some(letter) = here.get(&key) {
                 let issuer = letter.to.issuer();
                 let lately =

@@ -82,16 +82,19 @@ impl Message {
         keep: Duration,
     ) -> Result<Sent, Error> {
         let nth = self.outbox.place(outgoing.at);
+        let mut tried = None;
         match self.outbox.way(outgoing.crossing.issuer).await? {
             Way::Full => return self.send_there(outgoing, params, None).await,
             Way::Behind => {}
             Way::Direct(turn) => match self.send_there(outgoing, params, turn).await {
                 Err(error) if error.is_unreachable() => {}
+                // It goes again under its name: over there it counts once.
+                Err(error) if error.broke_off() => tried = Some(self.clock.now_ms()),
                 sent => return sent,
             },
         }
         let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
-        self.keep_for_later(outgoing, params, (nth, keep)).await
+        self.keep_for_later(outgoing, params, (nth, keep), tried).await
     }
 
     async fn send_there(
@@ -121,6 +124,7 @@ impl Message {
         outgoing: &Outgoing<'_>,
         params: &mut SendParams,
         (nth, keep): (i64, i64),
+        tried: Option<i64>,
     ) -> Result<Sent, Error> {
         let Outgoing { crossing: Crossing { session, issuer }, message_id, at } = outgoing;
         // When it goes, there will be less of its time left.
@@ -141,6 +145,7 @@ impl Message {
             at: *at,
             expires_at: ttl_until.map_or(until, |ttl_until| ttl_until.min(until)),
             ttl_until,
+            tried,
             data: json(&kept),
         };
         let expires_at = self.outbox.put(new).await?;

@@ -42,6 +42,8 @@ pub(super) struct Door {
     pub batches: Mutex<Vec<usize>>,
     /// The other domain does its part, and its answers are lost.
     pub loses_answers: Mutex<bool>,
+    /// The link breaks under each call, after it got there or before.
+    pub breaks: Mutex<Option<bool>>,
     /// What the other domain answers, whatever it is asked.
     pub says: Mutex<Option<Value>>,
 }
@@ -212,7 +214,15 @@ impl Door {
         let Some(peer) = peer else { return Err(RpcError::plain(codes::FEDERATION_UNREACHABLE)) };
         let caller = foreign(forward.caller_aid.as_str(), forward.device_id.as_str());
         let method = format!("{}.{}", forward.namespace, forward.method);
+        let lost = || RpcError::plain(codes::FEDERATION_TIMEOUT).with("reason", "link_lost");
+        let breaks = *self.breaks.lock();
+        if breaks == Some(false) {
+            return Err(lost());
+        }
         let answer = peer.call(caller, &method, Some(forward.params)).await;
+        if breaks.is_some() {
+            return Err(lost());
+        }
         if *self.loses_answers.lock() {
             return Err(RpcError::plain(codes::FEDERATION_TIMEOUT));
         }

@@ -10,3 +10,7 @@ CREATE TABLE written_to (
     PRIMARY KEY (sender, issuer)
 );
 CREATE INDEX written_to_by_age ON written_to (at);
+
+-- When a letter may have got there though it still waits: its link broke before the answer came. Such a one is not simply
+-- taken out when it is recalled.
+ALTER TABLE outbox ADD COLUMN tried BIGINT;
