@@ -93,7 +93,7 @@ fn abroad(
     };
     let event = method.strip_prefix("event/").unwrap_or(method);
     let event_id = door.ids.time_ordered(door.clock.now_ms());
-    federation.ring(aid.issuer(), event, event_id, targets, payload);
+    federation.ring(aid.issuer(), event, event_id, targets, &payload);
 }
 
 /// The receiver learns who rang from us; what the sender writes there itself is replaced.

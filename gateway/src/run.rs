@@ -142,6 +142,7 @@ async fn open_door(
     let door = Door::new(config, public_url, world, metrics);
     if let Some(federation) = federation {
         world.mesh.add_local("gateway", federation.methods());
+        world.mesh.open_border(federation.clone());
         door.federate(federation);
     }
     events::listen(&door, &world.bus);

@@ -1,5 +1,6 @@
 //! The mesh: call a namespace, wherever it lives.
 
+use super::federation::Border;
 use super::rpc::{Answering, Methods, Session, no_method};
 use super::{Caller, RpcError, codes};
 use parking_lot::RwLock;
@@ -21,6 +22,8 @@ pub struct Mesh {
     changed: watch::Sender<()>,
     /// How often a process of a namespace went without saying goodbye.
     losses: RwLock<BTreeMap<&'static str, u64>>,
+    /// The way to other domains, where the door is in this process.
+    pub(super) border: RwLock<Option<Arc<dyn Border>>>,
 }
 
 #[derive(Clone)]
@@ -50,7 +53,12 @@ pub trait Far: Send + Sync {
 
 impl Default for Mesh {
     fn default() -> Mesh {
-        Mesh { routes: RwLock::default(), changed: watch::Sender::new(()), losses: RwLock::default() }
+        Mesh {
+            routes: RwLock::default(),
+            changed: watch::Sender::new(()),
+            losses: RwLock::default(),
+            border: RwLock::default(),
+        }
     }
 }
 
@@ -68,6 +76,9 @@ impl Mesh {
     /// Takes a namespace out of service: its methods answer `unavailable` from now on.
     pub fn remove(&self, namespace: &str) {
         self.routes.write().remove(namespace);
+        if namespace == "gateway" {
+            *self.border.write() = None;
+        }
         self.touch();
     }
 
@@ -129,16 +140,24 @@ impl Mesh {
         params: Option<Box<RawValue>>,
         within: Duration,
     ) -> Result<Box<RawValue>, RpcError> {
+        self.begin(caller, method, params.as_deref(), within)?.await
+    }
+
+    /// The same in two steps, for parameters that are somebody else's: they have been read when this returns.
+    pub fn begin(
+        &self,
+        caller: Caller,
+        method: &str,
+        params: Option<&RawValue>,
+        within: Duration,
+    ) -> Result<Answering, RpcError> {
         let (namespace, route) = self.route(method);
         let answering = match route {
-            Some(Route::Local(methods)) => methods.call(caller, method, params.as_deref()),
-            Some(Route::Remote(far)) => Some(far.call(caller, method, params.as_deref(), within)),
+            Some(Route::Local(methods)) => methods.call(caller, method, params),
+            Some(Route::Remote(far)) => Some(far.call(caller, method, params, within)),
             None => return Err(unavailable(namespace)),
         };
-        match answering {
-            Some(answering) => answering.await,
-            None => Err(no_method(method)),
-        }
+        answering.ok_or_else(|| no_method(method))
     }
 
     /// Hands a session's call to another process, where the namespace lives in one; says whether it does. A call that only

@@ -23,7 +23,7 @@ pub use bus::{Audience, Bus, Ear, Event};
 pub use clock::Clock;
 pub use db::{Db, Durability, Engine, StoreUrl};
 pub use error::RpcError;
-pub use federation::{Forward, ForwardBatch, Forwarded, ForwardedBatch, Notice, Outcome, Targets};
+pub use federation::{Border, Forward, ForwardBatch, Forwarded, ForwardedBatch, Notice, Outcome, Targets};
 pub use identity::Purpose;
 pub use ids::Ids;
 pub use known::KnownCert;

@@ -32,10 +32,6 @@ impl Message {
             if unfiled >= WORTH_FILING || (unfiled > 0 && tick.is_multiple_of(FILE_EVERY)) {
                 self.file().await;
             }
-            // Where other processes may be asked, too, they should know soon.
-            if self.shared.is_some() || tick.is_multiple_of(FILE_EVERY) {
-                self.write_targets().await;
-            }
             if tick.is_multiple_of(CHECKPOINT_EVERY) {
                 self.checkpoint().await;
             }
@@ -48,12 +44,6 @@ impl Message {
     async fn checkpoint(&self) {
         if let Err(error) = self.store.checkpoint().await {
             tracing::warn!("the journal could not be moved into its file, will try again: {error}");
-        }
-    }
-
-    async fn write_targets(&self) {
-        if let Err(error) = self.targets.flush().await {
-            tracing::warn!("where messages went could not be written down, will try again: {error}");
         }
     }
 
@@ -79,7 +69,7 @@ impl Message {
         self.fleeting_sent.purge(now);
         self.store.turn_filter(now, TTL_MS);
         if let Err(error) = self.targets.purge(now).await {
-            tracing::warn!("old places of messages could not be removed, will try again: {error}");
+            tracing::warn!("which domains were written to could not be forgotten, will try again: {error}");
         }
         loop {
             match self.store.purge(now - TTL_MS, PURGE_ROWS).await {

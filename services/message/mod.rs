@@ -162,7 +162,7 @@ impl Message {
             rings,
             shared: Shared::open(store.db()).await?,
             ledger,
-            targets: Targets::new(store.db().clone()),
+            targets: Targets::open(world, store.db()),
             outbox: Outbox::open(world, store.db()).await?,
             store,
             keep_abroad: world.keep_abroad,

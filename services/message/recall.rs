@@ -9,12 +9,9 @@ use crate::kernel::{Aid, Caller, DeviceId, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 const MOST: usize = 100;
 const WINDOW_MS: i64 = 120_000;
-/// Every process tells the others within a tick where its letters went.
-const WRITTEN_DOWN_WITHIN: Duration = Duration::from_millis(250);
 /// How far back a stranger's letter is looked for, to tell it from one that never was.
 const LOOK_BACK: usize = 200;
 
@@ -56,10 +53,6 @@ impl Recalled {
     }
 }
 
-fn is_lost((_, outcome): &&(String, Outcome)) -> bool {
-    matches!(outcome, Outcome::NotFound)
-}
-
 impl Message {
     pub(super) async fn recall(
         self: Arc<Self>,
@@ -73,17 +66,7 @@ impl Message {
         }
 
         let accepted = message_ids.len();
-        let (mut abroad, mut here) = self.recall_everywhere(&caller, session, message_ids).await?;
-        let lost: Vec<String> = here.iter().filter(is_lost).map(|(id, _)| id.clone()).collect();
-        if !lost.is_empty() && self.shared.is_some() && matches!(caller, Caller::Agent(_)) {
-            // Another process may have sent it to another domain a moment ago, and writes down only now that it did.
-            tokio::time::sleep(WRITTEN_DOWN_WITHIN).await;
-            let (late, still) = self.recall_everywhere(&caller, session, lost).await?;
-            here.retain(|outcome| !is_lost(&outcome));
-            here.extend(still);
-            abroad.outcomes.extend(late.outcomes);
-            abroad.failed = abroad.failed.or(late.failed);
-        }
+        let (abroad, here) = self.recall_everywhere(&caller, session, message_ids).await?;
         if let Some(error) = abroad.failed {
             return Err(error);
         }
@@ -113,8 +96,10 @@ impl Message {
         message_ids: Vec<String>,
     ) -> Result<(RecalledAbroad, Vec<(String, Outcome)>), Error> {
         let abroad = self.recall_abroad(caller, &message_ids).await?;
-        let (there, here): (Vec<_>, Vec<_>) =
+        let (there, rest): (Vec<_>, Vec<_>) =
             message_ids.into_iter().partition(|id| abroad.outcomes.contains_key(id));
+        // While the recipient may have it, the sender's own devices keep it.
+        let here = rest.into_iter().filter(|id| !abroad.open.contains(id)).collect();
         self.recall_copies(session, &there, &abroad).await?;
         let here = self.recall_here(session, here, self.clock.now_ms() - WINDOW_MS).await?;
         Ok((abroad, here))

@@ -95,12 +95,18 @@ pub(super) enum Storage {
 
 impl Sent {
     pub fn of(letter: &Letter, status: Status) -> Sent {
+        let mode = if letter.kind == Kind::Queue { Mode::Queue } else { Mode::Fanout };
+        Sent { seq: letter.first_seq(), ..Sent::new(&letter.message_id, letter.at, status, mode) }
+    }
+
+    /// Without a number.
+    pub fn new(message_id: &str, at: i64, status: Status, mode: Mode) -> Sent {
         Sent {
-            message_id: letter.message_id.clone(),
-            seq: letter.first_seq(),
-            timestamp: letter.at,
+            message_id: message_id.to_owned(),
+            seq: None,
+            timestamp: at,
             status,
-            delivery_mode: if letter.kind == Kind::Queue { Mode::Queue } else { Mode::Fanout },
+            delivery_mode: mode,
             storage: None,
             volatile_cursor: None,
             volatile_cursors: None,

@@ -236,6 +236,23 @@ async fn an_event_is_believed_about_its_own_domain_only() {
 }
 
 #[tokio::test]
+async fn an_event_for_many_counts_as_many() {
+    let scene = Scene::set("federation.relays_per_second = 10").await;
+    let link = scene.who.link(scene.near()).await;
+    let event = |agents: usize| {
+        let payload = json!({ "n": agents, "_notify": { "from_aid": "alice.far.test" } });
+        json!({
+            "relay_id": random_hex(16), "kind": "event", "event": "app.typing", "event_id": random_hex(8), "hop": 1,
+            "depth": 0, "targets": { "aids": vec![scene.carol.aid(); agents] }, "payload": payload,
+        })
+    };
+    let error = refusal(&link, &event(11)).await;
+    assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32029), &json!("rate")), "{error}");
+    link.call("federation.relay", &event(10)).await;
+    assert_eq!(scene.carol.next_event().await["params"]["n"], 10);
+}
+
+#[tokio::test]
 async fn what_is_too_large_is_refused() {
     let scene = Scene::set("federation.relays_per_agent = 100000").await;
     let link = scene.who.link(scene.near()).await;

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use services::kernel::{Aid, Audience, Caller, DeviceId, Event, Notice, RpcError, SlotId, codes};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// How many agents one event from outside may be for.
@@ -48,8 +49,7 @@ impl Federation {
         }
         let mut federated = BTreeMap::new();
         for (issuer, targets) in domains {
-            let told =
-                self.ring(&issuer, &notice.event, notice.event_id.clone(), targets, notice.payload.clone());
+            let told = self.ring(&issuer, &notice.event, notice.event_id.clone(), targets, &notice.payload);
             federated.insert(issuer, if told { "queued" } else { "dropped" });
         }
         Ok(Dispatched { federated })
@@ -62,13 +62,13 @@ impl Federation {
         event: &str,
         event_id: String,
         targets: Targets,
-        payload: Box<RawValue>,
+        payload: &RawValue,
     ) -> bool {
         let relay = Relay {
-            relay_id: self.ids.time_ordered(self.clock.now_ms()),
+            relay_id: self.relay_ids.next().into(),
             kind: Kind::Event,
-            namespace: String::new(),
-            method: String::new(),
+            namespace: "".into(),
+            method: "".into(),
             caller: None,
             params: None,
             event: Some(event.to_owned()),
@@ -80,12 +80,12 @@ impl Federation {
             deadline_ms: None,
             trace: None,
         };
-        self.peers.post(self, issuer, relay)
+        self.peers.post(self, issuer, &relay)
     }
 
     /// An event from another domain: only about its own agents, only for ours.
-    pub(super) fn heard(&self, guest: &Guest, relay: &Relay) -> Result<(), RpcError> {
-        let (Some(event), Some(targets), Some(payload)) = (&relay.event, &relay.targets, &relay.payload)
+    pub(super) fn heard(&self, guest: &Guest, relay: &Relay<'_>) -> Result<(), RpcError> {
+        let (Some(event), Some(targets), Some(payload)) = (&relay.event, &relay.targets, relay.payload)
         else {
             return Err(refused("event", "event, targets and payload belong to an event"));
         };
@@ -102,9 +102,7 @@ impl Federation {
         let wrong = |error| refused("targets", format!("targets: {error}"));
         let device = DeviceId::parse(&targets.device_id).map_err(wrong)?;
         let slot = SlotId::parse(&targets.slot_id).map_err(wrong)?;
-        self.issuer_rate
-            .check_key(&guest.issuer)
-            .map_err(|_| RpcError::new(codes::RATE_LIMITED, "too many events").with("reason", "rate"))?;
+        self.check_event_rate(guest, targets.aids.len())?;
         let params = without_route(payload)?;
         // Read state is its owner's alone, wherever it was sent; and whoever is not ours is not told by us.
         let ours =
@@ -118,6 +116,18 @@ impl Federation {
             self.bus.publish(&Event { to, method: method.clone(), params: params.clone() });
         }
         Ok(())
+    }
+
+    /// An event is as much work as there are agents to hear it.
+    fn check_event_rate(&self, guest: &Guest, agents: usize) -> Result<(), RpcError> {
+        let agents = u32::try_from(agents).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+        match self.issuer_rate.check_key_n(&guest.issuer, agents) {
+            Ok(Ok(())) => Ok(()),
+            // Too many now, or too many at once.
+            Ok(Err(_)) | Err(_) => {
+                Err(RpcError::new(codes::RATE_LIMITED, "too many events").with("reason", "rate"))
+            }
+        }
     }
 
     /// The agent an event tells of.

@@ -1,8 +1,9 @@
 //! `gateway.forward_federation`: have another domain do something, in the name of an agent of ours.
 
-use super::wire::{self, Kind, Relay};
+use super::job::Outcome;
+use super::wire::{self, Kind, Relay, Text};
 use super::{Federation, refused};
-use services::kernel::{Aid, Caller, Forward, Forwarded, RpcError, codes};
+use services::kernel::{Aid, Answering, Border, Caller, Forward, Forwarded, RpcError, codes};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,16 +21,27 @@ impl Federation {
     pub(super) async fn forward_federation(
         self: Arc<Self>,
         caller: Caller,
-        params: Forward,
+        mut params: Forward,
     ) -> Result<Forwarded, RpcError> {
         check_room(&caller)?;
         let issuer = self.target(&params.target_issuer)?;
-        let (relay, within) = self.relay_of(params)?;
+        let relay_id = params.relay_id.get_or_insert_with(|| self.relay_ids.next()).clone();
 
-        let (began, relay_id) = (Instant::now(), relay.relay_id.clone());
-        let result = self.peers.relay(&self, &issuer, relay, within).await?;
+        let began = Instant::now();
+        let result = self.begin_one(&issuer, params, LONGEST)?.await?;
         let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(Forwarded { result, target_issuer: issuer, relay_id, elapsed_ms })
+    }
+
+    /// Gives a call its place in the order; what is left is to wait for its end.
+    pub(super) fn begin_one(
+        self: &Arc<Self>,
+        issuer: &str,
+        forward: Forward,
+        longest: Duration,
+    ) -> Result<impl Future<Output = Outcome> + use<>, RpcError> {
+        let (text, within) = self.relay_of(forward)?;
+        self.peers.begin(self, issuer, text, within.min(longest))
     }
 
     /// The domain that is meant, if it is another one and we deal with it.
@@ -41,8 +53,8 @@ impl Federation {
         if issuer == self.issuer() {
             return Err(refused("target_is_local", format!("{issuer} is this domain")));
         }
-        let is_address = issuer.parse::<IpAddr>().is_ok();
-        if is_address || Aid::parse(&format!("name.{issuer}")).is_err() {
+        let is_domain = || issuer.parse::<IpAddr>().is_err() && Aid::parse(&format!("name.{issuer}")).is_ok();
+        if !self.peers.has_line(&issuer) && !is_domain() {
             return Err(refused("target_invalid", format!("{issuer:?} is not a domain")));
         }
         if !self.trust.allows(&issuer) {
@@ -52,9 +64,10 @@ impl Federation {
     }
 
     /// What is sent for a room's call, and how long it may take.
-    pub(super) fn relay_of(&self, forward: Forward) -> Result<(Relay, Duration), RpcError> {
-        let name = format!("{}.{}", forward.namespace, forward.method);
-        let allowed = self.config.federation.namespaces.contains(&forward.namespace);
+    fn relay_of(&self, forward: Forward) -> Result<(Text, Duration), RpcError> {
+        let Forward { namespace, method, relay_id, trace, .. } = &forward;
+        let name = format!("{namespace}.{method}");
+        let allowed = self.config.federation.namespaces.contains(namespace);
         let rule = proto_schemas::find(&name).and_then(|method| method.federation).filter(|_| allowed);
         let Some(rule) = rule else {
             return Err(refused("method_not_allowed", format!("{name} does not cross to other domains")));
@@ -63,28 +76,29 @@ impl Federation {
             let sentence = format!("{} is no agent of this domain", forward.caller_aid);
             return Err(refused("caller_not_local", sentence));
         }
-        let relay_id = match forward.relay_id {
-            Some(id) if is_id(&id) => id,
+        let relay_id = match relay_id {
+            Some(id) if is_id(id) => id.clone(),
             Some(_) => {
                 let sentence = format!("params.relay_id: an id has 1 to {LONGEST_ID} plain characters");
                 return Err(RpcError::new(codes::INVALID_PARAMS, sentence));
             }
-            None => self.ids.time_ordered(self.clock.now_ms()),
+            None => self.relay_ids.next(),
         };
         let within =
             forward.timeout_ms.map_or(if rule.reads { READS } else { WRITES }, Duration::from_millis);
+        let caller = wire::Caller {
+            kind: "aid".into(),
+            aid: forward.caller_aid.as_str().into(),
+            device_id: forward.device_id.as_str().into(),
+            slot_id: forward.slot_id.as_str().into(),
+        };
         let relay = Relay {
-            relay_id,
+            relay_id: relay_id.into(),
             kind: Kind::Rpc,
-            namespace: forward.namespace,
-            method: forward.method,
-            caller: Some(wire::Caller {
-                kind: "aid".to_owned(),
-                aid: forward.caller_aid.to_string(),
-                device_id: forward.device_id.as_str().to_owned(),
-                slot_id: forward.slot_id.as_str().to_owned(),
-            }),
-            params: Some(forward.params),
+            namespace: namespace.into(),
+            method: method.into(),
+            caller: Some(caller),
+            params: Some(&forward.params),
             event: None,
             event_id: None,
             targets: None,
@@ -92,9 +106,22 @@ impl Federation {
             hop: 1,
             depth: 0,
             deadline_ms: None,
-            trace: forward.trace,
+            trace: trace.clone(),
         };
-        Ok((relay, within.min(LONGEST)))
+        Ok((relay.text()?, within.min(LONGEST)))
+    }
+}
+
+/// Rooms of this process ask without a detour through text.
+impl Border for Federation {
+    fn forward(self: Arc<Self>, room: &str, forward: Forward) -> Answering {
+        let begun = check_room(&Caller::room(room))
+            .and_then(|()| self.target(&forward.target_issuer))
+            .and_then(|issuer| self.begin_one(&issuer, forward, LONGEST));
+        Box::pin(async move {
+            let ended = async { begun?.await };
+            ended.await.map_err(|error| error.logged("gateway.forward_federation"))
+        })
     }
 }
 

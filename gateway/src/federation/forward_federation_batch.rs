@@ -3,7 +3,7 @@
 use super::Federation;
 use super::forward_federation::{LONGEST, check_room};
 use futures_util::future::join_all;
-use services::kernel::{Caller, Forward, ForwardBatch, ForwardedBatch, Outcome, RpcError, codes};
+use services::kernel::{Caller, ForwardBatch, ForwardedBatch, Outcome, RpcError, codes};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,15 +29,5 @@ impl Federation {
         let ended = begun.into_iter().map(|begun| async { begun?.await });
         let results = join_all(ended).await.into_iter().map(Outcome::from).collect();
         Ok(ForwardedBatch { results, target_issuer: issuer })
-    }
-
-    fn begin_one(
-        self: &Arc<Self>,
-        issuer: &str,
-        item: Forward,
-        longest: Duration,
-    ) -> Result<impl Future<Output = super::job::Outcome> + use<>, RpcError> {
-        let (relay, within) = self.relay_of(item)?;
-        self.peers.begin(self, issuer, relay, within.min(longest))
     }
 }

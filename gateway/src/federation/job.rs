@@ -2,7 +2,7 @@
 
 use super::line::Line;
 use super::trouble::{self, Failure};
-use super::wire::Relay;
+use super::wire::Text;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use services::kernel::{RpcError, codes};
@@ -81,23 +81,21 @@ fn whole(bytes: usize) -> i64 {
 impl Job {
     pub fn new(
         line: &Arc<Line>,
-        mut relay: Relay,
+        Text { relay_id, text }: Text,
         answer: Option<oneshot::Sender<Outcome>>,
         within: Duration,
-    ) -> Result<Job, RpcError> {
-        relay.deadline_ms = None;
-        let text = serde_json::to_string(&relay).map_err(RpcError::internal)?;
+    ) -> Job {
         let now = Instant::now();
-        Ok(Job {
-            weight: Weight::new(line, text.len() + relay.relay_id.len() + OVERHEAD),
-            relay_id: relay.relay_id,
+        Job {
+            weight: Weight::new(line, text.len() + relay_id.len() + OVERHEAD),
+            relay_id,
             text,
             answer,
             since: now,
             deadline: now + within,
             sent: 0,
             ended: false,
-        })
+        }
     }
 
     /// How long it is on the wire, at most.

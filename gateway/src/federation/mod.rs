@@ -34,12 +34,14 @@ mod tls;
 mod trouble;
 mod trust;
 mod wire;
+mod work;
 
 pub use accept::{Guest, IN_FLIGHT};
 pub use card::{Card, Peer};
 pub use hello::{HelloParams, Limits, Welcome};
 pub use pool::Peers;
 pub use trust::Trust;
+use wire::RelayIds;
 pub use wire::Targets;
 
 use crate::config::Config;
@@ -72,6 +74,7 @@ pub struct Federation {
     pub guests: Guests,
     nonces: Nonces,
     relays: Arc<Relays>,
+    relay_ids: RelayIds,
     issuer_rate: DefaultKeyedRateLimiter<Arc<str>>,
     agent_rate: DefaultKeyedRateLimiter<Aid>,
 }
@@ -99,6 +102,7 @@ impl Federation {
             guests: Guests::default(),
             nonces: Nonces::default(),
             relays: Arc::default(),
+            relay_ids: RelayIds::new(&world.ids),
             issuer_rate: RateLimiter::keyed(limits::per_second(config.federation.relays_per_second)),
             agent_rate: RateLimiter::keyed(limits::per_second(config.federation.relays_per_agent)),
         }))

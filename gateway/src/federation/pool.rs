@@ -7,11 +7,10 @@ use super::line::Line;
 use super::peer_state::PeerState;
 use super::revocation::Revocation;
 use super::trouble::{Failure, Phase};
-use super::wire::Relay;
+use super::wire::{Relay, Text};
 use crate::telemetry::Metrics;
 use certs::Certificate;
 use parking_lot::RwLock;
-use serde_json::value::RawValue;
 use services::kernel::RpcError;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,28 +46,18 @@ impl Peers {
         }
     }
 
-    /// Relays one call and waits for how it ended. The line keeps the time: it tells whoever waited too long.
-    pub async fn relay(
-        &self,
-        fed: &Arc<Federation>,
-        issuer: &str,
-        relay: Relay,
-        within: Duration,
-    ) -> Result<Box<RawValue>, RpcError> {
-        self.begin(fed, issuer, relay, within)?.await
-    }
-
-    /// The same in two steps: once this returns, the call has its place in the order.
+    /// Once this returns, the call has its place in the order; the rest is to wait for how it ends. The line keeps the
+    /// time: it tells whoever waited too long.
     pub fn begin(
         &self,
         fed: &Arc<Federation>,
         issuer: &str,
-        relay: Relay,
+        text: Text,
         within: Duration,
     ) -> Result<impl Future<Output = Outcome> + use<>, RpcError> {
         let line = self.line(issuer)?;
         let (answer, receiver) = oneshot::channel();
-        let job = Job::new(&line, relay, Some(answer), within)?;
+        let job = Job::new(&line, text, Some(answer), within);
         line.put(fed, job);
         Ok(async move {
             // A job says something to whoever waits for it before it goes, whatever happens to it.
@@ -77,10 +66,10 @@ impl Peers {
     }
 
     /// Queues something nobody waits for. False if there is no room for it, or the domain was just found away.
-    pub fn post(&self, fed: &Arc<Federation>, issuer: &str, relay: Relay) -> bool {
+    pub fn post(&self, fed: &Arc<Federation>, issuer: &str, relay: &Relay<'_>) -> bool {
         let put = || {
             let line = self.line(issuer).ok()?;
-            let job = Job::new(&line, relay, None, EVENT_PATIENCE).ok()?;
+            let job = Job::new(&line, relay.text().ok()?, None, EVENT_PATIENCE);
             Some(line.put(fed, job))
         };
         put().unwrap_or(false)
@@ -112,6 +101,11 @@ impl Peers {
         let lines = self.lines.read();
         let oldest = lines.values().map(|line| line.oldest_ms.load(Ordering::Relaxed)).max();
         self.metrics.federation_oldest_seconds.set(oldest.unwrap_or(0) as f64 / 1000.0);
+    }
+
+    /// Whether something was sent there before, so that it is known to be a domain.
+    pub fn has_line(&self, issuer: &str) -> bool {
+        self.lines.read().contains_key(issuer)
     }
 
     fn line(&self, issuer: &str) -> Result<Arc<Line>, RpcError> {

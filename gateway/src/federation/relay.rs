@@ -5,18 +5,18 @@
 use super::accept::Guest;
 use super::seen::Turn;
 use super::wire::{Kind, Relay};
+use super::work::{Now, Task, Told, Work, done};
 use super::{Federation, refused};
 use crate::params;
-use futures_util::FutureExt as _;
 use proto_schemas::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use services::kernel::{Aid, Caller, DeviceId, Generation, Relayed, RpcError, Session, SlotId, Trace, codes};
 use std::borrow::Cow;
+use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a relay may take, whatever the other side says.
 pub const LONGEST: Duration = Duration::from_secs(25);
@@ -27,97 +27,50 @@ const PARAMS_BYTES: usize = (1 << 20) + (64 << 10);
 const DEPTH: u64 = 2;
 
 /// A relay that may be carried out.
-struct Admitted {
+struct Admitted<'a> {
     caller: Caller,
     method: &'static Method,
-    params: Option<Box<RawValue>>,
+    params: Option<Cow<'a, RawValue>>,
     within: Duration,
 }
 
-/// What a relay came to, as it is written.
-pub enum Told {
-    /// The method did its work, or said why not.
-    Outcome(Arc<str>),
-    /// It never reached a room.
-    Refused(RpcError),
-}
-
-impl Told {
-    /// As one item of a batch.
-    pub fn item(self, relay_id: &str) -> Arc<str> {
-        match self {
-            Told::Outcome(text) => text,
-            Told::Refused(error) => ended_badly(relay_id, &error, "\"refused\":true,"),
-        }
-    }
-}
-
 impl Federation {
-    /// Carries out one relay. Polled once, it has begun: relays that are polled in their order begin in it.
-    pub async fn relayed(self: &Arc<Self>, guest: &Guest, relay: Relay) -> Told {
-        let relay_id = relay.relay_id.clone();
-        let checked = match relay.kind {
+    /// Looks at one relay, and has the room begin with it when it is polled: relays that are polled in their order begin in
+    /// it. Nothing of it is needed any more when this returns.
+    pub fn begin_relay(self: &Arc<Self>, guest: &Guest, relay: Relay<'_>, now: &Now) -> Work {
+        let relay_id: Arc<str> = Arc::from(&*relay.relay_id);
+        let admitted = match relay.kind {
             Kind::Rpc => self.admit(guest, relay),
             Kind::Event => {
-                return match self.check_shape(&relay).and_then(|()| self.heard(guest, &relay)) {
+                let told = match self.check_shape(&relay).and_then(|()| self.heard(guest, &relay)) {
                     Ok(()) => Told::Outcome(done(&relay_id, "{\"accepted\":true}")),
                     Err(error) => Told::Refused(error),
                 };
+                return Work::told(relay_id, told);
             }
         };
-        let admitted = match checked {
+        let admitted = match admitted {
             Ok(admitted) => admitted,
-            Err(error) => return Told::Refused(error),
+            Err(error) => return Work::told(relay_id, Told::Refused(error)),
         };
-        let now = self.clock.now_ms();
-        let doing = match self.relays.begin(&guest.issuer, &relay_id, now) {
-            Turn::New(doing) => doing,
-            Turn::Done(answer) => return Told::Outcome(answer),
-            Turn::Wait(answer) => {
-                return match answer.await {
-                    Ok(answer) => Told::Outcome(answer),
-                    Err(_) => Told::Refused(RpcError::plain(codes::UNAVAILABLE)),
-                };
+        match self.relays.begin(&guest.issuer, &relay_id, now.ms) {
+            Turn::New(doing) => {
+                let Admitted { caller, method, params, within } = admitted;
+                let begun = self.mesh.begin(caller, method.name, params.as_deref(), within);
+                let answering = begun.unwrap_or_else(|error| Box::pin(ready(Err(error))));
+                Work::new(relay_id, Task { method, doing, answering, until: now.at + within })
             }
-        };
-        let answer = self.carry_out(admitted).await;
-        let text = match &answer {
-            Ok(result) => done(&relay_id, result.get()),
-            Err(error) => failed(&relay_id, error),
-        };
-        // What may go better next time must not be remembered as having failed.
-        match answer.is_err_and(|error| error.data("retryable").is_some_and(|retryable| retryable == true)) {
-            true => doing.failed(&text),
-            false => doing.done(&text, now),
+            Turn::Done(answer) => Work::told(relay_id, Told::Outcome(answer)),
+            Turn::Wait(answer) => Work::again(relay_id, answer),
         }
-        Told::Outcome(text)
-    }
-
-    async fn carry_out(&self, admitted: Admitted) -> Result<Box<RawValue>, RpcError> {
-        let Admitted { caller, method, params, within } = admitted;
-        let started = Instant::now();
-        let call = self.mesh.call_within(caller, method.name, params, within);
-        let call = AssertUnwindSafe(tokio::time::timeout(within, call)).catch_unwind();
-        let outcome = match call.await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => {
-                Err(RpcError::new(codes::HANDLER_TIMEOUT, format!("{} took too long", method.name)))
-            }
-            Err(_) => {
-                Err(RpcError::internal(anyhow::anyhow!("{} panicked", method.name)).logged(method.name))
-            }
-        };
-        let code = outcome.as_ref().err().map_or(0, RpcError::code);
-        self.metrics.answered(self.metrics.method(method.name), code, started.elapsed().as_secs_f64());
-        outcome
     }
 
     /// Whether the relay may be carried out, and in whose name.
-    fn admit(&self, guest: &Guest, relay: Relay) -> Result<Admitted, RpcError> {
+    fn admit<'a>(&self, guest: &Guest, relay: Relay<'a>) -> Result<Admitted<'a>, RpcError> {
         self.check_shape(&relay)?;
         let method = self.crossing(&relay)?;
         let caller = caller(&relay, guest)?;
-        let params = relay.params.as_deref().unwrap_or(RawValue::NULL);
+        let params = relay.params.unwrap_or(RawValue::NULL);
         let names = Names::read(params)?;
         names.check_actor(caller.aid.as_str())?;
         names.check_target(method, self.issuer())?;
@@ -125,22 +78,22 @@ impl Federation {
         let within = relay.deadline_ms.map_or(LONGEST, |ms| Duration::from_millis(ms).min(LONGEST));
         let relayed = Relayed {
             from_issuer: guest.issuer.to_string(),
-            relay_id: relay.relay_id,
+            relay_id: relay.relay_id.into_owned(),
             depth: u8::try_from(relay.depth).unwrap_or(u8::MAX),
         };
-        let params = params::clean(relay.params)?;
+        let params = relay.params.map(cleaned).transpose()?;
         Ok(Admitted { caller: Caller::Foreign(caller, relayed), method, params, within })
     }
 
-    fn check_shape(&self, relay: &Relay) -> Result<(), RpcError> {
+    fn check_shape(&self, relay: &Relay<'_>) -> Result<(), RpcError> {
         if relay.hop != 1 {
             return Err(refused("hop", "hop is 1: nothing is relayed twice"));
         }
         if relay.depth > DEPTH {
             return Err(refused("depth", format!("depth is at most {DEPTH}")));
         }
-        let size = |part: &Option<Box<RawValue>>| part.as_ref().map_or(0, |part| part.get().len());
-        if size(&relay.params) + size(&relay.payload) > PARAMS_BYTES {
+        let size = |part: Option<&RawValue>| part.map_or(0, |part| part.get().len());
+        if size(relay.params) + size(relay.payload) > PARAMS_BYTES {
             return Err(refused("oversize", format!("a relay carries at most {PARAMS_BYTES} bytes")));
         }
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
@@ -152,9 +105,9 @@ impl Federation {
     }
 
     /// The method, if it may be called from other domains.
-    fn crossing(&self, relay: &Relay) -> Result<&'static Method, RpcError> {
+    fn crossing(&self, relay: &Relay<'_>) -> Result<&'static Method, RpcError> {
         let Relay { namespace, method, .. } = relay;
-        if !self.config.federation.namespaces.contains(namespace) {
+        if !self.config.federation.namespaces.iter().any(|allowed| allowed == namespace) {
             return Err(refused("namespace", format!("{:?} does not cross domains", short(namespace))));
         }
         let found = proto_schemas::find(&format!("{namespace}.{method}"));
@@ -175,7 +128,7 @@ impl Federation {
 }
 
 /// The agent the other gateway speaks for: always one of its own.
-fn caller(relay: &Relay, guest: &Guest) -> Result<Session, RpcError> {
+fn caller(relay: &Relay<'_>, guest: &Guest) -> Result<Session, RpcError> {
     let Some(caller) = &relay.caller else { return Err(refused("caller", "caller is missing")) };
     if caller.kind != "aid" {
         let sentence = format!("nothing that crosses is called by {:?}", short(&caller.kind));
@@ -203,34 +156,48 @@ fn is_trace(trace: &Trace) -> bool {
     trace.trace_id.len() == 32 && trace.trace_id.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
+/// Names of the server are taken out, where there are any.
+fn cleaned(params: &RawValue) -> Result<Cow<'_, RawValue>, RpcError> {
+    if !params::may_hold(params, "\"_") {
+        return Ok(Cow::Borrowed(params));
+    }
+    let cleaned = params::clean(Some(params.to_owned()))?;
+    Ok(cleaned.map_or(Cow::Borrowed(params), Cow::Owned))
+}
+
 /// The parameters that say who acts and whom it is about.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Names<'a> {
     #[serde(borrow)]
-    from: Option<Cow<'a, str>>,
+    from: Option<Name<'a>>,
     #[serde(borrow)]
-    from_aid: Option<Cow<'a, str>>,
+    from_aid: Option<Name<'a>>,
     #[serde(borrow)]
-    sender_aid: Option<Cow<'a, str>>,
+    sender_aid: Option<Name<'a>>,
     #[serde(borrow)]
-    owner_aid: Option<Cow<'a, str>>,
+    owner_aid: Option<Name<'a>>,
     #[serde(borrow)]
     client_signature: Option<Signed<'a>>,
     #[serde(borrow)]
-    to: Option<Cow<'a, str>>,
+    to: Option<Name<'a>>,
     #[serde(borrow)]
-    peer_aid: Option<Cow<'a, str>>,
+    peer_aid: Option<Name<'a>>,
     #[serde(borrow)]
-    aid: Option<Cow<'a, str>>,
+    aid: Option<Name<'a>>,
     #[serde(borrow)]
-    aids: Option<Vec<Cow<'a, str>>>,
+    aids: Option<Vec<Name<'a>>>,
 }
+
+/// Read where it was written: an optional text would be copied.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(Deserialize)]
 struct Signed<'a> {
     #[serde(borrow)]
-    aid: Cow<'a, str>,
+    aid: Name<'a>,
 }
 
 impl<'a> Names<'a> {
@@ -251,7 +218,7 @@ impl<'a> Names<'a> {
             ("owner_aid", self.owner_aid.as_ref()),
             ("client_signature.aid", signed),
         ];
-        let other = actors.into_iter().find(|(_, named)| named.is_some_and(|named| named != caller));
+        let other = actors.into_iter().find(|(_, named)| named.is_some_and(|Name(named)| named != caller));
         match other {
             Some((name, _)) => Err(refused("actor", format!("params.{name} is not {caller}"))),
             None => Ok(()),
@@ -267,7 +234,7 @@ impl<'a> Names<'a> {
             "aid" => &self.aid,
             _ => &None,
         };
-        let local = |name: &Cow<'_, str>| Aid::parse(name).is_ok_and(|aid| aid.issuer() == ours);
+        let local = |Name(name): &Name<'_>| Aid::parse(name).is_ok_and(|aid| aid.issuer() == ours);
         let all_local = match (by, one, &self.aids) {
             ("aids", _, Some(aids)) => aids.iter().all(local),
             (_, Some(name), _) => local(name),
@@ -278,21 +245,6 @@ impl<'a> Names<'a> {
             false => Err(refused("target", format!("params.{by} is not of {ours}"))),
         }
     }
-}
-
-fn done(relay_id: &str, result: &str) -> Arc<str> {
-    format!("{{\"relay_id\":\"{relay_id}\",\"ok\":true,\"result\":{result}}}").into()
-}
-
-fn failed(relay_id: &str, error: &RpcError) -> Arc<str> {
-    ended_badly(relay_id, error, "")
-}
-
-/// What stopped at our border is marked: the other side must not take it for the method's own word.
-fn ended_badly(relay_id: &str, error: &RpcError, mark: &str) -> Arc<str> {
-    let relay_id = serde_json::to_string(relay_id).unwrap_or_default();
-    let error = serde_json::to_string(error).unwrap_or_else(|_| "{}".to_owned());
-    format!("{{\"relay_id\":{relay_id},\"ok\":false,{mark}\"error\":{error}}}").into()
 }
 
 pub fn short(text: &str) -> String {

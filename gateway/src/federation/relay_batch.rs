@@ -1,31 +1,36 @@
 //! `federation.relay_batch`, and what else a gateway of another domain may send after its hello.
 
 use super::accept::{BATCH_ITEMS, Guest};
-use super::relay::{Told, short};
+use super::relay::short;
 use super::wire::Relay;
+use super::work::{self, Now, Told, Work};
 use super::{Federation, refused};
 use crate::frame::{self, Request};
 use crate::session::Link;
 use futures_util::FutureExt as _;
-use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use services::kernel::{RpcError, codes};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+/// What one outcome weighs, about.
+const ITEM_BYTES: usize = 320;
+
 #[derive(Deserialize)]
-struct Batch {
+struct Batch<'a> {
     batch_id: String,
     /// Each stands or falls by itself, so each is read by itself.
-    items: Vec<Box<RawValue>>,
+    #[serde(borrow)]
+    items: Vec<&'a RawValue>,
 }
 
-/// What a frame asks for.
-enum Asked {
-    One(Box<Relay>),
-    Many(Batch),
+/// How the answer is written.
+enum Form {
+    One,
+    Many { batch_id: String },
 }
 
 impl Federation {
@@ -37,21 +42,15 @@ impl Federation {
         tracker: &TaskTracker,
         request: &Request<'_>,
     ) -> Result<(), RpcError> {
-        let asked = read(request)?;
-        let count = match &asked {
-            Asked::One(_) => 1,
-            Asked::Many(batch) => u32::try_from(batch.items.len()).unwrap_or(u32::MAX),
-        };
-        let under_way = UnderWay::new(link, count);
+        let now = Now { at: Instant::now(), ms: self.clock.now_ms() };
+        let (form, works) = self.read(guest, request, &now)?;
+        let under_way = UnderWay::new(link, u32::try_from(works.len()).unwrap_or(u32::MAX));
         let id = request.id.map(ToOwned::to_owned);
         let (federation, guest) = (self.clone(), guest.clone());
+        // In one task: a frame of many small relays must not become a crowd of tasks.
         let mut answering = Box::pin(async move {
-            let id = id.as_deref();
-            let answer = match asked {
-                Asked::One(relay) => federation.one(&guest, *relay, id).await,
-                Asked::Many(batch) => federation.many(&guest, batch, id).await,
-            };
-            if id.is_some() {
+            let works = work::all(&federation, works, now).await;
+            if let Some(answer) = federation.answer(&guest, form, works, id.as_deref()) {
                 under_way.link.outbox.push(answer.into());
             }
         });
@@ -62,43 +61,69 @@ impl Federation {
         Ok(())
     }
 
-    async fn one(self: &Arc<Self>, guest: &Guest, relay: Relay, id: Option<&RawValue>) -> String {
-        match self.relayed(guest, relay).await {
-            Told::Outcome(text) => frame::success(id.unwrap_or(RawValue::NULL), &text),
-            Told::Refused(error) => {
-                self.note_refusal(guest, &error);
-                frame::failure(id, &error)
+    fn read(
+        self: &Arc<Self>,
+        guest: &Guest,
+        request: &Request<'_>,
+        now: &Now,
+    ) -> Result<(Form, Vec<Work>), RpcError> {
+        let text = request.params.map_or("{}", RawValue::get);
+        match &*request.method {
+            "federation.relay" => {
+                let relay: Relay<'_> = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
+                Ok((Form::One, vec![self.begin_relay(guest, relay, now)]))
             }
+            "federation.relay_batch" => {
+                let batch: Batch<'_> = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
+                if batch.items.len() > BATCH_ITEMS {
+                    return Err(refused("batch", format!("a batch holds at most {BATCH_ITEMS} relays")));
+                }
+                let works = batch.items.into_iter().map(|item| self.read_item(guest, item, now)).collect();
+                Ok((Form::Many { batch_id: batch.batch_id }, works))
+            }
+            "federation.hello" => Err(refused("already_authenticated", "this link said hello already")),
+            other => Err(RpcError::new(
+                codes::METHOD_NOT_FOUND,
+                format!("there is no method {:?} on this link", short(other)),
+            )),
         }
     }
 
-    /// In one task: a frame of many small relays must not become a crowd of tasks.
-    async fn many(self: &Arc<Self>, guest: &Guest, batch: Batch, id: Option<&RawValue>) -> String {
-        let mut running: FuturesOrdered<_> = batch
-            .items
-            .into_iter()
-            .map(|item| async move {
-                let (relay_id, told) = match serde_json::from_str::<Relay>(item.get()) {
-                    Ok(relay) => (relay.relay_id.clone(), self.relayed(guest, relay).await),
-                    Err(error) => (relay_id(&item), Told::Refused(unreadable(&error))),
-                };
-                if let Told::Refused(error) = &told {
-                    self.note_refusal(guest, error);
-                }
-                told.item(&relay_id)
-            })
-            .collect();
-        let batch_id = serde_json::to_string(&batch.batch_id).unwrap_or_default();
-        let mut text = format!("{{\"batch_id\":{batch_id},\"results\":[");
-        let mut first = true;
-        while let Some(item) = running.next().await {
-            if !std::mem::take(&mut first) {
-                text.push(',');
+    fn read_item(self: &Arc<Self>, guest: &Guest, item: &RawValue, now: &Now) -> Work {
+        match serde_json::from_str::<Relay<'_>>(item.get()) {
+            Ok(relay) => self.begin_relay(guest, relay, now),
+            Err(error) => Work::told(relay_id(item).into(), Told::Refused(unreadable(&error))),
+        }
+    }
+
+    /// What all of them came to, if somebody wants to know.
+    fn answer(&self, guest: &Guest, form: Form, works: Vec<Work>, id: Option<&RawValue>) -> Option<String> {
+        let mut text = match &form {
+            Form::One => String::new(),
+            Form::Many { batch_id } => {
+                let batch_id = serde_json::to_string(batch_id).unwrap_or_default();
+                let mut text = String::with_capacity(works.len() * ITEM_BYTES + 128);
+                text.extend(["{\"batch_id\":", &batch_id, ",\"results\":["]);
+                text
             }
-            text.push_str(&item);
+        };
+        for (nth, work) in works.into_iter().enumerate() {
+            let relay_id = work.relay_id.clone();
+            let told = work.into_told();
+            if let Told::Refused(error) = &told {
+                self.note_refusal(guest, error);
+            }
+            match (&form, told) {
+                (Form::One, Told::Outcome(outcome)) => return Some(frame::success(id?, &outcome)),
+                (Form::One, Told::Refused(error)) => return Some(frame::failure(Some(id?), &error)),
+                (Form::Many { .. }, told) => {
+                    text.push_str(if nth > 0 { "," } else { "" });
+                    text.push_str(&told.item(&relay_id));
+                }
+            }
         }
         text.push_str("]}");
-        frame::success(id.unwrap_or(RawValue::NULL), &text)
+        Some(frame::success(id?, &text))
     }
 
     fn note_refusal(&self, guest: &Guest, error: &RpcError) {
@@ -118,27 +143,6 @@ fn relay_id(item: &RawValue) -> String {
         relay_id: String,
     }
     serde_json::from_str(item.get()).map_or_else(|_| String::new(), |Named { relay_id }| short(&relay_id))
-}
-
-fn read(request: &Request<'_>) -> Result<Asked, RpcError> {
-    let text = request.params.map_or("{}", RawValue::get);
-    match &*request.method {
-        "federation.relay" => {
-            Ok(Asked::One(Box::new(serde_json::from_str(text).map_err(|error| unreadable(&error))?)))
-        }
-        "federation.relay_batch" => {
-            let batch: Batch = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
-            if batch.items.len() > BATCH_ITEMS {
-                return Err(refused("batch", format!("a batch holds at most {BATCH_ITEMS} relays")));
-            }
-            Ok(Asked::Many(batch))
-        }
-        "federation.hello" => Err(refused("already_authenticated", "this link said hello already")),
-        other => Err(RpcError::new(
-            codes::METHOD_NOT_FOUND,
-            format!("there is no method {:?} on this link", short(other)),
-        )),
-    }
 }
 
 /// Counts relays as under way until it is dropped, however they end.

@@ -7,40 +7,57 @@ use tokio::sync::oneshot;
 
 const REMEMBERED_MS: i64 = 600_000;
 const NONCES: usize = 100_000;
+/// More hellos than a domain that means well says in ten minutes.
+const NONCES_EACH: usize = 5_000;
 const RELAYS: usize = 200_000;
 const RELAY_BYTES: usize = 64 << 20;
 
-/// The nonces of other gateways. A full memory lets nobody in, because forgetting one would let it in twice.
+/// The nonces of other gateways. A full memory lets nobody in, because forgetting one would let it in twice; no domain may
+/// fill it for the others.
 #[derive(Default)]
 pub struct Nonces(Mutex<Used>);
 
 #[derive(Default)]
 struct Used {
-    seen: HashSet<(String, String)>,
-    order: VecDeque<(i64, (String, String))>,
+    seen: HashMap<Arc<str>, HashSet<Arc<str>>>,
+    order: VecDeque<(i64, Arc<str>, Arc<str>)>,
 }
 
 impl Nonces {
     /// Whether this one is new; from now on it is not.
     pub fn take(&self, issuer: &str, nonce: &str, now: i64) -> bool {
-        let Used { seen, order } = &mut *self.0.lock();
-        while order.front().is_some_and(|(until, _)| *until <= now) {
-            if let Some((_, key)) = order.pop_front() {
-                seen.remove(&key);
-            }
-        }
-        let key = (issuer.to_owned(), nonce.to_owned());
-        if seen.len() >= NONCES || seen.contains(&key) {
+        let mut used = self.0.lock();
+        used.forget(now);
+        let Used { seen, order } = &mut *used;
+        let known = seen.get(issuer);
+        if order.len() >= NONCES
+            || known.is_some_and(|known| known.len() >= NONCES_EACH || known.contains(nonce))
+        {
             return false;
         }
-        seen.insert(key.clone());
-        order.push_back((now + REMEMBERED_MS, key));
+        let (issuer, nonce): (Arc<str>, Arc<str>) = (issuer.into(), nonce.into());
+        seen.entry(issuer.clone()).or_default().insert(nonce.clone());
+        order.push_back((now + REMEMBERED_MS, issuer, nonce));
         true
     }
 }
 
-type Key = (Arc<str>, Box<str>);
-type Answer = Arc<str>;
+impl Used {
+    fn forget(&mut self, now: i64) {
+        while self.order.front().is_some_and(|(until, ..)| *until <= now) {
+            let Some((_, issuer, nonce)) = self.order.pop_front() else { return };
+            let Some(known) = self.seen.get_mut(&issuer) else { continue };
+            known.remove(&nonce);
+            if known.is_empty() {
+                self.seen.remove(&issuer);
+            }
+        }
+    }
+}
+
+/// Whose it is, and its id.
+type Key = (Arc<str>, Arc<str>);
+pub type Answer = Arc<str>;
 
 /// The answers to relays of the last ten minutes, for gateways that ask again because they did not hear them.
 #[derive(Default)]
@@ -69,8 +86,8 @@ pub enum Turn {
 }
 
 impl Relays {
-    pub fn begin(self: &Arc<Self>, issuer: &Arc<str>, relay_id: &str, now: i64) -> Turn {
-        let key = (issuer.clone(), Box::from(relay_id));
+    pub fn begin(self: &Arc<Self>, issuer: &Arc<str>, relay_id: &Arc<str>, now: i64) -> Turn {
+        let key = (issuer.clone(), relay_id.clone());
         let mut memory = self.0.lock();
         match memory.known.get_mut(&key) {
             Some(State::Done(answer)) => return Turn::Done(answer.clone()),
@@ -160,15 +177,28 @@ mod tests {
     fn a_full_memory_of_nonces_lets_nobody_in_and_forgets_nobody() {
         let nonces = Nonces::default();
         for n in 0..NONCES {
+            assert!(nonces.take(&format!("n{}.test", n / NONCES_EACH), &n.to_string(), 0));
+        }
+        assert!(!nonces.take("a.test", "one more", 1));
+        assert!(!nonces.take("n0.test", "0", 1));
+        assert!(nonces.take("a.test", "one more", REMEMBERED_MS));
+        assert_eq!(nonces.0.lock().seen.len(), 1);
+    }
+
+    #[test]
+    fn a_domain_with_too_many_nonces_shuts_the_door_only_to_itself() {
+        let nonces = Nonces::default();
+        for n in 0..NONCES_EACH {
             assert!(nonces.take("a.test", &n.to_string(), 0));
         }
         assert!(!nonces.take("a.test", "one more", 1));
         assert!(!nonces.take("a.test", "0", 1));
+        assert!(nonces.take("b.test", "one more", 1));
         assert!(nonces.take("a.test", "one more", REMEMBERED_MS));
     }
 
     fn begin(relays: &Arc<Relays>, id: &str) -> Turn {
-        relays.begin(&Arc::from("a.test"), id, 0)
+        relays.begin(&Arc::from("a.test"), &Arc::from(id), 0)
     }
 
     #[tokio::test]
@@ -179,10 +209,10 @@ mod tests {
         doing.done(&Arc::from("7"), 0);
         assert_eq!(&*answer.await.unwrap(), "7");
         assert!(matches!(begin(&relays, "r1"), Turn::Done(answer) if &*answer == "7"));
-        let other = relays.begin(&Arc::from("b.test"), "r1", 0);
+        let other = relays.begin(&Arc::from("b.test"), &Arc::from("r1"), 0);
         assert!(matches!(other, Turn::New(_)), "another domain has ids of its own");
-        assert!(matches!(relays.begin(&Arc::from("a.test"), "r2", REMEMBERED_MS), Turn::New(_)));
-        assert!(matches!(relays.begin(&Arc::from("a.test"), "r1", REMEMBERED_MS), Turn::New(_)));
+        assert!(matches!(relays.begin(&Arc::from("a.test"), &Arc::from("r2"), REMEMBERED_MS), Turn::New(_)));
+        assert!(matches!(relays.begin(&Arc::from("a.test"), &Arc::from("r1"), REMEMBERED_MS), Turn::New(_)));
         assert_eq!(relays.0.lock().bytes, 0);
     }
 

@@ -1,11 +1,12 @@
 //! Delivers what waits for domains that could not be reached: page by page, in order, by one process at a time.
 
 use super::super::Message;
-use super::is_unreachable;
 use super::lease::{Failure, Lease, Row, Settled};
 use super::outbox::Kept;
-use crate::kernel::{Forward, ForwardBatch, Outcome, RpcError, codes};
+use super::{broke_off, is_unreachable};
+use crate::kernel::{Aid, BatchError, Forward, ForwardBatch, Outcome, RpcError, codes};
 use futures_util::StreamExt as _;
+use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use std::collections::HashSet;
@@ -98,12 +99,14 @@ impl Message {
                 Page::Failed { error, may_have_arrived } => {
                     let wait = self.ids.part_of(wait_after(lease.attempts));
                     let wait_ms = i64::try_from(wait.as_millis()).unwrap_or_default();
-                    let next_try = self.clock.now_ms() + wait_ms;
+                    let now = self.clock.now_ms();
+                    let next_try = now + wait_ms;
                     tracing::debug!(
                         peer.issuer = issuer,
                         retry_in_ms = wait_ms,
                         "{issuer} does not take what waits for it: {error}"
                     );
+                    let may_have_arrived = may_have_arrived.then_some(now);
                     let failure = Failure { error: &error, next_try, may_have_arrived };
                     return self.outbox.release(&lease, Some(failure)).await;
                 }
@@ -122,7 +125,11 @@ impl Message {
             return Ok(Page::Lost);
         }
 
-        let outcomes = self.forward_page(lease, &rows, now).await;
+        let items: Vec<Option<Forward>> = rows.iter().map(|row| forward(row, now)).collect();
+        if let Err(error) = self.note_page(lease, &items, now).await {
+            return Ok(Page::Failed { error: error.to_string(), may_have_arrived: false });
+        }
+        let outcomes = self.forward_page(lease, items).await;
 
         let (settled, failed) = judge(lease, rows, outcomes);
         if !self.outbox.settle(lease, &settled, self.clock.now_ms()).await? {
@@ -131,19 +138,21 @@ impl Message {
         Ok(failed.unwrap_or(Page::Delivered))
     }
 
+    /// Whoever sent something of the page can take it back over there from now on.
+    async fn note_page(&self, lease: &Lease, items: &[Option<Forward>], now: i64) -> Result<(), BatchError> {
+        let senders: HashSet<&Aid> = items.iter().flatten().map(|item| &item.caller_aid).collect();
+        let notes = senders.into_iter().filter_map(|sender| self.targets.note(sender, &lease.issuer, now));
+        try_join_all(notes).await.map(drop)
+    }
+
     /// An outcome for each of them, in order.
     async fn forward_page(
         &self,
         lease: &Lease,
-        rows: &[Row],
-        now: i64,
+        items: Vec<Option<Forward>>,
     ) -> Vec<Result<Box<RawValue>, RpcError>> {
-        let (mut items, mut readable) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
-        for row in rows {
-            let item = forward(row, now);
-            readable.push(item.is_some());
-            items.extend(item);
-        }
+        let readable: Vec<bool> = items.iter().map(Option::is_some).collect();
+        let items = items.into_iter().flatten().collect();
         let batch = ForwardBatch { target_issuer: lease.issuer.clone(), items, timeout_ms: None };
         let mut results = match self.mesh.forward_batch("message", &batch).await {
             Ok(answer) => answer.results.into_iter().map(Outcome::into_result).collect::<Vec<_>>(),
@@ -214,11 +223,6 @@ fn judge(
         }
     }
     (settled, failed.map(|error| Page::Failed { error, may_have_arrived }))
-}
-
-/// Whether the link was there, and not any more when the answer should have come.
-fn broke_off(error: &RpcError) -> bool {
-    error.data("reason").is_some_and(|reason| reason == "link_lost")
 }
 
 /// Whether the next try may go better. What broke over there may be mended while the message is kept.

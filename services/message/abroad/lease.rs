@@ -1,9 +1,7 @@
 //! The turn to deliver to a domain: one process has it for a while, and proves it with each thing it changes.
 
-use super::super::store::json;
 use super::outbox::Outbox;
 use super::rows::{count_out, hold, list, take_out};
-use crate::kernel::Engine;
 
 /// How many go in one batch, and what they may weigh together.
 const PAGE_ROWS: i64 = 200;
@@ -38,26 +36,44 @@ pub(in super::super) struct Settled {
 pub(in super::super) struct Failure<'a> {
     pub error: &'a str,
     pub next_try: i64,
-    /// Whether messages may have got there all the same.
-    pub may_have_arrived: bool,
+    /// Set where messages may have got there all the same: when that was found out.
+    pub may_have_arrived: Option<i64>,
 }
 
 impl Outbox {
     /// Nothing if another process delivers there.
     pub async fn lease(&self, issuer: &str, now: i64) -> sqlx::Result<Option<Lease>> {
-        let row: Option<(i64, i64)> = sqlx::query_as(
+        let row: Option<(i64, i64, i64)> = sqlx::query_as(
             "UPDATE outbox_peer SET fence = fence + 1, leased_until = $2
-             WHERE issuer = $1 AND leased_until <= $3 RETURNING fence, attempts",
+             WHERE issuer = $1 AND leased_until <= $3 RETURNING fence, attempts, sending",
         )
         .bind(issuer)
         .bind(now + LEASE_MS)
         .bind(now)
         .fetch_optional(self.db.write_alone())
         .await?;
-        Ok(row.map(|(fence, attempts)| {
-            self.held.lock().insert(issuer.to_owned(), fence);
-            Lease { issuer: issuer.to_owned(), fence, attempts }
-        }))
+        let Some((fence, attempts, sending)) = row else { return Ok(None) };
+        self.held.lock().insert(issuer.to_owned(), fence);
+        let lease = Lease { issuer: issuer.to_owned(), fence, attempts };
+        if sending > 0 {
+            // Whoever had it before did not get to say what became of these.
+            self.tried(&lease, now).await?;
+        }
+        Ok(Some(lease))
+    }
+
+    /// Those that are on their way may have got there, whatever happens to them next.
+    async fn tried(&self, lease: &Lease, now: i64) -> sqlx::Result<()> {
+        sqlx::query(
+            "UPDATE outbox SET tried = $3 WHERE issuer = $1 AND tried IS NULL
+             AND nth <= (SELECT sending FROM outbox_peer WHERE issuer = $1 AND fence = $2)",
+        )
+        .bind(lease.issuer.as_str())
+        .bind(lease.fence)
+        .bind(now)
+        .execute(self.db.write_alone())
+        .await?;
+        Ok(())
     }
 
     /// The next messages in their order.
@@ -105,20 +121,9 @@ impl Outbox {
         if !hold(&mut tx, lease, now).await? {
             return Ok(false);
         }
-        let query = match self.db.engine() {
-            Engine::Sqlite => sqlx::query(
-                "INSERT INTO abroad (key, issuer, at) SELECT value, $2, $3 FROM json_each($1) WHERE true
-                 ON CONFLICT (key) DO NOTHING",
-            ),
-            Engine::Postgres => sqlx::query(
-                "INSERT INTO abroad (key, issuer, at)
-                 SELECT v, $2, $3 FROM json_array_elements_text(CAST($1 AS JSON)) AS v ORDER BY 1
-                 ON CONFLICT (key) DO NOTHING",
-            ),
-        };
-        query.bind(json(&settled.accepted)).bind(lease.issuer.as_str()).bind(now).execute(&mut *tx).await?;
         let keys: Vec<&String> = settled.accepted.iter().chain(&settled.refused).collect();
-        let gone = take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &keys), i64::MIN).await?;
+        let gone =
+            take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &keys), i64::MIN, false).await?;
         let counts = [settled.accepted.len() as i64, settled.refused.len() as i64, 0];
         count_out(&mut tx, &lease.issuer, &gone, counts).await?;
         tx.commit().await?;
@@ -142,7 +147,8 @@ impl Outbox {
             if !hold(&mut tx, lease, now).await? {
                 return Ok(false);
             }
-            let gone = take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &keys), i64::MIN).await?;
+            let gone =
+                take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &keys), i64::MIN, false).await?;
             count_out(&mut tx, &lease.issuer, &gone, [0, 0, gone.len() as i64]).await?;
             tx.commit().await?;
             tracing::warn!(
@@ -156,15 +162,15 @@ impl Outbox {
 
     /// Gives the lease back: nothing waits any more, or the domain is tried again later.
     pub async fn release(&self, lease: &Lease, failure: Option<Failure<'_>>) -> sqlx::Result<()> {
-        let (attempts, next_try, error, sent) = match failure {
-            Some(failure) => {
-                (lease.attempts + 1, failure.next_try, Some(failure.error), failure.may_have_arrived)
-            }
-            None => (0, 0, None, false),
+        let (attempts, next_try, error) = match &failure {
+            Some(failure) => (lease.attempts + 1, failure.next_try, Some(failure.error)),
+            None => (0, 0, None),
         };
+        if let Some(Failure { may_have_arrived: Some(at), .. }) = failure {
+            self.tried(lease, at).await?;
+        }
         sqlx::query(
-            "UPDATE outbox_peer SET leased_until = 0, attempts = $3, next_try = $4, last_error = $5,
-                 sending = CASE WHEN $6 > 0 THEN sending ELSE 0 END
+            "UPDATE outbox_peer SET leased_until = 0, attempts = $3, next_try = $4, last_error = $5, sending = 0
              WHERE issuer = $1 AND fence = $2",
         )
         .bind(lease.issuer.as_str())
@@ -172,7 +178,6 @@ impl Outbox {
         .bind(attempts)
         .bind(next_try)
         .bind(error)
-        .bind(i64::from(sent))
         .execute(self.db.write_alone())
         .await?;
         self.held.lock().remove(&lease.issuer);

@@ -18,9 +18,10 @@ pub(super) use recall::RecalledAbroad;
 pub(super) use targets::Targets;
 
 use super::{Error, Message};
-use crate::kernel::{Aid, Caller, Forward, RpcError, Session, codes};
+use crate::kernel::{Aid, Answering, Caller, Forward, RpcError, Session, codes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -59,14 +60,29 @@ impl Message {
         params: &impl Serialize,
         within: Option<Duration>,
     ) -> Result<T, Error> {
+        let answer = self.begin_abroad(crossing, method, params, within)?.await?;
+        read(crossing, &answer)
+    }
+
+    /// The same in two steps: polled once, the question has its place on the way there.
+    fn begin_abroad(
+        &self,
+        crossing: &Crossing<'_>,
+        method: &str,
+        params: &impl Serialize,
+        within: Option<Duration>,
+    ) -> Result<Answering, Error> {
         if !self.mesh.has("gateway") {
             return Err(Error::Foreign(crossing.issuer.to_owned()));
         }
         let mut forward = Forward::new(crossing.session, crossing.issuer, method, params)?;
         forward.timeout_ms = within.map(|within| within.as_millis() as u64);
-        let answer = self.mesh.forward("message", &forward).await?;
-        Ok(serde_json::from_str(answer.result.get()).map_err(|error| unreadable(crossing.issuer, &error))?)
+        Ok(self.mesh.forward("message", forward))
     }
+}
+
+fn read<T: DeserializeOwned>(crossing: &Crossing<'_>, answer: &RawValue) -> Result<T, Error> {
+    Ok(serde_json::from_str(answer.get()).map_err(|error| unreadable(crossing.issuer, &error))?)
 }
 
 fn unreadable(issuer: &str, error: &dyn Display) -> RpcError {
@@ -85,6 +101,16 @@ impl Error {
             _ => false,
         }
     }
+
+    /// Whether the link broke before the answer came, so that nobody knows.
+    pub fn broke_off(&self) -> bool {
+        matches!(self, Error::Other(error) if broke_off(error) && error.data("federated").is_none())
+    }
+}
+
+/// Whether the link was there, and not any more when the answer should have come.
+fn broke_off(error: &RpcError) -> bool {
+    error.data("reason").is_some_and(|reason| reason == "link_lost")
 }
 
 fn is_unreachable(error: &RpcError) -> bool {

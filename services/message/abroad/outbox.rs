@@ -76,6 +76,8 @@ pub(in super::super) struct New {
     pub at: i64,
     pub expires_at: i64,
     pub ttl_until: Option<i64>,
+    /// When it may have got there already.
+    pub tried: Option<i64>,
     pub data: String,
 }
 
@@ -223,8 +225,9 @@ impl Outbox {
         Ok(())
     }
 
-    /// Takes back messages that are not on their way yet. Gives them, and where the others are on their way to.
-    pub async fn withdraw(&self, keys: &[Key]) -> sqlx::Result<(HashSet<String>, BTreeMap<String, String>)> {
+    /// Takes back messages that are not on their way yet; those that may have got there before only if that is known not to
+    /// be so. Gives them, and where the others are on their way to.
+    pub async fn withdraw(&self, keys: &[Key], untried: bool) -> sqlx::Result<Withdrawn> {
         let names: Vec<String> = keys.iter().map(Key::text).collect();
         let query = match self.db.engine() {
             Engine::Sqlite => sqlx::query_as(
@@ -250,7 +253,8 @@ impl Outbox {
             .bind(issuer.as_str())
             .fetch_one(&mut *tx)
             .await?;
-            let gone = take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &mine), sending).await?;
+            let gone =
+                take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &mine), sending, untried).await?;
             count_out(&mut tx, &issuer, &gone, [0; 3]).await?;
             tx.commit().await?;
             withdrawn.extend(gone.into_iter().map(|(key, _)| key));
@@ -259,6 +263,9 @@ impl Outbox {
         Ok((withdrawn, left))
     }
 }
+
+/// What was taken back, and what waits on, each with its domain.
+pub(super) type Withdrawn = (HashSet<String>, BTreeMap<String, String>);
 
 /// Does something at the end, however it ends.
 struct Came<F: Fn()>(F);

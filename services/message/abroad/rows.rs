@@ -16,20 +16,31 @@ pub(super) async fn insert(db: &Db, mut rows: Vec<New>) -> sqlx::Result<Vec<bool
         .iter()
         .map(|row| {
             let bytes = row.data.len() as i64 + 256;
-            (row.key.text(), &row.issuer, row.nth, row.at, row.expires_at, row.ttl_until, bytes, &row.data)
+            (
+                row.key.text(),
+                &row.issuer,
+                row.nth,
+                row.at,
+                row.expires_at,
+                row.ttl_until,
+                bytes,
+                &row.data,
+                row.tried,
+            )
         })
         .collect();
     let query = match db.engine() {
         Engine::Sqlite => sqlx::query_as(
-            "INSERT INTO outbox (key, issuer, nth, at, expires_at, ttl_until, bytes, data)
-             SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7
+            "INSERT INTO outbox (key, issuer, nth, at, expires_at, ttl_until, bytes, data, tried)
+             SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+                    value ->> 8
              FROM json_each($1) WHERE true
              ON CONFLICT (key) DO NOTHING RETURNING key, issuer, bytes",
         ),
         Engine::Postgres => sqlx::query_as(
-            "INSERT INTO outbox (key, issuer, nth, at, expires_at, ttl_until, bytes, data)
+            "INSERT INTO outbox (key, issuer, nth, at, expires_at, ttl_until, bytes, data, tried)
              SELECT v ->> 0, v ->> 1, CAST(v ->> 2 AS BIGINT), CAST(v ->> 3 AS BIGINT), CAST(v ->> 4 AS BIGINT),
-                    CAST(v ->> 5 AS BIGINT), CAST(v ->> 6 AS BIGINT), v ->> 7
+                    CAST(v ->> 5 AS BIGINT), CAST(v ->> 6 AS BIGINT), v ->> 7, CAST(v ->> 8 AS BIGINT)
              FROM json_array_elements(CAST($1 AS JSON)) AS v
              ON CONFLICT (key) DO NOTHING RETURNING key, issuer, bytes",
         ),
@@ -91,23 +102,26 @@ pub(super) fn list<S: AsRef<str> + Serialize>(engine: Engine, keys: &[S]) -> Str
     }
 }
 
-/// Removes those of these messages that come after a place. Gives what was removed and what it weighed.
+/// Removes those of these messages that come after a place, and of them, if it says so, only those that have never been on
+/// their way. Gives what was removed and what it weighed.
 pub(super) async fn take_out(
     tx: &mut Transaction<'static, Any>,
     engine: Engine,
     keys: &str,
     after: i64,
+    untried: bool,
 ) -> sqlx::Result<Vec<(String, i64)>> {
     let query = match engine {
         Engine::Sqlite => sqlx::query_as(
             "DELETE FROM outbox WHERE key IN (SELECT value FROM json_each($1)) AND nth > $2
-             RETURNING key, bytes",
+             AND (tried IS NULL OR $3 = 0) RETURNING key, bytes",
         ),
         Engine::Postgres => sqlx::query_as(
-            "DELETE FROM outbox WHERE key = ANY(string_to_array($1, ',')) AND nth > $2 RETURNING key, bytes",
+            "DELETE FROM outbox WHERE key = ANY(string_to_array($1, ',')) AND nth > $2
+             AND (tried IS NULL OR $3 = 0) RETURNING key, bytes",
         ),
     };
-    query.bind(keys).bind(after).fetch_all(&mut **tx).await
+    query.bind(keys).bind(after).bind(i64::from(untried)).fetch_all(&mut **tx).await
 }
 
 pub(super) async fn count_out(

@@ -1,18 +1,27 @@
 //! A message to an agent of another domain: sent there, and then kept for the sender's own other devices.
 
 use super::super::ledger::{Changes, Done, Draft, Write};
-use super::super::letter::Letter;
-use super::super::sending::{SendParams, Sent, Status, Storage};
+use super::super::letter::Key;
+use super::super::sending::{SendParams, Sent, Status};
 use super::super::store::json;
 use super::super::turns::{Turn, in_turn};
 use super::super::{Error, Message, envelope};
 use super::outbox::{Kept, New, Way};
-use super::{Crossing, unreadable};
+use super::{Crossing, read, unreadable};
 use crate::kernel::{Caller, RpcError, Session, codes};
+use futures_util::future::{OptionFuture, join};
 use serde_json::value::to_raw_value;
+use std::time::Duration;
 
 /// How often the sender's own copies are addressed anew because its devices came and went meanwhile.
 const TRIES: usize = 3;
+
+/// A message on its way to another domain.
+struct Outgoing<'a> {
+    crossing: Crossing<'a>,
+    message_id: String,
+    at: i64,
+}
 
 impl Message {
     /// What goes wrong between the other domain's answer and ours is repaired by sending again: the name is made before
@@ -26,71 +35,100 @@ impl Message {
         let Some(crossing) = self.crossing(caller, &to)? else {
             return Err(Error::Foreign(to.issuer().to_owned()));
         };
-        let turn = match envelope::classify(&params.payload) {
-            envelope::Kind::Plain => None,
-            _ => self.turn(&crossing.session.aid).await,
-        };
-        let now = self.clock.now_ms();
-        let (draft, changes) = self.draft_own(crossing.session, &params, now).await?;
-        let message_id = draft.letter.message_id.clone();
-        params.message_id = Some(message_id.clone());
+        if envelope::classify(&params.payload) != envelope::Kind::Plain {
+            // Boxed, like all that most messages do without.
+            return Box::pin(self.send_sealed(crossing, params)).await;
+        }
+        params.mode()?;
+        let at = self.clock.now_ms();
+        let given = params.message_id().map(str::to_owned);
+        let message_id = given.unwrap_or_else(|| self.ids.time_ordered(at));
+        self.pass_on(&Outgoing { crossing, message_id, at }, &mut params).await
+    }
 
-        let sent = in_turn(self.pass_on(&crossing, &mut params, &draft.letter), turn).await?;
+    /// One whose sender's other devices get copies.
+    async fn send_sealed(&self, crossing: Crossing<'_>, mut params: SendParams) -> Result<Sent, Error> {
+        let session = crossing.session;
+        let turn = self.turn(&session.aid).await;
+        let at = self.clock.now_ms();
+        let (draft, changes) = self.draft_own(session, &params, at).await?;
+        let outgoing = Outgoing { crossing, message_id: draft.letter.message_id.clone(), at };
 
-        self.keep_own(crossing.session, &params, draft, changes).await?;
-        Ok(Sent { message_id, cross_domain: true, target_issuer: Some(crossing.issuer.to_owned()), ..sent })
+        let sent = in_turn(self.pass_on(&outgoing, &mut params), turn).await?;
+
+        self.keep_own(session, &params, draft, changes).await?;
+        Ok(sent)
     }
 
     /// Sends it there now, or keeps it for later where that is this domain's policy. Behind what waits already, it waits.
-    async fn pass_on(
-        &self,
-        crossing: &Crossing<'_>,
-        params: &mut SendParams,
-        letter: &Letter,
-    ) -> Result<Sent, Error> {
-        let Some(keep) = self.keep_abroad else {
-            return self.send_there(crossing, params, letter, None).await;
+    async fn pass_on(&self, outgoing: &Outgoing<'_>, params: &mut SendParams) -> Result<Sent, Error> {
+        params.message_id = Some(outgoing.message_id.clone());
+        let sent = match self.keep_abroad {
+            None => self.send_there(outgoing, params, None).await?,
+            Some(keep) => Box::pin(self.send_or_keep(outgoing, params, keep)).await?,
         };
-        let nth = self.outbox.place(letter.at);
-        match self.outbox.way(crossing.issuer).await? {
-            Way::Full => return self.send_there(crossing, params, letter, None).await,
+        Ok(Sent {
+            message_id: outgoing.message_id.clone(),
+            cross_domain: true,
+            target_issuer: Some(outgoing.crossing.issuer.to_owned()),
+            ..sent
+        })
+    }
+
+    async fn send_or_keep(
+        &self,
+        outgoing: &Outgoing<'_>,
+        params: &mut SendParams,
+        keep: Duration,
+    ) -> Result<Sent, Error> {
+        let nth = self.outbox.place(outgoing.at);
+        let mut tried = None;
+        match self.outbox.way(outgoing.crossing.issuer).await? {
+            Way::Full => return self.send_there(outgoing, params, None).await,
             Way::Behind => {}
-            Way::Direct(turn) => match self.send_there(crossing, params, letter, turn).await {
+            Way::Direct(turn) => match self.send_there(outgoing, params, turn).await {
                 Err(error) if error.is_unreachable() => {}
+                // It goes again under its name: over there it counts once.
+                Err(error) if error.broke_off() => tried = Some(self.clock.now_ms()),
                 sent => return sent,
             },
         }
         let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
-        self.keep_for_later(crossing, params, letter, (nth, keep)).await
+        self.keep_for_later(outgoing, params, (nth, keep), tried).await
     }
 
     async fn send_there(
         &self,
-        crossing: &Crossing<'_>,
+        outgoing: &Outgoing<'_>,
         params: &SendParams,
-        letter: &Letter,
         turn: Option<Turn<String>>,
     ) -> Result<Sent, Error> {
-        let sent: Sent = in_turn(self.ask_abroad(crossing, "message.send", params, None), turn).await?;
+        let Outgoing { crossing, at, .. } = outgoing;
+        let asking = self.begin_abroad(crossing, "message.send", params, None)?;
+        // What is kept in memory over there has no row that could be taken back.
+        let lasts = self.ttl_ms(crossing.session, params).is_none();
+        let noting = lasts.then(|| self.targets.note(&crossing.session.aid, crossing.issuer, *at)).flatten();
+        // It has its place on the way there before anything is waited for.
+        let (answer, noted) = in_turn(join(asking, OptionFuture::from(noting)), turn).await;
+
+        let sent: Sent = read(crossing, &answer?)?;
         if !sent.is_safe() {
             return Err(unreadable(crossing.issuer, &"a number in it is too large").into());
         }
-        if sent.is_stored() {
-            self.targets.remember(letter.key, crossing.issuer, letter.at);
-        }
+        noted.transpose()?;
         Ok(sent)
     }
 
     async fn keep_for_later(
         &self,
-        crossing: &Crossing<'_>,
+        outgoing: &Outgoing<'_>,
         params: &mut SendParams,
-        letter: &Letter,
         (nth, keep): (i64, i64),
+        tried: Option<i64>,
     ) -> Result<Sent, Error> {
-        let session = crossing.session;
+        let Outgoing { crossing: Crossing { session, issuer }, message_id, at } = outgoing;
         // When it goes, there will be less of its time left.
-        let ttl_until = self.ttl_ms(session, params).map(|ttl| letter.at + ttl);
+        let ttl_until = self.ttl_ms(session, params).map(|ttl| at + ttl);
         let ttl = params.ttl.take();
         let kept = Kept {
             caller_aid: session.aid.clone(),
@@ -99,24 +137,20 @@ impl Message {
             params: to_raw_value(params).map_err(RpcError::internal)?,
         };
         params.ttl = ttl;
-        let until = letter.at.saturating_add(keep);
+        let until = at.saturating_add(keep);
         let new = New {
-            key: letter.key,
-            issuer: crossing.issuer.to_owned(),
+            key: Key::new(&session.aid, message_id),
+            issuer: (*issuer).to_owned(),
             nth,
-            at: letter.at,
+            at: *at,
             expires_at: ttl_until.map_or(until, |ttl_until| ttl_until.min(until)),
             ttl_until,
+            tried,
             data: json(&kept),
         };
         let expires_at = self.outbox.put(new).await?;
         let mode = params.mode()?.unwrap_or_default();
-        Ok(Sent {
-            seq: None,
-            delivery_mode: mode,
-            expires_at: Some(expires_at),
-            ..Sent::of(letter, Status::Queued)
-        })
+        Ok(Sent { expires_at: Some(expires_at), ..Sent::new(message_id, *at, Status::Queued, mode) })
     }
 
     /// The copies for the sender's own devices. What is wrong with the message is found here, before it goes anywhere.
@@ -169,10 +203,5 @@ impl Sent {
     fn is_safe(&self) -> bool {
         let numbers = [self.seq, Some(self.timestamp), self.created_at, self.expires_at];
         numbers.into_iter().flatten().all(|number| (0..1 << 53).contains(&number))
-    }
-
-    /// Whether the message has a row that can be taken back.
-    pub fn is_stored(&self) -> bool {
-        self.storage != Some(Storage::Volatile)
     }
 }

@@ -1,116 +1,167 @@
-//! Which domain a letter went to, for as long as its sender may take it back. Written down behind the answers, many at a
-//! time; what a crash forgets can not be recalled, and nothing else.
+//! Which domains an agent wrote to lately: those are asked when it takes back what is not found here.
+//!
+//! A row for each agent and domain, not for each message: it is written with the first message, which is answered only
+//! then, and again every half minute while more follow. So a recall finds it after a crash and in every process.
 
-use super::super::letter::Key;
 use super::super::store::json;
-use super::rows::list;
-use crate::kernel::{Db, Engine};
+use crate::kernel::{Aid, Batch, BatchError, Db, Engine, World};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
 
 /// The two minutes of a recall, and ten for clocks and detours.
 const REMEMBER_MS: i64 = 12 * 60_000;
-/// With so many not written down yet, the oldest way to lose one is not to take it.
+/// A row that is no older than this is as good as new.
+const REFRESH_MS: i64 = 30_000;
+/// One recall asks no more domains than this, those that were written to last.
+const ASKED: i64 = 16;
+/// What may wait to be written down.
+const QUEUE_BYTES: usize = 4 << 20;
+/// How many rows are known without looking. Beyond that each message writes its row.
 const MOST: usize = 100_000;
 /// A commit that waits behind one of these waits no longer than behind another commit.
-const AT_ONCE: usize = 500;
+const AT_ONCE: i64 = 500;
 
 pub(in super::super) struct Targets {
     db: Db,
-    fresh: Mutex<HashMap<Key, (String, i64)>>,
+    writes: Batch<Went, ()>,
+    known: Mutex<Known>,
+}
+
+/// What was written down lately.
+#[derive(Default)]
+struct Known {
+    rows: usize,
+    by_sender: HashMap<Aid, Vec<(String, i64)>>,
+}
+
+/// What was not written down yet, being so.
+pub(super) type Noting<'a> = Pin<Box<dyn Future<Output = Result<(), BatchError>> + Send + 'a>>;
+
+/// An agent wrote to a domain.
+#[derive(Clone)]
+struct Went {
+    sender: Aid,
+    issuer: String,
+    at: i64,
+}
+
+impl Known {
+    fn is_fresh(&self, sender: &Aid, issuer: &str, now: i64) -> bool {
+        let Some(rows) = self.by_sender.get(sender) else { return false };
+        rows.iter().any(|(known, at)| known == issuer && (0..REFRESH_MS).contains(&(now - at)))
+    }
+
+    fn put(&mut self, sender: &Aid, issuer: &str, now: i64) {
+        let before =
+            self.by_sender.get_mut(sender).and_then(|rows| rows.iter_mut().find(|row| row.0 == issuer));
+        match before {
+            Some((_, at)) => *at = now,
+            None if self.rows < MOST => {
+                self.rows += 1;
+                self.by_sender.entry(sender.clone()).or_default().push((issuer.to_owned(), now));
+            }
+            None => {}
+        }
+    }
+
+    fn purge(&mut self, now: i64) {
+        self.by_sender.retain(|_, rows| {
+            rows.retain(|(_, at)| (0..REFRESH_MS).contains(&(now - at)));
+            !rows.is_empty()
+        });
+        self.rows = self.by_sender.values().map(Vec::len).sum();
+    }
 }
 
 impl Targets {
-    pub fn new(db: Db) -> Targets {
-        Targets { db, fresh: Mutex::default() }
+    pub fn open(world: &World, db: &Db) -> Targets {
+        let store = db.clone();
+        let writes = Batch::start(&world.tracker, QUEUE_BYTES, move |went: Vec<Went>| {
+            let db = store.clone();
+            async move { write(&db, went).await }
+        });
+        Targets { db: db.clone(), writes, known: Mutex::default() }
     }
 
-    pub fn remember(&self, key: Key, issuer: &str, now: i64) {
-        let mut fresh = self.fresh.lock();
-        if fresh.len() < MOST {
-            fresh.insert(key, (issuer.to_owned(), now));
+    /// Has a recall find the domain. Nothing to wait for where that was written down a moment ago.
+    pub fn note(&self, sender: &Aid, issuer: &str, now: i64) -> Option<Noting<'_>> {
+        if self.known.lock().is_fresh(sender, issuer, now) {
+            return None;
         }
+        let went = Went { sender: sender.clone(), issuer: issuer.to_owned(), at: now };
+        Some(Box::pin(self.write(went)))
     }
 
-    /// Writes down what was remembered since. What fails stays for the next time.
-    pub async fn flush(&self) -> sqlx::Result<()> {
-        loop {
-            let rows: Vec<(Key, String, i64)> = {
-                let fresh = self.fresh.lock();
-                let rows = fresh.iter().take(AT_ONCE);
-                rows.map(|(key, (issuer, at))| (*key, issuer.clone(), *at)).collect()
-            };
-            if rows.is_empty() {
-                return Ok(());
-            }
-            let texts: Vec<(String, &str, i64)> =
-                rows.iter().map(|(key, issuer, at)| (key.text(), issuer.as_str(), *at)).collect();
-            let query = match self.db.engine() {
-                Engine::Sqlite => sqlx::query(
-                    "INSERT INTO abroad (key, issuer, at)
-                     SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each($1) WHERE true
-                     ON CONFLICT (key) DO NOTHING",
-                ),
-                Engine::Postgres => sqlx::query(
-                    "INSERT INTO abroad (key, issuer, at)
-                     SELECT v ->> 0, v ->> 1, CAST(v ->> 2 AS BIGINT)
-                     FROM json_array_elements(CAST($1 AS JSON)) AS v ORDER BY 1
-                     ON CONFLICT (key) DO NOTHING",
-                ),
-            };
-            query.bind(json(&texts)).execute(self.db.write_alone()).await?;
-            self.forget(&rows);
-            tokio::task::yield_now().await;
-        }
+    async fn write(&self, went: Went) -> Result<(), BatchError> {
+        let Went { sender, issuer, at } = went.clone();
+        self.writes.submit(went, sender.as_str().len() + issuer.len() + 128).await?;
+        self.known.lock().put(&sender, &issuer, at);
+        Ok(())
     }
 
-    /// They are written down now.
-    fn forget(&self, rows: &[(Key, String, i64)]) {
-        let mut fresh = self.fresh.lock();
-        for (key, ..) in rows {
-            fresh.remove(key);
-        }
+    /// The domains an agent wrote to since, the latest first.
+    pub async fn of(&self, sender: &Aid, now: i64) -> sqlx::Result<Vec<String>> {
+        sqlx::query_scalar(
+            "SELECT issuer FROM written_to WHERE sender = $1 AND at >= $2 ORDER BY at DESC, issuer LIMIT $3",
+        )
+        .bind(sender.as_str())
+        .bind(now - REMEMBER_MS)
+        .bind(ASKED)
+        .fetch_all(self.db.read())
+        .await
+    }
+
+    /// Whether a message of this time can still be asked for.
+    pub fn remembers(&self, at: i64, now: i64) -> bool {
+        at >= now - REMEMBER_MS
     }
 
     pub async fn purge(&self, now: i64) -> sqlx::Result<()> {
+        self.known.lock().purge(now);
         loop {
             let query = match self.db.engine() {
                 Engine::Sqlite => sqlx::query(
-                    "DELETE FROM abroad WHERE key IN (SELECT key FROM abroad WHERE at < $1 ORDER BY at LIMIT $2)",
+                    "DELETE FROM written_to WHERE (sender, issuer) IN
+                     (SELECT sender, issuer FROM written_to WHERE at < $1 ORDER BY at LIMIT $2)",
                 ),
                 Engine::Postgres => sqlx::query(
-                    "DELETE FROM abroad
-                     WHERE ctid = ANY(ARRAY(SELECT ctid FROM abroad WHERE at < $1 ORDER BY at LIMIT $2))",
+                    "DELETE FROM written_to WHERE at < $1
+                     AND ctid = ANY(ARRAY(SELECT ctid FROM written_to WHERE at < $1 ORDER BY at LIMIT $2))",
                 ),
             };
-            let gone =
-                query.bind(now - REMEMBER_MS).bind(AT_ONCE as i64).execute(self.db.write_alone()).await?;
+            let gone = query.bind(now - REMEMBER_MS).bind(AT_ONCE).execute(self.db.write_alone()).await?;
             if gone.rows_affected() < AT_ONCE as u64 {
                 return Ok(());
             }
             tokio::task::yield_now().await;
         }
     }
+}
 
-    /// Where these went, as far as it is remembered.
-    pub async fn find(&self, keys: &[Key], now: i64) -> sqlx::Result<HashMap<Key, String>> {
-        let mut found: HashMap<Key, String> = {
-            let fresh = self.fresh.lock();
-            keys.iter().filter_map(|key| Some((*key, fresh.get(key)?.0.clone()))).collect()
-        };
-        let names: HashMap<String, Key> = keys.iter().map(|key| (key.text(), *key)).collect();
-        let query = match self.db.engine() {
-            Engine::Sqlite => sqlx::query_as(
-                "SELECT key, issuer FROM abroad WHERE key IN (SELECT value FROM json_each($1)) AND at >= $2",
-            ),
-            Engine::Postgres => sqlx::query_as(
-                "SELECT key, issuer FROM abroad WHERE key = ANY(string_to_array($1, ',')) AND at >= $2",
-            ),
-        };
-        let wanted = list(self.db.engine(), &names.keys().collect::<Vec<_>>());
-        let query = query.bind(wanted).bind(now - REMEMBER_MS);
-        let rows: Vec<(String, String)> = query.fetch_all(self.db.read()).await?;
-        found.extend(rows.into_iter().filter_map(|(key, issuer)| Some((*names.get(&key)?, issuer))));
-        Ok(found)
+async fn write(db: &Db, went: Vec<Went>) -> sqlx::Result<Vec<()>> {
+    let answers = vec![(); went.len()];
+    // Each once, and in one order for everybody, so that two processes never wait for each other.
+    let mut latest: BTreeMap<(Aid, String), i64> = BTreeMap::new();
+    for Went { sender, issuer, at } in went {
+        let row = latest.entry((sender, issuer)).or_insert(at);
+        *row = at.max(*row);
     }
+    let rows: Vec<(&str, &String, i64)> =
+        latest.iter().map(|((sender, issuer), at)| (sender.as_str(), issuer, *at)).collect();
+    let query = match db.engine() {
+        Engine::Sqlite => sqlx::query(
+            "INSERT INTO written_to (sender, issuer, at)
+             SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each($1) WHERE true
+             ON CONFLICT (sender, issuer) DO UPDATE SET at = excluded.at WHERE excluded.at > written_to.at",
+        ),
+        Engine::Postgres => sqlx::query(
+            "INSERT INTO written_to (sender, issuer, at)
+             SELECT v ->> 0, v ->> 1, CAST(v ->> 2 AS BIGINT)
+             FROM json_array_elements(CAST($1 AS JSON)) AS v ORDER BY 1, 2
+             ON CONFLICT (sender, issuer) DO UPDATE SET at = excluded.at WHERE excluded.at > written_to.at",
+        ),
+    };
+    query.bind(json(&rows)).execute(db.write_alone()).await?;
+    Ok(answers)
 }

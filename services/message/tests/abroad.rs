@@ -8,6 +8,7 @@ use crate::kernel::{
 use certs::{Curve, Key};
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
+use std::collections::HashMap;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -31,6 +32,8 @@ pub(super) struct Domain {
 pub(super) struct Door {
     pub issuer: String,
     pub peer: Mutex<Option<Arc<Mesh>>>,
+    /// Other domains than that one, some of them away.
+    pub others: Mutex<HashMap<String, Option<Arc<Mesh>>>>,
     /// What the link to the other domain does instead of working.
     pub fails: Mutex<Option<proto_schemas::Code>>,
     pub forwards: Mutex<Vec<Forward>>,
@@ -39,6 +42,8 @@ pub(super) struct Door {
     pub batches: Mutex<Vec<usize>>,
     /// The other domain does its part, and its answers are lost.
     pub loses_answers: Mutex<bool>,
+    /// The link breaks under each call, after it got there or before.
+    pub breaks: Mutex<Option<bool>>,
     /// What the other domain answers, whatever it is asked.
     pub says: Mutex<Option<Value>>,
 }
@@ -198,7 +203,8 @@ impl Door {
     async fn relay(&self, issuer: &str, forward: Forward) -> Result<Box<RawValue>, RpcError> {
         assert_eq!(forward.caller_aid.issuer(), self.issuer, "a gateway speaks for its own agents");
         self.forwards.lock().push(forward.clone());
-        let (fails, peer) = (*self.fails.lock(), self.peer.lock().clone());
+        let other = self.others.lock().get(issuer).cloned();
+        let (fails, peer) = (*self.fails.lock(), other.unwrap_or_else(|| self.peer.lock().clone()));
         if let Some(code) = fails {
             return Err(RpcError::plain(code));
         }
@@ -208,11 +214,28 @@ impl Door {
         let Some(peer) = peer else { return Err(RpcError::plain(codes::FEDERATION_UNREACHABLE)) };
         let caller = foreign(forward.caller_aid.as_str(), forward.device_id.as_str());
         let method = format!("{}.{}", forward.namespace, forward.method);
+        let lost = || RpcError::plain(codes::FEDERATION_TIMEOUT).with("reason", "link_lost");
+        let breaks = *self.breaks.lock();
+        if breaks == Some(false) {
+            return Err(lost());
+        }
         let answer = peer.call(caller, &method, Some(forward.params)).await;
+        if breaks.is_some() {
+            return Err(lost());
+        }
         if *self.loses_answers.lock() {
             return Err(RpcError::plain(codes::FEDERATION_TIMEOUT));
         }
         answer.map_err(|error| error.with("federated", true).with("target_issuer", issuer))
+    }
+
+    /// The domains that were asked to take something back, in the order of their names.
+    pub fn asked_to_recall(&self) -> Vec<String> {
+        let forwards = self.forwards.lock();
+        let recalls = forwards.iter().filter(|forward| forward.method == "recall");
+        let mut asked: Vec<String> = recalls.map(|forward| forward.target_issuer.clone()).collect();
+        asked.sort();
+        asked
     }
 
     /// The methods that were forwarded.

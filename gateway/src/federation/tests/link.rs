@@ -225,7 +225,7 @@ async fn nobody_waits_for_an_event() {
         event_id: Some("e-1".to_owned()),
         ..relay("", "r1", json!({}))
     };
-    assert!(rig.peers().post(&rig.fed, THEIRS, event));
+    assert!(rig.peers().post(&rig.fed, THEIRS, &event));
     let mut there = rig.link().await;
     let frame = there.next().await.unwrap();
     assert_eq!((&frame["params"]["kind"], &frame["params"]["event_id"]), (&json!("event"), &json!("e-1")));

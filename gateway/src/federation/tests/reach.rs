@@ -2,7 +2,7 @@
 
 use super::ca::Ca;
 use super::link::told;
-use super::rig::{LONG, OURS, Rig, THEIRS, acceptor, good_http, ids, relay};
+use super::rig::{OURS, Rig, THEIRS, acceptor, good_http, ids, relay};
 use crate::federation::peer_state::Outbound;
 use serde_json::{Value, json};
 use services::kernel::{Caller, RpcError};
@@ -85,7 +85,7 @@ async fn whoever_is_away_is_left_alone_for_a_moment_and_then_tried_again() {
     assert!((1..=2000).contains(&wait), "{wait}");
     let (again, _) = fails(&rig).await;
     assert!(again.data("retry_after_ms").is_some());
-    assert!(!rig.peers().post(&rig.fed, THEIRS, relay("send", "r2", json!({}))), "nor is anything queued");
+    assert!(!rig.peers().post(&rig.fed, THEIRS, &relay("send", "r2", json!({}))), "nor is anything queued");
     assert_eq!(rig.there.visits.load(Ordering::SeqCst), visits, "inside the pause nobody dials");
     let [peer] = &rig.peers().list()[..] else { panic!("one peer") };
     assert_eq!(peer.outbound, Outbound::Down);
@@ -205,14 +205,14 @@ async fn there_are_only_so_many_peers_and_old_ones_make_room() {
     let rig = Rig::with(|config| config.federation.peers = 1).await;
     let call = rig.send("r1");
     let mut there = rig.link().await;
-    let other = rig.peers().relay(&rig.fed, "other.example", relay("send", "r2", json!({})), LONG).await;
+    let other = rig.relay_to("other.example", relay("send", "r2", json!({}))).await;
     assert_eq!(told(&other.unwrap_err()), (-32010, "pool_full"));
     let frame = there.next().await.unwrap();
     there.answer(&frame).await;
     call.await.unwrap().unwrap();
     drop(there);
     rig.until(|peer| peer.outbound == Outbound::Idle).await;
-    let other = rig.peers().relay(&rig.fed, "other.invalid", relay("send", "r2", json!({})), LONG).await;
+    let other = rig.relay_to("other.invalid", relay("send", "r2", json!({}))).await;
     assert_eq!(told(&other.unwrap_err()), (-32010, "discovery_failed"));
     assert_eq!(rig.peers().list().len(), 1);
 }

@@ -3,6 +3,7 @@
 use super::ca::Ca;
 use crate::config::Config;
 use crate::federation::hello::{HelloParams, Limits, Welcome};
+use crate::federation::job::Outcome;
 use crate::federation::peer_state::PeerState;
 use crate::federation::wire::{Caller as Who, Kind, Relay};
 use crate::federation::{Federation, Peers};
@@ -127,12 +128,20 @@ impl Rig {
         self.relay(relay("send", relay_id, json!({ "to": "bobb.theirs.example" })), LONG)
     }
 
-    pub fn relay(&self, relay: Relay, within: Duration) -> tokio::task::JoinHandle<Result<Value, RpcError>> {
-        let begun = self.fed.peers.begin(&self.fed, THEIRS, relay, within);
+    pub fn relay(
+        &self,
+        relay: Relay<'_>,
+        within: Duration,
+    ) -> tokio::task::JoinHandle<Result<Value, RpcError>> {
+        let begun = self.fed.peers.begin(&self.fed, THEIRS, relay.text().unwrap(), within);
         self.fed.tracker.spawn(async move {
             let outcome = begun?.await?;
             Ok(serde_json::from_str(outcome.get()).unwrap())
         })
+    }
+
+    pub async fn relay_to(&self, issuer: &str, relay: Relay<'_>) -> Outcome {
+        self.fed.peers.begin(&self.fed, issuer, relay.text().unwrap(), LONG)?.await
     }
 
     /// Waits until our line to the other domain looks like this.
@@ -151,15 +160,16 @@ impl Rig {
     }
 }
 
-pub fn relay(method: &str, relay_id: &str, params: Value) -> Relay {
-    let aid = format!("alice.{OURS}");
+pub fn relay(method: &str, relay_id: &str, params: Value) -> Relay<'static> {
+    let aid = format!("alice.{OURS}").into();
     Relay {
-        relay_id: relay_id.to_owned(),
+        relay_id: relay_id.to_owned().into(),
         kind: Kind::Rpc,
-        namespace: "message".to_owned(),
-        method: method.to_owned(),
-        caller: Some(Who { kind: "aid".to_owned(), aid, device_id: String::new(), slot_id: String::new() }),
-        params: Some(to_raw_value(&params).unwrap()),
+        namespace: "message".into(),
+        method: method.to_owned().into(),
+        caller: Some(Who { kind: "aid".into(), aid, device_id: "".into(), slot_id: "".into() }),
+        // It lives as long as the test.
+        params: Some(Box::leak(to_raw_value(&params).unwrap())),
         event: None,
         event_id: None,
         targets: None,

@@ -30,22 +30,153 @@ async fn letters_here_and_there_are_taken_back_in_one_call() {
 }
 
 #[tokio::test]
-async fn where_it_went_is_written_down_for_the_other_processes_and_forgotten_later() {
+async fn where_an_agent_wrote_is_written_down_for_the_other_processes_and_forgotten_later() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let (one, two) = (Message::open(&here.world).await.unwrap(), Message::open(&here.world).await.unwrap());
     let params = json!({ "to": dave.aid, "message_id": "m-1", "payload": {} });
     let params = serde_json::from_value(params).unwrap();
     one.clone().send(caller((&alice, "a")), params).await.unwrap();
-    let key = [letter::Key::new(&Aid::parse(&alice.aid).unwrap(), "m-1")];
+    let aid = Aid::parse(&alice.aid).unwrap();
     let now = here.world.clock.now_ms();
-    assert_eq!(one.targets.find(&key, now).await.unwrap().len(), 1);
-    one.targets.flush().await.unwrap();
-    assert_eq!(two.targets.find(&key, now).await.unwrap()[&key[0]], "aid.net");
-    assert_eq!(two.targets.find(&key, now + 12 * 60_000).await.unwrap().len(), 1);
-    assert!(two.targets.find(&key, now + 12 * 60_000 + 1).await.unwrap().is_empty());
+    assert_eq!(one.targets.of(&aid, now).await.unwrap(), ["aid.net"]);
+    assert_eq!(two.targets.of(&aid, now).await.unwrap(), ["aid.net"]);
+    assert_eq!(two.targets.of(&aid, now + 12 * 60_000).await.unwrap().len(), 1);
+    assert!(two.targets.of(&aid, now + 12 * 60_000 + 1).await.unwrap().is_empty());
+    let other = Aid::parse("mallory.aid.com").unwrap();
+    assert!(two.targets.of(&other, now).await.unwrap().is_empty());
     two.targets.purge(now + 12 * 60_000 + 1).await.unwrap();
-    assert!(one.targets.find(&key, now).await.unwrap().is_empty());
+    assert!(one.targets.of(&aid, now).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn who_goes_on_writing_is_remembered_from_then_on() {
+    let (here, there) = domains().await;
+    let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
+    let aid = Aid::parse(&alice.aid).unwrap();
+    let room = Message::open(&here.world).await.unwrap();
+    let first = here.world.clock.now_ms();
+    for (n, seconds) in [0, 29, 1].into_iter().enumerate() {
+        here.world.clock.advance_ms(seconds * 1000);
+        send(&here, &alice, &dave, &format!("m-{n}")).await;
+    }
+    // The one after 29 seconds wrote nothing down, the one after 30 did.
+    let remembered = async |seconds: i64| {
+        let now = first + (12 * 60 + seconds) * 1000;
+        !room.targets.of(&aid, now).await.unwrap().is_empty()
+    };
+    assert!(remembered(29).await && remembered(30).await && !remembered(31).await);
+}
+
+#[tokio::test]
+async fn a_recall_asks_no_more_than_the_domains_that_were_written_to_last() {
+    let (here, _) = domains().await;
+    let alice = here.agent("alice", "a").await;
+    let aid = Aid::parse(&alice.aid).unwrap();
+    let room = Message::open(&here.world).await.unwrap();
+    for n in 0..20_i64 {
+        room.targets.note(&aid, &format!("n{n}.example"), 1000 + n).unwrap().await.unwrap();
+    }
+    let asked = room.targets.of(&aid, 1000).await.unwrap();
+    assert_eq!((asked.len(), &*asked[0], &*asked[15]), (16, "n19.example", "n4.example"));
+}
+
+/// Alice's domain, and two others that her letters go to.
+async fn three() -> (Domain, Domain, Domain) {
+    let (here, there) = domains().await;
+    let far = Domain::open("aid.org").await;
+    here.door.others.lock().insert("aid.org".to_owned(), Some(far.world.mesh.clone()));
+    (here, there, far)
+}
+
+#[tokio::test]
+async fn a_letter_is_found_in_whichever_domain_it_went_to() {
+    let (here, there, far) = three().await;
+    let alice = here.agent("alice", "a").await;
+    let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
+    send(&here, &alice, &dave, "net").await;
+    send(&here, &alice, &erin, "org").await;
+    send(&here, &alice, &erin, "stays").await;
+    // After a restart, and in another process, nothing is known but what was written down.
+    let other = Message::open(&here.world).await.unwrap();
+    let params = serde_json::from_value(json!({ "message_ids": ["net", "org", "never"] })).unwrap();
+    let recalled = other.recall(caller((&alice, "a")), params).await.unwrap();
+    let recalled = serde_json::to_value(&recalled).unwrap();
+    assert_eq!((&recalled["accepted"], &recalled["recalled"]), (&json!(3), &json!(2)));
+    assert_eq!(recalled["errors"], json!([{ "message_id": "never", "error": "not_found" }]));
+    assert_eq!(here.door.asked_to_recall(), ["aid.net", "aid.org"]);
+    assert_eq!(there.rows((&dave, "d")).await[0]["payload"]["type"], "message.recalled");
+    let left = far.rows((&erin, "e")).await;
+    assert_eq!(texts(&left[1..2]), ["stays"]);
+    assert_eq!(left[0]["payload"]["type"], "message.recalled");
+}
+
+#[tokio::test]
+async fn a_domain_that_is_away_matters_only_to_what_nobody_else_has() {
+    let (here, there, far) = three().await;
+    let alice = here.agent("alice", "a").await;
+    let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
+    send(&here, &alice, &dave, "net").await;
+    send(&here, &alice, &erin, "org").await;
+    here.door.others.lock().insert("aid.org".to_owned(), None);
+    let recalled =
+        here.call((&alice, "a"), "message.recall", json!({ "message_ids": ["net"] })).await.unwrap();
+    assert_eq!((&recalled["recalled"], &recalled["errors"]), (&json!(1), &Value::Null));
+    for id in ["org", "never"] {
+        let failed = here.call((&alice, "a"), "message.recall", json!({ "message_ids": [id] })).await;
+        assert_eq!(code(failed), codes::FEDERATION_UNREACHABLE.code, "{id} may be over there");
+    }
+    assert_eq!(texts(&far.rows((&erin, "e")).await), ["org"]);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_for_what_is_here_or_when_it_is_long_ago() {
+    let (here, there, _far) = three().await;
+    let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
+    let carol = here.agent("carol", "c").await;
+    send(&here, &alice, &dave, "there").await;
+    send(&here, &alice, &carol, "here").await;
+    let recalled =
+        here.call((&alice, "a"), "message.recall", json!({ "message_ids": ["here"] })).await.unwrap();
+    assert_eq!(recalled["recalled"], 1);
+    here.world.clock.advance_ms(12 * 60_000 + 1);
+    let late = here.call((&alice, "a"), "message.recall", json!({ "message_ids": ["there"] })).await.unwrap();
+    assert_eq!(late["errors"], json!([{ "message_id": "there", "error": "not_found" }]));
+    assert!(here.door.asked_to_recall().is_empty());
+}
+
+#[tokio::test]
+async fn a_copy_at_home_says_where_the_letter_went_and_stays_while_that_domain_is_away() {
+    let (here, there, far) = three().await;
+    let alice = here.agent("alice", "a").await;
+    let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
+    here.join(&alice, "tablet").await;
+    send(&here, &alice, &erin, "org").await;
+    here.call((&alice, "a"), "message.send", send::split(&dave.aid, "m-1")).await.unwrap();
+    *here.door.peer.lock() = None;
+    let ids = json!({ "message_ids": ["m-1"] });
+    let failed = here.call((&alice, "a"), "message.recall", ids.clone()).await;
+    assert_eq!(code(failed), codes::FEDERATION_UNREACHABLE.code);
+    let kept = here.rows((&alice, "tablet")).await;
+    assert!(kept.iter().all(|row| row["payload"]["type"] != "message.recalled"), "{kept:?}");
+    *here.door.peer.lock() = Some(there.world.mesh.clone());
+    let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
+    assert_eq!(recalled["recalled"], 1, "{recalled}");
+    assert_eq!(here.door.asked_to_recall(), ["aid.net", "aid.net"]);
+}
+
+#[tokio::test]
+async fn one_domain_that_keeps_a_letter_outweighs_another_that_took_it_back() {
+    let (here, there, far) = three().await;
+    let alice = here.agent("alice", "a").await;
+    let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
+    send(&here, &alice, &dave, "m-1").await;
+    send(&here, &alice, &erin, "m-1").await;
+    far.world.clock.advance_ms(121_000);
+    let recalled =
+        here.call((&alice, "a"), "message.recall", json!({ "message_ids": ["m-1"] })).await.unwrap();
+    assert_eq!(recalled["errors"], json!([{ "message_id": "m-1", "error": "expired" }]));
+    assert_eq!(texts(&far.rows((&erin, "e")).await), ["m-1"]);
 }
 
 #[tokio::test]
