@@ -11,7 +11,7 @@ use proto_schemas::{Access, Method, Rate};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use services::kernel::{Aid, Caller, RpcError, Session, Trace, codes, timed_out, unavailable};
+use services::kernel::{Aid, Caller, RpcError, Session, Term, Trace, codes, timed_out, unavailable};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -24,20 +24,29 @@ use tracing::Instrument as _;
 pub enum Answer {
     /// This text, or nothing for a notification.
     Now(Option<String>),
+    /// Another process was asked, and whoever hears its answer puts it into the outbox.
+    Elsewhere,
     /// It needs a room: somebody else answers through the outbox.
     Later,
 }
 
 /// Answers what the door knows by itself, without a task and almost without allocating; and sends on what another process
 /// answers.
-pub fn at_once(door: &Door, link: &Arc<Link>, request: &Request<'_>) -> Answer {
+///
+/// What is read in one turn began together, as far as anybody measures it.
+pub fn at_once(
+    door: &Door,
+    link: &Arc<Link>,
+    request: &Request<'_>,
+    turn: &mut Option<Instant>,
+) -> Answer {
     let Some(bound) = link.bound() else { return Answer::Now(None) };
     if request.method == "meta.ping" && request.params.is_none_or(|params| params.get() == "{}") {
         return Answer::Now(ping(door, bound, request.id));
     }
-    let started = Instant::now();
+    let started = *turn.get_or_insert_with(Instant::now);
     match here(door, link, bound, request, started) {
-        Answer::Later if routed(door, link, bound, request, started) => Answer::Now(None),
+        Answer::Later if routed(door, link, bound, request, started) => Answer::Elsewhere,
         answer => answer,
     }
 }
@@ -54,14 +63,16 @@ fn here(door: &Door, link: &Link, bound: &Bound, request: &Request<'_>, started:
         Err(error) => Err(error),
     };
     let method = door.metrics.method(&request.method);
-    Answer::Now(finish(&door.metrics, method, request.id, started, result.as_deref()))
+    let id = request.id.map(RawValue::get);
+    Answer::Now(Answering::now(&door.metrics, method, id, started).finish(result.as_deref()))
 }
 
 /// Hands a plain call to the process that has its room, and says whether it did. Nobody waits for the answer: whoever reads
 /// it from the other process puts it into the outbox. What has to be checked or changed first goes the long way.
 fn routed(door: &Door, link: &Arc<Link>, bound: &Bound, request: &Request<'_>, started: Instant) -> bool {
     let plain = |params: &RawValue| !params::may_hold(params, "\"_") && !signature::is_signed(params);
-    let Some(method) = door.metrics.method(&request.method).schema else { return false };
+    let counted = door.metrics.method(&request.method);
+    let (Some(method), place) = (counted.schema, counted.place) else { return false };
     let callable = method.access != Access::Internal
         && !method.notification
         && matches!(method.rate, Rate::Call | Rate::Ping)
@@ -69,16 +80,16 @@ fn routed(door: &Door, link: &Arc<Link>, bound: &Bound, request: &Request<'_>, s
     if !callable || !request.params.is_none_or(plain) || link.leaves.load(Ordering::Relaxed) {
         return false;
     }
-    let within = call_limit(door);
-    door.mesh.send(&bound.session, method.name, request.params, within, || {
-        let (guard, id) = (InFlight::new(door, link), request.id.map(ToOwned::to_owned));
-        Box::new(move |outcome| {
-            let outcome = outcome.map_err(|error| in_our_words(error, method.name, within));
+    let term = Term { began: started, within: call_limit(door) };
+    door.mesh.send(&bound.session, method.name, request.params, term, || {
+        let (guard, id) = (InFlight::new(door, link), request.id.map(|id| Id::new(id.get())));
+        Box::new(move |outcome, now| {
+            let outcome = outcome.map_err(|error| in_our_words(error, method.name, term.within));
             // Everything an answer needs hangs on its connection: a count of who holds the door would be everybody's.
             let metrics = guard.link.outbox.metrics();
-            let outcome = outcome.as_ref().copied();
-            let frames = Frames::of(metrics, metrics.method(method.name), id.as_deref(), started, outcome);
-            frames.push(&guard.link);
+            let method = metrics.method_at(place);
+            let answering = Answering { metrics, method, id: id.as_ref().map(Id::get), started, now };
+            Frames::of(&answering, outcome.as_ref().copied()).push(&guard.link);
         })
     })
 }
@@ -115,7 +126,9 @@ fn known_here(
 fn ping(door: &Door, bound: &Bound, id: Option<&RawValue>) -> Option<String> {
     let metrics = &door.metrics;
     if let Err(error) = limits::call(&bound.limit) {
-        return finish(metrics, metrics.method("meta.ping"), id, Instant::now(), Err(&error));
+        let method = metrics.method("meta.ping");
+        let answering = Answering::now(metrics, method, id.map(RawValue::get), Instant::now());
+        return answering.finish(Err(&error));
     }
     metrics.pings.inc();
     Some(frame::pong(id?, door.clock.now_seconds()))
@@ -275,7 +288,7 @@ impl Call {
         let Some(bound) = link.bound() else { return Frames::default() };
         match here(door, link, bound, &request, self.started) {
             Answer::Now(answer) => Frames { answer, after: None },
-            Answer::Later => self.run(door, link).await,
+            Answer::Later | Answer::Elsewhere => self.run(door, link).await,
         }
     }
 
@@ -291,9 +304,9 @@ impl Call {
             Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
             Err(_) => Err(timed_out(&self.method, limit)),
         };
-        let outcome = result.as_deref();
-        let mut frames =
-            span.in_scope(|| Frames::of(&door.metrics, method, self.id.as_deref(), self.started, outcome));
+        let id = self.id.as_deref().map(RawValue::get);
+        let answering = Answering::now(&door.metrics, method, id, self.started);
+        let mut frames = span.in_scope(|| Frames::of(&answering, result.as_deref()));
         frames.answer =
             frames.answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, door, self.started));
         frames
@@ -308,18 +321,11 @@ struct Frames {
 }
 
 impl Frames {
-    fn of(
-        metrics: &Metrics,
-        method: &MethodMetrics,
-        id: Option<&RawValue>,
-        started: Instant,
-        outcome: Result<&RawValue, &RpcError>,
-    ) -> Frames {
-        let told = |result: Result<&str, &RpcError>| finish(metrics, method, id, started, result);
+    fn of(answering: &Answering<'_>, outcome: Result<&RawValue, &RpcError>) -> Frames {
         match outcome.map(split_after) {
-            Ok(Ok((result, after))) => Frames { answer: told(Ok(result.get())), after },
-            Ok(Err(error)) => Frames { answer: told(Err(&error)), after: None },
-            Err(error) => Frames { answer: told(Err(error)), after: None },
+            Ok(Ok((result, after))) => Frames { answer: answering.finish(Ok(result.get())), after },
+            Ok(Err(error)) => Frames { answer: answering.finish(Err(&error)), after: None },
+            Err(error) => Frames { answer: answering.finish(Err(error)), after: None },
         }
     }
 
@@ -387,7 +393,8 @@ pub async fn stranger(door: &Door, address: IpAddr, request: &Request<'_>) -> Op
         Err(_) => Err(timed_out(&request.method, limit)),
     };
     let method = door.metrics.method(&request.method);
-    finish(&door.metrics, method, request.id, started, result.as_ref().map(|result| result.get()))
+    let answering = Answering::now(&door.metrics, method, request.id.map(RawValue::get), started);
+    answering.finish(result.as_ref().map(|result| result.get()))
 }
 
 async fn ask_as_stranger(
@@ -430,24 +437,61 @@ async fn limit_login(door: &Door, address: IpAddr, params: Option<&RawValue>) ->
     door.limits.login(address, aid).await
 }
 
-/// Counts the call and writes its answer, unless nobody waits for one.
-fn finish(
-    metrics: &Metrics,
-    method: &MethodMetrics,
-    id: Option<&RawValue>,
+/// What is known of a call that has ended, apart from how.
+struct Answering<'a> {
+    metrics: &'a Metrics,
+    method: &'a MethodMetrics,
+    id: Option<&'a str>,
     started: Instant,
-    result: Result<&str, &RpcError>,
-) -> Option<String> {
-    let code = result.as_ref().err().map_or(0, |error| error.code());
-    let elapsed = started.elapsed();
-    metrics.answered(method, code, elapsed.as_secs_f64());
-    tracing::debug!(rpc.method = method.name, code, duration_us = elapsed.as_micros() as u64, "answered");
-    if let Err(error) = result {
-        error.log(method.name);
+    now: Instant,
+}
+
+impl<'a> Answering<'a> {
+    fn now(
+        metrics: &'a Metrics,
+        method: &'a MethodMetrics,
+        id: Option<&'a str>,
+        started: Instant,
+    ) -> Answering<'a> {
+        Answering { metrics, method, id, started, now: Instant::now() }
     }
-    let id = id?;
-    Some(match result {
-        Ok(result) => frame::success(id, result),
-        Err(error) => frame::failure(Some(id), error),
-    })
+
+    /// Counts the call and writes its answer, unless nobody waits for one.
+    fn finish(&self, result: Result<&str, &RpcError>) -> Option<String> {
+        let Answering { metrics, method, .. } = self;
+        let code = result.as_ref().err().map_or(0, |error| error.code());
+        let elapsed = self.now.saturating_duration_since(self.started);
+        metrics.answered(method, code, elapsed.as_secs_f64());
+        tracing::debug!(rpc.method = method.name, code, duration_us = elapsed.as_micros() as u64, "answered");
+        if let Err(error) = result {
+            error.log(method.name);
+        }
+        Some(frame::answer(self.id?, result))
+    }
+}
+
+/// The id of a call that outlives the frame it came in. Most are short and need no allocation.
+enum Id {
+    Short(u8, [u8; 38]),
+    Long(Box<str>),
+}
+
+impl Id {
+    fn new(text: &str) -> Id {
+        let mut bytes = [0; 38];
+        match (u8::try_from(text.len()), bytes.get_mut(..text.len())) {
+            (Ok(length), Some(place)) => {
+                place.copy_from_slice(text.as_bytes());
+                Id::Short(length, bytes)
+            }
+            _ => Id::Long(text.into()),
+        }
+    }
+
+    fn get(&self) -> &str {
+        match self {
+            Id::Short(length, bytes) => str::from_utf8(&bytes[..usize::from(*length)]).unwrap_or("null"),
+            Id::Long(text) => text,
+        }
+    }
 }

@@ -9,6 +9,8 @@ use services::kernel::{RpcError, codes};
 use std::borrow::Cow;
 use std::fmt;
 
+mod plain;
+
 /// The most requests one array may hold.
 pub const BATCH: usize = 50;
 
@@ -96,6 +98,13 @@ pub fn read(text: &str) -> Result<Frame<'_>, Refusal> {
 }
 
 fn read_one(text: &str) -> Result<Request<'_>, Refusal> {
+    match plain::envelope(text) {
+        Some(plain::Envelope { id, method, params }) => with_params(id, method.into(), params),
+        None => read_carefully(text),
+    }
+}
+
+fn read_carefully(text: &str) -> Result<Request<'_>, Refusal> {
     let Envelope { jsonrpc, id, method, params } =
         serde_json::from_str(text).map_err(|error| malformed(&error))?;
     if let Some(id) = id {
@@ -105,6 +114,14 @@ fn read_one(text: &str) -> Result<Request<'_>, Refusal> {
         return Err(invalid(id, "jsonrpc is not \"2.0\""));
     }
     let Some(method) = method.and_then(string) else { return Err(invalid(id, "method is not a string")) };
+    with_params(id, method, params)
+}
+
+fn with_params<'a>(
+    id: Option<&'a RawValue>,
+    method: Cow<'a, str>,
+    params: Option<&'a RawValue>,
+) -> Result<Request<'a>, Refusal> {
     let Some(given) = params.map(RawValue::get).filter(|params| *params != "{}") else {
         return Ok(Request { id, method, params });
     };
@@ -166,8 +183,19 @@ fn refusal(id: Option<&RawValue>, code: proto_schemas::Code, sentence: String) -
 }
 
 pub fn success(id: &RawValue, result: &str) -> String {
-    // Room for exactly this much: text that fills its allocation is handed to the socket without another one.
-    joined(&["{\"jsonrpc\":\"2.0\",\"id\":", id.get(), ",\"result\":", result, "}"])
+    answer(id.get(), Ok(result))
+}
+
+/// What is told to whoever asked with this id.
+pub fn answer(id: &str, outcome: Result<&str, &RpcError>) -> String {
+    match outcome {
+        // Room for exactly this much: text that fills its allocation is handed to the socket without another one.
+        Ok(result) => joined(&["{\"jsonrpc\":\"2.0\",\"id\":", id, ",\"result\":", result, "}"]),
+        Err(error) => {
+            let error = serde_json::to_string(error).expect("an error is plain data");
+            joined(&["{\"jsonrpc\":\"2.0\",\"id\":", id, ",\"error\":", &error, "}"])
+        }
+    }
 }
 
 /// The answer to `meta.ping`.
@@ -188,9 +216,7 @@ fn joined(parts: &[&str]) -> String {
 }
 
 pub fn failure(id: Option<&RawValue>, error: &RpcError) -> String {
-    let id = id.map_or("null", RawValue::get);
-    let error = serde_json::to_string(error).expect("an error is plain data");
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}")
+    answer(id.map_or("null", RawValue::get), Err(error))
 }
 
 pub fn notification(method: &str, params: &str) -> String {
@@ -201,6 +227,7 @@ pub fn notification(method: &str, params: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn code(text: &str) -> i32 {
         match read(text) {
@@ -257,5 +284,56 @@ mod tests {
         }
         let many = vec![r#"{"jsonrpc":"2.0","method":"x"}"#; 51].join(",");
         assert_eq!(code(&format!("[{many}]")), -32600);
+    }
+
+    fn shown(read: Result<Request<'_>, Refusal>) -> String {
+        match read {
+            Ok(Request { id, method, params }) => {
+                format!("{:?} {method} {:?}", id.map(RawValue::get), params.map(RawValue::get))
+            }
+            Err(Refusal { id, error }) => format!("{:?} {} {error}", id.as_deref().map(RawValue::get), error.code()),
+        }
+    }
+
+    /// Frames that are nearly right: a member more or less, twice, in another order, with spaces, with odd values.
+    fn frames() -> impl Strategy<Value = String> {
+        let values = [
+            "\"2.0\"", "2.0", "\"a.b\"", "\"a\\u0062\"", "\"\u{e9}\"", "7", "-1", "07", "1.5", "null", "{}", " { } ",
+            "{\"a\":[1,{}]}", "[]", "{\"a\":1,\"a\":2}", "\"", "", "9007199254740993", "{\"a\":9007199254740993}", "\"\t\"",
+        ];
+        let key = prop::sample::select(vec!["jsonrpc", "id", "method", "params", "other", "i\\u0064"]);
+        let space = || prop::sample::select(vec!["", "", "", " ", "\n\t"]);
+        let member = (space(), key, space(), prop::sample::select(values.to_vec()), space());
+        let member = member.prop_map(|(a, key, b, value, c)| format!("{a}\"{key}\"{b}:{value}{c}"));
+        let good = prop::sample::select(vec![
+            "\"jsonrpc\":\"2.0\"",
+            "\"jsonrpc\" : \"2.0\"",
+            "\"id\":\"x-1\"",
+            "\"id\": 12",
+            "\"method\":\"a.b\"",
+            "\"params\": {\"a\":{\"b\":\"}\"}}",
+        ]);
+        let members = prop::collection::vec(prop_oneof![1 => member, 3 => good.prop_map(str::to_owned)], 0..6);
+        let ends = prop::sample::select(vec!["}", "}", "}", "} ", "", "}}", ",}", "} {}"]);
+        (members, ends).prop_map(|(members, end)| format!("{{{}{end}", members.join(",")))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #[test]
+        fn the_short_way_reads_what_the_long_way_reads(text in frames()) {
+            prop_assert_eq!(shown(read_one(&text)), shown(read_carefully(&text)));
+        }
+    }
+
+    #[test]
+    fn what_clients_write_takes_the_short_way() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":"rpc-1","method":"meta.ping","params":{}}"#,
+            r#"{"jsonrpc": "2.0", "id": 7, "method": "message.send", "params": {"to": "x", "payload": {"a": [1]}}}"#,
+            r#"{"method":"meta.ping","jsonrpc":"2.0"}"#,
+        ] {
+            assert!(plain::envelope(text).is_some(), "{text}");
+        }
     }
 }

@@ -71,20 +71,20 @@ impl Link {
     /// Sends a call; `then` hears how it ended.
     pub fn send(&self, asker: Asker<'_>, question: &Question<'_>, then: Then) {
         if let Err((then, error)) = self.begin(asker, question, then) {
-            then(Err(error));
+            then(Err(error), question.term.began);
         }
     }
 
     /// Sends a call, and waits for its answer.
     pub fn call(self: &Arc<Self>, asker: Asker<'_>, question: &Question<'_>) -> Waiting {
         let (answer, receiver) = oneshot::channel();
-        let then = Box::new(|outcome: Result<&RawValue, RpcError>| {
+        let then = Box::new(|outcome: Result<&RawValue, RpcError>, _| {
             let _ = answer.send(outcome.map(ToOwned::to_owned));
         });
         let id = match self.begin(asker, question, then) {
             Ok(id) => Some(id),
             Err((then, error)) => {
-                then(Err(error));
+                then(Err(error), question.term.began);
                 None
             }
         };
@@ -92,7 +92,7 @@ impl Link {
     }
 
     fn begin(&self, asker: Asker<'_>, question: &Question<'_>, then: Then) -> Result<u64, (Then, RpcError)> {
-        let until = Instant::now() + question.within;
+        let until = question.term.began + question.term.within;
         let mut state = self.state.lock();
         // Under one lock, so that a session is introduced before it is only numbered.
         let State { post, introduced, waiting } = &mut *state;

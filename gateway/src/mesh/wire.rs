@@ -7,11 +7,11 @@ use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use services::kernel::{Caller, RpcError, Session, Trace};
+use services::kernel::{Caller, RpcError, Session, Term, Trace};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
-use std::time::Duration;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// How many sessions a link remembers before it forgets all of them and is told again.
 const SESSIONS: usize = 65_536;
@@ -67,7 +67,8 @@ pub(super) struct Answer<'a> {
 pub(super) enum Who {
     /// The session this link was told of under this connection's number.
     Known(u64),
-    New(Caller),
+    /// Somewhere else, because it is large and rare: a call is moved about.
+    New(Box<Caller>),
 }
 
 impl<'de> Deserialize<'de> for Who {
@@ -90,11 +91,11 @@ impl<'de> Visitor<'de> for WhoVisitor {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Who, E> {
-        Caller::deserialize(StrDeserializer::new(name)).map(Who::New)
+        Caller::deserialize(StrDeserializer::new(name)).map(Box::new).map(Who::New)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Who, A::Error> {
-        Caller::deserialize(MapAccessDeserializer::new(members)).map(Who::New)
+        Caller::deserialize(MapAccessDeserializer::new(members)).map(Box::new).map(Who::New)
     }
 }
 
@@ -106,9 +107,31 @@ pub(super) enum Asker<'a> {
     Other(&'a Caller),
 }
 
+/// Finds connections by their numbers. The gateways give these, nobody else, so nothing cleverer is needed.
+type Spread = BuildHasherDefault<Spreading>;
+
+#[derive(Default)]
+pub(super) struct Spreading(u64);
+
+impl Hasher for Spreading {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    /// The table looks at the highest bits and at the lowest, so both have to depend on all of them.
+    fn write_u64(&mut self, number: u64) {
+        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}
+
 /// The asking side's memory of whom it has introduced.
 #[derive(Default)]
-pub(super) struct Introduced(HashSet<u64>);
+pub(super) struct Introduced(HashSet<u64, Spread>);
 
 /// How a caller goes over the wire.
 pub(super) enum Introduction {
@@ -135,7 +158,7 @@ impl Introduced {
 
 /// The answering side's memory of whom it was introduced to.
 #[derive(Default)]
-pub(super) struct Acquainted(HashMap<u64, Session>);
+pub(super) struct Acquainted(HashMap<u64, Session, Spread>);
 
 impl Acquainted {
     pub fn forget(&mut self) {
@@ -149,14 +172,16 @@ impl Acquainted {
                 let session = self.0.get(&connection)?.clone();
                 Some(Caller::Agent(Session { trace, ..session }))
             }
-            Who::New(Caller::Agent(session)) => {
-                if self.0.len() > SESSIONS {
-                    return None;
+            Who::New(caller) => match *caller {
+                Caller::Agent(session) => {
+                    if self.0.len() > SESSIONS {
+                        return None;
+                    }
+                    self.0.insert(session.connection, session.clone());
+                    Some(Caller::Agent(Session { trace, ..session }))
                 }
-                self.0.insert(session.connection, session.clone());
-                Some(Caller::Agent(Session { trace, ..session }))
-            }
-            Who::New(caller) => Some(caller),
+                other => Some(other),
+            },
         }
     }
 }
@@ -166,7 +191,7 @@ impl Acquainted {
 pub(super) struct Question<'a> {
     pub method: &'a str,
     pub params: Option<&'a RawValue>,
-    pub within: Duration,
+    pub term: Term,
     pub trace: Option<&'a Trace>,
 }
 
@@ -192,7 +217,7 @@ pub(super) fn write_call(
         (_, Asker::Other(caller)) => out.push_str(&json(caller)),
     }
     out.push(',');
-    out.push_str(digits.format(u64::try_from(question.within.as_millis()).unwrap_or(u64::MAX)));
+    out.push_str(digits.format(u64::try_from(question.term.within.as_millis()).unwrap_or(u64::MAX)));
     out.push(',');
     write_name(out, question.method);
     out.push(',');
@@ -237,6 +262,7 @@ fn json(value: &impl serde::Serialize) -> String {
 mod tests {
     use super::*;
     use services::kernel::{Aid, DeviceId, Generation, SlotId, TraceMode, codes};
+    use std::time::{Duration, Instant};
 
     fn session(connection: u64) -> Caller {
         Caller::Agent(Session {
@@ -262,11 +288,11 @@ mod tests {
         }
         let params = RawValue::from_string(r#"{"n":1.0}"#.into()).unwrap();
         let trace = Trace { trace_id: "7".into(), mode: TraceMode::Log };
-        let within = Duration::from_millis(5);
+        let term = Term { began: Instant::now(), within: Duration::from_millis(5) };
         let mut text = CALLS.to_owned();
         for (id, trace) in [(3, None), (4, Some(&trace))] {
             let method = "message.\"send";
-            let question = Question { method, params: Some(&params), within, trace };
+            let question = Question { method, params: Some(&params), term, trace };
             write_call(&mut text, id, asker, &introduction, &question);
             text.push_str(if id == 3 { "," } else { "]}" });
         }

@@ -57,6 +57,7 @@ where
         heard: true,
         pinged: false,
         asked: false,
+        turn: None,
         calls: 0,
         guest: None,
         socket,
@@ -81,6 +82,8 @@ struct Conversation<S> {
     pinged: bool,
     /// Whether something was asked of a room since the last look into the outbox.
     asked: bool,
+    /// When this turn began, for those who want to know: one look at the clock for all that is read together.
+    turn: Option<std::time::Instant>,
     calls: u32,
     /// The other side is the gateway of another domain.
     guest: Option<Arc<Guest>>,
@@ -135,6 +138,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         self.flush().await?;
         loop {
             let step = poll_fn(|cx| self.poll_step(cx)).await;
+            self.turn = None;
             if matches!(step, Step::Outbox) && !self.answers_the_only_call() {
                 // The answers of one commit become ready task by task. A turn of the runtime later they share a flush.
                 tokio::task::yield_now().await;
@@ -204,9 +208,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 
     async fn empty_outbox(&mut self) -> Go {
-        while let Some(item) = self.link.outbox.pop() {
+        while let Some(item) = self.link.outbox.take() {
             match item {
                 Item::Frame(frame) => self.feed(frame).await?,
+                Item::Frames(frames) => {
+                    for frame in frames {
+                        self.feed(frame).await?;
+                    }
+                }
                 Item::Goodbye(goodbye) => return Err(End::Goodbye(goodbye)),
             }
         }
@@ -231,15 +240,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             self.last_call = Instant::now();
         }
         match read {
-            Ok(Frame::One(request)) => match dispatch::at_once(&self.door, &self.link, &request) {
-                dispatch::Answer::Now(Some(answer)) => self.feed(answer.into()).await,
-                dispatch::Answer::Now(None) => Ok(()),
-                dispatch::Answer::Later => {
-                    self.asked = true;
-                    dispatch::spawn(&self.door, &self.link, &request);
-                    Ok(())
+            Ok(Frame::One(request)) => {
+                match dispatch::at_once(&self.door, &self.link, &request, &mut self.turn) {
+                    dispatch::Answer::Now(Some(answer)) => self.feed(answer.into()).await,
+                    dispatch::Answer::Now(None) => Ok(()),
+                    dispatch::Answer::Elsewhere => {
+                        self.asked = true;
+                        Ok(())
+                    }
+                    dispatch::Answer::Later => {
+                        self.asked = true;
+                        dispatch::spawn(&self.door, &self.link, &request);
+                        Ok(())
+                    }
                 }
-            },
+            }
             Ok(Frame::Batch(members)) => {
                 dispatch::spawn_batch(&self.door, &self.link, members);
                 Ok(())
