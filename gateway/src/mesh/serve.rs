@@ -1,10 +1,11 @@
 //! The answering side: other processes call the rooms of this one.
 
 use super::Wiring;
+use super::acquaint::Acquainted;
 use super::pass::{self, Pass, parts_of};
 use super::post::Post;
 use super::pump::{self, Ear, pump};
-use super::wire::{self, Acquainted, Call, Frame, Who};
+use super::wire::{self, Call, Frame, Who};
 use crate::trace;
 use futures_util::FutureExt as _;
 use serde_json::value::RawValue;

@@ -1,9 +1,10 @@
 //! Both ends of a link in one process, with no TLS between them.
 
 use super::Wiring;
-use super::link::{Link, Waiting};
+use super::link::Link;
 use super::pump::socket_config;
 use super::serve::{Peer, answer};
+use super::waiting::Waiting;
 use super::wire::{Asker, Question};
 use crate::config;
 use crate::telemetry::Metrics;
