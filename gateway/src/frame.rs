@@ -9,6 +9,10 @@ use services::kernel::{RpcError, codes};
 use std::borrow::Cow;
 use std::fmt;
 
+mod plain;
+#[cfg(test)]
+mod tests;
+
 /// The most requests one array may hold.
 pub const BATCH: usize = 50;
 
@@ -96,6 +100,13 @@ pub fn read(text: &str) -> Result<Frame<'_>, Refusal> {
 }
 
 fn read_one(text: &str) -> Result<Request<'_>, Refusal> {
+    match plain::envelope(text) {
+        Some(plain::Envelope { id, method, params }) => with_params(id, method.into(), params),
+        None => read_carefully(text),
+    }
+}
+
+fn read_carefully(text: &str) -> Result<Request<'_>, Refusal> {
     let Envelope { jsonrpc, id, method, params } =
         serde_json::from_str(text).map_err(|error| malformed(&error))?;
     if let Some(id) = id {
@@ -105,6 +116,14 @@ fn read_one(text: &str) -> Result<Request<'_>, Refusal> {
         return Err(invalid(id, "jsonrpc is not \"2.0\""));
     }
     let Some(method) = method.and_then(string) else { return Err(invalid(id, "method is not a string")) };
+    with_params(id, method, params)
+}
+
+fn with_params<'a>(
+    id: Option<&'a RawValue>,
+    method: Cow<'a, str>,
+    params: Option<&'a RawValue>,
+) -> Result<Request<'a>, Refusal> {
     let Some(given) = params.map(RawValue::get).filter(|params| *params != "{}") else {
         return Ok(Request { id, method, params });
     };
@@ -166,8 +185,19 @@ fn refusal(id: Option<&RawValue>, code: proto_schemas::Code, sentence: String) -
 }
 
 pub fn success(id: &RawValue, result: &str) -> String {
-    // Room for exactly this much: text that fills its allocation is handed to the socket without another one.
-    joined(&["{\"jsonrpc\":\"2.0\",\"id\":", id.get(), ",\"result\":", result, "}"])
+    answer(id.get(), Ok(result))
+}
+
+/// What is told to whoever asked with this id.
+pub fn answer(id: &str, outcome: Result<&str, &RpcError>) -> String {
+    match outcome {
+        // Room for exactly this much: text that fills its allocation is handed to the socket without another one.
+        Ok(result) => joined(&["{\"jsonrpc\":\"2.0\",\"id\":", id, ",\"result\":", result, "}"]),
+        Err(error) => {
+            let error = serde_json::to_string(error).expect("an error is plain data");
+            joined(&["{\"jsonrpc\":\"2.0\",\"id\":", id, ",\"error\":", &error, "}"])
+        }
+    }
 }
 
 /// The answer to `meta.ping`.
@@ -188,74 +218,10 @@ fn joined(parts: &[&str]) -> String {
 }
 
 pub fn failure(id: Option<&RawValue>, error: &RpcError) -> String {
-    let id = id.map_or("null", RawValue::get);
-    let error = serde_json::to_string(error).expect("an error is plain data");
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}")
+    answer(id.map_or("null", RawValue::get), Err(error))
 }
 
 pub fn notification(method: &str, params: &str) -> String {
     let method = serde_json::Value::from(method);
     format!("{{\"jsonrpc\":\"2.0\",\"method\":{method},\"params\":{params}}}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn code(text: &str) -> i32 {
-        match read(text) {
-            Err(refusal) => refusal.error.code(),
-            Ok(Frame::One(_)) => 0,
-            Ok(Frame::Batch(members)) => {
-                members.into_iter().find_map(Result::err).map_or(0, |refusal| refusal.error.code())
-            }
-        }
-    }
-
-    #[test]
-    fn requests_of_the_right_shape_are_read() {
-        let Ok(Frame::One(request)) = read(r#"{"jsonrpc":"2.0","id":"a","method":"meta.ping","params":{}}"#)
-        else {
-            panic!("not read")
-        };
-        assert_eq!((request.id.unwrap().get(), &*request.method), ("\"a\"", "meta.ping"));
-        for text in [
-            r#"{"jsonrpc":"2.0","method":"x"}"#,
-            r#"{"jsonrpc":"2.0","method":"x","id":null}"#,
-            r#"{"jsonrpc":"2.0","method":"x","id":-1.5,"more":1}"#,
-        ] {
-            assert_eq!(code(text), 0, "{text}");
-        }
-    }
-
-    #[test]
-    fn everything_else_gets_its_code() {
-        for (text, expected) in [
-            ("{", -32700),
-            ("5", -32600),
-            ("[]", -32600),
-            (r#"{"id":1,"method":"x"}"#, -32600),
-            (r#"{"jsonrpc":"1.0","id":1,"method":"x"}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":true,"method":"x"}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":1,"method":5}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":5}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[1]}"#, -32602),
-            (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":9007199254740992,"method":"x"}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":"\ud800","method":"x"}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"x","x":1,"x":1}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"x","x":{"y":1,"y":1}}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"y":1,"y":1}}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"y":1e17}}"#, -32600),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"y":"\udc00"}}"#, -32700),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"x"} {}"#, -32700),
-            ("[1,", -32700),
-            (r#"[1,{"jsonrpc":"2.0","id":1,"method":"x"}]"#, -32600),
-        ] {
-            assert_eq!(code(text), expected, "{text}");
-        }
-        let many = vec![r#"{"jsonrpc":"2.0","method":"x"}"#; 51].join(",");
-        assert_eq!(code(&format!("[{many}]")), -32600);
-    }
 }

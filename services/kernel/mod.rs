@@ -27,7 +27,7 @@ pub use federation::{Border, Forward, ForwardBatch, Forwarded, ForwardedBatch, N
 pub use identity::Purpose;
 pub use ids::Ids;
 pub use known::KnownCert;
-pub use mesh::{Far, Mesh, Then, timed_out, unavailable};
+pub use mesh::{Far, Mesh, Term, Then, timed_out, unavailable};
 pub use presence::{Delivery, Guest, Mode, Presence, Seat};
 pub use proto_schemas::codes;
 pub use redis::{Redis, Settings as RedisSettings, Stats as BusStats};

@@ -1,11 +1,13 @@
 //! The asking side: one link to a process that has a namespace, dialled again whenever it breaks.
 
 use super::Wiring;
+use super::acquaint::{Introduced, Introduction};
 use super::pass::{self, Pass, server_name};
 use super::post::Post;
 use super::pump::{self, Ear, pump};
 use super::table::{self, Table};
-use super::wire::{self, Asker, Frame, Introduced, Introduction, Question};
+use super::waiting::Waiting;
+use super::wire::{self, Asker, Frame, Question};
 use crate::config;
 use crate::telemetry::LinkMetrics;
 use anyhow::Context as _;
@@ -13,10 +15,8 @@ use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use serde_json::value::RawValue;
 use services::kernel::{Mesh, RpcError, Then, codes, unavailable};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{self, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -34,7 +34,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 const LATE_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct Link {
-    namespace: &'static str,
+    pub namespace: &'static str,
     url: String,
     /// Whether new calls may be sent.
     open: AtomicBool,
@@ -71,28 +71,28 @@ impl Link {
     /// Sends a call; `then` hears how it ended.
     pub fn send(&self, asker: Asker<'_>, question: &Question<'_>, then: Then) {
         if let Err((then, error)) = self.begin(asker, question, then) {
-            then(Err(error));
+            then(Err(error), question.term.began);
         }
     }
 
     /// Sends a call, and waits for its answer.
     pub fn call(self: &Arc<Self>, asker: Asker<'_>, question: &Question<'_>) -> Waiting {
         let (answer, receiver) = oneshot::channel();
-        let then = Box::new(|outcome: Result<&RawValue, RpcError>| {
+        let then = Box::new(|outcome: Result<&RawValue, RpcError>, _| {
             let _ = answer.send(outcome.map(ToOwned::to_owned));
         });
         let id = match self.begin(asker, question, then) {
             Ok(id) => Some(id),
             Err((then, error)) => {
-                then(Err(error));
+                then(Err(error), question.term.began);
                 None
             }
         };
-        Waiting { link: self.clone(), id, receiver }
+        Waiting::new(self.clone(), id, receiver)
     }
 
     fn begin(&self, asker: Asker<'_>, question: &Question<'_>, then: Then) -> Result<u64, (Then, RpcError)> {
-        let until = Instant::now() + question.within;
+        let until = question.term.began + question.term.within;
         let mut state = self.state.lock();
         // Under one lock, so that a session is introduced before it is only numbered.
         let State { post, introduced, waiting } = &mut *state;
@@ -229,7 +229,7 @@ impl Link {
     }
 
     /// The places of those calls are free again.
-    fn take(&self, ids: impl Iterator<Item = u64>) -> Vec<Option<Then>> {
+    pub fn take(&self, ids: impl Iterator<Item = u64>) -> Vec<Option<Then>> {
         let mut state = self.state.lock();
         let taken = ids.map(|id| state.waiting.take(id)).collect();
         self.metrics.pending.set(count(state.waiting.len()));
@@ -246,32 +246,6 @@ fn busy(namespace: &str) -> RpcError {
 }
 
 type Socket = WebSocketStream<TlsStream<pump::Stream>>;
-
-/// A call under way. Whoever stops waiting takes its place in the table along.
-pub(super) struct Waiting {
-    link: Arc<Link>,
-    /// Until it is answered.
-    id: Option<u64>,
-    receiver: oneshot::Receiver<Result<Box<RawValue>, RpcError>>,
-}
-
-impl Future for Waiting {
-    type Output = Result<Box<RawValue>, RpcError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
-        let answer = task::ready!(Pin::new(&mut self.receiver).poll(cx));
-        self.id = None;
-        Poll::Ready(answer.unwrap_or_else(|_| Err(unavailable(self.link.namespace))))
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(id) = self.id {
-            self.link.take([id].into_iter());
-        }
-    }
-}
 
 struct Asking<'a> {
     link: &'a Link,

@@ -6,12 +6,12 @@ use super::wire::{Asker, Question};
 use futures_util::future::ready;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{Answering, Caller, Far, Session, Then, unavailable};
+use services::kernel::{Answering, Caller, Far, Session, Term, Then, unavailable};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 struct Links {
     namespace: &'static str,
@@ -54,16 +54,17 @@ impl Far for Links {
             Caller::Agent(session) => Asker::Agent(session),
             other => Asker::Other(other),
         };
-        Box::pin(link.call(asker, &Question { method, params, within, trace: trace.as_ref() }))
+        let term = Term { began: Instant::now(), within };
+        Box::pin(link.call(asker, &Question { method, params, term, trace: trace.as_ref() }))
     }
 
-    fn send(&self, session: &Session, method: &str, params: Option<&RawValue>, within: Duration, then: Then) {
+    fn send(&self, session: &Session, method: &str, params: Option<&RawValue>, term: Term, then: Then) {
         match self.choose(params) {
             Some(link) => {
-                let question = Question { method, params, within, trace: session.trace.as_ref() };
+                let question = Question { method, params, term, trace: session.trace.as_ref() };
                 link.send(Asker::Agent(session), &question, then);
             }
-            None => then(Err(unavailable(self.namespace))),
+            None => then(Err(unavailable(self.namespace)), term.began),
         }
     }
 

@@ -5,6 +5,7 @@
 //! the mesh authority, and its names say for which parts of the server it may speak; that is why the `caller` inside can be
 //! believed.
 
+mod acquaint;
 mod link;
 mod links;
 mod pass;
@@ -14,6 +15,7 @@ mod serve;
 mod table;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod wire;
 
 pub use links::dial;

@@ -1,10 +1,11 @@
 //! The answering side: other processes call the rooms of this one.
 
 use super::Wiring;
+use super::acquaint::Acquainted;
 use super::pass::{self, Pass, parts_of};
 use super::post::Post;
 use super::pump::{self, Ear, pump};
-use super::wire::{self, Acquainted, Call, Frame, Who};
+use super::wire::{self, Call, Frame, Who};
 use crate::trace;
 use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
@@ -97,6 +98,7 @@ pub(super) async fn answer<S>(
         drained: Arc::default(),
         calls,
         post: post.clone(),
+        now: None,
     };
     let tell = async {
         drain.cancelled().await;
@@ -120,13 +122,18 @@ struct Answering {
     drained: Arc<AtomicBool>,
     calls: TaskTracker,
     post: Post,
+    /// When the call before this one was done, if it was in the same frame.
+    now: Option<Instant>,
 }
 
 impl Ear for Answering {
     fn hear(&mut self, text: &str) -> Result<(), &'static str> {
         let frame = serde_json::from_str(text).map_err(|_| "the other side does not speak our language")?;
         match frame {
-            Frame::Calls(calls) => calls.into_iter().try_for_each(|call| self.call(call)),
+            Frame::Calls(calls) => {
+                self.now = None;
+                calls.into_iter().try_for_each(|call| self.call(call))
+            }
             Frame::Forget => {
                 self.acquainted.forget();
                 Ok(())
@@ -165,7 +172,8 @@ impl Answering {
             return Err("the other side speaks for somebody its certificate does not name");
         }
         let within = Duration::from_millis(call.within_ms);
-        let asked = Asked { id: call.id, started: Instant::now(), span };
+        let started = self.now.take().unwrap_or_else(Instant::now);
+        let asked = Asked { id: call.id, started, span };
         // Begun here and now, so that what one caller asks is begun in the order it was asked; most are done with that.
         let begun = asked.span.in_scope(|| {
             catch_unwind(AssertUnwindSafe(|| {
@@ -182,7 +190,8 @@ impl Answering {
             Ok(Err(error)) => Err(error),
             Err(_) => Err(panicked(&call.method)),
         };
-        asked.finish(&self.wiring, &self.post, &call.method, &outcome);
+        // The next call begins where this one ends.
+        self.now = Some(asked.finish(&self.wiring, &self.post, &call.method, &outcome));
         Ok(())
     }
 
@@ -214,9 +223,17 @@ struct Asked {
 }
 
 impl Asked {
-    fn finish(&self, wiring: &Wiring, post: &Post, method: &str, outcome: &Result<Box<RawValue>, RpcError>) {
+    /// Says when it was.
+    fn finish(
+        &self,
+        wiring: &Wiring,
+        post: &Post,
+        method: &str,
+        outcome: &Result<Box<RawValue>, RpcError>,
+    ) -> Instant {
         let code = outcome.as_ref().err().map_or(0, RpcError::code);
-        let elapsed = self.started.elapsed();
+        let now = Instant::now();
+        let elapsed = now.saturating_duration_since(self.started);
         let metrics = &wiring.metrics;
         metrics.answered(metrics.method(method), code, elapsed.as_secs_f64());
         self.span.in_scope(|| {
@@ -228,6 +245,7 @@ impl Asked {
             );
         });
         post.add(|out| wire::write_answer(out, self.id, outcome.as_deref()));
+        now
     }
 }
 

@@ -65,18 +65,22 @@ impl Table {
 
 /// Tells each of them how its call ended. Whoever is not there any more waited too long.
 pub(super) fn tell<'a>(answered: impl Iterator<Item = (Option<Then>, Answer<'a>)>) {
+    // They came in one frame.
+    let now = Instant::now();
     for (then, answer) in answered {
         let Some(then) = then else { continue };
-        then(match answer.error {
+        let outcome = match answer.error {
             Some(error) => Err(error),
             None => Ok(answer.result.unwrap_or(RawValue::NULL)),
-        });
+        };
+        then(outcome, now);
     }
 }
 
 pub(super) fn tell_all(everybody: Vec<Then>, error: impl Fn() -> RpcError) {
+    let now = Instant::now();
     for then in everybody {
-        then(Err(error()));
+        then(Err(error()), now);
     }
 }
 
@@ -86,7 +90,7 @@ mod tests {
     use std::time::Duration;
 
     fn nothing() -> Then {
-        Box::new(|_| ())
+        Box::new(|_, _| ())
     }
 
     #[test]

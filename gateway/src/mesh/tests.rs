@@ -1,17 +1,18 @@
 //! Both ends of a link in one process, with no TLS between them.
 
 use super::Wiring;
-use super::link::{Link, Waiting};
+use super::link::Link;
 use super::pump::socket_config;
 use super::serve::{Peer, answer};
+use super::waiting::Waiting;
 use super::wire::{Asker, Question};
 use crate::config;
 use crate::telemetry::Metrics;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use services::kernel::{Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, codes};
+use services::kernel::{Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, Term, codes};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::DuplexStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_tungstenite::WebSocketStream;
@@ -94,7 +95,8 @@ async fn pair() -> Pair {
 
 fn call(link: &Arc<Link>, params: Value, within: Duration) -> Waiting {
     let params = to_raw_value(&params).unwrap();
-    let question = Question { method: "message.send", params: Some(&params), within, trace: None };
+    let term = Term { began: Instant::now(), within };
+    let question = Question { method: "message.send", params: Some(&params), term, trace: None };
     link.call(Asker::Other(&Caller::Operator), &question)
 }
 
@@ -104,8 +106,9 @@ async fn what_is_ready_is_answered_in_the_order_it_was_asked() {
     let (heard, mut answers) = mpsc::unbounded_channel();
     for number in 0..1000 {
         let (params, heard) = (to_raw_value(&json!({ "say": number })).unwrap(), heard.clone());
-        let question = Question { method: "message.send", params: Some(&params), within: LONG, trace: None };
-        let then = move |outcome: Result<&serde_json::value::RawValue, RpcError>| {
+        let term = Term { began: Instant::now(), within: LONG };
+        let question = Question { method: "message.send", params: Some(&params), term, trace: None };
+        let then = move |outcome: Result<&serde_json::value::RawValue, RpcError>, _| {
             heard.send(outcome.unwrap().get().to_owned()).unwrap();
         };
         link.send(Asker::Other(&Caller::Operator), &question, Box::new(then));

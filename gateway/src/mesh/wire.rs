@@ -3,18 +3,14 @@
 //! A call is `[id, caller, within_ms, method, params]` and may end with its trace; an answer is `[id, result]` or
 //! `[id, null, error]`. A session is told once a link and then only numbered: its names are longer than most parameters.
 
+use super::acquaint::Introduction;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use services::kernel::{Caller, RpcError, Session, Trace};
+use services::kernel::{Caller, RpcError, Session, Term, Trace};
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
-use std::time::Duration;
-
-/// How many sessions a link remembers before it forgets all of them and is told again.
-const SESSIONS: usize = 65_536;
 
 /// How a frame of calls and one of answers begin; `]}` ends them.
 pub(super) const CALLS: &str = r#"{"jsonrpc":"2.0","method":"mesh.calls","params":["#;
@@ -67,7 +63,8 @@ pub(super) struct Answer<'a> {
 pub(super) enum Who {
     /// The session this link was told of under this connection's number.
     Known(u64),
-    New(Caller),
+    /// Somewhere else, because it is large and rare: a call is moved about.
+    New(Box<Caller>),
 }
 
 impl<'de> Deserialize<'de> for Who {
@@ -90,11 +87,11 @@ impl<'de> Visitor<'de> for WhoVisitor {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Who, E> {
-        Caller::deserialize(StrDeserializer::new(name)).map(Who::New)
+        Caller::deserialize(StrDeserializer::new(name)).map(Box::new).map(Who::New)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Who, A::Error> {
-        Caller::deserialize(MapAccessDeserializer::new(members)).map(Who::New)
+        Caller::deserialize(MapAccessDeserializer::new(members)).map(Box::new).map(Who::New)
     }
 }
 
@@ -106,67 +103,12 @@ pub(super) enum Asker<'a> {
     Other(&'a Caller),
 }
 
-/// The asking side's memory of whom it has introduced.
-#[derive(Default)]
-pub(super) struct Introduced(HashSet<u64>);
-
-/// How a caller goes over the wire.
-pub(super) enum Introduction {
-    Known(u64),
-    New,
-    /// The other side forgets everybody first.
-    NewAfterForgetting,
-}
-
-impl Introduced {
-    pub fn introduce(&mut self, asker: Asker<'_>) -> Introduction {
-        let Asker::Agent(Session { connection, .. }) = asker else { return Introduction::New };
-        if self.0.contains(connection) {
-            return Introduction::Known(*connection);
-        }
-        let forget = self.0.len() >= SESSIONS;
-        if forget {
-            self.0.clear();
-        }
-        self.0.insert(*connection);
-        if forget { Introduction::NewAfterForgetting } else { Introduction::New }
-    }
-}
-
-/// The answering side's memory of whom it was introduced to.
-#[derive(Default)]
-pub(super) struct Acquainted(HashMap<u64, Session>);
-
-impl Acquainted {
-    pub fn forget(&mut self) {
-        self.0.clear();
-    }
-
-    /// Who is calling; `None` if the other side says it told us and did not, or tells us of too many.
-    pub fn recognise(&mut self, who: Who, trace: Option<Trace>) -> Option<Caller> {
-        match who {
-            Who::Known(connection) => {
-                let session = self.0.get(&connection)?.clone();
-                Some(Caller::Agent(Session { trace, ..session }))
-            }
-            Who::New(Caller::Agent(session)) => {
-                if self.0.len() > SESSIONS {
-                    return None;
-                }
-                self.0.insert(session.connection, session.clone());
-                Some(Caller::Agent(Session { trace, ..session }))
-            }
-            Who::New(caller) => Some(caller),
-        }
-    }
-}
-
 /// What is asked, without the one who asks.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub method: &'a str,
     pub params: Option<&'a RawValue>,
-    pub within: Duration,
+    pub term: Term,
     pub trace: Option<&'a Trace>,
 }
 
@@ -192,7 +134,7 @@ pub(super) fn write_call(
         (_, Asker::Other(caller)) => out.push_str(&json(caller)),
     }
     out.push(',');
-    out.push_str(digits.format(u64::try_from(question.within.as_millis()).unwrap_or(u64::MAX)));
+    out.push_str(digits.format(u64::try_from(question.term.within.as_millis()).unwrap_or(u64::MAX)));
     out.push(',');
     write_name(out, question.method);
     out.push(',');
@@ -235,8 +177,10 @@ fn json(value: &impl serde::Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::acquaint::{Acquainted, Introduced, SESSIONS};
     use super::*;
     use services::kernel::{Aid, DeviceId, Generation, SlotId, TraceMode, codes};
+    use std::time::{Duration, Instant};
 
     fn session(connection: u64) -> Caller {
         Caller::Agent(Session {
@@ -262,11 +206,11 @@ mod tests {
         }
         let params = RawValue::from_string(r#"{"n":1.0}"#.into()).unwrap();
         let trace = Trace { trace_id: "7".into(), mode: TraceMode::Log };
-        let within = Duration::from_millis(5);
+        let term = Term { began: Instant::now(), within: Duration::from_millis(5) };
         let mut text = CALLS.to_owned();
         for (id, trace) in [(3, None), (4, Some(&trace))] {
             let method = "message.\"send";
-            let question = Question { method, params: Some(&params), within, trace };
+            let question = Question { method, params: Some(&params), term, trace };
             write_call(&mut text, id, asker, &introduction, &question);
             text.push_str(if id == 3 { "," } else { "]}" });
         }

@@ -53,14 +53,20 @@ pub struct Outbox {
 struct State {
     frames: VecDeque<Utf8Bytes>,
     bytes: usize,
+    /// As many as there were last time: room for the next.
+    usual: u16,
     goodbye: Option<Goodbye>,
 }
 
 /// Something for the connection's task to do.
 pub enum Item {
     Frame(Utf8Bytes),
+    Frames(VecDeque<Utf8Bytes>),
     Goodbye(Goodbye),
 }
+
+/// What is handed over at once, at most. The rest is counted until its turn comes.
+const HANDFUL: usize = 16 << 10;
 
 impl Outbox {
     pub fn new(budget: Arc<Budget>) -> Outbox {
@@ -83,6 +89,10 @@ impl Outbox {
         } else {
             state.bytes += size;
             self.budget.used.fetch_add(size, Ordering::Relaxed);
+            if state.frames.is_empty() {
+                let usual = usize::from(state.usual);
+                state.frames.reserve(usual);
+            }
             state.frames.push_back(frame);
         }
         drop(state);
@@ -95,18 +105,35 @@ impl Outbox {
         self.wake();
     }
 
-    /// The next thing to do: frames first, then the goodbye.
-    pub fn pop(&self) -> Option<Item> {
+    /// The next things to do: frames first, a handful of them at once, then the goodbye.
+    pub fn take(&self) -> Option<Item> {
         if !self.is_waiting() {
             return None;
         }
         let mut state = self.state.lock();
+        if state.frames.len() < 2 || state.bytes > HANDFUL {
+            return self.next(&mut state);
+        }
+        self.budget.used.fetch_sub(state.bytes, Ordering::Relaxed);
+        state.bytes = 0;
+        state.usual = u16::try_from(state.frames.len()).unwrap_or_default().min(64);
+        self.waiting.store(state.goodbye.is_some(), Ordering::Release);
+        // An idle connection keeps no room for what it once received.
+        Some(Item::Frames(std::mem::take(&mut state.frames)))
+    }
+
+    #[cfg(test)]
+    pub fn pop(&self) -> Option<Item> {
+        if self.is_waiting() { self.next(&mut self.state.lock()) } else { None }
+    }
+
+    fn next(&self, state: &mut State) -> Option<Item> {
         if let Some(frame) = state.frames.pop_front() {
             state.bytes -= frame.len();
             self.budget.used.fetch_sub(frame.len(), Ordering::Relaxed);
             if state.frames.is_empty() {
-                // An idle connection keeps no room for what it once received.
                 state.frames = VecDeque::new();
+                state.usual = 0;
                 self.waiting.store(state.goodbye.is_some(), Ordering::Release);
             }
             return Some(Item::Frame(frame));
@@ -176,6 +203,25 @@ mod tests {
         }
         assert!(outbox.pop().is_none());
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_handful_is_taken_at_once_and_the_rest_stays_counted() {
+        let (outbox, budget) = outbox(1 << 20, 1 << 20);
+        for frame in ["one", "two", "three"] {
+            outbox.push(frame.into());
+        }
+        assert!(matches!(outbox.take(), Some(Item::Frames(frames)) if frames == ["one", "two", "three"]));
+        assert!(outbox.take().is_none());
+        assert_eq!(budget.used(), 0);
+        let large = "x".repeat(HANDFUL);
+        outbox.push(large.as_str().into());
+        outbox.push("small".into());
+        outbox.close(Goodbye::plain(1012, "restart"));
+        assert!(matches!(outbox.take(), Some(Item::Frame(frame)) if frame == large));
+        assert_eq!(budget.used(), 5);
+        assert!(matches!(outbox.take(), Some(Item::Frame(frame)) if frame == "small"));
+        assert!(matches!(outbox.take(), Some(Item::Goodbye(_))));
     }
 
     #[test]

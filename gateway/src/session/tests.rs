@@ -132,6 +132,7 @@ fn goodbye(link: &Link) -> Option<(Goodbye, Value)> {
             Some((goodbye, event.unwrap_or_default()))
         }
         Item::Frame(frame) => panic!("nothing but a goodbye was expected: {frame}"),
+        Item::Frames(frames) => panic!("nothing but a goodbye was expected: {frames:?}"),
     }
 }
 

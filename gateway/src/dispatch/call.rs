@@ -1,0 +1,176 @@
+//! Calls that need a room: each outlives the frame it came in, and a batch of them is answered together.
+
+use super::answer::{Answering, Frames};
+use super::stranger::within_rate;
+use super::{Answer, call_limit, callable, here, known_here};
+use crate::door::Door;
+use crate::frame::{self, Refusal, Request};
+use crate::session::Link;
+use crate::{params, signature, trace};
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use serde_json::value::RawValue;
+use services::kernel::{Caller, RpcError, Session, Trace, codes, timed_out};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use tracing::Instrument as _;
+
+/// Runs a room's method in a task of its own; the answer goes to the outbox.
+pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
+    if link.leaves.load(Ordering::Relaxed) {
+        let error = RpcError::new(codes::SERVICE_STOPPING, "the server is stopping, ask again in a moment");
+        if let Some(id) = request.id {
+            link.outbox.push(frame::failure(Some(id), &error).into());
+        }
+        return;
+    }
+    let call = Call::new(request);
+    let guard = InFlight::new(door, link);
+    let door = door.clone();
+    let tracker = door.tracker.clone();
+    let mut answering = Box::pin(async move {
+        call.run(&door, &guard.link).await.push(&guard.link);
+    });
+    // Begun here and now, so that what one connection asks is begun in the order it was asked; a letter is in the
+    // queue of its commit before the next frame is read.
+    if (&mut answering).now_or_never().is_none() {
+        tracker.spawn(answering);
+    }
+}
+
+/// A batch is one task: its members run side by side, and their answers leave together.
+pub fn spawn_batch(door: &Arc<Door>, link: &Arc<Link>, members: Vec<Result<Request<'_>, Refusal>>) {
+    let members: Vec<Result<Call, Refusal>> =
+        members.into_iter().map(|member| member.map(|r| Call::new(&r))).collect();
+    let guard = InFlight::new(door, link);
+    let door = door.clone();
+    door.tracker.clone().spawn(async move {
+        let link = &*guard.link;
+        let answers = join_all(members.into_iter().map(|member| {
+            let door = &door;
+            async move {
+                match member {
+                    Ok(call) => call.run_any(door, link).await,
+                    Err(refusal) => Frames {
+                        answer: Some(frame::failure(refusal.id.as_deref(), &refusal.error)),
+                        after: None,
+                    },
+                }
+            }
+        }));
+        let frames = answers.await;
+        let (answers, after): (Vec<_>, Vec<_>) = frames.into_iter().map(|f| (f.answer, f.after)).unzip();
+        let answers: Vec<String> = answers.into_iter().flatten().collect();
+        if !answers.is_empty() {
+            link.outbox.push(format!("[{}]", answers.join(",")).into());
+        }
+        for event in after.into_iter().flatten().filter(|_| link.is_long()) {
+            link.outbox.push(event.into());
+        }
+    });
+}
+
+/// Counts a call as under way until it is dropped, however it ends.
+pub(super) struct InFlight {
+    pub link: Arc<Link>,
+    limit: u32,
+}
+
+impl InFlight {
+    pub fn new(door: &Door, link: &Arc<Link>) -> InFlight {
+        link.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight { link: link.clone(), limit: door.config.limits.in_flight }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let before = self.link.in_flight.fetch_sub(1, Ordering::Relaxed);
+        // Nobody reads a connection that has reached its limit: that can begin again.
+        if before >= self.limit {
+            self.link.outbox.nudge();
+        }
+    }
+}
+
+/// A request that outlives the frame it came in.
+struct Call {
+    id: Option<Box<RawValue>>,
+    method: String,
+    params: Option<Box<RawValue>>,
+    started: Instant,
+}
+
+impl Call {
+    fn new(request: &Request<'_>) -> Call {
+        Call {
+            id: request.id.map(ToOwned::to_owned),
+            method: request.method.clone().into_owned(),
+            params: request.params.map(ToOwned::to_owned),
+            started: Instant::now(),
+        }
+    }
+
+    /// A member of a batch may be anything, also what the door answers itself.
+    async fn run_any(self, door: &Door, link: &Link) -> Frames {
+        let request = Request {
+            id: self.id.as_deref(),
+            method: self.method.as_str().into(),
+            params: self.params.as_deref(),
+        };
+        let Some(bound) = link.bound() else { return Frames::default() };
+        let signed = request.params.is_some_and(signature::is_signed);
+        match here(door, link, bound, &request, self.started, signed) {
+            Answer::Now(answer) => Frames { answer, after: None },
+            Answer::Later | Answer::Elsewhere => self.run(door, link).await,
+        }
+    }
+
+    async fn run(self, door: &Door, link: &Link) -> Frames {
+        let method = door.metrics.method(&self.method);
+        let limit = call_limit(door);
+        let trace = self.params.as_deref().and_then(trace::asked);
+        let span = trace::span(&self.method, trace.as_ref());
+        let call =
+            AssertUnwindSafe(ask_room(door, link, &self.method, self.params, trace.clone())).catch_unwind();
+        let result = match tokio::time::timeout(limit, call).instrument(span.clone()).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
+            Err(_) => Err(timed_out(&self.method, limit)),
+        };
+        let id = self.id.as_deref().map(RawValue::get);
+        let answering = Answering::now(&door.metrics, method, id, self.started);
+        let mut frames = span.in_scope(|| Frames::of(&answering, result.as_deref()));
+        frames.answer =
+            frames.answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, door, self.started));
+        frames
+    }
+}
+
+async fn ask_room(
+    door: &Door,
+    link: &Link,
+    method: &str,
+    params: Option<Box<RawValue>>,
+    trace: Option<Trace>,
+) -> Result<Box<RawValue>, RpcError> {
+    let Some(bound) = link.bound() else { return Err(RpcError::plain(codes::UNAUTHENTICATED)) };
+    let params = params::clean(params)?;
+    if let Some(params) = params.as_deref() {
+        signature::check(door, bound, method, params).await?;
+    }
+    // A signed call comes here whatever it asks for.
+    let request = Request { id: None, method: method.into(), params: params.as_deref() };
+    if let Some(result) = known_here(door, link, bound, &request)? {
+        return RawValue::from_string(result).map_err(RpcError::internal);
+    }
+    within_rate(door, link.address, callable(door, method)?, params.as_deref()).await?;
+    if method == "meta.trust_roots" {
+        return door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await;
+    }
+    let session = Session { trace, ..bound.session.clone() };
+    let within = call_limit(door);
+    door.mesh.call_within(Caller::Agent(session), method, params, within).await
+}

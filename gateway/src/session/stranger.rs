@@ -1,0 +1,69 @@
+//! A socket before it logged in.
+
+use super::{Conversation, Go, connect, goodbye};
+use crate::dispatch;
+use crate::frame::{self, Frame, Request};
+use services::kernel::{RpcError, codes};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
+    /// Before login one call is answered at a time, and only so many are.
+    pub(super) async fn stranger_frame(&mut self, read: Result<Frame<'_>, frame::Refusal>) -> Go {
+        self.calls += 1;
+        if self.calls > self.door.config.limits.preauth_calls {
+            return Err(goodbye(1008, "too many calls before login"));
+        }
+        let request = match read {
+            Ok(Frame::One(request)) => request,
+            Ok(Frame::Batch(_)) => {
+                let error = RpcError::new(codes::INVALID_REQUEST, "arrays are taken after login only");
+                return self.feed(frame::failure(None, &error).into()).await;
+            }
+            Err(refusal) => {
+                return self.feed(frame::failure(refusal.id.as_deref(), &refusal.error).into()).await;
+            }
+        };
+        if request.method == "auth.connect" {
+            return self.connect(&request).await;
+        }
+        if request.method.starts_with("federation.")
+            && let Some(federation) = self.door.federation().cloned()
+        {
+            return self.federate(&federation, &request).await;
+        }
+        let answer = dispatch::stranger(&self.door, self.link.address, &request).await;
+        match answer {
+            Some(answer) => self.feed(answer.into()).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn connect(&mut self, request: &Request<'_>) -> Go {
+        let started = Instant::now();
+        let outcome = connect::connect(&self.door, &self.link, &self.nonce, request.params).await;
+        let code = outcome.as_ref().err().map_or(0, |refused| refused.error.code());
+        let metrics = &self.door.metrics;
+        metrics.answered(metrics.method("auth.connect"), code, started.elapsed().as_secs_f64());
+        let id = request.id;
+        match outcome {
+            Ok(result) => {
+                metrics.sessions.inc();
+                self.rest();
+                match id {
+                    Some(id) => self.feed(frame::success(id, &result).into()).await,
+                    None => Ok(()),
+                }
+            }
+            Err(refused) => {
+                if let Some(id) = id {
+                    self.feed(frame::failure(Some(id), &refused.error).into()).await?;
+                }
+                match refused.close {
+                    Some(code) => Err(goodbye(code, &refused.error.to_string())),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}

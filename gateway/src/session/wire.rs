@@ -1,0 +1,89 @@
+//! The way out: frames into the socket's buffer, one flush for all of them, and the last words.
+
+use super::{Conversation, End, Go, Goodbye, goodbye, ms};
+use futures_util::{FutureExt as _, Sink, SinkExt as _, StreamExt as _};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Error as WsError, Message, Utf8Bytes, error::CapacityError};
+
+/// Clients read the disconnect event before they see the close.
+const EVENT_LEAD: Duration = Duration::from_millis(200);
+/// How long the other side has to answer our close.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
+    pub(super) async fn feed(&mut self, text: Utf8Bytes) -> Go {
+        self.send(Message::Text(text)).await
+    }
+
+    /// Hands a frame to the socket's buffer. A wire that takes nothing for too long belongs to a slow reader.
+    pub(super) async fn send(&mut self, message: Message) -> Go {
+        let ready = poll_fn(|cx| Poll::Ready(Pin::new(&mut self.socket).poll_ready(cx))).await;
+        match ready {
+            Poll::Ready(ready) => ready.map_err(|error| broken(&error))?,
+            Poll::Pending => {
+                let limit = ms(self.door.config.limits.write_timeout_ms);
+                let socket = &mut self.socket;
+                match Box::pin(timeout(limit, poll_fn(|cx| Pin::new(&mut *socket).poll_ready(cx)))).await {
+                    Ok(ready) => ready.map_err(|error| broken(&error))?,
+                    Err(_) => return Err(goodbye(1013, "slow reader: nothing could be written")),
+                }
+            }
+        }
+        Pin::new(&mut self.socket).start_send(message).map_err(|error| broken(&error))
+    }
+
+    /// Says whether the wire took everything at once.
+    pub(super) async fn flush(&mut self) -> Result<bool, End> {
+        let done = self.socket.flush().now_or_never();
+        let at_once = done.is_some();
+        let done = match done {
+            Some(done) => done,
+            None => {
+                let limit = ms(self.door.config.limits.write_timeout_ms);
+                match Box::pin(timeout(limit, self.socket.flush())).await {
+                    Ok(done) => done,
+                    Err(_) => return Err(goodbye(1013, "slow reader: nothing could be written")),
+                }
+            }
+        };
+        done.map(|()| at_once).map_err(|error| broken(&error))
+    }
+
+    /// The last words: the event if there is one, then the close, then a short wait for the other side to agree.
+    pub(super) async fn part(&mut self, goodbye: Goodbye) {
+        let Goodbye { code, mut reason, event } = goodbye;
+        let last_words = async {
+            if let Some(event) = event {
+                self.socket.send(Message::Text(event)).await?;
+                tokio::time::sleep(EVENT_LEAD).await;
+            }
+            // A close frame holds 125 bytes, two of them the code.
+            while reason.len() > 120 {
+                reason.pop();
+            }
+            let close = CloseFrame { code: CloseCode::from(code), reason: reason.into() };
+            self.socket.close(Some(close)).await?;
+            while let Some(Ok(_)) = self.socket.next().await {}
+            Ok::<(), WsError>(())
+        };
+        let _ = timeout(EVENT_LEAD + CLOSE_PATIENCE, last_words).await;
+    }
+}
+
+pub(super) fn broken(error: &WsError) -> End {
+    match error {
+        WsError::Capacity(CapacityError::MessageTooLong { max_size, .. }) => {
+            goodbye(1009, &format!("a frame holds at most {max_size} bytes"))
+        }
+        WsError::Utf8(_) => goodbye(1007, "a text frame is not UTF-8"),
+        WsError::Protocol(reason) => goodbye(1002, &reason.to_string()),
+        _ => End::Gone,
+    }
+}
