@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 /// Past so many frames under way a few calls wait for company: until there are enough for a frame worth its trip, or
 /// the first of them has waited this long.
-pub const FEW_FRAMES: usize = 4;
+pub const FEW_FRAMES: usize = 8;
 const COMPANY: usize = 64;
 const COMPANY_PATIENCE: Duration = Duration::from_millis(2);
 

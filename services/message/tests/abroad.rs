@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tempfile::TempDir;
 
+mod broken;
 mod events;
 mod outbox;
 mod recall;

@@ -7,28 +7,28 @@ use futures_util::future::join_all;
 const KEEP: Duration = Duration::from_secs(600);
 
 /// Alice's domain, which keeps messages, Dave's, which is away, and both of them.
-async fn away() -> (Domain, Domain, TestAgent, TestAgent) {
+pub(super) async fn away() -> (Domain, Domain, TestAgent, TestAgent) {
     let (here, there) = (Domain::open_with("aid.com", Some(KEEP)).await, Domain::open("aid.net").await);
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     (here, there, alice, dave)
 }
 
-fn comes_back(here: &Domain, there: &Domain) {
+pub(super) fn comes_back(here: &Domain, there: &Domain) {
     *here.door.peer.lock() = Some(there.world.mesh.clone());
 }
 
-async fn send(here: &Domain, alice: &TestAgent, to: &str, id: &str) -> Value {
+pub(super) async fn send(here: &Domain, alice: &TestAgent, to: &str, id: &str) -> Value {
     let params = json!({ "to": to, "message_id": id, "payload": { "text": id } });
     here.call((alice, "a"), "message.send", params).await.unwrap()
 }
 
-async fn state(here: &Domain) -> Value {
+pub(super) async fn state(here: &Domain) -> Value {
     let state = here.call_as(Caller::Operator, "message.outbox", json!({})).await.unwrap();
     state["issuers"][0].clone()
 }
 
 /// The room of a domain once more, for what only its background does.
-async fn worker(domain: &Domain) -> Arc<Message> {
+pub(super) async fn worker(domain: &Domain) -> Arc<Message> {
     Message::open(&domain.world).await.unwrap()
 }
 
@@ -290,64 +290,4 @@ async fn a_process_that_stops_leaves_its_turn_to_the_others() {
     one.stop_delivery().await;
     two.deliver_to("aid.net").await;
     assert_eq!(there.rows((&dave, "d")).await.len(), 1);
-}
-
-#[tokio::test]
-async fn a_message_whose_link_broke_is_kept_and_gets_there_once() {
-    let (here, there, alice, dave) = away().await;
-    comes_back(&here, &there);
-    for (id, arrives) in [("m1", true), ("m2", false)] {
-        *here.door.breaks.lock() = Some(arrives);
-        assert_eq!(send(&here, &alice, &dave.aid, id).await["status"], "queued", "{id}");
-        *here.door.breaks.lock() = None;
-        worker(&here).await.deliver_to("aid.net").await;
-    }
-    assert_eq!(texts(&there.rows((&dave, "d")).await), ["m1", "m2"]);
-    assert_eq!(state(&here).await["waiting"], 0);
-}
-
-#[tokio::test]
-async fn what_may_have_got_there_is_not_taken_back_unasked() {
-    for arrives in [true, false] {
-        let (here, there, alice, dave) = away().await;
-        comes_back(&here, &there);
-        *here.door.breaks.lock() = Some(arrives);
-        send(&here, &alice, &dave.aid, "m1").await;
-        *here.door.breaks.lock() = None;
-        *here.door.peer.lock() = None;
-        let ids = json!({ "message_ids": ["m1"] });
-        // A try that gets nowhere says nothing of the one before.
-        worker(&here).await.deliver_to("aid.net").await;
-        let failed = here.call((&alice, "a"), "message.recall", ids.clone()).await;
-        assert_eq!(code(failed), codes::FEDERATION_UNREACHABLE.code);
-        assert_eq!(state(&here).await["waiting"], 1);
-
-        comes_back(&here, &there);
-        let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
-        assert_eq!((&recalled["recalled"], &recalled["errors"]), (&json!(1), &Value::Null), "{recalled}");
-        worker(&here).await.deliver_to("aid.net").await;
-        assert_eq!(state(&here).await["waiting"], 0);
-        let rows = there.rows((&dave, "d")).await;
-        assert!(rows.iter().all(|row| row["payload"]["type"] == "message.recalled"), "{rows:?}");
-        assert_eq!(rows.is_empty(), !arrives);
-    }
-}
-
-#[tokio::test]
-async fn what_was_on_its_way_when_the_process_died_is_not_taken_back_unasked() {
-    let (here, there, alice, dave) = away().await;
-    send(&here, &alice, &dave.aid, "m1").await;
-    let now = here.world.clock.now_ms();
-    let lease = worker(&here).await.outbox.lease("aid.net", now).await.unwrap().unwrap();
-    assert!(worker(&here).await.outbox.sending(&lease, i64::MAX, now).await.unwrap());
-    here.world.clock.advance_ms(30_000);
-    // The next one finds nobody there, which says nothing of what the first one did.
-    worker(&here).await.deliver_to("aid.net").await;
-    let ids = json!({ "message_ids": ["m1"] });
-    let failed = here.call((&alice, "a"), "message.recall", ids.clone()).await;
-    assert_eq!(code(failed), codes::FEDERATION_UNREACHABLE.code);
-    comes_back(&here, &there);
-    let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
-    assert_eq!(recalled["recalled"], 1, "{recalled}");
-    assert_eq!(state(&here).await["waiting"], 0);
 }

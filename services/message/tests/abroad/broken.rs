@@ -1,0 +1,65 @@
+//! Links that break before the answer comes: nobody knows what got there, and nothing is lost, doubled or taken back unasked.
+
+use super::outbox::{away, comes_back, send, state, worker};
+use super::*;
+use crate::kernel::codes::FEDERATION_UNREACHABLE;
+
+#[tokio::test]
+async fn a_message_whose_link_broke_is_kept_and_gets_there_once() {
+    let (here, there, alice, dave) = away().await;
+    comes_back(&here, &there);
+    for (id, arrives) in [("m1", true), ("m2", false)] {
+        *here.door.breaks.lock() = Some(arrives);
+        assert_eq!(send(&here, &alice, &dave.aid, id).await["status"], "queued", "{id}");
+        *here.door.breaks.lock() = None;
+        worker(&here).await.deliver_to("aid.net").await;
+    }
+    assert_eq!(texts(&there.rows((&dave, "d")).await), ["m1", "m2"]);
+    assert_eq!(state(&here).await["waiting"], 0);
+}
+
+#[tokio::test]
+async fn what_may_have_got_there_is_not_taken_back_unasked() {
+    for arrives in [true, false] {
+        let (here, there, alice, dave) = away().await;
+        comes_back(&here, &there);
+        *here.door.breaks.lock() = Some(arrives);
+        send(&here, &alice, &dave.aid, "m1").await;
+        *here.door.breaks.lock() = None;
+        *here.door.peer.lock() = None;
+        let ids = json!({ "message_ids": ["m1"] });
+        // A try that gets nowhere says nothing of the one before.
+        worker(&here).await.deliver_to("aid.net").await;
+        let failed = here.call((&alice, "a"), "message.recall", ids.clone()).await;
+        assert_eq!(code(failed), FEDERATION_UNREACHABLE.code);
+        assert_eq!(state(&here).await["waiting"], 1);
+
+        comes_back(&here, &there);
+        let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
+        assert_eq!((&recalled["recalled"], &recalled["errors"]), (&json!(1), &Value::Null), "{recalled}");
+        worker(&here).await.deliver_to("aid.net").await;
+        assert_eq!(state(&here).await["waiting"], 0);
+        let rows = there.rows((&dave, "d")).await;
+        assert!(rows.iter().all(|row| row["payload"]["type"] == "message.recalled"), "{rows:?}");
+        assert_eq!(rows.is_empty(), !arrives);
+    }
+}
+
+#[tokio::test]
+async fn what_was_on_its_way_when_the_process_died_is_not_taken_back_unasked() {
+    let (here, there, alice, dave) = away().await;
+    send(&here, &alice, &dave.aid, "m1").await;
+    let now = here.world.clock.now_ms();
+    let lease = worker(&here).await.outbox.lease("aid.net", now).await.unwrap().unwrap();
+    assert!(worker(&here).await.outbox.sending(&lease, i64::MAX, now).await.unwrap());
+    here.world.clock.advance_ms(30_000);
+    // The next one finds nobody there, which says nothing of what the first one did.
+    worker(&here).await.deliver_to("aid.net").await;
+    let ids = json!({ "message_ids": ["m1"] });
+    let failed = here.call((&alice, "a"), "message.recall", ids.clone()).await;
+    assert_eq!(code(failed), FEDERATION_UNREACHABLE.code);
+    comes_back(&here, &there);
+    let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
+    assert_eq!(recalled["recalled"], 1, "{recalled}");
+    assert_eq!(state(&here).await["waiting"], 0);
+}
