@@ -12,7 +12,7 @@ const WIDTH: u16 = 120;
 
 /// Draws as much as there is room for; the methods give way first.
 pub fn draw(model: &Model, order: Order, area: Rect, buffer: &mut Buffer) {
-    let tables = tables(model, order);
+    let tables = tables(model, order, area.width);
     let heights = tables.iter().enumerate().map(|(place, (_, rows))| match place {
         METHODS => Constraint::Min(height(*rows).min(4)),
         _ => Constraint::Length(height(*rows)),
@@ -25,7 +25,7 @@ pub fn draw(model: &Model, order: Order, area: Rect, buffer: &mut Buffer) {
 
 /// The same as text, without colours and however long it is.
 pub fn text(model: &Model, order: Order) -> String {
-    let rows: u16 = tables(model, order).iter().map(|(_, rows)| height(*rows)).sum();
+    let rows: u16 = tables(model, order, WIDTH).iter().map(|(_, rows)| height(*rows)).sum();
     let area = Rect::new(0, 0, WIDTH, rows);
     let mut buffer = Buffer::empty(area);
     draw(model, order, area, &mut buffer);
@@ -46,7 +46,7 @@ fn height(rows: usize) -> u16 {
     if rows == 0 { 0 } else { u16::try_from(rows).unwrap_or(u16::MAX - 2) + 2 }
 }
 
-fn tables(model: &Model, order: Order) -> Vec<(Table<'static>, usize)> {
+fn tables(model: &Model, order: Order, width: u16) -> Vec<(Table<'static>, usize)> {
     let unit = if model.per_second { "/s" } else { "" };
     let (calls, errors) = (format!("calls{unit}"), format!("errors{unit}"));
     let sorted = format!("method (by {})", order.name());
@@ -54,41 +54,57 @@ fn tables(model: &Model, order: Order) -> Vec<(Table<'static>, usize)> {
         table(
             &["process", "runs", "sockets", "sessions", "outbox", &calls, &errors],
             &[24, 30, 9, 9, 9, 11, 11],
+            width,
             model.processes.iter().map(of_process).collect(),
         ),
         table(
             &[&sorted, &calls, &errors, "p50", "p99", "room p50", "room p99"],
             &[36, 11, 11, 9, 9, 9, 9],
+            width,
             model.methods.iter().map(of_method).collect(),
         ),
         table(
             &["room and store", &calls, "unavailable", "p50", "p99"],
             &[36, 11, 11, 9, 9],
+            width,
             model.rooms.iter().map(of_room).collect(),
         ),
         table(
             &["link from", "to", "at", "state", &calls, "pending", "redials"],
             &[24, 10, 28, 7, 11, 9, 9],
+            width,
             model.links.iter().map(of_link).collect(),
         ),
         table(
             &["bus of", "state", "lag", "queue", "dropped", "errors", "seats"],
             &[24, 7, 9, 9, 9, 9, 9],
+            width,
             model.buses.iter().map(of_bus).collect(),
         ),
     ]
 }
 
-/// Words stand at the left, numbers at the right.
-fn table(head: &[&str], widths: &[u16], rows: Vec<Row<'static>>) -> (Table<'static>, usize) {
+/// Words stand at the left, numbers at the right. Where it is narrow, numbers first do without the space between them, and
+/// then it is words that are cut short: half a number would be another one.
+fn table(head: &[&str], widths: &[u16], width: u16, rows: Vec<Row<'static>>) -> (Table<'static>, usize) {
     let many = rows.len();
+    let widths = head.iter().zip(widths).map(|(word, widest)| match is_word(word) {
+        true => Constraint::Max(*widest),
+        false if width < WIDTH => Constraint::Length(narrow(word).min(*widest)),
+        false => Constraint::Length(*widest),
+    });
+    let widths: Vec<Constraint> = widths.collect();
     let words = head.iter().map(|word| match is_word(word) {
         true => Cell::from((*word).to_owned()),
         false => right((*word).to_owned()),
     });
     let head = Row::new(words.collect::<Vec<_>>()).bold();
-    let widths: Vec<Constraint> = widths.iter().map(|width| Constraint::Length(*width)).collect();
     (Table::new(rows, widths).header(head).column_spacing(1), many)
+}
+
+/// Room for a number of any size there is, and for what stands above it.
+fn narrow(head: &str) -> u16 {
+    u16::try_from(head.len()).unwrap_or(u16::MAX).max(8)
 }
 
 fn is_word(head: &str) -> bool {
@@ -259,5 +275,22 @@ aund_request_duration_seconds_bucket{le="+Inf",method="message.send"} 100
         let text = text(&Model::new(Some(&first), &second, Order::Name), Order::Name);
         assert_eq!(line(&text, "message.send")[..3], ["message.send", "100", "0"]);
         assert!(text.contains("calls/s") && text.contains("(by name)"), "{text}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_words_short_and_never_numbers() {
+        let at = Instant::now();
+        let door = DOOR.replace("message.send", "message.v2.get_statistics");
+        let model = Model::new(None, &[look("somebody.far.away.example:7443", &door, at)], Order::default());
+        for (width, name) in [(80, "message.v2.get_statistics "), (62, "message.")] {
+            let mut buffer = Buffer::empty(Rect::new(0, 0, width, 12));
+            draw(&model, Order::default(), buffer.area, &mut buffer);
+            let lines = buffer.content.chunks(usize::from(width));
+            let lines = lines.map(|line| line.iter().map(ratatui::buffer::Cell::symbol).collect::<String>());
+            let text = lines.collect::<Vec<_>>().join("\n");
+            for whole in [" sessions ", "errors", "room p50 room p99", "110", "500 µs", "990 µs", name] {
+                assert!(text.contains(whole), "no {whole:?} at {width} in\n{text}");
+            }
+        }
     }
 }
