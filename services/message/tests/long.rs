@@ -22,7 +22,7 @@ async fn compare(test: &TestWorld, to: &Device<'_>) {
         }
     }
     let keeper = keeper(test).await;
-    let aid = crate::kernel::Aid::parse(&to.agent.aid).unwrap();
+    let aid = Aid::parse(&to.agent.aid).unwrap();
     let inbox = keeper.inboxes.of(&aid).await.unwrap()[0].id;
     let lasts: BTreeMap<String, i64> =
         by_sender.iter().map(|(sender, seqs)| (sender.clone(), *seqs.last().unwrap())).collect();
@@ -82,7 +82,7 @@ async fn letters_of_an_earlier_layout_keep_their_numbers_and_names() {
     sqlx::raw_sql(
         "INSERT INTO inbox (aid, device) VALUES ('a', '1'), ('a', '2'), ('b', '');
          INSERT INTO head (inbox, seq, floor) VALUES (1, 0, 0), (2, 0, 0), (3, 9, 9);
-         SELECT post(5, 'aa000000000000000000000000000001,aa000000000000000000000000000002', 's1' || chr(31) || 's2',
+         SELECT number FROM post(5, 'aa000000000000000000000000000001,aa000000000000000000000000000002', 's1' || chr(31) || 's2',
              'x[' || chr(31) || 'y[', '{1,2,4}', ',1]' || chr(31) || ',2,[' || chr(31) || ',3]',
              '{1,1,1,0,1,0,2,0,2,0,2,1}', '{1,2,0,2,1,0}')",
     )
@@ -98,8 +98,10 @@ async fn letters_of_an_earlier_layout_keep_their_numbers_and_names() {
     .fetch_all(after.read())
     .await
     .unwrap();
-    let row = |inbox: i64, seq: i64, sender: &str, data: &str| (inbox, seq, sender.to_owned(), data.to_owned());
-    let expected = [row(1, 1, "s1", "x[1,1]"), row(1, 2, "s2", "y[2,2,[1,3]"), row(2, 1, "s2", "y[2,2,[1,3]")];
+    let row =
+        |inbox: i64, seq: i64, sender: &str, data: &str| (inbox, seq, sender.to_owned(), data.to_owned());
+    let expected =
+        [row(1, 1, "s1", "x[1,1]"), row(1, 2, "s2", "y[2,2,[1,3]"), row(2, 1, "s2", "y[2,2,[1,3]")];
     assert_eq!(entries, expected);
     let again: (i64, String) = sqlx::query_as(
         "SELECT what, numbers FROM post(6, 'aa000000000000000000000000000002', 's2', 'y[', '{1,2}', ',1]', '{1,1,1}',
