@@ -169,6 +169,8 @@ fn place(event: &Event) -> Option<(Key, i64)> {
         return None;
     }
     let aid = match &event.to {
+        // Its client forgot the first one (`message.v2.ack`), so it is not left out for coming again.
+        Audience::Connection { .. } if event.method.starts_with("event/peer.v2.") => return None,
         Audience::Instance { aid, .. } | Audience::Connection { aid, .. } => aid.clone(),
         Audience::Agent(_) | Audience::Others { .. } | Audience::Doors => return None,
     };

@@ -166,3 +166,14 @@ fn what_has_no_number_is_rung_at_once() {
     assert!(!heard.take(&event));
     assert_eq!(heard.numbers, [1, -1]);
 }
+
+#[test]
+fn a_connection_that_forgot_its_bell_is_rung_for_again() {
+    let mut heard = Heard::default();
+    heard.take_all([1, 2, 3]);
+    let to = Audience::Connection { aid: aid("alice"), connection: 7 };
+    let params = json!({ "seq": 3, "device_id": "laptop" });
+    assert!(!heard.take(&Event::new(to, "event/peer.v2.message_received", &params)));
+    heard.take_all([3, 4]);
+    assert_eq!(heard.numbers, [1, 2, 3, 3, 4], "whatever else comes twice is left out");
+}
