@@ -50,13 +50,14 @@ impl Store {
         Ok(letters.len())
     }
 
-    /// Two processes may do this at once: what one holds, the other passes over.
+    /// Two processes may do this at once: what one holds, the other passes over. A floor is the highest number that was ever
+    /// removed, whatever is left below it for a moment: nobody may get that number again.
     async fn purge_places(&self, older_than: i64, most: usize) -> sqlx::Result<usize> {
         let mut tx = self.db.write().await?;
         let gone: Vec<(Option<i64>, Option<i64>)> = sqlx::query_as(
             "DELETE FROM letter WHERE id = ANY(ARRAY(
-                 SELECT o.id FROM (SELECT id, at FROM letter ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED) AS o
-                 WHERE o.at < $1))
+                 SELECT id FROM letter WHERE at < $1 AND id = ANY(ARRAY(SELECT id FROM letter ORDER BY id LIMIT $2))
+                 FOR UPDATE SKIP LOCKED))
              RETURNING inbox, seq",
         )
         .bind(older_than)
@@ -69,14 +70,11 @@ impl Store {
             *floor = seq.max(*floor);
         }
         for (inbox, last) in floors {
-            sqlx::query(
-                "UPDATE head SET floor = GREATEST(floor, COALESCE(
-                     (SELECT MIN(l.seq) - 1 FROM letter AS l WHERE l.inbox = $1), $2)) WHERE inbox = $1",
-            )
-            .bind(inbox)
-            .bind(last)
-            .execute(&mut *tx)
-            .await?;
+            sqlx::query("UPDATE head SET floor = GREATEST(floor, $2) WHERE inbox = $1")
+                .bind(inbox)
+                .bind(last)
+                .execute(&mut *tx)
+                .await?;
         }
         tx.commit().await?;
         Ok(gone.len())

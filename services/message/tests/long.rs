@@ -66,6 +66,29 @@ async fn what_one_sender_wrote_is_found_in_a_long_inbox_and_after_it_was_cut() {
     compare(&test, &to).await;
 }
 
+#[tokio::test]
+async fn numbers_go_on_in_whichever_order_letters_were_removed() {
+    let (test, alice, carol) = two().await;
+    if test.world.store.engine() == Engine::Sqlite {
+        return; // One process writes its log, in the order of the numbers.
+    }
+    let from = Device { agent: &alice, device: "a" };
+    for text in ["one", "two"] {
+        from.send(&test, &carol, text).await.unwrap();
+    }
+    let test = test.restart().await;
+    let store = &keeper(&test).await.store;
+    // As when another process was faster: the first to be stored is not the first to be numbered.
+    sqlx::query("UPDATE letter SET id = id + 100 WHERE seq = 1")
+        .execute(store.db.write_alone())
+        .await
+        .unwrap();
+    for left in [1, 0] {
+        assert_eq!(store.purge(i64::MAX, 1).await.unwrap(), 1, "{left} are left");
+    }
+    assert_eq!(from.send(&test, &carol, "three").await.unwrap()["seq"], 3);
+}
+
 /// The migrations up to and including a version.
 fn up_to(all: &Migrator, version: i64) -> Migrator {
     Migrator::with_migrations(all.iter().filter(|migration| migration.version <= version).cloned().collect())
