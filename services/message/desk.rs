@@ -1,9 +1,11 @@
-//! On PostgreSQL: a commit is one call of `post`, which takes the numbers and stores the letters, or does nothing.
+//! On PostgreSQL: a commit is one call, which stores letters with their numbers or does nothing. Where the last numbers are
+//! known here it is `post_numbered`; otherwise, or where they were not the last any more, `post` finds them.
 
 use super::lasts::Lasts;
 use super::ledger::{Advance, Bell, Changes, Done, Draft, Write};
 use super::letter::Letter;
 use super::mail::{Mail, number};
+use super::numbered::Numbered;
 use super::ring;
 use super::sheet::{Sheet, array};
 use super::store::{Store, json};
@@ -17,6 +19,11 @@ use tokio::sync::mpsc;
 pub(super) const TRIES: usize = 6;
 /// What `post` says when an agent's devices are not those a letter was addressed to.
 const CHANGED: &str = "AU001";
+/// What PostgreSQL says when a number or a name is taken, and when there is no head that fits.
+const UNIQUE: &str = "23505";
+const NOT_NULL: &str = "23502";
+/// What keeps a number from being given twice.
+const PLACE: &str = "letter_place";
 
 pub(super) struct Desk {
     pub store: Arc<Store>,
@@ -90,10 +97,9 @@ impl Desk {
     /// One round trip. Letters that were stored before, or are addressed wrongly, are taken out and the rest waits for
     /// the next one.
     async fn post(&self, held: &mut Held, mail: &mut Mail, open: &[usize]) -> sqlx::Result<()> {
-        let sheet = mail.sheet(open, &self.lasts);
         let posted = match open.iter().any(|at| mail.drafts[*at].0.queue.is_some()) {
-            true => self.post_queued(mail, open, sheet).await,
-            false => call(self.connection(held).await?, sheet).await,
+            true => self.post_queued(mail, open).await,
+            false => self.post_plain(held, mail, open).await,
         };
         match posted {
             Ok(Posted::Known(ids)) => mail.known(self.store.letters(ids).await?),
@@ -104,8 +110,25 @@ impl Desk {
         Ok(())
     }
 
+    async fn post_plain(&self, held: &mut Held, mail: &mut Mail, open: &[usize]) -> sqlx::Result<Posted> {
+        let connection = self.connection(held).await?;
+        if let Some(sheet) = mail.numbered_sheet(open, &self.lasts) {
+            match call_numbered(connection, &sheet).await {
+                Ok(()) => return Ok(Posted::Numbered(sheet.numbers)),
+                Err(error) if has_code(&error, UNIQUE) || has_code(&error, NOT_NULL) => {
+                    if has_code(&error, NOT_NULL) || constraint(&error) == Some(PLACE) {
+                        self.lasts.were_wrong();
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        call(connection, mail.sheet(open)).await
+    }
+
     /// What queue delivery keeps for a while appears with the letter's number, not after it.
-    async fn post_queued(&self, mail: &Mail, open: &[usize], sheet: Sheet) -> sqlx::Result<Posted> {
+    async fn post_queued(&self, mail: &mut Mail, open: &[usize]) -> sqlx::Result<Posted> {
+        let sheet = mail.sheet(open);
         let mut tx = self.store.db().write().await?;
         let numbers = match call(&mut tx, sheet).await? {
             Posted::Numbered(numbers) => numbers,
@@ -132,7 +155,7 @@ impl Desk {
         let inboxes: Vec<i64> = open.iter().flat_map(checked).collect();
         let rows: Vec<(i64, i64)> =
             sqlx::query_as("SELECT inbox, changes FROM head WHERE inbox = ANY(CAST($1 AS BIGINT[]))")
-                .bind(array(&inboxes))
+                .bind(array(inboxes))
                 .fetch_all(self.store.db().read())
                 .await?;
         let now: HashMap<i64, i64> = rows.into_iter().collect();
@@ -220,6 +243,22 @@ pub(super) async fn call(connection: &mut AnyConnection, sheet: Sheet) -> sqlx::
     Ok(if what == 0 { Posted::Numbered(numbers) } else { Posted::Known(numbers) })
 }
 
+async fn call_numbered(connection: &mut AnyConnection, sheet: &Numbered) -> sqlx::Result<()> {
+    let [inboxes, seqs, changes, letters] = sheet.columns();
+    sqlx::query("SELECT post_numbered($1, $2, $3, $4, $5, $6, $7, $8)")
+        .bind(sheet.at)
+        .bind(sheet.keys.as_str())
+        .bind(sheet.senders.as_str())
+        .bind(sheet.texts.as_str())
+        .bind(inboxes)
+        .bind(seqs)
+        .bind(changes)
+        .bind(letters)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
 impl Posted {
     /// For letters whose names nobody can have used before.
     pub fn numbers(self) -> sqlx::Result<Vec<i64>> {
@@ -254,11 +293,15 @@ fn has_code(error: &sqlx::Error, code: &str) -> bool {
     error.as_database_error().and_then(|error| error.code()).is_some_and(|found| found == code)
 }
 
+fn constraint(error: &sqlx::Error) -> Option<&str> {
+    error.as_database_error()?.constraint()
+}
+
 /// Whether the next try may go better: others were in the way (a deadlock, the same letter at the same moment), or the
 /// connection broke.
 pub(super) fn passes(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
-        _ => ["40001", "40P01", "23505", "57P01", "57P02", "57P03"].iter().any(|code| has_code(error, code)),
+        _ => ["40001", "40P01", UNIQUE, "57P01", "57P02", "57P03"].iter().any(|code| has_code(error, code)),
     }
 }

@@ -89,7 +89,7 @@ impl Store {
             }
             Engine::Postgres => {
                 sqlx::query_as("SELECT id, data FROM letter WHERE id = ANY(CAST($1 AS BIGINT[]))")
-                    .bind(array(&ids))
+                    .bind(array(ids))
             }
         };
         let found: Vec<(i64, String)> = query.fetch_all(self.db.read()).await?;

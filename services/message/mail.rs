@@ -3,6 +3,7 @@
 use super::lasts::Lasts;
 use super::ledger::{Bell, Changes, Done, Draft};
 use super::letter::{Key, Letter, Place};
+use super::numbered::Numbered;
 use super::sheet::Sheet;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,7 +34,16 @@ impl Mail {
         (0..self.done.len()).filter(open).collect()
     }
 
-    pub fn sheet(&mut self, open: &[usize], lasts: &Lasts) -> Sheet {
+    pub fn sheet(&mut self, open: &[usize]) -> Sheet {
+        Sheet::new(&mut self.wanted(open))
+    }
+
+    /// The same with the numbers that follow the last ones, if those are known here.
+    pub fn numbered_sheet(&mut self, open: &[usize], lasts: &Lasts) -> Option<Numbered> {
+        Numbered::new(&mut self.wanted(open), lasts)
+    }
+
+    fn wanted(&mut self, open: &[usize]) -> Vec<(&mut Draft, &Changes)> {
         let mut wanted = open.iter().peekable();
         let mut drafts = Vec::with_capacity(open.len());
         for (at, (draft, changes)) in self.drafts.iter_mut().enumerate() {
@@ -41,7 +51,7 @@ impl Mail {
                 drafts.push((draft, &*changes));
             }
         }
-        Sheet::new(&mut drafts, lasts)
+        drafts
     }
 
     pub fn known(&mut self, letters: Vec<Arc<Letter>>) {

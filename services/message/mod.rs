@@ -30,6 +30,7 @@ mod ledger;
 mod letter;
 mod mail;
 mod members;
+mod numbered;
 mod outbox;
 mod page;
 mod peers;

@@ -72,7 +72,7 @@ impl Desk {
         let mut mail = Mail::new(notices.collect());
         let open = mail.open();
         if !open.is_empty() {
-            let numbers = call(&mut tx, mail.sheet(&open, &self.lasts)).await?.numbers()?;
+            let numbers = call(&mut tx, mail.sheet(&open)).await?.numbers()?;
             mail.number(&open, numbers);
         }
         tx.commit().await?;

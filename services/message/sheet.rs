@@ -1,13 +1,14 @@
-//! Letters as PostgreSQL's `post` takes them: a column after the other, each as one text.
+//! Letters as PostgreSQL's `post` takes them, which gives them their numbers: a column after the other, each as one text.
 
-use super::lasts::Lasts;
 use super::ledger::{Changes, Draft};
 use super::store::json;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
 /// Parts texts. JSON holds no control character, so it is in none of them.
-const PART: char = '\u{1f}';
+pub(super) const PART: char = '\u{1f}';
+/// What stands for a last number that `post` has to ask for.
+const UNKNOWN: i64 = -1;
 
 #[derive(Default)]
 pub(super) struct Sheet {
@@ -23,20 +24,20 @@ pub(super) struct Sheet {
 
 /// What is asked of an inbox.
 #[derive(Default)]
-struct Head {
+pub(super) struct Head {
     nth: usize,
-    given: i64,
-    changes: i64,
+    pub given: i64,
+    pub changes: i64,
 }
 
 impl Sheet {
-    pub fn new(drafts: &mut [(&mut Draft, &Changes)], lasts: &Lasts) -> Sheet {
+    pub fn new(drafts: &mut [(&mut Draft, &Changes)]) -> Sheet {
         let mut heads = heads(drafts);
         let mut sheet =
             Sheet { at: drafts.first().map_or(0, |(draft, _)| draft.letter.at), ..Sheet::default() };
         let (mut list, mut places, mut firsts) = (Vec::new(), Vec::new(), vec![1]);
         for (inbox, head) in &heads {
-            list.extend([*inbox, lasts.take(*inbox), head.changes]);
+            list.extend([*inbox, UNKNOWN, head.changes]);
         }
         for (nth, (draft, _)) in drafts.iter_mut().enumerate() {
             if nth > 0 {
@@ -54,9 +55,9 @@ impl Sheet {
             sheet.write(draft);
             firsts.push(places.len() / 3 + 1);
         }
-        sheet.heads = array(&list);
-        sheet.places = array(&places);
-        sheet.firsts = array(&firsts);
+        sheet.heads = array(list);
+        sheet.places = array(places);
+        sheet.firsts = array(firsts);
         sheet
     }
 
@@ -85,7 +86,8 @@ impl Sheet {
     }
 }
 
-fn heads(drafts: &[(&mut Draft, &Changes)]) -> BTreeMap<i64, Head> {
+/// The inboxes that letters go to or depend on.
+pub(super) fn heads(drafts: &[(&mut Draft, &Changes)]) -> BTreeMap<i64, Head> {
     let mut heads: BTreeMap<i64, Head> = BTreeMap::new();
     for (draft, changes) in drafts {
         for place in &draft.letter.places {
@@ -104,10 +106,10 @@ fn heads(drafts: &[(&mut Draft, &Changes)]) -> BTreeMap<i64, Head> {
 }
 
 /// As PostgreSQL writes an array of numbers.
-pub(super) fn array<T: Display>(numbers: &[T]) -> String {
-    let mut text = String::with_capacity(2 + numbers.len() * 4);
-    text.push('{');
-    for (at, number) in numbers.iter().enumerate() {
+pub(super) fn array<T: Display>(numbers: impl IntoIterator<Item = T>) -> String {
+    let mut text = String::from("{");
+    for (at, number) in numbers.into_iter().enumerate() {
+        // Writing to a string cannot fail.
         let _ = write!(text, "{}{number}", if at > 0 { "," } else { "" });
     }
     text.push('}');

@@ -76,6 +76,58 @@ async fn a_letter_sent_through_both_at_once_is_stored_once() {
 }
 
 #[tokio::test]
+async fn a_number_the_other_gave_and_that_was_removed_is_not_given_again() {
+    let Some((test, one, two)) = two_processes().await else { return };
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    one.join(&carol, "c").await;
+    for id in ["one", "two"] {
+        one.send(&alice, &carol, id, Value::Null).await;
+    }
+    for id in ["three", "four"] {
+        two.send(&alice, &carol, id, Value::Null).await;
+    }
+    let store = &keeper(&test).await.store;
+    assert_eq!(store.purge(i64::MAX, 200).await.unwrap(), 4);
+    assert_eq!(one.send(&alice, &carol, "five", Value::Null).await["seq"], 5);
+}
+
+/// Letters have places in several inboxes, and the processes know nothing of each other's numbers.
+#[tokio::test]
+async fn numbers_have_no_holes_whichever_process_gives_them() {
+    let Some((test, one, two)) = two_processes().await else { return };
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    for device in ["c", "d"] {
+        one.join(&carol, device).await;
+    }
+    for device in ["a", "b"] {
+        two.join(&alice, device).await;
+    }
+    // One process alone for a while, then the other, then both.
+    for (round, processes) in [vec![&one], vec![&two], vec![&one, &two], vec![&one]].into_iter().enumerate() {
+        let mut senders = JoinSet::new();
+        for number in 0..60 {
+            let process = processes[number % processes.len()].clone();
+            let (from, to) = if number % 3 == 0 { (&carol, &alice) } else { (&alice, &carol) };
+            let (from, to) = (from.caller(), to.aid.clone());
+            senders.spawn(async move {
+                let id = format!("m{round}-{number}");
+                let params = json!({ "to": to, "message_id": id, "payload": { "text": id } });
+                process.call(from, "message.send", params).await.unwrap();
+            });
+        }
+        while let Some(sent) = senders.join_next().await {
+            sent.unwrap();
+        }
+    }
+    for (agent, device) in [(&carol, "c"), (&carol, "d"), (&alice, "a"), (&alice, "b")] {
+        let rows = Device { agent, device }.everything(&test).await;
+        let (seqs, words) = (seqs(&rows), texts(&rows).into_iter().collect::<BTreeSet<_>>());
+        assert_eq!(seqs, (1..=seqs.len() as i64).collect::<Vec<_>>(), "{device}");
+        assert_eq!(words.len(), seqs.len(), "every letter once on {device}");
+    }
+}
+
+#[tokio::test]
 async fn a_device_that_joined_through_the_other_is_not_missed() {
     let Some((test, one, two)) = two_processes().await else { return };
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
