@@ -109,6 +109,10 @@ impl Target {
         Ok(Self { url: url.into(), host: host.into(), address: (Ipv4Addr::LOCALHOST, port).into(), tls })
     }
 
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(super) fn port(&self) -> u16 {
         self.address.port()
     }

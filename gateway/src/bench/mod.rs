@@ -85,6 +85,9 @@ pub struct RawArgs {
     /// Relay frames between sockets instead of answering them
     #[arg(long)]
     relay: bool,
+    /// Hand every frame on to the baseline at this address, with a connection for each client
+    #[arg(long, value_name = "URL", conflicts_with = "relay")]
+    through: Option<String>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +161,7 @@ pub fn raw(args: RawArgs) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("the runtime of the raw baseline did not start")?
-        .block_on(raw::serve(args.relay))
+        .block_on(raw::serve(args))
 }
 
 async fn measure(plan: &Plan) -> anyhow::Result<Report> {

@@ -17,64 +17,71 @@ const SESSIONS_PER_AGENT: usize = 4;
 /// Before the first round each side runs this long without being measured.
 const WARM_UP: Duration = Duration::from_millis(500);
 
+/// What the servers are asked, and how much at once.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    pub(super) transport: Transport,
+    pub(super) connections: usize,
+    /// Calls in flight on each connection.
+    pub(super) depth: usize,
+    pub(super) request: fn(usize) -> Utf8Bytes,
+}
+
+/// A server, and the connections its load comes by.
+pub(super) struct Side<'a> {
+    server: &'a Server,
+    sockets: Vec<Socket>,
+    load: Load,
+}
+
 pub(super) async fn measure(plan: &Plan, transport: Transport, depth: usize) -> anyhow::Result<Row> {
     let title =
         format!("meta.ping, {}, {} connections, {depth} in flight", transport.name(), plan.connections);
     eprintln!("{title} …");
     let scratch = Scratch::new("ping")?;
-    let server = Server::ours(&scratch).await?;
-    let pairs = against_raw(plan, &server, transport, plan.connections, depth, load::ping).await?;
+    let (server, baseline) = (Server::ours(&scratch).await?, Server::raw().await?);
+    let load = Load { transport, connections: plan.connections, depth, request: load::ping };
+    let (mut ours, mut raw) = (Side::ours(&server, load).await?, Side::raw(&baseline, load).await?);
+    let pairs =
+        alternate(plan.rounds, async || ours.round(plan.span).await, async || raw.round(plan.span).await)
+            .await?;
     Ok(row(title, &pairs, goal(transport, depth)))
 }
 
-/// The same calls to a server and to the raw echo, in turn. The echo takes any method for a ping.
-pub(super) async fn against_raw(
-    plan: &Plan,
-    server: &Server,
-    transport: Transport,
-    connections: usize,
-    depth: usize,
-    request: fn(usize) -> Utf8Bytes,
-) -> anyhow::Result<Vec<(Sample, Sample)>> {
-    let baseline = Server::raw().await?;
-    let mut sessions = sessions(server, transport, connections).await?;
-    let mut sockets = sockets(&baseline, transport, connections).await?;
-    round(server, &mut sessions, depth, WARM_UP, request).await?;
-    round(&baseline, &mut sockets, depth, WARM_UP, request).await?;
-    alternate(
-        plan.rounds,
-        async || round(server, &mut sessions, depth, plan.span, request).await,
-        async || round(&baseline, &mut sockets, depth, plan.span, request).await,
-    )
-    .await
-}
+impl<'a> Side<'a> {
+    /// Authenticated sessions.
+    pub(super) async fn ours(server: &'a Server, load: Load) -> anyhow::Result<Self> {
+        let agents = load.connections.div_ceil(SESSIONS_PER_AGENT);
+        let members = enrol(server.target(Transport::Plain), agents).await?;
+        let target = server.target(load.transport);
+        let connect = |number: usize| {
+            let member = &members[number / SESSIONS_PER_AGENT];
+            Socket::connect(target, &member.token, 0, number % SESSIONS_PER_AGENT)
+        };
+        let sockets =
+            stream::iter(0..load.connections).map(connect).buffer_unordered(8).try_collect().await?;
+        Self { server, sockets, load }.warm().await
+    }
 
-async fn round(
-    server: &Server,
-    sockets: &mut Vec<Socket>,
-    depth: usize,
-    span: Duration,
-    request: fn(usize) -> Utf8Bytes,
-) -> anyhow::Result<Sample> {
-    let meter = server.meter()?;
-    let (back, latencies) = load::call(std::mem::take(sockets), depth, span, request).await?;
-    *sockets = back;
-    meter.stop(&latencies)
-}
+    /// Connections to an echo, which takes any method for a ping.
+    pub(super) async fn raw(server: &'a Server, load: Load) -> anyhow::Result<Self> {
+        let target = server.target(load.transport);
+        let dialled = stream::iter(0..load.connections).map(|_| target.dial()).buffer_unordered(8);
+        Self { server, sockets: dialled.try_collect().await?, load }.warm().await
+    }
 
-async fn sessions(server: &Server, transport: Transport, count: usize) -> anyhow::Result<Vec<Socket>> {
-    let members = enrol(server.target(Transport::Plain), count.div_ceil(SESSIONS_PER_AGENT)).await?;
-    let target = server.target(transport);
-    let connect = |number: usize| {
-        let member = &members[number / SESSIONS_PER_AGENT];
-        Socket::connect(target, &member.token, 0, number % SESSIONS_PER_AGENT)
-    };
-    stream::iter(0..count).map(connect).buffer_unordered(8).try_collect().await
-}
+    async fn warm(mut self) -> anyhow::Result<Self> {
+        self.round(WARM_UP).await?;
+        Ok(self)
+    }
 
-async fn sockets(server: &Server, transport: Transport, count: usize) -> anyhow::Result<Vec<Socket>> {
-    let target = server.target(transport);
-    stream::iter(0..count).map(|_| target.dial()).buffer_unordered(8).try_collect().await
+    pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+        let meter = self.server.meter()?;
+        let sockets = std::mem::take(&mut self.sockets);
+        let (back, latencies) = load::call(sockets, self.load.depth, span, self.load.request).await?;
+        self.sockets = back;
+        meter.stop(&latencies)
+    }
 }
 
 fn row(title: String, pairs: &[(Sample, Sample)], goal: Option<Goal>) -> Row {

@@ -99,6 +99,15 @@ impl Server {
         Self::start(command).await.context("the raw relay did not start")
     }
 
+    /// Starts the raw baseline of a routed call: the echo behind another process that hands everything on.
+    pub(super) async fn raw_through() -> anyhow::Result<Self> {
+        let echo = Self::raw().await?;
+        let mut command = this_binary()?;
+        command.args(["bench-raw", "--through", echo.plain.url()]).stderr(Stdio::inherit());
+        let room = Room { pid: echo.pid, _child: echo.child, _stdout: echo._stdout };
+        Self::with_rooms(command, vec![room]).await.context("the raw door did not start")
+    }
+
     /// Starts the real server on `scratch`, which it finds as an earlier one left it.
     pub(super) async fn ours(scratch: &Scratch) -> anyhow::Result<Self> {
         Self::on_store(scratch, None).await

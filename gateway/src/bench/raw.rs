@@ -1,7 +1,8 @@
 //! The raw baseline: a JSON echo over tokio-tungstenite, and nothing else.
 //!
 //! It parses each request for its id, answers as `meta.ping` does, and flushes once per batch of ready frames.
-//! That is the least a JSON-RPC server on this stack can do, so it is what the door is held against.
+//! That is the least a JSON-RPC server on this stack can do, so it is what the door is held against. With
+//! `--through` it is the least that a second process behind a door can cost.
 
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
@@ -16,9 +17,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message, Utf8Bytes};
 use tokio_util::task::TaskTracker;
 
+use super::RawArgs;
+use super::client::{Socket, Target, Transport};
 use super::relay::Desk;
 use super::tls;
 
@@ -36,10 +39,19 @@ struct Request<'a> {
     method: &'a str,
 }
 
+/// What becomes of a frame.
+#[derive(Clone)]
+enum Work {
+    /// It is answered.
+    Echo,
+    /// It goes on to the socket of its receiver; see `relay.rs`.
+    Relay(Arc<Desk>),
+    /// It goes on to another process, and the answer comes back from there.
+    Through(Target),
+}
+
 /// Listens with and without TLS, and says where in the words of the real server's banner.
-///
-/// With `relay` a frame goes on to another socket instead of back; see `relay.rs`.
-pub(super) async fn serve(relay: bool) -> anyhow::Result<()> {
+pub(super) async fn serve(args: RawArgs) -> anyhow::Result<()> {
     let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the baseline could not listen")?;
     let secure =
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the baseline could not listen")?;
@@ -51,23 +63,33 @@ pub(super) async fn serve(relay: bool) -> anyhow::Result<()> {
     std::thread::spawn(exit_with_the_parent);
 
     let tasks = TaskTracker::new();
-    let desk = relay.then(|| Arc::new(Desk::default()));
+    let work = Work::of(args)?;
     loop {
         tokio::select! {
             accepted = plain.accept() => {
                 let stream = ready(accepted)?;
-                tasks.spawn(upgrade(stream, desk.clone()));
+                tasks.spawn(upgrade(stream, work.clone()));
             }
             accepted = secure.accept() => {
-                let (stream, acceptor, desk) = (ready(accepted)?, acceptor.clone(), desk.clone());
+                let (stream, acceptor, work) = (ready(accepted)?, acceptor.clone(), work.clone());
                 tasks.spawn(async move {
                     // A client that hangs up in the middle of a handshake is its own business.
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        upgrade(stream, desk).await;
+                        upgrade(stream, work).await;
                     }
                 });
             }
         }
+    }
+}
+
+impl Work {
+    fn of(args: RawArgs) -> anyhow::Result<Self> {
+        Ok(match args.through {
+            Some(url) => Work::Through(Target::new(&url, Transport::Plain)?),
+            None if args.relay => Work::Relay(Arc::default()),
+            None => Work::Echo,
+        })
     }
 }
 
@@ -84,12 +106,23 @@ fn ready(accepted: std::io::Result<(TcpStream, std::net::SocketAddr)>) -> anyhow
     Ok(stream)
 }
 
-async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, desk: Option<Arc<Desk>>) {
+async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, work: Work) {
     let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER);
-    let Ok(socket) = tokio_tungstenite::accept_async_with_config(stream, Some(config)).await else { return };
-    match desk {
-        None => echo(socket).await,
-        Some(desk) => desk.serve(socket).await,
+    let Ok(mut socket) = tokio_tungstenite::accept_async_with_config(stream, Some(config)).await else {
+        return;
+    };
+    match work {
+        Work::Echo => echo(socket).await,
+        Work::Relay(desk) => desk.serve(socket).await,
+        Work::Through(target) => {
+            let Ok(Socket(mut behind)) = target.dial().await else { return };
+            while tokio::select! {
+                frame = socket.next() => pass(frame, &mut socket, &mut behind, checked).await,
+                frame = behind.next() => pass(frame, &mut behind, &mut socket, Some).await,
+            }
+            .is_some()
+            {}
+        }
     }
 }
 
@@ -112,6 +145,31 @@ async fn echo<S: AsyncRead + AsyncWrite + Unpin>(mut socket: WebSocketStream<S>)
             return;
         }
     }
+}
+
+/// Hands on what is ready on one socket to the other, and flushes once.
+async fn pass<S, T>(
+    first: Option<Result<Message, WebSocketError>>,
+    from: &mut WebSocketStream<S>,
+    to: &mut WebSocketStream<T>,
+    check: fn(Utf8Bytes) -> Option<Utf8Bytes>,
+) -> Option<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut next = Some(first);
+    while let Some(message) = next {
+        let Some(Ok(Message::Text(text))) = message else { return None };
+        to.feed(Message::Text(check(text)?)).await.ok()?;
+        next = from.next().now_or_never();
+    }
+    to.flush().await.ok()
+}
+
+/// Whoever hands a request on has to know what it asks for.
+fn checked(text: Utf8Bytes) -> Option<Utf8Bytes> {
+    serde_json::from_str::<Request<'_>>(&text).is_ok().then_some(text)
 }
 
 /// The timestamp does not move: reading a clock is the door's cost, not the baseline's.

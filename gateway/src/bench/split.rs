@@ -1,7 +1,8 @@
 //! `aund bench --shape split`: what it costs that a room lives in another process.
 //!
 //! The CPU time of all processes of a server is taken together. The baseline of a routed call is the same raw echo as
-//! always; that of a message is the whole server on the same PostgreSQL.
+//! always, and beside it the echo behind a raw door, because nothing that is routed can be cheaper than that; the baseline
+//! of a message is the whole server on the same PostgreSQL.
 
 use std::time::Instant;
 
@@ -12,10 +13,10 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use super::Plan;
 use super::client::{Socket, Transport, enrol};
 use super::message;
-use super::ping::against_raw;
-use super::process::{ISSUER, Scratch};
+use super::ping::{Load, Side};
+use super::process::{ISSUER, Scratch, Server};
 use super::report::{Goal, Line, Report, Row};
-use super::rounds::Series;
+use super::rounds::{Sample, Series, alternate};
 use super::shape::Ground;
 
 /// How many clients come back at once, and how many sessions an agent has.
@@ -25,7 +26,7 @@ const SESSIONS_PER_AGENT: usize = 10;
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     let redis = plan.redis.as_deref().context("--shape split needs --redis URL")?;
     for (connections, depth) in [(plan.connections, 1), (plan.connections, 16), (1, 1)] {
-        report.add(routed(plan, redis, connections, depth).await?);
+        routed(plan, redis, connections, depth, report).await?;
     }
     match &plan.postgres {
         Some(url) => message::split(plan, url, redis, report).await?,
@@ -34,6 +35,15 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     report.add(moved(plan, redis).await?);
     Ok(())
 }
+
+type Figure = (&'static str, fn(&Sample) -> f64);
+
+const FIGURES: [Figure; 4] = [
+    ("per server-CPU-second", |sample| sample.per_cpu_second),
+    ("per second", |sample| sample.per_second),
+    ("p50, µs", |sample| sample.p50_us),
+    ("p99, µs", |sample| sample.p99_us),
+];
 
 /// A call that the message room answers without its store.
 fn question(number: usize) -> Utf8Bytes {
@@ -44,28 +54,43 @@ fn question(number: usize) -> Utf8Bytes {
     .into()
 }
 
-async fn routed(plan: &Plan, redis: &str, connections: usize, depth: usize) -> anyhow::Result<Row> {
+async fn routed(
+    plan: &Plan,
+    redis: &str,
+    connections: usize,
+    depth: usize,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let title =
         format!("message.query_online in another process, {connections} connections, {depth} in flight");
     eprintln!("{title} …");
     let scratch = Scratch::new("routed")?;
     let server = Ground::prepare(&scratch, redis, None).await?.start().await?;
-    let pairs = against_raw(plan, &server, Transport::Plain, connections, depth, question).await?;
+    let (echo, through) = (Server::raw().await?, Server::raw_through().await?);
+    let load = Load { transport: Transport::Plain, connections, depth, request: question };
+    let (mut ours, mut raw) = (Side::ours(&server, load).await?, Side::raw(&echo, load).await?);
+    let (mut floor, mut floors) = (Side::raw(&through, load).await?, Vec::new());
+    let both = async || {
+        floors.push(floor.round(plan.span).await?);
+        raw.round(plan.span).await
+    };
+    let pairs = alternate(plan.rounds, async || ours.round(plan.span).await, both).await?;
+
     let cpu = match (connections, depth) {
         (1, _) => None,
         (_, 1) => Some(Goal::RatioAtLeast { now: Some(0.45), later: 0.55 }),
         _ => Some(Goal::RatioAtLeast { now: Some(0.30), later: 0.40 }),
     };
     let p50 = (connections == 1).then_some(Goal::RatioAtMost { now: Some(1.8), later: 1.6 });
-    Ok(Row {
-        title,
-        lines: vec![
-            Line::new("per server-CPU-second", Series::of(&pairs, |sample| sample.per_cpu_second)).goal(cpu),
-            Line::new("per second", Series::of(&pairs, |sample| sample.per_second)),
-            Line::new("p50, µs", Series::of(&pairs, |sample| sample.p50_us)).goal(p50),
-            Line::new("p99, µs", Series::of(&pairs, |sample| sample.p99_us)),
-        ],
-    })
+    let line = |(unit, figure): Figure| Line::new(unit, Series::of(&pairs, figure));
+    let [per_cpu, per_second, middle, slow] = FIGURES.map(line);
+    report.add(Row { title, lines: vec![per_cpu.goal(cpu), per_second, middle.goal(p50), slow] });
+
+    let echoed: Vec<Sample> = pairs.into_iter().map(|(_, raw)| raw).collect();
+    let line = |(unit, figure): Figure| Line::new(unit, Series::pair(&floors, &echoed, figure));
+    let title = "the least of it: the raw echo behind a raw door; raw: the same echo without the door".into();
+    report.add(Row { title, lines: FIGURES.map(line).into() });
+    Ok(())
 }
 
 /// All sessions are on one gateway; it is killed; all come back on the other.
