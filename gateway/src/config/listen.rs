@@ -1,5 +1,6 @@
 //! An address to listen on, and how it is written: `ADDR:PORT` with TLS, `plain:ADDR:PORT` without.
 
+use super::Config;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,6 +11,20 @@ use std::str::FromStr;
 pub struct Listen {
     pub address: SocketAddr,
     pub tls: bool,
+}
+
+impl Config {
+    /// The gateway URL told to clients of a server that listens here: its name, and the port where TLS is spoken.
+    pub fn gateway_url(&self, addresses: &[Listen]) -> String {
+        if let Some(url) = &self.public_url {
+            return url.clone();
+        }
+        let secure = addresses.iter().find(|at| at.tls);
+        let (scheme, standard) = if secure.is_some() { ("wss", 443) } else { ("ws", 80) };
+        let port = secure.or(addresses.first()).map_or(standard, |at| at.address.port());
+        let port = if port == standard { String::new() } else { format!(":{port}") };
+        format!("{scheme}://gateway.{}{port}/aun", self.issuer)
+    }
 }
 
 impl FromStr for Listen {
