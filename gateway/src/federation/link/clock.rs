@@ -97,3 +97,100 @@ impl Link<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::federation::dial::{self, Linked};
+    use crate::federation::line::Line;
+    use crate::federation::tests::rig::{LONG, Rig, THEIRS, relay};
+    use crate::federation::tests::there::Guest;
+    use futures_util::StreamExt as _;
+    use serde_json::json;
+    use tokio::time::timeout;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A link as both sides have it, on a line of its own.
+    async fn linked(rig: &Rig) -> (Arc<Line>, Linked, Guest) {
+        let line = Arc::new(Line::new(THEIRS, &Arc::default(), &rig.fed.metrics));
+        let (linked, there) = tokio::join!(dial::dial(&rig.fed, THEIRS), rig.link());
+        (line, linked.unwrap_or_else(|failure| panic!("{}", failure.sentence)), there)
+    }
+
+    fn wait_on(line: &Arc<Line>, within: Duration) {
+        let text = relay("send", "r1", json!({})).text().unwrap();
+        line.take(|waiting| waiting.push_back(Job::new(line, text, None, within)));
+    }
+
+    #[tokio::test]
+    async fn a_link_that_is_idle_for_five_minutes_ends() {
+        let rig = Rig::new().await;
+        let (line, linked, _there) = linked(&rig).await;
+        let mut link = Link::new(&line, linked);
+        let since = link.times.busy;
+        assert!(link.look(&rig.fed, since + IDLE).await.is_ok());
+        link.times.heard(since + IDLE);
+        wait_on(&line, 2 * IDLE);
+        assert!(link.look(&rig.fed, since + IDLE + SECOND).await.is_ok(), "somebody waits");
+        line.take(|waiting| waiting.clear());
+        assert!(matches!(link.look(&rig.fed, since + IDLE + SECOND).await, Err(End::Done)));
+    }
+
+    #[tokio::test]
+    async fn a_link_on_which_nothing_is_heard_asks_and_ends_if_nobody_answers() {
+        let rig = Rig::new().await;
+        let (line, linked, mut there) = linked(&rig).await;
+        let mut link = Link::new(&line, linked);
+        let since = link.times.heard;
+        assert!(link.look(&rig.fed, since + PING_AFTER).await.is_ok());
+        assert_eq!(link.times.pinged, None, "not yet");
+        let asked = since + PING_AFTER + SECOND;
+        assert!(link.look(&rig.fed, asked).await.is_ok());
+        there.ping().await;
+
+        assert!(link.look(&rig.fed, asked + PONG_PATIENCE).await.is_ok(), "it may take its time");
+        let answer = timeout(LONG, link.linked.socket.next()).await.unwrap();
+        assert!(matches!(answer, Some(Ok(Message::Pong(_)))), "{answer:?}");
+        assert!(link.hear(answer).is_ok());
+        assert_eq!(link.times.pinged, None, "it lives");
+
+        let asked = link.times.heard + PING_AFTER + SECOND;
+        assert!(link.look(&rig.fed, asked).await.is_ok());
+        let end = link.look(&rig.fed, asked + PONG_PATIENCE + SECOND).await;
+        assert!(matches!(end, Err(End::Broken(reason)) if reason == "its gateway fell silent"));
+    }
+
+    #[tokio::test]
+    async fn a_link_retires_after_a_day_and_takes_nothing_more() {
+        let rig = Rig::new().await;
+        let before = Instant::now();
+        let (line, linked, _there) = linked(&rig).await;
+        let (day, until) = (Duration::from_secs(24 * 3600), linked.until);
+        assert!(before + day <= until && until <= Instant::now() + day);
+        let mut link = Link::new(&line, linked);
+        link.times.busy = until;
+        link.times.heard(until);
+        wait_on(&line, 2 * day);
+        assert!(link.look(&rig.fed, until - SECOND).await.is_ok());
+        assert!(!link.retires);
+        assert!(link.look(&rig.fed, until).await.is_ok());
+        let (end, under_way) = timeout(LONG, link.speak(&rig.fed)).await.unwrap();
+        assert!(matches!(end, End::Done) && under_way.is_empty());
+        assert!(line.has_waiting(), "what waits is for the next link");
+    }
+
+    #[tokio::test]
+    async fn a_link_whose_calls_are_not_answered_ends() {
+        let rig = Rig::new().await;
+        let (line, linked, _there) = linked(&rig).await;
+        let mut link = Link::new(&line, linked);
+        wait_on(&line, 2 * UNANSWERED);
+        assert!(link.send().await.is_ok());
+        let sent = link.times.busy;
+        link.times.heard(sent + UNANSWERED);
+        assert!(link.look(&rig.fed, sent + UNANSWERED).await.is_ok());
+        let end = link.look(&rig.fed, sent + UNANSWERED + SECOND).await;
+        assert!(matches!(end, Err(End::Broken(reason)) if reason == "its gateway leaves calls unanswered"));
+    }
+}
