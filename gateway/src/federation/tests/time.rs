@@ -93,15 +93,14 @@ impl Visitor {
         }
     }
 
-    /// The code and the reason of the goodbye, after any pings.
+    /// The code and the reason of the goodbye. One ping may have been under way before it.
     async fn goodbye(&mut self) -> (u16, String) {
-        loop {
-            match self.next().await {
-                Message::Ping(_) => {}
-                Message::Close(Some(frame)) => return (frame.code.into(), frame.reason.to_string()),
-                other => panic!("{other:?} instead of a goodbye"),
-            }
+        let mut message = self.next().await;
+        if let Message::Ping(_) = message {
+            message = self.next().await;
         }
+        let Message::Close(Some(frame)) = message else { panic!("{message:?} instead of a goodbye") };
+        (frame.code.into(), frame.reason.to_string())
     }
 }
 
