@@ -14,6 +14,7 @@ pub mod federation;
 pub mod frame;
 mod gap;
 mod http;
+mod judge;
 mod limits;
 mod listen;
 mod meet;

@@ -1,6 +1,6 @@
 //! How the operator's tools see a process: `/health` and `/metrics`, for those that have no door, too.
 
-use crate::http::{json_reply, refuse, text};
+use crate::http::{json_reply, openmetrics, refuse};
 use crate::telemetry::Metrics;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -48,10 +48,7 @@ fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics) -> Respo
             let (status, health) = health(&world.mesh);
             json_reply(status, &health).done()
         }
-        "/metrics" => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            text(StatusCode::OK, kind, &metrics_of(world, metrics)).done()
-        }
+        "/metrics" => openmetrics(&metrics_of(world, metrics)).done(),
         _ => refuse(StatusCode::NOT_FOUND, "not_found", "/health and /metrics are here").done(),
     }
 }

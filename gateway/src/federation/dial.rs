@@ -1,9 +1,9 @@
 //! The way to another domain: its gateway is found, reached over TLS, and both prove whose they are.
 
-use super::discover::Place;
 use super::fetch;
 use super::hello::{HelloParams, Limits, Welcome};
 use super::trouble::{Failure, Phase, read_error};
+use super::well_known::Place;
 use super::{Federation, Peer};
 use certs::Certificate;
 use futures_util::{SinkExt as _, StreamExt as _};

@@ -33,6 +33,7 @@ mod tests;
 mod tls;
 mod trouble;
 mod trust;
+mod well_known;
 mod wire;
 mod work;
 

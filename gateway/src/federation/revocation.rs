@@ -4,8 +4,8 @@
 //! whose keys were stolen. A "revoked" always counts.
 
 use super::Federation;
-use super::discover::Place;
 use super::fetch;
+use super::well_known::Place;
 use certs::Certificate;
 use parking_lot::Mutex;
 use serde::Deserialize;

@@ -2,8 +2,8 @@
 
 use super::Federation;
 use super::dial::{self, Linked, PATIENCE, Socket};
-use super::discover::Place;
 use super::trouble::{Failure, Phase};
+use super::well_known::Place;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use services::kernel::{Caller, RpcError};

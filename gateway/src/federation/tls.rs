@@ -2,18 +2,16 @@
 //! domain's own authority does under a root of our list.
 
 use super::trust::Trust;
+use crate::judge::{self, PROVIDER, Shown, Verdict};
 use certs::Certificate;
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::pki_types::CertificateDer;
+use rustls::{Error, RootCertStore};
 use std::sync::{Arc, LazyLock};
 use tokio_rustls::TlsConnector;
 
 type Roots = Option<Arc<WebPkiServerVerifier>>;
-
-static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
 
 static PUBLIC: LazyLock<Roots> = LazyLock::new(|| {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
@@ -21,7 +19,7 @@ static PUBLIC: LazyLock<Roots> = LazyLock::new(|| {
 });
 
 /// TLS to the servers of one domain. Made anew for each dial: the list of roots may have changed.
-pub fn connector(trust: &Trust, public_roots: bool, issuer: &str) -> Result<TlsConnector, rustls::Error> {
+pub fn connector(trust: &Trust, public_roots: bool, issuer: &str) -> Result<TlsConnector, Error> {
     let mut roots = RootCertStore::empty();
     for root in trust.roots().iter() {
         roots.add(CertificateDer::from(root.der().to_vec()))?;
@@ -32,16 +30,11 @@ pub fn connector(trust: &Trust, public_roots: bool, issuer: &str) -> Result<TlsC
         own: WebPkiServerVerifier::builder_with_provider(Arc::new(roots), PROVIDER.clone()).build().ok(),
         public: public_roots.then(|| PUBLIC.clone()).flatten(),
     };
-    let mut config = ClientConfig::builder_with_provider(PROVIDER.clone())
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+    let mut config = judge::client_config(move |shown| verifier.judge(shown))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-#[derive(Debug)]
 struct Verifier {
     issuer: String,
     own: Roots,
@@ -49,19 +42,24 @@ struct Verifier {
 }
 
 impl Verifier {
+    fn judge(&self, shown: &Shown<'_>) -> Verdict {
+        let by_its_authority = self.by_its_authority(shown);
+        let Some(public) = self.public.as_ref().filter(|_| by_its_authority.is_err()) else {
+            return by_its_authority;
+        };
+        // Which of two refusals is told: the first knows the domain, and says what is wrong with its authority.
+        let Shown { leaf, between, name, ocsp, now } = *shown;
+        public.verify_server_cert(leaf, between, name, ocsp, now).or(by_its_authority)
+    }
+
     /// A chain to a trusted root whose last authority is that of the domain: another domain's could sign any name.
-    fn by_its_authority(
-        &self,
-        leaf: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
+    fn by_its_authority(&self, shown: &Shown<'_>) -> Verdict {
+        let Shown { leaf, between, name, now, .. } = *shown;
         let Some(own) = &self.own else {
-            return Err(rustls::Error::General("no root is trusted here".to_owned()));
+            return Err(Error::General("no root is trusted here".to_owned()));
         };
         let verified = own.verify_server_cert(leaf, between, name, &[], now)?;
-        let unreadable = |error: certs::CertError| rustls::Error::General(error.to_string());
+        let unreadable = |error: certs::CertError| Error::General(error.to_string());
         let leaf = Certificate::from_der(leaf).map_err(unreadable)?;
         let mut authorities = between.iter().filter_map(|der| Certificate::from_der(der).ok());
         let signer = authorities.find(|authority| {
@@ -70,52 +68,12 @@ impl Verifier {
         });
         match signer {
             Some(signer) if signer.common_name() == self.issuer => Ok(verified),
-            Some(signer) => Err(rustls::Error::General(format!(
+            Some(signer) => Err(Error::General(format!(
                 "the authority of {} vouches for it, not that of {}",
                 signer.common_name(),
                 self.issuer
             ))),
-            None => Err(rustls::Error::General("it does not show the authority that signed it".to_owned())),
+            None => Err(Error::General("it does not show the authority that signed it".to_owned())),
         }
-    }
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let by_its_authority = self.by_its_authority(leaf, between, name, now);
-        let Some(public) = self.public.as_ref().filter(|_| by_its_authority.is_err()) else {
-            return by_its_authority;
-        };
-        // Which of two refusals is told: the first knows the domain, and says what is wrong with its authority.
-        public.verify_server_cert(leaf, between, name, ocsp, now).or(by_its_authority)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, signed, &PROVIDER.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, signed, &PROVIDER.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        PROVIDER.signature_verification_algorithms.supported_schemes()
     }
 }

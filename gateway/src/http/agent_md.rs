@@ -1,6 +1,7 @@
 //! `/agent.md` on an agent's host: read by everybody, written by the agent itself.
 
-use super::{Ask, Host, Reply, json_reply, refuse, text};
+use super::ask::{Ask, Host};
+use super::reply::{Reply, json_reply, refuse, text};
 use hyper::header::{ALLOW, ETAG, LAST_MODIFIED, VARY};
 use hyper::{Method, StatusCode};
 use serde::Deserialize;

@@ -1,6 +1,7 @@
 //! Certificates, the chain, revocation and the list of trusted roots, as clients fetch them.
 
-use super::{Ask, Reply, bytes, json_reply, refuse, text, unescape};
+use super::ask::{Ask, unescape};
+use super::reply::{Reply, bytes, json_reply, not_found, refuse, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
@@ -32,7 +33,7 @@ pub(super) async fn answer(ask: &Ask<'_>, path: &str) -> Result<Reply, RpcError>
         "/pki/trust-roots.json" | "/pki/trust-roots" | "/pki/trust-root.json" | "/trust-root.json" => {
             trust_list(ask).await
         }
-        _ => Ok(refuse(StatusCode::NOT_FOUND, "not_found", "Not found")),
+        _ => Ok(not_found()),
     }
 }
 

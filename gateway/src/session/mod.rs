@@ -5,6 +5,7 @@
 
 mod clock;
 mod connect;
+mod greeting;
 mod guest;
 mod outbox;
 mod registry;
@@ -130,7 +131,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 
     async fn greet_and_talk(&mut self) -> Go {
-        let challenge = connect::challenge(&self.nonce, self.door.clock.now_ms());
+        let challenge = greeting::challenge(&self.nonce, self.door.clock.now_ms());
         self.feed(challenge.into()).await?;
         self.flush().await?;
         let mut quiet = false;

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use services::kernel::{Caller, Methods, Rpc, RpcError};
 use std::sync::Arc;
 
+/// Longer than a link lives.
+const LIFE_SECONDS: i64 = 30 * 24 * 3600;
+
 pub struct Ca {
     pub pki: Pki,
     pub trusted: Mutex<Vec<String>>,
@@ -50,7 +53,7 @@ impl Ca {
     pub fn leaf(&self, name: &str, key: &PublicKey, dns_names: &[String]) -> certs::Certificate {
         let url = |path: &str| format!("http://x.example/{path}");
         let urls = Urls { crl: url("crl"), ocsp: url("ocsp"), ca_issuers: url("ca") };
-        let (from, until) = (now() - 60, now() + 3600);
+        let (from, until) = (now() - 60, now() + LIFE_SECONDS);
         self.pki.issuer.issue_service(name, key, dns_names, &[], &urls, from, until).unwrap()
     }
 }

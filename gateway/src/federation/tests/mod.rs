@@ -6,4 +6,6 @@ mod forward;
 mod hello;
 mod link;
 mod reach;
-mod rig;
+pub mod rig;
+pub mod there;
+mod time;

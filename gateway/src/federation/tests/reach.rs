@@ -2,7 +2,8 @@
 
 use super::ca::Ca;
 use super::link::told;
-use super::rig::{OURS, Rig, THEIRS, acceptor, good_http, ids, relay};
+use super::rig::{OURS, Rig, THEIRS, ids, relay};
+use super::there::{acceptor, good_http};
 use crate::federation::peer_state::Outbound;
 use serde_json::{Value, json};
 use services::kernel::{Caller, RpcError};

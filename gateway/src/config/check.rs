@@ -1,0 +1,116 @@
+//! What a type cannot know of itself: settings that contradict each other are said before a port is bound.
+
+use super::{Config, mesh_address, parts};
+use crate::federation::resolve;
+use anyhow::{Context as _, bail};
+use services::kernel::Aid;
+
+impl Config {
+    pub fn check(&self) -> anyhow::Result<()> {
+        Aid::parse(&format!("name.{}", self.issuer))
+            .with_context(|| format!("issuer: {:?} cannot be the domain of an AID", self.issuer))?;
+        self.store_url().context("store.url")?;
+        if let Some(redis) = self.redis() {
+            redis.check().context("bus.url")?;
+        }
+        if self.tls.cert.is_some() != self.tls.key.is_some() {
+            bail!("tls: cert and key belong together, and only one of them is set");
+        }
+        self.check_names()?;
+        self.check_shape()?;
+        resolve::check_all(&self.federation.resolve)?;
+        if self.runs("gateway") && self.listen.is_empty() {
+            bail!("listen: no address is given");
+        }
+        self.check_limits()
+    }
+
+    /// Every part that is named is one that there is.
+    fn check_names(&self) -> anyhow::Result<()> {
+        let known: Vec<&str> = parts().collect();
+        let named = self.only.iter().map(|name| ("only", name));
+        let moved = self.services.keys().map(|name| ("services", name));
+        if let Some((setting, name)) = named.chain(moved).find(|(_, name)| !known.contains(&name.as_str())) {
+            bail!("{setting}: there is no part called {name}; the parts are {}", known.join(", "));
+        }
+        Ok(())
+    }
+
+    /// What only matters where one server is several processes.
+    fn check_shape(&self) -> anyhow::Result<()> {
+        for (name, service) in &self.services {
+            if self.only.contains(name) {
+                bail!("services.{name}.remote: {name} is to run here, too; leave out one of the two");
+            }
+            if service.remote.as_slice().is_empty() {
+                bail!("services.{name}.remote: no address is given");
+            }
+            for url in service.remote.as_slice() {
+                mesh_address(url).with_context(|| format!("services.{name}.remote"))?;
+            }
+        }
+        if !self.runs("gateway") && self.mesh.listen.is_none() {
+            bail!("mesh.listen: a process without the gateway has nobody to talk to without it");
+        }
+        if self.is_split() && self.redis().is_none() {
+            bail!(
+                "bus.url: parts in several processes hear of each other over Redis, so redis://… is needed"
+            );
+        }
+        let files = [("cert", &self.mesh.cert), ("key", &self.mesh.key), ("authority", &self.mesh.authority)];
+        if let Some((name, _)) = files.into_iter().find(|(_, file)| self.is_split() && file.is_none()) {
+            bail!("mesh.{name} is not set; aund certs mesh makes what is missing");
+        }
+        Ok(())
+    }
+
+    fn check_limits(&self) -> anyhow::Result<()> {
+        let limits = &self.limits;
+        if limits.outbox_bytes < limits.frame_bytes {
+            bail!("limits.outbox_bytes: one frame of {} bytes would not fit", limits.frame_bytes);
+        }
+        if self.drain_window_ms() > limits.drain_timeout_ms {
+            bail!("limits.drain_window_ms: a drain is over after {} ms", limits.drain_timeout_ms);
+        }
+        let rates = [
+            ("connects_per_second", limits.connects_per_second),
+            ("http_per_second", limits.http_per_second),
+            ("registrations_per_minute", limits.registrations_per_minute),
+            ("logins_per_minute", limits.logins_per_minute),
+            ("calls_per_second", limits.calls_per_second),
+            ("in_flight", limits.in_flight),
+        ];
+        if let Some((name, _)) = rates.into_iter().find(|(_, rate)| *rate == 0) {
+            bail!("limits.{name}: zero would let nobody in");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contradictions_are_said_before_a_port_is_bound() {
+        let says =
+            |text: &str| Config::parse(text).and_then(|config| config.check()).unwrap_err().to_string();
+        assert!(says("issuer = 'UPPER..case'").contains("issuer"));
+        assert!(says("store.url = 'mysql://x'").contains("store.url"));
+        assert!(says("bus.url = 'nats://x'").contains("bus.url"));
+        assert!(says("[limits]\ndrain_window_ms = 20000").contains("drain_window_ms"));
+        assert!(says("tls.cert = 'x'").contains("tls"));
+        assert!(says("only = ['door']").contains("door"));
+        assert!(says("only = ['ca']").contains("mesh.listen"));
+        assert!(says("services.door.remote = 'wss://x:1'").contains("door"));
+        assert!(says("services.ca.remote = 'https://x:1'").contains("services.ca.remote"));
+        assert!(says("services.ca.remote = []").contains("services.ca.remote"));
+        assert!(says("services.ca.remote = 'wss://x:1'").contains("bus.url"));
+        let wide = "bus.url = 'redis://x'\nservices.ca.remote = 'wss://x:1'";
+        assert!(says(wide).contains("mesh.cert"));
+        assert!(says("only = ['ca', 'gateway']\nservices.ca.remote = 'wss://x:1'").contains("run here"));
+        assert!(says("listen = ['nowhere']").contains("nowhere"));
+        assert!(says("federation.resolve = { 'x.example' = 'nowhere' }").contains("federation.resolve"));
+        assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
+    }
+}

@@ -1,0 +1,46 @@
+//! How this domain deals with others.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Federation {
+    /// Whether agents here reach those of other domains, and the other way round.
+    pub enabled: bool,
+    /// The namespaces that may cross.
+    pub namespaces: Vec<String>,
+    /// The domains we deal with, if not with every one whose root is trusted; and those we never do.
+    pub allow: Vec<String>,
+    pub block: Vec<String>,
+    /// `DOMAIN = "HOST:PORT"`: every name under the domain is reached at this address, whatever the resolver says.
+    pub resolve: BTreeMap<String, String>,
+    /// Whether TLS certificates of the public authorities are believed, beside those of the trusted AUN roots.
+    pub public_roots: bool,
+    /// How long a message waits for a domain that cannot be reached, in seconds. 0: its sender is told at once.
+    pub keep_seconds: u64,
+    /// Relays a second that are taken from one domain, and from one agent of it.
+    pub relays_per_second: u32,
+    pub relays_per_agent: u32,
+    /// Other domains this gateway may have links to, and links from one domain.
+    pub peers: usize,
+    pub links_per_peer: usize,
+}
+
+impl Default for Federation {
+    fn default() -> Federation {
+        Federation {
+            enabled: true,
+            namespaces: vec!["message".to_owned()],
+            allow: Vec::new(),
+            block: Vec::new(),
+            resolve: BTreeMap::new(),
+            public_roots: true,
+            keep_seconds: 0,
+            relays_per_second: 50_000,
+            relays_per_agent: 1_000,
+            peers: 500,
+            links_per_peer: 8,
+        }
+    }
+}

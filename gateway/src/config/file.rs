@@ -1,0 +1,85 @@
+//! The settings as text: read from `aund.toml`, where a typing mistake is told with what was meant, and shown.
+
+use super::Config;
+use anyhow::Context as _;
+use std::path::Path;
+
+impl Config {
+    /// Reads a file; without one the defaults hold.
+    pub fn load(file: Option<&Path>) -> anyhow::Result<Config> {
+        let Some(file) = file else { return Ok(Config::default()) };
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+        Config::parse(&text).with_context(|| format!("{} is not understood", file.display()))
+    }
+
+    pub fn parse(text: &str) -> anyhow::Result<Config> {
+        toml::from_str(text).map_err(|error| match nearest(error.message()) {
+            Some(hint) => anyhow::anyhow!("{}; did you mean {hint}?", first_line(&error)),
+            None => anyhow::anyhow!("{}", first_line(&error)),
+        })
+    }
+
+    /// The settings as TOML for people: a password in a URL is not shown.
+    pub fn shown(&self) -> anyhow::Result<String> {
+        let mut shown = self.clone();
+        if self.store.url.contains('@') {
+            shown.store.url = self.store_url()?.shown();
+        }
+        if let Some(redis) = self.redis() {
+            shown.bus.url = redis.shown();
+        }
+        Ok(toml::to_string_pretty(&shown)?)
+    }
+}
+
+fn first_line(error: &toml::de::Error) -> String {
+    let line = error.to_string();
+    let message = error.message().lines().next().unwrap_or_default();
+    // The parser's own text begins with the place: "TOML parse error at line 3, column 1".
+    match line.lines().next().and_then(|first| first.split_once(" at ")) {
+        Some((_, place)) => format!("{place}: {message}"),
+        None => message.to_owned(),
+    }
+}
+
+/// From "unknown field `isuer`, expected one of `issuer`, `listen`": the expected name most like the one written.
+fn nearest(message: &str) -> Option<&str> {
+    let mut names = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
+    let written = names.next()?;
+    names
+        .map(|name| (strsim::damerau_levenshtein(written, name), name))
+        .filter(|(distance, name)| *distance <= name.len().max(written.len()) / 2)
+        .min()
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+        let error = Config::parse("isuer = 'x'").unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("did you mean issuer?"), "{error}");
+        let error = Config::parse("[limits]\nsokets = 1").unwrap_err().to_string();
+        assert!(error.contains("did you mean sockets?"), "{error}");
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let config = Config::parse("store.url = 'postgres://me:secret@db/aund'").unwrap();
+        assert!(!config.shown().unwrap().contains("secret"));
+        let config = Config::parse("bus.url = 'redis://me:secret@host:6379'").unwrap();
+        config.check().unwrap();
+        assert!(!config.shown().unwrap().contains("secret"));
+    }
+
+    #[test]
+    fn the_defaults_are_a_whole_configuration() {
+        let config = Config::default();
+        config.check().unwrap();
+        let again = Config::parse(&config.shown().unwrap()).unwrap();
+        assert_eq!(again.listen, config.listen);
+    }
+}

@@ -1,0 +1,87 @@
+//! How much the door takes, from whom, and how long it waits for it.
+
+use super::Config;
+use serde::{Deserialize, Serialize};
+
+/// Clients come back after a second or two: this spreads them without keeping the operator waiting.
+const DRAIN_WINDOW_MS: u64 = 5_000;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Sockets of any kind, all together and from one address.
+    pub sockets: usize,
+    pub sockets_per_address: usize,
+    /// Sockets that have not finished their TLS and HTTP handshake, and how long they may take.
+    pub handshakes: usize,
+    pub handshake_timeout_ms: u64,
+    /// How long a WebSocket may stay without a successful `auth.connect`.
+    pub auth_timeout_ms: u64,
+    /// New sockets from one address.
+    pub connects_per_second: u32,
+    /// HTTP requests from one address.
+    pub http_per_second: u32,
+    /// `auth.create_aid` from one address.
+    pub registrations_per_minute: u32,
+    /// Login calls for one AID from one address.
+    pub logins_per_minute: u32,
+    /// Calls on one socket before login.
+    pub preauth_calls: u32,
+    /// Calls of one AID, over all its connections.
+    pub calls_per_second: u32,
+    /// The largest frame taken.
+    pub frame_bytes: usize,
+    /// What may wait to be written to one connection, and to all of them.
+    pub outbox_bytes: usize,
+    pub outbox_total_bytes: usize,
+    /// Calls of one connection that may be under way; past that it is not read.
+    pub in_flight: u32,
+    /// How long a call may take. Clients give up after 35 seconds.
+    pub call_timeout_ms: u64,
+    /// A connection that said nothing for so long is pinged, and closed if it does not answer.
+    pub ping_interval_ms: u64,
+    pub ping_timeout_ms: u64,
+    /// How long a write may be stuck before the reader counts as gone.
+    pub write_timeout_ms: u64,
+    /// How long a stopping server waits for what is in flight.
+    pub drain_timeout_ms: u64,
+    /// Over how long it sends its clients away, so that the other gateways do not get all of them at once. Without it: 5
+    /// seconds if events travel over Redis, at once if not.
+    pub drain_window_ms: Option<u64>,
+}
+
+impl Config {
+    /// Over how long clients are sent away when the server stops: at once if there is no other gateway to go to.
+    pub fn drain_window_ms(&self) -> u64 {
+        let wide = if self.redis().is_some() { DRAIN_WINDOW_MS } else { 0 };
+        self.limits.drain_window_ms.unwrap_or(wide.min(self.limits.drain_timeout_ms / 2))
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            sockets: 60_000,
+            sockets_per_address: 20_000,
+            handshakes: 16_384,
+            handshake_timeout_ms: 10_000,
+            auth_timeout_ms: 30_000,
+            connects_per_second: 2_000,
+            http_per_second: 500,
+            registrations_per_minute: 600,
+            logins_per_minute: 120,
+            preauth_calls: 20,
+            calls_per_second: 1_000,
+            frame_bytes: (1 << 20) + (256 << 10),
+            outbox_bytes: 4 << 20,
+            outbox_total_bytes: 256 << 20,
+            in_flight: 64,
+            call_timeout_ms: 30_000,
+            ping_interval_ms: 30_000,
+            ping_timeout_ms: 20_000,
+            write_timeout_ms: 20_000,
+            drain_timeout_ms: 10_000,
+            drain_window_ms: None,
+        }
+    }
+}

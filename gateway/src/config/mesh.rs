@@ -1,0 +1,70 @@
+//! One server in several processes: which part runs where, and how the processes reach each other.
+
+use super::Config;
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// How this process speaks with the other processes of the same server. `aund certs mesh` makes the three files.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mesh {
+    /// Where other processes reach the rooms of this one.
+    pub listen: Option<SocketAddr>,
+    /// The certificate and the key of this process; read anew for every link, so that they can be replaced any time.
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    /// Whose certificates are believed.
+    pub authority: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// `wss://HOST:PORT` of each process that runs the namespace.
+    pub remote: Addresses,
+}
+
+/// One address, or a list of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Addresses {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Addresses {
+    pub fn as_slice(&self) -> &[String] {
+        match self {
+            Addresses::One(address) => std::slice::from_ref(address),
+            Addresses::Many(addresses) => addresses,
+        }
+    }
+}
+
+impl Config {
+    /// Whether the part runs in this process.
+    pub fn runs(&self, part: &str) -> bool {
+        let wanted = self.only.is_empty() || self.only.iter().any(|name| name == part);
+        wanted && !self.services.contains_key(part)
+    }
+
+    /// Whether other processes belong to this server.
+    pub fn is_split(&self) -> bool {
+        self.mesh.listen.is_some() || !self.services.is_empty()
+    }
+}
+
+/// Everything that can run in a process of its own.
+pub fn parts() -> impl Iterator<Item = &'static str> {
+    services::NAMESPACES.iter().copied().chain(["gateway"])
+}
+
+/// `HOST:PORT` of an address on the mesh.
+pub fn mesh_address(url: &str) -> anyhow::Result<&str> {
+    let address = url.strip_prefix("wss://").map(|rest| rest.trim_end_matches('/'));
+    address
+        .filter(|address| address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()))
+        .with_context(|| format!("{url:?} is not an address on the mesh: write wss://HOST:PORT"))
+}

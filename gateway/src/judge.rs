@@ -1,0 +1,76 @@
+//! TLS to a server whose certificate is judged by a rule of our own. That the server has the key of what it shows is
+//! checked here, whatever the rule says.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+pub static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
+
+pub type Verdict = Result<ServerCertVerified, rustls::Error>;
+
+/// What a server shows of itself, and the name it was called by.
+pub struct Shown<'a> {
+    pub leaf: &'a CertificateDer<'a>,
+    pub between: &'a [CertificateDer<'a>],
+    pub name: &'a ServerName<'a>,
+    pub ocsp: &'a [u8],
+    pub now: UnixTime,
+}
+
+pub fn client_config(
+    rule: impl Fn(&Shown<'_>) -> Verdict + Send + Sync + 'static,
+) -> Result<ClientConfig, rustls::Error> {
+    let config = ClientConfig::builder_with_provider(PROVIDER.clone())
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Judge(rule)))
+        .with_no_client_auth();
+    Ok(config)
+}
+
+struct Judge<Rule>(Rule);
+
+impl<Rule> fmt::Debug for Judge<Rule> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Judge")
+    }
+}
+
+impl<Rule: Fn(&Shown<'_>) -> Verdict + Send + Sync> ServerCertVerifier for Judge<Rule> {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Verdict {
+        (self.0)(&Shown { leaf, between, name, ocsp, now })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signed, &PROVIDER.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signed, &PROVIDER.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        PROVIDER.signature_verification_algorithms.supported_schemes()
+    }
+}

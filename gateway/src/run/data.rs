@@ -1,0 +1,25 @@
+//! The data folder: one server at a time works on it.
+
+use anyhow::{Context as _, bail};
+use services::kernel::files;
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+
+/// Keeps others out. The lock is the kernel's and goes with the process, however it ends.
+pub fn lock_data(data: &Path) -> anyhow::Result<File> {
+    files::make_folder(data).with_context(|| format!("the data folder {} cannot be made", data.display()))?;
+    let file = data.join("aund.lock");
+    let lock = File::create(&file).with_context(|| format!("{} cannot be written", file.display()))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => bail!("another aund is using the data folder {}", data.display()),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("{} cannot be locked", file.display()))
+        }
+    }
+}
+
+/// Whether the data folder was ever used by a server.
+pub fn is_initialised(data: &Path) -> bool {
+    fs::exists(data.join("pki/ca/issuer.crt")).unwrap_or(false)
+}

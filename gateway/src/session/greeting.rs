@@ -1,0 +1,38 @@
+//! What the door says first on a socket, and what it says when somebody is let in. Written by hand: every connection gets
+//! both, and nothing in them needs escapes.
+
+use super::registry::Kind;
+use crate::door::Door;
+use services::kernel::{Aid, DeviceId};
+
+pub(super) const PROTOCOL: &str = "1.0";
+
+pub(super) fn challenge(nonce: &str, now_ms: i64) -> String {
+    let seconds = now_ms as f64 / 1000.0;
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"challenge\",\"params\":{{\"nonce\":\"{nonce}\",\"server\":\"aund\",\
+         \"protocol\":{{\"min\":\"{PROTOCOL}\",\"max\":\"{PROTOCOL}\"}},\"auth_methods\":[\"kite_token\"],\
+         \"capabilities\":{{}},\"server_time\":{seconds}}}}}"
+    )
+}
+
+pub(super) fn welcome(
+    door: &Door,
+    connection: u64,
+    aid: &Aid,
+    device: &DeviceId,
+    kind: Kind,
+    now_ms: i64,
+) -> String {
+    let seconds = now_ms as f64 / 1000.0;
+    let (device, kind) = (device.as_str(), if kind == Kind::Long { "long" } else { "short" });
+    let (version, capabilities) = (env!("CARGO_PKG_VERSION"), door.told().session);
+    format!(
+        "{{\"status\":\"ok\",\"protocol\":\"{PROTOCOL}\",\"server_time\":{seconds},\"authenticated\":true,\
+         \"identity\":{{\"module_id\":\"gateway-client-{connection}\",\"role\":\"agent\",\"aid\":\"{aid}\"}},\
+         \"trust_level\":\"low\",\
+         \"connection\":{{\"id\":\"conn_gateway-client-{connection}\",\"device_id\":\"{device}\",\"kind\":\"{kind}\"}},\
+         \"bridgeInfo\":{{\"name\":\"aund\",\"version\":\"{version}\"}},\"heartbeat_interval\":30,\
+         \"capabilities\":{capabilities}}}"
+    )
+}
