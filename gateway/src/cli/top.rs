@@ -4,6 +4,7 @@ mod cells;
 mod methods;
 mod model;
 mod numbers;
+mod rows;
 mod stores;
 mod view;
 

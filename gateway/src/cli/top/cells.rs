@@ -2,20 +2,30 @@
 
 use super::model::Times;
 use ratatui::style::{Color, Style};
-use ratatui::text::{Line, Text};
-use ratatui::widgets::Cell;
 
-pub fn right(text: String) -> Cell<'static> {
-    Cell::from(Text::from(Line::from(text).right_aligned()))
+/// A word or a number, and how it looks.
+pub struct Shown {
+    pub text: String,
+    pub style: Style,
 }
 
-pub fn state(up: bool) -> Cell<'static> {
-    if up { Cell::from("up") } else { Cell::from("DOWN").style(Style::new().fg(Color::Red).bold()) }
+impl From<String> for Shown {
+    fn from(text: String) -> Shown {
+        Shown { text, style: Style::new() }
+    }
 }
 
-pub fn trouble(count: f64) -> Cell<'static> {
-    let cell = right(number(count));
-    if count > 0.0 { cell.style(Style::new().fg(Color::Yellow)) } else { cell }
+pub fn state(up: bool) -> Shown {
+    if up { "up".to_owned().into() } else { Shown { text: "DOWN".to_owned(), style: bad().bold() } }
+}
+
+pub fn trouble(count: f64) -> Shown {
+    let style = if count > 0.0 { Style::new().fg(Color::Yellow) } else { Style::new() };
+    Shown { text: number(count), style }
+}
+
+pub fn bad() -> Style {
+    Style::new().fg(Color::Red)
 }
 
 pub fn number(value: f64) -> String {

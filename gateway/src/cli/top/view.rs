@@ -1,10 +1,12 @@
 //! How `aund top` looks, on a terminal and as plain text.
 
-use super::cells::{bytes, number, right, state, time, times, trouble};
-use super::model::{Bus, Link, Method, Model, Order, Process, Room, Store};
+use super::cells::Shown;
+use super::model::{Model, Order};
+use super::rows::{of_bus, of_link, of_method, of_process, of_room, of_store};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Style, Stylize as _};
+use ratatui::style::{Style, Stylize as _};
+use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table, Widget as _};
 
 /// What one line of a snapshot holds.
@@ -96,33 +98,50 @@ fn stores(model: &Model, width: u16) -> (Table<'static>, usize) {
         widths.remove(median);
     }
     let rows = model.stores.iter().map(|row| {
-        let mut cells = of_store(row);
+        let mut shown = of_store(row);
         if width < WIDTH {
-            cells.remove(median);
+            shown.remove(median);
         }
-        Row::new(cells)
+        shown
     });
     table(&head, &widths, width, rows.collect())
 }
 
 /// Words stand at the left, numbers at the right. Where it is narrow, numbers first do without the space between them, and
 /// then it is words that are cut short: half a number would be another one.
-fn table(head: &[&str], widths: &[u16], width: u16, rows: Vec<Row<'static>>) -> (Table<'static>, usize) {
+fn table(head: &[&str], widths: &[u16], width: u16, rows: Vec<Vec<Shown>>) -> (Table<'static>, usize) {
     let many = rows.len();
-    let widths = head.iter().zip(widths).map(|(word, widest)| match is_word(word) {
-        // The protocol's own words are short and never cut.
-        true if *widest <= 8 => Constraint::Length(*widest),
-        true => Constraint::Max(*widest),
-        false if width < WIDTH => Constraint::Length(narrow(word).min(*widest)),
-        false => Constraint::Length(*widest),
+    let is_long = |at: usize| is_word(head[at]) && widths[at] > SHORT;
+    // Where two columns of words share what is left, none takes more than it needs.
+    let shared = width < WIDTH && (0..head.len()).filter(|at| is_long(*at)).count() > 1;
+    let constraint = |at: usize| match is_word(head[at]) {
+        true if !is_long(at) => Constraint::Length(widths[at]),
+        true if shared => Constraint::Max(longest(head[at], at, &rows).min(widths[at])),
+        true => Constraint::Max(widths[at]),
+        false if width < WIDTH => Constraint::Length(narrow(head[at]).min(widths[at])),
+        false => Constraint::Length(widths[at]),
+    };
+    let constraints: Vec<Constraint> = (0..head.len()).map(constraint).collect();
+    let cell = |at: usize, text: String, style: Style| match is_word(head[at]) {
+        true => Cell::from(text).style(style),
+        false => Cell::from(Line::from(text).right_aligned()).style(style),
+    };
+    let words = head.iter().enumerate().map(|(at, word)| cell(at, (*word).to_owned(), Style::new()));
+    let words = Row::new(words.collect::<Vec<_>>()).bold();
+    let rows = rows.into_iter().map(|row| {
+        let cells = row.into_iter().enumerate().map(|(at, shown)| cell(at, shown.text, shown.style));
+        Row::new(cells.collect::<Vec<_>>())
     });
-    let widths: Vec<Constraint> = widths.collect();
-    let words = head.iter().map(|word| match is_word(word) {
-        true => Cell::from((*word).to_owned()),
-        false => right((*word).to_owned()),
-    });
-    let head = Row::new(words.collect::<Vec<_>>()).bold();
-    (Table::new(rows, widths).header(head).column_spacing(1), many)
+    (Table::new(rows.collect::<Vec<_>>(), constraints).header(words).column_spacing(1), many)
+}
+
+/// So long are the protocol's own words, which are never cut.
+const SHORT: u16 = 8;
+
+/// What a column of words holds at most.
+fn longest(head: &str, at: usize, rows: &[Vec<Shown>]) -> u16 {
+    let lengths = rows.iter().filter_map(|row| Some(row.get(at)?.text.chars().count()));
+    u16::try_from(lengths.fold(head.len(), usize::max)).unwrap_or(u16::MAX)
 }
 
 /// Room for a number of any size there is, and for what stands above it.
@@ -131,88 +150,8 @@ fn narrow(head: &str) -> u16 {
 }
 
 fn is_word(head: &str) -> bool {
-    head == "room"
-        || ["process", "runs", "method", "store", "link", "to", "at", "state", "bus"]
-            .iter()
-            .any(|word| head.starts_with(word))
-}
-
-fn of_process(row: &Process) -> Row<'static> {
-    if !row.up {
-        return Row::new([row.name.clone(), "does not answer".to_owned()]).style(Style::new().fg(Color::Red));
-    }
-    Row::new([
-        Cell::from(row.name.clone()),
-        Cell::from(row.parts.clone()),
-        right(number(row.sockets)),
-        right(number(row.sessions)),
-        right(bytes(row.outbox_bytes)),
-        right(number(row.calls)),
-        trouble(row.errors),
-    ])
-}
-
-fn of_method(row: &Method) -> Row<'static> {
-    let ((p50, p99), (room_p50, room_p99)) = (times(row.door), times(row.room));
-    Row::new([
-        Cell::from(row.name.clone()),
-        right(number(row.calls)),
-        trouble(row.errors),
-        right(p50),
-        right(p99),
-        right(room_p50),
-        right(room_p99),
-    ])
-}
-
-fn of_room(row: &Room) -> Row<'static> {
-    let (p50, p99) = times(row.times);
-    Row::new([
-        Cell::from(row.namespace.clone()),
-        right(number(row.calls)),
-        trouble(row.unavailable),
-        right(p50),
-        right(p99),
-    ])
-}
-
-fn of_store(row: &Store) -> Vec<Cell<'static>> {
-    let (p50, p99) = times(row.times);
-    vec![
-        Cell::from(row.process.clone()),
-        Cell::from(row.room.clone()),
-        right(number(row.commits)),
-        right(row.rows_each.map_or_else(|| "-".to_owned(), number)),
-        right(p50),
-        right(p99),
-        right(bytes(row.queue_bytes)),
-        trouble(row.failures),
-        trouble(row.busy),
-    ]
-}
-
-fn of_link(row: &Link) -> Row<'static> {
-    Row::new([
-        Cell::from(row.from.clone()),
-        Cell::from(row.namespace.clone()),
-        Cell::from(row.address.clone()),
-        state(row.up),
-        right(number(row.calls)),
-        right(number(row.pending)),
-        right(number(row.redials)),
-    ])
-}
-
-fn of_bus(row: &Bus) -> Row<'static> {
-    Row::new([
-        Cell::from(row.process.clone()),
-        state(row.up),
-        right(time(row.lag_seconds)),
-        right(bytes(row.queue_bytes)),
-        trouble(row.dropped),
-        trouble(row.errors),
-        right(number(row.seats)),
-    ])
+    head.starts_with("method")
+        || ["process", "runs", "room", "store of", "link from", "to", "at", "state", "bus of"].contains(&head)
 }
 
 #[cfg(test)]

@@ -7,6 +7,15 @@ fn look(process: &str, text: &str, at: Instant) -> Look {
     Look { process: process.to_owned(), numbers: Some(Numbers::parse(text)), at }
 }
 
+/// What a terminal of this size shows.
+fn drawn(model: &Model, width: u16, height: u16) -> String {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    draw(model, Order::default(), buffer.area, &mut buffer);
+    let lines = buffer.content.chunks(usize::from(width));
+    let lines = lines.map(|line| line.iter().map(ratatui::buffer::Cell::symbol).collect::<String>());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 fn line<'a>(text: &'a str, begins: &str) -> Vec<&'a str> {
     let line = text.lines().find(|line| line.starts_with(begins));
     line.unwrap_or_else(|| panic!("no line {begins:?} in\n{text}")).split_whitespace().collect()
@@ -75,11 +84,7 @@ fn a_narrow_terminal_cuts_words_short_and_never_numbers() {
     let door = DOOR.replace("message.send", "message.v2.get_statistics");
     let model = Model::new(None, &[look("somebody.far.away.example:7443", &door, at)], Order::default());
     for (width, name) in [(80, "message.v2.get_statistics "), (62, "message.")] {
-        let mut buffer = Buffer::empty(Rect::new(0, 0, width, 12));
-        draw(&model, Order::default(), buffer.area, &mut buffer);
-        let lines = buffer.content.chunks(usize::from(width));
-        let lines = lines.map(|line| line.iter().map(ratatui::buffer::Cell::symbol).collect::<String>());
-        let text = lines.collect::<Vec<_>>().join("\n");
+        let text = drawn(&model, width, 12);
         for whole in [" sessions ", "errors", "room p50 room p99", "110", "500 µs", "990 µs", name] {
             assert!(text.contains(whole), "no {whole:?} at {width} in\n{text}");
         }
@@ -118,19 +123,26 @@ fn a_store_has_a_line_for_each_room_and_process() {
 }
 
 #[test]
+fn where_it_is_narrow_no_word_takes_room_that_another_needs() {
+    let at = Instant::now();
+    let door = DOOR.replace("10.0.0.2:7443", "wss://127.0.0.1:7104").replace("\"message\"", "\"gateway\"");
+    let model = Model::new(None, &[look("127.0.0.1:7206", &door, at)], Order::default());
+    let links = below(&drawn(&model, 80, 24), "link from");
+    assert_eq!(line(&links, "127")[..3], ["127.0.0.1:7206", "gateway", "wss://127.0.0.1:7104"]);
+}
+
+#[test]
 fn a_narrow_terminal_names_every_store_whole() {
     let at = Instant::now();
     let model = Model::new(None, &[look("127.0.0.1:7204", ROOM, at)], Order::default());
-    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
-    draw(&model, Order::default(), buffer.area, &mut buffer);
-    let lines = buffer.content.chunks(80);
-    let lines = lines.map(|line| line.iter().map(ratatui::buffer::Cell::symbol).collect::<String>());
-    let text = below(&lines.collect::<Vec<_>>().join("\n"), "store of");
+    let text = below(&drawn(&model, 80, 24), "store of");
     for whole in
         ["room ", "rows each", " p99", "waiting", "failed", " busy", "396 µs", "1023 KiB", " 3 ", " 12"]
     {
         assert!(text.contains(whole), "no {whole:?} in\n{text}");
     }
     assert!(!text.contains("p50"), "{text}");
+    let ends: Vec<usize> = text.lines().take(3).map(|line| line.trim_end().chars().count()).collect();
+    assert_eq!(ends, [80; 3], "numbers stand below their heads\n{text}");
     assert_eq!(line(&text, "127.0.0.1:7204")[..2], ["127.0.0.1:7204", "agent"]);
 }
