@@ -34,6 +34,32 @@ async fn every_metric_is_in_the_guide() {
 }
 
 #[tokio::test]
+async fn a_store_counts_its_commits_and_what_they_stored() {
+    let world = World::start().await;
+    let (alice, bob) = (world.agent("alice").await, world.agent("bobb").await);
+    let count = async |what: &str, room: &str| {
+        world.metric_of_all(&format!("aund_store_{what}{{room=\"{room}\"")).await
+    };
+    for room in ["auth", "ca"] {
+        assert!(count("rows_total", room).await >= 2.0, "two agents were registered and logged in: {room}");
+    }
+    let (rows, commits) = ("rows_total", "commit_duration_seconds_count");
+    let before = (count(rows, "message").await, count(commits, "message").await);
+    for n in 1..=5 {
+        let letter = json!({ "to": bob.aid(), "payload": { "type": "text", "text": format!("letter {n}") } });
+        alice.call("message.send", &letter).await;
+    }
+    let after = (count(rows, "message").await, count(commits, "message").await);
+    assert_eq!((after.0 - before.0, after.1 - before.1), (5.0, 5.0), "one after the other, a commit each");
+    assert!(count("commit_duration_seconds_sum", "message").await > 0.0);
+    for what in ["failures_total", "busy_total"] {
+        assert_eq!(count(what, "message").await, 0.0, "{what}");
+    }
+    // The sender is answered a moment before its letter is out of the queue.
+    until("nothing waits", || async { (count("queue_bytes", "message").await == 0.0).then_some(()) }).await;
+}
+
+#[tokio::test]
 async fn health_is_a_line_and_an_exit_code() {
     let mut world = World::start().await;
     let data = world.data().display().to_string();
@@ -71,6 +97,9 @@ async fn top_shows_what_a_server_has_done() {
         // A gateway that shares its port with another may not be the one that was called.
         let method = if split() { "" } else { "auth.create_aid" };
         assert!(text.lines().any(|line| line.starts_with(method)), "{text}");
+        // The one on the data folder is the one that makes certificates; the others of several are gateways here.
+        let stores = text.lines().any(|line| line.starts_with("store of "));
+        assert_eq!(stores, !split() || words.contains(&"--data"), "{text}");
         assert_eq!(
             text.contains("127.0.0.1:1              does not answer"),
             words.contains(&nobody),

@@ -32,7 +32,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let _lock = lock_data(&config.data)?;
 
     let world = world(&config).await?;
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::of(&world.stores));
     running(&config).into_iter().for_each(|part| metrics.runs(part));
     let wiring = wire(&config, &world, &metrics)?;
     // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.

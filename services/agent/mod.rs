@@ -15,7 +15,10 @@ use store::Store;
 
 pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     let agent = Arc::new(Agent {
-        store: Store::new(world.db("agent", &sqlx::migrate!("agent/migrations")).await?),
+        store: Store::new(
+            world.db("agent", &sqlx::migrate!("agent/migrations")).await?,
+            world.stores.tally("agent"),
+        ),
         mesh: world.mesh.clone(),
         clock: world.clock.clone(),
     });

@@ -1,6 +1,7 @@
 //! Every SQL statement of `agent.*`.
 
-use crate::kernel::Db;
+use crate::kernel::{Db, Tally};
+use std::sync::Arc;
 
 /// What must hold of the stored document for a write to happen.
 pub(super) enum Condition {
@@ -12,11 +13,12 @@ pub(super) enum Condition {
 
 pub(super) struct Store {
     db: Db,
+    tally: Arc<Tally>,
 }
 
 impl Store {
-    pub fn new(db: Db) -> Store {
-        Store { db }
+    pub fn new(db: Db, tally: Arc<Tally>) -> Store {
+        Store { db, tally }
     }
 
     pub async fn get(&self, aid: &str) -> sqlx::Result<Option<(String, String, i64)>> {
@@ -35,7 +37,6 @@ impl Store {
         now: i64,
         condition: &Condition,
     ) -> sqlx::Result<bool> {
-        let mut tx = self.db.write().await?;
         let query = match condition {
             Condition::Always => sqlx::query(
                 "INSERT INTO agent_md (aid, content, etag, updated_at) VALUES ($1, $2, $3, $4)
@@ -53,8 +54,12 @@ impl Store {
         if let Condition::Is(expected) = condition {
             query = query.bind(expected.as_str());
         }
-        let written = query.execute(&mut *tx).await?.rows_affected();
-        tx.commit().await?;
-        Ok(written == 1)
+        let commit = async {
+            let mut tx = self.db.write().await?;
+            let written = query.execute(&mut *tx).await?.rows_affected();
+            tx.commit().await?;
+            Ok(written == 1)
+        };
+        self.tally.time(commit).await
     }
 }

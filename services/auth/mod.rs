@@ -43,7 +43,7 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     let committing = store.clone();
     let auth = Arc::new(Auth {
         keys: Keys::open_or_create(world).await?,
-        logins: Batch::start(&world.tracker, QUEUE_BYTES, move |logins| {
+        logins: Batch::start(&world.tracker, world.stores.tally("auth"), QUEUE_BYTES, move |logins| {
             let store = committing.clone();
             async move { store.log_in_all(logins).await }
         }),

@@ -49,7 +49,7 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     let store = Arc::new(Store::new(world.db("ca", &sqlx::migrate!("ca/migrations")).await?));
     let committing = store.clone();
     let ca = Arc::new(Ca {
-        claims: Batch::start(&world.tracker, QUEUE_BYTES, move |claims| {
+        claims: Batch::start(&world.tracker, world.stores.tally("ca"), QUEUE_BYTES, move |claims| {
             let store = committing.clone();
             async move { store.claim_all(claims).await }
         }),

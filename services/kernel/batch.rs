@@ -3,9 +3,10 @@
 //! There is no timer. The running commit is the timer: whatever has queued meanwhile is drained, committed in one
 //! transaction, and each caller is answered only after its own row is durable.
 
-use super::RpcError;
+use super::{RpcError, Tally};
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -39,17 +40,23 @@ pub struct Batch<T, R> {
     queue: mpsc::UnboundedSender<Waiting<T, R>>,
     bytes: Arc<Semaphore>,
     limit: usize,
+    tally: Arc<Tally>,
 }
 
 impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
     /// `commit` writes all items in one transaction and gives an outcome for each, in order. If it fails, none of them
     /// happened and every caller is told.
-    pub fn start<C, Fut>(tracker: &TaskTracker, limit_bytes: usize, mut commit: C) -> Batch<T, R>
+    pub fn start<C, Fut>(
+        tracker: &TaskTracker,
+        tally: Arc<Tally>,
+        limit_bytes: usize,
+        mut commit: C,
+    ) -> Batch<T, R>
     where
         C: FnMut(Vec<T>) -> Fut + Send + 'static,
         Fut: Future<Output = sqlx::Result<Vec<R>>> + Send,
     {
-        Batch::start_with(tracker, limit_bytes, (), move |(), items| {
+        Batch::start_with(tracker, tally, limit_bytes, (), move |(), items| {
             let committed = commit(items);
             async move { ((), committed.await) }
         })
@@ -58,6 +65,7 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
     /// The same for a `commit` that has a state of its own: it is handed over and given back.
     pub fn start_with<S, C, Fut>(
         tracker: &TaskTracker,
+        tally: Arc<Tally>,
         limit_bytes: usize,
         state: S,
         mut commit: C,
@@ -69,13 +77,18 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
     {
         // The channel has no end of its own: the semaphore is its bound, in bytes rather than in items.
         let (queue, mut waiting) = mpsc::unbounded_channel::<Waiting<T, R>>();
+        let bytes = Arc::new(Semaphore::new(limit_bytes));
+        let (free, counted) = (bytes.clone(), tally.clone());
+        tally.add_queue(move || limit_bytes - free.available_permits());
         tracker.spawn(async move {
             let (mut state, mut group) = (state, Vec::new());
             while waiting.recv_many(&mut group, MOST).await > 0 {
                 let (items, answers): (Vec<_>, Vec<_>) =
                     group.drain(..).map(|waiting| (waiting.item, (waiting.answer, waiting._bytes))).unzip();
+                let (began, rows) = (Instant::now(), items.len());
                 let outcome;
                 (state, outcome) = commit(state, items).await;
+                counted.commit(began.elapsed(), rows, outcome.as_ref().map_or(0, |_| rows));
                 match outcome {
                     Ok(outcomes) => {
                         for ((answer, _), outcome) in answers.into_iter().zip(outcomes) {
@@ -92,13 +105,14 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
                 }
             }
         });
-        Batch { queue, bytes: Arc::new(Semaphore::new(limit_bytes)), limit: limit_bytes }
+        Batch { queue, bytes, limit: limit_bytes, tally }
     }
 
     /// Waits until the item is durable. `bytes` is what it weighs in the queue.
     pub async fn submit(&self, item: T, bytes: usize) -> Result<R, BatchError> {
         let weight = u32::try_from(bytes.clamp(1, self.limit)).unwrap_or(u32::MAX);
         let Ok(permit) = self.bytes.clone().try_acquire_many_owned(weight) else {
+            self.tally.refuse();
             return Err(BatchError::Busy(self.limit - self.bytes.available_permits()));
         };
         let (answer, outcome) = oneshot::channel();
@@ -111,21 +125,28 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::StoreStats;
     use parking_lot::Mutex;
     use tokio::sync::Notify;
 
+    fn commits(stats: &StoreStats) -> u64 {
+        stats.commits.iter().map(|(_, count)| count).sum()
+    }
+
     #[tokio::test]
     async fn what_arrives_during_a_commit_shares_the_next_one() {
-        let (sizes, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
+        let (sizes, gate, tally) =
+            (Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()), Arc::<Tally>::default());
         let (seen, open) = (sizes.clone(), gate.clone());
-        let batch = Arc::new(Batch::start(&TaskTracker::new(), 1000, move |items: Vec<u32>| {
-            let (seen, open) = (seen.clone(), open.clone());
-            async move {
-                seen.lock().push(items.len());
-                open.notified().await;
-                Ok(items.into_iter().map(|item| item * 2).collect())
-            }
-        }));
+        let batch =
+            Arc::new(Batch::start(&TaskTracker::new(), tally.clone(), 1000, move |items: Vec<u32>| {
+                let (seen, open) = (seen.clone(), open.clone());
+                async move {
+                    seen.lock().push(items.len());
+                    open.notified().await;
+                    Ok(items.into_iter().map(|item| item * 2).collect())
+                }
+            }));
         let mut calls = tokio::task::JoinSet::new();
         for item in 0..10 {
             let batch = batch.clone();
@@ -139,6 +160,7 @@ mod tests {
         while batch.bytes.available_permits() > 990 {
             tokio::task::yield_now().await;
         }
+        assert_eq!(tally.stats().queue_bytes, 10, "those that wait and the one under way");
         gate.notify_one();
         while sizes.lock().len() < 2 {
             tokio::task::yield_now().await;
@@ -149,30 +171,39 @@ mod tests {
             assert_eq!(outcome, item * 2);
         }
         assert_eq!(*sizes.lock(), [1, 9]);
+        let stats = tally.stats();
+        assert_eq!((commits(&stats), stats.rows, stats.failures, stats.busy), (2, 10, 0, 0));
+        while tally.stats().queue_bytes > 0 {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]
     async fn a_failed_commit_is_told_to_everyone_and_the_next_one_works() {
-        let mut first = true;
-        let batch = Batch::start(&TaskTracker::new(), 1000, move |items: Vec<u32>| {
+        let (mut first, tally) = (true, Arc::<Tally>::default());
+        let batch = Batch::start(&TaskTracker::new(), tally.clone(), 1000, move |items: Vec<u32>| {
             let fails = std::mem::take(&mut first);
             async move { if fails { Err(sqlx::Error::PoolTimedOut) } else { Ok(items) } }
         });
         assert!(matches!(batch.submit(1, 1).await, Err(BatchError::Failed(_))));
         assert_eq!(batch.submit(2, 1).await.unwrap(), 2);
+        let stats = tally.stats();
+        assert_eq!((commits(&stats), stats.rows, stats.failures, stats.busy), (2, 1, 1, 0));
     }
 
     #[tokio::test]
     async fn a_full_queue_says_so_and_holds_no_more() {
-        let batch: Arc<Batch<u32, u32>> = Arc::new(Batch::start(&TaskTracker::new(), 10, |_| {
-            std::future::pending::<sqlx::Result<Vec<u32>>>()
-        }));
+        let tally = Arc::<Tally>::default();
+        let never = |_| std::future::pending::<sqlx::Result<Vec<u32>>>();
+        let batch = Arc::new(Batch::<u32, u32>::start(&TaskTracker::new(), tally.clone(), 10, never));
         let held = batch.clone();
         let waiting = tokio::task::JoinSet::from_iter([async move { held.submit(1, 10).await }]);
         while batch.bytes.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         assert!(matches!(batch.submit(2, 1).await, Err(BatchError::Busy(10))));
+        let stats = tally.stats();
+        assert_eq!((stats.busy, stats.queue_bytes, commits(&stats)), (1, 10, 0));
         drop(waiting);
     }
 }

@@ -15,6 +15,7 @@ mod mesh;
 mod presence;
 mod redis;
 mod rpc;
+mod stores;
 mod world;
 
 pub use aid::{Aid, AidError, DeviceId, SlotId};
@@ -32,4 +33,5 @@ pub use presence::{Delivery, Guest, Mode, Presence, Seat};
 pub use proto_schemas::codes;
 pub use redis::{Redis, Settings as RedisSettings, Stats as BusStats};
 pub use rpc::{Answering, Caller, Generation, Methods, Module, Relayed, Rpc, Session, Trace, TraceMode};
+pub use stores::{StoreStats, Stores, Tally};
 pub use world::World;

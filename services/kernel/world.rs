@@ -1,6 +1,6 @@
 //! `World`: all that a room may ask of the outside.
 
-use super::{Bus, Clock, Db, Durability, Ids, Mesh, Presence, StoreUrl};
+use super::{Bus, Clock, Db, Durability, Ids, Mesh, Presence, StoreUrl, Stores};
 use sqlx::migrate::Migrator;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +17,8 @@ pub struct World {
     /// The folder whose `pki` has the keys; the data folder, unless several processes share their keys.
     pub keys: PathBuf,
     pub store: StoreUrl,
+    /// What the stores of the rooms count of themselves.
+    pub stores: Stores,
     /// How long a message is kept for another domain that cannot be reached; `None`: its sender is told at once.
     pub keep_abroad: Option<Duration>,
     pub mesh: Arc<Mesh>,
@@ -38,6 +40,7 @@ impl World {
             data: data.to_owned(),
             keys: data.to_owned(),
             store,
+            stores: Stores::default(),
             keep_abroad: None,
             mesh: Arc::default(),
             bus: Bus::local(),

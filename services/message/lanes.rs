@@ -3,12 +3,12 @@
 
 use super::desk::{Desk, Held, Outcome};
 use super::ledger::{Done, Write};
-use crate::kernel::BatchError;
+use crate::kernel::{BatchError, Tally};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +26,7 @@ pub(super) struct Lanes {
     queue: mpsc::UnboundedSender<Waiting>,
     bytes: Arc<Semaphore>,
     limit: usize,
+    tally: Arc<Tally>,
 }
 
 struct Waiting {
@@ -41,17 +42,21 @@ struct Finished {
 }
 
 impl Lanes {
-    pub fn start(tracker: &TaskTracker, limit: usize, desk: Desk) -> Lanes {
+    pub fn start(tracker: &TaskTracker, tally: Arc<Tally>, limit: usize, desk: Desk) -> Lanes {
         // The channel has no end of its own: the semaphore is its bound, in bytes rather than in writes.
         let (queue, waiting) = mpsc::unbounded_channel();
-        tracker.spawn(run(waiting, desk));
-        Lanes { queue, bytes: Arc::new(Semaphore::new(limit)), limit }
+        tracker.spawn(run(waiting, desk, tally.clone()));
+        let bytes = Arc::new(Semaphore::new(limit));
+        let free = bytes.clone();
+        tally.add_queue(move || limit - free.available_permits());
+        Lanes { queue, bytes, limit, tally }
     }
 
     /// Waits until the write is durable. `bytes` is what it weighs in the queue.
     pub async fn submit(&self, write: Write, bytes: usize) -> Result<Done, BatchError> {
         let weight = u32::try_from(bytes.clamp(1, self.limit)).unwrap_or(u32::MAX);
         let Ok(permit) = self.bytes.clone().try_acquire_many_owned(weight) else {
+            self.tally.refuse();
             return Err(BatchError::Busy(self.limit - self.bytes.available_permits()));
         };
         let (answer, outcome) = oneshot::channel();
@@ -61,7 +66,7 @@ impl Lanes {
 }
 
 /// Ends when nobody can send any more and everything is answered.
-async fn run(mut queue: mpsc::UnboundedReceiver<Waiting>, desk: Desk) {
+async fn run(mut queue: mpsc::UnboundedReceiver<Waiting>, desk: Desk, tally: Arc<Tally>) {
     let (mut waiting, mut fresh) = (VecDeque::new(), Vec::new());
     let mut busy: HashSet<i64> = HashSet::new();
     let mut idle: Vec<Held> = (0..LANES).map(|_| None).collect();
@@ -73,7 +78,7 @@ async fn run(mut queue: mpsc::UnboundedReceiver<Waiting>, desk: Desk) {
             if group.is_empty() {
                 break;
             }
-            running.push(commit(&desk, idle.pop().flatten(), group, inboxes));
+            running.push(commit(&desk, &tally, idle.pop().flatten(), group, inboxes));
         }
         tokio::select! {
             Some(finished) = running.next() => {
@@ -116,7 +121,14 @@ fn pick(waiting: &mut VecDeque<Waiting>, busy: &mut HashSet<i64>) -> (Vec<Waitin
     (group, taken)
 }
 
-async fn commit(desk: &Desk, mut held: Held, group: Vec<Waiting>, inboxes: Vec<i64>) -> Finished {
+async fn commit(
+    desk: &Desk,
+    tally: &Tally,
+    mut held: Held,
+    group: Vec<Waiting>,
+    inboxes: Vec<i64>,
+) -> Finished {
+    let began = Instant::now();
     let (writes, answers): (Vec<_>, Vec<_>) =
         group.into_iter().map(|waiting| (waiting.write, (waiting.answer, waiting._bytes))).unzip();
     let (count, committed) =
@@ -126,6 +138,7 @@ async fn commit(desk: &Desk, mut held: Held, group: Vec<Waiting>, inboxes: Vec<i
         let late = Arc::new(sqlx::Error::PoolTimedOut);
         (0..count).map(|_| Err(late.clone())).collect()
     });
+    tally.commit(began.elapsed(), count, outcomes.iter().filter(|outcome| outcome.is_ok()).count());
     for ((answer, _bytes), outcome) in answers.into_iter().zip(outcomes) {
         // A caller that went away has its row all the same.
         let _ = answer.send(outcome.map_err(BatchError::Failed));

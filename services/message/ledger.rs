@@ -11,7 +11,7 @@ use super::ring::Rings;
 use super::store::{Store, UNFILED_BYTES};
 use super::writer::Writer;
 use super::{Error, events};
-use crate::kernel::{Aid, Batch, Bus, DeviceId, Engine, Presence, Seat, Trace, World};
+use crate::kernel::{Aid, Batch, Bus, DeviceId, Engine, Presence, Seat, Tally, Trace, World};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -106,6 +106,7 @@ pub(super) struct Bell {
 pub(super) struct Ledger {
     books: Books,
     store: Arc<Store>,
+    tally: Arc<Tally>,
 }
 
 enum Books {
@@ -135,26 +136,31 @@ impl Ledger {
         inboxes: Arc<Inboxes>,
     ) -> sqlx::Result<Ledger> {
         let (ring, bells) = mpsc::channel(BELLS);
+        let tally = world.stores.tally("message");
         world.tracker.spawn(announce(bells, inboxes, world.bus.clone(), world.presence.clone()));
         if store.db().engine() == Engine::Postgres {
             let desk = Desk { store: store.clone(), bells: ring, lasts: Lasts::default() };
-            return Ok(Ledger { books: Books::Many(Lanes::start(&world.tracker, QUEUE_BYTES, desk)), store });
+            let lanes = Lanes::start(&world.tracker, tally.clone(), QUEUE_BYTES, desk);
+            return Ok(Ledger { books: Books::Many(lanes), store, tally });
         }
+        let filed = Arc::downgrade(&store);
+        tally.set_unfiled(move || filed.upgrade().map_or(0, |store| store.unfiled().1));
         let last: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM letter")
             .fetch_one(store.db().read())
             .await?;
         let writer = Writer { store: store.clone(), rings, ring, last, unsure: false };
-        let batch =
-            Batch::start_with(&world.tracker, QUEUE_BYTES, writer, |mut writer: Writer, writes| async move {
-                let done = writer.commit(writes).await;
-                (writer, done)
-            });
-        Ok(Ledger { books: Books::One(batch), store })
+        let commit = |mut writer: Writer, writes| async move {
+            let done = writer.commit(writes).await;
+            (writer, done)
+        };
+        let batch = Batch::start_with(&world.tracker, tally.clone(), QUEUE_BYTES, writer, commit);
+        Ok(Ledger { books: Books::One(batch), store, tally })
     }
 
     pub async fn write(&self, write: Write) -> Result<Done, Error> {
         let (_, bytes) = self.store.unfiled();
         if bytes > UNFILED_BYTES {
+            self.tally.refuse();
             return Err(Error::Behind(bytes));
         }
         let weight = match &write {

@@ -132,6 +132,8 @@ async fn a_commit_that_fails_takes_no_number_and_tells_nobody() {
     assert_eq!(texts(&to.everything(&test).await), ["before", "after"]);
     let told = test.events.lock().iter().filter(|event| event.params.get().contains("poison")).count();
     assert_eq!(told, 0);
+    let stats = test.world.stores.tally("message").stats();
+    assert_eq!((stats.rows, stats.failures), (2, 1), "the operator is told");
 }
 
 /// Makes the log refuse one letter.

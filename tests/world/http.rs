@@ -64,6 +64,15 @@ impl World {
         sum(&metrics_at(address).await, begins)
     }
 
+    /// The sum of a count over all processes, those without a gateway among them.
+    pub async fn metric_of_all(&self, begins: &str) -> f64 {
+        let mut all = self.metric(begins).await;
+        for process in &self.services {
+            all += self.metric_of(process, begins).await;
+        }
+        all
+    }
+
     /// The metrics of the server, of all its gateways if it has several.
     async fn metrics(&self) -> String {
         let mut text = String::new();

@@ -1,8 +1,11 @@
 //! `aund top`: a server at work, in a terminal or as one page of text.
 
+mod cells;
 mod methods;
 mod model;
 mod numbers;
+mod rows;
+mod stores;
 mod view;
 
 use crate::admin;

@@ -118,8 +118,8 @@ impl Outbox {
         let wake = Arc::<Wake>::default();
         let poked = wake.clone();
         world.bus.listen(move |event| poked.hear(event));
-        let store = db.clone();
-        let writes = Batch::start(&world.tracker, QUEUE_BYTES, move |rows: Vec<New>| {
+        let (store, tally) = (db.clone(), world.stores.tally("message"));
+        let writes = Batch::start(&world.tracker, tally, QUEUE_BYTES, move |rows: Vec<New>| {
             let db = store.clone();
             async move { insert(&db, rows).await }
         });

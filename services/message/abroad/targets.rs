@@ -76,8 +76,8 @@ impl Known {
 
 impl Targets {
     pub fn open(world: &World, db: &Db) -> Targets {
-        let store = db.clone();
-        let writes = Batch::start(&world.tracker, QUEUE_BYTES, move |went: Vec<Went>| {
+        let (store, tally) = (db.clone(), world.stores.tally("message"));
+        let writes = Batch::start(&world.tracker, tally, QUEUE_BYTES, move |went: Vec<Went>| {
             let db = store.clone();
             async move { write(&db, went).await }
         });

@@ -1,6 +1,6 @@
 //! Calls by method and by room, over all processes.
 
-use super::model::{Grown, Method, Order, Room, Times};
+use super::model::{Grown, Method, Order, Room};
 use super::numbers::Histogram;
 use std::collections::BTreeMap;
 
@@ -16,12 +16,6 @@ struct Counted {
     errors: f64,
     unavailable: f64,
     times: Histogram,
-}
-
-impl Counted {
-    fn times(&self) -> Times {
-        Some((self.times.quantile(0.5)?, self.times.quantile(0.99)?))
-    }
 }
 
 impl Methods {
@@ -52,7 +46,7 @@ impl Methods {
             // What a door passed on is counted twice, what one room asks of another is not.
             let counted = if door.calls > 0.0 { &door } else { &room };
             let (calls, errors) = (counted.calls, counted.errors);
-            Method { name, calls, errors, door: door.times(), room: room.times() }
+            Method { name, calls, errors, door: door.times.times(), room: room.times.times() }
         });
         let mut rows: Vec<Method> = rows.filter(|row| row.calls > 0.0).collect();
         let p99 = |row: &Method| row.door.or(row.room).map_or(0.0, |(_, p99)| p99);
@@ -84,7 +78,7 @@ impl Methods {
             namespace: namespace.to_owned(),
             calls: counted.calls,
             unavailable: counted.unavailable,
-            times: counted.times(),
+            times: counted.times.times(),
         });
         rows.collect()
     }

@@ -2,6 +2,7 @@
 
 use super::methods::Methods;
 use super::numbers::Numbers;
+use super::stores;
 use std::time::Instant;
 
 /// One look at one process.
@@ -48,6 +49,7 @@ pub struct Model {
     pub processes: Vec<Process>,
     pub methods: Vec<Method>,
     pub rooms: Vec<Room>,
+    pub stores: Vec<Store>,
     pub links: Vec<Link>,
     pub buses: Vec<Bus>,
 }
@@ -77,7 +79,7 @@ pub struct Method {
     pub room: Times,
 }
 
-/// A namespace and, as far as time goes, its store.
+/// A namespace, over all processes that run it.
 #[derive(Debug, Default)]
 pub struct Room {
     pub namespace: String,
@@ -85,6 +87,20 @@ pub struct Room {
     /// Calls that its store or its process could not serve.
     pub unavailable: f64,
     pub times: Times,
+}
+
+/// The store of one room in one process.
+#[derive(Debug, Default)]
+pub struct Store {
+    pub process: String,
+    pub room: String,
+    pub commits: f64,
+    /// How many rows a commit had; nothing if there was none.
+    pub rows_each: Option<f64>,
+    pub times: Times,
+    pub queue_bytes: f64,
+    pub failures: f64,
+    pub busy: f64,
 }
 
 #[derive(Debug, Default)]
@@ -121,6 +137,7 @@ impl Model {
             };
             let grown = Grown::new(model.per_second, earlier, look, numbers);
             model.processes.push(process(&look.process, numbers, &grown));
+            model.stores.extend(stores::of(&look.process, numbers, &grown));
             model.links.extend(links(&look.process, numbers, &grown));
             model.buses.extend(bus(&look.process, numbers));
             methods.add(&grown, !is_door(numbers));

@@ -1,5 +1,6 @@
 //! The numbers of one process: its metrics as they are printed, and what grew between two looks.
 
+use super::model::Times;
 use std::collections::BTreeMap;
 
 /// Every sample under its own text, labels and all: `aund_closes_total{code="1012"}`.
@@ -70,6 +71,11 @@ impl Histogram {
             Some((_, counted)) => *counted += count,
             None => self.0.push((at_most, count)),
         }
+    }
+
+    /// The median and what all but one in a hundred took; nothing if nothing was counted.
+    pub fn times(&self) -> Times {
+        Some((self.quantile(0.5)?, self.quantile(0.99)?))
     }
 
     /// The time within which this share was done, in seconds: somewhere inside its bucket, as if spread evenly there.

@@ -1,0 +1,84 @@
+//! What stands in the rows of each table.
+
+use super::cells::{Shown, bad, bytes, number, state, time, times, trouble};
+use super::model::{Bus, Link, Method, Process, Room, Store};
+
+pub fn of_process(row: &Process) -> Vec<Shown> {
+    if !row.up {
+        return [row.name.clone(), "does not answer".to_owned()]
+            .map(|text| Shown { text, style: bad() })
+            .into();
+    }
+    vec![
+        row.name.clone().into(),
+        row.parts.clone().into(),
+        number(row.sockets).into(),
+        number(row.sessions).into(),
+        bytes(row.outbox_bytes).into(),
+        number(row.calls).into(),
+        trouble(row.errors),
+    ]
+}
+
+pub fn of_method(row: &Method) -> Vec<Shown> {
+    let ((p50, p99), (room_p50, room_p99)) = (times(row.door), times(row.room));
+    vec![
+        row.name.clone().into(),
+        number(row.calls).into(),
+        trouble(row.errors),
+        p50.into(),
+        p99.into(),
+        room_p50.into(),
+        room_p99.into(),
+    ]
+}
+
+pub fn of_room(row: &Room) -> Vec<Shown> {
+    let (p50, p99) = times(row.times);
+    vec![
+        row.namespace.clone().into(),
+        number(row.calls).into(),
+        trouble(row.unavailable),
+        p50.into(),
+        p99.into(),
+    ]
+}
+
+pub fn of_store(row: &Store) -> Vec<Shown> {
+    let (p50, p99) = times(row.times);
+    vec![
+        row.process.clone().into(),
+        row.room.clone().into(),
+        number(row.commits).into(),
+        row.rows_each.map_or_else(|| "-".to_owned(), number).into(),
+        p50.into(),
+        p99.into(),
+        bytes(row.queue_bytes).into(),
+        trouble(row.failures),
+        trouble(row.busy),
+    ]
+}
+
+pub fn of_link(row: &Link) -> Vec<Shown> {
+    vec![
+        row.from.clone().into(),
+        row.namespace.clone().into(),
+        row.address.clone().into(),
+        state(row.up),
+        number(row.calls).into(),
+        number(row.pending).into(),
+        number(row.redials).into(),
+    ]
+}
+
+pub fn of_bus(row: &Bus) -> Vec<Shown> {
+    vec![
+        row.process.clone().into(),
+        state(row.up),
+        time(row.lag_seconds).into(),
+        bytes(row.queue_bytes).into(),
+        trouble(row.dropped),
+        trouble(row.errors),
+        number(row.seats).into(),
+    ]
+}

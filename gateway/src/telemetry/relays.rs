@@ -1,0 +1,34 @@
+//! Calls to other domains. Totals only: how many domains there are is for strangers to decide.
+
+use super::counted;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+/// How calls to other domains ended.
+pub struct Relayed {
+    pub answered: Counter,
+    pub refused: Counter,
+    pub timeout: Counter,
+    pub unreachable: Counter,
+}
+
+impl Relayed {
+    pub(super) fn register(registry: &mut Registry) -> Relayed {
+        let help = "Calls to other domains that ended, by outcome";
+        let relays: Family<OutcomeLabels, Counter> = counted(registry, "federation_relays", help);
+        let of = |outcome| relays.get_or_create_owned(&OutcomeLabels { outcome });
+        Relayed {
+            answered: of("answered"),
+            refused: of("refused"),
+            timeout: of("timeout"),
+            unreachable: of("unreachable"),
+        }
+    }
+}

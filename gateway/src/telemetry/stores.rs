@@ -1,0 +1,82 @@
+//! The stores of the rooms in this process. They count by themselves and are asked when somebody asks us.
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+use services::kernel::{StoreStats, Stores};
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RoomLabels {
+    room: &'static str,
+}
+
+pub(super) struct StoreMetrics(pub Stores);
+
+impl fmt::Debug for StoreMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoreMetrics")
+    }
+}
+
+/// One look at every store.
+type Looks = [(&'static str, StoreStats)];
+
+impl Collector for StoreMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let stores = self.0.stats();
+        // A process without a room says nothing of stores, as with everything else it does not have.
+        if stores.is_empty() {
+            return Ok(());
+        }
+        commits(&mut encoder, &stores)?;
+        let counter = |count: u64| Some(ConstCounter::new(count));
+        let gauge = |bytes: usize| ConstGauge::new(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let help = "Rows that commits stored";
+        each(&mut encoder, "store_rows", help, None, &stores, |store| counter(store.rows))?;
+        let help = "Commits of which something was not stored";
+        each(&mut encoder, "store_failures", help, None, &stores, |store| counter(store.failures))?;
+        let help = "Writes refused because too much waited";
+        each(&mut encoder, "store_busy", help, None, &stores, |store| counter(store.busy))?;
+        let help = "Bytes that wait to be committed, or are being committed";
+        let bytes = Some(&Unit::Bytes);
+        each(&mut encoder, "store_queue", help, bytes, &stores, |store| Some(gauge(store.queue_bytes)))?;
+        let help = "Bytes that are committed and wait for their place in the index";
+        each(&mut encoder, "store_unfiled", help, bytes, &stores, |store| store.unfiled_bytes.map(gauge))
+    }
+}
+
+fn commits(encoder: &mut DescriptorEncoder, stores: &Looks) -> fmt::Result {
+    let help = "How long commits took, those that failed among them";
+    let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+    let mut metric = encoder.encode_descriptor("store_commit_duration", help, unit, kind)?;
+    for (room, store) in stores {
+        let count = store.commits.iter().map(|(_, count)| count).sum();
+        let labels = RoomLabels { room };
+        let mut metric = metric.encode_family(&labels)?;
+        metric.encode_histogram::<NoLabelSet>(store.seconds, count, &store.commits, None)?;
+    }
+    Ok(())
+}
+
+/// One number of every store that has it.
+fn each<M: EncodeMetric>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    unit: Option<&Unit>,
+    stores: &Looks,
+    number: impl Fn(&StoreStats) -> Option<M>,
+) -> fmt::Result {
+    let numbers: Vec<_> =
+        stores.iter().filter_map(|(room, store)| Some((RoomLabels { room }, number(store)?))).collect();
+    let Some((_, first)) = numbers.first() else { return Ok(()) };
+    let mut metric = encoder.encode_descriptor(name, help, unit, first.metric_type())?;
+    for (labels, number) in &numbers {
+        number.encode(metric.encode_family(labels)?)?;
+    }
+    Ok(())
+}
