@@ -5,25 +5,18 @@ use super::lasts::Lasts;
 use super::ledger::{Advance, Bell, Changes, Done, Draft, Write};
 use super::letter::Letter;
 use super::mail::{Mail, number};
-use super::numbered::Numbered;
+use super::post::{self, Posted, Refused, call, call_numbered, passes};
 use super::ring;
-use super::sheet::{Sheet, array};
+use super::sheet::array;
 use super::store::{Store, json};
+use sqlx::Any;
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// How often a commit is tried that another process was in the way of.
 pub(super) const TRIES: usize = 6;
-/// What `post` says when an agent's devices are not those a letter was addressed to.
-const CHANGED: &str = "AU001";
-/// What PostgreSQL says when a number or a name is taken, and when there is no head that fits.
-const UNIQUE: &str = "23505";
-const NOT_NULL: &str = "23502";
-/// What keeps a number from being given twice.
-const PLACE: &str = "letter_place";
 
 pub(super) struct Desk {
     pub store: Arc<Store>,
@@ -33,14 +26,6 @@ pub(super) struct Desk {
 
 /// The connection a lane keeps, so that no commit asks whether it is still there. Gone after any error.
 pub(super) type Held = Option<PoolConnection<Any>>;
-
-/// What `post` says.
-pub(super) enum Posted {
-    /// The number of each place.
-    Numbered(Vec<i64>),
-    /// The letters that were stored before; the others were not stored.
-    Known(Vec<i64>),
-}
 
 pub(super) type Outcome = Result<Done, Arc<sqlx::Error>>;
 
@@ -104,7 +89,7 @@ impl Desk {
         match posted {
             Ok(Posted::Known(ids)) => mail.known(self.store.letters(ids).await?),
             Ok(Posted::Numbered(numbers)) => mail.number(open, numbers),
-            Err(error) if has_code(&error, CHANGED) => self.find_stale(mail, open).await?,
+            Err(error) if post::devices_changed(&error) => self.find_stale(mail, open).await?,
             Err(error) => return Err(error),
         }
         Ok(())
@@ -115,12 +100,11 @@ impl Desk {
         if let Some(sheet) = mail.numbered_sheet(open, &self.lasts) {
             match call_numbered(connection, &sheet).await {
                 Ok(()) => return Ok(Posted::Numbered(sheet.numbers)),
-                Err(error) if has_code(&error, UNIQUE) || has_code(&error, NOT_NULL) => {
-                    if has_code(&error, NOT_NULL) || constraint(&error) == Some(PLACE) {
-                        self.lasts.were_wrong();
-                    }
-                }
-                Err(error) => return Err(error),
+                Err(error) => match post::refused(&error) {
+                    Some(Refused::Numbers) => self.lasts.were_wrong(),
+                    Some(Refused::Name) => {}
+                    None => return Err(error),
+                },
             }
         }
         call(connection, mail.sheet(open)).await
@@ -224,51 +208,6 @@ impl Desk {
     }
 }
 
-pub(super) async fn call(connection: &mut AnyConnection, sheet: Sheet) -> sqlx::Result<Posted> {
-    let (what, numbers): (i64, Option<String>) =
-        sqlx::query_as("SELECT what, numbers FROM post($1, $2, $3, $4, $5, $6, $7, $8)")
-            .bind(sheet.at)
-            .bind(sheet.keys)
-            .bind(sheet.senders)
-            .bind(sheet.texts)
-            .bind(sheet.firsts)
-            .bind(sheet.rests)
-            .bind(sheet.places)
-            .bind(sheet.heads)
-            .fetch_one(connection)
-            .await?;
-    let numbers = numbers.unwrap_or_default();
-    let numbers = numbers.split_terminator(',').map(str::parse).collect::<Result<_, _>>();
-    let numbers = numbers.map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-    Ok(if what == 0 { Posted::Numbered(numbers) } else { Posted::Known(numbers) })
-}
-
-async fn call_numbered(connection: &mut AnyConnection, sheet: &Numbered) -> sqlx::Result<()> {
-    let [inboxes, seqs, changes, letters] = sheet.columns();
-    sqlx::query("SELECT post_numbered($1, $2, $3, $4, $5, $6, $7, $8)")
-        .bind(sheet.at)
-        .bind(sheet.keys.as_str())
-        .bind(sheet.senders.as_str())
-        .bind(sheet.texts.as_str())
-        .bind(inboxes)
-        .bind(seqs)
-        .bind(changes)
-        .bind(letters)
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-impl Posted {
-    /// For letters whose names nobody can have used before.
-    pub fn numbers(self) -> sqlx::Result<Vec<i64>> {
-        match self {
-            Posted::Numbered(numbers) => Ok(numbers),
-            Posted::Known(_) => Err(sqlx::Error::RowNotFound),
-        }
-    }
-}
-
 fn fill(outcomes: &mut [Option<Outcome>], places: &[usize], done: sqlx::Result<Vec<Done>>) {
     match done {
         Ok(done) => {
@@ -287,21 +226,4 @@ fn fill(outcomes: &mut [Option<Outcome>], places: &[usize], done: sqlx::Result<V
 
 fn gone() -> Arc<sqlx::Error> {
     Arc::new(sqlx::Error::WorkerCrashed)
-}
-
-fn has_code(error: &sqlx::Error, code: &str) -> bool {
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|found| found == code)
-}
-
-fn constraint(error: &sqlx::Error) -> Option<&str> {
-    error.as_database_error()?.constraint()
-}
-
-/// Whether the next try may go better: others were in the way (a deadlock, the same letter at the same moment), or the
-/// connection broke.
-pub(super) fn passes(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
-        _ => ["40001", "40P01", UNIQUE, "57P01", "57P02", "57P03"].iter().any(|code| has_code(error, code)),
-    }
 }

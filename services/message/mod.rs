@@ -34,6 +34,7 @@ mod numbered;
 mod outbox;
 mod page;
 mod peers;
+mod post;
 mod pull;
 mod purging;
 mod query_online;

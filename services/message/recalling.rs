@@ -1,11 +1,12 @@
 //! What a recall comes to, and on PostgreSQL its transaction.
 
 use super::append::write_changed;
-use super::desk::{self, Desk, call};
+use super::desk::{self, Desk};
 use super::events;
 use super::ledger::{Changes, Done, Draft, Outcome, Recall};
 use super::letter::{Key, Kind, Letter};
 use super::mail::Mail;
+use super::post::{call, passes};
 use super::store::read;
 use crate::kernel::Aid;
 use sqlx::{Any, Transaction};
@@ -44,7 +45,7 @@ impl Desk {
         let mut attempt = 1;
         loop {
             match self.try_recall(recall).await {
-                Err(error) if attempt < desk::TRIES && desk::passes(&error) => attempt += 1,
+                Err(error) if attempt < desk::TRIES && passes(&error) => attempt += 1,
                 other => return other,
             }
         }
