@@ -105,8 +105,14 @@ async fn a_call_that_comes_while_the_server_stops_is_not_begun() {
     world.terminate();
     until("the door is shut", || async { is_shut(world.plain_port).await.then_some(()) }).await;
 
-    let error = alice.call_error("auth.download_cert", &json!({ "cert_sn": "root" })).await;
+    // Sessions are told a moment after the door was shut, and from then on nothing is begun.
+    let root = json!({ "cert_sn": "root" });
+    let error =
+        until("calls are refused", || async { alice.try_call("auth.download_cert", &root).await.err() })
+            .await;
     assert_eq!(error["code"], -32020, "{error}");
+    let again = alice.call_error("auth.download_cert", &root).await;
+    assert_eq!(again["code"], -32020, "{again}");
     assert_eq!(
         (&error["data"]["kind"], &error["data"]["retryable"]),
         (&json!("service_stopping"), &json!(true))
