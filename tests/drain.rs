@@ -1,7 +1,5 @@
 //! SIGTERM: nobody new comes in, what is under way is finished, and clients are sent away so that they come back.
 
-use std::time::{Duration, Instant};
-
 use certs::{Curve, Key};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,6 +8,9 @@ use tokio::net::TcpStream;
 use crate::world::agent::{Identity, Tokens, public_key};
 use crate::world::blocker::Blocker;
 use crate::world::{World, until, within};
+
+/// Deadlines that no story lives to see: a server that ends has not waited for one.
+const PATIENT: &str = "limits.drain_timeout_ms = 600000\nlimits.handshake_timeout_ms = 600000";
 
 /// An upload of which the head and half of the body are sent: a request that is under way for as long as we like.
 async fn half_an_upload(world: &World, who: &Identity, tokens: &Tokens) -> (TcpStream, String) {
@@ -126,21 +127,15 @@ async fn a_call_that_comes_while_the_server_stops_is_not_begun() {
 
 #[tokio::test]
 async fn an_idle_http_connection_does_not_hold_the_server() {
-    let mut world = World::start().await;
+    let mut world = World::with(PATIENT).await;
     let mut idle = world.tcp().await;
     idle.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
     let mut head = [0; 12];
     within("an answer", idle.read_exact(&mut head)).await.unwrap();
     assert_eq!(&head, b"HTTP/1.1 200");
     let silent = world.tcp().await;
-    let began = Instant::now();
     world.terminate();
     assert_eq!(world.ended().await.code(), Some(0));
-    assert!(
-        began.elapsed() < Duration::from_secs(9),
-        "it did not wait for its deadline: {:?}",
-        began.elapsed()
-    );
     drop((idle, silent));
 }
 
@@ -148,37 +143,34 @@ async fn an_idle_http_connection_does_not_hold_the_server() {
 async fn whoever_takes_too_long_is_cut_at_the_deadline() {
     let mut world = World::with("limits.drain_timeout_ms = 700").await;
     let alice = world.agent("alice").await;
-    let (upload, _) = half_an_upload(&world, &alice.identity, &alice.tokens).await;
-    let began = Instant::now();
+    let (mut upload, _) = half_an_upload(&world, &alice.identity, &alice.tokens).await;
     world.terminate();
     assert_eq!(world.ended().await.code(), Some(0));
-    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
-    drop((upload, alice));
+    let mut rest = Vec::new();
+    let _ = within("the end of the upload", upload.read_to_end(&mut rest)).await;
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(!rest.contains("HTTP/1.1"), "cut, and not refused for taking too long: {rest}");
 }
 
 #[tokio::test]
 async fn a_client_that_does_not_say_goodbye_does_not_hold_the_server() {
-    let mut world = World::start().await;
+    let mut world = World::with(PATIENT).await;
     let mute = world.agent("mute").await;
-    let began = Instant::now();
     world.terminate();
     assert_eq!(world.ended().await.code(), Some(0));
-    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
     drop(mute);
 }
 
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     for second in ["TERM", "INT"] {
-        let mut world = World::with("limits.drain_timeout_ms = 60000").await;
+        let mut world = World::with(PATIENT).await;
         let alice = world.agent("alice").await;
         let (upload, _) = half_an_upload(&world, &alice.identity, &alice.tokens).await;
         world.terminate();
         assert_eq!(alice.closed().await.code, 1012, "the first signal has arrived");
-        let began = Instant::now();
         world.signal(second);
         assert!(!world.ended().await.success(), "it left something undone and says so");
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         drop(upload);
     }
 }

@@ -100,7 +100,7 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
 
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_given_up_and_can_be_made_again() {
-    let world = World::with("limits.call_timeout_ms = 400").await;
+    let world = World::with("limits.call_timeout_ms = 1500").await;
     let alice = world.agent("alice").await;
     let blocker = Blocker::hold(&world, "ca", "certificates");
     let stranger = creation("carol");

@@ -79,7 +79,7 @@ pub fn certificate_revoked(door: &Door, aid: &Aid) {
 pub fn certificate_replaced(door: &Door, aid: &Aid) {
     for link in door.registry.of_agent(aid) {
         if let Some(bound) = link.bound() {
-            *bound.signer.lock() = None;
+            bound.signer.forget();
         }
     }
 }

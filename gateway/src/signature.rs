@@ -46,7 +46,13 @@ pub async fn check(door: &Door, bound: &Bound, method: &str, params: &RawValue) 
         return Err(wrong("covers other parameters than these"));
     }
 
-    let signer = signer(door, bound).await?;
+    // One that we do not know may be newer than what we know: that it was replaced is told a moment later.
+    let known =
+        bound.signer.get().filter(|known| same_fingerprint(&claimed.cert_fingerprint, &known.fingerprint));
+    let signer = match known {
+        Some(signer) => signer,
+        None => current(door, bound).await?,
+    };
     if !same_fingerprint(&claimed.cert_fingerprint, &signer.fingerprint) {
         return Err(wrong("was not made with the agent's current certificate"));
     }
@@ -82,10 +88,8 @@ fn same_fingerprint(claimed: &str, actual: &str) -> bool {
 }
 
 /// The agent's current certificate. It is the one the authority calls active, never one picked by the claim.
-async fn signer(door: &Door, bound: &Bound) -> Result<Arc<Signer>, RpcError> {
-    if let Some(signer) = bound.signer.lock().clone() {
-        return Ok(signer);
-    }
+async fn current(door: &Door, bound: &Bound) -> Result<Arc<Signer>, RpcError> {
+    let asked_at = bound.signer.replaced();
     let known: KnownCert = door.ask("ca.get_cert", &json!({ "aid": bound.session.aid })).await?;
     if !known.found {
         return Err(RpcError::new(
@@ -98,7 +102,7 @@ async fn signer(door: &Door, bound: &Bound) -> Result<Arc<Signer>, RpcError> {
     }
     let key = known.certificate()?.public_key().clone();
     let signer = Arc::new(Signer { fingerprint: known.fingerprint, key });
-    *bound.signer.lock() = Some(signer.clone());
+    bound.signer.keep(&signer, asked_at);
     Ok(signer)
 }
 

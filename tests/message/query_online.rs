@@ -15,6 +15,7 @@ async fn every_agent_that_is_asked_for_has_an_entry() {
     let world = World::start().await;
     let (alice, bob) = super::two(&world).await;
     world.register("away1").await;
+    world.at_least_seats(2).await;
     let asked = [
         alice.aid(),
         bob.aid(),
@@ -38,6 +39,7 @@ async fn an_agent_is_online_from_its_welcome_on_and_no_longer_once_it_has_left()
     let bob = world.register("bobb").await;
     for _ in 0..5 {
         let session = world.connect(&bob, |_| ()).await;
+        world.at_least_seats(2).await;
         assert_eq!(online(&alice, &[&bob.aid]).await[&bob.aid], true);
         session.hang_up().await;
         until("bob is offline", || async {
@@ -66,6 +68,7 @@ async fn short_connections_make_nobody_online() {
     let alice = world.agent("alice").await;
     let bob = world.register("bobb").await;
     let brief = world.connect(&bob, |hello| hello["options"] = json!({ "kind": "short" })).await;
+    world.at_least_seats(1).await;
     assert_eq!(online(&alice, &[&bob.aid]).await[&bob.aid], false);
     assert_eq!(online(&brief, &[alice.aid()]).await[alice.aid()], true, "but they may ask");
 }

@@ -43,6 +43,7 @@ async fn shares(workers: &[&Agent], many: usize) -> Vec<Vec<String>> {
 async fn a_message_can_ask_for_one_connection() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
+    world.at_least_seats(2).await;
     for mode in
         [json!("queue"), json!({ "mode": "queue" }), json!({ "mode": "queue", "routing": "round_robin" })]
     {
@@ -67,6 +68,7 @@ async fn a_message_can_ask_for_one_connection() {
 async fn queued_and_stored_letters_are_read_in_one_order() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
+    world.at_least_seats(2).await;
     for n in 1..=6 {
         let words = n.to_string();
         let params = if n % 2 == 0 { queued(bob.aid(), &words) } else { letter(bob.aid(), &words) };
@@ -88,6 +90,7 @@ async fn connections_of_a_queue_take_turns() {
     for device in ["one", "two", "three"] {
         workers.push(worker(&world, &bob, device, "round_robin", 0).await);
     }
+    world.at_least_seats(4).await;
     for n in 0..12 {
         let sent = send(&alice, letter(&bob.aid, &n.to_string())).await;
         assert_eq!((&sent["delivery_mode"], &sent["status"]), (&json!("queue"), &json!("delivered")));
@@ -106,6 +109,7 @@ async fn a_sender_keeps_its_connection_and_gets_another_when_that_is_gone() {
     let bob = world.register("bobb").await;
     let one = worker(&world, &bob, "one", "sender_affinity", 600_000).await;
     let two = worker(&world, &bob, "two", "sender_affinity", 600_000).await;
+    world.at_least_seats(4).await;
     for n in 0..4 {
         for sender in [&alice, &carol] {
             send(sender, letter(&bob.aid, &format!("{}{n}", &sender.aid()[..1]))).await;
@@ -140,6 +144,7 @@ async fn with_nobody_there_a_queued_letter_waits_a_little() {
 async fn two_hundred_are_held_and_the_rest_is_counted() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
+    world.at_least_seats(2).await;
     let letters: Vec<Value> = (1..=230).map(|n| queued(bob.aid(), &n.to_string())).collect();
     flood(&alice, &letters).await;
     let page = pull(&bob).await;
@@ -160,6 +165,7 @@ async fn two_hundred_are_held_and_the_rest_is_counted() {
 async fn queued_letters_are_not_in_the_history_and_survive_a_restart_only_where_processes_share_them() {
     let mut world = World::start().await;
     let (alice, bob) = two(&world).await;
+    world.at_least_seats(2).await;
     say(&alice, &bob, "stored").await;
     send(&alice, queued(bob.aid(), "held")).await;
     let history = ask(&bob, "message.history", json!({ "before_seq": 100 })).await;

@@ -122,7 +122,7 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
 
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_given_up_and_sent_again_it_is_one_letter() {
-    let world = World::with("limits.call_timeout_ms = 400").await;
+    let world = World::with("limits.call_timeout_ms = 1500").await;
     let (alice, bob) = two(&world).await;
     let blocker = Blocker::hold(&world, "message", "letter");
     let error = alice.call_error("message.send", &named(bob.aid(), "m-1", "patience")).await;

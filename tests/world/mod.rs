@@ -234,6 +234,16 @@ impl World {
         }
     }
 
+    /// Waits until every process has heard of so many long connections; one that is alone knows them from their welcome on.
+    pub async fn at_least_seats(&self, many: u32) {
+        for process in self.services.iter().chain(&self.gateways) {
+            let heard = || async {
+                (self.metric_of(process, "aund_presence_seats ").await >= f64::from(many)).then_some(())
+            };
+            until("all processes hear of them", heard).await;
+        }
+    }
+
     /// Everything the server has logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
@@ -354,7 +364,8 @@ pub fn setting(name: &str) -> Option<String> {
 }
 
 fn wait_for_line(told: &mpsc::Receiver<String>, word: &str) -> String {
-    let deadline = Instant::now() + 3 * wait::PATIENCE;
+    // In a crowd of servers, each of many processes, a start takes longer than anything else.
+    let deadline = Instant::now() + 6 * wait::PATIENCE;
     loop {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         match told.recv_timeout(left) {

@@ -10,13 +10,15 @@ mod guest;
 mod outbox;
 mod registry;
 mod rules;
+mod signer;
 mod stranger;
 #[cfg(test)]
 mod tests;
 mod wire;
 
 pub use outbox::{Budget, Goodbye, Outbox};
-pub use registry::{Bound, Kind, Link, Registry, Signer, disconnect};
+pub use registry::{Bound, Kind, Link, Registry, disconnect};
+pub use signer::Signer;
 
 use crate::dispatch;
 use crate::door::Door;

@@ -2,8 +2,8 @@
 
 use super::outbox::{Goodbye, Outbox};
 use super::rules::{self, Eviction, Place};
+use super::signer::KnownSigner;
 use crate::limits::AgentLimit;
-use certs::PublicKey;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -41,12 +41,7 @@ pub struct Bound {
     pub _ear: Option<Ear>,
     pub limit: Arc<AgentLimit>,
     /// The agent's current certificate, once a signed call needed it.
-    pub signer: Mutex<Option<Arc<Signer>>>,
-}
-
-pub struct Signer {
-    pub fingerprint: String,
-    pub key: PublicKey,
+    pub signer: KnownSigner,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
