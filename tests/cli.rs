@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use certs::dev::Pki;
 use certs::{Certificate, Curve, Key, Urls};
 use serde_json::Value;
 
-use crate::world::{ISSUER, World, aund, now, on_sqlite, printed};
+use crate::world::{ISSUER, World, aund, now, on_sqlite, printed, until};
 
 fn said(output: &Output) -> String {
     printed(&output.stdout) + &printed(&output.stderr)
@@ -352,4 +352,37 @@ fn a_data_folder_that_cannot_be_is_said_in_a_sentence() {
     let output = aund(&["serve", "--data", "file/data", "--listen", "127.0.0.1:0"], here.path());
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(printed(&output.stderr).contains("file/data"), "{}", said(&output));
+}
+
+#[tokio::test]
+async fn a_bench_that_is_told_to_stop_takes_its_servers_along() {
+    let here = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aund"));
+    command.args(["bench", "--only", "ping", "--seconds", "60"]).env("TMPDIR", here.path());
+    let mut bench = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let folders = || fs::read_dir(here.path()).unwrap().count();
+    let children = || -> Vec<String> {
+        let (process, mut found) = (bench.id(), Vec::new());
+        // A process belongs to the thread that started it.
+        for thread in fs::read_dir(format!("/proc/{process}/task")).unwrap() {
+            let list = fs::read_to_string(thread.unwrap().path().join("children")).unwrap_or_default();
+            found.extend(list.split_whitespace().map(str::to_owned));
+        }
+        found
+    };
+    let servers = until("it has started its servers", || async {
+        let servers = children();
+        (folders() > 0 && servers.len() > 1).then_some(servers)
+    })
+    .await;
+
+    let sent = Command::new("kill").args(["-TERM", &bench.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+    let status = until("it ends", || std::future::ready(bench.try_wait().unwrap())).await;
+    assert_eq!(status.code(), Some(1), "it has not measured everything");
+    for server in servers {
+        let gone = || std::future::ready((!Path::new("/proc").join(&server).exists()).then_some(()));
+        until("its server ends", gone).await;
+    }
+    assert_eq!(folders(), 0, "and nothing is left behind");
 }

@@ -24,6 +24,7 @@ mod order;
 mod params;
 pub mod run;
 mod session;
+mod signals;
 mod signature;
 mod status;
 pub mod strict;

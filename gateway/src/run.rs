@@ -4,7 +4,6 @@ mod banner;
 mod data;
 mod drain;
 mod housekeeping;
-mod signals;
 
 pub use data::{is_initialised, lock_data};
 
@@ -12,6 +11,7 @@ use crate::config::{self, Config, Listen};
 use crate::door::Door;
 use crate::federation::Federation;
 use crate::mesh::{self, Pass, Wiring};
+use crate::signals::Signals;
 use crate::telemetry::{self, Metrics};
 use crate::{admin, events, listen, meet, status, tls};
 use anyhow::{Context as _, bail};
@@ -19,7 +19,6 @@ use banner::Banner;
 use drain::Running;
 use housekeeping::housekeeping;
 use services::kernel::{Redis, World};
-use signals::Signals;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
+use crate::signals::Signals;
 use client::Transport;
 use report::Report;
 
@@ -145,10 +146,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         .context("the runtime of the load generator did not start")?;
 
     let report = runtime.block_on(async {
+        let mut signals = Signals::new()?;
         tokio::select! {
             report = measure(&plan) => report,
             // Leaving this way, and not by the signal, stops the servers and removes their folders.
-            _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+            () = signals.wait() => bail!("interrupted"),
         }
     })?;
 

@@ -6,6 +6,7 @@ mod server;
 use super::place::{Place, issuer_of};
 use super::show::Show;
 use crate::client::{self, Event, Gateway, Home, Identity, Kind, Root, Target, Wire};
+use crate::signals::Signals;
 use anyhow::Context as _;
 use clap::Args;
 use frames::Frames;
@@ -42,10 +43,11 @@ struct Actor {
 
 impl Demo {
     pub async fn run(self) -> anyhow::Result<()> {
+        let mut signals = Signals::new()?;
         tokio::select! {
             outcome = self.play() => outcome,
             // Leaving this way, and not by the signal, stops the server and removes its folder.
-            _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+            () = signals.wait() => anyhow::bail!("interrupted"),
         }
     }
 

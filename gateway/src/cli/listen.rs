@@ -4,6 +4,7 @@ use super::agent::acknowledged;
 use super::place::{Place, pause};
 use super::show::Show;
 use crate::client::{Error, Event, Home, Identity, Kind, Wire};
+use crate::signals::Signals;
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -64,9 +65,10 @@ impl Listen {
             left: self.count,
             tries: 0,
         };
+        let mut signals = Signals::new()?;
         tokio::select! {
             outcome = ear.listen() => outcome,
-            _ = tokio::signal::ctrl_c() => Ok(()),
+            () = signals.wait() => Ok(()),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! How a server stops: everybody is answered, and nobody closes what another one still uses.
 
-use super::signals::Signals;
 use crate::door::Door;
 use crate::mesh::Wiring;
 use crate::session::{Goodbye, Link};
+use crate::signals::Signals;
 use services::kernel::World;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! The signals that ask a server to stop.
+//! The signals that ask a process to stop.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
