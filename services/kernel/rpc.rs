@@ -184,9 +184,10 @@ impl<Room: Send + Sync + 'static> Rpc<Room> {
                 Ok(params) => params,
                 Err(error) => return Box::pin(ready(Err(error))),
             };
-            let answering = handler(room.clone(), caller, params);
+            let room = room.clone();
             Box::pin(async move {
-                let answer = answering.await.map_err(Into::into);
+                // Begun in here, where it stays: what a method needs while it waits is large, and is moved nowhere.
+                let answer = handler(room, caller, params).await.map_err(Into::into);
                 let answer = answer.and_then(|answer| to_raw_value(&answer).map_err(RpcError::internal));
                 answer.map_err(|error| error.logged(name))
             })

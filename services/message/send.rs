@@ -24,10 +24,13 @@ impl Message {
             // Boxed, so that a letter to a neighbour does not carry the weight of a journey.
             return Box::pin(self.send_abroad(&caller, params)).await;
         }
-        for _ in 0..TRIES {
+        let mut tries = 0;
+        loop {
+            tries += 1;
             match self.send_once(session, &params).await {
                 Ok(Some(sent)) => return Ok(sent),
-                Err(error) if !matches!(error, Error::NoDevice { .. }) => return Err(error),
+                Err(error) if tries > TRIES || !matches!(error, Error::NoDevice { .. }) => return Err(error),
+                Ok(None) if tries > TRIES => return Err(RpcError::plain(codes::UNAVAILABLE).into()),
                 // What this process remembers of their devices may be old.
                 Ok(None) | Err(_) => {
                     self.inboxes.forget(&params.to);
@@ -35,7 +38,6 @@ impl Message {
                 }
             }
         }
-        self.send_once(session, &params).await?.ok_or_else(|| RpcError::plain(codes::UNAVAILABLE).into())
     }
 
     /// Gives nothing if the letter was addressed to other devices than its recipient has.
@@ -52,7 +54,7 @@ impl Message {
         let (draft, changes) = self.draft(session, params, Some(&recipient), now).await?;
         if let Some(ttl) = ttl {
             drop(turn); // These have no numbers to be in the order of.
-            return Ok(Some(self.send_fleeting(session, draft, now + ttl).await?));
+            return Ok(Some(Box::pin(self.send_fleeting(session, draft, now + ttl)).await?));
         }
 
         let write = Write::Send(Box::new(draft), changes);
@@ -92,6 +94,11 @@ impl Message {
         if !inboxes.is_empty() {
             return Ok(inboxes);
         }
+        // Boxed, so that a letter to somebody known does not carry the weight of a first one.
+        Box::pin(self.first_inbox(to)).await
+    }
+
+    async fn first_inbox(&self, to: &Aid) -> Result<Known, Error> {
         let known: KnownCert =
             self.mesh.ask(Caller::room("message"), "ca.get_cert", &json!({ "aid": to })).await?;
         if !known.found {
