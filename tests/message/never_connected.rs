@@ -25,8 +25,13 @@ async fn letters_wait_for_the_first_device_and_only_for_it() {
     let phone = world.connect(&bob, at("phone", "default")).await;
     assert_eq!(pull(&phone).await["count"], 0);
     assert_eq!(send(&alice, letter(&bob.aid, "4")).await["seq"], 4, "the count goes on");
-    assert_eq!(received(&laptop).await["seq"], 4);
     assert_eq!(received(&phone).await["seq"], 1);
+    // Those before may still have been on their way when it came, where the server is many processes.
+    let mut told = received(&laptop).await;
+    while told["seq"] != 4 {
+        assert!(told["seq"].as_i64() < Some(4), "{told}");
+        told = received(&laptop).await;
+    }
 }
 
 #[tokio::test]
