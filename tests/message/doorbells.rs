@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ask, flood, heard, letter, numbered, pull, rows, say, send, seqs, two};
+use super::{ask, flood, heard, letter, may_be_late, numbered, pull, rows, say, send, seqs, two};
 use crate::world::World;
 use crate::world::agent::{Agent, Identity};
 use crate::world::envelope::{put_key, sealed};
@@ -23,12 +23,11 @@ fn first_generation() -> Value {
     json!({ "supported_p2p_e2ee": ["e2ee", "e2ee_v2"] })
 }
 
-/// The next frame that is no letter. Letters that were sent before a client came may still be on their way to it where the
-/// server is many processes.
+/// The next frame that is no letter from before.
 async fn beside_letters(client: &Agent) -> Value {
     loop {
         let frame = client.next().await;
-        if frame["method"] != "event/message.received" {
+        if !may_be_late(&frame) {
             return frame;
         }
     }
@@ -42,9 +41,9 @@ async fn rung(client: &Agent) -> Value {
     frame["params"].clone()
 }
 
-/// The bells up to a letter that `from` sends now.
+/// What comes beside letters from before, up to a letter that `from` sends now.
 async fn bells(from: &Agent, client: &Agent) -> Vec<Value> {
-    heard(from, client).await.into_iter().filter(|event| event["method"] == BELL).collect()
+    heard(from, client).await.into_iter().filter(|event| !may_be_late(event)).collect()
 }
 
 #[tokio::test]

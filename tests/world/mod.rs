@@ -226,21 +226,20 @@ impl World {
     pub async fn at_most_sessions(&self, many: u32) {
         let counted = || async { (self.metric("aund_sessions ").await <= f64::from(many)).then_some(()) };
         until("sessions end", counted).await;
-        for process in self.services.iter().chain(&self.gateways) {
-            let heard = || async {
-                (self.metric_of(process, "aund_presence_seats ").await <= f64::from(many)).then_some(())
-            };
-            until("all processes hear of it", heard).await;
-        }
+        self.seats_are(|seats| seats <= f64::from(many)).await;
     }
 
     /// Waits until every process has heard of so many long connections; one that is alone knows them from their welcome on.
     pub async fn at_least_seats(&self, many: u32) {
+        self.seats_are(|seats| seats >= f64::from(many)).await;
+    }
+
+    /// In every process, if the server is several.
+    async fn seats_are(&self, as_wanted: impl Fn(f64) -> bool) {
         for process in self.services.iter().chain(&self.gateways) {
-            let heard = || async {
-                (self.metric_of(process, "aund_presence_seats ").await >= f64::from(many)).then_some(())
-            };
-            until("all processes hear of them", heard).await;
+            let heard =
+                || async { as_wanted(self.metric_of(process, "aund_presence_seats ").await).then_some(()) };
+            until("all processes hear who is here", heard).await;
         }
     }
 
