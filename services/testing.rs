@@ -1,4 +1,4 @@
-//! A world for the rooms' own tests: real stores on either engine, no socket, and a clock that a test can move.
+//! A world for the services' own tests: real stores on either engine, no socket, and a clock that a test can move.
 
 use crate::kernel::{
     Aid, Caller, Clock, DeviceId, Event, Generation, RpcError, Session, SlotId, StoreUrl, World,
@@ -30,7 +30,7 @@ impl TestWorld {
         let seen = events.clone();
         world.bus.listen(move |event| seen.lock().push(event.clone()));
         let mut test = TestWorld { world, events, folder };
-        test.open_rooms().await;
+        test.open_services().await;
         test
     }
 
@@ -41,11 +41,11 @@ impl TestWorld {
         let mut again = World::local(ISSUER, folder.path(), world.store.clone());
         again.clock = world.clock.clone();
         let mut test = TestWorld { world: again, events, folder };
-        test.open_rooms().await;
+        test.open_services().await;
         test
     }
 
-    async fn open_rooms(&mut self) {
+    async fn open_services(&mut self) {
         for namespace in crate::NAMESPACES {
             let module = crate::open(namespace, &self.world).await.unwrap();
             self.world.mesh.add_local(module.namespace, module.methods);
@@ -57,7 +57,7 @@ impl TestWorld {
     }
 
     pub async fn inside(&self, method: &str, params: Value) -> Value {
-        self.call_as(Caller::room("test"), method, params).await.unwrap()
+        self.call_as(Caller::service("test"), method, params).await.unwrap()
     }
 
     pub async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {

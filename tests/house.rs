@@ -1,9 +1,9 @@
-//! The house, as far as a machine can read it: one name in its places, walls between rooms, papers that name real files.
+//! The house, as far as a machine can read it: one name in its places, walls between services, papers that name real files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Methods the door answers by itself, because they are about the connection or about all rooms together.
+/// Methods the door answers by itself, because they are about the connection or about all services together.
 const AT_THE_DOOR: [&str; 7] = [
     "auth.connect",
     "meta.ping",
@@ -38,8 +38,8 @@ fn before_tests(text: &str) -> &str {
     text.split("#[cfg(test)]").next().unwrap_or(text)
 }
 
-fn rooms() -> Vec<String> {
-    let entries = fs::read_dir(root().join("services")).expect("there are rooms");
+fn services() -> Vec<String> {
+    let entries = fs::read_dir(root().join("services")).expect("there are services");
     let folders =
         entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.join("mod.rs").exists());
     let names = folders.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
@@ -52,18 +52,18 @@ fn quoted_after<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_method_of_a_room_has_its_file_and_its_line_in_the_table() {
+fn every_method_of_a_service_has_its_file_and_its_line_in_the_table() {
     for method in proto_schemas::methods().iter().filter(|method| !AT_THE_DOOR.contains(&method.name)) {
         let (namespace, verb) = method.name.split_once('.').expect("a method has a namespace");
-        let room = match namespace {
+        let service = match namespace {
             // The door is a namespace too: it owns the links to other domains.
             "gateway" | "federation" => root().join("gateway/src/federation"),
             _ => root().join("services").join(namespace),
         };
-        let file = room.join(format!("{}.rs", verb.replace('.', "/")));
+        let file = service.join(format!("{}.rs", verb.replace('.', "/")));
         assert!(file.exists(), "{} has no {}", method.name, file.display());
         if namespace == "federation" {
-            // No room is asked: these are the frames of a link between domains, and its ends read them by name.
+            // No service is asked: these are the frames of a link between domains, and its ends read them by name.
             let literal = format!("\"{}\"", method.name);
             let sources = files(&root().join("gateway/src"), ".rs");
             assert!(
@@ -72,7 +72,7 @@ fn every_method_of_a_room_has_its_file_and_its_line_in_the_table() {
             );
             continue;
         }
-        let table = fs::read_to_string(room.join("mod.rs")).expect("a room has a table");
+        let table = fs::read_to_string(service.join("mod.rs")).expect("a service has a table");
         assert!(
             table.contains(&format!(".method(\"{}\"", method.name)),
             "{} is not in the table of {namespace}",
@@ -83,14 +83,14 @@ fn every_method_of_a_room_has_its_file_and_its_line_in_the_table() {
 
 #[test]
 fn every_line_in_a_table_has_its_schema() {
-    for room in rooms() {
-        let table = fs::read_to_string(root().join("services").join(&room).join("mod.rs"))
-            .expect("a room has a table");
+    for service in services() {
+        let table = fs::read_to_string(root().join("services").join(&service).join("mod.rs"))
+            .expect("a service has a table");
         let names = quoted_after(&table, ".method(\"");
-        assert!(!names.is_empty(), "{room} serves nothing");
+        assert!(!names.is_empty(), "{service} serves nothing");
         for name in names {
             assert!(proto_schemas::find(name).is_some(), "{name} has no schema");
-            assert!(name.starts_with(&format!("{room}.")), "{name} is in the room {room}");
+            assert!(name.starts_with(&format!("{service}.")), "{name} is in the service {service}");
         }
     }
 }
@@ -109,11 +109,11 @@ fn what_the_door_answers_itself_stands_in_its_sources() {
 }
 
 #[test]
-fn no_room_imports_another() {
-    let rooms = rooms();
-    for room in &rooms {
-        for (path, text) in files(&root().join("services").join(room), ".rs") {
-            for other in rooms.iter().filter(|other| *other != room) {
+fn no_service_imports_another() {
+    let services = services();
+    for service in &services {
+        for (path, text) in files(&root().join("services").join(service), ".rs") {
+            for other in services.iter().filter(|other| *other != service) {
                 for way in [
                     format!("crate::{other}::"),
                     format!("crate::{{{other}"),
@@ -127,7 +127,7 @@ fn no_room_imports_another() {
 }
 
 #[test]
-fn rooms_know_no_sockets_and_the_door_knows_no_sql() {
+fn services_know_no_sockets_and_the_door_knows_no_sql() {
     for (path, text) in files(&root().join("services"), ".rs") {
         for word in ["tokio::net", "TcpListener", "tungstenite", "hyper::"] {
             assert!(!text.contains(word), "{} knows {word}", path.display());

@@ -244,7 +244,7 @@ async fn what_only_the_server_may_say_is_taken_out_of_params() {
     let (alice, carol) = (world.agent("alice").await, world.register("carol").await);
     let spoofed = json!({
         "_auth": { "aid": carol.aid }, "_caller_id": carol.aid, "_federation": { "from_issuer": "evil.example" },
-        "_caller": { "room": "auth" }, "caller": { "session": { "aid": carol.aid } }, "_trace": { "trace_id": "0".repeat(32) },
+        "_caller": { "service": "auth" }, "caller": { "session": { "aid": carol.aid } }, "_trace": { "trace_id": "0".repeat(32) },
     });
     assert_eq!(alice.call("meta.status", &spoofed).await["aid"], alice.aid());
 

@@ -135,7 +135,7 @@ async fn new_sockets_from_one_address_are_limited() {
 }
 
 #[tokio::test]
-async fn there_is_room_for_so_many_sockets_and_a_left_place_is_free() {
+async fn there_is_space_for_so_many_sockets_and_a_left_place_is_free() {
     let world = World::with_one_gateway("limits.sockets_per_address = 4").await;
     let held = [world.wire().await, world.wire().await, world.wire().await, world.wire().await];
     let mut fifth = world.tcp().await;

@@ -1,4 +1,4 @@
-//! The links between processes: who is let onto them, and whom he may speak for. One process with the authority's room
+//! The links between processes: who is let onto them, and whom he may speak for. One process with the authority's service
 //! answers; everybody else is played here.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use crate::world::agent::random_hex;
 use crate::world::{ISSUER, aund, now, printed, setting, within};
 
-/// A process that runs the ca room for others, and the authority of its mesh.
+/// A process that runs the ca space for others, and the authority of its mesh.
 struct Mesh {
     folder: TempDir,
     process: Child,
@@ -133,7 +133,7 @@ fn pass(authority: &Authority, part: &str, not_before: i64, not_after: i64) -> P
     Pass { certificate: issued.expect("it can be issued").pem().to_owned(), key: key.to_pem() }
 }
 
-/// A question that every room may ask the authority, in somebody's name.
+/// A question that every service may ask the authority, in somebody's name.
 fn question(caller: &Value) -> Value {
     json!([7, caller, 5000, "ca.get_cert", { "aid": format!("nobody.{ISSUER}") }])
 }
@@ -162,7 +162,7 @@ async fn ask(link: &mut Link, caller: &Value) -> Option<Value> {
 
 /// The door's own link, which nothing that others do may harm.
 async fn still_works(mesh: &Mesh, link: &mut Link, after: &str) {
-    let door = json!({ "room": "gateway" });
+    let door = json!({ "service": "gateway" });
     let answer = ask(link, &door).await.unwrap_or_else(|| panic!("the link of the door broke after {after}"));
     assert_eq!(answer["result"]["found"], false, "after {after}: {answer}");
     let mut another = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the door may come again");
@@ -208,27 +208,27 @@ async fn a_part_speaks_for_itself_and_for_nobody_else() {
         json!(5),
         json!("operator"),
         json!("stranger"),
-        json!({ "room": "gateway" }),
-        json!({ "room": "auth" }),
-        json!({ "room": "message" }),
-        json!({ "room": "ca" }),
-        json!({ "room": "" }),
+        json!({ "service": "gateway" }),
+        json!({ "service": "auth" }),
+        json!({ "service": "message" }),
+        json!({ "service": "ca" }),
+        json!({ "service": "" }),
     ] {
-        let mut link = mesh.link(Some(&agent)).await.expect("the agent room is let in");
-        let own = ask(&mut link, &json!({ "room": "agent" })).await.expect("it is answered");
+        let mut link = mesh.link(Some(&agent)).await.expect("the agent service is let in");
+        let own = ask(&mut link, &json!({ "service": "agent" })).await.expect("it is answered");
         assert_eq!(own["result"]["found"], false, "{own}");
         assert_eq!(ask(&mut link, &caller).await, None, "it spoke as {caller}");
-        assert_eq!(ask(&mut link, &json!({ "room": "agent" })).await, None, "its link is over");
+        assert_eq!(ask(&mut link, &json!({ "service": "agent" })).await, None, "its link is over");
         still_works(&mesh, &mut door, &caller.to_string()).await;
     }
     // The door may speak for those it let in: the same calls are answered there, by what the caller may ask.
     for caller in [session(), json!(5), json!("stranger")] {
         let answer = ask(&mut door, &caller).await.expect("it is answered");
-        assert_eq!(answer["error"]["code"], -32601, "{caller} is no room: {answer}");
+        assert_eq!(answer["error"]["code"], -32601, "{caller} is no service: {answer}");
     }
     let operator = ask(&mut door, &json!("operator")).await.expect("it is answered");
     assert_eq!(operator["result"]["found"], false, "{operator}");
-    assert_eq!(ask(&mut door, &json!({ "room": "agent" })).await, None, "nor may the door be a room");
+    assert_eq!(ask(&mut door, &json!({ "service": "agent" })).await, None, "nor may the door be a service");
 }
 
 #[tokio::test]
@@ -242,7 +242,7 @@ async fn somebody_elses_client_understands_the_mesh() {
     let calls = |asked: &[(u64, &str, Value)]| {
         let mut calls = ArrayParams::new();
         for (id, method, params) in asked {
-            calls.insert(json!([id, { "room": "gateway" }, 5000, method, params])).expect("plain data");
+            calls.insert(json!([id, { "service": "gateway" }, 5000, method, params])).expect("plain data");
         }
         calls
     };

@@ -37,11 +37,11 @@ async fn every_metric_is_in_the_guide() {
 async fn a_store_counts_its_commits_and_what_they_stored() {
     let world = World::start().await;
     let (alice, bob) = (world.agent("alice").await, world.agent("bobb").await);
-    let count = async |what: &str, room: &str| {
-        world.metric_of_all(&format!("aund_store_{what}{{room=\"{room}\"")).await
+    let count = async |what: &str, service: &str| {
+        world.metric_of_all(&format!("aund_store_{what}{{service=\"{service}\"")).await
     };
-    for room in ["auth", "ca"] {
-        assert!(count("rows_total", room).await >= 2.0, "two agents were registered and logged in: {room}");
+    for service in ["auth", "ca"] {
+        assert!(count("rows_total", service).await >= 2.0, "two agents were registered and logged in: {service}");
     }
     let (rows, commits) = ("rows_total", "commit_duration_seconds_count");
     let before = (count(rows, "message").await, count(commits, "message").await);
@@ -183,12 +183,12 @@ fn restore(world: &World, backup: &Path, data: &Path) {
     };
     run(Command::new("cp").arg("-R").arg(backup).arg(data));
     assert!(!data.join("message-index.db").exists());
-    let dump = data.join("rooms.dump");
+    let dump = data.join("services.dump");
     if dump.exists() {
         let url = setting("AUND_TEST_POSTGRES_URL").expect("it is where the store is");
         let (_, prefix) = world.store().split_once("?schema_prefix=").expect("a store of the story's own");
         let drop =
-            ["auth", "agent", "message", "ca"].map(|room| format!("DROP SCHEMA {prefix}{room} CASCADE"));
+            ["auth", "agent", "message", "ca"].map(|service| format!("DROP SCHEMA {prefix}{room} CASCADE"));
         run(Command::new("psql").args(["--quiet", "--command", &drop.join("; "), &url]));
         run(Command::new("pg_restore").args(["--no-owner", "--dbname", &url]).arg(&dump));
     }

@@ -19,7 +19,7 @@ impl Pki {
         let root = Authority::root("AUN Development Root CA", "AUN Development", now);
         let registry = root
             .registry("AUN Registry CA Development", &format!("http://pki.{domain}/root.crl"), now)
-            .expect("a root has room for a registry");
+            .expect("a root has space for a registry");
         let issuer = registry
             .issuer(
                 domain,
@@ -27,7 +27,7 @@ impl Pki {
                 &format!("http://pki.{domain}/registry.crl"),
                 now,
             )
-            .expect("a registry has room for an issuer");
+            .expect("a registry has space for an issuer");
         Pki { root, registry, issuer }
     }
 

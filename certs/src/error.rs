@@ -31,7 +31,7 @@ pub enum CertError {
     #[error("the certificate of {0} is not that of a CA")]
     NotACa(String),
     /// The CA may sign leaves only, or fewer levels than asked for.
-    #[error("the path length of {0} leaves no room for another CA")]
+    #[error("the path length of {0} leaves no space for another CA")]
     PathLength(String),
     /// A name that cannot stand in a certificate.
     #[error("{0:?} cannot be a name in a certificate")]

@@ -126,7 +126,7 @@ fn check_authority(authority: &Certificate, below: usize, at: i64) -> Result<(),
     if constraints.key_usage.is_some_and(|usage| !usage.key_cert_sign()) {
         return Err(ChainError::KeyUsage(name()));
     }
-    if constraints.path_length.is_some_and(|room| below as u64 > u64::from(room)) {
+    if constraints.path_length.is_some_and(|service| below as u64 > u64::from(service)) {
         return Err(ChainError::PathLength(name()));
     }
     Ok(())

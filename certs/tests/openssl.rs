@@ -34,7 +34,7 @@ impl World {
         let key = Key::generate(Curve::P256).public();
         let alice = pki.issuer.issue_agent("alice.a.test", &key, &urls, now - 300, now + DAY);
         let alice = alice.expect("an issuer issues");
-        let world = World { folder: tempfile::tempdir().expect("there is room on disk"), pki, alice, now };
+        let world = World { folder: tempfile::tempdir().expect("there is space on disk"), pki, alice, now };
         world.write("root.pem", world.pki.root.certificate().pem());
         world.write("chain.pem", world.pki.chain_pem());
         world.write("issuer.pem", world.pki.issuer.certificate().pem());
@@ -43,7 +43,7 @@ impl World {
     }
 
     fn write(&self, name: &str, content: impl AsRef<[u8]>) {
-        fs::write(self.folder.path().join(name), content).expect("there is room on disk");
+        fs::write(self.folder.path().join(name), content).expect("there is space on disk");
     }
 
     fn path(&self) -> &Path {

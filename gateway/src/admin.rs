@@ -79,7 +79,7 @@ async fn answer(world: &World, metrics: &Metrics, line: &str) -> String {
         Ok(ask) => ask,
         Err(error) => return frame::failure(None, &RpcError::new(codes::PARSE_ERROR, error)),
     };
-    // About the process and not about a room: answered also where there is none.
+    // About the process and not about a service: answered also where there is none.
     let about = match ask.method.as_str() {
         "health" => Some(status::health(&world.mesh).1),
         "metrics" => Some(status::metrics_of(world, metrics).into()),

@@ -16,7 +16,7 @@ const WORKSPACE: &str = "/";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Toggles {
     pub rate_limit: bool,
-    /// The namespaces whose room answers.
+    /// The namespaces whose service answers.
     pub namespaces: Vec<&'static str>,
 }
 

@@ -52,7 +52,7 @@ pub struct Config {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Store {
-    /// `sqlite:FOLDER` (empty: the data folder) or `postgres://…`, a schema per room.
+    /// `sqlite:FOLDER` (empty: the data folder) or `postgres://…`, a schema per service.
     pub url: String,
 }
 

@@ -1,4 +1,4 @@
-//! One request: may this socket call it, is its tag on, is it within limits; then the room, then the answer.
+//! One request: may this socket call it, is its tag on, is it within limits; then the service, then the answer.
 
 mod answer;
 mod call;
@@ -28,7 +28,7 @@ pub enum Answer {
     Now(Option<String>),
     /// Another process was asked, and whoever hears its answer puts it into the outbox.
     Elsewhere,
-    /// It needs a room: somebody else answers through the outbox.
+    /// It needs a service: somebody else answers through the outbox.
     Later,
 }
 
@@ -71,7 +71,7 @@ fn here(
     Answer::Now(Answering::now(&door.metrics, method, id, started).finish(result.as_deref()))
 }
 
-/// Hands a plain call to the process that has its room, and says whether it did. Nobody waits for the answer: whoever reads
+/// Hands a plain call to the process that has its service, and says whether it did. Nobody waits for the answer: whoever reads
 /// it from the other process puts it into the outbox. What has to be checked or changed first, like what is signed, goes the
 /// long way.
 fn routed(door: &Door, link: &Arc<Link>, bound: &Bound, request: &Request<'_>, started: Instant) -> bool {
@@ -109,7 +109,7 @@ fn call_limit(door: &Door) -> Duration {
     Duration::from_millis(door.config.limits.call_timeout_ms)
 }
 
-/// The result, `None` if a room has to be asked, or the refusal. A notification's result goes nowhere.
+/// The result, `None` if a service has to be asked, or the refusal. A notification's result goes nowhere.
 fn known_here(
     door: &Door,
     link: &Link,

@@ -33,7 +33,7 @@ pub struct Door {
     pub capabilities: Capabilities,
     pub clock: Clock,
     pub ids: Ids,
-    /// Sockets and calls. The rooms have a tracker of their own: they close after everyone has left.
+    /// Sockets and calls. The services have a tracker of their own: they close after everyone has left.
     pub tracker: TaskTracker,
     /// Cancelled when the server drains: nobody new comes in.
     pub stop: CancellationToken,
@@ -113,9 +113,9 @@ impl Door {
         self.budget.used()
     }
 
-    /// Asks a room in the door's own name.
+    /// Asks a service in the door's own name.
     pub async fn ask<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, RpcError> {
-        self.mesh.ask(Caller::room("gateway"), method, params).await
+        self.mesh.ask(Caller::service("gateway"), method, params).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! From the bus to sessions: what rooms announce reaches the connections it is for, and the door itself.
+//! From the bus to sessions: what services announce reaches the connections it is for, and the door itself.
 
 use crate::door::Door;
 use crate::frame;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-/// Listens for as long as the door stands: to what rooms announce, and to what other gateways do.
+/// Listens for as long as the door stands: to what services announce, and to what other gateways do.
 pub fn listen(door: &Arc<Door>, bus: &Bus) {
     let heard = Arc::downgrade(door);
     bus.listen(move |event| {

@@ -191,7 +191,7 @@ pub fn success(id: &RawValue, result: &str) -> String {
 /// What is told to whoever asked with this id.
 pub fn answer(id: &str, outcome: Result<&str, &RpcError>) -> String {
     match outcome {
-        // Room for exactly this much: text that fills its allocation is handed to the socket without another one.
+        // Space for exactly this much: text that fills its allocation is handed to the socket without another one.
         Ok(result) => joined(&["{\"jsonrpc\":\"2.0\",\"id\":", id, ",\"result\":", result, "}"]),
         Err(error) => {
             let error = serde_json::to_string(error).expect("an error is plain data");

@@ -1,4 +1,4 @@
-//! When bells may have been missed, or a device came while the message room was away: the message room is asked to ring
+//! When bells may have been missed, or a device came while the message service was away: the message service is asked to ring
 //! again for every device that may have missed one, and the authority whether it still vouches for the agent.
 
 #[cfg(test)]
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 /// Agents looked after at once: ten thousand of them one after the other, not all together.
 const CHUNK: usize = 32;
-/// Before a room that was not there is asked again.
+/// Before a service that was not there is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Agents that wait to be looked after; at most those that are connected here.
@@ -90,8 +90,8 @@ async fn agent(door: &Door, aid: &Aid) -> bool {
     let devices: HashSet<DeviceId> = long.map(|bound| bound.session.device.clone()).collect();
     for device in devices {
         let params = json!({ "aid": aid, "device_id": device });
-        // A room that is not there is asked again; one that does not know the method never will.
-        let woken = door.mesh.ask::<Value>(Caller::room("gateway"), "message.wake", &params).await;
+        // A service that is not there is asked again; one that does not know the method never will.
+        let woken = door.mesh.ask::<Value>(Caller::service("gateway"), "message.wake", &params).await;
         if woken.is_err_and(|error| is_away(&error)) {
             return false;
         }

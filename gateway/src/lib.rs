@@ -1,5 +1,5 @@
 //! aund: the server that agents connect to. The door terminates authenticated WebSocket connections, speaks HTTP beside
-//! them, and hands every call to the room that owns its namespace.
+//! them, and hands every call to the service that owns its namespace.
 
 pub mod admin;
 pub mod bench;

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 /// Who is not there by then may be away for long; a server without one of its parts still has the others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The authority signs what the door and the auth room show of themselves: they cannot begin without it.
+/// The authority signs what the door and the auth service show of themselves: they cannot begin without it.
 pub async fn authority(config: &Config, mesh: &Mesh) -> anyhow::Result<()> {
     let needs_it = config.runs("auth") || (config.runs("gateway") && config.tls.cert.is_none());
     if !config.services.contains_key("ca") || !needs_it {

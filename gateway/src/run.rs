@@ -1,4 +1,4 @@
-//! The only file that knows everything: it builds the world, opens the rooms, stands the door, and takes it all down.
+//! The only file that knows everything: it builds the world, opens the services, stands the door, and takes it all down.
 
 mod banner;
 mod data;
@@ -40,7 +40,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         met = meet::authority(&config, &world.mesh) => met?,
         () = signals.wait() => return Ok(()),
     }
-    open_rooms(&world, |room| config.runs(room)).await?;
+    open_services(&world, |service| config.runs(service)).await?;
     let mut banner = Banner::new(&config.issuer);
     let calls = answer_inside(&config, &world, &metrics, &wiring, &mut banner)?;
     // It already answers other processes, so also a stop in between has to be an orderly one.
@@ -63,7 +63,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the rooms may ask of the outside, as the settings have it.
+/// What the services may ask of the outside, as the settings have it.
 async fn world(config: &Config) -> anyhow::Result<World> {
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = config.keys.clone().unwrap_or(world.keys);
@@ -106,12 +106,12 @@ fn running(config: &Config) -> Vec<&'static str> {
     config::parts().filter(|part| config.runs(part)).collect()
 }
 
-/// Opens the rooms this process runs and puts them on the mesh; their work is spawned on the tracker.
-pub async fn open_rooms(world: &World, wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+/// Opens the services this process runs and puts them on the mesh; their work is spawned on the tracker.
+pub async fn open_services(world: &World, wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     for namespace in services::NAMESPACES.iter().filter(|namespace| wanted(namespace)) {
         let module = services::open(namespace, world)
             .await
-            .with_context(|| format!("the {namespace} room cannot open"))?;
+            .with_context(|| format!("the {namespace} service cannot open"))?;
         world.mesh.add_local(module.namespace, module.methods);
         if let Some(work) = module.work {
             world.tracker.spawn(work);

@@ -88,7 +88,7 @@ impl Metrics {
         Metrics::of(&Stores::default())
     }
 
-    /// The metrics of a process whose rooms have these stores.
+    /// The metrics of a process whose services have these stores.
     pub fn of(stores: &Stores) -> Metrics {
         let mut registry = Registry::with_prefix("aund");
         let all = &mut registry;

@@ -46,14 +46,14 @@ async fn own(world: &World) -> anyhow::Result<Credentials> {
         certs: Vec<String>,
     }
     let purpose = Purpose {
-        room: "gateway",
+        service: "gateway",
         file: "tls",
         curve: Curve::P256,
         dns_names: vec![world.issuer.clone(), format!("*.{}", world.issuer), "localhost".to_owned()],
         ips: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
     };
     let identity = world.identity(&purpose).await?;
-    let Chain { certs } = world.mesh.ask(Caller::room("gateway"), "ca.get_cert_chain", &json!({})).await?;
+    let Chain { certs } = world.mesh.ask(Caller::service("gateway"), "ca.get_cert_chain", &json!({})).await?;
     let between = &certs[..certs.len().saturating_sub(1)];
     let chain = format!("{}{}", identity.certificate().pem(), between.concat());
     let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>()?;

@@ -46,7 +46,7 @@ pub enum Access {
     Public,
     /// Whoever has connected with `auth.connect`.
     Session,
-    /// The server's own rooms and its operator, never a socket from outside.
+    /// The server's own services and its operator, never a socket from outside.
     Internal,
     /// The gateway of another domain, over its own link.
     Peer,

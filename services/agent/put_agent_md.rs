@@ -68,7 +68,7 @@ impl Agent {
         text: &str,
     ) -> Result<Result<(), String>, RpcError> {
         let question = json!({ "aid": signer, "cert_fingerprint": block.cert_fingerprint });
-        let known: KnownCert = self.mesh.ask(Caller::room("agent"), "ca.get_cert", &question).await?;
+        let known: KnownCert = self.mesh.ask(Caller::service("agent"), "ca.get_cert", &question).await?;
         if !known.found {
             return Ok(Err(format!("{signer} has no certificate with this fingerprint")));
         }

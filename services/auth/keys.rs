@@ -19,7 +19,7 @@ pub(super) struct Keys {
 impl Keys {
     pub async fn open_or_create(world: &World) -> anyhow::Result<Keys> {
         let purpose =
-            |file, curve| Purpose { room: "auth", file, curve, dns_names: Vec::new(), ips: Vec::new() };
+            |file, curve| Purpose { service: "auth", file, curve, dns_names: Vec::new(), ips: Vec::new() };
         let login = world.identity(&purpose("login", Curve::P384)).await?;
         let token = world.identity(&purpose("token", Curve::P256)).await?;
         let previous = fs::read_to_string(world.keys.join("pki/auth/token.previous.crt")).ok();

@@ -2,7 +2,7 @@
 //!
 //! A login is two calls on two sockets: the first proves the server to the agent and hands out a nonce, the second
 //! proves the agent to the server. Nothing is kept between the two: the nonce itself carries what the second call needs,
-//! sealed with a key only this room has, and the row written by the second call is what makes it single-use.
+//! sealed with a key only this service has, and the row written by the second call is what makes it single-use.
 
 mod aid_login1;
 mod aid_login2;
@@ -90,7 +90,7 @@ struct Auth {
     ids: Ids,
 }
 
-/// What this room reads of the methods that make certificates.
+/// What this service reads of the methods that make certificates.
 #[derive(Deserialize)]
 struct Made {
     cert: String,
@@ -104,7 +104,7 @@ impl Auth {
         method: &str,
         params: serde_json::Value,
     ) -> Result<T, RpcError> {
-        self.mesh.ask(Caller::room("auth"), method, &params).await
+        self.mesh.ask(Caller::service("auth"), method, &params).await
     }
 
     /// Removes what has expired, a little at a time, so that no login waits for it.

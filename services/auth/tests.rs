@@ -10,7 +10,7 @@ async fn refresh(test: &TestWorld, token: &Value) -> Value {
 }
 
 async fn verifies(test: &TestWorld, tokens: &Value) -> bool {
-    let caller = crate::kernel::Caller::room("gateway");
+    let caller = crate::kernel::Caller::service("gateway");
     test.call_as(caller, "auth.verify_token", json!({ "token": tokens["access_token"] })).await.is_ok()
 }
 

@@ -1,7 +1,7 @@
-//! `ca.*`: the certificate authority of this domain. No client calls it; the other rooms, the door and the operator do.
+//! `ca.*`: the certificate authority of this domain. No client calls it; the other services, the door and the operator do.
 //!
 //! The issuer key lives here and nowhere else. A certificate is signed first and answered only after its row is
-//! durable, so what an agent holds is always something this room knows.
+//! durable, so what an agent holds is always something this service knows.
 
 mod add_trust_root;
 mod error;

@@ -39,7 +39,7 @@ impl Ca {
         // round a crash would leave tokens of a revoked certificate alive.
         let () = self
             .mesh
-            .ask(Caller::room("ca"), "auth.revoke_tokens", &json!({ "aid": aid }))
+            .ask(Caller::service("ca"), "auth.revoke_tokens", &json!({ "aid": aid }))
             .await
             .map(|_: serde_json::Value| ())?;
         self.store.revoke(&serials, self.clock.now_seconds(), reason.as_str()).await?;

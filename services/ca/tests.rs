@@ -252,7 +252,7 @@ async fn of_many_roots_at_once_none_is_lost_and_the_list_has_an_end() {
     let first = json!({ "fingerprint": roots[0].certificate().fingerprint() });
     test.inside("ca.remove_trust_root", first).await;
     test.inside("ca.add_trust_root", add(&one_more)).await;
-    assert_eq!(said_of(&test, roots[0].certificate()).await, None, "the retired one made room");
+    assert_eq!(said_of(&test, roots[0].certificate()).await, None, "the retired one made service");
     assert_eq!(said_of(&test, one_more.certificate()).await.as_deref(), Some("active"));
 }
 

@@ -1,4 +1,4 @@
-//! The bus: a room says who should know what; it does not know who is online.
+//! The bus: a service says who should know what; it does not know who is online.
 //!
 //! The store is the truth and the event is the bell, so `publish` returns nothing.
 
@@ -54,7 +54,7 @@ impl Listeners {
     }
 }
 
-/// Carries events from rooms to doors: inside this process by a function call, to other processes over Redis.
+/// Carries events from services to doors: inside this process by a function call, to other processes over Redis.
 #[derive(Clone)]
 pub struct Bus {
     listeners: Listeners,

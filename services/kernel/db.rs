@@ -1,6 +1,6 @@
-//! `Db`: one room's database, the same SQL on two engines.
+//! `Db`: one service's database, the same SQL on two engines.
 //!
-//! On SQLite a room has a file, one connection that writes and a few that read beside it (WAL, `synchronous=FULL`: a
+//! On SQLite a service has a file, one connection that writes and a few that read beside it (WAL, `synchronous=FULL`: a
 //! commit that was answered survives the power cord). On PostgreSQL it has a schema.
 
 use anyhow::{Context, bail};
@@ -33,12 +33,12 @@ pub enum Durability {
     Derived,
 }
 
-/// Where the rooms keep their data.
+/// Where the services keep their data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreUrl {
-    /// A folder with a file per room; empty means the data folder.
+    /// A folder with a file per service; empty means the data folder.
     Sqlite(PathBuf),
-    /// A database with a schema per room, whose names begin with the prefix.
+    /// A database with a schema per service, whose names begin with the prefix.
     Postgres { url: String, schema_prefix: String },
 }
 
@@ -98,11 +98,11 @@ pub struct Db {
 }
 
 impl Db {
-    /// Opens the room's database, making it if need be, and brings its tables up to date.
+    /// Opens the service's database, making it if need be, and brings its tables up to date.
     pub async fn open(
         store: &StoreUrl,
         data: &Path,
-        room: &str,
+        service: &str,
         migrations: &Migrator,
         durability: Durability,
     ) -> anyhow::Result<Db> {
@@ -110,16 +110,16 @@ impl Db {
         let db = match store {
             StoreUrl::Sqlite(folder) => {
                 let folder = if folder.as_os_str().is_empty() { data } else { folder };
-                Db::sqlite(&folder.join(format!("{room}.db")), durability).await?
+                Db::sqlite(&folder.join(format!("{service}.db")), durability).await?
             }
             StoreUrl::Postgres { url, schema_prefix } => {
-                Db::postgres(url, &format!("{schema_prefix}{room}")).await?
+                Db::postgres(url, &format!("{schema_prefix}{service}")).await?
             }
         };
         migrations
             .run(&db.write)
             .await
-            .with_context(|| format!("the tables of {room} cannot be brought up to date"))?;
+            .with_context(|| format!("the tables of {service} cannot be brought up to date"))?;
         Ok(db)
     }
 

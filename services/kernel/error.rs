@@ -65,7 +65,7 @@ impl RpcError {
         }
     }
 
-    /// The same for a room: whoever passes the error on has nothing left to log.
+    /// The same for a service: whoever passes the error on has nothing left to log.
     #[must_use]
     pub fn logged(self, method: &str) -> RpcError {
         self.log(method);

@@ -1,4 +1,4 @@
-//! What a room asks of the door where an agent lives in another domain: the door owns the links.
+//! What a service asks of the door where an agent lives in another domain: the door owns the links.
 
 use super::rpc::Answering;
 use super::{Aid, Caller, DeviceId, Mesh, RpcError, Session, SlotId, Trace};
@@ -10,11 +10,11 @@ use std::time::Duration;
 /// The longest a call to another domain may take.
 const LONGEST: Duration = Duration::from_secs(25);
 
-/// The way to other domains, as the mesh sees it. Where the door is in the same process as the room, what is asked of it
+/// The way to other domains, as the mesh sees it. Where the door is in the same process as the service, what is asked of it
 /// needs no text in between, and no clock: whoever owns the links tells those who waited too long.
 pub trait Border: Send + Sync {
     /// The same as `gateway.forward_federation`. Once this returns, the call has its place in the order.
-    fn forward(self: Arc<Self>, room: &str, forward: Forward) -> Answering;
+    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> Answering;
 }
 
 /// The parameters of `gateway.forward_federation`: one call to another domain, in the name of an agent of ours.
@@ -137,11 +137,11 @@ impl Mesh {
     }
 
     /// Has another domain do something. What fails over there fails here with the same code.
-    pub fn forward(self: &Arc<Self>, room: &str, forward: Forward) -> Answering {
+    pub fn forward(self: &Arc<Self>, service: &str, forward: Forward) -> Answering {
         if let Some(border) = self.border.read().clone() {
-            return border.forward(room, forward);
+            return border.forward(service, forward);
         }
-        let (mesh, caller) = (self.clone(), Caller::room(room));
+        let (mesh, caller) = (self.clone(), Caller::service(service));
         Box::pin(async move {
             let asked = mesh.ask_for(caller, "gateway.forward_federation", &forward, LONGEST);
             let Forwarded { result, .. } = asked.await?;
@@ -150,14 +150,14 @@ impl Mesh {
     }
 
     /// The same for many calls to one domain.
-    pub async fn forward_batch(&self, room: &str, batch: &ForwardBatch) -> Result<ForwardedBatch, RpcError> {
-        self.ask_for(Caller::room(room), "gateway.forward_federation_batch", batch, LONGEST).await
+    pub async fn forward_batch(&self, service: &str, batch: &ForwardBatch) -> Result<ForwardedBatch, RpcError> {
+        self.ask_for(Caller::service(service), "gateway.forward_federation_batch", batch, LONGEST).await
     }
 
     /// Rings the bell of agents wherever they live. Whoever cannot be reached now does not hear it.
-    pub async fn dispatch(&self, room: &str, notice: &Notice) -> Result<(), RpcError> {
+    pub async fn dispatch(&self, service: &str, notice: &Notice) -> Result<(), RpcError> {
         let _: Box<RawValue> =
-            self.ask_for(Caller::room(room), "gateway.dispatch_event", notice, LONGEST).await?;
+            self.ask_for(Caller::service(service), "gateway.dispatch_event", notice, LONGEST).await?;
         Ok(())
     }
 }

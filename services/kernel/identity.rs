@@ -17,7 +17,7 @@ const LEAD_SECONDS: i64 = 240 * 86_400;
 /// What an identity is for.
 pub struct Purpose<'a> {
     /// The part that asks, and the folder under `pki` where it keeps its keys.
-    pub room: &'a str,
+    pub service: &'a str,
     /// The name of its files: `{file}.key` and `{file}.crt`.
     pub file: &'a str,
     pub curve: Curve,
@@ -30,7 +30,7 @@ impl World {
     /// Reads the identity, or makes it. One that is getting old is replaced and stays as `{file}.previous.crt`, so that
     /// what it signed can still be verified.
     pub async fn identity(&self, purpose: &Purpose<'_>) -> anyhow::Result<Identity> {
-        let folder = self.keys.join("pki").join(purpose.room);
+        let folder = self.keys.join("pki").join(purpose.service);
         let name = |kind: &str| folder.join(format!("{}.{kind}", purpose.file));
         let (key_file, crt_file) = (name("key"), name("crt"));
         if let (Ok(key), Ok(crt)) = (fs::read_to_string(&key_file), fs::read_to_string(&crt_file)) {
@@ -59,13 +59,13 @@ impl World {
         }
         let key = Key::generate(purpose.curve);
         let request = json!({
-            "name": format!("{}.{}", purpose.room, self.issuer),
+            "name": format!("{}.{}", purpose.service, self.issuer),
             "public_key": STANDARD.encode(key.public().spki_der()),
             "curve": purpose.curve,
             "dns_names": purpose.dns_names,
             "ips": purpose.ips,
         });
-        let made: Made = self.mesh.ask(Caller::room(purpose.room), "ca.issue_service_cert", &request).await?;
+        let made: Made = self.mesh.ask(Caller::service(purpose.service), "ca.issue_service_cert", &request).await?;
         Ok(Identity::from_pem(&made.cert, &key.to_pem())?)
     }
 }

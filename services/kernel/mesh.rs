@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How long one room waits for another.
+/// How long one service waits for another.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a call may take where nobody said how long he waits.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -48,9 +48,9 @@ impl Routes {
 
 #[derive(Clone)]
 enum Route {
-    /// The room lives in this process: a function call.
+    /// The service lives in this process: a function call.
     Local(Methods),
-    /// The room lives in other processes: the same call, over the wire.
+    /// The service lives in other processes: the same call, over the wire.
     Remote(Arc<dyn Far>),
 }
 
@@ -205,7 +205,7 @@ impl Mesh {
         true
     }
 
-    /// Begins a call to a room of this process: what another process asks is never passed on.
+    /// Begins a call to a service of this process: what another process asks is never passed on.
     pub fn call_here(
         &self,
         caller: Caller,
@@ -228,7 +228,7 @@ impl Mesh {
         (namespace, self.routes.read().get(namespace).cloned())
     }
 
-    /// Asks another room, with typed parameters and a typed answer, within [`PATIENCE`].
+    /// Asks another service, with typed parameters and a typed answer, within [`PATIENCE`].
     pub async fn ask<T: DeserializeOwned>(
         &self,
         caller: Caller,

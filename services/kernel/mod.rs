@@ -1,4 +1,4 @@
-//! The kernel: what every room stands on, and nothing that belongs to only one of them.
+//! The kernel: what every service stands on, and nothing that belongs to only one of them.
 
 mod aid;
 mod batch;

@@ -1,4 +1,4 @@
-//! `Rpc`: a room's method table, and who is calling.
+//! `Rpc`: a service's method table, and who is calling.
 
 use super::{Aid, DeviceId, RpcError, SlotId, codes};
 use proto_schemas::{Access, Method};
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Who calls. Built only from an authenticated connection, by another room, or for the operator; never from what a
+/// Who calls. Built only from an authenticated connection, by another service, or for the operator; never from what a
 /// client wrote into its parameters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -22,8 +22,8 @@ pub enum Caller {
     Foreign(Session, Relayed),
     /// A connection that has not logged in.
     Stranger,
-    /// Another room, or the door itself.
-    Room(String),
+    /// Another service, or the door itself.
+    Service(String),
     /// Whoever holds the data folder of this server.
     Operator,
 }
@@ -83,8 +83,8 @@ pub enum TraceMode {
 }
 
 impl Caller {
-    pub fn room(name: &str) -> Caller {
-        Caller::Room(name.to_owned())
+    pub fn service(name: &str) -> Caller {
+        Caller::Service(name.to_owned())
     }
 
     /// The session behind the call, or the refusal for those that have none here.
@@ -106,7 +106,7 @@ impl Caller {
     fn may_call(&self, method: &Method) -> bool {
         match (method.access, self) {
             (_, Caller::Foreign(..)) => method.federation.is_some(),
-            (Access::Public, _) | (_, Caller::Room(_) | Caller::Operator) => true,
+            (Access::Public, _) | (_, Caller::Service(_) | Caller::Operator) => true,
             (Access::Session, Caller::Agent(_)) => true,
             (Access::Session, Caller::Stranger)
             | (Access::Internal | Access::Peer, Caller::Agent(_) | Caller::Stranger) => false,
@@ -114,7 +114,7 @@ impl Caller {
     }
 }
 
-/// A room as a value: its methods, and the future that does its background work, if it has any.
+/// A service as a value: its methods, and the future that does its background work, if it has any.
 pub struct Module {
     pub namespace: &'static str,
     pub methods: Methods,
@@ -138,7 +138,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>
 
 type Handler = Box<dyn Fn(Caller, Option<&RawValue>) -> Answering + Send + Sync>;
 
-/// A room's method table: cheap to clone, and a call through it is a function call.
+/// A service's method table: cheap to clone, and a call through it is a function call.
 #[derive(Clone, Default)]
 pub struct Methods(Arc<HashMap<&'static str, Handler>>);
 
@@ -149,15 +149,15 @@ impl Methods {
     }
 }
 
-/// Builds a room's method table: may the caller, parse, run, turn the room's error into the wire's.
-pub struct Rpc<Room> {
-    room: Arc<Room>,
+/// Builds a service's method table: may the caller, parse, run, turn the service's error into the wire's.
+pub struct Rpc<Service> {
+    service: Arc<Service>,
     handlers: HashMap<&'static str, Handler>,
 }
 
-impl<Room: Send + Sync + 'static> Rpc<Room> {
-    pub fn new(room: Arc<Room>) -> Self {
-        Rpc { room, handlers: HashMap::new() }
+impl<Service: Send + Sync + 'static> Rpc<Service> {
+    pub fn new(service: Arc<Service>) -> Self {
+        Rpc { service, handlers: HashMap::new() }
     }
 
     /// Adds a method that `proto-schemas` describes; its file says who may call it.
@@ -165,7 +165,7 @@ impl<Room: Send + Sync + 'static> Rpc<Room> {
     pub fn method<P, A, E, Fut>(
         mut self,
         name: &'static str,
-        handler: fn(Arc<Room>, Caller, P) -> Fut,
+        handler: fn(Arc<Service>, Caller, P) -> Fut,
     ) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -174,7 +174,7 @@ impl<Room: Send + Sync + 'static> Rpc<Room> {
         Fut: Future<Output = Result<A, E>> + Send + 'static,
     {
         let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
-        let room = self.room.clone();
+        let service = self.service.clone();
         let call = move |caller: Caller, params: Option<&RawValue>| -> Answering {
             if !caller.may_call(method) {
                 return Box::pin(ready(Err(no_method(name))));
@@ -184,10 +184,10 @@ impl<Room: Send + Sync + 'static> Rpc<Room> {
                 Ok(params) => params,
                 Err(error) => return Box::pin(ready(Err(error))),
             };
-            let room = room.clone();
+            let service = service.clone();
             Box::pin(async move {
                 // Begun in here, where it stays: what a method needs while it waits is large, and is moved nowhere.
-                let answer = handler(room, caller, params).await.map_err(Into::into);
+                let answer = handler(service, caller, params).await.map_err(Into::into);
                 let answer = answer.and_then(|answer| to_raw_value(&answer).map_err(RpcError::internal));
                 answer.map_err(|error| error.logged(name))
             })
@@ -198,8 +198,8 @@ impl<Room: Send + Sync + 'static> Rpc<Room> {
     }
 }
 
-impl<Room> From<Rpc<Room>> for Methods {
-    fn from(rpc: Rpc<Room>) -> Methods {
+impl<Service> From<Rpc<Service>> for Methods {
+    fn from(rpc: Rpc<Service>) -> Methods {
         Methods(Arc::new(rpc.handlers))
     }
 }

@@ -1,4 +1,4 @@
-//! What the stores of a process count of themselves, by room: plain numbers, added to once a commit and read when asked.
+//! What the stores of a process count of themselves, by service: plain numbers, added to once a commit and read when asked.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -11,19 +11,19 @@ const FIRST_NANOS: u64 = 100_000;
 /// Up to 13 seconds; what takes longer is counted beyond.
 const BOUNDS: usize = 18;
 
-/// The stores of the rooms that run in this process.
+/// The stores of the services that run in this process.
 #[derive(Clone, Default)]
 pub struct Stores(Arc<Mutex<BTreeMap<&'static str, Arc<Tally>>>>);
 
 impl Stores {
-    /// The one tally of a room's store.
-    pub fn tally(&self, room: &'static str) -> Arc<Tally> {
-        self.0.lock().entry(room).or_default().clone()
+    /// The one tally of a service's store.
+    pub fn tally(&self, service: &'static str) -> Arc<Tally> {
+        self.0.lock().entry(service).or_default().clone()
     }
 
-    /// How each of them is right now, by the name of its room.
+    /// How each of them is right now, by the name of its service.
     pub fn stats(&self) -> Vec<(&'static str, StoreStats)> {
-        self.0.lock().iter().map(|(room, tally)| (*room, tally.stats())).collect()
+        self.0.lock().iter().map(|(service, tally)| (*service, tally.stats())).collect()
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_has_one_tally_and_every_queue_of_it_counts() {
+    fn a_service_has_one_tally_and_every_queue_of_it_counts() {
         let stores = Stores::default();
         stores.tally("auth").commit(Duration::from_millis(3), 4, 4);
         stores.tally("auth").commit(Duration::from_millis(3), 4, 1);
@@ -149,7 +149,7 @@ mod tests {
         stores.tally("auth").add_queue(|| 30);
         stores.tally("auth").add_queue(|| 12);
         stores.tally("ca").set_unfiled(|| 7);
-        let [("auth", auth), ("ca", ca)] = &stores.stats()[..] else { panic!("two rooms, by name") };
+        let [("auth", auth), ("ca", ca)] = &stores.stats()[..] else { panic!("two services, by name") };
         assert_eq!((auth.rows, auth.failures, auth.busy, auth.queue_bytes), (5, 1, 1, 42));
         assert_eq!(auth.commits.iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [&(0.0032, 2)]);
         assert!((auth.seconds - 0.006).abs() < 1e-9);

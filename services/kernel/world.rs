@@ -1,4 +1,4 @@
-//! `World`: all that a room may ask of the outside.
+//! `World`: all that a service may ask of the outside.
 
 use super::{Bus, Clock, Db, Durability, Ids, Mesh, Presence, StoreUrl, Stores};
 use sqlx::migrate::Migrator;
@@ -17,7 +17,7 @@ pub struct World {
     /// The folder whose `pki` has the keys; the data folder, unless several processes share their keys.
     pub keys: PathBuf,
     pub store: StoreUrl,
-    /// What the stores of the rooms count of themselves.
+    /// What the stores of the services count of themselves.
     pub stores: Stores,
     /// How long a message is kept for another domain that cannot be reached; `None`: its sender is told at once.
     pub keep_abroad: Option<Duration>,
@@ -52,13 +52,13 @@ impl World {
         }
     }
 
-    pub async fn db(&self, room: &str, migrations: &Migrator) -> anyhow::Result<Db> {
-        Db::open(&self.store, &self.data, room, migrations, Durability::Full).await
+    pub async fn db(&self, service: &str, migrations: &Migrator) -> anyhow::Result<Db> {
+        Db::open(&self.store, &self.data, service, migrations, Durability::Full).await
     }
 
     /// A database that is written to all the time; see [`Durability::Busy`].
-    pub async fn busy_db(&self, room: &str, migrations: &Migrator) -> anyhow::Result<Db> {
-        Db::open(&self.store, &self.data, room, migrations, Durability::Busy).await
+    pub async fn busy_db(&self, service: &str, migrations: &Migrator) -> anyhow::Result<Db> {
+        Db::open(&self.store, &self.data, service, migrations, Durability::Busy).await
     }
 
     /// A database that holds nothing another one does not: it can be deleted and is made again.

@@ -1,4 +1,4 @@
-//! What the room does by itself: file letters, and remove what is too old, in steps too small to be noticed.
+//! What the service does by itself: file letters, and remove what is too old, in steps too small to be noticed.
 
 use super::Message;
 use std::time::Duration;

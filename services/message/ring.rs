@@ -86,7 +86,7 @@ impl<T: Clone> Rings<T> {
         let held = held.and_then(|(connection, _)| seats.iter().find(|seat| seat.connection == *connection));
         let seat = held.cloned().unwrap_or_else(|| choice.next(to, seats));
         let until = now_ms.saturating_add_unsigned(delivery.affinity_ttl_ms);
-        make_room(&mut choice.affinity);
+        make_space(&mut choice.affinity);
         choice.affinity.insert(pair, (seat.connection, until));
         Some(seat)
     }
@@ -133,7 +133,7 @@ pub(super) async fn share(tx: &mut Transaction<'static, Any>, letter: &Letter) -
 impl Choice {
     /// There is at least one seat.
     fn next(&mut self, to: &Aid, seats: &[Seat]) -> Seat {
-        make_room(&mut self.turns);
+        make_space(&mut self.turns);
         let turn = self.turns.entry(to.clone()).or_default();
         let seat = seats[*turn % seats.len()].clone();
         *turn = turn.wrapping_add(1);
@@ -142,7 +142,7 @@ impl Choice {
 }
 
 /// Forgetting only means that the next choice is made afresh.
-fn make_room<K, V>(memory: &mut HashMap<K, V>) {
+fn make_space<K, V>(memory: &mut HashMap<K, V>) {
     if memory.len() >= MOST {
         memory.clear();
     }

@@ -100,7 +100,7 @@ impl Message {
 
     async fn first_inbox(&self, to: &Aid) -> Result<Known, Error> {
         let known: KnownCert =
-            self.mesh.ask(Caller::room("message"), "ca.get_cert", &json!({ "aid": to })).await?;
+            self.mesh.ask(Caller::service("message"), "ca.get_cert", &json!({ "aid": to })).await?;
         if !known.found {
             return Err(Error::NoRecipient(to.clone()));
         }

@@ -1,4 +1,4 @@
-//! The room alone, on either engine: what a commit promises, and what a restart keeps.
+//! The service alone, on either engine: what a commit promises, and what a restart keeps.
 
 use super::*;
 use crate::kernel::{Caller, DeviceId, Engine, RpcError, Session};
@@ -73,7 +73,7 @@ fn seqs(rows: &[Value]) -> Vec<i64> {
     rows.iter().map(|row| row["seq"].as_i64().unwrap()).collect()
 }
 
-/// The room of a world, opened a second time on the same store: for what no method does.
+/// The service of a world, opened a second time on the same store: for what no method does.
 async fn keeper(test: &TestWorld) -> Arc<Message> {
     Message::open(&test.world).await.unwrap()
 }

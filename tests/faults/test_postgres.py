@@ -38,7 +38,7 @@ def test_the_disk_of_postgres_is_full(place):
             finally:
                 await asyncio.to_thread(place.postgres.free)
             load.did.append(f"{filled >> 20} MB taken and given back")
-            # It gives up when even its log cannot be written; then whoever made room starts it again.
+            # It gives up when even its log cannot be written; then whoever made service starts it again.
             if not place.postgres.runs():
                 await asyncio.to_thread(place.postgres.start)
                 load.did.append("it had stopped and was started")

@@ -48,7 +48,7 @@ fn spoil(dice: &mut Dice, letter: &mut Value, ours: &str) {
         0 => set(letter, "/caller/aid", json!(format!("alice.{}", dice.pick(&domains)))),
         1 => set(letter, "/caller/aid", json!(ours)),
         2 => set(letter, "/caller/aid", json!(format!("{}.third.test", dice.word()))),
-        3 => set(letter, "/caller/type", json!(dice.pick(&["service", "room", "operator", "AID", ""]))),
+        3 => set(letter, "/caller/type", json!(dice.pick(&["service", "service", "operator", "AID", ""]))),
         4 => set(letter, "/caller", dice.noise()),
         5 => set(
             letter,

@@ -227,11 +227,11 @@ async fn one_domain_does_not_take_all_the_links() {
     for link in links {
         link.hang_up().await;
     }
-    let room = || async {
+    let service = || async {
         let wire = near.secure_wire("/aun").await;
         wire.try_call("federation.hello", &who.hello(&near.issuer, wire.nonce())).await.ok()
     };
-    until("a link that ended makes room", room).await;
+    until("a link that ended makes space", service).await;
 }
 
 /// The authority of a domain that runs, taken from its folder.

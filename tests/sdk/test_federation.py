@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.only(*VERSIONS), pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def elbow_room():
+def elbow_space():
     """Two domains of many processes each are a crowd: one such story is told at a time."""
     if not split():
         yield
@@ -28,7 +28,7 @@ def elbow_room():
 
 
 @pytest.fixture
-def domains(folder, elbow_room):
+def domains(folder, elbow_space):
     """Two domains that know where the other is and trust its root."""
     here, there = (Aund(folder / name, issuer=f"{name}.test") for name in ("here", "there"))
     here.meet(there)

@@ -1,4 +1,4 @@
-//! Somebody else who writes to a room's store and does not finish until told to. Readers are not disturbed.
+//! Somebody else who writes to a service's store and does not finish until told to. Readers are not disturbed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -8,11 +8,11 @@ use super::World;
 pub struct Blocker(Child);
 
 impl Blocker {
-    /// Keeps every writer out of a room's table.
-    pub fn hold(world: &World, room: &str, table: &str) -> Blocker {
+    /// Keeps every writer out of a service's table.
+    pub fn hold(world: &World, service: &str, table: &str) -> Blocker {
         let mut child = match world.store().split_once("?schema_prefix=") {
-            None => sqlite(world, room),
-            Some((url, prefix)) => postgres(url, &format!("{prefix}{room}.{table}")),
+            None => sqlite(world, service),
+            Some((url, prefix)) => postgres(url, &format!("{prefix}{service}.{table}")),
         };
         assert_eq!(line(&mut child), "held");
         Blocker(child)
@@ -32,7 +32,7 @@ impl Drop for Blocker {
     }
 }
 
-fn sqlite(world: &World, room: &str) -> Child {
+fn sqlite(world: &World, service: &str) -> Child {
     let script = "import sqlite3, sys\n\
                   held = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)\n\
                   held.execute('BEGIN EXCLUSIVE')\n\
@@ -41,7 +41,7 @@ fn sqlite(world: &World, room: &str) -> Child {
                   held.execute('ROLLBACK')\n\
                   print('free', flush=True)\n";
     let mut command = Command::new("python3");
-    command.args(["-c", script]).arg(world.data().join(format!("{room}.db")));
+    command.args(["-c", script]).arg(world.data().join(format!("{service}.db")));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3 is there")
 }
 

@@ -190,7 +190,7 @@ impl World {
         self.folder.path().join("data")
     }
 
-    /// Where the rooms keep their data, as the settings say it.
+    /// Where the services keep their data, as the settings say it.
     pub fn store(&self) -> &str {
         &self.store
     }

@@ -211,7 +211,7 @@ fn a_key_of_another_certificate_is_refused() {
 }
 
 #[test]
-fn an_issuer_has_no_room_for_another_authority() {
+fn an_issuer_has_no_space_for_another_authority() {
     let pki = Pki::new("a.test", NOW);
     assert!(matches!(pki.issuer.registry("x", "http://a/crl", NOW), Err(CertError::PathLength(_))));
     assert!(matches!(pki.registry.registry("x", "http://a/crl", NOW), Err(CertError::PathLength(_))));

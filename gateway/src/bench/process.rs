@@ -40,13 +40,13 @@ pub(super) struct Server {
     pid: Pid,
     plain: Target,
     tls: Target,
-    /// The rooms that live in processes of their own.
-    rooms: Vec<Room>,
+    /// The services that live in processes of their own.
+    services: Vec<Service>,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 /// A process without a door.
-pub(super) struct Room {
+pub(super) struct Service {
     pid: Pid,
     _child: Child,
     _stdout: Lines<BufReader<ChildStdout>>,
@@ -66,7 +66,7 @@ pub(super) struct Meter {
     cpu: f64,
 }
 
-/// Makes room for `connections` on each side, in this process and in the children, which inherit the limit.
+/// Makes space for `connections` on each side, in this process and in the children, which inherit the limit.
 pub(super) fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
     const SPARE: u64 = 1_000;
     let needed = connections as u64 + SPARE;
@@ -104,8 +104,8 @@ impl Server {
         let echo = Self::raw().await?;
         let mut command = this_binary()?;
         command.args(["bench-raw", "--through", echo.plain.url()]).stderr(Stdio::inherit());
-        let room = Room { pid: echo.pid, _child: echo.child, _stdout: echo._stdout };
-        Self::with_rooms(command, vec![room]).await.context("the raw door did not start")
+        let service = Service { pid: echo.pid, _child: echo.child, _stdout: echo._stdout };
+        Self::with_services(command, vec![service]).await.context("the raw door did not start")
     }
 
     /// Starts the real server on `scratch`, which it finds as an earlier one left it.
@@ -113,7 +113,7 @@ impl Server {
         Self::on_store(scratch, None).await
     }
 
-    /// The same with its rooms in this store, or else in SQLite files of the scratch folder.
+    /// The same with its services in this store, or else in SQLite files of the scratch folder.
     pub(super) async fn on_store(scratch: &Scratch, store: Option<&str>) -> anyhow::Result<Self> {
         let (config, log) = (scratch.file("aund.toml"), scratch.file("aund.log"));
         std::fs::write(&config, CONFIG).context("the server's config could not be written")?;
@@ -138,17 +138,17 @@ impl Server {
     }
 
     pub(super) async fn start(command: Command) -> anyhow::Result<Self> {
-        Self::with_rooms(command, Vec::new()).await
+        Self::with_services(command, Vec::new()).await
     }
 
-    /// A door whose rooms are elsewhere.
-    pub(super) async fn with_rooms(command: Command, rooms: Vec<Room>) -> anyhow::Result<Self> {
+    /// A door whose services are elsewhere.
+    pub(super) async fn with_services(command: Command, services: Vec<Service>) -> anyhow::Result<Self> {
         let (child, mut lines) = spawn(command)?;
         let pid = Pid::of(&child)?;
         let (plain, tls) = tokio::time::timeout(START, banner(&mut lines))
             .await
             .with_context(|| format!("no banner within {START:?}"))??;
-        Ok(Self { child, pid, plain, tls, rooms, _stdout: lines })
+        Ok(Self { child, pid, plain, tls, services, _stdout: lines })
     }
 
     pub(super) fn target(&self, transport: Transport) -> &Target {
@@ -169,18 +169,18 @@ impl Server {
     }
 
     fn pids(&self) -> impl Iterator<Item = Pid> {
-        [self.pid].into_iter().chain(self.rooms.iter().map(|room| room.pid))
+        [self.pid].into_iter().chain(self.services.iter().map(|service| service.pid))
     }
 
-    /// Takes over the rooms of a door that is gone.
-    pub(super) fn beside(self, rooms: Vec<Room>) -> Self {
-        Self { rooms, ..self }
+    /// Takes over the services of a door that is gone.
+    pub(super) fn beside(self, services: Vec<Service>) -> Self {
+        Self { services, ..self }
     }
 
-    /// The rooms outlive their door.
-    pub(super) async fn kill_door(mut self) -> anyhow::Result<Vec<Room>> {
+    /// The services outlive their door.
+    pub(super) async fn kill_door(mut self) -> anyhow::Result<Vec<Service>> {
         self.child.kill().await.context("a door could not be killed")?;
-        Ok(self.rooms)
+        Ok(self.services)
     }
 
     pub(super) fn resident_kib(&self) -> anyhow::Result<f64> {
@@ -192,7 +192,7 @@ impl Server {
     }
 }
 
-impl Room {
+impl Service {
     pub(super) async fn start(command: Command) -> anyhow::Result<Self> {
         let (child, mut lines) = spawn(command)?;
         let ready = async {

@@ -1,4 +1,4 @@
-//! One server as three processes: the door, the message room, and the rooms of identity.
+//! One server as three processes: the door, the message service, and the services of identity.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 
-use super::process::{CONFIG, ISSUER, Room, Scratch, Server, this_binary};
+use super::process::{CONFIG, ISSUER, Service, Scratch, Server, this_binary};
 
 const DOOR: &str = "gateway";
-const ROOMS: [&str; 2] = ["ca+auth+agent", "message"];
-/// Where the rooms listen on the server's own address.
+const SERVICES: [&str; 2] = ["ca+auth+agent", "message"];
+/// Where the services listen on the server's own address.
 const FIRST_PORT: u16 = 7001;
 
 /// Where the processes of one server live.
@@ -40,7 +40,7 @@ impl Ground {
             .args(["certs", "mesh"])
             .arg(ground.folder.join("mesh"))
             .arg(DOOR)
-            .args(ROOMS)
+            .args(SERVICES)
             .stdout(Stdio::null())
             .status()
             .await?;
@@ -50,17 +50,17 @@ impl Ground {
 
     /// Starts all processes.
     pub(super) async fn start(&self) -> anyhow::Result<Server> {
-        let mut rooms = Vec::new();
-        for process in ROOMS {
-            let started = Room::start(self.command(process, process)?).await;
-            rooms.push(started.with_context(|| format!("{process} did not start"))?);
+        let mut services = Vec::new();
+        for process in SERVICES {
+            let started = Service::start(self.command(process, process)?).await;
+            services.push(started.with_context(|| format!("{process} did not start"))?);
         }
         let mut door = self.command(DOOR, "door")?;
         door.args(["--listen", "127.0.0.1:0", "--listen", "plain:127.0.0.1:0"]);
-        Server::with_rooms(door, rooms).await.context("the door did not start")
+        Server::with_services(door, services).await.context("the door did not start")
     }
 
-    /// Another door on the same port of the first; the rooms stay with the first.
+    /// Another door on the same port of the first; the services stay with the first.
     pub(super) async fn second_door(&self, tls_port: u16, plain_port: u16) -> anyhow::Result<Server> {
         let mut door = self.command(DOOR, "second-door")?;
         door.args(["--listen", &format!("127.0.0.1:{tls_port}")]);
@@ -91,13 +91,13 @@ impl Ground {
             text += &format!("{name} = {:?}\n", mesh.join(file));
         }
         text += &format!("authority = {:?}\n", mesh.join("authority.crt"));
-        for (room, port) in ROOMS.into_iter().zip(FIRST_PORT..) {
-            if room == process {
+        for (service, port) in SERVICES.into_iter().zip(FIRST_PORT..) {
+            if service == process {
                 text += &format!("listen = \"{}:{port}\"\n", self.address);
             }
         }
-        for (room, port) in ROOMS.into_iter().zip(FIRST_PORT..).filter(|(room, _)| *room != process) {
-            for part in room.split('+') {
+        for (service, port) in SERVICES.into_iter().zip(FIRST_PORT..).filter(|(service, _)| *service != process) {
+            for part in service.split('+') {
                 text += &format!("[services.{part}]\nremote = \"wss://{}:{port}\"\n", self.address);
             }
         }

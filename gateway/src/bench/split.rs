@@ -1,4 +1,4 @@
-//! `aund bench --shape split`: what it costs that a room lives in another process.
+//! `aund bench --shape split`: what it costs that a service lives in another process.
 //!
 //! The CPU time of all processes of a server is taken together. The baseline of a routed call is the same raw echo as
 //! always, and beside it the echo behind a raw door, because nothing that is routed can be cheaper than that; the baseline
@@ -45,7 +45,7 @@ const FIGURES: [Figure; 4] = [
     ("p99, µs", |sample| sample.p99_us),
 ];
 
-/// A call that the message room answers without its store.
+/// A call that the message service answers without its store.
 fn question(number: usize) -> Utf8Bytes {
     let params = format!(r#"{{"aids":["bench-00000.{ISSUER}"]}}"#);
     format!(
@@ -112,9 +112,9 @@ async fn moved(plan: &Plan, redis: &str) -> anyhow::Result<Row> {
     let ports = (first.target(Transport::Tls).port(), target.port());
     let second = ground.second_door(ports.0, ports.1).await?;
 
-    let rooms = first.kill_door().await?;
+    let services = first.kill_door().await?;
     drop(sessions);
-    let second = second.beside(rooms);
+    let second = second.beside(services);
     let (meter, began) = (second.meter()?, Instant::now());
     let back: Vec<Socket> =
         stream::iter(0..count).map(connect).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;

@@ -81,7 +81,7 @@ pub(super) fn over(inner: Settings, outer: Settings) -> Settings {
     }
 }
 
-/// Asks the server that runs on the data folder, or opens the rooms here if none does.
+/// Asks the server that runs on the data folder, or opens the services here if none does.
 pub(super) async fn ask(settings: &Settings, method: &str, params: &Value) -> anyhow::Result<Value> {
     let mut config = settings.config()?;
     let keys = config.keys.clone().unwrap_or_else(|| config.data.clone());
@@ -101,7 +101,7 @@ pub(super) async fn ask(settings: &Settings, method: &str, params: &Value) -> an
     let _lock = run::lock_data(&config.data)?;
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = keys;
-    run::open_rooms(&world, |_| true).await?;
+    run::open_services(&world, |_| true).await?;
     Ok(world.mesh.ask(Caller::Operator, method, params).await?)
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// A process that answers has opened its rooms: what others lack is said, and is not its fault.
+    /// A process that answers has opened its services: what others lack is said, and is not its fault.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let nothing = json!({});
         let asking = admin::ask(&self.data, "health", &nothing);

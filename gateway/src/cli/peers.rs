@@ -59,7 +59,7 @@ impl Place {
 
 async fn list(place: &Place) -> anyhow::Result<()> {
     let peers = place.ask("gateway.peers", &json!({})).await?;
-    // What waits in the store for a domain that is down. A server whose message room is away still has links to show.
+    // What waits in the store for a domain that is down. A server whose message service is away still has links to show.
     let outbox = place.ask("message.outbox", &json!({})).await.unwrap_or_default();
     let rows = merged(&peers["peers"], &outbox["issuers"]);
     if place.json {

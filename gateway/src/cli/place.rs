@@ -150,7 +150,7 @@ fn environment(name: &str) -> Option<std::ffi::OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Nothing has been done yet, and a short connection of the same agent makes room within a moment.
+/// Nothing has been done yet, and a short connection of the same agent makes space within a moment.
 fn is_full(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref::<Error>().and_then(Error::code);
     code == Some(i64::from(codes::SHORT_CAPACITY.code))

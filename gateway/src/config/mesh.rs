@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mesh {
-    /// Where other processes reach the rooms of this one.
+    /// Where other processes reach the services of this one.
     pub listen: Option<SocketAddr>,
     /// The certificate and the key of this process; read anew for every link, so that they can be replaced any time.
     pub cert: Option<PathBuf>,

@@ -92,7 +92,7 @@ impl Frames {
     }
 }
 
-/// A room may want something said on the caller's connection after its answer: it puts that into a first member
+/// A service may want something said on the caller's connection after its answer: it puts that into a first member
 /// `_after`, which no client gets to see.
 fn split_after(result: &RawValue) -> Result<(Cow<'_, RawValue>, Option<String>), RpcError> {
     #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Calls that need a room: each outlives the frame it came in, and a batch of them is answered together.
+//! Calls that need a service: each outlives the frame it came in, and a batch of them is answered together.
 
 use super::answer::{Answering, Frames};
 use super::stranger::within_rate;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tracing::Instrument as _;
 
-/// Runs a room's method in a task of its own; the answer goes to the outbox.
+/// Runs a service's method in a task of its own; the answer goes to the outbox.
 pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
     if link.leaves.load(Ordering::Relaxed) {
         let error = RpcError::new(codes::SERVICE_STOPPING, "the server is stopping, ask again in a moment");
@@ -134,7 +134,7 @@ impl Call {
         let trace = self.params.as_deref().and_then(trace::asked);
         let span = trace::span(&self.method, trace.as_ref());
         let call =
-            AssertUnwindSafe(ask_room(door, link, &self.method, self.params, trace.clone())).catch_unwind();
+            AssertUnwindSafe(ask_service(door, link, &self.method, self.params, trace.clone())).catch_unwind();
         let result = match tokio::time::timeout(limit, call).instrument(span.clone()).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
@@ -149,7 +149,7 @@ impl Call {
     }
 }
 
-async fn ask_room(
+async fn ask_service(
     door: &Door,
     link: &Link,
     method: &str,
@@ -169,7 +169,7 @@ async fn ask_room(
     }
     within_rate(door, link.address, callable(door, method)?, params.as_deref()).await?;
     if method == "meta.trust_roots" {
-        return door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await;
+        return door.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await;
     }
     let session = Session { trace, ..bound.session.clone() };
     let within = call_limit(door);

@@ -65,7 +65,7 @@ async fn limit_login(door: &Door, address: IpAddr, params: Option<&RawValue>) ->
     struct Whose {
         aid: Aid,
     }
-    // A login that names nobody is the room's to refuse.
+    // A login that names nobody is the service's to refuse.
     let Ok(Whose { aid }) = serde_json::from_str(params.map_or("{}", RawValue::get)) else { return Ok(()) };
     door.limits.login(address, aid).await
 }

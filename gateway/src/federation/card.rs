@@ -31,7 +31,7 @@ impl Card {
             certs: Vec<String>,
         }
         let purpose = Purpose {
-            room: "gateway",
+            service: "gateway",
             file: "federation",
             curve: Curve::P256,
             dns_names: Vec::new(),
@@ -39,7 +39,7 @@ impl Card {
         };
         let identity = world.identity(&purpose).await?;
         let Chain { certs } =
-            world.mesh.ask(Caller::room("gateway"), "ca.get_cert_chain", &json!({})).await?;
+            world.mesh.ask(Caller::service("gateway"), "ca.get_cert_chain", &json!({})).await?;
         let between = certs.len().saturating_sub(1);
         Ok(Card { identity, chain: certs.into_iter().take(between).collect() })
     }

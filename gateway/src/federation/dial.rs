@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 /// How much of a call's time the way may take.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// The list of roots is a room away. Where it does not come, the last one counts.
+/// The list of roots is a service away. Where it does not come, the last one counts.
 const TRUST_PATIENCE: Duration = Duration::from_secs(1);
 /// The largest frame taken from a gateway, and the largest ever sent to one.
 pub const FRAME_BYTES: usize = 16 << 20;

@@ -98,7 +98,7 @@ impl Discovery {
     ) -> Result<Vec<Place>, String> {
         let mut all = self.0.lock();
         if all.len() >= DOMAINS && !all.contains_key(issuer) {
-            make_room(&mut all, now);
+            make_space(&mut all, now);
         }
         let known = all.entry(issuer.to_owned()).or_default();
         match found {
@@ -120,7 +120,7 @@ impl Discovery {
     }
 }
 
-fn make_room(all: &mut HashMap<String, Known>, now: Instant) {
+fn make_space(all: &mut HashMap<String, Known>, now: Instant) {
     all.retain(|_, known| known.is_fresh(now) || known.failure(now).is_some());
     while all.len() >= DOMAINS {
         let Some(any) = all.keys().next().cloned() else { return };

@@ -1,4 +1,4 @@
-//! `gateway.dispatch_event`: a room rings the bell of agents wherever they live; and what we let other domains ring here.
+//! `gateway.dispatch_event`: a service rings the bell of agents wherever they live; and what we let other domains ring here.
 
 use super::accept::Guest;
 use super::relay::short;
@@ -31,11 +31,11 @@ impl Federation {
         caller: Caller,
         notice: Notice,
     ) -> Result<Dispatched, RpcError> {
-        let Caller::Room(room) = &caller else {
-            return Err(RpcError::new(codes::PERMISSION_DENIED, "events are dispatched by rooms"));
+        let Caller::Service(service) = &caller else {
+            return Err(RpcError::new(codes::PERMISSION_DENIED, "events are dispatched by services"));
         };
-        if notice.event.split('.').next() != Some(room) {
-            return Err(refused("event", format!("{room} has no event {:?}", short(&notice.event))));
+        if notice.event.split('.').next() != Some(service) {
+            return Err(refused("event", format!("{service} has no event {:?}", short(&notice.event))));
         }
         let (here, abroad): (Vec<Aid>, Vec<Aid>) =
             notice.targets.aids.into_iter().partition(|aid| aid.issuer() == self.issuer());
@@ -55,7 +55,7 @@ impl Federation {
         Ok(Dispatched { federated })
     }
 
-    /// Rings a bell in another domain, if there is room for it. Nobody hears whether it rang.
+    /// Rings a bell in another domain, if there is space for it. Nobody hears whether it rang.
     pub fn ring(
         self: &Arc<Self>,
         issuer: &str,

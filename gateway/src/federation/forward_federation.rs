@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The rooms that have something to do in other domains.
-const ROOMS: [&str; 8] = ["message", "group", "storage", "collab", "mail", "task", "search", "gateway"];
+/// The services that have something to do in other domains.
+const SERVICES: [&str; 8] = ["message", "group", "storage", "collab", "mail", "task", "search", "gateway"];
 
 const WRITES: Duration = Duration::from_secs(15);
 const READS: Duration = Duration::from_secs(8);
@@ -23,7 +23,7 @@ impl Federation {
         caller: Caller,
         mut params: Forward,
     ) -> Result<Forwarded, RpcError> {
-        check_room(&caller)?;
+        check_service(&caller)?;
         let issuer = self.target(&params.target_issuer)?;
         let relay_id = params.relay_id.get_or_insert_with(|| self.relay_ids.next()).clone();
 
@@ -63,7 +63,7 @@ impl Federation {
         Ok(issuer)
     }
 
-    /// What is sent for a room's call, and how long it may take.
+    /// What is sent for a service's call, and how long it may take.
     fn relay_of(&self, forward: Forward) -> Result<(Text, Duration), RpcError> {
         let Forward { namespace, method, relay_id, trace, .. } = &forward;
         let name = format!("{namespace}.{method}");
@@ -112,10 +112,10 @@ impl Federation {
     }
 }
 
-/// Rooms of this process ask without a detour through text.
+/// Services of this process ask without a detour through text.
 impl Border for Federation {
-    fn forward(self: Arc<Self>, room: &str, forward: Forward) -> Answering {
-        let begun = check_room(&Caller::room(room))
+    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> Answering {
+        let begun = check_service(&Caller::service(service))
             .and_then(|()| self.target(&forward.target_issuer))
             .and_then(|issuer| self.begin_one(&issuer, forward, LONGEST));
         Box::pin(async move {
@@ -125,11 +125,11 @@ impl Border for Federation {
     }
 }
 
-/// Only a room may speak for agents.
-pub(super) fn check_room(caller: &Caller) -> Result<(), RpcError> {
+/// Only a service may speak for agents.
+pub(super) fn check_service(caller: &Caller) -> Result<(), RpcError> {
     match caller {
-        Caller::Room(name) if ROOMS.contains(&name.as_str()) => Ok(()),
-        _ => Err(RpcError::new(codes::PERMISSION_DENIED, "only a room may have another domain do something")),
+        Caller::Service(name) if SERVICES.contains(&name.as_str()) => Ok(()),
+        _ => Err(RpcError::new(codes::PERMISSION_DENIED, "only a service may have another domain do something")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `gateway.forward_federation_batch`: several calls to one domain, begun in their order and answered in it.
 
 use super::Federation;
-use super::forward_federation::{LONGEST, check_room};
+use super::forward_federation::{LONGEST, check_service};
 use futures_util::future::join_all;
 use services::kernel::{Caller, ForwardBatch, ForwardedBatch, Outcome, RpcError, codes};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ impl Federation {
         caller: Caller,
         params: ForwardBatch,
     ) -> Result<ForwardedBatch, RpcError> {
-        check_room(&caller)?;
+        check_service(&caller)?;
         let issuer = self.target(&params.target_issuer)?;
         if params.items.len() > MOST {
             let sentence = format!("params.items: at most {MOST} calls go together");

@@ -25,7 +25,7 @@ pub struct Picked {
 }
 
 /// The jobs of the next frame, from the front of the queue.
-pub fn pick(waiting: &mut VecDeque<Job>, few: bool, room: usize, most: usize, now: Instant) -> Picked {
+pub fn pick(waiting: &mut VecDeque<Job>, few: bool, service: usize, most: usize, now: Instant) -> Picked {
     let mut picked = Picked::default();
     let Some(first) = waiting.front() else { return picked };
     let patience = first.since + COMPANY_PATIENCE;
@@ -34,7 +34,7 @@ pub fn pick(waiting: &mut VecDeque<Job>, few: bool, room: usize, most: usize, no
         return picked;
     }
     let mut bytes = ENVELOPE;
-    while picked.jobs.len() < room
+    while picked.jobs.len() < service
         && let Some(job) = waiting.front()
     {
         let fits = bytes + job.len() <= most;

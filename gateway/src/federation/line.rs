@@ -69,7 +69,7 @@ impl Line {
         }
     }
 
-    /// Takes a job, if there is room and the domain was not found away a moment ago.
+    /// Takes a job, if there is service and the domain was not found away a moment ago.
     /// Otherwise the job is told so.
     pub fn put(self: &Arc<Self>, fed: &Arc<Federation>, mut job: Job) -> bool {
         let full = self.load.bytes.load(Ordering::Relaxed) > QUEUE_BYTES

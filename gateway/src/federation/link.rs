@@ -163,13 +163,13 @@ impl<'a> Link<'a> {
     }
 
     fn next_frame(&mut self, now: Instant) -> Next {
-        let room =
+        let service =
             self.limits.max_inflight.saturating_sub(self.flights.items).min(self.limits.max_batch_items);
-        if self.retires || room == 0 || self.flights.bytes >= IN_FLIGHT_BYTES {
+        if self.retires || service == 0 || self.flights.bytes >= IN_FLIGHT_BYTES {
             return Next::Nothing;
         }
         let (line, few, most) = (self.line, self.flights.len() < FEW_FRAMES, self.limits.max_frame_bytes);
-        let Picked { jobs, out, held } = line.take(|waiting| pick(waiting, few, room, most, now));
+        let Picked { jobs, out, held } = line.take(|waiting| pick(waiting, few, service, most, now));
         out.into_iter().for_each(|job| end_unsent(job, most, now));
         if let Some(until) = held {
             return Next::Held(until);

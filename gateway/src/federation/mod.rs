@@ -67,7 +67,7 @@ pub struct Federation {
     pub clock: Clock,
     pub ids: Ids,
     pub metrics: Arc<Metrics>,
-    /// Links to others. They end after the last call is answered, because rooms use them.
+    /// Links to others. They end after the last call is answered, because services use them.
     pub tracker: TaskTracker,
     pub stop: CancellationToken,
     /// Our links to others, and what waits for them.
@@ -109,7 +109,7 @@ impl Federation {
         }))
     }
 
-    /// What the rooms ask of the door.
+    /// What the services ask of the door.
     pub fn methods(self: &Arc<Self>) -> Methods {
         Rpc::new(self.clone())
             .method("gateway.dispatch_event", Federation::dispatch_event)

@@ -65,7 +65,7 @@ impl Peers {
         })
     }
 
-    /// Queues something nobody waits for. False if there is no room for it, or the domain was just found away.
+    /// Queues something nobody waits for. False if there is no space for it, or the domain was just found away.
     pub fn post(&self, fed: &Arc<Federation>, issuer: &str, relay: &Relay<'_>) -> bool {
         let put = || {
             let line = self.line(issuer).ok()?;

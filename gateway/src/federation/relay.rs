@@ -1,6 +1,6 @@
 //! `federation.relay`: a call in the name of an agent of another domain, or an event for agents of ours.
 //!
-//! Everything is looked at before a room sees it, in the order of the checks below.
+//! Everything is looked at before a service sees it, in the order of the checks below.
 
 use super::accept::Guest;
 use super::seen::Turn;
@@ -35,7 +35,7 @@ struct Admitted<'a> {
 }
 
 impl Federation {
-    /// Looks at one relay, and has the room begin with it when it is polled: relays that are polled in their order begin in
+    /// Looks at one relay, and has the service begin with it when it is polled: relays that are polled in their order begin in
     /// it. Nothing of it is needed any more when this returns.
     pub fn begin_relay(self: &Arc<Self>, guest: &Guest, relay: Relay<'_>, now: &Now) -> Work {
         let relay_id: Arc<str> = Arc::from(&*relay.relay_id);

@@ -98,14 +98,14 @@ impl Relays {
             }
             None => {}
         }
-        memory.make_room(now);
+        memory.make_space(now);
         memory.known.insert(key.clone(), State::UnderWay(Vec::new()));
         Turn::New(Doing { relays: self.clone(), key: Some(key) })
     }
 }
 
 impl Memory {
-    fn make_room(&mut self, now: i64) {
+    fn make_space(&mut self, now: i64) {
         while let Some((until, _)) = self.order.front() {
             if *until > now && self.order.len() < RELAYS && self.bytes < RELAY_BYTES {
                 return;

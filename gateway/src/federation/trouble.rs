@@ -1,4 +1,4 @@
-//! What a room is told when a call did not cross: −32010, −32011 and −32012, each with the facts a program can use.
+//! What a service is told when a call did not cross: −32010, −32011 and −32012, each with the facts a program can use.
 
 use super::refused;
 use serde_json::value::RawValue;

@@ -49,7 +49,7 @@ impl Trust {
 
     /// Reads the list again. The operator may have added a root, or taken one away.
     pub async fn refresh(&self) -> Result<(), RpcError> {
-        let list: List = self.mesh.ask(Caller::room("gateway"), "ca.get_trust_roots", &json!({})).await?;
+        let list: List = self.mesh.ask(Caller::service("gateway"), "ca.get_trust_roots", &json!({})).await?;
         let active = list.root_cas.iter().filter(|entry| entry.status == "active");
         self.set(active.filter_map(|entry| Certificate::from_pem(&entry.certificate).ok()).collect());
         Ok(())

@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub enum Told {
     /// The method did its work, or said why not.
     Outcome(Answer),
-    /// It never reached a room.
+    /// It never reached a service.
     Refused(RpcError),
 }
 
@@ -40,7 +40,7 @@ enum Step {
     Told(Told),
 }
 
-/// What a room does for a relay.
+/// What a service does for a relay.
 pub struct Task {
     pub method: &'static Method,
     pub doing: Doing,

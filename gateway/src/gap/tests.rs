@@ -14,15 +14,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The two rooms that are asked. What they answer is said before: a refusal, or whether the authority vouches.
+/// The two services that are asked. What they answer is said before: a refusal, or whether the authority vouches.
 #[derive(Default)]
-struct Rooms {
+struct Services {
     vouches: Mutex<Vec<Result<bool, RpcError>>>,
     wakes: Mutex<Vec<RpcError>>,
     woken: Mutex<Vec<String>>,
 }
 
-impl Rooms {
+impl Services {
     async fn get_cert(self: Arc<Self>, _: Caller, _: Value) -> Result<Value, RpcError> {
         Ok(json!({ "found": self.vouches.lock().pop().unwrap_or(Ok(true))? }))
     }
@@ -33,8 +33,8 @@ impl Rooms {
     }
 
     fn methods(self: &Arc<Self>) -> [(&'static str, Methods); 2] {
-        let ca = Rpc::new(self.clone()).method("ca.get_cert", Rooms::get_cert);
-        let message = Rpc::new(self.clone()).method("message.wake", Rooms::wake);
+        let ca = Rpc::new(self.clone()).method("ca.get_cert", Services::get_cert);
+        let message = Rpc::new(self.clone()).method("message.wake", Services::wake);
         [("ca", ca.into()), ("message", message.into())]
     }
 }
@@ -43,10 +43,10 @@ fn alice() -> Aid {
     Aid::parse("alice.agents.localhost").unwrap()
 }
 
-fn door(rooms: &Arc<Rooms>) -> Arc<Door> {
+fn door(services: &Arc<Services>) -> Arc<Door> {
     let config = Config::default();
     let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
-    for (namespace, methods) in rooms.methods() {
+    for (namespace, methods) in services.methods() {
         world.mesh.add_local(namespace, methods);
     }
     Door::new(config, "wss://gateway.agents.localhost/aun".into(), &world, Arc::<Metrics>::default())
@@ -86,37 +86,37 @@ fn away() -> RpcError {
 
 #[tokio::test]
 async fn every_device_is_rung_for_once() {
-    let rooms = Arc::new(Rooms::default());
-    let door = door(&rooms);
+    let services = Arc::new(Services::default());
+    let door = door(&services);
     for (device, slot) in [("phone", "a"), ("phone", "b"), ("laptop", "a")] {
         enter(&door, device, slot, Kind::Long);
     }
     enter(&door, "tablet", "a", Kind::Short(None));
     assert!(agent(&door, &alice()).await);
-    let mut woken = rooms.woken.lock().clone();
+    let mut woken = services.woken.lock().clone();
     woken.sort_unstable();
     assert_eq!(woken, ["laptop", "phone"], "short connections hear no bells");
 }
 
 #[tokio::test]
 async fn who_is_not_here_is_nobodys_business() {
-    let rooms = Arc::new(Rooms { vouches: Mutex::new(vec![Err(away())]), ..Rooms::default() });
-    assert!(agent(&door(&rooms), &alice()).await);
-    assert_eq!(rooms.vouches.lock().len(), 1, "the authority was not asked");
+    let services = Arc::new(Services { vouches: Mutex::new(vec![Err(away())]), ..Services::default() });
+    assert!(agent(&door(&services), &alice()).await);
+    assert_eq!(services.vouches.lock().len(), 1, "the authority was not asked");
 }
 
 #[tokio::test]
 async fn whoever_was_revoked_meanwhile_has_to_go() {
-    let rooms = Arc::new(Rooms { vouches: Mutex::new(vec![Ok(false)]), ..Rooms::default() });
-    let door = door(&rooms);
+    let services = Arc::new(Services { vouches: Mutex::new(vec![Ok(false)]), ..Services::default() });
+    let door = door(&services);
     let links = [enter(&door, "phone", "a", Kind::Long), enter(&door, "phone", "a", Kind::Short(None))];
     assert!(agent(&door, &alice()).await);
     assert!(links.iter().all(|link| link.outbox.is_waiting()), "both are told to go");
-    assert_eq!(rooms.woken.lock().len(), 0, "nobody rings for them");
+    assert_eq!(services.woken.lock().len(), 0, "nobody rings for them");
 }
 
 #[tokio::test]
-async fn a_room_that_is_away_is_asked_again_and_one_that_refuses_is_not() {
+async fn a_service_that_is_away_is_asked_again_and_one_that_refuses_is_not() {
     let stopping = RpcError::new(codes::SERVICE_STOPPING, "stopping");
     let broken = || RpcError::new(codes::METHOD_NOT_FOUND, "no such method");
     for (vouches, wakes, settled) in [
@@ -127,23 +127,23 @@ async fn a_room_that_is_away_is_asked_again_and_one_that_refuses_is_not() {
         (vec![Err(broken())], vec![], true),
     ] {
         let told = format!("{vouches:?} {wakes:?}");
-        let rooms =
-            Arc::new(Rooms { vouches: Mutex::new(vouches), wakes: Mutex::new(wakes), ..Rooms::default() });
-        let door = door(&rooms);
+        let services =
+            Arc::new(Services { vouches: Mutex::new(vouches), wakes: Mutex::new(wakes), ..Services::default() });
+        let door = door(&services);
         enter(&door, "phone", "a", Kind::Long);
         assert_eq!(agent(&door, &alice()).await, settled, "{told}");
     }
 }
 
 #[tokio::test]
-async fn nobody_is_forgotten_while_a_room_is_away() {
-    let rooms = Arc::new(Rooms { vouches: Mutex::new(vec![Err(away())]), ..Rooms::default() });
-    let door = door(&rooms);
+async fn nobody_is_forgotten_while_a_service_is_away() {
+    let services = Arc::new(Services { vouches: Mutex::new(vec![Err(away())]), ..Services::default() });
+    let door = door(&services);
     enter(&door, "phone", "a", Kind::Long);
     door.gap.missed([alice(), alice()]);
     let began = Instant::now();
     let looked_after = async {
-        while rooms.woken.lock().is_empty() {
+        while services.woken.lock().is_empty() {
             assert!(began.elapsed() < Duration::from_secs(20), "nobody came back to it");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -152,6 +152,6 @@ async fn nobody_is_forgotten_while_a_room_is_away() {
         () = look_after(&door) => unreachable!("it never ends by itself"),
         () = looked_after => {}
     }
-    assert_eq!(*rooms.woken.lock(), ["phone"]);
+    assert_eq!(*services.woken.lock(), ["phone"]);
     assert!(door.gap.take().is_empty());
 }

@@ -90,7 +90,7 @@ async fn crl(ask: &Ask<'_>, of: &str) -> Result<Reply, RpcError> {
 
 /// Signed as a whole, so it is passed on letter by letter.
 async fn trust_list(ask: &Ask<'_>) -> Result<Reply, RpcError> {
-    let list: Box<RawValue> = ask.door.mesh.call(Caller::room("gateway"), "ca.get_trust_roots", None).await?;
+    let list: Box<RawValue> = ask.door.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await?;
     let etag = format!("\"{}\"", hex::encode(digest::digest(&digest::SHA256, list.get().as_bytes())));
     Ok(text(StatusCode::OK, "application/json", list.get())
         .header(ETAG, &etag)

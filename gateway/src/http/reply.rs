@@ -1,4 +1,4 @@
-//! What is said over HTTP: a document, a refusal, and how the error of a room reads there.
+//! What is said over HTTP: a document, a refusal, and how the error of a service reads there.
 
 use crate::door::Door;
 use bytes::Bytes;
@@ -73,7 +73,7 @@ pub fn openmetrics(metrics: &str) -> Reply {
     text(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", metrics)
 }
 
-/// What a room's refusal is over HTTP.
+/// What a service's refusal is over HTTP.
 pub(super) fn failed(error: &RpcError) -> Reply {
     error.log("http");
     let status = match (error.data("http_status").and_then(Value::as_u64), error.code()) {

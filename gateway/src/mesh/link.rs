@@ -97,7 +97,7 @@ impl Link {
         // Under one lock, so that a session is introduced before it is only numbered.
         let State { post, introduced, waiting } = &mut *state;
         let Some(post) = post else { return Err((then, unavailable(self.namespace))) };
-        if waiting.is_full() || !post.has_room() {
+        if waiting.is_full() || !post.has_space() {
             return Err((then, busy(self.namespace)));
         }
         let introduction = introduced.introduce(asker);

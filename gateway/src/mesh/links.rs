@@ -114,7 +114,7 @@ fn recipient(params: &RawValue) -> Option<Cow<'_, str>> {
         #[serde(borrow)]
         to: Option<Cow<'a, str>>,
     }
-    // It is the first thing a room says to the gateway, and what follows is long.
+    // It is the first thing a service says to the gateway, and what follows is long.
     if let Some(forward) = params.get().strip_prefix("{\"target_issuer\":\"") {
         return forward.split('"').next().map(Cow::Borrowed);
     }

@@ -1,6 +1,6 @@
 //! The wire of the mesh: the same call, between processes.
 //!
-//! Each process with a room listens, and whoever needs the room dials it: a WebSocket over mutual TLS, and JSON-RPC frames
+//! Each process with a service listens, and whoever needs the service dials it: a WebSocket over mutual TLS, and JSON-RPC frames
 //! in which the calls that are ready at one moment travel together, and their answers too. Both ends hold a certificate of
 //! the mesh authority, and its names say for which parts of the server it may speak; that is why the `caller` inside can be
 //! believed.
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What every link of this process shares. It is taken down last: a draining room still asks other rooms.
+/// What every link of this process shares. It is taken down last: a draining service still asks other services.
 pub struct Wiring {
     pub settings: config::Mesh,
     pub mesh: Arc<Mesh>,

@@ -36,7 +36,7 @@ struct Queue {
     closed: VecDeque<Utf8Bytes>,
     /// The frame that still grows; empty if there is none.
     open: String,
-    /// As long as the last one was: room for the next.
+    /// As long as the last one was: space for the next.
     usual: usize,
 }
 
@@ -52,7 +52,7 @@ impl Post {
         }))
     }
 
-    pub fn has_room(&self) -> bool {
+    pub fn has_space(&self) -> bool {
         self.0.bytes.load(Ordering::Relaxed) <= QUEUE_BYTES
     }
 
@@ -169,7 +169,7 @@ mod tests {
         post.add(|out| out.push_str(&large));
         post.add(|out| out.push('8'));
         assert_eq!(taken(&post).iter().map(String::len).collect::<Vec<_>>(), [FULL + 8, 9]);
-        while post.has_room() {
+        while post.has_space() {
             post.add(|out| out.push_str(&large));
         }
         taken(&post);

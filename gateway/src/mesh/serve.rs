@@ -1,4 +1,4 @@
-//! The answering side: other processes call the rooms of this one.
+//! The answering side: other processes call the services of this one.
 
 use super::Wiring;
 use super::acquaint::Acquainted;
@@ -149,7 +149,7 @@ impl Ear for Answering {
     }
 
     fn may_hear(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) < IN_FLIGHT && self.post.has_room()
+        self.in_flight.load(Ordering::Relaxed) < IN_FLIGHT && self.post.has_space()
     }
 
     fn expects_more(&self) -> bool {
@@ -252,7 +252,7 @@ impl Asked {
 /// A part speaks for itself; only the door speaks for those it let in.
 fn may_speak_for(parts: &[&str], caller: &Caller) -> bool {
     match caller {
-        Caller::Room(room) => parts.contains(&room.as_str()),
+        Caller::Service(service) => parts.contains(&service.as_str()),
         Caller::Agent(_) | Caller::Foreign(..) | Caller::Stranger | Caller::Operator => {
             parts.contains(&"gateway")
         }

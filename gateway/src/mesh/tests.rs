@@ -22,11 +22,11 @@ use tokio_util::task::TaskTracker;
 
 const LONG: Duration = Duration::from_secs(60);
 
-struct Room {
+struct Service {
     gate: Semaphore,
 }
 
-impl Room {
+impl Service {
     /// Says what it is told to; waits at the gate, or fails, if it is told to.
     async fn answer(self: Arc<Self>, _: Caller, params: Value) -> Result<Value, RpcError> {
         if params.get("wait").is_some() {
@@ -42,7 +42,7 @@ impl Room {
 struct Pair {
     link: Arc<Link>,
     near: Arc<Wiring>,
-    room: Arc<Room>,
+    service: Arc<Service>,
     drain: CancellationToken,
     tracker: TaskTracker,
 }
@@ -80,9 +80,9 @@ async fn asking() -> (Arc<Link>, Arc<Wiring>, TaskTracker, WebSocketStream<Duple
 
 async fn pair() -> Pair {
     let (link, near, tracker, there) = asking().await;
-    let room = Arc::new(Room { gate: Semaphore::new(0) });
+    let service = Arc::new(Service { gate: Semaphore::new(0) });
     let far = wiring();
-    let methods: Methods = Rpc::new(room.clone()).method("message.send", Room::answer).into();
+    let methods: Methods = Rpc::new(service.clone()).method("message.send", Service::answer).into();
     far.mesh.add_local("message", methods);
     let (drain, calls) = (CancellationToken::new(), tracker.clone());
     let stop = drain.clone();
@@ -90,7 +90,7 @@ async fn pair() -> Pair {
         let peer = Peer { parts: vec!["gateway"], until: i64::MAX };
         answer(&far, there, peer, calls, stop).await;
     });
-    Pair { link, near, room, drain, tracker }
+    Pair { link, near, service, drain, tracker }
 }
 
 fn call(link: &Arc<Link>, params: Value, within: Duration) -> Waiting {
@@ -121,11 +121,11 @@ async fn what_is_ready_is_answered_in_the_order_it_was_asked() {
 
 #[tokio::test]
 async fn an_error_arrives_as_it_was_said_and_holds_up_nobody() {
-    let Pair { link, room, .. } = pair().await;
+    let Pair { link, service, .. } = pair().await;
     let slow = call(&link, json!({ "wait": 1, "say": "slow" }), LONG);
     let failed = call(&link, json!({ "fail": "because" }), LONG).await.unwrap_err();
     assert_eq!((failed.code(), failed.to_string()), (-32029, "\"because\"".to_owned()));
-    room.gate.add_permits(1);
+    service.gate.add_permits(1);
     assert_eq!(slow.await.unwrap().get(), "\"slow\"");
 }
 
@@ -139,18 +139,18 @@ async fn nobody_waits_longer_than_was_said_even_if_the_other_side_is_silent() {
 
 #[tokio::test]
 async fn the_answering_side_gives_up_in_time_too() {
-    let Pair { link, room, .. } = pair().await;
-    let at_rest = Arc::strong_count(&room);
+    let Pair { link, service, .. } = pair().await;
+    let at_rest = Arc::strong_count(&service);
     let hurried = call(&link, json!({ "wait": 1 }), Duration::from_millis(1));
     assert!(hurried.await.unwrap_err().to_string().starts_with("rpc handler timeout"));
-    // Whoever is at work in the room holds it.
+    // Whoever is at work in the service holds it.
     let given_up = async {
-        while Arc::strong_count(&room) > at_rest {
+        while Arc::strong_count(&service) > at_rest {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::time::timeout(LONG, given_up).await.expect("it does not give up");
-    room.gate.add_permits(1);
+    service.gate.add_permits(1);
     assert_eq!(call(&link, json!({ "wait": 1, "say": 1 }), LONG).await.unwrap().get(), "1");
 }
 
@@ -165,7 +165,7 @@ async fn whoever_stops_waiting_leaves_no_place_taken() {
 
 #[tokio::test]
 async fn a_process_that_leaves_answers_first_what_it_has_begun() {
-    let Pair { link, near, room, drain, tracker } = pair().await;
+    let Pair { link, near, service, drain, tracker } = pair().await;
     let mut changes = near.mesh.changes();
     let begun = call(&link, json!({ "wait": 1, "say": "begun" }), LONG);
     // Answered after the first was begun: the other side is at work on it.
@@ -176,7 +176,7 @@ async fn a_process_that_leaves_answers_first_what_it_has_begun() {
     }
     let refused = call(&link, json!({}), LONG).await.unwrap_err();
     assert!(refused.to_string().contains("not available"), "{refused}");
-    room.gate.add_permits(1);
+    service.gate.add_permits(1);
     assert_eq!(begun.await.unwrap().get(), "\"begun\"");
     tracker.close();
     tracker.wait().await;

@@ -37,7 +37,7 @@ impl Running {
     }
 
     /// Each session leaves when its calls are answered, then the links from other processes do; then nobody can call the
-    /// rooms any more, and they close their stores; the links to other processes go last, because rooms use them.
+    /// services any more, and they close their stores; the links to other processes go last, because services use them.
     async fn drain(self) {
         let Running { door, calls, world, wiring } = self;
         let federation = door.as_ref().and_then(|door| door.federation().cloned());

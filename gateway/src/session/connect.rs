@@ -82,7 +82,7 @@ async fn hear(door: &Door, kind: Kind, aid: &Aid) -> Option<Ear> {
     }
 }
 
-/// Whether the message room knows of the device. Nobody is kept out because it is away: it hears of him when it is back.
+/// Whether the message service knows of the device. Nobody is kept out because it is away: it hears of him when it is back.
 async fn join(door: &Door, aid: &Aid, device: &DeviceId) -> Result<bool, RpcError> {
     if !door.mesh.has("message") {
         return Ok(!door.mesh.knows("message"));

@@ -80,7 +80,7 @@ struct Conversation<S> {
     /// Whether anything arrived since the last look at the clock.
     heard: bool,
     pinged: bool,
-    /// Whether something was asked of a room since the last look into the outbox.
+    /// Whether something was asked of a service since the last look into the outbox.
     asked: bool,
     /// When this turn began, for those who want to know: one look at the clock for all that is read together.
     turn: Option<std::time::Instant>,

@@ -53,7 +53,7 @@ pub struct Outbox {
 struct State {
     frames: VecDeque<Utf8Bytes>,
     bytes: usize,
-    /// As many as there were last time: room for the next.
+    /// As many as there were last time: space for the next.
     usual: u16,
     goodbye: Option<Goodbye>,
 }
@@ -118,7 +118,7 @@ impl Outbox {
         state.bytes = 0;
         state.usual = u16::try_from(state.frames.len()).unwrap_or_default().min(64);
         self.waiting.store(state.goodbye.is_some(), Ordering::Release);
-        // An idle connection keeps no room for what it once received.
+        // An idle connection keeps no space for what it once received.
         Some(Item::Frames(std::mem::take(&mut state.frames)))
     }
 

@@ -1,4 +1,4 @@
-//! Who is connected to this door, and who has to make room.
+//! Who is connected to this door, and who has to make space.
 
 use super::outbox::{Goodbye, Outbox};
 use super::rules::{self, Eviction, Place};
@@ -126,7 +126,7 @@ impl Registry {
         self.links.lock().all.insert(link.id, link.clone());
     }
 
-    /// Lets an authenticated connection in, after making room for it. Those who have to go and are connected elsewhere are
+    /// Lets an authenticated connection in, after making space for it. Those who have to go and are connected elsewhere are
     /// sent away by their own gateway, when it hears of the newcomer.
     pub fn enter(&self, link: &Arc<Link>, mut bound: Bound) -> Result<(), RpcError> {
         let mut links = self.links.lock();

@@ -155,7 +155,7 @@ async fn knows(gateway: &Gateway, elsewhere: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_makes_room_for_its_successor_on_another_gateway() {
+async fn a_connection_makes_service_for_its_successor_on_another_gateway() {
     let server = Server::start();
     let [first, second] = gateways(&server).await;
     let old = first.enter(1, "phone", "app", Kind::Long).unwrap();

@@ -1,4 +1,4 @@
-//! The stores of the rooms in this process. They count by themselves and are asked when somebody asks us.
+//! The stores of the services in this process. They count by themselves and are asked when somebody asks us.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
@@ -10,8 +10,8 @@ use services::kernel::{StoreStats, Stores};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RoomLabels {
-    room: &'static str,
+struct ServiceLabels {
+    service: &'static str,
 }
 
 pub(super) struct StoreMetrics(pub Stores);
@@ -28,7 +28,7 @@ type Looks = [(&'static str, StoreStats)];
 impl Collector for StoreMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let stores = self.0.stats();
-        // A process without a room says nothing of stores, as with everything else it does not have.
+        // A process without a service says nothing of stores, as with everything else it does not have.
         if stores.is_empty() {
             return Ok(());
         }
@@ -53,9 +53,9 @@ fn commits(encoder: &mut DescriptorEncoder, stores: &Looks) -> fmt::Result {
     let help = "How long commits took, those that failed among them";
     let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
     let mut metric = encoder.encode_descriptor("store_commit_duration", help, unit, kind)?;
-    for (room, store) in stores {
+    for (service, store) in stores {
         let count = store.commits.iter().map(|(_, count)| count).sum();
-        let labels = RoomLabels { room };
+        let labels = ServiceLabels { service };
         let mut metric = metric.encode_family(&labels)?;
         metric.encode_histogram::<NoLabelSet>(store.seconds, count, &store.commits, None)?;
     }
@@ -72,7 +72,7 @@ fn each<M: EncodeMetric>(
     number: impl Fn(&StoreStats) -> Option<M>,
 ) -> fmt::Result {
     let numbers: Vec<_> =
-        stores.iter().filter_map(|(room, store)| Some((RoomLabels { room }, number(store)?))).collect();
+        stores.iter().filter_map(|(service, store)| Some((ServiceLabels { service }, number(store)?))).collect();
     let Some((_, first)) = numbers.first() else { return Ok(()) };
     let mut metric = encoder.encode_descriptor(name, help, unit, first.metric_type())?;
     for (labels, number) in &numbers {

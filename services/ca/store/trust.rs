@@ -79,7 +79,7 @@ impl Store {
 async fn apply(tx: &mut Transaction<'static, Any>, change: &Change<'_>) -> sqlx::Result<Changed> {
     let changed = match change {
         Change::Add(root) => {
-            let Changed::Published = make_room(tx, root).await? else { return Ok(Changed::Full) };
+            let Changed::Published = make_space(tx, root).await? else { return Ok(Changed::Full) };
             sqlx::query(
                 "INSERT INTO trust_roots (fingerprint, pem, added_at) VALUES ($1, $2, $3)
                  ON CONFLICT (fingerprint) DO UPDATE SET removed_at = NULL, added_at = excluded.added_at
@@ -106,7 +106,7 @@ async fn apply(tx: &mut Transaction<'static, Any>, change: &Change<'_>) -> sqlx:
 }
 
 /// A newcomer takes the place of the root that was taken away first, and never that of one in force.
-async fn make_room(tx: &mut Transaction<'static, Any>, new: &Root) -> sqlx::Result<Changed> {
+async fn make_space(tx: &mut Transaction<'static, Any>, new: &Root) -> sqlx::Result<Changed> {
     let roots = all(tx).await?;
     if roots.len() < MOST_ROOTS || roots.iter().any(|root| root.fingerprint == new.fingerprint) {
         return Ok(Changed::Published);

@@ -49,7 +49,7 @@ pub enum Mode {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Guest {
     pub seat: Seat,
-    /// Only long connections have a seat in the eyes of the rooms.
+    /// Only long connections have a seat in the eyes of the services.
     pub long: bool,
     /// Orders the connections of one agent; later than that of every connection its gateway knew of.
     pub since_ms: i64,

@@ -209,7 +209,7 @@ impl Replica {
         }
     }
 
-    /// Puts what is known of an agent where the rooms read it.
+    /// Puts what is known of an agent where the services read it.
     fn show(&self, aid: &Aid, of_agent: &[Known]) {
         let long = of_agent.iter().filter(|known| known.guest.long);
         let shown: Arc<[_]> = long.map(|known| known.guest.seat.clone()).collect();

@@ -90,7 +90,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// One process's end of it. [`Redis::bus`] and [`Redis::presence`] are what the rooms and the door get.
+/// One process's end of it. [`Redis::bus`] and [`Redis::presence`] are what the services and the door get.
 #[derive(Clone)]
 pub struct Redis(pub(super) Arc<Inner>);
 

@@ -155,12 +155,12 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
     // `false` is what a server of version 6 gets.
     for sharded in [None, Some(true), Some(false)] {
         let issuer = issuer();
-        let room = process(Settings { sharded, ..settings(&url, &issuer, false) }).await;
+        let service = process(Settings { sharded, ..settings(&url, &issuer, false) }).await;
         let door = process(Settings { sharded, ..settings(&url, &issuer, true) }).await;
         let (alice, bobb) = (aid("alice"), aid("bobb"));
         let _ears = (door.redis.bus().hear(&alice).await, door.redis.bus().hear(&bobb).await);
         for number in 0..3000 {
-            room.publish(if number % 3 == 0 { &bobb } else { &alice }, number);
+            service.publish(if number % 3 == 0 { &bobb } else { &alice }, number);
         }
         until("3000 events", || door.heard.lock().len() >= 3000).await;
         let heard = door.heard.lock().clone();
@@ -174,7 +174,7 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
         }
         let odd = RawValue::from_string("{ \"z\" : 1.0,\"a\":\"\\u00e9\", \"n\": 7 }".to_owned()).unwrap();
         let to = Audience::Instance { aid: alice, device: None, slot: Some(SlotId::parse("a b").unwrap()) };
-        room.redis.bus().publish(&Event {
+        service.redis.bus().publish(&Event {
             to: to.clone(),
             method: "event/odd".to_owned(),
             params: odd.clone(),
@@ -189,7 +189,7 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
 async fn whoever_has_been_answered_misses_nothing() {
     let (_server, url) = shared();
     let issuer = issuer();
-    let room = process(settings(&url, &issuer, false)).await;
+    let service = process(settings(&url, &issuer, false)).await;
     let door = process(settings(&url, &issuer, true)).await;
     let mut ears = Vec::new();
     for number in 0..300 {
@@ -197,7 +197,7 @@ async fn whoever_has_been_answered_misses_nothing() {
         // Come, gone and come again: what is left of it must not undo the last.
         drop(door.redis.bus().hear(&agent).await);
         ears.push(door.redis.bus().hear(&agent).await);
-        room.publish(&agent, number);
+        service.publish(&agent, number);
     }
     until("one event each", || door.heard.lock().len() >= 300).await;
     assert_eq!(door.numbers(), (0..300).collect::<Vec<_>>());
@@ -206,8 +206,8 @@ async fn whoever_has_been_answered_misses_nothing() {
     drop(ears);
     until("no channel is wanted", || door.redis.0.ears.everybody().is_empty()).await;
     let ear = door.redis.bus().hear(&aid("last")).await;
-    room.publish(&aid("agent-1"), 1);
-    room.publish(&aid("last"), 1000);
+    service.publish(&aid("agent-1"), 1);
+    service.publish(&aid("last"), 1000);
     until("the last", || door.numbers().last() == Some(&1000)).await;
     assert_eq!(door.heard.lock().len(), 301);
     drop(ear);
@@ -220,7 +220,7 @@ async fn a_process_hears_its_own_events_once_and_everybody_hears_what_is_for_doo
     let doors = [process(settings(&url, &issuer, true)).await, process(settings(&url, &issuer, true)).await];
     let alice = aid("alice");
     let _ears = [doors[0].redis.bus().hear(&alice).await, doors[1].redis.bus().hear(&alice).await];
-    let room = process(settings(&url, &issuer, false)).await;
+    let service = process(settings(&url, &issuer, false)).await;
     doors[0].publish(&alice, 1);
     doors[0].redis.bus().publish(&Event::new(Audience::Doors, "ca.cert_revoked", &json!({ "n": 2 })));
     doors[1].publish(&alice, 3);
@@ -230,8 +230,8 @@ async fn a_process_hears_its_own_events_once_and_everybody_hears_what_is_for_doo
         assert_eq!(heard, BTreeSet::from([1, 2, 3]));
         assert_eq!(door.heard.lock().len(), 3);
     }
-    until("the room's event", || !room.heard.lock().is_empty()).await;
-    assert_eq!(room.numbers(), [2], "and nothing of what is for agents");
+    until("the service's event", || !service.heard.lock().is_empty()).await;
+    assert_eq!(service.numbers(), [2], "and nothing of what is for agents");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,12 +240,12 @@ async fn everybody_knows_who_is_connected_to_which_gateway() {
     let issuer = issuer();
     let first = process(settings(&url, &issuer, true)).await;
     let second = process(settings(&url, &issuer, true)).await;
-    let room = process(settings(&url, &issuer, false)).await;
+    let service = process(settings(&url, &issuer, false)).await;
     let alice = aid("alice");
     first.presence.admit(&alice, guest(1, true));
     second.presence.admit(&alice, guest(2, true));
     second.presence.admit(&alice, guest(3, false));
-    for process in [&first, &second, &room] {
+    for process in [&first, &second, &service] {
         until("both seats", || process.connections(&alice) == [1, 2]).await;
     }
     until("the short one", || first.presence.elsewhere(&alice).len() == 2).await;
@@ -257,9 +257,9 @@ async fn everybody_knows_who_is_connected_to_which_gateway() {
 
     first.presence.leave(&alice, 1);
     first.presence.leave(&alice, 1);
-    until("one seat", || room.connections(&alice) == [2]).await;
+    until("one seat", || service.connections(&alice) == [2]).await;
     second.redis.close().await;
-    until("nobody", || !room.presence.is_online(&alice)).await;
+    until("nobody", || !service.presence.is_online(&alice)).await;
     until("nobody", || !late.presence.is_online(&alice)).await;
     // Their own lists are exact at once.
     assert!(!first.presence.seats(&alice).iter().any(|seat| seat.connection == 1));
@@ -270,18 +270,18 @@ async fn a_flushed_redis_is_filled_again() {
     let server = Server::start();
     let issuer = issuer();
     let door = process(settings(&server.url(), &issuer, true)).await;
-    let room = process(settings(&server.url(), &issuer, false)).await;
+    let service = process(settings(&server.url(), &issuer, false)).await;
     let alice = aid("alice");
     let _ear = door.redis.bus().hear(&alice).await;
     door.presence.admit(&alice, guest(1, true));
-    until("alice is here", || room.presence.is_online(&alice)).await;
+    until("alice is here", || service.presence.is_online(&alice)).await;
 
-    let live = room.redis.0.line.after(0).await;
+    let live = service.redis.0.line.after(0).await;
     live.ask::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
-    assert!(room.presence.is_online(&alice), "a flush makes nobody leave");
-    room.publish(&alice, 1);
+    assert!(service.presence.is_online(&alice), "a flush makes nobody leave");
+    service.publish(&alice, 1);
     until("events go on", || door.numbers() == [1]).await;
-    let list = room.redis.0.names.seats(&door.redis.0.names.process);
+    let list = service.redis.0.names.seats(&door.redis.0.names.process);
     let began = Instant::now();
     while !live.ask::<bool>(&super::command("EXISTS", &list)).await.unwrap() {
         assert!(began.elapsed() < Duration::from_secs(30), "the list is not written again");
@@ -289,7 +289,7 @@ async fn a_flushed_redis_is_filled_again() {
     }
     let late = process(settings(&server.url(), &issuer, false)).await;
     until("a new process knows alice", || late.presence.is_online(&alice)).await;
-    assert!(room.presence.is_online(&alice));
+    assert!(service.presence.is_online(&alice));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -297,16 +297,16 @@ async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
     let mut server = Server::start();
     let issuer = issuer();
     let door = process(settings(&server.url(), &issuer, true)).await;
-    let room = process(settings(&server.url(), &issuer, false)).await;
+    let service = process(settings(&server.url(), &issuer, false)).await;
     let (alice, bobb, carol) = (aid("alice"), aid("bobb"), aid("carol"));
     let _ear = door.redis.bus().hear(&alice).await;
     door.presence.admit(&alice, guest(1, true));
     door.presence.admit(&bobb, guest(2, true));
-    until("both are here", || room.presence.is_online(&alice) && room.presence.is_online(&bobb)).await;
+    until("both are here", || service.presence.is_online(&alice) && service.presence.is_online(&bobb)).await;
 
     server.kill();
-    until("it is noticed", || !door.redis.stats().up && !room.redis.stats().up).await;
-    assert!(room.presence.is_online(&alice), "unknown is not offline");
+    until("it is noticed", || !door.redis.stats().up && !service.redis.stats().up).await;
+    assert!(service.presence.is_online(&alice), "unknown is not offline");
     // Logins go on, and what happens meanwhile is known at home at once.
     let _late = door.redis.bus().hear(&carol).await;
     door.presence.admit(&carol, guest(3, true));
@@ -318,10 +318,10 @@ async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
     server.start_again();
     let both = BTreeSet::from([alice.clone(), carol.clone()]);
     until("the gap is told", || *door.missed.lock() == both).await;
-    until("presence is right", || room.presence.is_online(&carol) && !room.presence.is_online(&bobb)).await;
-    assert!(room.presence.is_online(&alice));
-    until("the room is back", || room.redis.stats().up).await;
-    room.publish(&carol, 7);
+    until("presence is right", || service.presence.is_online(&carol) && !service.presence.is_online(&bobb)).await;
+    assert!(service.presence.is_online(&alice));
+    until("the service is back", || service.redis.stats().up).await;
+    service.publish(&carol, 7);
     until("events go on", || door.numbers().contains(&7)).await;
 }
 
@@ -329,7 +329,7 @@ async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
 async fn a_gateway_that_dies_takes_its_connections_along() {
     let (_server, url) = shared();
     let issuer = issuer();
-    let room = process(settings(&url, &issuer, false)).await;
+    let service = process(settings(&url, &issuer, false)).await;
     let (alice, bobb) = (aid("alice"), aid("bobb"));
     let other = process(settings(&url, &issuer, true)).await;
     other.presence.admit(&bobb, guest(9, true));
@@ -343,14 +343,14 @@ async fn a_gateway_that_dies_takes_its_connections_along() {
         door
     });
     let door = killed.await.unwrap();
-    until("alice is here", || room.presence.is_online(&alice)).await;
+    until("alice is here", || service.presence.is_online(&alice)).await;
     runtime.shutdown_background();
-    until("alice is gone", || !room.presence.is_online(&alice)).await;
+    until("alice is gone", || !service.presence.is_online(&alice)).await;
     until("also for gateways", || other.presence.elsewhere(&alice).is_empty()).await;
-    assert!(room.presence.is_online(&bobb), "who lives stays");
+    assert!(service.presence.is_online(&bobb), "who lives stays");
 
     // Its list outlives it. Whoever starts now does not take it for the truth.
-    let live = room.redis.0.line.after(0).await;
+    let live = service.redis.0.line.after(0).await;
     let names = &door.redis.0.names;
     live.ask::<()>(super::command("SADD", &names.gateways).arg(&names.process)).await.unwrap();
     assert!(live.ask::<bool>(&super::command("EXISTS", &names.seats(&names.process))).await.unwrap());
@@ -364,29 +364,29 @@ async fn what_cannot_be_published_is_bounded_and_dropped_and_told() {
     let issuer = issuer();
     let door = process(settings(&server.url(), &issuer, true)).await;
     let most = 64 << 10;
-    let room = process(Settings { queue_bytes: most, ..settings(&server.url(), &issuer, false) }).await;
+    let service = process(Settings { queue_bytes: most, ..settings(&server.url(), &issuer, false) }).await;
     let alice = aid("alice");
     let _ear = door.redis.bus().hear(&alice).await;
     server.kill();
-    until("it is noticed", || !room.redis.stats().up).await;
+    until("it is noticed", || !service.redis.stats().up).await;
     for number in 0..10_000 {
-        room.publish(&alice, number);
-        assert!(room.redis.stats().queue_bytes <= most);
+        service.publish(&alice, number);
+        assert!(service.redis.stats().queue_bytes <= most);
     }
-    let stats = room.redis.stats();
+    let stats = service.redis.stats();
     assert!(stats.dropped > 5000 && stats.queue_bytes > most / 2, "{stats:?}");
     server.start_again();
-    until("the queue is empty", || room.redis.stats().queue_bytes == 0).await;
+    until("the queue is empty", || service.redis.stats().queue_bytes == 0).await;
     until("alice is looked after", || door.missed.lock().contains(&alice)).await;
-    until("both hear", || room.redis.stats().up && door.redis.stats().up).await;
+    until("both hear", || service.redis.stats().up && door.redis.stats().up).await;
 
     // The same without any lost connection: only the publisher knows that something is missing.
     door.missed.lock().clear();
     for number in 0..10_000 {
-        room.publish(&alice, number);
+        service.publish(&alice, number);
     }
     until("alice is looked after again", || {
-        room.publish(&alice, 1);
+        service.publish(&alice, 1);
         door.missed.lock().contains(&alice)
     })
     .await;

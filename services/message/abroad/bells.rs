@@ -21,7 +21,7 @@ pub(in super::super) struct Bells {
 
 impl Bells {
     pub fn start(tracker: &TaskTracker, mesh: Arc<Mesh>, ids: Ids) -> Bells {
-        // The semaphore is the channel's bound, in bytes rather than in bells. The task ends with the room.
+        // The semaphore is the channel's bound, in bytes rather than in bells. The task ends with the service.
         let (queue, waiting) = mpsc::unbounded_channel();
         tracker.spawn(ring(waiting, mesh));
         Bells { queue, bytes: Arc::new(Semaphore::new(QUEUE_BYTES)), ids }

@@ -28,7 +28,7 @@ pub(super) struct Domain {
     _folder: TempDir,
 }
 
-/// What a gateway does for a room, and what it was asked.
+/// What a gateway does for a service, and what it was asked.
 #[derive(Default)]
 pub(super) struct Door {
     pub issuer: String,
@@ -95,7 +95,7 @@ impl Domain {
 
     pub async fn join(&self, agent: &TestAgent, device: &str) {
         let params = json!({ "aid": agent.aid, "device_id": device });
-        self.call_as(Caller::room("test"), "message.join", params).await.unwrap();
+        self.call_as(Caller::service("test"), "message.join", params).await.unwrap();
     }
 
     pub async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {
@@ -130,7 +130,7 @@ pub(super) fn caller((agent, device): (&TestAgent, &str)) -> Caller {
     Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), ..session })
 }
 
-/// The rooms hold the mesh and the mesh holds the rooms: without this their connections to the store would stay.
+/// The services hold the mesh and the mesh holds the services: without this their connections to the store would stay.
 impl Drop for Domain {
     fn drop(&mut self) {
         for namespace in crate::NAMESPACES.iter().chain(&["gateway"]) {
@@ -139,7 +139,7 @@ impl Drop for Domain {
     }
 }
 
-/// The store the tests run on, as for every other room: each domain has schemas of its own.
+/// The store the tests run on, as for every other service: each domain has schemas of its own.
 #[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
 fn store() -> StoreUrl {
     if std::env::var("AUND_TEST_STORE").unwrap_or_default() != "postgres" {
@@ -177,7 +177,7 @@ impl Door {
     }
 
     async fn forward(self: Arc<Door>, caller: Caller, forward: Forward) -> Result<Forwarded, RpcError> {
-        assert!(matches!(caller, Caller::Room(room) if room == "message"));
+        assert!(matches!(caller, Caller::Service(service) if service == "message"));
         let target_issuer = forward.target_issuer.clone();
         let result = self.relay(&target_issuer, forward).await?;
         Ok(Forwarded { result, target_issuer, relay_id: "r-1".to_owned(), elapsed_ms: 1 })

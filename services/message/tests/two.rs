@@ -18,7 +18,7 @@ impl Process {
 
     async fn join(&self, agent: &TestAgent, device: &str) {
         let params = json!({ "aid": agent.aid, "device_id": device });
-        self.call(Caller::room("test"), "message.join", params).await.unwrap();
+        self.call(Caller::service("test"), "message.join", params).await.unwrap();
     }
 
     async fn send(&self, from: &TestAgent, to: &TestAgent, id: &str, more: Value) -> Value {

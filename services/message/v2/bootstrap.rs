@@ -156,7 +156,7 @@ impl Message {
 
     /// What the authority knows of an agent: its current certificate, or that it has none.
     pub(in super::super) async fn cert_of(&self, aid: &Aid) -> Result<KnownCert, RpcError> {
-        self.mesh.ask(Caller::room("message"), "ca.get_cert", &json!({ "aid": aid })).await
+        self.mesh.ask(Caller::service("message"), "ca.get_cert", &json!({ "aid": aid })).await
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     Ok(())
 }
 
-/// The same deep rounds with the room in a process of its own, against the whole server on the same PostgreSQL.
+/// The same deep rounds with the service in a process of its own, against the whole server on the same PostgreSQL.
 pub(super) async fn split(plan: &Plan, url: &str, redis: &str, report: &mut Report) -> anyhow::Result<()> {
     postgres::split(plan, url, redis, report).await
 }

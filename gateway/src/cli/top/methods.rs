@@ -1,10 +1,10 @@
-//! Calls by method and by room, over all processes.
+//! Calls by method and by service, over all processes.
 
-use super::model::{Grown, Method, Order, Room};
+use super::model::{Grown, Method, Order, Service};
 use super::numbers::Histogram;
 use std::collections::BTreeMap;
 
-/// Calls by method, those that doors answered apart from those that rooms did for other processes.
+/// Calls by method, those that doors answered apart from those that services did for other processes.
 #[derive(Default)]
 pub(super) struct Methods {
     by_name: BTreeMap<String, [Counted; 2]>,
@@ -19,9 +19,9 @@ struct Counted {
 }
 
 impl Methods {
-    pub fn add(&mut self, grown: &Grown, room: bool) {
+    pub fn add(&mut self, grown: &Grown, service: bool) {
         for (labels, count) in grown.numbers.of("aund_requests_total").filter(|(_, count)| *count > 0.0) {
-            let counted = &mut self.entry(labels.get("method"))[usize::from(room)];
+            let counted = &mut self.entry(labels.get("method"))[usize::from(service)];
             counted.calls += count / grown.seconds;
             match labels.get("code") {
                 "0" => {}
@@ -33,7 +33,7 @@ impl Methods {
             }
         }
         for (labels, count) in grown.numbers.of("aund_request_duration_seconds_bucket") {
-            self.entry(labels.get("method"))[usize::from(room)].times.add(labels.get("le"), count);
+            self.entry(labels.get("method"))[usize::from(service)].times.add(labels.get("le"), count);
         }
     }
 
@@ -42,14 +42,14 @@ impl Methods {
     }
 
     pub fn rows(self, order: Order) -> Vec<Method> {
-        let rows = self.by_name.into_iter().map(|(name, [door, room])| {
-            // What a door passed on is counted twice, what one room asks of another is not.
-            let counted = if door.calls > 0.0 { &door } else { &room };
+        let rows = self.by_name.into_iter().map(|(name, [door, service])| {
+            // What a door passed on is counted twice, what one service asks of another is not.
+            let counted = if door.calls > 0.0 { &door } else { &service };
             let (calls, errors) = (counted.calls, counted.errors);
-            Method { name, calls, errors, door: door.times.times(), room: room.times.times() }
+            Method { name, calls, errors, door: door.times.times(), service: service.times.times() }
         });
         let mut rows: Vec<Method> = rows.filter(|row| row.calls > 0.0).collect();
-        let p99 = |row: &Method| row.door.or(row.room).map_or(0.0, |(_, p99)| p99);
+        let p99 = |row: &Method| row.door.or(row.service).map_or(0.0, |(_, p99)| p99);
         match order {
             Order::Calls => rows.sort_by(|a, b| b.calls.total_cmp(&a.calls)),
             Order::Errors => rows.sort_by(|a, b| b.errors.total_cmp(&a.errors)),
@@ -59,22 +59,22 @@ impl Methods {
         rows
     }
 
-    /// As the process saw it that did the work: the room's own, or the door's where both are one.
-    pub fn rooms(&self) -> Vec<Room> {
-        let mut rooms: BTreeMap<&str, Counted> = BTreeMap::new();
-        for (name, [door, room]) in &self.by_name {
-            let counted = if room.calls > 0.0 { room } else { door };
+    /// As the process saw it that did the work: the service's own, or the door's where both are one.
+    pub fn services(&self) -> Vec<Service> {
+        let mut services: BTreeMap<&str, Counted> = BTreeMap::new();
+        for (name, [door, service]) in &self.by_name {
+            let counted = if service.calls > 0.0 { service } else { door };
             let Some((namespace, _)) = name.split_once('.').filter(|_| counted.calls > 0.0) else { continue };
-            // What the door answers by itself has no room.
+            // What the door answers by itself has no service.
             if matches!(namespace, "meta" | "rpc") {
                 continue;
             }
-            let sum = rooms.entry(namespace).or_default();
+            let sum = services.entry(namespace).or_default();
             sum.calls += counted.calls;
-            sum.unavailable += door.unavailable.max(room.unavailable);
+            sum.unavailable += door.unavailable.max(service.unavailable);
             sum.times.join(&counted.times);
         }
-        let rows = rooms.into_iter().map(|(namespace, counted)| Room {
+        let rows = services.into_iter().map(|(namespace, counted)| Service {
             namespace: namespace.to_owned(),
             calls: counted.calls,
             unavailable: counted.unavailable,

@@ -48,7 +48,7 @@ pub struct Model {
     pub per_second: bool,
     pub processes: Vec<Process>,
     pub methods: Vec<Method>,
-    pub rooms: Vec<Room>,
+    pub services: Vec<Service>,
     pub stores: Vec<Store>,
     pub links: Vec<Link>,
     pub buses: Vec<Bus>,
@@ -69,19 +69,19 @@ pub struct Process {
 /// How long the median and all but one in a hundred took, in seconds.
 pub type Times = Option<(f64, f64)>;
 
-/// One method, as the door measured it and as the room did; what lies between is the mesh.
+/// One method, as the door measured it and as the service did; what lies between is the mesh.
 #[derive(Debug, Default)]
 pub struct Method {
     pub name: String,
     pub calls: f64,
     pub errors: f64,
     pub door: Times,
-    pub room: Times,
+    pub service: Times,
 }
 
 /// A namespace, over all processes that run it.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct Service {
     pub namespace: String,
     pub calls: f64,
     /// Calls that its store or its process could not serve.
@@ -89,11 +89,11 @@ pub struct Room {
     pub times: Times,
 }
 
-/// The store of one room in one process.
+/// The store of one service in one process.
 #[derive(Debug, Default)]
 pub struct Store {
     pub process: String,
-    pub room: String,
+    pub service: String,
     pub commits: f64,
     /// How many rows a commit had; nothing if there was none.
     pub rows_each: Option<f64>,
@@ -142,7 +142,7 @@ impl Model {
             model.buses.extend(bus(&look.process, numbers));
             methods.add(&grown, !is_door(numbers));
         }
-        model.rooms = methods.rooms();
+        model.services = methods.services();
         model.methods = methods.rows(order);
         model
     }

@@ -1,7 +1,7 @@
 //! What stands in the rows of each table.
 
 use super::cells::{Shown, bad, bytes, number, state, time, times, trouble};
-use super::model::{Bus, Link, Method, Process, Room, Store};
+use super::model::{Bus, Link, Method, Process, Service, Store};
 
 pub fn of_process(row: &Process) -> Vec<Shown> {
     if !row.up {
@@ -21,19 +21,19 @@ pub fn of_process(row: &Process) -> Vec<Shown> {
 }
 
 pub fn of_method(row: &Method) -> Vec<Shown> {
-    let ((p50, p99), (room_p50, room_p99)) = (times(row.door), times(row.room));
+    let ((p50, p99), (service_p50, service_p99)) = (times(row.door), times(row.service));
     vec![
         row.name.clone().into(),
         number(row.calls).into(),
         trouble(row.errors),
         p50.into(),
         p99.into(),
-        room_p50.into(),
-        room_p99.into(),
+        service_p50.into(),
+        service_p99.into(),
     ]
 }
 
-pub fn of_room(row: &Room) -> Vec<Shown> {
+pub fn of_service(row: &Service) -> Vec<Shown> {
     let (p50, p99) = times(row.times);
     vec![
         row.namespace.clone().into(),
@@ -48,7 +48,7 @@ pub fn of_store(row: &Store) -> Vec<Shown> {
     let (p50, p99) = times(row.times);
     vec![
         row.process.clone().into(),
-        row.room.clone().into(),
+        row.service.clone().into(),
         number(row.commits).into(),
         row.rows_each.map_or_else(|| "-".to_owned(), number).into(),
         p50.into(),

@@ -2,7 +2,7 @@
 
 use super::cells::Shown;
 use super::model::{Model, Order};
-use super::rows::{of_bus, of_link, of_method, of_process, of_room, of_store};
+use super::rows::{of_bus, of_link, of_method, of_process, of_service, of_store};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize as _};
@@ -12,7 +12,7 @@ use ratatui::widgets::{Cell, Row, Table, Widget as _};
 /// What one line of a snapshot holds.
 const WIDTH: u16 = 120;
 
-/// Draws as much as there is room for; the methods give way first.
+/// Draws as much as there is space for; the methods give way first.
 pub fn draw(model: &Model, order: Order, area: Rect, buffer: &mut Buffer) {
     let tables = tables(model, order, area.width);
     let heights = tables.iter().enumerate().map(|(place, (_, rows))| match place {
@@ -60,16 +60,16 @@ fn tables(model: &Model, order: Order, width: u16) -> Vec<(Table<'static>, usize
             model.processes.iter().map(of_process).collect(),
         ),
         table(
-            &[&sorted, &calls, &errors, "p50", "p99", "room p50", "room p99"],
+            &[&sorted, &calls, &errors, "p50", "p99", "service p50", "service p99"],
             &[36, 11, 11, 9, 9, 9, 9],
             width,
             model.methods.iter().map(of_method).collect(),
         ),
         table(
-            &["room", &calls, "unavailable", "p50", "p99"],
+            &["service", &calls, "unavailable", "p50", "p99"],
             &[36, 11, 11, 9, 9],
             width,
-            model.rooms.iter().map(of_room).collect(),
+            model.services.iter().map(of_service).collect(),
         ),
         stores(model, width),
         table(
@@ -90,7 +90,7 @@ fn tables(model: &Model, order: Order, width: u16) -> Vec<(Table<'static>, usize
 /// Where it is narrow the median gives way: it is the slow commits that senders wait for.
 fn stores(model: &Model, width: u16) -> (Table<'static>, usize) {
     let commits = if model.per_second { "commits/s" } else { "commits" };
-    let mut head = vec!["store of", "room", commits, "rows each", "p50", "p99", "waiting", "failed", "busy"];
+    let mut head = vec!["store of", "service", commits, "rows each", "p50", "p99", "waiting", "failed", "busy"];
     let mut widths = vec![24, 8, 11, 11, 9, 9, 9, 9, 9];
     let median = 4;
     if width < WIDTH {
@@ -144,14 +144,14 @@ fn longest(head: &str, at: usize, rows: &[Vec<Shown>]) -> u16 {
     u16::try_from(lengths.fold(head.len(), usize::max)).unwrap_or(u16::MAX)
 }
 
-/// Room for a number of any size there is, and for what stands above it.
+/// Space for a number of any size there is, and for what stands above it.
 fn narrow(head: &str) -> u16 {
     u16::try_from(head.len()).unwrap_or(u16::MAX).max(8)
 }
 
 fn is_word(head: &str) -> bool {
     head.starts_with("method")
-        || ["process", "runs", "room", "store of", "link from", "to", "at", "state", "bus of"].contains(&head)
+        || ["process", "runs", "service", "store of", "link from", "to", "at", "state", "bus of"].contains(&head)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What rooms may ask of the door, and what they are told.
+//! What services may ask of the door, and what they are told.
 
 use super::link::told;
 use super::rig::{Rig, THEIRS, ids};
@@ -24,10 +24,10 @@ async fn refused(rig: &Rig, caller: Caller, change: Value) -> RpcError {
 }
 
 #[tokio::test]
-async fn a_rooms_call_crosses_as_it_was_written() {
+async fn a_services_call_crosses_as_it_was_written() {
     let rig = Rig::new().await;
     let call =
-        rig.fed.clone().forward_federation(Caller::room("message"), forward(json!({ "relay_id": "again" })));
+        rig.fed.clone().forward_federation(Caller::service("message"), forward(json!({ "relay_id": "again" })));
     let theirs = async {
         let mut there = rig.link().await;
         let frame = there.next().await.unwrap();
@@ -46,9 +46,9 @@ async fn a_rooms_call_crosses_as_it_was_written() {
 }
 
 #[tokio::test]
-async fn only_rooms_may_have_other_domains_do_something() {
+async fn only_services_may_have_other_domains_do_something() {
     let rig = Rig::new().await;
-    for caller in [Caller::Stranger, Caller::Operator, Caller::room("auth"), Caller::room("ca")] {
+    for caller in [Caller::Stranger, Caller::Operator, Caller::service("auth"), Caller::service("ca")] {
         let shown = format!("{caller:?}");
         assert_eq!(refused(&rig, caller, json!({})).await.code(), -32004, "{shown}");
     }
@@ -68,12 +68,12 @@ async fn what_may_not_cross_is_refused_here() {
         (json!({ "namespace": "message", "method": "pull" }), "method_not_allowed"),
         (json!({ "namespace": "gateway", "method": "peers" }), "method_not_allowed"),
     ] {
-        let error = refused(&rig, Caller::room("message"), change.clone()).await;
+        let error = refused(&rig, Caller::service("message"), change.clone()).await;
         assert_eq!(told(&error), (-32012, reason), "{change}");
         assert_eq!(error.data("retryable"), Some(&json!(false)));
     }
     for id in ["", "with space", &"x".repeat(65), "quote\""] {
-        let error = refused(&rig, Caller::room("message"), json!({ "relay_id": id })).await;
+        let error = refused(&rig, Caller::service("message"), json!({ "relay_id": id })).await;
         assert_eq!(error.code(), -32602, "{id:?}");
     }
     assert!(rig.peers().list().is_empty(), "nobody was dialled");
@@ -91,7 +91,7 @@ async fn a_batch_is_answered_in_its_order_and_one_failure_is_one_failure() {
         .collect();
     let batch: ForwardBatch =
         serde_json::from_value(json!({ "target_issuer": THEIRS, "items": items })).unwrap();
-    let call = rig.fed.clone().forward_federation_batch(Caller::room("message"), batch);
+    let call = rig.fed.clone().forward_federation_batch(Caller::service("message"), batch);
     let theirs = async {
         let mut there = rig.link().await;
         let mut seen = Vec::new();
@@ -119,7 +119,7 @@ async fn a_batch_to_a_domain_that_is_away_says_so_in_every_place() {
         json!({ "namespace": "message", "method": "send", "params": {}, "caller_aid": "alice.ours.example" });
     let batch = json!({ "target_issuer": THEIRS, "items": [item.clone(), item] });
     let batch: ForwardBatch = serde_json::from_value(batch).unwrap();
-    let answered = rig.fed.clone().forward_federation_batch(Caller::room("message"), batch).await.unwrap();
+    let answered = rig.fed.clone().forward_federation_batch(Caller::service("message"), batch).await.unwrap();
     let codes: Vec<_> =
         answered.results.into_iter().map(|outcome| outcome.into_result().unwrap_err().code()).collect();
     assert_eq!(codes, [-32010, -32010]);

@@ -202,7 +202,7 @@ async fn a_certificate_that_is_revoked_counts_for_nothing_and_silence_is_no_revo
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_peers_and_old_ones_make_room() {
+async fn there_are_only_so_many_peers_and_old_ones_make_space() {
     let rig = Rig::with(|config| config.federation.peers = 1).await;
     let call = rig.send("r1");
     let mut there = rig.link().await;

@@ -27,7 +27,7 @@ pub(super) async fn state(here: &Domain) -> Value {
     state["issuers"][0].clone()
 }
 
-/// The room of a domain once more, for what only its background does.
+/// The service of a domain once more, for what only its background does.
 pub(super) async fn worker(domain: &Domain) -> Arc<Message> {
     Message::open(&domain.world).await.unwrap()
 }
@@ -86,8 +86,8 @@ async fn an_answer_that_was_lost_does_not_double_the_message() {
     send(&here, &alice, &dave.aid, "m2").await;
     comes_back(&here, &there);
     *here.door.loses_answers.lock() = true;
-    let room = worker(&here).await;
-    room.deliver_to("aid.net").await;
+    let service = worker(&here).await;
+    service.deliver_to("aid.net").await;
     assert_eq!(there.rows((&dave, "d")).await.len(), 2);
     let failed = state(&here).await;
     assert_eq!((&failed["waiting"], &failed["attempts"]), (&json!(2), &json!(1)));
@@ -95,7 +95,7 @@ async fn an_answer_that_was_lost_does_not_double_the_message() {
     assert_eq!(failed["last_error"], codes::FEDERATION_TIMEOUT.message);
 
     *here.door.loses_answers.lock() = false;
-    room.deliver_to("aid.net").await;
+    service.deliver_to("aid.net").await;
     assert_eq!(texts(&there.rows((&dave, "d")).await), ["m1", "m2"]);
     assert_eq!(state(&here).await["waiting"], 0);
 }
@@ -210,7 +210,7 @@ async fn one_process_delivers_at_a_time_and_one_that_lost_its_turn_changes_nothi
 async fn a_domain_that_is_heard_of_again_is_tried_at_once() {
     let (here, there, alice, dave) = away().await;
     send(&here, &alice, &dave.aid, "m1").await;
-    let room = worker(&here).await;
+    let service = worker(&here).await;
     let story = async {
         while state(&here).await["attempts"] != 1 {
             tokio::task::yield_now().await;
@@ -225,7 +225,7 @@ async fn a_domain_that_is_heard_of_again_is_tried_at_once() {
     };
     tokio::select! {
         () = story => {}
-        () = room.deliver() => unreachable!("it runs until the server stops"),
+        () = service.deliver() => unreachable!("it runs until the server stops"),
     }
 }
 
@@ -235,12 +235,12 @@ async fn without_a_door_a_message_is_kept_too() {
     let door = here.door.methods();
     here.world.mesh.remove("gateway");
     assert_eq!(send(&here, &alice, &dave.aid, "m1").await["status"], "queued");
-    let room = worker(&here).await;
-    room.deliver_to("aid.net").await;
+    let service = worker(&here).await;
+    service.deliver_to("aid.net").await;
     assert_eq!(state(&here).await["waiting"], 1);
     here.world.mesh.add_local("gateway", door);
     comes_back(&here, &there);
-    room.deliver_to("aid.net").await;
+    service.deliver_to("aid.net").await;
     assert_eq!(there.rows((&dave, "d")).await.len(), 1);
 }
 

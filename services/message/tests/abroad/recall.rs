@@ -54,7 +54,7 @@ async fn who_goes_on_writing_is_remembered_from_then_on() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let aid = Aid::parse(&alice.aid).unwrap();
-    let room = Message::open(&here.world).await.unwrap();
+    let service = Message::open(&here.world).await.unwrap();
     let first = here.world.clock.now_ms();
     for (n, seconds) in [0, 29, 1].into_iter().enumerate() {
         here.world.clock.advance_ms(seconds * 1000);
@@ -63,7 +63,7 @@ async fn who_goes_on_writing_is_remembered_from_then_on() {
     // The one after 29 seconds wrote nothing down, the one after 30 did.
     let remembered = async |seconds: i64| {
         let now = first + (12 * 60 + seconds) * 1000;
-        !room.targets.of(&aid, now).await.unwrap().is_empty()
+        !service.targets.of(&aid, now).await.unwrap().is_empty()
     };
     assert!(remembered(29).await && remembered(30).await && !remembered(31).await);
 }
@@ -73,11 +73,11 @@ async fn a_recall_asks_no_more_than_the_domains_that_were_written_to_last() {
     let (here, _) = domains().await;
     let alice = here.agent("alice", "a").await;
     let aid = Aid::parse(&alice.aid).unwrap();
-    let room = Message::open(&here.world).await.unwrap();
+    let service = Message::open(&here.world).await.unwrap();
     for n in 0..20_i64 {
-        room.targets.note(&aid, &format!("n{n}.example"), 1000 + n).unwrap().await.unwrap();
+        service.targets.note(&aid, &format!("n{n}.example"), 1000 + n).unwrap().await.unwrap();
     }
-    let asked = room.targets.of(&aid, 1000).await.unwrap();
+    let asked = service.targets.of(&aid, 1000).await.unwrap();
     assert_eq!((asked.len(), &*asked[0], &*asked[15]), (16, "n19.example", "n4.example"));
 }
 

@@ -84,14 +84,14 @@ async fn what_is_begun_in_order_is_numbered_in_order_even_after_a_restart() {
     let there = Domain::open("aid.net").await;
     let dave = there.agent("dave", "d").await;
     let erin = there.register("erin").await; // Never connected.
-    // A room that knows nobody yet, and a batch of an agent's messages, begun at once.
-    let room = Message::open(&there.world).await.unwrap();
+    // A service that knows nobody yet, and a batch of an agent's messages, begun at once.
+    let service = Message::open(&there.world).await.unwrap();
     for agent in [&dave, &erin] {
         let mut begun = futures_util::stream::FuturesOrdered::new();
         for n in 0..100 {
             let params = json!({ "to": agent.aid, "message_id": format!("m{n}"), "payload": {} });
             let params = serde_json::from_value(params).unwrap();
-            begun.push_back(room.clone().send(foreign("alice.aid.com", "a"), params));
+            begun.push_back(service.clone().send(foreign("alice.aid.com", "a"), params));
         }
         let sent: Vec<i64> = begun.map(|sent| sent.unwrap().seq.unwrap()).collect().await;
         assert_eq!(sent, (1..=100).collect::<Vec<_>>());

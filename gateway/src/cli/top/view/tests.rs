@@ -35,30 +35,30 @@ aund_mesh_redials_total{namespace="message",address="10.0.0.2:7443"} 5
 aund_bus_up 1
 aund_bus_lag_seconds 0.002
 "#;
-const ROOM: &str = r#"aund_part{part="message"} 1
+const SERVICE: &str = r#"aund_part{part="message"} 1
 aund_requests_total{method="message.send",code="0"} 100
 aund_request_duration_seconds_bucket{le="0.0001",method="message.send"} 100
 aund_request_duration_seconds_bucket{le="+Inf",method="message.send"} 100
-aund_store_commit_duration_seconds_count{room="agent"} 0
-aund_store_commit_duration_seconds_count{room="message"} 40
-aund_store_commit_duration_seconds_bucket{le="0.0002",room="message"} 20
-aund_store_commit_duration_seconds_bucket{le="0.0004",room="message"} 40
-aund_store_commit_duration_seconds_bucket{le="+Inf",room="message"} 40
-aund_store_rows_total{room="message"} 100
-aund_store_queue_bytes{room="message"} 1048000
-aund_store_failures_total{room="message"} 3
-aund_store_busy_total{room="message"} 12
+aund_store_commit_duration_seconds_count{service="agent"} 0
+aund_store_commit_duration_seconds_count{service="message"} 40
+aund_store_commit_duration_seconds_bucket{le="0.0002",service="message"} 20
+aund_store_commit_duration_seconds_bucket{le="0.0004",service="message"} 40
+aund_store_commit_duration_seconds_bucket{le="+Inf",service="message"} 40
+aund_store_rows_total{service="message"} 100
+aund_store_queue_bytes{service="message"} 1048000
+aund_store_failures_total{service="message"} 3
+aund_store_busy_total{service="message"} 12
 "#;
 
 #[test]
 fn one_look_shows_what_happened_since_the_start() {
     let at = Instant::now();
-    let mut looks = vec![look("door:1", DOOR, at), look("room:1", ROOM, at)];
+    let mut looks = vec![look("door:1", DOOR, at), look("service:1", SERVICE, at)];
     looks.push(Look { process: "gone:1".to_owned(), numbers: None, at });
     let text = text(&Model::new(None, &looks, Order::default()), Order::default());
     assert_eq!(line(&text, "door:1"), ["door:1", "gateway", "3", "2", "0", "B", "110", "10"]);
     assert!(text.contains("gone:1                   does not answer"), "{text}");
-    // Told by both, counted once; the door's time and the room's time apart.
+    // Told by both, counted once; the door's time and the service's time apart.
     assert_eq!(
         line(&text, "message.send"),
         ["message.send", "110", "10", "500", "µs", "990", "µs", "50", "µs", "99", "µs"]
@@ -85,7 +85,7 @@ fn a_narrow_terminal_cuts_words_short_and_never_numbers() {
     let model = Model::new(None, &[look("somebody.far.away.example:7443", &door, at)], Order::default());
     for (width, name) in [(80, "message.v2.get_statistics "), (62, "message.")] {
         let text = drawn(&model, width, 12);
-        for whole in [" sessions ", "errors", "room p50 room p99", "110", "500 µs", "990 µs", name] {
+        for whole in [" sessions ", "errors", "service p50 service p99", "110", "500 µs", "990 µs", name] {
             assert!(text.contains(whole), "no {whole:?} at {width} in\n{text}");
         }
     }
@@ -97,24 +97,24 @@ fn below(text: &str, head: &str) -> String {
 }
 
 #[test]
-fn a_store_has_a_line_for_each_room_and_process() {
+fn a_store_has_a_line_for_each_service_and_process() {
     let at = Instant::now();
-    let looks = [look("door:1", DOOR, at), look("room:1", ROOM, at), look("room:2", ROOM, at)];
+    let looks = [look("door:1", DOOR, at), look("service:1", SERVICE, at), look("service:2", SERVICE, at)];
     let text = text(&Model::new(None, &looks, Order::default()), Order::default());
     let stores = below(&text, "store of");
     assert_eq!(
         line(&stores, "store"),
-        ["store", "of", "room", "commits", "rows", "each", "p50", "p99", "waiting", "failed", "busy"]
+        ["store", "of", "service", "commits", "rows", "each", "p50", "p99", "waiting", "failed", "busy"]
     );
-    let rows: Vec<_> = stores.lines().filter(|line| line.starts_with("room:")).collect();
+    let rows: Vec<_> = stores.lines().filter(|line| line.starts_with("service:")).collect();
     assert_eq!(rows.len(), 4, "{stores}");
-    assert_eq!(line(&stores, "room:2"), ["room:2", "agent", "0", "-", "-", "-", "0", "B", "0", "0"]);
-    let message = ["room:2", "message", "40", "2.5", "200", "µs", "396", "µs", "1023", "KiB", "3", "12"];
+    assert_eq!(line(&stores, "service:2"), ["service:2", "agent", "0", "-", "-", "-", "0", "B", "0", "0"]);
+    let message = ["service:2", "message", "40", "2.5", "200", "µs", "396", "µs", "1023", "KiB", "3", "12"];
     assert_eq!(rows[3].split_whitespace().collect::<Vec<_>>(), message);
 
     let later =
-        ROOM.replace(" 40", " 60").replace(" 20\n", " 40\n").replace(" 100\naund_store", " 110\naund_store");
-    let (first, second) = ([look("r", ROOM, at)], [look("r", &later, at + Duration::from_secs(2))]);
+        SERVICE.replace(" 40", " 60").replace(" 20\n", " 40\n").replace(" 100\naund_store", " 110\naund_store");
+    let (first, second) = ([look("r", SERVICE, at)], [look("r", &later, at + Duration::from_secs(2))]);
     let model = Model::new(Some(&first), &second, Order::default());
     let store = &model.stores[1];
     assert_eq!((store.commits, store.rows_each), (10.0, Some(0.5)), "between the two looks");
@@ -123,7 +123,7 @@ fn a_store_has_a_line_for_each_room_and_process() {
 }
 
 #[test]
-fn where_it_is_narrow_no_word_takes_room_that_another_needs() {
+fn where_it_is_narrow_no_word_takes_service_that_another_needs() {
     let at = Instant::now();
     let door = DOOR.replace("10.0.0.2:7443", "wss://127.0.0.1:7104").replace("\"message\"", "\"gateway\"");
     let model = Model::new(None, &[look("127.0.0.1:7206", &door, at)], Order::default());
@@ -134,10 +134,10 @@ fn where_it_is_narrow_no_word_takes_room_that_another_needs() {
 #[test]
 fn a_narrow_terminal_names_every_store_whole() {
     let at = Instant::now();
-    let model = Model::new(None, &[look("127.0.0.1:7204", ROOM, at)], Order::default());
+    let model = Model::new(None, &[look("127.0.0.1:7204", SERVICE, at)], Order::default());
     let text = below(&drawn(&model, 80, 24), "store of");
     for whole in
-        ["room ", "rows each", " p99", "waiting", "failed", " busy", "396 µs", "1023 KiB", " 3 ", " 12"]
+        ["service ", "rows each", " p99", "waiting", "failed", " busy", "396 µs", "1023 KiB", " 3 ", " 12"]
     {
         assert!(text.contains(whole), "no {whole:?} in\n{text}");
     }
