@@ -29,7 +29,7 @@ pub async fn open(namespace: &str, world: &World) -> anyhow::Result<Module> {
     }
 }
 
-/// What the fuzz targets and the door need of a service without opening it.
+/// What the fuzz targets and the gateway need of a service without opening it.
 pub mod pure {
     pub use crate::agent::document::Document;
     pub use crate::auth::jwt::{Claims, JwtError, verify as verify_token};

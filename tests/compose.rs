@@ -113,7 +113,7 @@ async fn keys_are_made_once_and_replaced_when_asked() {
 /// What a command of an agent prints, at one of the gateways, trusting the root that a container wrote.
 fn person(deployment: &Deployment, gateway: &str, authority: &str, words: &[&str]) -> String {
     let root = deployment.path(authority, "/var/lib/aund/pki/root.crt");
-    let at = deployment.door(gateway);
+    let at = deployment.gateway(gateway);
     let home = deployment.folder().join("home");
     let text = |path: &Path| path.to_str().expect("a path is text").to_owned();
     let place =

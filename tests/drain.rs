@@ -39,7 +39,7 @@ async fn is_shut(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else { return true };
     let _ = stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await;
     let mut bytes = Vec::new();
-    let _ = within("a closed door", stream.read_to_end(&mut bytes)).await;
+    let _ = within("a closed gateway", stream.read_to_end(&mut bytes)).await;
     !bytes.starts_with(b"HTTP/1.1 200")
 }
 
@@ -79,7 +79,7 @@ async fn what_is_under_way_is_finished() {
     assert!(answers.iter().all(|answer| answer.get("result").is_some()), "{answers:?}");
     assert_eq!(alice.closed().await.code, 1012);
 
-    until("the door is shut", || async { is_shut(world.plain_port).await.then_some(()) }).await;
+    until("the gateway is shut", || async { is_shut(world.plain_port).await.then_some(()) }).await;
     upload.write_all(rest.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     within("the upload's answer", upload.read_to_end(&mut answer)).await.unwrap();
@@ -104,9 +104,9 @@ async fn a_call_that_comes_while_the_server_stops_is_not_begun() {
         .await;
     alice.call("meta.ping", &json!({})).await;
     world.terminate();
-    until("the door is shut", || async { is_shut(world.plain_port).await.then_some(()) }).await;
+    until("the gateway is shut", || async { is_shut(world.plain_port).await.then_some(()) }).await;
 
-    // Sessions are told a moment after the door was shut, and from then on nothing is begun.
+    // Sessions are told a moment after the gateway was shut, and from then on nothing is begun.
     let root = json!({ "cert_sn": "root" });
     let error =
         until("calls are refused", || async { alice.try_call("auth.download_cert", &root).await.err() })

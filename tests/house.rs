@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Methods the door answers by itself, because they are about the connection or about all services together.
-const AT_THE_DOOR: [&str; 7] = [
+/// Methods the gateway answers by itself, because they are about the connection or about all services together.
+const AT_THE_GATEWAY: [&str; 7] = [
     "auth.connect",
     "meta.ping",
     "meta.status",
@@ -53,10 +53,10 @@ fn quoted_after<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
 
 #[test]
 fn every_method_of_a_service_has_its_file_and_its_line_in_the_table() {
-    for method in proto_schemas::methods().iter().filter(|method| !AT_THE_DOOR.contains(&method.name)) {
+    for method in proto_schemas::methods().iter().filter(|method| !AT_THE_GATEWAY.contains(&method.name)) {
         let (namespace, verb) = method.name.split_once('.').expect("a method has a namespace");
         let service = match namespace {
-            // The door is a namespace too: it owns the links to other domains.
+            // The gateway is a namespace too: it owns the links to other domains.
             "gateway" | "federation" => root().join("gateway/src/federation"),
             _ => root().join("services").join(namespace),
         };
@@ -96,9 +96,9 @@ fn every_line_in_a_table_has_its_schema() {
 }
 
 #[test]
-fn what_the_door_answers_itself_stands_in_its_sources() {
+fn what_the_gateway_answers_itself_stands_in_its_sources() {
     let sources = files(&root().join("gateway/src"), ".rs");
-    for name in AT_THE_DOOR {
+    for name in AT_THE_GATEWAY {
         assert!(proto_schemas::find(name).is_some(), "{name} has no schema");
         let literal = format!("\"{name}\"");
         assert!(
@@ -127,7 +127,7 @@ fn no_service_imports_another() {
 }
 
 #[test]
-fn services_know_no_sockets_and_the_door_knows_no_sql() {
+fn services_know_no_sockets_and_the_gateway_knows_no_sql() {
     for (path, text) in files(&root().join("services"), ".rs") {
         for word in ["tokio::net", "TcpListener", "tungstenite", "hyper::"] {
             assert!(!text.contains(word), "{} knows {word}", path.display());

@@ -12,7 +12,7 @@
 //! | -32602 | `auth`, `jsonrpc`, `message`, `schema` |
 //! | -32603 | none: it is the code of our own bugs, and a bug that can be called up is fixed instead |
 //! | -32000 | `connect` |
-//! | -32001 | none: every method that needs a caller is behind the door, which answers -32013 first |
+//! | -32001 | none: every method that needs a caller is behind the gateway, which answers -32013 first |
 //! | -32002, -32003 | `auth` |
 //! | -32004 | `auth` (a certificate for somebody else), `store_down` (a call that takes too long) |
 //! | -32005 | none: an exhausted refresh chain is a result, not an error (`auth`) |

@@ -160,13 +160,13 @@ async fn ask(link: &mut Link, caller: &Value) -> Option<Value> {
     }
 }
 
-/// The door's own link, which nothing that others do may harm.
+/// The gateway's own link, which nothing that others do may harm.
 async fn still_works(mesh: &Mesh, link: &mut Link, after: &str) {
-    let door = json!({ "service": "gateway" });
-    let answer = ask(link, &door).await.unwrap_or_else(|| panic!("the link of the door broke after {after}"));
+    let gateway = json!({ "service": "gateway" });
+    let answer = ask(link, &gateway).await.unwrap_or_else(|| panic!("the link of the gateway broke after {after}"));
     assert_eq!(answer["result"]["found"], false, "after {after}: {answer}");
-    let mut another = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the door may come again");
-    assert!(ask(&mut another, &door).await.is_some_and(|answer| answer["id"] == 7), "after {after}");
+    let mut another = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the gateway may come again");
+    assert!(ask(&mut another, &gateway).await.is_some_and(|answer| answer["id"] == 7), "after {after}");
 }
 
 fn session() -> Value {
@@ -179,7 +179,7 @@ fn session() -> Value {
 #[tokio::test]
 async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
     let mesh = Mesh::start();
-    let mut door = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the door is let in");
+    let mut gateway = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the gateway is let in");
     let (day, stranger) = (86_400, Authority::root("mesh.internal", "aund mesh", now()));
     let outsiders = [
         ("nobody", None),
@@ -190,7 +190,7 @@ async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
     for (who, pass) in &outsiders {
         let refused = mesh.link(pass.as_ref()).await;
         assert!(refused.is_err(), "{who} was let in");
-        still_works(&mesh, &mut door, who).await;
+        still_works(&mesh, &mut gateway, who).await;
     }
     let refusals = mesh.log().lines().filter(|line| line.contains("is not let onto the mesh")).count();
     assert_eq!(refusals, outsiders.len(), "{}", mesh.log());
@@ -201,7 +201,7 @@ async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
 #[tokio::test]
 async fn a_part_speaks_for_itself_and_for_nobody_else() {
     let mesh = Mesh::start();
-    let mut door = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the door is let in");
+    let mut gateway = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the gateway is let in");
     let agent = mesh.pass("agent");
     for caller in [
         session(),
@@ -219,16 +219,16 @@ async fn a_part_speaks_for_itself_and_for_nobody_else() {
         assert_eq!(own["result"]["found"], false, "{own}");
         assert_eq!(ask(&mut link, &caller).await, None, "it spoke as {caller}");
         assert_eq!(ask(&mut link, &json!({ "service": "agent" })).await, None, "its link is over");
-        still_works(&mesh, &mut door, &caller.to_string()).await;
+        still_works(&mesh, &mut gateway, &caller.to_string()).await;
     }
-    // The door may speak for those it let in: the same calls are answered there, by what the caller may ask.
+    // The gateway may speak for those it let in: the same calls are answered there, by what the caller may ask.
     for caller in [session(), json!(5), json!("stranger")] {
-        let answer = ask(&mut door, &caller).await.expect("it is answered");
+        let answer = ask(&mut gateway, &caller).await.expect("it is answered");
         assert_eq!(answer["error"]["code"], -32601, "{caller} is no service: {answer}");
     }
-    let operator = ask(&mut door, &json!("operator")).await.expect("it is answered");
+    let operator = ask(&mut gateway, &json!("operator")).await.expect("it is answered");
     assert_eq!(operator["result"]["found"], false, "{operator}");
-    assert_eq!(ask(&mut door, &json!({ "service": "agent" })).await, None, "nor may the door be a service");
+    assert_eq!(ask(&mut gateway, &json!({ "service": "agent" })).await, None, "nor may the gateway be a service");
 }
 
 #[tokio::test]
@@ -247,15 +247,15 @@ async fn somebody_elses_client_understands_the_mesh() {
         calls
     };
     let nobody = json!({ "aid": format!("nobody.{ISSUER}") });
-    let door = client("gateway").await;
-    let mut answers = door.subscribe_to_method::<Value>("mesh.answers").await.expect("it listens");
+    let gateway = client("gateway").await;
+    let mut answers = gateway.subscribe_to_method::<Value>("mesh.answers").await.expect("it listens");
     let asked = [
         (1, "ca.get_cert", nobody.clone()),
         (2, "ca.get_cert", json!({ "aid": 7 })),
         (3, "ca.no_such", json!({})),
         (4, "message.send", json!({})),
     ];
-    door.notification("mesh.calls", calls(&asked)).await.expect("it is sent");
+    gateway.notification("mesh.calls", calls(&asked)).await.expect("it is sent");
     let mut told = BTreeMap::new();
     while told.len() < asked.len() {
         let frame = within("answers", answers.next()).await.expect("the link stays").expect("JSON");
@@ -276,6 +276,6 @@ async fn somebody_elses_client_understands_the_mesh() {
     let liar = client("agent").await;
     liar.notification("mesh.calls", calls(&asked[..1])).await.expect("it is sent");
     within("the end of its link", liar.on_disconnect()).await;
-    door.notification("mesh.calls", calls(&asked[..1])).await.expect("the door's link stays");
+    gateway.notification("mesh.calls", calls(&asked[..1])).await.expect("the gateway's link stays");
     assert!(within("an answer", answers.next()).await.is_some_and(|frame| frame.is_ok()));
 }

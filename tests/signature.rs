@@ -123,7 +123,7 @@ async fn a_signature_over_something_else_is_refused() {
 }
 
 #[tokio::test]
-async fn the_door_checks_what_it_answers_itself_too() {
+async fn the_gateway_checks_what_it_answers_itself_too() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     for method in ["meta.status", "meta.ping", "meta.capabilities", "rpc.discover", "meta.trust_roots"] {

@@ -7,7 +7,7 @@ mod stranger;
 pub use call::{spawn, spawn_batch};
 pub use stranger::stranger;
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::frame::{self, Request};
 use crate::session::{Bound, Link};
 use crate::{limits, notify, params, signature};
@@ -32,25 +32,25 @@ pub enum Answer {
     Later,
 }
 
-/// Answers what the door knows by itself, without a task and almost without allocating; and sends on what another process
+/// Answers what the gateway knows by itself, without a task and almost without allocating; and sends on what another process
 /// answers.
 ///
 /// What is read in one turn began together, as far as anybody measures it.
-pub fn at_once(door: &Door, link: &Arc<Link>, request: &Request<'_>, turn: &mut Option<Instant>) -> Answer {
+pub fn at_once(gateway: &Gateway, link: &Arc<Link>, request: &Request<'_>, turn: &mut Option<Instant>) -> Answer {
     let Some(bound) = link.bound() else { return Answer::Now(None) };
     if request.method == "meta.ping" && request.params.is_none_or(|params| params.get() == "{}") {
-        return Answer::Now(ping(door, bound, request.id));
+        return Answer::Now(ping(gateway, bound, request.id));
     }
     let started = *turn.get_or_insert_with(Instant::now);
     let signed = request.params.is_some_and(signature::is_signed);
-    match here(door, link, bound, request, started, signed) {
-        Answer::Later if !signed && routed(door, link, bound, request, started) => Answer::Elsewhere,
+    match here(gateway, link, bound, request, started, signed) {
+        Answer::Later if !signed && routed(gateway, link, bound, request, started) => Answer::Elsewhere,
         answer => answer,
     }
 }
 
 fn here(
-    door: &Door,
+    gateway: &Gateway,
     link: &Link,
     bound: &Bound,
     request: &Request<'_>,
@@ -59,38 +59,38 @@ fn here(
 ) -> Answer {
     let result = match limits::call(&bound.limit) {
         Ok(()) if signed => return Answer::Later,
-        Ok(()) => match known_here(door, link, bound, request) {
+        Ok(()) => match known_here(gateway, link, bound, request) {
             Ok(None) => return Answer::Later,
             Ok(Some(result)) => Ok(result),
             Err(error) => Err(error),
         },
         Err(error) => Err(error),
     };
-    let method = door.metrics.method(&request.method);
+    let method = gateway.metrics.method(&request.method);
     let id = request.id.map(RawValue::get);
-    Answer::Now(Answering::now(&door.metrics, method, id, started).finish(result.as_deref()))
+    Answer::Now(Answering::now(&gateway.metrics, method, id, started).finish(result.as_deref()))
 }
 
 /// Hands a plain call to the process that has its service, and says whether it did. Nobody waits for the answer: whoever reads
 /// it from the other process puts it into the outbox. What has to be checked or changed first, like what is signed, goes the
 /// long way.
-fn routed(door: &Door, link: &Arc<Link>, bound: &Bound, request: &Request<'_>, started: Instant) -> bool {
+fn routed(gateway: &Gateway, link: &Arc<Link>, bound: &Bound, request: &Request<'_>, started: Instant) -> bool {
     let plain = |params: &RawValue| !params::may_hold(params, "\"_");
-    let counted = door.metrics.method(&request.method);
+    let counted = gateway.metrics.method(&request.method);
     let (Some(method), place) = (counted.schema, counted.place) else { return false };
     let callable = method.access != Access::Internal
         && !method.notification
         && matches!(method.rate, Rate::Call | Rate::Ping)
-        && door.capabilities.allows(method.name);
+        && gateway.capabilities.allows(method.name);
     if !callable || !request.params.is_none_or(plain) || link.leaves.load(Ordering::Relaxed) {
         return false;
     }
-    let term = Term { began: started, within: call_limit(door) };
-    door.mesh.send(&bound.session, method.name, request.params, term, || {
-        let (guard, id) = (InFlight::new(door, link), request.id.map(|id| Id::new(id.get())));
+    let term = Term { began: started, within: call_limit(gateway) };
+    gateway.mesh.send(&bound.session, method.name, request.params, term, || {
+        let (guard, id) = (InFlight::new(gateway, link), request.id.map(|id| Id::new(id.get())));
         Box::new(move |outcome, now| {
             let outcome = outcome.map_err(|error| in_our_words(error, method.name, term.within));
-            // Everything an answer needs hangs on its connection: a count of who holds the door would be everybody's.
+            // Everything an answer needs hangs on its connection: a count of who holds the gateway would be everybody's.
             let metrics = guard.link.outbox.metrics();
             let method = metrics.method_at(place);
             let answering = Answering { metrics, method, id: id.as_ref().map(Id::get), started, now };
@@ -105,38 +105,38 @@ fn in_our_words(error: RpcError, method: &str, within: Duration) -> RpcError {
     if late { timed_out(method, within) } else { error }
 }
 
-fn call_limit(door: &Door) -> Duration {
-    Duration::from_millis(door.config.limits.call_timeout_ms)
+fn call_limit(gateway: &Gateway) -> Duration {
+    Duration::from_millis(gateway.config.limits.call_timeout_ms)
 }
 
 /// The result, `None` if a service has to be asked, or the refusal. A notification's result goes nowhere.
 fn known_here(
-    door: &Door,
+    gateway: &Gateway,
     link: &Link,
     bound: &Bound,
     request: &Request<'_>,
 ) -> Result<Option<String>, RpcError> {
     match &*request.method {
-        "meta.ping" => Ok(Some(format!("{{\"pong\":true,\"timestamp\":{}}}", door.clock.now_seconds()))),
+        "meta.ping" => Ok(Some(format!("{{\"pong\":true,\"timestamp\":{}}}", gateway.clock.now_seconds()))),
         "meta.status" => Ok(Some(status(bound))),
-        "meta.capabilities" => capabilities(door, link, request).map(Some),
-        "rpc.discover" => Ok(Some(door.told().openrpc.to_string())),
+        "meta.capabilities" => capabilities(gateway, link, request).map(Some),
+        "rpc.discover" => Ok(Some(gateway.told().openrpc.to_string())),
         "auth.connect" => Err(RpcError::new(codes::INVALID_REQUEST, "this connection is logged in already")),
-        "notification/route" => notify::route(door, bound, request).map(|()| Some("null".to_owned())),
+        "notification/route" => notify::route(gateway, bound, request).map(|()| Some("null".to_owned())),
         _ => Ok(None),
     }
 }
 
 /// The most frequent call of all, in its usual form: one allocation, no look-up, and no time worth measuring.
-fn ping(door: &Door, bound: &Bound, id: Option<&RawValue>) -> Option<String> {
-    let metrics = &door.metrics;
+fn ping(gateway: &Gateway, bound: &Bound, id: Option<&RawValue>) -> Option<String> {
+    let metrics = &gateway.metrics;
     if let Err(error) = limits::call(&bound.limit) {
         let method = metrics.method("meta.ping");
         let answering = Answering::now(metrics, method, id.map(RawValue::get), Instant::now());
         return answering.finish(Err(&error));
     }
     metrics.pings.inc();
-    Some(frame::pong(id?, door.clock.now_seconds()))
+    Some(frame::pong(id?, gateway.clock.now_seconds()))
 }
 
 fn status(bound: &Bound) -> String {
@@ -152,7 +152,7 @@ fn status(bound: &Bound) -> String {
     .to_string()
 }
 
-fn capabilities(door: &Door, link: &Link, request: &Request<'_>) -> Result<String, RpcError> {
+fn capabilities(gateway: &Gateway, link: &Link, request: &Request<'_>) -> Result<String, RpcError> {
     #[derive(Deserialize, Default)]
     struct Params {
         #[serde(default)]
@@ -162,22 +162,22 @@ fn capabilities(door: &Door, link: &Link, request: &Request<'_>) -> Result<Strin
     if let Some(subscribe) = params.subscribe {
         link.wants_capabilities.store(subscribe, Ordering::Relaxed);
     }
-    Ok(door.capabilities.text().to_string())
+    Ok(gateway.capabilities.text().to_string())
 }
 
 /// Unknown, internal and switched-off methods are the same to a client: they are not there.
-fn callable(door: &Door, name: &str) -> Result<&'static Method, RpcError> {
+fn callable(gateway: &Gateway, name: &str) -> Result<&'static Method, RpcError> {
     let method =
         proto_schemas::find(name).filter(|method| method.access.is_for_agents() && !method.notification);
     let namespace = name.split('.').next().unwrap_or_default();
     // Its process is down: that is not the same as not being there, and the client may ask again.
-    if method.is_some() && door.mesh.knows(namespace) && !door.mesh.has(namespace) {
+    if method.is_some() && gateway.mesh.knows(namespace) && !gateway.mesh.has(namespace) {
         return Err(unavailable(namespace));
     }
-    let Some(allowed) = method.filter(|method| door.capabilities.allows(method.name)) else {
+    let Some(allowed) = method.filter(|method| gateway.capabilities.allows(method.name)) else {
         // The same if it is another process that it cannot do without, or one that has come back this very moment.
-        let down = door.mesh.health().into_iter().find(|(_, up)| !up).map(|(namespace, _)| namespace);
-        let missing = down.or_else(|| door.mesh.knows(namespace).then_some(namespace));
+        let down = gateway.mesh.health().into_iter().find(|(_, up)| !up).map(|(namespace, _)| namespace);
+        let missing = down.or_else(|| gateway.mesh.knows(namespace).then_some(namespace));
         if let (Some(_), Some(namespace)) = (method, missing) {
             return Err(unavailable(namespace));
         }

@@ -1,4 +1,4 @@
-//! The door: what every socket of this process shares.
+//! The gateway: what every socket of this process shares.
 
 use crate::capabilities::{Capabilities, Toggles};
 use crate::config::Config;
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub struct Door {
+pub struct Gateway {
     pub config: Config,
     /// The gateway URL told to clients.
     pub public_url: String,
@@ -52,10 +52,10 @@ pub struct Told {
     pub openrpc: Arc<str>,
 }
 
-impl Door {
-    pub fn new(config: Config, public_url: String, world: &World, metrics: Arc<Metrics>) -> Arc<Door> {
+impl Gateway {
+    pub fn new(config: Config, public_url: String, world: &World, metrics: Arc<Metrics>) -> Arc<Gateway> {
         let capabilities = Capabilities::new(&toggles(&world.mesh));
-        Arc::new(Door {
+        Arc::new(Gateway {
             public_url,
             bus: world.bus.clone(),
             presence: world.presence.clone(),
@@ -113,7 +113,7 @@ impl Door {
         self.budget.used()
     }
 
-    /// Asks a service in the door's own name.
+    /// Asks a service in the gateway's own name.
     pub async fn ask<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, RpcError> {
         self.mesh.ask(Caller::service("gateway"), method, params).await
     }

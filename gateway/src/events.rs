@@ -1,6 +1,6 @@
-//! From the bus to sessions: what services announce reaches the connections it is for, and the door itself.
+//! From the bus to sessions: what services announce reaches the connections it is for, and the gateway itself.
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::frame;
 use crate::gap;
 use crate::order;
@@ -12,50 +12,50 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-/// Listens for as long as the door stands: to what services announce, and to what other gateways do.
-pub fn listen(door: &Arc<Door>, bus: &Bus) {
-    let heard = Arc::downgrade(door);
+/// Listens for as long as the gateway stands: to what services announce, and to what other gateways do.
+pub fn listen(gateway: &Arc<Gateway>, bus: &Bus) {
+    let heard = Arc::downgrade(gateway);
     bus.listen(move |event| {
-        let Some(door) = heard.upgrade() else { return };
+        let Some(gateway) = heard.upgrade() else { return };
         match event.to {
-            Audience::Doors => for_the_door(&door, event),
+            Audience::Gateways => for_the_gateway(&gateway, event),
             // One process rings in order by itself.
-            _ if !door.bus.is_wide() => deliver(&door, event),
-            _ => order::ring(&door, event),
+            _ if !gateway.bus.is_wide() => deliver(&gateway, event),
+            _ => order::ring(&gateway, event),
         }
     });
-    let arrived = Arc::downgrade(door);
-    door.presence.on_arrival_elsewhere(move |aid| {
-        if let Some(door) = arrived.upgrade() {
-            door.registry.settle(aid);
+    let arrived = Arc::downgrade(gateway);
+    gateway.presence.on_arrival_elsewhere(move |aid| {
+        if let Some(gateway) = arrived.upgrade() {
+            gateway.registry.settle(aid);
         }
     });
-    gap::listen(door, bus);
+    gap::listen(gateway, bus);
 }
 
 /// Puts one frame, written once, into every outbox it is for.
-pub fn deliver(door: &Door, event: &Event) {
-    let audience = door.registry.audience(&event.to);
+pub fn deliver(gateway: &Gateway, event: &Event) {
+    let audience = gateway.registry.audience(&event.to);
     if audience.is_empty() {
         return;
     }
     let frame = Utf8Bytes::from(frame::notification(&event.method, event.params.get()));
     for link in audience {
         link.outbox.push(frame.clone());
-        door.metrics.events.inc();
+        gateway.metrics.events.inc();
     }
 }
 
 /// Reading the list takes a call, which a listener must not wait for.
-fn trust_changed(door: &Door) {
-    if let Some(federation) = door.federation().cloned() {
-        door.tracker.spawn(async move { federation.trust_changed().await });
+fn trust_changed(gateway: &Gateway) {
+    if let Some(federation) = gateway.federation().cloned() {
+        gateway.tracker.spawn(async move { federation.trust_changed().await });
     }
 }
 
-fn for_the_door(door: &Door, event: &Event) {
+fn for_the_gateway(gateway: &Gateway, event: &Event) {
     if event.method == "ca.trust_changed" {
-        return trust_changed(door);
+        return trust_changed(gateway);
     }
     #[derive(Deserialize)]
     struct About {
@@ -63,21 +63,21 @@ fn for_the_door(door: &Door, event: &Event) {
     }
     let Ok(About { aid }) = serde_json::from_str(event.params.get()) else { return };
     match event.method.as_str() {
-        "ca.cert_revoked" => certificate_revoked(door, &aid),
-        "ca.cert_replaced" => certificate_replaced(door, &aid),
+        "ca.cert_revoked" => certificate_revoked(gateway, &aid),
+        "ca.cert_replaced" => certificate_replaced(gateway, &aid),
         _ => {}
     }
 }
 
-pub fn certificate_revoked(door: &Door, aid: &Aid) {
-    for link in door.registry.of_agent(aid) {
+pub fn certificate_revoked(gateway: &Gateway, aid: &Aid) {
+    for link in gateway.registry.of_agent(aid) {
         link.outbox.close(disconnect(4001, "certificate_revoked", &json!({ "aid": aid })));
     }
 }
 
 /// The next signed call asks for the current certificate.
-pub fn certificate_replaced(door: &Door, aid: &Aid) {
-    for link in door.registry.of_agent(aid) {
+pub fn certificate_replaced(gateway: &Gateway, aid: &Aid) {
+    for link in gateway.registry.of_agent(aid) {
         if let Some(bound) = link.bound() {
             bound.signer.forget();
         }
@@ -85,10 +85,10 @@ pub fn certificate_replaced(door: &Door, aid: &Aid) {
 }
 
 /// Looks at which namespaces answer, and tells the connections that asked what changed.
-pub fn refresh_capabilities(door: &Door) {
-    let Some(change) = door.refresh_capabilities() else { return };
+pub fn refresh_capabilities(gateway: &Gateway) {
+    let Some(change) = gateway.refresh_capabilities() else { return };
     let frame = Utf8Bytes::from(frame::notification("event/meta.capabilities_changed", &change.to_string()));
-    for link in door.registry.all() {
+    for link in gateway.registry.all() {
         if link.wants_capabilities.load(Ordering::Relaxed) {
             link.outbox.push(frame.clone());
         }

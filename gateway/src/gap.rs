@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::events;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -38,48 +38,48 @@ impl Gap {
     }
 }
 
-pub fn listen(door: &Arc<Door>, bus: &Bus) {
-    let weak = Arc::downgrade(door);
+pub fn listen(gateway: &Arc<Gateway>, bus: &Bus) {
+    let weak = Arc::downgrade(gateway);
     bus.on_gap(move |aids| {
-        let Some(door) = weak.upgrade() else { return };
+        let Some(gateway) = weak.upgrade() else { return };
         // The bus does not know of short connections, and they can be revoked as well.
-        door.gap.missed(aids.into_iter().chain(door.registry.agents_with_short()));
+        gateway.gap.missed(aids.into_iter().chain(gateway.registry.agents_with_short()));
     });
-    let door = door.clone();
-    door.tracker.clone().spawn(async move {
-        let stop = door.stop.clone();
-        stop.run_until_cancelled(look_after(&door)).await;
+    let gateway = gateway.clone();
+    gateway.tracker.clone().spawn(async move {
+        let stop = gateway.stop.clone();
+        stop.run_until_cancelled(look_after(&gateway)).await;
     });
 }
 
-async fn look_after(door: &Door) {
+async fn look_after(gateway: &Gateway) {
     loop {
-        door.gap.grew.notified().await;
+        gateway.gap.grew.notified().await;
         let mut again = Vec::new();
-        for chunk in door.gap.take().chunks(CHUNK) {
-            let settled = join_all(chunk.iter().map(|aid| agent(door, aid))).await;
+        for chunk in gateway.gap.take().chunks(CHUNK) {
+            let settled = join_all(chunk.iter().map(|aid| agent(gateway, aid))).await;
             again.extend(
                 chunk.iter().zip(settled).filter(|(_, settled)| !settled).map(|(aid, _)| aid.clone()),
             );
         }
         if !again.is_empty() {
             tokio::time::sleep(PAUSE).await;
-            door.gap.missed(again);
+            gateway.gap.missed(again);
         }
     }
 }
 
 /// Gives whether that is settled, or has to be tried again.
-async fn agent(door: &Door, aid: &Aid) -> bool {
-    let links = door.registry.of_agent(aid);
+async fn agent(gateway: &Gateway, aid: &Aid) -> bool {
+    let links = gateway.registry.of_agent(aid);
     if links.is_empty() {
         return true;
     }
-    events::certificate_replaced(door, aid);
-    let vouched: Result<KnownCert, RpcError> = door.ask("ca.get_cert", &json!({ "aid": aid })).await;
+    events::certificate_replaced(gateway, aid);
+    let vouched: Result<KnownCert, RpcError> = gateway.ask("ca.get_cert", &json!({ "aid": aid })).await;
     match &vouched {
         Ok(known) if !known.found => {
-            events::certificate_revoked(door, aid);
+            events::certificate_revoked(gateway, aid);
             return true;
         }
         Ok(_) => {}
@@ -91,7 +91,7 @@ async fn agent(door: &Door, aid: &Aid) -> bool {
     for device in devices {
         let params = json!({ "aid": aid, "device_id": device });
         // A service that is not there is asked again; one that does not know the method never will.
-        let woken = door.mesh.ask::<Value>(Caller::service("gateway"), "message.wake", &params).await;
+        let woken = gateway.mesh.ask::<Value>(Caller::service("gateway"), "message.wake", &params).await;
         if woken.is_err_and(|error| is_away(&error)) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! aund: the server that agents connect to. The door terminates authenticated WebSocket connections, speaks HTTP beside
+//! aund: the server that agents connect to. The gateway terminates authenticated WebSocket connections, speaks HTTP beside
 //! them, and hands every call to the service that owns its namespace.
 
 pub mod admin;
@@ -8,7 +8,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 mod dispatch;
-mod door;
+mod gateway;
 mod events;
 pub mod federation;
 pub mod frame;

@@ -1,6 +1,6 @@
 //! Listeners: TCP, TLS, how many sockets at once, and whether one wants a WebSocket or plain HTTP.
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::http;
 use crate::limits::{Full, Place};
 use crate::session;
@@ -48,14 +48,14 @@ pub fn bind(address: SocketAddr, shared: bool) -> anyhow::Result<TcpListener> {
 }
 
 /// Accepts until the server drains.
-pub async fn accept(door: Arc<Door>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+pub async fn accept(gateway: Arc<Gateway>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = door.stop.cancelled() => return,
+            () = gateway.stop.cancelled() => return,
         };
         match accepted {
-            Ok((stream, address)) => welcome(&door, stream, address, tls.clone()),
+            Ok((stream, address)) => welcome(&gateway, stream, address, tls.clone()),
             Err(error) => {
                 // Out of files, mostly. Those who wait stay in the kernel's queue meanwhile.
                 tracing::warn!("a connection could not be accepted: {error}");
@@ -65,20 +65,20 @@ pub async fn accept(door: Arc<Door>, listener: TcpListener, tls: Option<TlsAccep
     }
 }
 
-fn welcome(door: &Arc<Door>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
-    let (place, handshake) = match door.limits.admit(address.ip()) {
+fn welcome(gateway: &Arc<Gateway>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
+    let (place, handshake) = match gateway.limits.admit(address.ip()) {
         Ok(admitted) => admitted,
-        Err(full) => return door.metrics.refused(reason(full)),
+        Err(full) => return gateway.metrics.refused(reason(full)),
     };
     let _ = stream.set_nodelay(true);
     let visit = Arc::new(Visit {
-        door: door.clone(),
+        gateway: gateway.clone(),
         address: address.ip(),
         place: Mutex::new(Some(place)),
         handshake: Mutex::new(Some(handshake)),
     });
-    door.tracker.spawn(async move {
-        let limit = Duration::from_millis(visit.door.config.limits.handshake_timeout_ms);
+    gateway.tracker.spawn(async move {
+        let limit = Duration::from_millis(visit.gateway.config.limits.handshake_timeout_ms);
         match tls {
             None => serve(visit, stream, limit).await,
             // A handshake that fails or stalls is not worth a word: the address is counted, the socket is closed.
@@ -102,7 +102,7 @@ fn reason(full: Full) -> &'static str {
 
 /// One accepted socket, until it becomes a session.
 struct Visit {
-    door: Arc<Door>,
+    gateway: Arc<Gateway>,
     address: IpAddr,
     place: Mutex<Option<Place>>,
     /// Given back with the first whole request.
@@ -113,7 +113,7 @@ async fn serve<S>(visit: Arc<Visit>, stream: S, head_limit: Duration)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stop = visit.door.stop.clone();
+    let stop = visit.gateway.stop.clone();
     let service = service_fn(move |request| answer::<S>(visit.clone(), request));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_limit).max_buf_size(16 << 10);
@@ -138,7 +138,7 @@ where
     if matches!(request.uri().path(), "/aun" | "/ws") {
         return Ok(upgrade::<S>(&visit, request));
     }
-    Ok(http::answer(&visit.door, visit.address, request).await)
+    Ok(http::answer(&visit.gateway, visit.address, request).await)
 }
 
 /// Answers the WebSocket handshake and leaves the socket to a session.
@@ -146,7 +146,7 @@ fn upgrade<S>(visit: &Visit, mut request: Request<Incoming>) -> Response<Body<By
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let door = visit.door.clone();
+    let gateway = visit.gateway.clone();
     let header =
         |name: hyper::header::HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let says = |value: Option<&str>, word: &str| {
@@ -169,16 +169,16 @@ where
         .header(SEC_WEBSOCKET_VERSION, "13")
         .done();
     }
-    if door.stop.is_cancelled() {
+    if gateway.stop.is_cancelled() {
         return http::refuse(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server is stopping").done();
     }
     let accept = derive_accept_key(key.as_bytes());
     let (place, address) = (visit.place.lock().take(), visit.address);
     let upgrading = hyper::upgrade::on(&mut request);
-    visit.door.tracker.spawn(async move {
+    visit.gateway.tracker.spawn(async move {
         // Boxed one after the other, so that a session weighs what a session needs and nothing of its upgrade.
-        if let Some(socket) = Box::pin(upgraded::<S>(&door, upgrading)).await {
-            Box::pin(session::run(door, socket, address)).await;
+        if let Some(socket) = Box::pin(upgraded::<S>(&gateway, upgrading)).await {
+            Box::pin(session::run(gateway, socket, address)).await;
         }
         drop(place);
     });
@@ -189,14 +189,14 @@ where
         .done()
 }
 
-async fn upgraded<S>(door: &Door, upgrading: OnUpgrade) -> Option<WebSocketStream<S>>
+async fn upgraded<S>(gateway: &Gateway, upgrading: OnUpgrade) -> Option<WebSocketStream<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limit = Duration::from_millis(door.config.limits.handshake_timeout_ms);
+    let limit = Duration::from_millis(gateway.config.limits.handshake_timeout_ms);
     let upgraded: Upgraded = tokio::time::timeout(limit, upgrading).await.ok()?.ok()?;
     let parts = upgraded.downcast::<TokioIo<S>>().ok()?;
-    let limits = &door.config.limits;
+    let limits = &gateway.config.limits;
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER)

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 /// Who is not there by then may be away for long; a server without one of its parts still has the others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The authority signs what the door and the auth service show of themselves: they cannot begin without it.
+/// The authority signs what the gateway and the auth service show of themselves: they cannot begin without it.
 pub async fn authority(config: &Config, mesh: &Mesh) -> anyhow::Result<()> {
     let needs_it = config.runs("auth") || (config.runs("gateway") && config.tls.cert.is_none());
     if !config.services.contains_key("ca") || !needs_it {
@@ -23,7 +23,7 @@ pub async fn authority(config: &Config, mesh: &Mesh) -> anyhow::Result<()> {
 }
 
 /// Everybody else: whoever reads that we are ready may ask for something that needs them at once. Waited for when this
-/// process already answers, because the others wait for it just so. The doors open last, so nobody waits for them.
+/// process already answers, because the others wait for it just so. The gateways open last, so nobody waits for them.
 pub async fn everybody(mesh: &Mesh) {
     let mut changes = mesh.changes();
     let away = || -> Vec<&str> {

@@ -1,6 +1,6 @@
 //! `notification/route`: an agent rings another agent's bell. Nothing is stored and nobody is told whether it rang.
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::federation;
 use crate::frame::Request;
 use crate::params;
@@ -39,7 +39,7 @@ struct Deliver {
     params: Box<RawValue>,
 }
 
-pub fn route(door: &Door, from: &Bound, request: &Request<'_>) -> Result<(), RpcError> {
+pub fn route(gateway: &Gateway, from: &Bound, request: &Request<'_>) -> Result<(), RpcError> {
     let params = request.params.ok_or_else(|| refuse("params are missing"))?;
     let route: Route = serde_json::from_str(params.get())
         .map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))?;
@@ -65,46 +65,46 @@ pub fn route(door: &Door, from: &Bound, request: &Request<'_>) -> Result<(), Rpc
     if slot.is_some() && device.is_none() {
         return Err(refuse("params.target.slot_id: a slot is one of a device, so device_id is needed"));
     }
-    let params = signed_by_us(door, from, &deliver.params, ttl_ms)?;
+    let params = signed_by_us(gateway, from, &deliver.params, ttl_ms)?;
     tracing::debug!(caller.aid = %from.session.aid, "routed a notification");
-    if target.aid.issuer() != door.config.issuer {
-        abroad(door, &target.aid, device, slot, &deliver.method, params);
+    if target.aid.issuer() != gateway.config.issuer {
+        abroad(gateway, &target.aid, device, slot, &deliver.method, params);
         return Ok(());
     }
     let to = Audience::Instance { aid: target.aid, device, slot };
-    door.bus.publish(&Event { to, method: deliver.method, params });
+    gateway.bus.publish(&Event { to, method: deliver.method, params });
     Ok(())
 }
 
 /// Nothing waits for a domain that cannot be reached: it rings now or not at all.
 fn abroad(
-    door: &Door,
+    gateway: &Gateway,
     aid: &Aid,
     device: Option<DeviceId>,
     slot: Option<SlotId>,
     method: &str,
     payload: Box<RawValue>,
 ) {
-    let Some(federation) = door.federation() else { return };
+    let Some(federation) = gateway.federation() else { return };
     let targets = federation::Targets {
         aids: vec![aid.to_string()],
         device_id: device.map(|device| device.as_str().to_owned()).unwrap_or_default(),
         slot_id: slot.map(|slot| slot.as_str().to_owned()).unwrap_or_default(),
     };
     let event = method.strip_prefix("event/").unwrap_or(method);
-    let event_id = door.ids.time_ordered(door.clock.now_ms());
+    let event_id = gateway.ids.time_ordered(gateway.clock.now_ms());
     federation.ring(aid.issuer(), event, event_id, targets, &payload);
 }
 
 /// The receiver learns who rang from us; what the sender writes there itself is replaced.
-fn signed_by_us(door: &Door, from: &Bound, given: &RawValue, ttl_ms: u64) -> Result<Box<RawValue>, RpcError> {
+fn signed_by_us(gateway: &Gateway, from: &Bound, given: &RawValue, ttl_ms: u64) -> Result<Box<RawValue>, RpcError> {
     let Session { aid, device, slot, connection, .. } = &from.session;
     let notify = json!({
         "from_aid": aid,
         "device_id": device,
         "slot_id": slot,
         "connection_id": format!("conn_gateway-client-{connection}"),
-        "sent_at": door.clock.now_ms(),
+        "sent_at": gateway.clock.now_ms(),
         "ttl_ms": ttl_ms,
     });
     let mut text = given.get().to_owned();

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::events;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -55,18 +55,18 @@ struct Cursor {
 }
 
 /// Rings at once what has no number or is next, and the others in their turn.
-pub fn ring(door: &Arc<Door>, event: &Event) {
-    let Some(key) = door.order.take(event, |event| events::deliver(door, event)) else { return };
-    let door = door.clone();
-    door.tracker.clone().spawn(async move {
+pub fn ring(gateway: &Arc<Gateway>, event: &Event) {
+    let Some(key) = gateway.order.take(event, |event| events::deliver(gateway, event)) else { return };
+    let gateway = gateway.clone();
+    gateway.tracker.clone().spawn(async move {
         tokio::time::sleep(PATIENCE).await;
-        door.order.lose_patience(&key, |event| events::deliver(&door, event));
+        gateway.order.lose_patience(&key, |event| events::deliver(&gateway, event));
     });
 }
 
 /// A new connection of a device begins where it likes.
-pub fn begin(door: &Door, aid: &Aid, device: &DeviceId) {
-    door.order.begin(&(aid.clone(), device.clone()), |event| events::deliver(door, event));
+pub fn begin(gateway: &Gateway, aid: &Aid, device: &DeviceId) {
+    gateway.order.begin(&(aid.clone(), device.clone()), |event| events::deliver(gateway, event));
 }
 
 impl Order {
@@ -172,7 +172,7 @@ fn place(event: &Event) -> Option<(Key, i64)> {
         // Its client forgot the first one (`message.v2.ack`), so it is not left out for coming again.
         Audience::Connection { .. } if event.method.starts_with("event/peer.v2.") => return None,
         Audience::Instance { aid, .. } | Audience::Connection { aid, .. } => aid.clone(),
-        Audience::Agent(_) | Audience::Others { .. } | Audience::Doors => return None,
+        Audience::Agent(_) | Audience::Others { .. } | Audience::Gateways => return None,
     };
     let Numbered { seq, device_id } = serde_json::from_str(event.params.get()).ok()?;
     Some(((aid, device_id), seq))

@@ -1,4 +1,4 @@
-//! Parameters as clients send them: what is stripped from them, and how the door reads them.
+//! Parameters as clients send them: what is stripped from them, and how the gateway reads them.
 
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};

@@ -1,4 +1,4 @@
-//! The only file that knows everything: it builds the world, opens the services, stands the door, and takes it all down.
+//! The only file that knows everything: it builds the world, opens the services, stands the gateway, and takes it all down.
 
 mod banner;
 mod data;
@@ -8,7 +8,7 @@ mod housekeeping;
 pub use data::{is_initialised, lock_data};
 
 use crate::config::{self, Config, Listen};
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::federation::Federation;
 use crate::mesh::{self, Pass, Wiring};
 use crate::signals::Signals;
@@ -50,15 +50,15 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     };
     let data = config.data.clone();
     let limit = Duration::from_millis(config.limits.drain_timeout_ms);
-    let door = match stays && config.runs("gateway") {
-        true => Some(open_door(config, &world, metrics, &mut banner).await?),
+    let gateway = match stays && config.runs("gateway") {
+        true => Some(open_gateway(config, &world, metrics, &mut banner).await?),
         false => None,
     };
     if stays {
         banner.print();
         signals.wait().await;
     }
-    Running { door, calls, world, wiring }.stop(limit, &mut signals).await;
+    Running { gateway, calls, world, wiring }.stop(limit, &mut signals).await;
     admin::remove(&data);
     Ok(())
 }
@@ -144,13 +144,13 @@ fn answer_inside(
     Ok(calls)
 }
 
-/// Stands the door: listeners, events, sessions.
-async fn open_door(
+/// Stands the gateway: listeners, events, sessions.
+async fn open_gateway(
     config: Config,
     world: &World,
     metrics: Arc<Metrics>,
     banner: &mut Banner,
-) -> anyhow::Result<Arc<Door>> {
+) -> anyhow::Result<Arc<Gateway>> {
     let tls = tls::acceptor(&config, world).await?;
     let mut bound = Vec::new();
     for at in &config.listen {
@@ -163,18 +163,18 @@ async fn open_door(
         true => Some(Federation::open(&config, world, &metrics).await.context("federation")?),
         false => None,
     };
-    let door = Door::new(config, public_url, world, metrics);
+    let gateway = Gateway::new(config, public_url, world, metrics);
     if let Some(federation) = federation {
         world.mesh.add_local("gateway", federation.methods());
         world.mesh.open_border(federation.clone());
-        door.federate(federation);
+        gateway.federate(federation);
     }
-    events::listen(&door, &world.bus);
+    events::listen(&gateway, &world.bus);
     for (at, listener) in bound {
         let tls = at.tls.then(|| tls.clone());
-        door.tracker.spawn(listen::accept(door.clone(), listener, tls));
+        gateway.tracker.spawn(listen::accept(gateway.clone(), listener, tls));
     }
-    door.tracker.spawn(housekeeping(door.clone()));
-    banner.door(&door, &addresses);
-    Ok(door)
+    gateway.tracker.spawn(housekeeping(gateway.clone()));
+    banner.gateway(&gateway, &addresses);
+    Ok(gateway)
 }

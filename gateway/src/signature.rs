@@ -1,6 +1,6 @@
 //! `client_signature`: a call that its caller signed. Verified wherever it is present.
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::params::{self, Members};
 use crate::session::{Bound, Signer};
 use base64::Engine as _;
@@ -27,7 +27,7 @@ struct ClientSignature {
 }
 
 /// Passes if there is no signature, or if it is true. For what [`is_signed`] may be.
-pub async fn check(door: &Door, bound: &Bound, method: &str, params: &RawValue) -> Result<(), RpcError> {
+pub async fn check(gateway: &Gateway, bound: &Bound, method: &str, params: &RawValue) -> Result<(), RpcError> {
     let mut members = params::members(params)?;
     let Some(signature) = members.remove(MEMBER) else { return Ok(()) };
     let claimed: ClientSignature = serde_json::from_str(signature.get())
@@ -36,7 +36,7 @@ pub async fn check(door: &Door, bound: &Bound, method: &str, params: &RawValue) 
         return Err(wrong("names another agent than this connection's"));
     }
     let timestamp = seconds(&claimed.timestamp).ok_or_else(|| wrong("has a timestamp that is no number"))?;
-    if timestamp.abs_diff(door.clock.now_seconds()) > WINDOW_SECONDS {
+    if timestamp.abs_diff(gateway.clock.now_seconds()) > WINDOW_SECONDS {
         return Err(wrong("was made more than 300 seconds ago or ahead"));
     }
     if !hashes(&members)?.contains(&claimed.params_hash) {
@@ -48,7 +48,7 @@ pub async fn check(door: &Door, bound: &Bound, method: &str, params: &RawValue) 
         bound.signer.get().filter(|known| same_fingerprint(&claimed.cert_fingerprint, &known.fingerprint));
     let signer = match known {
         Some(signer) => signer,
-        None => current(door, bound).await?,
+        None => current(gateway, bound).await?,
     };
     if !same_fingerprint(&claimed.cert_fingerprint, &signer.fingerprint) {
         return Err(wrong("was not made with the agent's current certificate"));
@@ -85,9 +85,9 @@ fn same_fingerprint(claimed: &str, actual: &str) -> bool {
 }
 
 /// The agent's current certificate. It is the one the authority calls active, never one picked by the claim.
-async fn current(door: &Door, bound: &Bound) -> Result<Arc<Signer>, RpcError> {
+async fn current(gateway: &Gateway, bound: &Bound) -> Result<Arc<Signer>, RpcError> {
     let asked_at = bound.signer.replaced();
-    let known: KnownCert = door.ask("ca.get_cert", &json!({ "aid": bound.session.aid })).await?;
+    let known: KnownCert = gateway.ask("ca.get_cert", &json!({ "aid": bound.session.aid })).await?;
     if !known.found {
         return Err(RpcError::new(
             codes::CERT_REVOKED,

@@ -1,4 +1,4 @@
-//! How the operator's tools see a process: `/health` and `/metrics`, for those that have no door, too.
+//! How the operator's tools see a process: `/health` and `/metrics`, for those that have no gateway, too.
 
 use crate::http::{json_reply, openmetrics, refuse};
 use crate::telemetry::Metrics;

@@ -1,7 +1,7 @@
 //! JSON as strictly as the strictest client reads it.
 //!
 //! What one agent sends reaches others, and some of them drop their connection over a duplicate key, a number beyond 53
-//! bits or a lone surrogate. So the door takes none of these, and nothing nested deeper than any message needs.
+//! bits or a lone surrogate. So the gateway takes none of these, and nothing nested deeper than any message needs.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;

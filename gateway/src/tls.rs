@@ -39,7 +39,7 @@ pub async fn acceptor(config: &Config, world: &World) -> anyhow::Result<TlsAccep
     Ok(TlsAcceptor::from(Arc::new(tls)))
 }
 
-/// The door's own key, and a certificate for every name under the issuer. The root stays out: whoever trusts it has it.
+/// The gateway's own key, and a certificate for every name under the issuer. The root stays out: whoever trusts it has it.
 async fn own(world: &World) -> anyhow::Result<Credentials> {
     #[derive(Deserialize)]
     struct Chain {

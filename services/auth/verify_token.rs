@@ -1,4 +1,4 @@
-//! `auth.verify_token`: whose access token is this? Asked by the door at every connection.
+//! `auth.verify_token`: whose access token is this? Asked by the gateway at every connection.
 
 use super::jwt::{self, Claims, JwtError};
 use super::{Auth, Error};

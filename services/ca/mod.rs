@@ -1,4 +1,4 @@
-//! `ca.*`: the certificate authority of this domain. No client calls it; the other services, the door and the operator do.
+//! `ca.*`: the certificate authority of this domain. No client calls it; the other services, the gateway and the operator do.
 //!
 //! The issuer key lives here and nowhere else. A certificate is signed first and answered only after its row is
 //! durable, so what an agent holds is always something this service knows.

@@ -43,7 +43,7 @@ impl Ca {
         if !self.store.replace(&old.serial, &new).await? {
             return Err(Error::Superseded(old.serial.clone()));
         }
-        self.tell_doors("ca.cert_replaced", &old.aid);
+        self.tell_gateways("ca.cert_replaced", &old.aid);
         Ok(self.issued(&new.row, false, Some(old.serial.clone())))
     }
 }

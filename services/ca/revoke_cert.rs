@@ -45,7 +45,7 @@ impl Ca {
         self.store.revoke(&serials, self.clock.now_seconds(), reason.as_str()).await?;
         *self.crl.lock() = None;
 
-        self.tell_doors("ca.cert_revoked", &aid);
+        self.tell_gateways("ca.cert_revoked", &aid);
         Ok(Revoked { revoked: true, aid, serials })
     }
 
@@ -64,8 +64,8 @@ impl Ca {
         Ok((row.aid, vec![serial]))
     }
 
-    /// Lets the doors forget what they remember of this agent's certificates, and close its sockets where they must.
-    pub(super) fn tell_doors(&self, what: &str, aid: &str) {
-        self.bus.publish(&Event::new(Audience::Doors, what, &json!({ "aid": aid })));
+    /// Lets the gateways forget what they remember of this agent's certificates, and close its sockets where they must.
+    pub(super) fn tell_gateways(&self, what: &str, aid: &str) {
+        self.bus.publish(&Event::new(Audience::Gateways, what, &json!({ "aid": aid })));
     }
 }

@@ -181,7 +181,7 @@ async fn the_root_of_another_operator_comes_into_the_signed_list_and_leaves_it()
 }
 
 #[tokio::test]
-async fn doors_are_told_of_every_change_of_trust_and_of_nothing_else() {
+async fn gateways_are_told_of_every_change_of_trust_and_of_nothing_else() {
     let test = TestWorld::open().await;
     let told = || test.events.lock().iter().filter(|event| event.method == "ca.trust_changed").count();
     let root = Authority::root("Another", "aid.net", test.world.clock.now_seconds());

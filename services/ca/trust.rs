@@ -32,9 +32,9 @@ impl Ca {
         Ok(self.store.change_roots(change, |version, roots| self.sign_list(version, roots)).await?)
     }
 
-    /// Has every door read the list again.
+    /// Has every gateway read the list again.
     pub(super) fn tell_trust_changed(&self) {
-        self.bus.publish(&Event::new(Audience::Doors, "ca.trust_changed", &json!({})));
+        self.bus.publish(&Event::new(Audience::Gateways, "ca.trust_changed", &json!({})));
     }
 
     /// Takes up what the operator added before the first start. A root that is refused stays where it is, and is named in

@@ -28,8 +28,8 @@ pub enum Audience {
     Connection { aid: Aid, connection: u64 },
     /// Every long connection of an agent but this one.
     Others { aid: Aid, connection: u64 },
-    /// The doors themselves: something about sessions changed, no client sees the event.
-    Doors,
+    /// The gateways themselves: something about sessions changed, no client sees the event.
+    Gateways,
 }
 
 impl Event {
@@ -54,7 +54,7 @@ impl Listeners {
     }
 }
 
-/// Carries events from services to doors: inside this process by a function call, to other processes over Redis.
+/// Carries events from services to gateways: inside this process by a function call, to other processes over Redis.
 #[derive(Clone)]
 pub struct Bus {
     listeners: Listeners,

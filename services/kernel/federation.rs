@@ -1,4 +1,4 @@
-//! What a service asks of the door where an agent lives in another domain: the door owns the links.
+//! What a service asks of the gateway where an agent lives in another domain: the gateway owns the links.
 
 use super::rpc::Answering;
 use super::{Aid, Caller, DeviceId, Mesh, RpcError, Session, SlotId, Trace};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The longest a call to another domain may take.
 const LONGEST: Duration = Duration::from_secs(25);
 
-/// The way to other domains, as the mesh sees it. Where the door is in the same process as the service, what is asked of it
+/// The way to other domains, as the mesh sees it. Where the gateway is in the same process as the service, what is asked of it
 /// needs no text in between, and no clock: whoever owns the links tells those who waited too long.
 pub trait Border: Send + Sync {
     /// The same as `gateway.forward_federation`. Once this returns, the call has its place in the order.

@@ -22,7 +22,7 @@ pub struct Mesh {
     changed: watch::Sender<()>,
     /// How often a process of a namespace went without saying goodbye.
     losses: RwLock<BTreeMap<&'static str, u64>>,
-    /// The way to other domains, where the door is in this process.
+    /// The way to other domains, where the gateway is in this process.
     pub(super) border: RwLock<Option<Arc<dyn Border>>>,
 }
 

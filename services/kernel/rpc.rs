@@ -22,7 +22,7 @@ pub enum Caller {
     Foreign(Session, Relayed),
     /// A connection that has not logged in.
     Stranger,
-    /// Another service, or the door itself.
+    /// Another service, or the gateway itself.
     Service(String),
     /// Whoever holds the data folder of this server.
     Operator,
@@ -38,7 +38,7 @@ pub struct Relayed {
     pub depth: u8,
 }
 
-/// What the door knows of an authenticated connection.
+/// What the gateway knows of an authenticated connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Session {
     pub aid: Aid,

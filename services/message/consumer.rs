@@ -62,7 +62,7 @@ impl Message {
         })
     }
 
-    /// The inbox of a connection; the door had it made before it let the connection in.
+    /// The inbox of a connection; the gateway had it made before it let the connection in.
     async fn own_inbox(&self, session: &Session) -> Result<Inbox, Error> {
         if let Some(inbox) = self.inboxes.find(&session.aid, &session.device).await? {
             return Ok(inbox);

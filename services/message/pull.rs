@@ -29,7 +29,7 @@ pub(super) struct PullParams {
 
 #[derive(Clone, Serialize)]
 pub(super) struct Pulled {
-    /// What the door says on this connection after the answer; always the first member.
+    /// What the gateway says on this connection after the answer; always the first member.
     #[serde(rename = "_after", skip_serializing_if = "Option::is_none")]
     after: Option<After>,
     messages: Vec<Box<RawValue>>,

@@ -1,7 +1,7 @@
 //! Who comes first when something has to be looked up: the inboxes of a recipient, or whether a domain is waited for.
 //!
 //! Messages are begun in the order in which they came, and those for which everything is known reach the commit, or the
-//! door, without waiting for anything. A look-up is something to wait for, and the answers to several need not come in
+//! gateway, without waiting for anything. A look-up is something to wait for, and the answers to several need not come in
 //! order; so one is made at a time, and whoever begins while others wait for theirs waits behind them.
 
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ pub(super) struct Turns<K: Hash + Eq + Clone>(Arc<Mutex<HashMap<K, Queue>>>);
 
 #[derive(Default)]
 struct Queue {
-    door: Arc<FairMutex<()>>,
+    gateway: Arc<FairMutex<()>>,
     /// Those who wait, and the one whose turn it is.
     people: usize,
 }
@@ -51,14 +51,14 @@ impl<K: Hash + Eq + Clone> Turns<K> {
     }
 
     pub async fn take(&self, about: K) -> Turn<K> {
-        let (door, place) = {
+        let (gateway, place) = {
             let mut queues = self.0.lock();
             let queue = queues.entry(about.clone()).or_default();
             queue.people += 1;
-            (queue.door.clone(), Place { turns: Turns(self.0.clone()), about })
+            (queue.gateway.clone(), Place { turns: Turns(self.0.clone()), about })
         };
         // Fair: in the order of the calls.
-        let guard = door.lock_owned().await;
+        let guard = gateway.lock_owned().await;
         Turn { _place: place, _guard: guard }
     }
 }

@@ -1,4 +1,4 @@
-//! `message.wake`: events may have been lost on their way; the door has its devices looked at again.
+//! `message.wake`: events may have been lost on their way; the gateway has its devices looked at again.
 
 use super::letter::Kind;
 use super::tail::Span;

@@ -116,7 +116,7 @@ impl Deployment {
     }
 
     /// Where clients reach a gateway: at a port of this machine, as the engine would publish it.
-    pub fn door(&self, name: &str) -> String {
+    pub fn gateway(&self, name: &str) -> String {
         format!("127.0.0.1:{}", self.published[name])
     }
 
@@ -250,10 +250,10 @@ impl Deployment {
             .replace("${AUND_ISSUER:-agents.localhost}", ISSUER)
             .replace("postgres://aund@postgres:5432/aund", &self.stores.postgres)
             .replace("redis://redis:6379", &self.stores.redis)
-            .replace("0.0.0.0:20001", &self.door(name))
+            .replace("0.0.0.0:20001", &self.gateway(name))
             .replace("0.0.0.0:", &format!("{}:", self.addresses[name]));
         for (other, address) in &self.addresses {
-            text = text.replace(&format!("={other}:20001"), &format!("={}", self.door(other)));
+            text = text.replace(&format!("={other}:20001"), &format!("={}", self.gateway(other)));
             text = text.replace(&format!("wss://{other}:"), &format!("wss://{address}:"));
         }
         for place in PLACES {

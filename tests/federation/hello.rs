@@ -13,7 +13,7 @@ use crate::world::domain::Pair;
 use crate::world::wire::Wire;
 use crate::world::{World, now, now_ms, printed, until};
 
-/// Says hello and is refused: with this code, and then the door is shut.
+/// Says hello and is refused: with this code, and then the gateway is shut.
 async fn refused(to: &World, code: i64, hello: impl FnOnce(&str) -> Value) -> Value {
     let wire = to.secure_wire("/aun").await;
     let params = hello(wire.nonce());

@@ -16,7 +16,7 @@ async fn beside(fault: Fault) -> (World, Agent, Fake) {
     let place = Place::new("near");
     let mut near = place.prepared(&format!("{}{}", place.resolve(), fake.place.resolve()));
     near.start_again();
-    near.knows_its_door().await;
+    near.knows_its_gateway().await;
     near.trusts_root(fake.root().pem()).await;
     let alice = near.agent("alice").await;
     (near, alice, fake)

@@ -104,7 +104,7 @@ async fn after_a_root_was_removed_no_new_link_is_made() {
     let output = pair.far.aund(&["certs", "trust", "remove", &digits(&pair.near)]).await;
     assert!(output.status.success(), "{output:?}");
     pair.near.restart().await;
-    pair.near.knows_its_door().await;
+    pair.near.knows_its_gateway().await;
     let alice = pair.near.again(&alice).await;
     let error = alice.call_error("message.send", &named(carol.aid(), "m-2", "after")).await;
     assert_eq!((&error["code"], &error["data"]["phase"]), (&json!(-32010), &json!("hello")), "{error}");

@@ -65,8 +65,8 @@ impl Pair {
             world.start_again();
             world
         });
-        near.knows_its_door().await;
-        far.knows_its_door().await;
+        near.knows_its_gateway().await;
+        far.knows_its_gateway().await;
         Pair { near, far }
     }
 }
@@ -103,14 +103,14 @@ impl World {
         self.aund_on_gateways(words).await.swap_remove(0)
     }
 
-    /// Waits until those who ask the door for other domains have found it, where it is a process of its own.
-    pub async fn knows_its_door(&self) {
+    /// Waits until those who ask the gateway for other domains have found it, where it is a process of its own.
+    pub async fn knows_its_gateway(&self) {
         let numbers = (1..=2).filter(|_| split());
         let folders =
             numbers.map(|n| self.beside(&format!("split/message{n}"))).filter(|folder| folder.exists());
         for folder in folders {
             let data = folder.to_str().expect("a path is text").to_owned();
-            until("a part finds the door", || async {
+            until("a part finds the gateway", || async {
                 let asked = aund(&["health", "--data", &data, "--needs", "gateway"], &folder);
                 asked.status.success().then_some(())
             })

@@ -1,4 +1,4 @@
-//! `aund bench`: what the door costs, against the least a server of this kind can cost.
+//! `aund bench`: what the gateway costs, against the least a server of this kind can cost.
 //!
 //! The bench starts two child processes of this same binary: the real server, and a raw baseline (`raw.rs`).
 //! It gives both the same load in alternating rounds. `--message` does the same for messages (`message/`), against
@@ -51,7 +51,7 @@ pub struct Args {
     /// Measure only this; may be given more than once
     #[arg(long, value_name = "WHAT", value_enum)]
     only: Vec<What>,
-    /// Measure messages instead of the door
+    /// Measure messages instead of the gateway
     #[arg(long)]
     message: bool,
     /// Measure two domains instead of one
@@ -97,7 +97,7 @@ enum Shape {
     Split,
 }
 
-/// The subjects of the bench: three about the door, then those of `--message`.
+/// The subjects of the bench: three about the gateway, then those of `--message`.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     /// `meta.ping` through authenticated sessions

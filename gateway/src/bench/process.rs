@@ -45,7 +45,7 @@ pub(super) struct Server {
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
-/// A process without a door.
+/// A process without a gateway.
 pub(super) struct Service {
     pid: Pid,
     _child: Child,
@@ -105,7 +105,7 @@ impl Server {
         let mut command = this_binary()?;
         command.args(["bench-raw", "--through", echo.plain.url()]).stderr(Stdio::inherit());
         let service = Service { pid: echo.pid, _child: echo.child, _stdout: echo._stdout };
-        Self::with_services(command, vec![service]).await.context("the raw door did not start")
+        Self::with_services(command, vec![service]).await.context("the raw gateway did not start")
     }
 
     /// Starts the real server on `scratch`, which it finds as an earlier one left it.
@@ -141,7 +141,7 @@ impl Server {
         Self::with_services(command, Vec::new()).await
     }
 
-    /// A door whose services are elsewhere.
+    /// A gateway whose services are elsewhere.
     pub(super) async fn with_services(command: Command, services: Vec<Service>) -> anyhow::Result<Self> {
         let (child, mut lines) = spawn(command)?;
         let pid = Pid::of(&child)?;
@@ -172,14 +172,14 @@ impl Server {
         [self.pid].into_iter().chain(self.services.iter().map(|service| service.pid))
     }
 
-    /// Takes over the services of a door that is gone.
+    /// Takes over the services of a gateway that is gone.
     pub(super) fn beside(self, services: Vec<Service>) -> Self {
         Self { services, ..self }
     }
 
-    /// The services outlive their door.
-    pub(super) async fn kill_door(mut self) -> anyhow::Result<Vec<Service>> {
-        self.child.kill().await.context("a door could not be killed")?;
+    /// The services outlive their gateway.
+    pub(super) async fn kill_gateway(mut self) -> anyhow::Result<Vec<Service>> {
+        self.child.kill().await.context("a gateway could not be killed")?;
         Ok(self.services)
     }
 

@@ -1,8 +1,8 @@
 //! The raw baseline: a JSON echo over tokio-tungstenite, and nothing else.
 //!
 //! It parses each request for its id, answers as `meta.ping` does, and flushes once per batch of ready frames.
-//! That is the least a JSON-RPC server on this stack can do, so it is what the door is held against. With
-//! `--through` it is the least that a second process behind a door can cost.
+//! That is the least a JSON-RPC server on this stack can do, so it is what the gateway is held against. With
+//! `--through` it is the least that a second process behind a gateway can cost.
 
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
@@ -172,7 +172,7 @@ fn checked(text: Utf8Bytes) -> Option<Utf8Bytes> {
     serde_json::from_str::<Request<'_>>(&text).is_ok().then_some(text)
 }
 
-/// The timestamp does not move: reading a clock is the door's cost, not the baseline's.
+/// The timestamp does not move: reading a clock is the gateway's cost, not the baseline's.
 fn answer(text: &str) -> Option<Utf8Bytes> {
     let request: Request<'_> = serde_json::from_str(text).ok()?;
     let id = request.id.get();

@@ -1,4 +1,4 @@
-//! One server as three processes: the door, the message service, and the services of identity.
+//! One server as three processes: the gateway, the message service, and the services of identity.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use super::process::{CONFIG, ISSUER, Service, Scratch, Server, this_binary};
 
-const DOOR: &str = "gateway";
+const GATEWAY: &str = "gateway";
 const SERVICES: [&str; 2] = ["ca+auth+agent", "message"];
 /// Where the services listen on the server's own address.
 const FIRST_PORT: u16 = 7001;
@@ -39,7 +39,7 @@ impl Ground {
         let made = this_binary()?
             .args(["certs", "mesh"])
             .arg(ground.folder.join("mesh"))
-            .arg(DOOR)
+            .arg(GATEWAY)
             .args(SERVICES)
             .stdout(Stdio::null())
             .status()
@@ -55,17 +55,17 @@ impl Ground {
             let started = Service::start(self.command(process, process)?).await;
             services.push(started.with_context(|| format!("{process} did not start"))?);
         }
-        let mut door = self.command(DOOR, "door")?;
-        door.args(["--listen", "127.0.0.1:0", "--listen", "plain:127.0.0.1:0"]);
-        Server::with_services(door, services).await.context("the door did not start")
+        let mut gateway = self.command(GATEWAY, "gateway")?;
+        gateway.args(["--listen", "127.0.0.1:0", "--listen", "plain:127.0.0.1:0"]);
+        Server::with_services(gateway, services).await.context("the gateway did not start")
     }
 
-    /// Another door on the same port of the first; the services stay with the first.
-    pub(super) async fn second_door(&self, tls_port: u16, plain_port: u16) -> anyhow::Result<Server> {
-        let mut door = self.command(DOOR, "second-door")?;
-        door.args(["--listen", &format!("127.0.0.1:{tls_port}")]);
-        door.args(["--listen", &format!("plain:127.0.0.1:{plain_port}")]);
-        Server::start(door).await.context("the second door did not start")
+    /// Another gateway on the same port of the first; the services stay with the first.
+    pub(super) async fn second_gateway(&self, tls_port: u16, plain_port: u16) -> anyhow::Result<Server> {
+        let mut gateway = self.command(GATEWAY, "second-gateway")?;
+        gateway.args(["--listen", &format!("127.0.0.1:{tls_port}")]);
+        gateway.args(["--listen", &format!("plain:127.0.0.1:{plain_port}")]);
+        Server::start(gateway).await.context("the second gateway did not start")
     }
 
     fn command(&self, process: &str, name: &str) -> anyhow::Result<Command> {

@@ -1,7 +1,7 @@
 //! `aund bench --shape split`: what it costs that a service lives in another process.
 //!
 //! The CPU time of all processes of a server is taken together. The baseline of a routed call is the same raw echo as
-//! always, and beside it the echo behind a raw door, because nothing that is routed can be cheaper than that; the baseline
+//! always, and beside it the echo behind a raw gateway, because nothing that is routed can be cheaper than that; the baseline
 //! of a message is the whole server on the same PostgreSQL.
 
 use std::time::Instant;
@@ -88,7 +88,7 @@ async fn routed(
 
     let echoed: Vec<Sample> = pairs.into_iter().map(|(_, raw)| raw).collect();
     let line = |(unit, figure): Figure| Line::new(unit, Series::pair(&floors, &echoed, figure));
-    let title = "the least of it: the raw echo behind a raw door; raw: the same echo without the door".into();
+    let title = "the least of it: the raw echo behind a raw gateway; raw: the same echo without the gateway".into();
     report.add(Row { title, lines: FIGURES.map(line).into() });
     Ok(())
 }
@@ -110,9 +110,9 @@ async fn moved(plan: &Plan, redis: &str) -> anyhow::Result<Row> {
     let sessions: Vec<Socket> =
         stream::iter(0..count).map(connect).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
     let ports = (first.target(Transport::Tls).port(), target.port());
-    let second = ground.second_door(ports.0, ports.1).await?;
+    let second = ground.second_gateway(ports.0, ports.1).await?;
 
-    let services = first.kill_door().await?;
+    let services = first.kill_gateway().await?;
     drop(sessions);
     let second = second.beside(services);
     let (meter, began) = (second.meter()?, Instant::now());

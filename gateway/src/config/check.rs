@@ -100,9 +100,9 @@ mod tests {
         assert!(says("bus.url = 'nats://x'").contains("bus.url"));
         assert!(says("[limits]\ndrain_window_ms = 20000").contains("drain_window_ms"));
         assert!(says("tls.cert = 'x'").contains("tls"));
-        assert!(says("only = ['door']").contains("door"));
+        assert!(says("only = ['gateway']").contains("gateway"));
         assert!(says("only = ['ca']").contains("mesh.listen"));
-        assert!(says("services.door.remote = 'wss://x:1'").contains("door"));
+        assert!(says("services.gateway.remote = 'wss://x:1'").contains("gateway"));
         assert!(says("services.ca.remote = 'https://x:1'").contains("services.ca.remote"));
         assert!(says("services.ca.remote = []").contains("services.ca.remote"));
         assert!(says("services.ca.remote = 'wss://x:1'").contains("bus.url"));

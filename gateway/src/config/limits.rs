@@ -1,4 +1,4 @@
-//! How much the door takes, from whom, and how long it waits for it.
+//! How much the gateway takes, from whom, and how long it waits for it.
 
 use super::Config;
 use serde::{Deserialize, Serialize};

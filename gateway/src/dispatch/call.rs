@@ -3,7 +3,7 @@
 use super::answer::{Answering, Frames};
 use super::stranger::within_rate;
 use super::{Answer, call_limit, callable, here, known_here};
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::frame::{self, Refusal, Request};
 use crate::session::Link;
 use crate::{params, signature, trace};
@@ -18,7 +18,7 @@ use std::time::Instant;
 use tracing::Instrument as _;
 
 /// Runs a service's method in a task of its own; the answer goes to the outbox.
-pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
+pub fn spawn(gateway: &Arc<Gateway>, link: &Arc<Link>, request: &Request<'_>) {
     if link.leaves.load(Ordering::Relaxed) {
         let error = RpcError::new(codes::SERVICE_STOPPING, "the server is stopping, ask again in a moment");
         if let Some(id) = request.id {
@@ -27,11 +27,11 @@ pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
         return;
     }
     let call = Call::new(request);
-    let guard = InFlight::new(door, link);
-    let door = door.clone();
-    let tracker = door.tracker.clone();
+    let guard = InFlight::new(gateway, link);
+    let gateway = gateway.clone();
+    let tracker = gateway.tracker.clone();
     let mut answering = Box::pin(async move {
-        call.run(&door, &guard.link).await.push(&guard.link);
+        call.run(&gateway, &guard.link).await.push(&guard.link);
     });
     // Begun here and now, so that what one connection asks is begun in the order it was asked; a letter is in the
     // queue of its commit before the next frame is read.
@@ -41,18 +41,18 @@ pub fn spawn(door: &Arc<Door>, link: &Arc<Link>, request: &Request<'_>) {
 }
 
 /// A batch is one task: its members run side by side, and their answers leave together.
-pub fn spawn_batch(door: &Arc<Door>, link: &Arc<Link>, members: Vec<Result<Request<'_>, Refusal>>) {
+pub fn spawn_batch(gateway: &Arc<Gateway>, link: &Arc<Link>, members: Vec<Result<Request<'_>, Refusal>>) {
     let members: Vec<Result<Call, Refusal>> =
         members.into_iter().map(|member| member.map(|r| Call::new(&r))).collect();
-    let guard = InFlight::new(door, link);
-    let door = door.clone();
-    door.tracker.clone().spawn(async move {
+    let guard = InFlight::new(gateway, link);
+    let gateway = gateway.clone();
+    gateway.tracker.clone().spawn(async move {
         let link = &*guard.link;
         let answers = join_all(members.into_iter().map(|member| {
-            let door = &door;
+            let gateway = &gateway;
             async move {
                 match member {
-                    Ok(call) => call.run_any(door, link).await,
+                    Ok(call) => call.run_any(gateway, link).await,
                     Err(refusal) => Frames {
                         answer: Some(frame::failure(refusal.id.as_deref(), &refusal.error)),
                         after: None,
@@ -79,9 +79,9 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    pub fn new(door: &Door, link: &Arc<Link>) -> InFlight {
+    pub fn new(gateway: &Gateway, link: &Arc<Link>) -> InFlight {
         link.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight { link: link.clone(), limit: door.config.limits.in_flight }
+        InFlight { link: link.clone(), limit: gateway.config.limits.in_flight }
     }
 }
 
@@ -113,8 +113,8 @@ impl Call {
         }
     }
 
-    /// A member of a batch may be anything, also what the door answers itself.
-    async fn run_any(self, door: &Door, link: &Link) -> Frames {
+    /// A member of a batch may be anything, also what the gateway answers itself.
+    async fn run_any(self, gateway: &Gateway, link: &Link) -> Frames {
         let request = Request {
             id: self.id.as_deref(),
             method: self.method.as_str().into(),
@@ -122,35 +122,35 @@ impl Call {
         };
         let Some(bound) = link.bound() else { return Frames::default() };
         let signed = request.params.is_some_and(signature::is_signed);
-        match here(door, link, bound, &request, self.started, signed) {
+        match here(gateway, link, bound, &request, self.started, signed) {
             Answer::Now(answer) => Frames { answer, after: None },
-            Answer::Later | Answer::Elsewhere => self.run(door, link).await,
+            Answer::Later | Answer::Elsewhere => self.run(gateway, link).await,
         }
     }
 
-    async fn run(self, door: &Door, link: &Link) -> Frames {
-        let method = door.metrics.method(&self.method);
-        let limit = call_limit(door);
+    async fn run(self, gateway: &Gateway, link: &Link) -> Frames {
+        let method = gateway.metrics.method(&self.method);
+        let limit = call_limit(gateway);
         let trace = self.params.as_deref().and_then(trace::asked);
         let span = trace::span(&self.method, trace.as_ref());
         let call =
-            AssertUnwindSafe(ask_service(door, link, &self.method, self.params, trace.clone())).catch_unwind();
+            AssertUnwindSafe(ask_service(gateway, link, &self.method, self.params, trace.clone())).catch_unwind();
         let result = match tokio::time::timeout(limit, call).instrument(span.clone()).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
             Err(_) => Err(timed_out(&self.method, limit)),
         };
         let id = self.id.as_deref().map(RawValue::get);
-        let answering = Answering::now(&door.metrics, method, id, self.started);
+        let answering = Answering::now(&gateway.metrics, method, id, self.started);
         let mut frames = span.in_scope(|| Frames::of(&answering, result.as_deref()));
         frames.answer =
-            frames.answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, door, self.started));
+            frames.answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, gateway, self.started));
         frames
     }
 }
 
 async fn ask_service(
-    door: &Door,
+    gateway: &Gateway,
     link: &Link,
     method: &str,
     params: Option<Box<RawValue>>,
@@ -160,18 +160,18 @@ async fn ask_service(
     let params = params::clean(params)?;
     if let Some(params) = params.as_deref().filter(|params| signature::is_signed(params)) {
         // Boxed, so that a call without a signature does not carry the weight of one.
-        Box::pin(signature::check(door, bound, method, params)).await?;
+        Box::pin(signature::check(gateway, bound, method, params)).await?;
     }
     // A signed call comes here whatever it asks for.
     let request = Request { id: None, method: method.into(), params: params.as_deref() };
-    if let Some(result) = known_here(door, link, bound, &request)? {
+    if let Some(result) = known_here(gateway, link, bound, &request)? {
         return RawValue::from_string(result).map_err(RpcError::internal);
     }
-    within_rate(door, link.address, callable(door, method)?, params.as_deref()).await?;
+    within_rate(gateway, link.address, callable(gateway, method)?, params.as_deref()).await?;
     if method == "meta.trust_roots" {
-        return door.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await;
+        return gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await;
     }
     let session = Session { trace, ..bound.session.clone() };
-    let within = call_limit(door);
-    door.mesh.call_within(Caller::Agent(session), method, params, within).await
+    let within = call_limit(gateway);
+    gateway.mesh.call_within(Caller::Agent(session), method, params, within).await
 }

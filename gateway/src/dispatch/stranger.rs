@@ -2,7 +2,7 @@
 
 use super::answer::Answering;
 use super::{call_limit, callable};
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::frame::Request;
 use crate::params;
 use futures_util::FutureExt as _;
@@ -15,22 +15,22 @@ use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 /// What a socket may ask before it logged in.
-pub async fn stranger(door: &Door, address: IpAddr, request: &Request<'_>) -> Option<String> {
+pub async fn stranger(gateway: &Gateway, address: IpAddr, request: &Request<'_>) -> Option<String> {
     let started = Instant::now();
-    let limit = call_limit(door);
-    let call = AssertUnwindSafe(ask_as_stranger(door, address, request)).catch_unwind();
+    let limit = call_limit(gateway);
+    let call = AssertUnwindSafe(ask_as_stranger(gateway, address, request)).catch_unwind();
     let result = match tokio::time::timeout(limit, call).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", request.method))),
         Err(_) => Err(timed_out(&request.method, limit)),
     };
-    let method = door.metrics.method(&request.method);
-    let answering = Answering::now(&door.metrics, method, request.id.map(RawValue::get), started);
+    let method = gateway.metrics.method(&request.method);
+    let answering = Answering::now(&gateway.metrics, method, request.id.map(RawValue::get), started);
     answering.finish(result.as_ref().map(|result| result.get()))
 }
 
 async fn ask_as_stranger(
-    door: &Door,
+    gateway: &Gateway,
     address: IpAddr,
     request: &Request<'_>,
 ) -> Result<Box<RawValue>, RpcError> {
@@ -39,33 +39,33 @@ async fn ask_as_stranger(
         let sentence = "log in first: only registration, login and auth.connect are answered before that";
         return Err(RpcError::new(codes::NOT_INITIALIZED, sentence));
     };
-    callable(door, method.name)?;
+    callable(gateway, method.name)?;
     let params = params::clean(request.params.map(ToOwned::to_owned))?;
-    within_rate(door, address, method, params.as_deref()).await?;
-    door.mesh.call(Caller::Stranger, method.name, params).await
+    within_rate(gateway, address, method, params.as_deref()).await?;
+    gateway.mesh.call(Caller::Stranger, method.name, params).await
 }
 
 /// Registrations and logins have limits of their own, whether they come before login or after it.
 pub(super) async fn within_rate(
-    door: &Door,
+    gateway: &Gateway,
     address: IpAddr,
     method: &Method,
     params: Option<&RawValue>,
 ) -> Result<(), RpcError> {
     // Boxed, so that a call without such a limit does not carry the weight of one.
     match method.rate {
-        Rate::Register => Box::pin(door.limits.registration(address)).await,
-        Rate::Login => Box::pin(limit_login(door, address, params)).await,
+        Rate::Register => Box::pin(gateway.limits.registration(address)).await,
+        Rate::Login => Box::pin(limit_login(gateway, address, params)).await,
         Rate::Call | Rate::Ping => Ok(()),
     }
 }
 
-async fn limit_login(door: &Door, address: IpAddr, params: Option<&RawValue>) -> Result<(), RpcError> {
+async fn limit_login(gateway: &Gateway, address: IpAddr, params: Option<&RawValue>) -> Result<(), RpcError> {
     #[derive(Deserialize)]
     struct Whose {
         aid: Aid,
     }
     // A login that names nobody is the service's to refuse.
     let Ok(Whose { aid }) = serde_json::from_str(params.map_or("{}", RawValue::get)) else { return Ok(()) };
-    door.limits.login(address, aid).await
+    gateway.limits.login(address, aid).await
 }

@@ -135,7 +135,7 @@ impl Federation {
     /// Whoever has something for a domain that could not be reached may try again.
     pub fn came_back(&self, issuer: &str) {
         self.peers.is_there(issuer);
-        self.bus.publish(&Event::new(Audience::Doors, "federation.peer_up", &json!({ "issuer": issuer })));
+        self.bus.publish(&Event::new(Audience::Gateways, "federation.peer_up", &json!({ "issuer": issuer })));
     }
 
     /// The list of roots has changed: those who are here because of one that is gone have to go.

@@ -109,7 +109,7 @@ impl Federation {
         }))
     }
 
-    /// What the services ask of the door.
+    /// What the services ask of the gateway.
     pub fn methods(self: &Arc<Self>) -> Methods {
         Rpc::new(self.clone())
             .method("gateway.dispatch_event", Federation::dispatch_event)

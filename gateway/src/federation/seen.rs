@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_with_too_many_nonces_shuts_the_door_only_to_itself() {
+    fn a_domain_with_too_many_nonces_shuts_the_gateway_only_to_itself() {
         let nonces = Nonces::default();
         for n in 0..NONCES_EACH {
             assert!(nonces.take("a.test", &n.to_string(), 0));

@@ -2,7 +2,7 @@
 
 use super::{agent, look_after};
 use crate::config::Config;
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::session::{Bound, Kind, Link};
 use crate::telemetry::Metrics;
 use parking_lot::Mutex;
@@ -43,18 +43,18 @@ fn alice() -> Aid {
     Aid::parse("alice.agents.localhost").unwrap()
 }
 
-fn door(services: &Arc<Services>) -> Arc<Door> {
+fn gateway(services: &Arc<Services>) -> Arc<Gateway> {
     let config = Config::default();
     let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
     for (namespace, methods) in services.methods() {
         world.mesh.add_local(namespace, methods);
     }
-    Door::new(config, "wss://gateway.agents.localhost/aun".into(), &world, Arc::<Metrics>::default())
+    Gateway::new(config, "wss://gateway.agents.localhost/aun".into(), &world, Arc::<Metrics>::default())
 }
 
-fn enter(door: &Door, device: &str, slot: &str, kind: Kind) -> Arc<Link> {
+fn enter(gateway: &Gateway, device: &str, slot: &str, kind: Kind) -> Arc<Link> {
     let address = [127, 0, 0, 1].into();
-    let link = door.new_link(address);
+    let link = gateway.new_link(address);
     let session = Session {
         aid: alice(),
         device: DeviceId::parse(device).unwrap(),
@@ -73,10 +73,10 @@ fn enter(door: &Door, device: &str, slot: &str, kind: Kind) -> Arc<Link> {
         since_ms: 0,
         instead_of: Vec::new(),
         _ear: None,
-        limit: door.limits.agent(&alice()),
+        limit: gateway.limits.agent(&alice()),
         signer: Default::default(),
     };
-    door.registry.enter(&link, bound).unwrap();
+    gateway.registry.enter(&link, bound).unwrap();
     link
 }
 
@@ -87,12 +87,12 @@ fn away() -> RpcError {
 #[tokio::test]
 async fn every_device_is_rung_for_once() {
     let services = Arc::new(Services::default());
-    let door = door(&services);
+    let gateway = gateway(&services);
     for (device, slot) in [("phone", "a"), ("phone", "b"), ("laptop", "a")] {
-        enter(&door, device, slot, Kind::Long);
+        enter(&gateway, device, slot, Kind::Long);
     }
-    enter(&door, "tablet", "a", Kind::Short(None));
-    assert!(agent(&door, &alice()).await);
+    enter(&gateway, "tablet", "a", Kind::Short(None));
+    assert!(agent(&gateway, &alice()).await);
     let mut woken = services.woken.lock().clone();
     woken.sort_unstable();
     assert_eq!(woken, ["laptop", "phone"], "short connections hear no bells");
@@ -101,16 +101,16 @@ async fn every_device_is_rung_for_once() {
 #[tokio::test]
 async fn who_is_not_here_is_nobodys_business() {
     let services = Arc::new(Services { vouches: Mutex::new(vec![Err(away())]), ..Services::default() });
-    assert!(agent(&door(&services), &alice()).await);
+    assert!(agent(&gateway(&services), &alice()).await);
     assert_eq!(services.vouches.lock().len(), 1, "the authority was not asked");
 }
 
 #[tokio::test]
 async fn whoever_was_revoked_meanwhile_has_to_go() {
     let services = Arc::new(Services { vouches: Mutex::new(vec![Ok(false)]), ..Services::default() });
-    let door = door(&services);
-    let links = [enter(&door, "phone", "a", Kind::Long), enter(&door, "phone", "a", Kind::Short(None))];
-    assert!(agent(&door, &alice()).await);
+    let gateway = gateway(&services);
+    let links = [enter(&gateway, "phone", "a", Kind::Long), enter(&gateway, "phone", "a", Kind::Short(None))];
+    assert!(agent(&gateway, &alice()).await);
     assert!(links.iter().all(|link| link.outbox.is_waiting()), "both are told to go");
     assert_eq!(services.woken.lock().len(), 0, "nobody rings for them");
 }
@@ -129,18 +129,18 @@ async fn a_service_that_is_away_is_asked_again_and_one_that_refuses_is_not() {
         let told = format!("{vouches:?} {wakes:?}");
         let services =
             Arc::new(Services { vouches: Mutex::new(vouches), wakes: Mutex::new(wakes), ..Services::default() });
-        let door = door(&services);
-        enter(&door, "phone", "a", Kind::Long);
-        assert_eq!(agent(&door, &alice()).await, settled, "{told}");
+        let gateway = gateway(&services);
+        enter(&gateway, "phone", "a", Kind::Long);
+        assert_eq!(agent(&gateway, &alice()).await, settled, "{told}");
     }
 }
 
 #[tokio::test]
 async fn nobody_is_forgotten_while_a_service_is_away() {
     let services = Arc::new(Services { vouches: Mutex::new(vec![Err(away())]), ..Services::default() });
-    let door = door(&services);
-    enter(&door, "phone", "a", Kind::Long);
-    door.gap.missed([alice(), alice()]);
+    let gateway = gateway(&services);
+    enter(&gateway, "phone", "a", Kind::Long);
+    gateway.gap.missed([alice(), alice()]);
     let began = Instant::now();
     let looked_after = async {
         while services.woken.lock().is_empty() {
@@ -149,9 +149,9 @@ async fn nobody_is_forgotten_while_a_service_is_away() {
         }
     };
     tokio::select! {
-        () = look_after(&door) => unreachable!("it never ends by itself"),
+        () = look_after(&gateway) => unreachable!("it never ends by itself"),
         () = looked_after => {}
     }
     assert_eq!(*services.woken.lock(), ["phone"]);
-    assert!(door.gap.take().is_empty());
+    assert!(gateway.gap.take().is_empty());
 }

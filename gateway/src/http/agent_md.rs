@@ -44,7 +44,7 @@ async fn read(ask: &Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
         last_modified: u64,
     }
     let multi = ask.header(FORMAT) == Some("multi-v1");
-    let got: Got = ask.door.ask("agent.get_agent_md", &json!({ "aid": aid, "multi": multi })).await?;
+    let got: Got = ask.gateway.ask("agent.get_agent_md", &json!({ "aid": aid, "multi": multi })).await?;
     if !got.found {
         return Ok(refuse(StatusCode::NOT_FOUND, "not_found", &format!("{aid} has published no agent.md")));
     }
@@ -99,7 +99,7 @@ async fn write(ask: &mut Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
         "if_match": ask.header("if-match"),
         "if_none_match": ask.header("if-none-match"),
     });
-    let published: Published = ask.door.ask("agent.put_agent_md", &request).await?;
+    let published: Published = ask.gateway.ask("agent.put_agent_md", &request).await?;
     let modified = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(published.last_modified));
     let answer = json!({
         "aid": aid,
@@ -122,7 +122,7 @@ async fn bearer(ask: &Ask<'_>) -> Result<Option<Aid>, RpcError> {
     else {
         return Ok(None);
     };
-    match ask.door.ask::<Verified>("auth.verify_token", &json!({ "token": token })).await {
+    match ask.gateway.ask::<Verified>("auth.verify_token", &json!({ "token": token })).await {
         Ok(verified) => Ok(Some(verified.aid)),
         Err(error) if error.code() == 4001 => Ok(None),
         Err(error) => Err(error),

@@ -1,7 +1,7 @@
 //! One request, taken apart as far as routes need it.
 
 use super::reply::{Reply, refuse};
-use crate::door::Door;
+use crate::gateway::Gateway;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -16,7 +16,7 @@ const BODY_BYTES: usize = 64 << 10;
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct Ask<'a> {
-    pub door: &'a Door,
+    pub gateway: &'a Gateway,
     pub method: Method,
     pub host: Host,
     pub path: String,
@@ -34,11 +34,11 @@ pub(super) enum Host {
 }
 
 impl<'a> Ask<'a> {
-    pub fn new(door: &'a Door, request: Request<Incoming>) -> Ask<'a> {
+    pub fn new(gateway: &'a Gateway, request: Request<Incoming>) -> Ask<'a> {
         let (parts, body) = request.into_parts();
         Ask {
-            door,
-            host: host(&parts, &door.config.issuer),
+            gateway,
+            host: host(&parts, &gateway.config.issuer),
             path: parts.uri.path().to_owned(),
             query: query(parts.uri.query().unwrap_or_default()),
             method: parts.method,

@@ -10,7 +10,7 @@ mod reply;
 
 pub use reply::{bare, json_reply, openmetrics, refuse};
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::status;
 use ask::{Ask, Host};
 use bytes::Bytes;
@@ -23,14 +23,14 @@ use serde_json::{Value, json};
 use services::kernel::{RpcError, unavailable};
 use std::net::IpAddr;
 
-pub async fn answer(door: &Door, address: IpAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    if let Err(wait) = door.limits.http(address) {
-        door.metrics.http("limited", 429);
-        return reply::too_many(door, wait);
+pub async fn answer(gateway: &Gateway, address: IpAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    if let Err(wait) = gateway.limits.http(address) {
+        gateway.metrics.http("limited", 429);
+        return reply::too_many(gateway, wait);
     }
-    let (route, reply) = route(Ask::new(door, request)).await;
+    let (route, reply) = route(Ask::new(gateway, request)).await;
     let response = reply.unwrap_or_else(|error| reply::failed(&error)).done();
-    door.metrics.http(route, response.status().as_u16());
+    gateway.metrics.http(route, response.status().as_u16());
     response
 }
 
@@ -40,9 +40,9 @@ async fn route(mut ask: Ask<'_>) -> (&'static str, Result<Reply, RpcError>) {
     if ask.method == Method::OPTIONS {
         return ("preflight", Ok(text(StatusCode::NO_CONTENT, "text/plain", "")));
     }
-    if !ask.door.capabilities.serves(&path) {
+    if !ask.gateway.capabilities.serves(&path) {
         // Its process is down: it is not gone, and whoever asks may ask again.
-        if let Some((namespace, _)) = ask.door.mesh.health().into_iter().find(|(_, up)| !up) {
+        if let Some((namespace, _)) = ask.gateway.mesh.health().into_iter().find(|(_, up)| !up) {
             return ("unavailable", Err(unavailable(namespace)));
         }
         return ("unknown", Ok(not_found()));
@@ -65,33 +65,33 @@ async fn route(mut ask: Ask<'_>) -> (&'static str, Result<Reply, RpcError>) {
     }
     match path.as_str() {
         "/health" => {
-            let (status, health) = status::health(&ask.door.mesh);
+            let (status, health) = status::health(&ask.gateway.mesh);
             ("health", Ok(json_reply(status, &health)))
         }
-        "/.well-known/aun-gateway" => ("well-known", Ok(json_reply(StatusCode::OK, &well_known(ask.door)))),
+        "/.well-known/aun-gateway" => ("well-known", Ok(json_reply(StatusCode::OK, &well_known(ask.gateway)))),
         "/capabilities" => {
-            ("capabilities", Ok(text(StatusCode::OK, "application/json", &ask.door.capabilities.text())))
+            ("capabilities", Ok(text(StatusCode::OK, "application/json", &ask.gateway.capabilities.text())))
         }
-        "/metrics" => ("metrics", Ok(metrics(ask.door))),
+        "/metrics" => ("metrics", Ok(metrics(ask.gateway))),
         _ => ("pki", pki::answer(&ask, &path).await),
     }
 }
 
-fn well_known(door: &Door) -> Value {
+fn well_known(gateway: &Gateway) -> Value {
     let mut document = json!({
-        "gateways": [{ "url": door.public_url, "priority": 1 }],
-        "gateway": door.public_url,
-        "issuer": door.config.issuer,
+        "gateways": [{ "url": gateway.public_url, "priority": 1 }],
+        "gateway": gateway.public_url,
+        "issuer": gateway.config.issuer,
         "version": "1.0",
     });
-    if door.federation().is_some() {
-        document["federation"] = json!({ "versions": ["1.0"], "url": door.public_url });
+    if gateway.federation().is_some() {
+        document["federation"] = json!({ "versions": ["1.0"], "url": gateway.public_url });
     }
     document
 }
 
-fn metrics(door: &Door) -> Reply {
-    door.metrics.outbox_bytes.set(i64::try_from(door.outbox_bytes()).unwrap_or(i64::MAX));
-    door.metrics.take_bus(door.bus.stats().unwrap_or_default(), door.presence.taken());
-    openmetrics(&door.metrics.text())
+fn metrics(gateway: &Gateway) -> Reply {
+    gateway.metrics.outbox_bytes.set(i64::try_from(gateway.outbox_bytes()).unwrap_or(i64::MAX));
+    gateway.metrics.take_bus(gateway.bus.stats().unwrap_or_default(), gateway.presence.taken());
+    openmetrics(&gateway.metrics.text())
 }

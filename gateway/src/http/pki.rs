@@ -26,7 +26,7 @@ pub(super) async fn answer(ask: &Ask<'_>, path: &str) -> Result<Reply, RpcError>
         "/pki/root.crt" | "/root.crt" => {
             Ok(text(StatusCode::OK, PEM, chain(ask).await?.certs.last().map_or("", |c| c)))
         }
-        "/pki/crl.json" => Ok(json_reply(StatusCode::OK, &ask.door.ask("ca.get_crl", &json!({})).await?)),
+        "/pki/crl.json" => Ok(json_reply(StatusCode::OK, &ask.gateway.ask("ca.get_crl", &json!({})).await?)),
         "/pki/issuer.crl" => crl(ask, "issuer").await,
         "/pki/registry.crl" => crl(ask, "registry").await,
         "/pki/root.crl" => crl(ask, "root").await,
@@ -44,7 +44,7 @@ struct Chain {
 }
 
 async fn chain(ask: &Ask<'_>) -> Result<Chain, RpcError> {
-    ask.door.ask("ca.get_cert_chain", &json!({})).await
+    ask.gateway.ask("ca.get_cert_chain", &json!({})).await
 }
 
 async fn certificate(ask: &Ask<'_>, aid: &str) -> Result<Reply, RpcError> {
@@ -55,7 +55,7 @@ async fn certificate(ask: &Ask<'_>, aid: &str) -> Result<Reply, RpcError> {
         "key_purpose": ask.query("key_purpose"),
         "consistency": ask.query("consistency"),
     });
-    let got: KnownCert = ask.door.ask("ca.get_cert", &question).await?;
+    let got: KnownCert = ask.gateway.ask("ca.get_cert", &question).await?;
     if !got.found {
         return Ok(refuse(StatusCode::NOT_FOUND, "not_found", "there is no such certificate")
             .header(CACHE_CONTROL, "no-store"));
@@ -72,7 +72,7 @@ async fn certificate(ask: &Ask<'_>, aid: &str) -> Result<Reply, RpcError> {
 }
 
 async fn ocsp(ask: &Ask<'_>, serial: &str) -> Result<Reply, RpcError> {
-    let answer: Value = ask.door.ask("ca.ocsp_query", &json!({ "serial": serial })).await?;
+    let answer: Value = ask.gateway.ask("ca.ocsp_query", &json!({ "serial": serial })).await?;
     Ok(json_reply(StatusCode::OK, &answer).header(CACHE_CONTROL, "no-store"))
 }
 
@@ -82,7 +82,7 @@ async fn crl(ask: &Ask<'_>, of: &str) -> Result<Reply, RpcError> {
     struct Crl {
         crl_pem: String,
     }
-    let crl: Crl = ask.door.ask("ca.get_crl", &json!({ "of": of })).await?;
+    let crl: Crl = ask.gateway.ask("ca.get_crl", &json!({ "of": of })).await?;
     let base64: String = crl.crl_pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let der = STANDARD.decode(base64).map_err(RpcError::internal)?;
     Ok(bytes(StatusCode::OK, "application/pkix-crl", der))
@@ -90,7 +90,7 @@ async fn crl(ask: &Ask<'_>, of: &str) -> Result<Reply, RpcError> {
 
 /// Signed as a whole, so it is passed on letter by letter.
 async fn trust_list(ask: &Ask<'_>) -> Result<Reply, RpcError> {
-    let list: Box<RawValue> = ask.door.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await?;
+    let list: Box<RawValue> = ask.gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await?;
     let etag = format!("\"{}\"", hex::encode(digest::digest(&digest::SHA256, list.get().as_bytes())));
     Ok(text(StatusCode::OK, "application/json", list.get())
         .header(ETAG, &etag)

@@ -1,6 +1,6 @@
 //! What is said over HTTP: a document, a refusal, and how the error of a service reads there.
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
@@ -88,7 +88,7 @@ pub(super) fn failed(error: &RpcError) -> Reply {
     refuse(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), kind, &error.to_string())
 }
 
-pub(super) fn too_many(door: &Door, wait: Duration) -> Response<Full<Bytes>> {
+pub(super) fn too_many(gateway: &Gateway, wait: Duration) -> Response<Full<Bytes>> {
     let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
     let seconds = ms.div_ceil(1000);
     let body = json!({
@@ -99,11 +99,11 @@ pub(super) fn too_many(door: &Door, wait: Duration) -> Response<Full<Bytes>> {
     });
     json_reply(StatusCode::TOO_MANY_REQUESTS, &body)
         .header(RETRY_AFTER, &seconds.to_string())
-        .header("x-ratelimit-limit", &door.limits.http_per_second.to_string())
+        .header("x-ratelimit-limit", &gateway.limits.http_per_second.to_string())
         .header("x-ratelimit-remaining", "0")
         .header(
             "x-ratelimit-reset",
-            &(door.clock.now_seconds() + i64::try_from(seconds).unwrap_or(1)).to_string(),
+            &(gateway.clock.now_seconds() + i64::try_from(seconds).unwrap_or(1)).to_string(),
         )
         .done()
 }

@@ -17,7 +17,7 @@ const PING_EVERY: Duration = Duration::from_secs(2);
 const SILENT_PINGS: u32 = 3;
 const WRITE_PATIENCE: Duration = Duration::from_secs(6);
 
-/// Frames carry what the door took and an envelope around it.
+/// Frames carry what the gateway took and an envelope around it.
 const FRAME_BYTES: usize = 4 << 20;
 /// TLS reads 4 KiB at a time; this is how much one system call brings.
 const READ_AHEAD: usize = 64 << 10;

@@ -249,7 +249,7 @@ impl Asked {
     }
 }
 
-/// A part speaks for itself; only the door speaks for those it let in.
+/// A part speaks for itself; only the gateway speaks for those it let in.
 fn may_speak_for(parts: &[&str], caller: &Caller) -> bool {
     match caller {
         Caller::Service(service) => parts.contains(&service.as_str()),

@@ -1,7 +1,7 @@
 //! What somebody who has just started the server wants to know.
 
 use crate::config::{Config, Listen};
-use crate::door::Door;
+use crate::gateway::Gateway;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -21,19 +21,19 @@ impl Banner {
     }
 
     /// Where agents come in, and what to try there.
-    pub fn door(&mut self, door: &Door, addresses: &[Listen]) {
-        self.line("gateway", &door.public_url);
+    pub fn gateway(&mut self, gateway: &Gateway, addresses: &[Listen]) {
+        self.line("gateway", &gateway.public_url);
         for Listen { address, .. } in addresses.iter().filter(|at| !at.tls) {
             self.line("plain", format!("ws://{address}/aun"));
         }
-        if !door.config.runs("ca") {
+        if !gateway.config.runs("ca") {
             return;
         }
-        let root = door.config.data.join("pki/root.crt");
+        let root = gateway.config.data.join("pki/root.crt");
         self.line("root", root.display());
         let secure = addresses.iter().find(|at| at.tls);
         if let Some(Listen { address: SocketAddr::V4(address), .. }) = secure {
-            self.try_next(&door.config, &root, address);
+            self.try_next(&gateway.config, &root, address);
         }
     }
 

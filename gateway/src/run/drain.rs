@@ -1,6 +1,6 @@
 //! How a server stops: everybody is answered, and nobody closes what another one still uses.
 
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::mesh::Wiring;
 use crate::session::{Goodbye, Link};
 use crate::signals::Signals;
@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 /// What a running server is made of.
 pub struct Running {
-    pub door: Option<Arc<Door>>,
+    pub gateway: Option<Arc<Gateway>>,
     /// Links from other processes, and calls of the operator.
     pub calls: TaskTracker,
     pub world: World,
@@ -39,11 +39,11 @@ impl Running {
     /// Each session leaves when its calls are answered, then the links from other processes do; then nobody can call the
     /// services any more, and they close their stores; the links to other processes go last, because services use them.
     async fn drain(self) {
-        let Running { door, calls, world, wiring } = self;
-        let federation = door.as_ref().and_then(|door| door.federation().cloned());
-        if let Some(door) = door {
-            send_away(&door, Duration::from_millis(door.config.drain_window_ms())).await;
-            finish(&door.tracker).await;
+        let Running { gateway, calls, world, wiring } = self;
+        let federation = gateway.as_ref().and_then(|gateway| gateway.federation().cloned());
+        if let Some(gateway) = gateway {
+            send_away(&gateway, Duration::from_millis(gateway.config.drain_window_ms())).await;
+            finish(&gateway.tracker).await;
         }
         finish(&calls).await;
         for namespace in world.mesh.namespaces() {
@@ -68,11 +68,11 @@ async fn finish(tracker: &TaskTracker) {
 /// Sends everybody away, a share at a time over the window, so that the other gateways do not get all of them at once.
 /// Whoever waits for its turn is served as ever. Clients come back by themselves after a 1012, which is why they get no
 /// disconnect event.
-async fn send_away(door: &Door, window: Duration) {
+async fn send_away(gateway: &Gateway, window: Duration) {
     let began = Instant::now();
-    let everybody = door.registry.all().len();
+    let everybody = gateway.registry.all().len();
     loop {
-        let links = door.registry.all();
+        let links = gateway.registry.all();
         if links.is_empty() {
             return;
         }

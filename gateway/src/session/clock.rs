@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     /// Sets the next look at the clock for a session.
     pub(super) fn rest(&mut self) {
-        let limits = &self.door.config.limits;
+        let limits = &self.gateway.config.limits;
         let mut wait = ms(limits.ping_interval_ms);
         if self.pinged {
             wait = ms(limits.ping_timeout_ms);
@@ -25,7 +25,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
 
     pub(super) async fn look_at_clock(&mut self) -> Go {
         if let Some(guest) = &self.guest {
-            if guest.is_over(self.door.clock.now_ms()) {
+            if guest.is_over(self.gateway.clock.now_ms()) {
                 return Err(goodbye(1001, "this link has to prove itself anew"));
             }
             return self.look_for_life().await;
@@ -42,7 +42,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 return Err(End::Goodbye(disconnect(4014, "short_connection_idle", &detail)));
             }
             // A short connection looks more often than it is pinged.
-            let recent = self.last_call.elapsed() < ms(self.door.config.limits.ping_interval_ms);
+            let recent = self.last_call.elapsed() < ms(self.gateway.config.limits.ping_interval_ms);
             if recent && !self.pinged {
                 self.rest();
                 return Ok(());

@@ -4,7 +4,7 @@ mod params;
 
 use super::greeting::welcome;
 use super::registry::{Bound, Kind, Link};
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::order;
 use params::{Auth, ConnectParams, bad, missing};
 use serde::Deserialize;
@@ -26,7 +26,7 @@ impl From<RpcError> for Refused {
 }
 
 pub(super) async fn connect(
-    door: &Door,
+    gateway: &Gateway,
     link: &Arc<Link>,
     nonce: &str,
     params: Option<&RawValue>,
@@ -34,14 +34,14 @@ pub(super) async fn connect(
     let params = ConnectParams::read(params)?;
     let kind = params.check(nonce)?;
     let generation = params.generation();
-    let aid = whose(door, params.auth).await?;
+    let aid = whose(gateway, params.auth).await?;
     let (device, slot) = (params.device.id, params.client.slot_id);
 
     // Before anyone can write to it: what comes from now on waits for this device, and its bell is heard here.
-    let (ear, joined) = tokio::join!(hear(door, kind, &aid), join(door, &aid, &device));
+    let (ear, joined) = tokio::join!(hear(gateway, kind, &aid), join(gateway, &aid, &device));
     let joined = joined?;
 
-    let now = door.clock.now_ms();
+    let now = gateway.clock.now_ms();
     let bound = Bound {
         session: Session {
             aid: aid.clone(),
@@ -59,40 +59,40 @@ pub(super) async fn connect(
         since_ms: now,
         instead_of: Vec::new(),
         _ear: ear,
-        limit: door.limits.agent(&aid),
+        limit: gateway.limits.agent(&aid),
         signer: Default::default(),
     };
-    door.registry.enter(link, bound).map_err(|error| {
+    gateway.registry.enter(link, bound).map_err(|error| {
         let close = (error.code() == codes::SHORT_CAPACITY.code).then_some(4013);
         Refused { error, close }
     })?;
-    order::begin(door, &aid, &device);
+    order::begin(gateway, &aid, &device);
     if !joined {
-        door.gap.missed([aid.clone()]);
+        gateway.gap.missed([aid.clone()]);
     }
-    door.presence.announced().await;
-    Ok(welcome(door, link.id, &aid, &device, kind, now))
+    gateway.presence.announced().await;
+    Ok(welcome(gateway, link.id, &aid, &device, kind, now))
 }
 
 /// Events are for long connections only.
-async fn hear(door: &Door, kind: Kind, aid: &Aid) -> Option<Ear> {
+async fn hear(gateway: &Gateway, kind: Kind, aid: &Aid) -> Option<Ear> {
     match kind {
-        Kind::Long => Some(door.bus.hear(aid).await),
+        Kind::Long => Some(gateway.bus.hear(aid).await),
         Kind::Short(_) => None,
     }
 }
 
 /// Whether the message service knows of the device. Nobody is kept out because it is away: it hears of him when it is back.
-async fn join(door: &Door, aid: &Aid, device: &DeviceId) -> Result<bool, RpcError> {
-    if !door.mesh.has("message") {
-        return Ok(!door.mesh.knows("message"));
+async fn join(gateway: &Gateway, aid: &Aid, device: &DeviceId) -> Result<bool, RpcError> {
+    if !gateway.mesh.has("message") {
+        return Ok(!gateway.mesh.knows("message"));
     }
-    let _: Value = door.ask("message.join", &json!({ "aid": aid, "device_id": device })).await?;
+    let _: Value = gateway.ask("message.join", &json!({ "aid": aid, "device_id": device })).await?;
     Ok(true)
 }
 
 /// Every other way of proving oneself ends in a token too.
-async fn whose(door: &Door, auth: Option<Auth>) -> Result<Aid, RpcError> {
+async fn whose(gateway: &Gateway, auth: Option<Auth>) -> Result<Aid, RpcError> {
     let auth = auth.ok_or_else(|| missing("auth"))?;
     if auth.method != "kite_token" {
         let sentence = format!("auth.method: {:?} is not taken here, log in and use kite_token", auth.method);
@@ -105,6 +105,6 @@ async fn whose(door: &Door, auth: Option<Auth>) -> Result<Aid, RpcError> {
     struct Verified {
         aid: Aid,
     }
-    let verified: Verified = door.ask("auth.verify_token", &json!({ "token": auth.token })).await?;
+    let verified: Verified = gateway.ask("auth.verify_token", &json!({ "token": auth.token })).await?;
     Ok(verified.aid)
 }

@@ -1,8 +1,8 @@
-//! What the door says first on a socket, and what it says when somebody is let in. Written by hand: every connection gets
+//! What the gateway says first on a socket, and what it says when somebody is let in. Written by hand: every connection gets
 //! both, and nothing in them needs escapes.
 
 use super::registry::Kind;
-use crate::door::Door;
+use crate::gateway::Gateway;
 use services::kernel::{Aid, DeviceId};
 
 pub(super) const PROTOCOL: &str = "1.0";
@@ -17,7 +17,7 @@ pub(super) fn challenge(nonce: &str, now_ms: i64) -> String {
 }
 
 pub(super) fn welcome(
-    door: &Door,
+    gateway: &Gateway,
     connection: u64,
     aid: &Aid,
     device: &DeviceId,
@@ -26,7 +26,7 @@ pub(super) fn welcome(
 ) -> String {
     let seconds = now_ms as f64 / 1000.0;
     let (device, kind) = (device.as_str(), if kind == Kind::Long { "long" } else { "short" });
-    let (version, capabilities) = (env!("CARGO_PKG_VERSION"), door.told().session);
+    let (version, capabilities) = (env!("CARGO_PKG_VERSION"), gateway.told().session);
     format!(
         "{{\"status\":\"ok\",\"protocol\":\"{PROTOCOL}\",\"server_time\":{seconds},\"authenticated\":true,\
          \"identity\":{{\"module_id\":\"gateway-client-{connection}\",\"role\":\"agent\",\"aid\":\"{aid}\"}},\

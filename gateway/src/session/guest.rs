@@ -35,10 +35,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         guest: &Arc<Guest>,
         read: Result<Frame<'_>, frame::Refusal>,
     ) -> Go {
-        let Some(federation) = self.door.federation() else { return Ok(()) };
+        let Some(federation) = self.gateway.federation() else { return Ok(()) };
         let (id, error) = match read {
             Ok(Frame::One(request)) => {
-                match federation.asked(guest, &self.link, &self.door.tracker, &request) {
+                match federation.asked(guest, &self.link, &self.gateway.tracker, &request) {
                     Ok(()) => return Ok(()),
                     Err(error) => (request.id.map(ToOwned::to_owned), error),
                 }

@@ -21,7 +21,7 @@ pub use registry::{Bound, Kind, Link, Registry, disconnect};
 pub use signer::Signer;
 
 use crate::dispatch;
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::federation::{Guest, IN_FLIGHT};
 use crate::frame::{self, Frame};
 use futures_util::Stream;
@@ -43,15 +43,15 @@ use wire::broken;
 const READY: usize = 64;
 
 /// Serves one WebSocket until it ends.
-pub fn run<S>(door: Arc<Door>, socket: WebSocketStream<S>, address: IpAddr) -> impl Future<Output = ()> + Send
+pub fn run<S>(gateway: Arc<Gateway>, socket: WebSocketStream<S>, address: IpAddr) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let link = door.new_link(address);
-    door.metrics.sockets.inc();
+    let link = gateway.new_link(address);
+    gateway.metrics.sockets.inc();
     let conversation = Conversation {
-        nonce: door.ids.secret(),
-        deadline: Box::pin(sleep_until(Instant::now() + ms(door.config.limits.auth_timeout_ms))),
+        nonce: gateway.ids.secret(),
+        deadline: Box::pin(sleep_until(Instant::now() + ms(gateway.config.limits.auth_timeout_ms))),
         opened: Instant::now(),
         last_call: Instant::now(),
         heard: true,
@@ -62,13 +62,13 @@ where
         guest: None,
         socket,
         link,
-        door,
+        gateway,
     };
     conversation.live()
 }
 
 struct Conversation<S> {
-    door: Arc<Door>,
+    gateway: Arc<Gateway>,
     link: Arc<Link>,
     socket: WebSocketStream<S>,
     nonce: String,
@@ -92,12 +92,12 @@ struct Conversation<S> {
 /// However a conversation ends, also by a bug of ours, nobody goes on counting on it.
 impl<S> Drop for Conversation<S> {
     fn drop(&mut self) {
-        self.door.registry.leave(&self.link);
-        self.door.metrics.sockets.dec();
+        self.gateway.registry.leave(&self.link);
+        self.gateway.metrics.sockets.dec();
         if self.link.bound().is_some() {
-            self.door.metrics.sessions.dec();
+            self.gateway.metrics.sessions.dec();
         }
-        if let (Some(guest), Some(federation)) = (&self.guest, self.door.federation()) {
+        if let (Some(guest), Some(federation)) = (&self.guest, self.gateway.federation()) {
             federation.guests.leave(guest);
         }
     }
@@ -125,15 +125,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     async fn live(mut self) {
         let end = self.greet_and_talk().await;
         // Left before the last words, so that nobody counts on a connection that is on its way out.
-        self.door.registry.leave(&self.link);
+        self.gateway.registry.leave(&self.link);
         if let Err(End::Goodbye(goodbye)) = end {
-            self.door.metrics.closed(goodbye.code);
+            self.gateway.metrics.closed(goodbye.code);
             Box::pin(self.part(goodbye)).await;
         }
     }
 
     async fn greet_and_talk(&mut self) -> Go {
-        let challenge = greeting::challenge(&self.nonce, self.door.clock.now_ms());
+        let challenge = greeting::challenge(&self.nonce, self.gateway.clock.now_ms());
         self.feed(challenge.into()).await?;
         self.flush().await?;
         let mut quiet = false;
@@ -196,7 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 
     fn may_read(&self) -> bool {
-        let most = if self.guest.is_some() { IN_FLIGHT } else { self.door.config.limits.in_flight };
+        let most = if self.guest.is_some() { IN_FLIGHT } else { self.gateway.config.limits.in_flight };
         self.link.in_flight.load(Ordering::Relaxed) < most
     }
 
@@ -253,7 +253,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         }
         match read {
             Ok(Frame::One(request)) => {
-                match dispatch::at_once(&self.door, &self.link, &request, &mut self.turn) {
+                match dispatch::at_once(&self.gateway, &self.link, &request, &mut self.turn) {
                     dispatch::Answer::Now(Some(answer)) => self.feed(answer.into()).await,
                     dispatch::Answer::Now(None) => Ok(()),
                     dispatch::Answer::Elsewhere => {
@@ -262,13 +262,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                     }
                     dispatch::Answer::Later => {
                         self.asked = true;
-                        dispatch::spawn(&self.door, &self.link, &request);
+                        dispatch::spawn(&self.gateway, &self.link, &request);
                         Ok(())
                     }
                 }
             }
             Ok(Frame::Batch(members)) => {
-                dispatch::spawn_batch(&self.door, &self.link, members);
+                dispatch::spawn_batch(&self.gateway, &self.link, members);
                 Ok(())
             }
             Err(refusal) => self.feed(frame::failure(refusal.id.as_deref(), &refusal.error).into()).await,

@@ -1,4 +1,4 @@
-//! Who is connected to this door, and who has to make space.
+//! Who is connected to this gateway, and who has to make space.
 
 use super::outbox::{Goodbye, Outbox};
 use super::rules::{self, Eviction, Place};
@@ -210,12 +210,12 @@ impl Registry {
             | Audience::Instance { aid, .. }
             | Audience::Connection { aid, .. }
             | Audience::Others { aid, .. } => aid,
-            Audience::Doors => return Vec::new(),
+            Audience::Gateways => return Vec::new(),
         };
         let fits = |link: &Arc<Link>| {
             let Some(bound) = link.bound().filter(|bound| bound.kind == Kind::Long) else { return false };
             match to {
-                Audience::Agent(_) | Audience::Doors => true,
+                Audience::Agent(_) | Audience::Gateways => true,
                 Audience::Instance { device, slot, .. } => {
                     device.as_ref().is_none_or(|device| bound.session.device == *device)
                         && slot.as_ref().is_none_or(|slot| bound.session.slot.key() == slot.key())

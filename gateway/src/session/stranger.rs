@@ -11,7 +11,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     /// Before login one call is answered at a time, and only so many are.
     pub(super) async fn stranger_frame(&mut self, read: Result<Frame<'_>, frame::Refusal>) -> Go {
         self.calls += 1;
-        if self.calls > self.door.config.limits.preauth_calls {
+        if self.calls > self.gateway.config.limits.preauth_calls {
             return Err(goodbye(1008, "too many calls before login"));
         }
         let request = match read {
@@ -28,11 +28,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             return self.connect(&request).await;
         }
         if request.method.starts_with("federation.")
-            && let Some(federation) = self.door.federation().cloned()
+            && let Some(federation) = self.gateway.federation().cloned()
         {
             return self.federate(&federation, &request).await;
         }
-        let answer = dispatch::stranger(&self.door, self.link.address, &request).await;
+        let answer = dispatch::stranger(&self.gateway, self.link.address, &request).await;
         match answer {
             Some(answer) => self.feed(answer.into()).await,
             None => Ok(()),
@@ -41,9 +41,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
 
     async fn connect(&mut self, request: &Request<'_>) -> Go {
         let started = Instant::now();
-        let outcome = connect::connect(&self.door, &self.link, &self.nonce, request.params).await;
+        let outcome = connect::connect(&self.gateway, &self.link, &self.nonce, request.params).await;
         let code = outcome.as_ref().err().map_or(0, |refused| refused.error.code());
-        let metrics = &self.door.metrics;
+        let metrics = &self.gateway.metrics;
         metrics.answered(metrics.method("auth.connect"), code, started.elapsed().as_secs_f64());
         let id = request.id;
         match outcome {

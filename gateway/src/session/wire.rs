@@ -28,7 +28,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         match ready {
             Poll::Ready(ready) => ready.map_err(|error| broken(&error))?,
             Poll::Pending => {
-                let limit = ms(self.door.config.limits.write_timeout_ms);
+                let limit = ms(self.gateway.config.limits.write_timeout_ms);
                 let socket = &mut self.socket;
                 match Box::pin(timeout(limit, poll_fn(|cx| Pin::new(&mut *socket).poll_ready(cx)))).await {
                     Ok(ready) => ready.map_err(|error| broken(&error))?,
@@ -46,7 +46,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         let done = match done {
             Some(done) => done,
             None => {
-                let limit = ms(self.door.config.limits.write_timeout_ms);
+                let limit = ms(self.gateway.config.limits.write_timeout_ms);
                 match Box::pin(timeout(limit, self.socket.flush())).await {
                     Ok(done) => done,
                     Err(_) => return Err(goodbye(1013, "slow reader: nothing could be written")),

@@ -1,4 +1,4 @@
-//! Who is here: the long connections of each agent, as the doors report them.
+//! Who is here: the long connections of each agent, as the gateways report them.
 
 mod announce;
 mod follow;

@@ -196,8 +196,8 @@ async fn listen(inner: &Arc<Inner>, client: &Client, backoff: &mut Backoff) -> R
     let live = Live::dial(client, &inner.settings, config).await?;
     let mut fixed = redis::pipe();
     fixed.add_command(live.subscribe(&inner.names.presence)).ignore();
-    // Services without a door want to know some of it, too: that a domain can be reached again.
-    fixed.add_command(live.subscribe(&inner.names.doors)).ignore();
+    // Services without a gateway want to know some of it, too: that a domain can be reached again.
+    fixed.add_command(live.subscribe(&inner.names.gateways)).ignore();
     live.ask_all::<()>(&fixed).await?;
 
     inner.ears.start_again();

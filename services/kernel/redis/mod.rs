@@ -40,7 +40,7 @@ pub struct Settings {
     /// Domains can share a Redis: their names keep them apart.
     pub issuer: String,
     /// Whether connections of agents end in this process.
-    pub door: bool,
+    pub gateway: bool,
     /// Sharded publish/subscribe; `None` finds out whether the server has it.
     pub sharded: Option<bool>,
     /// What may wait to be published. What does not fit is dropped and counted.
@@ -49,12 +49,12 @@ pub struct Settings {
 
 impl Settings {
     /// `?prefix=NAME` at the end of the URL takes the place of the issuer, where two servers of one domain share a Redis.
-    pub fn new(url: &str, issuer: &str, door: bool) -> Settings {
+    pub fn new(url: &str, issuer: &str, gateway: bool) -> Settings {
         let (url, prefix) = url.split_once("?prefix=").unwrap_or((url, issuer));
         Settings {
             url: url.to_owned(),
             issuer: prefix.to_owned(),
-            door,
+            gateway,
             sharded: None,
             queue_bytes: 16 << 20,
         }
@@ -90,7 +90,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// One process's end of it. [`Redis::bus`] and [`Redis::presence`] are what the services and the door get.
+/// One process's end of it. [`Redis::bus`] and [`Redis::presence`] are what the services and the gateway get.
 #[derive(Clone)]
 pub struct Redis(pub(super) Arc<Inner>);
 
@@ -145,7 +145,7 @@ impl Redis {
         tracker.spawn(ears::run(inner.clone(), client, hang_up.clone()));
         tracker.spawn(inner.replica.clone().watch(inner.clone(), hang_up));
         let publisher = tracker.spawn(publish::run(inner.clone(), stop.clone()));
-        let announcer = inner.settings.door.then(|| {
+        let announcer = inner.settings.gateway.then(|| {
             let (replica, world, stop) = (inner.replica.clone(), inner.clone(), stop.clone());
             tracker.spawn(async move { replica.announce(world, stop).await })
         });
@@ -211,7 +211,7 @@ pub(super) struct Names {
     /// This process: what it publishes it does not hear again.
     pub process: String,
     pub presence: String,
-    pub doors: String,
+    pub gateways: String,
     pub gateways: String,
     issuer: String,
 }
@@ -221,7 +221,7 @@ impl Names {
         Names {
             process: hex::encode(Ids::default().bytes::<8>()),
             presence: format!("aund:{{{issuer}}}:presence"),
-            doors: format!("aund:{{{issuer}}}:doors"),
+            gateways: format!("aund:{{{issuer}}}:gateways"),
             gateways: format!("aund:{{{issuer}}}:gateways"),
             issuer: issuer.to_owned(),
         }
@@ -238,7 +238,7 @@ impl Names {
             | Audience::Instance { aid, .. }
             | Audience::Connection { aid, .. }
             | Audience::Others { aid, .. } => self.agent(aid),
-            Audience::Doors => self.doors.clone(),
+            Audience::Gateways => self.gateways.clone(),
         }
     }
 

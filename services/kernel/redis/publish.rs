@@ -18,7 +18,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// What is written at once.
 const BATCH: usize = 512;
 const BATCH_BYTES: usize = 1 << 20;
-/// Doors look after all their sessions when they are told of a gap: not more often than this.
+/// Gateways look after all their sessions when they are told of a gap: not more often than this.
 const BETWEEN_GAPS: Duration = Duration::from_secs(5);
 /// The method of that note.
 const GAP: &str = "bus.gap";
@@ -141,14 +141,14 @@ async fn send(inner: &Inner, mut batch: Vec<Item>) {
     }
 }
 
-/// Called when something has just been published, so the doors can be told as well.
+/// Called when something has just been published, so the gateways can be told as well.
 fn tell_of_gap(inner: &Inner, told: &mut Option<Instant>) {
     if told.is_some_and(|told: Instant| told.elapsed() < BETWEEN_GAPS) {
         return;
     }
     if std::mem::take(&mut inner.outgoing.queue.lock().gap) {
         *told = Some(Instant::now());
-        inner.outgoing.push(inner, &Event::new(Audience::Doors, GAP, &()));
+        inner.outgoing.push(inner, &Event::new(Audience::Gateways, GAP, &()));
     }
 }
 
@@ -192,7 +192,7 @@ pub(super) fn read(process: &str, payload: &[u8]) -> Option<Heard> {
     }
     let Read { to, method, params } = serde_json::from_slice(event).ok()?;
     Some(match (&to, method.as_str()) {
-        (Audience::Doors, GAP) => Heard::Gap,
+        (Audience::Gateways, GAP) => Heard::Gap,
         _ => Heard::Event(Event { to, method, params }),
     })
 }

@@ -145,8 +145,8 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn settings(url: &str, issuer: &str, door: bool) -> Settings {
-    Settings::new(url, issuer, door)
+fn settings(url: &str, issuer: &str, gateway: bool) -> Settings {
+    Settings::new(url, issuer, gateway)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,16 +156,16 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
     for sharded in [None, Some(true), Some(false)] {
         let issuer = issuer();
         let service = process(Settings { sharded, ..settings(&url, &issuer, false) }).await;
-        let door = process(Settings { sharded, ..settings(&url, &issuer, true) }).await;
+        let gateway = process(Settings { sharded, ..settings(&url, &issuer, true) }).await;
         let (alice, bobb) = (aid("alice"), aid("bobb"));
-        let _ears = (door.redis.bus().hear(&alice).await, door.redis.bus().hear(&bobb).await);
+        let _ears = (gateway.redis.bus().hear(&alice).await, gateway.redis.bus().hear(&bobb).await);
         for number in 0..3000 {
             service.publish(if number % 3 == 0 { &bobb } else { &alice }, number);
         }
-        until("3000 events", || door.heard.lock().len() >= 3000).await;
-        let heard = door.heard.lock().clone();
+        until("3000 events", || gateway.heard.lock().len() >= 3000).await;
+        let heard = gateway.heard.lock().clone();
         for to in [&alice, &bobb] {
-            let of_agent = heard.iter().zip(door.numbers());
+            let of_agent = heard.iter().zip(gateway.numbers());
             let numbers: Vec<u64> = of_agent
                 .filter(|(event, _)| event.to == Audience::Agent(to.clone()))
                 .map(|(_, n)| n)
@@ -179,8 +179,8 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
             method: "event/odd".to_owned(),
             params: odd.clone(),
         });
-        until("the odd one", || door.heard.lock().len() > 3000).await;
-        let last = door.heard.lock().pop().unwrap();
+        until("the odd one", || gateway.heard.lock().len() > 3000).await;
+        let last = gateway.heard.lock().pop().unwrap();
         assert_eq!((last.to, last.params.get(), last.method.as_str()), (to, odd.get(), "event/odd"));
     }
 }
@@ -190,45 +190,45 @@ async fn whoever_has_been_answered_misses_nothing() {
     let (_server, url) = shared();
     let issuer = issuer();
     let service = process(settings(&url, &issuer, false)).await;
-    let door = process(settings(&url, &issuer, true)).await;
+    let gateway = process(settings(&url, &issuer, true)).await;
     let mut ears = Vec::new();
     for number in 0..300 {
         let agent = aid(&format!("agent-{number}"));
         // Come, gone and come again: what is left of it must not undo the last.
-        drop(door.redis.bus().hear(&agent).await);
-        ears.push(door.redis.bus().hear(&agent).await);
+        drop(gateway.redis.bus().hear(&agent).await);
+        ears.push(gateway.redis.bus().hear(&agent).await);
         service.publish(&agent, number);
     }
-    until("one event each", || door.heard.lock().len() >= 300).await;
-    assert_eq!(door.numbers(), (0..300).collect::<Vec<_>>());
+    until("one event each", || gateway.heard.lock().len() >= 300).await;
+    assert_eq!(gateway.numbers(), (0..300).collect::<Vec<_>>());
 
     // Nobody left: the channels are.
     drop(ears);
-    until("no channel is wanted", || door.redis.0.ears.everybody().is_empty()).await;
-    let ear = door.redis.bus().hear(&aid("last")).await;
+    until("no channel is wanted", || gateway.redis.0.ears.everybody().is_empty()).await;
+    let ear = gateway.redis.bus().hear(&aid("last")).await;
     service.publish(&aid("agent-1"), 1);
     service.publish(&aid("last"), 1000);
-    until("the last", || door.numbers().last() == Some(&1000)).await;
-    assert_eq!(door.heard.lock().len(), 301);
+    until("the last", || gateway.numbers().last() == Some(&1000)).await;
+    assert_eq!(gateway.heard.lock().len(), 301);
     drop(ear);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_hears_its_own_events_once_and_everybody_hears_what_is_for_doors() {
+async fn a_process_hears_its_own_events_once_and_everybody_hears_what_is_for_gateways() {
     let (_server, url) = shared();
     let issuer = issuer();
-    let doors = [process(settings(&url, &issuer, true)).await, process(settings(&url, &issuer, true)).await];
+    let gateways = [process(settings(&url, &issuer, true)).await, process(settings(&url, &issuer, true)).await];
     let alice = aid("alice");
-    let _ears = [doors[0].redis.bus().hear(&alice).await, doors[1].redis.bus().hear(&alice).await];
+    let _ears = [gateways[0].redis.bus().hear(&alice).await, gateways[1].redis.bus().hear(&alice).await];
     let service = process(settings(&url, &issuer, false)).await;
-    doors[0].publish(&alice, 1);
-    doors[0].redis.bus().publish(&Event::new(Audience::Doors, "ca.cert_revoked", &json!({ "n": 2 })));
-    doors[1].publish(&alice, 3);
-    for door in &doors {
-        until("three events", || door.heard.lock().len() >= 3).await;
-        let heard: BTreeSet<u64> = door.numbers().into_iter().collect();
+    gateways[0].publish(&alice, 1);
+    gateways[0].redis.bus().publish(&Event::new(Audience::Gateways, "ca.cert_revoked", &json!({ "n": 2 })));
+    gateways[1].publish(&alice, 3);
+    for gateway in &gateways {
+        until("three events", || gateway.heard.lock().len() >= 3).await;
+        let heard: BTreeSet<u64> = gateway.numbers().into_iter().collect();
         assert_eq!(heard, BTreeSet::from([1, 2, 3]));
-        assert_eq!(door.heard.lock().len(), 3);
+        assert_eq!(gateway.heard.lock().len(), 3);
     }
     until("the service's event", || !service.heard.lock().is_empty()).await;
     assert_eq!(service.numbers(), [2], "and nothing of what is for agents");
@@ -269,19 +269,19 @@ async fn everybody_knows_who_is_connected_to_which_gateway() {
 async fn a_flushed_redis_is_filled_again() {
     let server = Server::start();
     let issuer = issuer();
-    let door = process(settings(&server.url(), &issuer, true)).await;
+    let gateway = process(settings(&server.url(), &issuer, true)).await;
     let service = process(settings(&server.url(), &issuer, false)).await;
     let alice = aid("alice");
-    let _ear = door.redis.bus().hear(&alice).await;
-    door.presence.admit(&alice, guest(1, true));
+    let _ear = gateway.redis.bus().hear(&alice).await;
+    gateway.presence.admit(&alice, guest(1, true));
     until("alice is here", || service.presence.is_online(&alice)).await;
 
     let live = service.redis.0.line.after(0).await;
     live.ask::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
     assert!(service.presence.is_online(&alice), "a flush makes nobody leave");
     service.publish(&alice, 1);
-    until("events go on", || door.numbers() == [1]).await;
-    let list = service.redis.0.names.seats(&door.redis.0.names.process);
+    until("events go on", || gateway.numbers() == [1]).await;
+    let list = service.redis.0.names.seats(&gateway.redis.0.names.process);
     let began = Instant::now();
     while !live.ask::<bool>(&super::command("EXISTS", &list)).await.unwrap() {
         assert!(began.elapsed() < Duration::from_secs(30), "the list is not written again");
@@ -296,33 +296,33 @@ async fn a_flushed_redis_is_filled_again() {
 async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
     let mut server = Server::start();
     let issuer = issuer();
-    let door = process(settings(&server.url(), &issuer, true)).await;
+    let gateway = process(settings(&server.url(), &issuer, true)).await;
     let service = process(settings(&server.url(), &issuer, false)).await;
     let (alice, bobb, carol) = (aid("alice"), aid("bobb"), aid("carol"));
-    let _ear = door.redis.bus().hear(&alice).await;
-    door.presence.admit(&alice, guest(1, true));
-    door.presence.admit(&bobb, guest(2, true));
+    let _ear = gateway.redis.bus().hear(&alice).await;
+    gateway.presence.admit(&alice, guest(1, true));
+    gateway.presence.admit(&bobb, guest(2, true));
     until("both are here", || service.presence.is_online(&alice) && service.presence.is_online(&bobb)).await;
 
     server.kill();
-    until("it is noticed", || !door.redis.stats().up && !service.redis.stats().up).await;
+    until("it is noticed", || !gateway.redis.stats().up && !service.redis.stats().up).await;
     assert!(service.presence.is_online(&alice), "unknown is not offline");
     // Logins go on, and what happens meanwhile is known at home at once.
-    let _late = door.redis.bus().hear(&carol).await;
-    door.presence.admit(&carol, guest(3, true));
-    door.presence.announced().await;
-    door.presence.leave(&bobb, 2);
-    assert!(door.presence.is_online(&carol) && !door.presence.is_online(&bobb));
-    door.missed.lock().clear();
+    let _late = gateway.redis.bus().hear(&carol).await;
+    gateway.presence.admit(&carol, guest(3, true));
+    gateway.presence.announced().await;
+    gateway.presence.leave(&bobb, 2);
+    assert!(gateway.presence.is_online(&carol) && !gateway.presence.is_online(&bobb));
+    gateway.missed.lock().clear();
 
     server.start_again();
     let both = BTreeSet::from([alice.clone(), carol.clone()]);
-    until("the gap is told", || *door.missed.lock() == both).await;
+    until("the gap is told", || *gateway.missed.lock() == both).await;
     until("presence is right", || service.presence.is_online(&carol) && !service.presence.is_online(&bobb)).await;
     assert!(service.presence.is_online(&alice));
     until("the service is back", || service.redis.stats().up).await;
     service.publish(&carol, 7);
-    until("events go on", || door.numbers().contains(&7)).await;
+    until("events go on", || gateway.numbers().contains(&7)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -337,12 +337,12 @@ async fn a_gateway_that_dies_takes_its_connections_along() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let of_killed = settings(&url, &issuer, true);
     let killed = runtime.spawn(async move {
-        let door = process(of_killed).await;
-        door.presence.admit(&aid("alice"), guest(1, true));
-        door.presence.announced().await;
-        door
+        let gateway = process(of_killed).await;
+        gateway.presence.admit(&aid("alice"), guest(1, true));
+        gateway.presence.announced().await;
+        gateway
     });
-    let door = killed.await.unwrap();
+    let gateway = killed.await.unwrap();
     until("alice is here", || service.presence.is_online(&alice)).await;
     runtime.shutdown_background();
     until("alice is gone", || !service.presence.is_online(&alice)).await;
@@ -351,7 +351,7 @@ async fn a_gateway_that_dies_takes_its_connections_along() {
 
     // Its list outlives it. Whoever starts now does not take it for the truth.
     let live = service.redis.0.line.after(0).await;
-    let names = &door.redis.0.names;
+    let names = &gateway.redis.0.names;
     live.ask::<()>(super::command("SADD", &names.gateways).arg(&names.process)).await.unwrap();
     assert!(live.ask::<bool>(&super::command("EXISTS", &names.seats(&names.process))).await.unwrap());
     let late = process(settings(&url, &issuer, false)).await;
@@ -362,11 +362,11 @@ async fn a_gateway_that_dies_takes_its_connections_along() {
 async fn what_cannot_be_published_is_bounded_and_dropped_and_told() {
     let mut server = Server::start();
     let issuer = issuer();
-    let door = process(settings(&server.url(), &issuer, true)).await;
+    let gateway = process(settings(&server.url(), &issuer, true)).await;
     let most = 64 << 10;
     let service = process(Settings { queue_bytes: most, ..settings(&server.url(), &issuer, false) }).await;
     let alice = aid("alice");
-    let _ear = door.redis.bus().hear(&alice).await;
+    let _ear = gateway.redis.bus().hear(&alice).await;
     server.kill();
     until("it is noticed", || !service.redis.stats().up).await;
     for number in 0..10_000 {
@@ -377,17 +377,17 @@ async fn what_cannot_be_published_is_bounded_and_dropped_and_told() {
     assert!(stats.dropped > 5000 && stats.queue_bytes > most / 2, "{stats:?}");
     server.start_again();
     until("the queue is empty", || service.redis.stats().queue_bytes == 0).await;
-    until("alice is looked after", || door.missed.lock().contains(&alice)).await;
-    until("both hear", || service.redis.stats().up && door.redis.stats().up).await;
+    until("alice is looked after", || gateway.missed.lock().contains(&alice)).await;
+    until("both hear", || service.redis.stats().up && gateway.redis.stats().up).await;
 
     // The same without any lost connection: only the publisher knows that something is missing.
-    door.missed.lock().clear();
+    gateway.missed.lock().clear();
     for number in 0..10_000 {
         service.publish(&alice, number);
     }
     until("alice is looked after again", || {
         service.publish(&alice, 1);
-        door.missed.lock().contains(&alice)
+        gateway.missed.lock().contains(&alice)
     })
     .await;
 }
@@ -396,21 +396,21 @@ async fn what_cannot_be_published_is_bounded_and_dropped_and_told() {
 async fn a_limit_holds_over_processes_and_without_redis_each_has_its_own() {
     let mut server = Server::start();
     let issuer = issuer();
-    let doors = [
+    let gateways = [
         process(settings(&server.url(), &issuer, true)).await,
         process(settings(&server.url(), &issuer, true)).await,
     ];
     for turn in 0..4 {
-        doors[turn % 2].redis.bus().count("login:alice", 4).await.unwrap();
+        gateways[turn % 2].redis.bus().count("login:alice", 4).await.unwrap();
     }
-    for door in &doors {
-        let wait = door.redis.bus().count("login:alice", 4).await.unwrap_err();
+    for gateway in &gateways {
+        let wait = gateway.redis.bus().count("login:alice", 4).await.unwrap_err();
         assert!(wait > Duration::ZERO && wait <= Duration::from_secs(15), "{wait:?}");
-        door.redis.bus().count("login:bobb", 4).await.unwrap();
+        gateway.redis.bus().count("login:bobb", 4).await.unwrap();
     }
     server.kill();
-    until("it is noticed", || !doors[0].redis.stats().up).await;
-    doors[0].redis.bus().count("login:alice", 4).await.unwrap();
+    until("it is noticed", || !gateways[0].redis.stats().up).await;
+    gateways[0].redis.bus().count("login:alice", 4).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Bells for agents of other domains, rung through the door: whoever acknowledges here is heard over there.
+//! Bells for agents of other domains, rung through the gateway: whoever acknowledges here is heard over there.
 //!
 //! `message.ack` is the one that crosses. A recall is asked of the recipient's own domain, which rings there; who has
 //! read what is told to the reader's own devices, and they are all here.
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
-/// What may wait for the door.
+/// What may wait for the gateway.
 const QUEUE_BYTES: usize = 4 << 20;
 
-/// A queue in front of the door, bounded in bytes: nobody's call waits for a bell, and a bell that finds it full is lost.
+/// A queue in front of the gateway, bounded in bytes: nobody's call waits for a bell, and a bell that finds it full is lost.
 pub(in super::super) struct Bells {
     queue: mpsc::UnboundedSender<(Notice, OwnedSemaphorePermit)>,
     bytes: Arc<Semaphore>,
@@ -31,7 +31,7 @@ impl Bells {
     pub fn ring(&self, aid: Aid, event: &str, payload: &RawValue, now: i64) {
         let weight = u32::try_from(payload.get().len() + 512).unwrap_or(u32::MAX);
         let Ok(permit) = self.bytes.clone().try_acquire_many_owned(weight) else {
-            tracing::debug!("a bell for {aid} is lost: too many wait for the door");
+            tracing::debug!("a bell for {aid} is lost: too many wait for the gateway");
             return;
         };
         let notice = Notice {

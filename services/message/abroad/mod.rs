@@ -1,4 +1,4 @@
-//! Agents of other domains: what is asked of them is asked over there, through the door.
+//! Agents of other domains: what is asked of them is asked over there, through the gateway.
 //!
 //! A message lives where its recipient lives; that domain gives it its numbers. Here are only the copies for the
 //! sender's own other devices. A call that came from another domain is never passed on to a third.

@@ -97,7 +97,7 @@ impl Wake {
         struct PeerUp {
             issuer: String,
         }
-        if event.to != Audience::Doors || event.method != PEER_UP {
+        if event.to != Audience::Gateways || event.method != PEER_UP {
             return;
         }
         let Ok(PeerUp { issuer }) = serde_json::from_str(event.params.get()) else { return };

@@ -1,4 +1,4 @@
-//! Two domains and a door between them that carries calls as gateways do: what crosses, and what does not.
+//! Two domains and a gateway between them that carries calls as gateways do: what crosses, and what does not.
 
 use super::*;
 use crate::kernel::{
@@ -20,17 +20,17 @@ mod receive;
 mod sealed;
 mod send;
 
-/// A domain of its own. Its door leads to the other one, unless that is away.
+/// A domain of its own. Its gateway leads to the other one, unless that is away.
 pub(super) struct Domain {
     pub world: World,
-    pub door: Arc<Door>,
+    pub gateway: Arc<Gateway>,
     pub events: Arc<Mutex<Vec<Event>>>,
     _folder: TempDir,
 }
 
 /// What a gateway does for a service, and what it was asked.
 #[derive(Default)]
-pub(super) struct Door {
+pub(super) struct Gateway {
     pub issuer: String,
     pub peer: Mutex<Option<Arc<Mesh>>>,
     /// Other domains than that one, some of them away.
@@ -49,11 +49,11 @@ pub(super) struct Door {
     pub says: Mutex<Option<Value>>,
 }
 
-/// Alice's domain and Dave's, each with a door to the other.
+/// Alice's domain and Dave's, each with a gateway to the other.
 pub(super) async fn domains() -> (Domain, Domain) {
     let (here, there) = (Domain::open("aid.com").await, Domain::open("aid.net").await);
-    *here.door.peer.lock() = Some(there.world.mesh.clone());
-    *there.door.peer.lock() = Some(here.world.mesh.clone());
+    *here.gateway.peer.lock() = Some(there.world.mesh.clone());
+    *there.gateway.peer.lock() = Some(here.world.mesh.clone());
     (here, there)
 }
 
@@ -70,13 +70,13 @@ impl Domain {
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let seen = events.clone();
         world.bus.listen(move |event| seen.lock().push(event.clone()));
-        let door = Arc::new(Door { issuer: issuer.to_owned(), ..Door::default() });
-        world.mesh.add_local("gateway", door.methods());
+        let gateway = Arc::new(Gateway { issuer: issuer.to_owned(), ..Gateway::default() });
+        world.mesh.add_local("gateway", gateway.methods());
         for namespace in crate::NAMESPACES {
             let module = crate::open(namespace, &world).await.unwrap();
             world.mesh.add_local(module.namespace, module.methods);
         }
-        Domain { world, door, events, _folder: folder }
+        Domain { world, gateway, events, _folder: folder }
     }
 
     /// An agent with its first device.
@@ -167,16 +167,16 @@ pub(super) fn foreign(aid: &str, device: &str) -> Caller {
     Caller::Foreign(session, Relayed { from_issuer, relay_id: "r-1".to_owned(), depth: 0 })
 }
 
-impl Door {
-    fn methods(self: &Arc<Door>) -> Methods {
+impl Gateway {
+    fn methods(self: &Arc<Gateway>) -> Methods {
         Rpc::new(self.clone())
-            .method("gateway.forward_federation", Door::forward)
-            .method("gateway.forward_federation_batch", Door::forward_batch)
-            .method("gateway.dispatch_event", Door::dispatch)
+            .method("gateway.forward_federation", Gateway::forward)
+            .method("gateway.forward_federation_batch", Gateway::forward_batch)
+            .method("gateway.dispatch_event", Gateway::dispatch)
             .into()
     }
 
-    async fn forward(self: Arc<Door>, caller: Caller, forward: Forward) -> Result<Forwarded, RpcError> {
+    async fn forward(self: Arc<Gateway>, caller: Caller, forward: Forward) -> Result<Forwarded, RpcError> {
         assert!(matches!(caller, Caller::Service(service) if service == "message"));
         let target_issuer = forward.target_issuer.clone();
         let result = self.relay(&target_issuer, forward).await?;
@@ -184,7 +184,7 @@ impl Door {
     }
 
     async fn forward_batch(
-        self: Arc<Door>,
+        self: Arc<Gateway>,
         _: Caller,
         batch: ForwardBatch,
     ) -> Result<ForwardedBatch, RpcError> {
@@ -196,7 +196,7 @@ impl Door {
         Ok(ForwardedBatch { results, target_issuer: batch.target_issuer })
     }
 
-    async fn dispatch(self: Arc<Door>, _: Caller, notice: Notice) -> Result<Value, RpcError> {
+    async fn dispatch(self: Arc<Gateway>, _: Caller, notice: Notice) -> Result<Value, RpcError> {
         self.notices.lock().push(notice);
         Ok(json!({}))
     }

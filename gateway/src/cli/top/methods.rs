@@ -4,7 +4,7 @@ use super::model::{Grown, Method, Order, Service};
 use super::numbers::Histogram;
 use std::collections::BTreeMap;
 
-/// Calls by method, those that doors answered apart from those that services did for other processes.
+/// Calls by method, those that gateways answered apart from those that services did for other processes.
 #[derive(Default)]
 pub(super) struct Methods {
     by_name: BTreeMap<String, [Counted; 2]>,
@@ -42,14 +42,14 @@ impl Methods {
     }
 
     pub fn rows(self, order: Order) -> Vec<Method> {
-        let rows = self.by_name.into_iter().map(|(name, [door, service])| {
-            // What a door passed on is counted twice, what one service asks of another is not.
-            let counted = if door.calls > 0.0 { &door } else { &service };
+        let rows = self.by_name.into_iter().map(|(name, [gateway, service])| {
+            // What a gateway passed on is counted twice, what one service asks of another is not.
+            let counted = if gateway.calls > 0.0 { &gateway } else { &service };
             let (calls, errors) = (counted.calls, counted.errors);
-            Method { name, calls, errors, door: door.times.times(), service: service.times.times() }
+            Method { name, calls, errors, gateway: gateway.times.times(), service: service.times.times() }
         });
         let mut rows: Vec<Method> = rows.filter(|row| row.calls > 0.0).collect();
-        let p99 = |row: &Method| row.door.or(row.service).map_or(0.0, |(_, p99)| p99);
+        let p99 = |row: &Method| row.gateway.or(row.service).map_or(0.0, |(_, p99)| p99);
         match order {
             Order::Calls => rows.sort_by(|a, b| b.calls.total_cmp(&a.calls)),
             Order::Errors => rows.sort_by(|a, b| b.errors.total_cmp(&a.errors)),
@@ -59,19 +59,19 @@ impl Methods {
         rows
     }
 
-    /// As the process saw it that did the work: the service's own, or the door's where both are one.
+    /// As the process saw it that did the work: the service's own, or the gateway's where both are one.
     pub fn services(&self) -> Vec<Service> {
         let mut services: BTreeMap<&str, Counted> = BTreeMap::new();
-        for (name, [door, service]) in &self.by_name {
-            let counted = if service.calls > 0.0 { service } else { door };
+        for (name, [gateway, service]) in &self.by_name {
+            let counted = if service.calls > 0.0 { service } else { gateway };
             let Some((namespace, _)) = name.split_once('.').filter(|_| counted.calls > 0.0) else { continue };
-            // What the door answers by itself has no service.
+            // What the gateway answers by itself has no service.
             if matches!(namespace, "meta" | "rpc") {
                 continue;
             }
             let sum = services.entry(namespace).or_default();
             sum.calls += counted.calls;
-            sum.unavailable += door.unavailable.max(service.unavailable);
+            sum.unavailable += gateway.unavailable.max(service.unavailable);
             sum.times.join(&counted.times);
         }
         let rows = services.into_iter().map(|(namespace, counted)| Service {

@@ -69,13 +69,13 @@ pub struct Process {
 /// How long the median and all but one in a hundred took, in seconds.
 pub type Times = Option<(f64, f64)>;
 
-/// One method, as the door measured it and as the service did; what lies between is the mesh.
+/// One method, as the gateway measured it and as the service did; what lies between is the mesh.
 #[derive(Debug, Default)]
 pub struct Method {
     pub name: String,
     pub calls: f64,
     pub errors: f64,
-    pub door: Times,
+    pub gateway: Times,
     pub service: Times,
 }
 
@@ -140,7 +140,7 @@ impl Model {
             model.stores.extend(stores::of(&look.process, numbers, &grown));
             model.links.extend(links(&look.process, numbers, &grown));
             model.buses.extend(bus(&look.process, numbers));
-            methods.add(&grown, !is_door(numbers));
+            methods.add(&grown, !is_gateway(numbers));
         }
         model.services = methods.services();
         model.methods = methods.rows(order);
@@ -174,8 +174,8 @@ impl Grown {
     }
 }
 
-/// A process that does not say what it runs is an older one, which has a door.
-fn is_door(numbers: &Numbers) -> bool {
+/// A process that does not say what it runs is an older one, which has a gateway.
+fn is_gateway(numbers: &Numbers) -> bool {
     let mut parts = numbers.of("aund_part").peekable();
     parts.peek().is_none() || parts.any(|(labels, _)| labels.get("part") == "gateway")
 }

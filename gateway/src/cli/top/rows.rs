@@ -21,7 +21,7 @@ pub fn of_process(row: &Process) -> Vec<Shown> {
 }
 
 pub fn of_method(row: &Method) -> Vec<Shown> {
-    let ((p50, p99), (service_p50, service_p99)) = (times(row.door), times(row.service));
+    let ((p50, p99), (service_p50, service_p99)) = (times(row.gateway), times(row.service));
     vec![
         row.name.clone().into(),
         number(row.calls).into(),

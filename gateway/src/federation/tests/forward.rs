@@ -1,4 +1,4 @@
-//! What services may ask of the door, and what they are told.
+//! What services may ask of the gateway, and what they are told.
 
 use super::link::told;
 use super::rig::{Rig, THEIRS, ids};

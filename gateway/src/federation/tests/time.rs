@@ -1,7 +1,7 @@
 //! What time does to links: they prove themselves anew, and whoever falls silent is asked whether he is still there.
 
 use super::rig::{LONG, OURS, Rig, THEIRS};
-use crate::door::Door;
+use crate::gateway::Gateway;
 use crate::federation::HelloParams;
 use crate::federation::peer_state::Outbound;
 use crate::session;
@@ -42,7 +42,7 @@ async fn a_link_does_not_outlive_the_certificates_and_the_next_call_makes_anothe
 /// The gateway of the other domain, on a socket of ours.
 struct Visitor {
     socket: WebSocketStream<DuplexStream>,
-    door: Arc<Door>,
+    gateway: Arc<Gateway>,
 }
 
 impl Visitor {
@@ -53,13 +53,13 @@ impl Visitor {
         (config.limits.ping_interval_ms, config.limits.ping_timeout_ms) = (10, 10);
         let mut world = World::local(OURS, Path::new("unused"), config.store_url().unwrap());
         world.clock = rig.fed.clock.clone();
-        let door = Door::new(config, format!("wss://gateway.{OURS}/aun"), &world, Arc::default());
-        door.federate(rig.fed.clone());
+        let gateway = Gateway::new(config, format!("wss://gateway.{OURS}/aun"), &world, Arc::default());
+        gateway.federate(rig.fed.clone());
         let (near, far) = tokio::io::duplex(1 << 16);
         let near = WebSocketStream::from_raw_socket(near, Role::Server, None).await;
-        door.tracker.spawn(session::run(door.clone(), near, [127, 0, 0, 1].into()));
+        gateway.tracker.spawn(session::run(gateway.clone(), near, [127, 0, 0, 1].into()));
         let socket = WebSocketStream::from_raw_socket(far, Role::Client, None).await;
-        let mut visitor = Visitor { socket, door };
+        let mut visitor = Visitor { socket, gateway };
         visitor.hello(rig).await;
         visitor
     }
@@ -132,8 +132,8 @@ async fn whoever_came_to_us_and_fell_silent_is_left() {
     let mut visitor = Visitor::new(&rig).await;
     assert_eq!(rig.fed.guests.of(THEIRS), 1);
     // Nothing is read here meanwhile, so nothing is answered.
-    visitor.door.tracker.close();
-    timeout(LONG, visitor.door.tracker.wait()).await.unwrap();
+    visitor.gateway.tracker.close();
+    timeout(LONG, visitor.gateway.tracker.wait()).await.unwrap();
     assert_eq!(rig.fed.guests.of(THEIRS), 0, "nobody counts on it any more");
     let mut last_words = Vec::new();
     visitor.socket.get_mut().read_to_end(&mut last_words).await.unwrap();

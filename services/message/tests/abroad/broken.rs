@@ -9,9 +9,9 @@ async fn a_message_whose_link_broke_is_kept_and_gets_there_once() {
     let (here, there, alice, dave) = away().await;
     comes_back(&here, &there);
     for (id, arrives) in [("m1", true), ("m2", false)] {
-        *here.door.breaks.lock() = Some(arrives);
+        *here.gateway.breaks.lock() = Some(arrives);
         assert_eq!(send(&here, &alice, &dave.aid, id).await["status"], "queued", "{id}");
-        *here.door.breaks.lock() = None;
+        *here.gateway.breaks.lock() = None;
         worker(&here).await.deliver_to("aid.net").await;
     }
     assert_eq!(texts(&there.rows((&dave, "d")).await), ["m1", "m2"]);
@@ -23,10 +23,10 @@ async fn what_may_have_got_there_is_not_taken_back_unasked() {
     for arrives in [true, false] {
         let (here, there, alice, dave) = away().await;
         comes_back(&here, &there);
-        *here.door.breaks.lock() = Some(arrives);
+        *here.gateway.breaks.lock() = Some(arrives);
         send(&here, &alice, &dave.aid, "m1").await;
-        *here.door.breaks.lock() = None;
-        *here.door.peer.lock() = None;
+        *here.gateway.breaks.lock() = None;
+        *here.gateway.peer.lock() = None;
         let ids = json!({ "message_ids": ["m1"] });
         // A try that gets nowhere says nothing of the one before.
         worker(&here).await.deliver_to("aid.net").await;

@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// Waits until the door was asked for so many bells.
-async fn notices(door: &Door, count: usize) -> Vec<Notice> {
-    while door.notices.lock().len() < count {
+/// Waits until the gateway was asked for so many bells.
+async fn notices(gateway: &Gateway, count: usize) -> Vec<Notice> {
+    while gateway.notices.lock().len() < count {
         tokio::task::yield_now().await;
     }
-    door.notices.lock().clone()
+    gateway.notices.lock().clone()
 }
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn an_acknowledgement_is_heard_where_the_sender_lives() {
         here.call((&alice, "a"), "message.send", params).await.unwrap();
     }
     there.call((&dave, "d"), "message.ack", json!({ "seq": 2 })).await.unwrap();
-    let notices = notices(&there.door, 1).await;
+    let notices = notices(&there.gateway, 1).await;
     assert_eq!(notices.len(), 1, "once for all that it passed");
     assert_eq!(notices[0].event, "message.ack");
     assert_eq!(notices[0].targets.aids, [Aid::parse(&alice.aid).unwrap()]);
@@ -27,11 +27,11 @@ async fn an_acknowledgement_is_heard_where_the_sender_lives() {
     assert_eq!((&told["to"], &told["ack_seq"]), (&json!(dave.aid), &json!(2)));
     assert!(there.told(super::super::super::events::ACK).is_empty(), "nobody of here sent anything");
     there.call((&dave, "d"), "message.ack", json!({ "seq": 2 })).await.unwrap();
-    assert_eq!(there.door.notices.lock().len(), 1, "the cursor did not move");
+    assert_eq!(there.gateway.notices.lock().len(), 1, "the cursor did not move");
 }
 
 #[tokio::test]
-async fn without_a_door_an_acknowledgement_counts_all_the_same() {
+async fn without_a_gateway_an_acknowledgement_counts_all_the_same() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     here.call((&alice, "a"), "message.send", json!({ "to": dave.aid, "payload": {} })).await.unwrap();

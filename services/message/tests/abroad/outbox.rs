@@ -14,7 +14,7 @@ pub(super) async fn away() -> (Domain, Domain, TestAgent, TestAgent) {
 }
 
 pub(super) fn comes_back(here: &Domain, there: &Domain) {
-    *here.door.peer.lock() = Some(there.world.mesh.clone());
+    *here.gateway.peer.lock() = Some(there.world.mesh.clone());
 }
 
 pub(super) async fn send(here: &Domain, alice: &TestAgent, to: &str, id: &str) -> Value {
@@ -60,7 +60,7 @@ async fn what_is_kept_says_so_and_gets_there_in_order_and_once() {
 async fn without_the_policy_the_sender_is_told_and_nothing_is_kept() {
     let (here, there) = domains().await;
     let alice = here.agent("alice", "a").await;
-    *here.door.peer.lock() = None;
+    *here.gateway.peer.lock() = None;
     let params = json!({ "to": "dave.aid.net", "payload": {} });
     assert_eq!(code(here.call((&alice, "a"), "message.send", params).await), FEDERATION_UNREACHABLE.code);
     let state = here.call_as(Caller::Operator, "message.outbox", json!({})).await.unwrap();
@@ -85,7 +85,7 @@ async fn an_answer_that_was_lost_does_not_double_the_message() {
     send(&here, &alice, &dave.aid, "m1").await;
     send(&here, &alice, &dave.aid, "m2").await;
     comes_back(&here, &there);
-    *here.door.loses_answers.lock() = true;
+    *here.gateway.loses_answers.lock() = true;
     let service = worker(&here).await;
     service.deliver_to("aid.net").await;
     assert_eq!(there.rows((&dave, "d")).await.len(), 2);
@@ -94,7 +94,7 @@ async fn an_answer_that_was_lost_does_not_double_the_message() {
     assert!((500..=1000).contains(&failed["retry_in_ms"].as_i64().unwrap()), "{failed}");
     assert_eq!(failed["last_error"], codes::FEDERATION_TIMEOUT.message);
 
-    *here.door.loses_answers.lock() = false;
+    *here.gateway.loses_answers.lock() = false;
     service.deliver_to("aid.net").await;
     assert_eq!(texts(&there.rows((&dave, "d")).await), ["m1", "m2"]);
     assert_eq!(state(&here).await["waiting"], 0);
@@ -142,7 +142,7 @@ async fn of_a_time_to_live_what_is_left_goes_over() {
     comes_back(&here, &there);
     worker(&here).await.deliver_to("aid.net").await;
     let ttls: Vec<Value> = here
-        .door
+        .gateway
         .forwards
         .lock()
         .iter()
@@ -162,7 +162,7 @@ async fn many_go_in_pages_and_keep_their_order() {
     }
     comes_back(&here, &there);
     worker(&here).await.deliver_to("aid.net").await;
-    assert_eq!(*here.door.batches.lock(), [200, 200, 50]);
+    assert_eq!(*here.gateway.batches.lock(), [200, 200, 50]);
     let mut found = Vec::new();
     for after in [0, 200, 400] {
         let page = json!({ "after_seq": after, "limit": 200 });
@@ -182,7 +182,7 @@ async fn a_page_is_no_heavier_than_a_few_messages_where_they_are_large() {
     }
     comes_back(&here, &there);
     worker(&here).await.deliver_to("aid.net").await;
-    assert_eq!(*here.door.batches.lock(), [4, 3]);
+    assert_eq!(*here.gateway.batches.lock(), [4, 3]);
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn one_process_delivers_at_a_time_and_one_that_lost_its_turn_changes_nothi
     here.world.clock.advance_ms(30_000);
     two.deliver_to("aid.net").await;
     assert_eq!(there.rows((&dave, "d")).await.len(), 1);
-    *here.door.peer.lock() = None;
+    *here.gateway.peer.lock() = None;
     send(&here, &alice, &dave.aid, "m2").await;
     assert!(!one.outbox.sending(&lease, i64::MAX, here.world.clock.now_ms()).await.unwrap());
     let late = here.world.clock.now_ms() + 601_000;
@@ -217,7 +217,7 @@ async fn a_domain_that_is_heard_of_again_is_tried_at_once() {
         }
         comes_back(&here, &there);
         // The clock stands still: without this nobody would try again.
-        let event = Event::new(Audience::Doors, "federation.peer_up", &json!({ "issuer": "aid.net" }));
+        let event = Event::new(Audience::Gateways, "federation.peer_up", &json!({ "issuer": "aid.net" }));
         here.world.bus.publish(&event);
         while there.rows((&dave, "d")).await.is_empty() {
             tokio::task::yield_now().await;
@@ -230,15 +230,15 @@ async fn a_domain_that_is_heard_of_again_is_tried_at_once() {
 }
 
 #[tokio::test]
-async fn without_a_door_a_message_is_kept_too() {
+async fn without_a_gateway_a_message_is_kept_too() {
     let (here, there, alice, dave) = away().await;
-    let door = here.door.methods();
+    let gateway = here.gateway.methods();
     here.world.mesh.remove("gateway");
     assert_eq!(send(&here, &alice, &dave.aid, "m1").await["status"], "queued");
     let service = worker(&here).await;
     service.deliver_to("aid.net").await;
     assert_eq!(state(&here).await["waiting"], 1);
-    here.world.mesh.add_local("gateway", door);
+    here.world.mesh.add_local("gateway", gateway);
     comes_back(&here, &there);
     service.deliver_to("aid.net").await;
     assert_eq!(there.rows((&dave, "d")).await.len(), 1);

@@ -85,7 +85,7 @@ async fn a_recall_asks_no_more_than_the_domains_that_were_written_to_last() {
 async fn three() -> (Domain, Domain, Domain) {
     let (here, there) = domains().await;
     let far = Domain::open("aid.org").await;
-    here.door.others.lock().insert("aid.org".to_owned(), Some(far.world.mesh.clone()));
+    here.gateway.others.lock().insert("aid.org".to_owned(), Some(far.world.mesh.clone()));
     (here, there, far)
 }
 
@@ -104,7 +104,7 @@ async fn a_letter_is_found_in_whichever_domain_it_went_to() {
     let recalled = serde_json::to_value(&recalled).unwrap();
     assert_eq!((&recalled["accepted"], &recalled["recalled"]), (&json!(3), &json!(2)));
     assert_eq!(recalled["errors"], json!([{ "message_id": "never", "error": "not_found" }]));
-    assert_eq!(here.door.asked_to_recall(), ["aid.net", "aid.org"]);
+    assert_eq!(here.gateway.asked_to_recall(), ["aid.net", "aid.org"]);
     assert_eq!(there.rows((&dave, "d")).await[0]["payload"]["type"], "message.recalled");
     let left = far.rows((&erin, "e")).await;
     assert_eq!(texts(&left[1..2]), ["stays"]);
@@ -118,7 +118,7 @@ async fn a_domain_that_is_away_matters_only_to_what_nobody_else_has() {
     let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
     send(&here, &alice, &dave, "net").await;
     send(&here, &alice, &erin, "org").await;
-    here.door.others.lock().insert("aid.org".to_owned(), None);
+    here.gateway.others.lock().insert("aid.org".to_owned(), None);
     let recalled =
         here.call((&alice, "a"), "message.recall", json!({ "message_ids": ["net"] })).await.unwrap();
     assert_eq!((&recalled["recalled"], &recalled["errors"]), (&json!(1), &Value::Null));
@@ -142,7 +142,7 @@ async fn nobody_is_asked_for_what_is_here_or_when_it_is_long_ago() {
     here.world.clock.advance_ms(12 * 60_000 + 1);
     let late = here.call((&alice, "a"), "message.recall", json!({ "message_ids": ["there"] })).await.unwrap();
     assert_eq!(late["errors"], json!([{ "message_id": "there", "error": "not_found" }]));
-    assert!(here.door.asked_to_recall().is_empty());
+    assert!(here.gateway.asked_to_recall().is_empty());
 }
 
 #[tokio::test]
@@ -153,16 +153,16 @@ async fn a_copy_at_home_says_where_the_letter_went_and_stays_while_that_domain_i
     here.join(&alice, "tablet").await;
     send(&here, &alice, &erin, "org").await;
     here.call((&alice, "a"), "message.send", send::split(&dave.aid, "m-1")).await.unwrap();
-    *here.door.peer.lock() = None;
+    *here.gateway.peer.lock() = None;
     let ids = json!({ "message_ids": ["m-1"] });
     let failed = here.call((&alice, "a"), "message.recall", ids.clone()).await;
     assert_eq!(code(failed), codes::FEDERATION_UNREACHABLE.code);
     let kept = here.rows((&alice, "tablet")).await;
     assert!(kept.iter().all(|row| row["payload"]["type"] != "message.recalled"), "{kept:?}");
-    *here.door.peer.lock() = Some(there.world.mesh.clone());
+    *here.gateway.peer.lock() = Some(there.world.mesh.clone());
     let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
     assert_eq!(recalled["recalled"], 1, "{recalled}");
-    assert_eq!(here.door.asked_to_recall(), ["aid.net", "aid.net"]);
+    assert_eq!(here.gateway.asked_to_recall(), ["aid.net", "aid.net"]);
 }
 
 #[tokio::test]
@@ -203,11 +203,11 @@ async fn a_domain_that_cannot_be_asked_is_an_error_and_asking_again_settles_it()
     let carol = here.agent("carol", "c").await;
     send(&here, &alice, &dave, "there").await;
     send(&here, &alice, &carol, "here").await;
-    *here.door.fails.lock() = Some(codes::FEDERATION_UNREACHABLE);
+    *here.gateway.fails.lock() = Some(codes::FEDERATION_UNREACHABLE);
     let ids = json!({ "message_ids": ["there", "here"] });
     let failed = here.call((&alice, "a"), "message.recall", ids.clone()).await;
     assert_eq!(code(failed), codes::FEDERATION_UNREACHABLE.code);
-    *here.door.fails.lock() = None;
+    *here.gateway.fails.lock() = None;
     let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
     assert_eq!(recalled["recalled"], 1);
     assert_eq!(recalled["errors"], json!([{ "message_id": "here", "error": "already_recalled" }]));
@@ -236,7 +236,7 @@ async fn what_still_waits_is_simply_not_sent() {
     let ids = json!({ "message_ids": ["m-1"] });
     let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
     assert_eq!((&recalled["recalled"], &recalled["errors"]), (&json!(1), &Value::Null));
-    *here.door.peer.lock() = Some(there.world.mesh.clone());
+    *here.gateway.peer.lock() = Some(there.world.mesh.clone());
     Message::open(&here.world).await.unwrap().deliver_to("aid.net").await;
     assert_eq!(texts(&there.rows((&dave, "d")).await), ["m-2"]);
 
@@ -244,5 +244,5 @@ async fn what_still_waits_is_simply_not_sent() {
     let ids = json!({ "message_ids": ["m-2"] });
     let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
     assert_eq!(recalled["recalled"], 1, "{recalled}");
-    assert_eq!(here.door.methods_asked().last().unwrap(), "recall");
+    assert_eq!(here.gateway.methods_asked().last().unwrap(), "recall");
 }

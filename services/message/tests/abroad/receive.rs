@@ -39,7 +39,7 @@ async fn nothing_is_passed_on_to_a_third_domain() {
     let online =
         there.call_as(caller, "message.query_online", json!({ "aids": [third, "alice.aid.com"] })).await;
     assert_eq!(online.unwrap()["online"], json!({ third: false, "alice.aid.com": false }));
-    assert!(there.door.methods_asked().is_empty());
+    assert!(there.gateway.methods_asked().is_empty());
     drop(here);
 }
 

@@ -60,7 +60,7 @@ async fn keys_come_from_both_domains_and_the_other_one_decides_how_to_wrap() {
     for devices in ["peer_devices", "self_devices"] {
         assert_eq!(got[devices][0]["key_source"], "aid_master", "{devices}");
     }
-    let asked = here.door.forwards.lock().last().unwrap().params.get().to_owned();
+    let asked = here.gateway.forwards.lock().last().unwrap().params.get().to_owned();
     assert_eq!(serde_json::from_str::<Value>(&asked).unwrap(), ask, "all of it is asked over there");
 }
 
@@ -84,7 +84,7 @@ async fn an_envelope_crosses_as_it_is_and_each_domain_keeps_the_rows_of_its_own(
         let sent = here.call((&alice, "a"), "message.send", params.clone()).await.unwrap();
         assert_eq!((&sent["status"], &sent["message_id"]), (&json!(status), &json!("m-1")));
     }
-    let crossed: Value = serde_json::from_str(here.door.forwards.lock()[0].params.get()).unwrap();
+    let crossed: Value = serde_json::from_str(here.gateway.forwards.lock()[0].params.get()).unwrap();
     assert_eq!(crossed["payload"].to_string(), params["payload"].to_string());
     for (domain, who, role) in [(&there, (&dave, "d"), "peer"), (&here, (&alice, "tablet"), "self_sync")] {
         let page = domain.call(who, "message.v2.pull", json!({})).await.unwrap();
@@ -102,6 +102,6 @@ async fn a_row_for_a_device_the_sender_does_not_have_is_found_before_it_crosses(
     let params = sealed(&alice, &dave, here.world.clock.now_ms());
     let refused = here.call((&alice, "a"), "message.send", params).await;
     assert_eq!(code(refused), codes::DEVICE_NOT_FOUND.code);
-    assert!(here.door.methods_asked().is_empty());
+    assert!(here.gateway.methods_asked().is_empty());
     assert!(there.rows((&dave, "d")).await.is_empty());
 }

@@ -41,13 +41,13 @@ async fn what_is_wrong_is_found_before_it_crosses_and_what_they_refuse_keeps_its
         let params = json!({ "to": "dave.aid.net", "payload": wrong });
         assert_eq!(code(here.call((&alice, "a"), "message.send", params).await), codes::INVALID_PARAMS.code);
     }
-    assert!(here.door.methods_asked().is_empty());
+    assert!(here.gateway.methods_asked().is_empty());
     let params = json!({ "to": "nobody.aid.net", "payload": {} });
     let refused = here.call((&alice, "a"), "message.send", params.clone()).await.unwrap_err();
     assert_eq!(refused.code(), codes::NOT_FOUND.code);
     assert_eq!(refused.data("federated"), Some(&json!(true)));
     for broken in [codes::FEDERATION_UNREACHABLE, codes::FEDERATION_TIMEOUT, codes::FEDERATION_REFUSED] {
-        *here.door.fails.lock() = Some(broken);
+        *here.gateway.fails.lock() = Some(broken);
         assert_eq!(code(here.call((&alice, "a"), "message.send", params.clone()).await), broken.code);
     }
     drop(there);
@@ -112,7 +112,7 @@ async fn what_they_refuse_is_not_kept_for_the_senders_devices() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     here.join(&alice, "tablet").await;
-    *here.door.peer.lock() = None;
+    *here.gateway.peer.lock() = None;
     let unreachable = here.call((&alice, "a"), "message.send", split(&dave.aid, "m-1")).await;
     assert_eq!(code(unreachable), codes::FEDERATION_UNREACHABLE.code);
     assert!(here.rows((&alice, "tablet")).await.is_empty());
@@ -128,11 +128,11 @@ async fn online_is_asked_of_each_domain_and_a_domain_that_fails_is_offline() {
         json!({ "alice.aid.com": false, "dave.aid.net": false, "Erin.aid.net": false, "no aid": false });
     let online = here.call((&alice, "a"), "message.query_online", ask.clone()).await.unwrap();
     assert_eq!(online["online"], all_false);
-    let forwards = here.door.forwards.lock().clone();
+    let forwards = here.gateway.forwards.lock().clone();
     assert_eq!(forwards.len(), 1, "one question for one domain");
     assert_eq!(forwards[0].timeout_ms, Some(3000));
     assert_eq!(forwards[0].params.get(), r#"{"aids":["dave.aid.net","erin.aid.net"]}"#);
-    *here.door.fails.lock() = Some(codes::FEDERATION_UNREACHABLE);
+    *here.gateway.fails.lock() = Some(codes::FEDERATION_UNREACHABLE);
     let online = here.call((&alice, "a"), "message.query_online", ask).await.unwrap();
     assert_eq!(online["online"], all_false);
     drop(there);
@@ -169,7 +169,7 @@ async fn thoughts_are_kept_where_the_one_lives_whom_they_are_for() {
     let own = json!({ "sender_aid": alice.aid, "peer_aid": dave.aid, "context": about });
     let got = here.call((&alice, "a"), "message.thought.get", own).await.unwrap();
     assert_eq!(got["thoughts"][0]["thought_id"], put["thought_id"]);
-    assert_eq!(here.door.methods_asked(), ["thought.put", "thought.get"]);
+    assert_eq!(here.gateway.methods_asked(), ["thought.put", "thought.get"]);
 }
 
 #[tokio::test]
@@ -192,12 +192,12 @@ async fn an_answer_that_cannot_be_read_is_not_passed_on() {
         with("seq", json!(-1)),
         with("timestamp", json!("now")),
     ] {
-        *here.door.says.lock() = Some(bad.clone());
+        *here.gateway.says.lock() = Some(bad.clone());
         let refused = here.call((&alice, "a"), "message.send", params.clone()).await.unwrap_err();
         assert_eq!(refused.code(), codes::FEDERATION_REFUSED.code, "{bad}");
         assert_eq!(refused.data("reason"), Some(&json!("unreadable_answer")), "{bad}");
     }
-    *here.door.says.lock() = Some(with("from", json!("mallory.aid.com")));
+    *here.gateway.says.lock() = Some(with("from", json!("mallory.aid.com")));
     let sent = here.call((&alice, "a"), "message.send", params).await.unwrap();
     assert_eq!((&sent["message_id"], sent.get("from")), (&json!("m-1"), None), "only what is ours to say");
 }
@@ -208,7 +208,7 @@ async fn a_domain_speaks_for_the_agent_it_was_asked_about_and_no_other() {
     let alice = here.agent("alice", "a").await;
     let device =
         |aid: &str| json!({ "aid": aid, "device_id": "d", "ik_pk": "a2V5", "key_source": "aid_master" });
-    *here.door.says.lock() = Some(json!({
+    *here.gateway.says.lock() = Some(json!({
         "peer_devices": [device("erin.aid.net"), device("dave.aid.net"), device("alice.aid.com")],
         "self_devices": [device("alice.aid.com")],
         "audit_recipients": [device("mallory.aid.net")],

@@ -21,7 +21,7 @@ fn line<'a>(text: &'a str, begins: &str) -> Vec<&'a str> {
     line.unwrap_or_else(|| panic!("no line {begins:?} in\n{text}")).split_whitespace().collect()
 }
 
-const DOOR: &str = r#"aund_part{part="gateway"} 1
+const GATEWAY: &str = r#"aund_part{part="gateway"} 1
 aund_sockets 3
 aund_sessions 2
 aund_requests_total{method="message.send",code="0"} 100
@@ -53,12 +53,12 @@ aund_store_busy_total{service="message"} 12
 #[test]
 fn one_look_shows_what_happened_since_the_start() {
     let at = Instant::now();
-    let mut looks = vec![look("door:1", DOOR, at), look("service:1", SERVICE, at)];
+    let mut looks = vec![look("gateway:1", GATEWAY, at), look("service:1", SERVICE, at)];
     looks.push(Look { process: "gone:1".to_owned(), numbers: None, at });
     let text = text(&Model::new(None, &looks, Order::default()), Order::default());
-    assert_eq!(line(&text, "door:1"), ["door:1", "gateway", "3", "2", "0", "B", "110", "10"]);
+    assert_eq!(line(&text, "gateway:1"), ["gateway:1", "gateway", "3", "2", "0", "B", "110", "10"]);
     assert!(text.contains("gone:1                   does not answer"), "{text}");
-    // Told by both, counted once; the door's time and the service's time apart.
+    // Told by both, counted once; the gateway's time and the service's time apart.
     assert_eq!(
         line(&text, "message.send"),
         ["message.send", "110", "10", "500", "µs", "990", "µs", "50", "µs", "99", "µs"]
@@ -71,8 +71,8 @@ fn one_look_shows_what_happened_since_the_start() {
 #[test]
 fn two_looks_show_what_happened_between_them() {
     let at = Instant::now();
-    let later = DOOR.replace("\"0\"} 100", "\"0\"} 300").replace(" 110", " 310");
-    let (first, second) = ([look("d", DOOR, at)], [look("d", &later, at + Duration::from_secs(2))]);
+    let later = GATEWAY.replace("\"0\"} 100", "\"0\"} 300").replace(" 110", " 310");
+    let (first, second) = ([look("d", GATEWAY, at)], [look("d", &later, at + Duration::from_secs(2))]);
     let text = text(&Model::new(Some(&first), &second, Order::Name), Order::Name);
     assert_eq!(line(&text, "message.send")[..3], ["message.send", "100", "0"]);
     assert!(text.contains("calls/s") && text.contains("(by name)"), "{text}");
@@ -81,8 +81,8 @@ fn two_looks_show_what_happened_between_them() {
 #[test]
 fn a_narrow_terminal_cuts_words_short_and_never_numbers() {
     let at = Instant::now();
-    let door = DOOR.replace("message.send", "message.v2.get_statistics");
-    let model = Model::new(None, &[look("somebody.far.away.example:7443", &door, at)], Order::default());
+    let gateway = GATEWAY.replace("message.send", "message.v2.get_statistics");
+    let model = Model::new(None, &[look("somebody.far.away.example:7443", &gateway, at)], Order::default());
     for (width, name) in [(80, "message.v2.get_statistics "), (62, "message.")] {
         let text = drawn(&model, width, 12);
         for whole in [" sessions ", "errors", "service p50 service p99", "110", "500 µs", "990 µs", name] {
@@ -99,7 +99,7 @@ fn below(text: &str, head: &str) -> String {
 #[test]
 fn a_store_has_a_line_for_each_service_and_process() {
     let at = Instant::now();
-    let looks = [look("door:1", DOOR, at), look("service:1", SERVICE, at), look("service:2", SERVICE, at)];
+    let looks = [look("gateway:1", GATEWAY, at), look("service:1", SERVICE, at), look("service:2", SERVICE, at)];
     let text = text(&Model::new(None, &looks, Order::default()), Order::default());
     let stores = below(&text, "store of");
     assert_eq!(
@@ -125,8 +125,8 @@ fn a_store_has_a_line_for_each_service_and_process() {
 #[test]
 fn where_it_is_narrow_no_word_takes_service_that_another_needs() {
     let at = Instant::now();
-    let door = DOOR.replace("10.0.0.2:7443", "wss://127.0.0.1:7104").replace("\"message\"", "\"gateway\"");
-    let model = Model::new(None, &[look("127.0.0.1:7206", &door, at)], Order::default());
+    let gateway = GATEWAY.replace("10.0.0.2:7443", "wss://127.0.0.1:7104").replace("\"message\"", "\"gateway\"");
+    let model = Model::new(None, &[look("127.0.0.1:7206", &gateway, at)], Order::default());
     let links = below(&drawn(&model, 80, 24), "link from");
     assert_eq!(line(&links, "127")[..3], ["127.0.0.1:7206", "gateway", "wss://127.0.0.1:7104"]);
 }
