@@ -32,8 +32,8 @@ async fn probe(world: &World, tag: &str) -> bool {
             alice.next_event().await["method"] == "event/app.x"
         }
         "ns_message" => {
-            let letter = json!({ "to": alice.aid(), "payload": { "text": "to myself" } });
-            has(alice.try_call("message.send", &letter).await)
+            let message = json!({ "to": alice.aid(), "payload": { "text": "to myself" } });
+            has(alice.try_call("message.send", &message).await)
         }
         "client_signature" => {
             let forged = json!({ "cert_sn": "root", "client_signature": {} });

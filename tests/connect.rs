@@ -197,7 +197,7 @@ async fn a_token_that_was_touched_is_refused() {
     }
 }
 
-/// The same letters backwards: never the same signature, whatever the letters are.
+/// The same messages backwards: never the same signature, whatever the messages are.
 fn turned_around(signature: &str) -> String {
     let turned: String = signature.chars().rev().collect();
     assert_ne!(turned, signature, "a signature that reads the same both ways");

@@ -3,7 +3,7 @@
 mod envelopes;
 mod fake;
 mod hello;
-mod letters;
+mod messages;
 mod misfortune;
 mod neighbour;
 mod outbox;

@@ -1,4 +1,4 @@
-//! `message.*` over the wire: letters from one agent to another, never lost and never doubled.
+//! `message.*` over the wire: messages from one agent to another, never lost and never doubled.
 
 mod ack;
 mod aside;
@@ -35,11 +35,11 @@ use crate::world::agent::Agent;
 use crate::world::wire::agrees;
 use crate::world::{World, split};
 
-/// Many letters from few agents. An agent of ours that has nothing to read meanwhile answers no pings either.
+/// Many messages from few agents. An agent of ours that has nothing to read meanwhile answers no pings either.
 const BUSY: &str = "limits.calls_per_second = 1000000\nlimits.ping_interval_ms = 600000";
 
 /// The parameters of `message.send` for a few words.
-fn letter(to: &str, words: &str) -> Value {
+fn message(to: &str, words: &str) -> Value {
     json!({ "to": to, "payload": { "type": "text", "text": words } })
 }
 
@@ -64,7 +64,7 @@ async fn send(from: &Agent, params: Value) -> Value {
 
 /// Sends a few words and gives the answer.
 async fn say(from: &Agent, to: &Agent, words: &str) -> Value {
-    send(from, letter(to.aid(), words)).await
+    send(from, message(to.aid(), words)).await
 }
 
 async fn refusal(from: &Agent, method: &str, params: Value) -> Value {
@@ -119,15 +119,15 @@ async fn received(agent: &Agent) -> Value {
     next(agent, "event/message.received").await
 }
 
-/// Where the server is many processes, a letter that was sent before its reader came may still be on its way to it.
+/// Where the server is many processes, a message that was sent before its reader came may still be on its way to it.
 fn may_be_late(frame: &Value) -> bool {
     split() && frame["method"] == "event/message.received"
 }
 
-/// Events up to a letter that `from` sends now: whatever was to come before it has come.
+/// Events up to a message that `from` sends now: whatever was to come before it has come.
 async fn heard(from: &Agent, by: &Agent) -> Vec<Value> {
     let mark = crate::world::agent::random_hex(8);
-    from.call("message.send", &letter(by.aid(), &mark)).await;
+    from.call("message.send", &message(by.aid(), &mark)).await;
     let mut events = Vec::new();
     loop {
         let event = by.next_event().await;
@@ -143,13 +143,13 @@ async fn two(world: &World) -> (Agent, Agent) {
     (world.agent("alice").await, world.agent("bobb").await)
 }
 
-/// So many letters, each saying its number.
+/// So many messages, each saying its number.
 fn numbered(to: &str, many: usize) -> Vec<Value> {
-    (1..=many).map(|n| letter(to, &n.to_string())).collect()
+    (1..=many).map(|n| message(to, &n.to_string())).collect()
 }
 
 /// Sends them all at once; every one must be taken.
-async fn flood(from: &Agent, letters: &[Value]) -> Vec<Value> {
-    let outcomes = from.call_many("message.send", letters).await;
+async fn flood(from: &Agent, messages: &[Value]) -> Vec<Value> {
+    let outcomes = from.call_many("message.send", messages).await;
     outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|error| panic!("refused: {error}"))).collect()
 }

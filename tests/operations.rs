@@ -46,8 +46,8 @@ async fn a_store_counts_its_commits_and_what_they_stored() {
     let (rows, commits) = ("rows_total", "commit_duration_seconds_count");
     let before = (count(rows, "message").await, count(commits, "message").await);
     for n in 1..=5 {
-        let letter = json!({ "to": bob.aid(), "payload": { "type": "text", "text": format!("letter {n}") } });
-        alice.call("message.send", &letter).await;
+        let message = json!({ "to": bob.aid(), "payload": { "type": "text", "text": format!("message {n}") } });
+        alice.call("message.send", &message).await;
     }
     let after = (count(rows, "message").await, count(commits, "message").await);
     assert_eq!((after.0 - before.0, after.1 - before.1), (5.0, 5.0), "one after the other, a commit each");
@@ -55,7 +55,7 @@ async fn a_store_counts_its_commits_and_what_they_stored() {
     for what in ["failures_total", "busy_total"] {
         assert_eq!(count(what, "message").await, 0.0, "{what}");
     }
-    // The sender is answered a moment before its letter is out of the queue.
+    // The sender is answered a moment before its message is out of the queue.
     until("nothing waits", || async { (count("queue_bytes", "message").await == 0.0).then_some(()) }).await;
 }
 
@@ -140,7 +140,7 @@ async fn a_backup_taken_while_the_server_runs_is_the_server() {
     let mut world = World::start().await;
     let (alice, bob) = (world.agent("alice").await, world.agent("bobb").await);
     let send =
-        |n: u32| json!({ "to": bob.aid(), "payload": { "type": "text", "text": format!("letter {n}") } });
+        |n: u32| json!({ "to": bob.aid(), "payload": { "type": "text", "text": format!("message {n}") } });
     for n in 1..=3 {
         alice.call("message.send", &send(n)).await;
     }
@@ -156,8 +156,8 @@ async fn a_backup_taken_while_the_server_runs_is_the_server() {
     let (alice, bob) = (restored.again(&alice).await, restored.again(&bob).await);
     let pulled = bob.call("message.pull", &json!({ "after_seq": 0 })).await;
     let texts: Vec<_> =
-        pulled["messages"].as_array().expect("letters").iter().map(|row| &row["payload"]["text"]).collect();
-    assert_eq!(texts, ["letter 1", "letter 2", "letter 3"], "as it was when the backup was taken");
+        pulled["messages"].as_array().expect("messages").iter().map(|row| &row["payload"]["text"]).collect();
+    assert_eq!(texts, ["message 1", "message 2", "message 3"], "as it was when the backup was taken");
     let sent = alice.call("message.send", &send(5)).await;
     assert_eq!(sent["seq"], 4, "and life goes on");
     restored.agent("carol").await;

@@ -44,7 +44,7 @@ async fn code(agent: &Agent, frame: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_true_signature_passes_however_the_numbers_and_letters_are_written() {
+async fn a_true_signature_passes_however_the_numbers_and_messages_are_written() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     let cases = [

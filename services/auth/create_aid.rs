@@ -72,7 +72,7 @@ impl Auth {
 }
 
 fn registrable(text: &str, issuer: &str) -> Result<Aid, Error> {
-    // Clients compare the certificate's name with what they asked for, letter by letter.
+    // Clients compare the certificate's name with what they asked for, message by message.
     if text != text.to_ascii_lowercase() {
         return Err(Error::NotLowerCase(text.chars().take(80).collect()));
     }

@@ -61,7 +61,7 @@ impl Message {
         Ok(Acked { success: true, ack_seq, volatile_ack: self.ack_fleeting(&consumer, &fleeted).await? })
     }
 
-    /// Moves a cursor forward, tells the senders whose letters it passed, and gives where it is now.
+    /// Moves a cursor forward, tells the senders whose messages it passed, and gives where it is now.
     pub(super) async fn advance(
         &self,
         consumer: &Consumer,

@@ -1,9 +1,9 @@
-//! Which inboxes a letter goes to, and which copy of it is for each.
+//! Which inboxes a message goes to, and which copy of it is for each.
 
 use super::Error;
 use super::envelope::{self, Envelope, Role};
 use super::inboxes::{Inbox, Known};
-use super::letter::{Near, Place};
+use super::stored_message::{Near, Place};
 use crate::kernel::{Aid, DeviceId, Seat, Session};
 use serde_json::value::RawValue;
 
@@ -11,7 +11,7 @@ pub(super) fn no_device(aid: &Aid, device: &str) -> Error {
     Error::NoDevice { aid: aid.clone(), device: device.chars().take(128).collect() }
 }
 
-/// The places a letter gets, one after the other.
+/// The places a message gets, one after the other.
 pub(super) struct Addressed<'a> {
     pub session: &'a Session,
     /// Only of an agent of this domain do we know where it is.
@@ -21,7 +21,7 @@ pub(super) struct Addressed<'a> {
     pub devices: Vec<DeviceId>,
 }
 
-/// The two ends of a letter; the inboxes of an end that lives elsewhere are none of ours.
+/// The two ends of a message; the inboxes of an end that lives elsewhere are none of ours.
 #[derive(Clone, Copy)]
 pub(super) struct Sides<'a> {
     pub to: &'a Aid,

@@ -1,6 +1,6 @@
-//! The statements of a commit on SQLite: one for the letters and one for the cursors, whatever their number.
+//! The statements of a commit on SQLite: one for the messages and one for the cursors, whatever their number.
 
-use super::letter::Letter;
+use super::stored_message::StoredMessage;
 use super::store::json;
 use super::writer::{Commit, Writer};
 use sqlx::any::AnyArguments;
@@ -8,11 +8,11 @@ use sqlx::{Any, Transaction};
 use std::sync::Arc;
 
 impl Writer {
-    /// Letters alone, which is what nearly every commit is, are one statement and need no other.
+    /// Messages alone, which is what nearly every commit is, are one statement and need no other.
     pub(super) async fn write_log(&self, commit: &mut Commit) -> sqlx::Result<()> {
         let db = self.store.db();
         if commit.changed.is_empty() && commit.cursors.is_empty() {
-            if commit.letters.is_empty() {
+            if commit.messages.is_empty() {
                 return Ok(());
             }
             self.append(commit).execute(db.write_alone()).await?;
@@ -23,20 +23,20 @@ impl Writer {
         if !commit.cursors.is_empty() {
             self.write_cursors(commit).execute(&mut *tx).await?;
         }
-        if !commit.letters.is_empty() {
+        if !commit.messages.is_empty() {
             self.append(commit).execute(&mut *tx).await?;
         }
         tx.commit().await
     }
 
-    /// The letters go end to end as they are: as JSON in JSON they would be written and read twice.
+    /// The messages go end to end as they are: as JSON in JSON they would be written and read twice.
     fn append(&self, commit: &Commit) -> Query<'static> {
-        let (mut text, mut parts) = (Vec::new(), Vec::with_capacity(commit.letters.len()));
-        for letter in &commit.letters {
+        let (mut text, mut parts) = (Vec::new(), Vec::with_capacity(commit.messages.len()));
+        for message in &commit.messages {
             let start = text.len() as i64 + 1;
             // Plain data, into memory: nothing that can fail.
-            let _ = serde_json::to_writer(&mut text, &**letter);
-            // Two numbers in one: an array for each letter would have to be read by itself.
+            let _ = serde_json::to_writer(&mut text, &**message);
+            // Two numbers in one: an array for each message would have to be read by itself.
             parts.push((start << 32) | (text.len() as i64 + 1 - start));
         }
         sqlx::query(
@@ -44,7 +44,7 @@ impl Writer {
              SELECT $1 + key, $2, CAST(substr($3, value >> 32, value & 4294967295) AS TEXT) FROM json_each($4)",
         )
         .bind(self.last + 1)
-        .bind(commit.letters.first().map_or(0, |letter| letter.at))
+        .bind(commit.messages.first().map_or(0, |message| message.at))
         .bind(text)
         .bind(json(&parts))
     }
@@ -68,12 +68,12 @@ type Query<'q> = sqlx::query::Query<'q, Any, AnyArguments>;
 
 pub(super) async fn write_changed(
     tx: &mut Transaction<'static, Any>,
-    changed: &[Arc<Letter>],
+    changed: &[Arc<StoredMessage>],
 ) -> sqlx::Result<()> {
-    for letter in changed {
+    for message in changed {
         sqlx::query("UPDATE letter SET data = $2 WHERE id = $1")
-            .bind(letter.id)
-            .bind(json(&**letter))
+            .bind(message.id)
+            .bind(json(&**message))
             .execute(&mut **tx)
             .await?;
     }

@@ -5,7 +5,7 @@ use super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId, RpcError, Session, SlotId, codes};
 use serde::Deserialize;
 
-/// A place in an inbox; 0 is before the first letter.
+/// A place in an inbox; 0 is before the first message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "i64")]
 pub(super) struct Seq(pub i64);

@@ -1,9 +1,9 @@
-//! On PostgreSQL: a commit is one call, which stores letters with their numbers or does nothing. Where the last numbers are
+//! On PostgreSQL: a commit is one call, which stores messages with their numbers or does nothing. Where the last numbers are
 //! known here it is `post_numbered`; otherwise, or where they were not the last any more, `post` finds them.
 
 use super::lasts::Lasts;
 use super::ledger::{Advance, Bell, Changes, Done, Draft, Write};
-use super::letter::Letter;
+use super::stored_message::StoredMessage;
 use super::mail::{Mail, number};
 use super::post::{self, Posted, Refused, call, call_numbered, passes};
 use super::ring;
@@ -30,7 +30,7 @@ pub(super) type Held = Option<PoolConnection<Any>>;
 pub(super) type Outcome = Result<Done, Arc<sqlx::Error>>;
 
 impl Desk {
-    /// Letters, cursors and recalls are a transaction each kind. Gives an outcome for each write, in order.
+    /// Messages, cursors and recalls are a transaction each kind. Gives an outcome for each write, in order.
     pub async fn commit(&self, held: &mut Held, writes: Vec<Write>) -> Vec<Outcome> {
         let mut outcomes: Vec<Option<Outcome>> = writes.iter().map(|_| None).collect();
         let (mut sends, mut acks, mut drafts, mut advances) = (vec![], vec![], vec![], vec![]);
@@ -79,7 +79,7 @@ impl Desk {
         Ok(self.told(mail).await)
     }
 
-    /// One round trip. Letters that were stored before, or are addressed wrongly, are taken out and the rest waits for
+    /// One round trip. Messages that were stored before, or are addressed wrongly, are taken out and the rest waits for
     /// the next one.
     async fn post(&self, held: &mut Held, mail: &mut Mail, open: &[usize]) -> sqlx::Result<()> {
         let posted = match open.iter().any(|at| mail.drafts[*at].0.queue.is_some()) {
@@ -87,7 +87,7 @@ impl Desk {
             false => self.post_plain(held, mail, open).await,
         };
         match posted {
-            Ok(Posted::Known(ids)) => mail.known(self.store.letters(ids).await?),
+            Ok(Posted::Known(ids)) => mail.known(self.store.messages(ids).await?),
             Ok(Posted::Numbered(numbers)) => mail.number(open, numbers),
             Err(error) if post::devices_changed(&error) => self.find_stale(mail, open).await?,
             Err(error) => return Err(error),
@@ -110,7 +110,7 @@ impl Desk {
         call(connection, mail.sheet(open)).await
     }
 
-    /// What queue delivery keeps for a while appears with the letter's number, not after it.
+    /// What queue delivery keeps for a while appears with the message's number, not after it.
     async fn post_queued(&self, mail: &mut Mail, open: &[usize]) -> sqlx::Result<Posted> {
         let sheet = mail.sheet(open);
         let mut tx = self.store.db().write().await?;
@@ -120,15 +120,15 @@ impl Desk {
         };
         let (mut seqs, mut told) = (numbers.iter().copied(), Vec::new());
         for at in open {
-            let Draft { letter, queue, .. } = &mail.drafts[*at].0;
-            let mut letter = letter.clone();
-            number(&mut letter, &mut seqs);
-            told.extend(queue.as_ref().map(|queue| Letter { body: queue.payload.clone(), ..letter }));
+            let Draft { message, queue, .. } = &mail.drafts[*at].0;
+            let mut message = message.clone();
+            number(&mut message, &mut seqs);
+            told.extend(queue.as_ref().map(|queue| StoredMessage { body: queue.payload.clone(), ..message }));
         }
         // In one order for everybody, as with the heads.
         told.sort_by(|a, b| a.to.as_str().cmp(b.to.as_str()));
-        for letter in &told {
-            ring::share(&mut tx, letter).await?;
+        for message in &told {
+            ring::share(&mut tx, message).await?;
         }
         tx.commit().await?;
         Ok(Posted::Numbered(numbers))

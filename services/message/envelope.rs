@@ -1,4 +1,4 @@
-//! What the server reads of an encrypted letter: for whom it is and who says so. The rest is carried as it came.
+//! What the server reads of an encrypted message: for whom it is and who says so. The rest is carried as it came.
 
 mod members;
 #[cfg(test)]
@@ -42,7 +42,7 @@ pub(super) enum Kind {
     V2,
 }
 
-/// Looks at the two members that say how a letter is delivered. What is no object at all counts as plain here.
+/// Looks at the two members that say how a message is delivered. What is no object at all counts as plain here.
 pub(super) fn classify(payload: &RawValue) -> Kind {
     let text = payload.get();
     let Some(head) = text.starts_with('{').then(|| serde_json::from_str::<Head>(text).ok()).flatten() else {
@@ -146,7 +146,7 @@ pub(super) fn split(payload: &RawValue) -> Result<Split, EnvelopeError> {
             if !copy.envelope.get().starts_with('{') {
                 return Err(EnvelopeError::Form(format!("an envelope in {name} is not an object")));
             }
-            // Two letters with one message_id in one inbox would be one too many.
+            // Two messages with one message_id in one inbox would be one too many.
             if !devices.insert(copy.device_id.clone()) {
                 return Err(EnvelopeError::Form(format!("{name} names device {:?} twice", copy.device_id)));
             }

@@ -1,6 +1,6 @@
-//! The index over the log, on SQLite: letters are put into it behind their commit, and taken out before they are removed.
+//! The index over the log, on SQLite: messages are put into it behind their commit, and taken out before they are removed.
 
-use super::letter::Letter;
+use super::stored_message::StoredMessage;
 use super::store::{FILE_AT_ONCE, Store, json};
 use crate::kernel::Aid;
 use sqlx::{Any, Transaction};
@@ -8,26 +8,26 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many letters go into one statement: a core is not held for longer than a millisecond or so.
+/// How many messages go into one statement: a core is not held for longer than a millisecond or so.
 const SLICE: usize = 256;
 /// How many senders are known by heart before all are forgotten and asked for again.
 const MOST_SENDERS: usize = 100_000;
 
 impl Store {
-    /// Files the oldest letters of the tail, with a pause after every few so that senders need not wait for a core;
+    /// Files the oldest messages of the tail, with a pause after every few so that senders need not wait for a core;
     /// says whether there may be more.
     pub async fn file(&self, pause: Duration) -> sqlx::Result<bool> {
-        let letters = self.tail.read().oldest(FILE_AT_ONCE);
-        let Some(last) = letters.last() else { return Ok(false) };
+        let messages = self.tail.read().oldest(FILE_AT_ONCE);
+        let Some(last) = messages.last() else { return Ok(false) };
         let mut tx = self.index.write().await?;
-        let senders = self.number_senders(&mut tx, &letters).await?;
-        let (mut places, mut seen) = (Vec::with_capacity(letters.len()), Vec::with_capacity(letters.len()));
+        let senders = self.number_senders(&mut tx, &messages).await?;
+        let (mut places, mut seen) = (Vec::with_capacity(messages.len()), Vec::with_capacity(messages.len()));
         let mut heads: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
-        for letter in &letters {
-            seen.push([letter.key.number(), letter.id]);
-            for place in &letter.places {
-                let sender = senders.get(&letter.from).copied().unwrap_or_default();
-                places.push([place.inbox, place.seq, letter.id, sender]);
+        for message in &messages {
+            seen.push([message.key.number(), message.id]);
+            for place in &message.places {
+                let sender = senders.get(&message.from).copied().unwrap_or_default();
+                places.push([place.inbox, place.seq, message.id, sender]);
                 heads.entry(place.inbox).or_insert((place.seq, place.seq)).1 = place.seq;
             }
         }
@@ -60,24 +60,24 @@ impl Store {
         while self.tail.write().filed(last.id, SLICE) {
             tokio::task::yield_now().await;
         }
-        Ok(letters.len() == FILE_AT_ONCE)
+        Ok(messages.len() == FILE_AT_ONCE)
     }
 
-    /// The numbers the index has for the senders of these letters.
+    /// The numbers the index has for the senders of these messages.
     async fn number_senders(
         &self,
         tx: &mut Transaction<'static, Any>,
-        letters: &[Arc<Letter>],
+        messages: &[Arc<StoredMessage>],
     ) -> sqlx::Result<HashMap<Aid, i64>> {
         let mut senders: HashMap<Aid, i64> = HashMap::new();
         let mut new: BTreeSet<&Aid> = BTreeSet::new();
         {
             let known = self.senders_known.lock();
-            for letter in letters {
-                match known.get(&letter.from) {
-                    _ if senders.contains_key(&letter.from) => {}
-                    Some(number) => drop(senders.insert(letter.from.clone(), *number)),
-                    None => drop(new.insert(&letter.from)),
+            for message in messages {
+                match known.get(&message.from) {
+                    _ if senders.contains_key(&message.from) => {}
+                    Some(number) => drop(senders.insert(message.from.clone(), *number)),
+                    None => drop(new.insert(&message.from)),
                 }
             }
         }
@@ -108,16 +108,16 @@ impl Store {
         known.extend(senders);
     }
 
-    /// Takes letters out of the index. A floor is where nothing at or below it is left.
-    pub(super) async fn unfile(&self, letters: &[Arc<Letter>]) -> sqlx::Result<BTreeMap<i64, i64>> {
+    /// Takes messages out of the index. A floor is where nothing at or below it is left.
+    pub(super) async fn unfile(&self, messages: &[Arc<StoredMessage>]) -> sqlx::Result<BTreeMap<i64, i64>> {
         let mut tx = self.index.write().await?;
         let mut floors = BTreeMap::new();
-        for letter in letters {
+        for message in messages {
             sqlx::query("DELETE FROM seen WHERE key = $1")
-                .bind(letter.key.number())
+                .bind(message.key.number())
                 .execute(&mut *tx)
                 .await?;
-            for place in &letter.places {
+            for place in &message.places {
                 sqlx::query("DELETE FROM place WHERE inbox = $1 AND seq = $2")
                     .bind(place.inbox)
                     .bind(place.seq)

@@ -1,14 +1,14 @@
-//! Whether a letter may have been sent before: "surely not" without asking the disk, for nearly every one.
+//! Whether a message may have been sent before: "surely not" without asking the disk, for nearly every one.
 
-use super::letter::Key;
+use super::stored_message::Key;
 use parking_lot::Mutex;
 
 /// 64 bytes, what a processor reads at once; four bits of them say yes.
 type Block = [u64; 8];
-/// 4 MiB: one in two hundred is asked about in vain at two million letters, and all are at a hundred million.
+/// 4 MiB: one in two hundred is asked about in vain at two million messages, and all are at a hundred million.
 const BLOCKS: usize = 1 << 16;
 
-/// What was sent in this period and in the one before. Letters do not live longer than a period.
+/// What was sent in this period and in the one before. Messages do not live longer than a period.
 #[derive(Default)]
 pub(super) struct Filter(Mutex<Periods>);
 

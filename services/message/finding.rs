@@ -1,6 +1,6 @@
-//! Finding letters: by where they lie in an inbox, and by who sent them and what they called them.
+//! Finding messages: by where they lie in an inbox, and by who sent them and what they called them.
 
-use super::letter::{Key, Letter};
+use super::stored_message::{Key, StoredMessage};
 use super::sheet::array;
 use super::store::{Store, json, read};
 use super::tail::{Entry, Span};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 impl Store {
-    /// The first letters of a span, ascending.
+    /// The first messages of a span, ascending.
     pub async fn first(&self, span: Span<'_>, most: usize) -> sqlx::Result<Vec<Entry>> {
         // The tail first: what is filed meanwhile is then found twice, never not at all.
         let (unfiled, before) = self.unfiled_part(span);
@@ -20,7 +20,7 @@ impl Store {
         Ok(entries)
     }
 
-    /// The last letters of a span, ascending.
+    /// The last messages of a span, ascending.
     pub async fn last(&self, span: Span<'_>, most: usize) -> sqlx::Result<Vec<Entry>> {
         let (mut unfiled, before) = self.unfiled_part(span);
         if unfiled.len() >= most {
@@ -71,17 +71,17 @@ impl Store {
         }
     }
 
-    pub async fn letters(&self, ids: Vec<i64>) -> sqlx::Result<Vec<Arc<Letter>>> {
+    pub async fn messages(&self, ids: Vec<i64>) -> sqlx::Result<Vec<Arc<StoredMessage>>> {
         let entries = self.load(ids.into_iter().map(|id| (0, id)).collect()).await?;
-        Ok(entries.into_iter().map(|entry| entry.letter).collect())
+        Ok(entries.into_iter().map(|entry| entry.message).collect())
     }
 
-    /// The letters of filed entries, in their order; one that was removed meanwhile is left out.
+    /// The messages of filed entries, in their order; one that was removed meanwhile is left out.
     async fn load(&self, rows: Vec<(i64, i64)>) -> sqlx::Result<Vec<Entry>> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let ids: Vec<i64> = rows.iter().map(|(_, letter)| *letter).collect();
+        let ids: Vec<i64> = rows.iter().map(|(_, message)| *message).collect();
         let query = match self.db.engine() {
             Engine::Sqlite => {
                 sqlx::query_as("SELECT id, data FROM letter WHERE id IN (SELECT value FROM json_each($1))")
@@ -93,11 +93,11 @@ impl Store {
             }
         };
         let found: Vec<(i64, String)> = query.fetch_all(self.db.read()).await?;
-        let mut letters = HashMap::with_capacity(found.len());
+        let mut messages = HashMap::with_capacity(found.len());
         for (id, data) in found {
-            letters.insert(id, read(id, &data)?);
+            messages.insert(id, read(id, &data)?);
         }
-        let entry = |(seq, id): (i64, i64)| Some(Entry { seq, letter: letters.get(&id)?.clone() });
+        let entry = |(seq, id): (i64, i64)| Some(Entry { seq, message: messages.get(&id)?.clone() });
         Ok(rows.into_iter().filter_map(entry).collect())
     }
 
@@ -129,16 +129,16 @@ impl Store {
         .bind(through)
         .fetch_all(self.index.read())
         .await?;
-        senders.extend(unfiled.iter().map(|entry| entry.letter.from.to_string()));
+        senders.extend(unfiled.iter().map(|entry| entry.message.from.to_string()));
         senders.sort_unstable();
         senders.dedup();
         Ok(senders)
     }
 
-    /// The letters among these that were stored before, by their keys.
-    pub async fn find_all(&self, keys: &[Key]) -> sqlx::Result<HashMap<Key, Arc<Letter>>> {
+    /// The messages among these that were stored before, by their keys.
+    pub async fn find_all(&self, keys: &[Key]) -> sqlx::Result<HashMap<Key, Arc<StoredMessage>>> {
         // The tail first, as above.
-        let mut found: HashMap<Key, Arc<Letter>> = {
+        let mut found: HashMap<Key, Arc<StoredMessage>> = {
             let tail = self.tail.read();
             keys.iter().filter_map(|key| Some((*key, tail.find(key)?))).collect()
         };
@@ -165,15 +165,15 @@ impl Store {
             ),
         };
         let rows: Vec<(i64, i64)> = query.bind(wanted).fetch_all(self.index.read()).await?;
-        for Entry { letter, .. } in self.load(rows).await? {
-            if others.contains(&letter.key) {
-                found.insert(letter.key, letter);
+        for Entry { message, .. } in self.load(rows).await? {
+            if others.contains(&message.key) {
+                found.insert(message.key, message);
             }
         }
         Ok(found)
     }
 
-    pub async fn find(&self, key: &Key) -> sqlx::Result<Option<Arc<Letter>>> {
+    pub async fn find(&self, key: &Key) -> sqlx::Result<Option<Arc<StoredMessage>>> {
         Ok(self.find_all(std::slice::from_ref(key)).await?.remove(key))
     }
 }

@@ -1,7 +1,7 @@
 //! Messages with a time to live: kept in memory until it is over, and announced at once. They have no number.
 
 use super::ledger::Draft;
-use super::letter::{Key, Kind, Letter, Place};
+use super::stored_message::{Key, Kind, StoredMessage, Place};
 use super::rows::{self, Fleeting};
 use super::sending::{Sent, Status, Storage};
 use super::shared::{self, Item, Shared};
@@ -46,52 +46,52 @@ impl Message {
         draft: Draft,
         expires_at: i64,
     ) -> Result<Sent, Error> {
-        let Draft { mut letter, devices, queue, .. } = draft;
+        let Draft { mut message, devices, queue, .. } = draft;
         if let Some(queued) = queue {
-            letter.body = queued.payload;
+            message.body = queued.payload;
         }
-        let letter = Arc::new(letter);
+        let message = Arc::new(message);
         let cursors = match &self.shared {
-            None => self.keep_fleeting(&letter, expires_at),
-            Some(shared) => share_fleeting(shared, &letter, expires_at).await?,
+            None => self.keep_fleeting(&message, expires_at),
+            Some(shared) => share_fleeting(shared, &message, expires_at).await?,
         };
         let cursors = match cursors {
             Kept::New(cursors) => cursors,
             Kept::Before(first) => return Ok(Sent { status: Status::Duplicate, ..*first }),
         };
-        for ((place, device), cursor) in letter.places.iter().zip(&devices).zip(&cursors) {
+        for ((place, device), cursor) in message.places.iter().zip(&devices).zip(&cursors) {
             let volatile_cursor = cursor.clone();
             let fleeting =
-                Fleeting { storage: "volatile", volatile_cursor, created_at: letter.at, expires_at };
-            self.announce_fleeting(session, &letter, place, device, &fleeting);
+                Fleeting { storage: "volatile", volatile_cursor, created_at: message.at, expires_at };
+            self.announce_fleeting(session, &message, place, device, &fleeting);
         }
-        Ok(sent(&letter, cursors, expires_at))
+        Ok(sent(&message, cursors, expires_at))
     }
 
-    fn keep_fleeting(&self, letter: &Arc<Letter>, expires_at: i64) -> Kept {
-        if let Some(first) = self.fleeting_sent.get(letter.key, letter.at) {
+    fn keep_fleeting(&self, message: &Arc<StoredMessage>, expires_at: i64) -> Kept {
+        if let Some(first) = self.fleeting_sent.get(message.key, message.at) {
             return Kept::Before(Box::new(first));
         }
         let put = |place: &Place| {
             let row = VolatileRow {
-                message_id: letter.message_id.clone(),
-                sender: letter.from.to_string(),
-                created_at: letter.at,
+                message_id: message.message_id.clone(),
+                sender: message.from.to_string(),
+                created_at: message.at,
                 expires_at,
-                letter: letter.clone(),
+                message: message.clone(),
             };
-            self.volatile.put(place.inbox, row, letter.weight())
+            self.volatile.put(place.inbox, row, message.weight())
         };
-        let cursors: Vec<String> = letter.places.iter().map(put).collect();
-        self.fleeting_sent.put(letter.key, expires_at, sent(letter, cursors.clone(), expires_at));
+        let cursors: Vec<String> = message.places.iter().map(put).collect();
+        self.fleeting_sent.put(message.key, expires_at, sent(message, cursors.clone(), expires_at));
         Kept::New(cursors)
     }
 
-    /// The volatile letters of an inbox, wherever they are.
+    /// The volatile messages of an inbox, wherever they are.
     pub(super) async fn with_volatile<R>(
         &self,
         inbox: i64,
-        look: impl FnOnce(&Volatile<Arc<Letter>>) -> R,
+        look: impl FnOnce(&Volatile<Arc<StoredMessage>>) -> R,
     ) -> sqlx::Result<R> {
         let Some(shared) = &self.shared else { return Ok(look(&self.volatile)) };
         let mut connection = shared.look().await?;
@@ -122,26 +122,26 @@ impl Message {
     fn announce_fleeting(
         &self,
         session: &Session,
-        letter: &Letter,
+        message: &StoredMessage,
         place: &Place,
         device: &DeviceId,
         fleeting: &Fleeting,
     ) {
-        let owner = if place.own { &letter.from } else { &letter.to };
-        let trace = session.trace.as_ref().and_then(|trace| rows::trace_member(trace, letter.at));
-        let (method, params) = match letter.kind {
+        let owner = if place.own { &message.from } else { &message.to };
+        let trace = session.trace.as_ref().and_then(|trace| rows::trace_member(trace, message.at));
+        let (method, params) = match message.kind {
             Kind::V2 => {
-                let Some(row) = letter.v2_row(place, device, Some(fleeting)) else { return };
+                let Some(row) = message.v2_row(place, device, Some(fleeting)) else { return };
                 let bell = json!({
-                    "message_id": letter.message_id, "from_aid": letter.from, "sender_aid": letter.from,
-                    "to": letter.to, "device_id": device, "sender_device_id": letter.device,
-                    "t_server": letter.at, "storage": fleeting.storage,
+                    "message_id": message.message_id, "from_aid": message.from, "sender_aid": message.from,
+                    "to": message.to, "device_id": device, "sender_device_id": message.device,
+                    "t_server": message.at, "storage": fleeting.storage,
                     "volatile_cursor": fleeting.volatile_cursor, "created_at": fleeting.created_at,
                     "expires_at": fleeting.expires_at, "inline_message": row,
                 });
                 (events::V2_RECEIVED, serde_json::value::to_raw_value(&bell).ok())
             }
-            _ => (events::RECEIVED, letter.plain_row(place, device, Some(fleeting), trace)),
+            _ => (events::RECEIVED, message.plain_row(place, device, Some(fleeting), trace)),
         };
         if let Some(params) = params {
             let to = Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None };
@@ -150,51 +150,51 @@ impl Message {
     }
 }
 
-/// What became of a letter that is not stored.
+/// What became of a message that is not stored.
 enum Kept {
     /// Its cursor in each of its places.
     New(Vec<String>),
     Before(Box<Sent>),
 }
 
-fn sent(letter: &Letter, cursors: Vec<String>, expires_at: i64) -> Sent {
+fn sent(message: &StoredMessage, cursors: Vec<String>, expires_at: i64) -> Sent {
     Sent {
         storage: Some(Storage::Volatile),
         seq: None,
         volatile_cursor: cursors.first().cloned(),
         volatile_cursors: (cursors.len() > 1).then_some(cursors),
-        created_at: Some(letter.at),
+        created_at: Some(message.at),
         expires_at: Some(expires_at),
-        ..Sent::of(letter, Status::Accepted)
+        ..Sent::of(message, Status::Accepted)
     }
 }
 
-/// On PostgreSQL: its rows and the answer to it are one transaction, which nobody else sends the same letter beside.
-async fn share_fleeting(shared: &Shared, letter: &Arc<Letter>, expires_at: i64) -> sqlx::Result<Kept> {
-    let (name, text) = (letter.key.text(), store::json(&**letter));
+/// On PostgreSQL: its rows and the answer to it are one transaction, which nobody else sends the same message beside.
+async fn share_fleeting(shared: &Shared, message: &Arc<StoredMessage>, expires_at: i64) -> sqlx::Result<Kept> {
+    let (name, text) = (message.key.text(), store::json(&**message));
     let answer = shared::Place { kind: "sent", key: &name };
     let mut tx = shared.lock(answer).await?;
     let earlier = shared::rows(&mut tx, answer, None).await?;
-    if let Some(row) = earlier.iter().find(|row| row.until > letter.at) {
+    if let Some(row) = earlier.iter().find(|row| row.until > message.at) {
         let (cursors, first): (Vec<String>, Box<RawValue>) =
             serde_json::from_str(&row.data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
         return Ok(Kept::Before(Box::new(sent(&*store::read(0, first.get())?, cursors, row.until))));
     }
     let names = Volatile::empty(shared);
-    let mut cursors = vec![String::new(); letter.places.len()];
+    let mut cursors = vec![String::new(); message.places.len()];
     // In one order for everybody, so that two senders never wait for each other.
-    let mut places: Vec<(i64, usize)> = letter.places.iter().map(|place| place.inbox).zip(0..).collect();
+    let mut places: Vec<(i64, usize)> = message.places.iter().map(|place| place.inbox).zip(0..).collect();
     places.sort_unstable();
     for (inbox, at) in places {
         let key = inbox.to_string();
         let shelf = shared::Place { kind: "volatile", key: &key };
-        let item = Item { name: "", until: expires_at, bytes: letter.weight(), data: text.clone() };
-        let number = shared::put(&mut tx, shelf, item, &volatile::LIMITS, letter.at).await?;
+        let item = Item { name: "", until: expires_at, bytes: message.weight(), data: text.clone() };
+        let number = shared::put(&mut tx, shelf, item, &volatile::LIMITS, message.at).await?;
         cursors[at] = names.cursor(number);
     }
     let data = format!("[{},{text}]", store::json(&cursors));
     let item = Item { name: "", until: expires_at, bytes: data.len(), data };
-    shared::put(&mut tx, answer, item, &volatile::LIMITS, letter.at).await?;
+    shared::put(&mut tx, answer, item, &volatile::LIMITS, message.at).await?;
     tx.commit().await?;
     Ok(Kept::New(cursors))
 }

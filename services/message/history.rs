@@ -1,4 +1,4 @@
-//! `message.history`: older letters, page by page towards the beginning. Nothing is moved by reading them.
+//! `message.history`: older messages, page by page towards the beginning. Nothing is moved by reading them.
 
 use super::consumer::{Claim, Seq};
 use super::page::Form;

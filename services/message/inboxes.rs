@@ -61,7 +61,7 @@ impl Inboxes {
         Inboxes { db, memory: Mutex::default() }
     }
 
-    /// All inboxes of an agent, the oldest first. Empty for whoever never connected and never got a letter.
+    /// All inboxes of an agent, the oldest first. Empty for whoever never connected and never got a message.
     pub async fn of(&self, aid: &Aid) -> sqlx::Result<Known> {
         match self.db.engine() {
             Engine::Sqlite => self.remembered(aid).await,
@@ -98,7 +98,7 @@ impl Inboxes {
         };
         let rows: Vec<Row> = query.bind(aid.as_str()).fetch_all(self.db.read()).await?;
         let inboxes: Known = rows.into_iter().filter_map(Inbox::read).collect();
-        // Nothing is remembered of an agent without one: the next letter may come with its registration.
+        // Nothing is remembered of an agent without one: the next message may come with its registration.
         let mut memory = self.memory.lock();
         if !inboxes.is_empty() && memory.changes == changes {
             if memory.known.len() >= MOST {
@@ -190,7 +190,7 @@ impl Inboxes {
         Ok(())
     }
 
-    /// On PostgreSQL: letters addressed from an older memory will not be stored.
+    /// On PostgreSQL: messages addressed from an older memory will not be stored.
     async fn changed(&self, tx: &mut Transaction<'static, Any>, aid: &Aid) -> sqlx::Result<()> {
         if self.db.engine() == Engine::Postgres {
             sqlx::query("SELECT CAST(devices_changed($1) AS TEXT)")

@@ -1,4 +1,4 @@
-//! `message.join`: the gateway lets a device in; from now on letters wait for it.
+//! `message.join`: the gateway lets a device in; from now on messages wait for it.
 
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId};

@@ -1,17 +1,17 @@
-//! What the service does by itself: file letters, and remove what is too old, in steps too small to be noticed.
+//! What the service does by itself: file messages, and remove what is too old, in steps too small to be noticed.
 
 use super::Message;
 use std::time::Duration;
 
-/// Letters live a day.
+/// Messages live a day.
 const TTL_MS: i64 = 86_400_000;
 const TICK: Duration = Duration::from_millis(100);
-/// So many unfiled letters are worth a transaction at once; fewer wait for a second.
+/// So many unfiled messages are worth a transaction at once; fewer wait for a second.
 const WORTH_FILING: usize = 8192;
 const FILE_EVERY: u32 = 10;
 /// Between two slices of what is filed.
 const PAUSE: Duration = Duration::from_millis(1);
-/// With so many letters waiting there are no pauses: at some point nothing more would be taken.
+/// With so many messages waiting there are no pauses: at some point nothing more would be taken.
 const HURRY: usize = 32_768;
 /// Before the journal is so long that a commit has to do it.
 const CHECKPOINT_EVERY: u32 = 10;
@@ -22,7 +22,7 @@ impl Message {
     /// Runs until the server stops. What it did not get to is done after the next start.
     pub(super) async fn keep(&self) {
         if let Err(error) = self.store.fill_filter(self.clock.now_ms()).await {
-            tracing::warn!("the stored letters could not be read through: {error}");
+            tracing::warn!("the stored messages could not be read through: {error}");
         }
         let mut tick = 0_u32;
         loop {
@@ -55,7 +55,7 @@ impl Message {
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => return,
                 Err(error) => {
-                    tracing::warn!("letters could not be filed, will try again: {error}");
+                    tracing::warn!("messages could not be filed, will try again: {error}");
                     return;
                 }
             }
@@ -76,7 +76,7 @@ impl Message {
                 Ok(rows) if rows == PURGE_ROWS => tokio::task::yield_now().await,
                 Ok(_) => return,
                 Err(error) => {
-                    tracing::warn!("old letters could not be removed, will try again: {error}");
+                    tracing::warn!("old messages could not be removed, will try again: {error}");
                     return;
                 }
             }

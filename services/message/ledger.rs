@@ -1,12 +1,12 @@
-//! Where letters, cursors and recalls are written: many at a time, in one transaction, in one order.
+//! Where messages, cursors and recalls are written: many at a time, in one transaction, in one order.
 //!
-//! A number is taken inside the commit. If the commit fails, nobody has seen it and the next letter gets it.
+//! A number is taken inside the commit. If the commit fails, nobody has seen it and the next message gets it.
 
 use super::desk::Desk;
 use super::inboxes::Inboxes;
 use super::lanes::Lanes;
 use super::lasts::Lasts;
-use super::letter::Letter;
+use super::stored_message::StoredMessage;
 use super::ring::Rings;
 use super::store::{Store, UNFILED_BYTES};
 use super::writer::Writer;
@@ -23,10 +23,10 @@ const QUEUE_BYTES: usize = 64 << 20;
 /// How many commits may be ahead of the bells for them.
 const BELLS: usize = 64;
 
-/// A letter that has no numbers yet.
+/// A message that has no numbers yet.
 pub(super) struct Draft {
     /// `places` have no `seq` yet.
-    pub letter: Letter,
+    pub message: StoredMessage,
     /// The device behind each place, for the bell.
     pub devices: Vec<DeviceId>,
     /// The one connection that gets a queue message, and the payload that only memory keeps.
@@ -48,13 +48,13 @@ pub(super) struct Advance {
     pub seq: i64,
 }
 
-/// A sender takes letters back.
+/// A sender takes messages back.
 pub(super) struct Recall {
     pub from: Aid,
     pub device: DeviceId,
     pub message_ids: Vec<String>,
     pub now: i64,
-    /// Letters older than this stay.
+    /// Messages older than this stay.
     pub since: i64,
     /// The ids for what tells the recipients of it, one for each of them.
     pub notice_ids: Vec<String>,
@@ -62,7 +62,7 @@ pub(super) struct Recall {
     pub devices: HashMap<i64, DeviceId>,
 }
 
-/// What an agent's devices were when a letter was addressed: an inbox, and how often they had changed. Only PostgreSQL
+/// What an agent's devices were when a message was addressed: an inbox, and how often they had changed. Only PostgreSQL
 /// counts that, where other processes let devices in, too.
 #[derive(Default)]
 pub(super) struct Changes(pub Vec<(i64, i64)>);
@@ -75,9 +75,9 @@ pub(super) enum Write {
 
 /// What became of a write.
 pub(super) enum Done {
-    Sent(Arc<Letter>),
+    Sent(Arc<StoredMessage>),
     /// It was sent before; this is the one.
-    Again(Arc<Letter>),
+    Again(Arc<StoredMessage>),
     /// The devices it was addressed to are not those its recipient has.
     Stale,
     Acked {
@@ -97,7 +97,7 @@ pub(super) enum Outcome {
 
 /// What a commit has to be told of.
 pub(super) struct Bell {
-    pub letter: Arc<Letter>,
+    pub message: Arc<StoredMessage>,
     pub devices: Vec<DeviceId>,
     pub seat: Option<Seat>,
     pub trace: Option<Trace>,
@@ -119,7 +119,7 @@ impl Write {
     pub fn inboxes(&self) -> Vec<i64> {
         match self {
             Write::Send(draft, changes) => {
-                let placed = draft.letter.places.iter().map(|place| place.inbox);
+                let placed = draft.message.places.iter().map(|place| place.inbox);
                 placed.chain(changes.0.iter().map(|(inbox, _)| *inbox)).collect()
             }
             Write::Ack(advance) => vec![advance.inbox],
@@ -132,7 +132,7 @@ impl Ledger {
     pub async fn open(
         world: &World,
         store: Arc<Store>,
-        rings: Arc<Rings<Arc<Letter>>>,
+        rings: Arc<Rings<Arc<StoredMessage>>>,
         inboxes: Arc<Inboxes>,
     ) -> sqlx::Result<Ledger> {
         let (ring, bells) = mpsc::channel(BELLS);
@@ -165,7 +165,7 @@ impl Ledger {
         }
         let weight = match &write {
             Write::Send(draft, _) => {
-                draft.letter.weight() + draft.queue.as_ref().map_or(0, |q| q.payload.get().len())
+                draft.message.weight() + draft.queue.as_ref().map_or(0, |q| q.payload.get().len())
             }
             Write::Ack(_) => 128,
             Write::Recall(recall) => 128 + recall.message_ids.iter().map(String::len).sum::<usize>(),
@@ -177,7 +177,7 @@ impl Ledger {
     }
 }
 
-/// Rings the bells of committed letters, in the order of the commits. It ends with the ledger and not before, whatever
+/// Rings the bells of committed messages, in the order of the commits. It ends with the ledger and not before, whatever
 /// happens to a single bell.
 async fn announce(mut bells: mpsc::Receiver<Vec<Bell>>, inboxes: Arc<Inboxes>, bus: Bus, presence: Presence) {
     while let Some(mut bells) = bells.recv().await {
@@ -194,10 +194,10 @@ async fn announce(mut bells: mpsc::Receiver<Vec<Bell>>, inboxes: Arc<Inboxes>, b
     }
 }
 
-/// An inbox that waited for its first device may have got one while the letter was on its way.
+/// An inbox that waited for its first device may have got one while the message was on its way.
 async fn name_devices(bell: &mut Bell, inboxes: &Inboxes) {
-    let Ok(known) = inboxes.of(&bell.letter.to).await else { return };
-    for (place, device) in bell.letter.places.iter().zip(&mut bell.devices) {
+    let Ok(known) = inboxes.of(&bell.message.to).await else { return };
+    for (place, device) in bell.message.places.iter().zip(&mut bell.devices) {
         if let Some(inbox) = known.iter().find(|inbox| inbox.id == place.inbox) {
             *device = inbox.device.clone();
         }

@@ -1,14 +1,14 @@
-//! Letters on their way through a commit on PostgreSQL.
+//! Messages on their way through a commit on PostgreSQL.
 
 use super::lasts::Lasts;
 use super::ledger::{Bell, Changes, Done, Draft};
-use super::letter::{Key, Letter, Place};
+use super::stored_message::{Key, StoredMessage, Place};
 use super::numbered::Numbered;
 use super::sheet::Sheet;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Letters on their way, and what became of each.
+/// Messages on their way, and what became of each.
 pub(super) struct Mail {
     pub drafts: Vec<(Draft, Changes)>,
     pub done: Vec<Option<Done>>,
@@ -27,7 +27,7 @@ impl Mail {
     /// What is still to be stored: one of each name.
     pub fn open(&self) -> Vec<usize> {
         let mut names = HashSet::new();
-        let key = |at: usize| self.drafts[at].0.letter.key;
+        let key = |at: usize| self.drafts[at].0.message.key;
         let sent = |at: &usize| self.stored[*at] || matches!(self.done[*at], Some(Done::Sent(_)));
         names.extend((0..self.done.len()).filter(sent).map(key));
         let open = |at: &usize| !self.stored[*at] && self.done[*at].is_none() && names.insert(key(*at));
@@ -54,34 +54,34 @@ impl Mail {
         drafts
     }
 
-    pub fn known(&mut self, letters: Vec<Arc<Letter>>) {
-        let letters: HashMap<Key, Arc<Letter>> =
-            letters.into_iter().map(|letter| (letter.key, letter)).collect();
+    pub fn known(&mut self, messages: Vec<Arc<StoredMessage>>) {
+        let messages: HashMap<Key, Arc<StoredMessage>> =
+            messages.into_iter().map(|message| (message.key, message)).collect();
         for ((draft, _), done) in self.drafts.iter().zip(&mut self.done) {
-            let Some(letter) = letters.get(&draft.letter.key).filter(|_| done.is_none()) else { continue };
+            let Some(message) = messages.get(&draft.message.key).filter(|_| done.is_none()) else { continue };
             // Stored by the commit whose answer we lost: nobody was told of it yet.
-            let ours = self.lost && letter.at == draft.letter.at && letter.device == draft.letter.device;
-            *done = Some(if ours { Done::Sent(letter.clone()) } else { Done::Again(letter.clone()) });
+            let ours = self.lost && message.at == draft.message.at && message.device == draft.message.device;
+            *done = Some(if ours { Done::Sent(message.clone()) } else { Done::Again(message.clone()) });
         }
     }
 
     /// What is told to the senders, and to the recipients.
     pub fn into_done(self) -> (Vec<Done>, Vec<Bell>) {
-        let (mut bells, mut first) = (Vec::new(), HashMap::<Key, Arc<Letter>>::new());
+        let (mut bells, mut first) = (Vec::new(), HashMap::<Key, Arc<StoredMessage>>::new());
         let mut done = Vec::with_capacity(self.done.len());
         for (((draft, _), outcome), stored) in self.drafts.into_iter().zip(self.done).zip(self.stored) {
-            let Draft { letter, devices, queue, trace } = draft;
-            let key = letter.key;
+            let Draft { message, devices, queue, trace } = draft;
+            let key = message.key;
             let sent = match outcome {
-                None if stored => Arc::new(letter),
-                Some(Done::Sent(letter)) => letter,
+                None if stored => Arc::new(message),
+                Some(Done::Sent(message)) => message,
                 Some(other) => {
                     done.push(other);
                     continue;
                 }
-                // The same letter twice in one commit: the first is the one.
+                // The same message twice in one commit: the first is the one.
                 None => {
-                    done.push(first.get(&key).map_or(Done::Stale, |letter| Done::Again(letter.clone())));
+                    done.push(first.get(&key).map_or(Done::Stale, |message| Done::Again(message.clone())));
                     continue;
                 }
             };
@@ -91,11 +91,11 @@ impl Mail {
             }
             first.insert(key, sent.clone());
             let seat = queue.as_ref().and_then(|queued| queued.seat.clone());
-            let letter = match queue {
+            let message = match queue {
                 None => sent.clone(),
-                Some(queued) => Arc::new(Letter { body: queued.payload, ..Letter::clone(&sent) }),
+                Some(queued) => Arc::new(StoredMessage { body: queued.payload, ..StoredMessage::clone(&sent) }),
             };
-            bells.push(Bell { letter, devices, seat, trace });
+            bells.push(Bell { message, devices, seat, trace });
             done.push(Done::Sent(sent));
         }
         (done, bells)
@@ -104,7 +104,7 @@ impl Mail {
     pub fn number(&mut self, open: &[usize], numbers: Vec<i64>) {
         let mut seqs = numbers.into_iter();
         for at in open {
-            number(&mut self.drafts[*at].0.letter, &mut seqs);
+            number(&mut self.drafts[*at].0.message, &mut seqs);
             self.stored[*at] = true;
         }
     }
@@ -112,12 +112,12 @@ impl Mail {
     /// The places that got their numbers.
     pub fn numbered(&self) -> impl Iterator<Item = &Place> {
         let stored = self.drafts.iter().zip(&self.stored).filter(|(_, stored)| **stored);
-        stored.flat_map(|((draft, _), _)| &draft.letter.places)
+        stored.flat_map(|((draft, _), _)| &draft.message.places)
     }
 }
 
-pub(super) fn number(letter: &mut Letter, seqs: &mut impl Iterator<Item = i64>) {
-    for place in &mut letter.places {
+pub(super) fn number(message: &mut StoredMessage, seqs: &mut impl Iterator<Item = i64>) {
+    for place in &mut message.places {
         place.seq = seqs.next().unwrap_or_default();
     }
 }

@@ -1,6 +1,6 @@
-//! `message.*`: letters between agents, never lost and never doubled.
+//! `message.*`: messages between agents, never lost and never doubled.
 //!
-//! A letter is written once, to the log, with the number it has in each inbox; whoever sent it is answered after that
+//! A message is written once, to the log, with the number it has in each inbox; whoever sent it is answered after that
 //! commit, and whoever it is for is told after that. Three generations of clients read the same inboxes.
 
 mod abroad;
@@ -27,7 +27,7 @@ mod keys;
 mod lanes;
 mod lasts;
 mod ledger;
-mod letter;
+mod stored_message;
 mod mail;
 mod members;
 mod numbered;
@@ -67,7 +67,7 @@ use fleeting::FleetingSent;
 use inboxes::Inboxes;
 use keys::Keys;
 use ledger::Ledger;
-use letter::Letter;
+use stored_message::StoredMessage;
 use parking_lot::Mutex;
 use reading::Reading;
 use ring::Rings;
@@ -124,10 +124,10 @@ struct Message {
     keys: Keys,
     reading: Reading,
     thoughts: Thoughts,
-    volatile: Volatile<Arc<Letter>>,
+    volatile: Volatile<Arc<StoredMessage>>,
     fleeting_sent: FleetingSent,
-    rings: Arc<Rings<Arc<Letter>>>,
-    /// On PostgreSQL, in place of the four above, except for who gets the next queue letter.
+    rings: Arc<Rings<Arc<StoredMessage>>>,
+    /// On PostgreSQL, in place of the four above, except for who gets the next queue message.
     shared: Option<Shared>,
     ledger: Ledger,
     store: Arc<Store>,

@@ -1,4 +1,4 @@
-//! Letters whose numbers this process gave, as PostgreSQL's `post_numbered` takes them: columns of letters and of places,
+//! Messages whose numbers this process gave, as PostgreSQL's `post_numbered` takes them: columns of messages and of places,
 //! each as one text.
 
 use super::lasts::Lasts;
@@ -12,7 +12,7 @@ pub(super) struct Numbered {
     pub senders: String,
     pub texts: String,
     places: Vec<Row>,
-    /// Of each place, in the order of the letters.
+    /// Of each place, in the order of the messages.
     pub numbers: Vec<i64>,
 }
 
@@ -22,7 +22,7 @@ struct Row {
     inbox: i64,
     seq: i64,
     changes: i64,
-    letter: i64,
+    message: i64,
 }
 
 impl Numbered {
@@ -34,7 +34,7 @@ impl Numbered {
             head.given = *last;
         }
         let mut sheet = Numbered {
-            at: drafts.first()?.0.letter.at,
+            at: drafts.first()?.0.message.at,
             keys: String::with_capacity(drafts.len() * 33),
             senders: String::new(),
             texts: String::new(),
@@ -42,17 +42,17 @@ impl Numbered {
             numbers: Vec::with_capacity(drafts.len()),
         };
         for (nth, (draft, _)) in (1..).zip(drafts.iter_mut()) {
-            if draft.letter.places.is_empty() {
+            if draft.message.places.is_empty() {
                 return None;
             }
-            let mut letter = nth;
-            for place in &mut draft.letter.places {
+            let mut message = nth;
+            for place in &mut draft.message.places {
                 let head = heads.get_mut(&place.inbox)?;
                 head.given += 1;
                 place.seq = head.given;
                 sheet.numbers.push(place.seq);
-                sheet.places.push(Row { inbox: place.inbox, seq: place.seq, changes: head.changes, letter });
-                letter = -nth;
+                sheet.places.push(Row { inbox: place.inbox, seq: place.seq, changes: head.changes, message });
+                message = -nth;
             }
             sheet.write(draft);
         }
@@ -67,14 +67,14 @@ impl Numbered {
             self.senders.push(PART);
             self.texts.push(PART);
         }
-        self.keys.push_str(&draft.letter.key.text());
-        self.senders.push_str(draft.letter.from.as_str());
-        self.texts.push_str(&json(&draft.letter));
+        self.keys.push_str(&draft.message.key.text());
+        self.senders.push_str(draft.message.from.as_str());
+        self.texts.push_str(&json(&draft.message));
     }
 
-    /// Inboxes, numbers, changes and letters.
+    /// Inboxes, numbers, changes and messages.
     pub fn columns(&self) -> [String; 4] {
         let column = |of: fn(&Row) -> i64| array(self.places.iter().map(of));
-        [column(|row| row.inbox), column(|row| row.seq), column(|row| row.changes), column(|row| row.letter)]
+        [column(|row| row.inbox), column(|row| row.seq), column(|row| row.changes), column(|row| row.message)]
     }
 }

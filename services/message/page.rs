@@ -3,7 +3,7 @@
 use super::Error;
 use super::Message;
 use super::consumer::Consumer;
-use super::letter::{Kind, Letter, Place};
+use super::stored_message::{Kind, StoredMessage, Place};
 use super::rows::Fleeting;
 use super::tail::{Entry, Span};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// What one answer holds at most, if it holds more than one row. Old clients take frames of 1 MiB.
 const PAGE_BYTES: usize = 512 << 10;
 
-/// Some letters of an inbox in the order of their numbers.
+/// Some messages of an inbox in the order of their numbers.
 pub(super) struct Slice {
     pub entries: Vec<Entry>,
     /// The last number that was looked at.
@@ -30,7 +30,7 @@ pub(super) struct Page {
     pub first: Option<i64>,
     pub through: i64,
     pub more: bool,
-    /// The last letter that could not be shown in this form.
+    /// The last message that could not be shown in this form.
     pub skipped: Option<Entry>,
 }
 
@@ -54,7 +54,7 @@ impl Bounds {
 }
 
 impl Message {
-    /// The first letters after a number.
+    /// The first messages after a number.
     pub(super) async fn forward(
         &self,
         consumer: &Consumer,
@@ -63,7 +63,7 @@ impl Message {
         limit: usize,
     ) -> Result<Slice, Error> {
         let ring = self.queued_after(&consumer.aid, consumer.inbox, after).await?;
-        let queued: HashMap<i64, Arc<Letter>> = ring.rows.into_iter().collect();
+        let queued: HashMap<i64, Arc<StoredMessage>> = ring.rows.into_iter().collect();
         let mut slice = Slice {
             entries: Vec::new(),
             through: after,
@@ -84,7 +84,7 @@ impl Message {
         Ok(slice)
     }
 
-    /// The last letters before a number and after another. Queue messages are no part of the past.
+    /// The last messages before a number and after another. Queue messages are no part of the past.
     pub(super) async fn backward(
         &self,
         consumer: &Consumer,
@@ -99,15 +99,15 @@ impl Message {
             entries.remove(0);
         }
         let through = entries.last().map_or(after, |entry| entry.seq);
-        entries.retain(|entry| entry.letter.kind != Kind::Queue);
+        entries.retain(|entry| entry.message.kind != Kind::Queue);
         Ok(Slice { entries, through, more, ephemeral_earliest: None, ephemeral_dropped: 0 })
     }
 }
 
 /// The log keeps only the number of a queue message; its content is in the ring or gone.
-fn content(entry: Entry, queued: &HashMap<i64, Arc<Letter>>) -> Option<Entry> {
-    match entry.letter.kind {
-        Kind::Queue => Some(Entry { seq: entry.seq, letter: queued.get(&entry.seq)?.clone() }),
+fn content(entry: Entry, queued: &HashMap<i64, Arc<StoredMessage>>) -> Option<Entry> {
+    match entry.message.kind {
+        Kind::Queue => Some(Entry { seq: entry.seq, message: queued.get(&entry.seq)?.clone() }),
         Kind::Plain | Kind::V1 | Kind::V2 | Kind::Recall => Some(entry),
     }
 }
@@ -122,14 +122,14 @@ pub(super) enum Form {
 impl Form {
     pub fn row(
         self,
-        letter: &Letter,
+        message: &StoredMessage,
         place: &Place,
         consumer: &Consumer,
         fleeting: Option<&Fleeting>,
     ) -> Option<Box<RawValue>> {
         match self {
-            Form::Plain => letter.plain_row(place, &consumer.device, fleeting, None),
-            Form::V2 => letter.v2_row(place, &consumer.device, fleeting),
+            Form::Plain => message.plain_row(place, &consumer.device, fleeting, None),
+            Form::V2 => message.v2_row(place, &consumer.device, fleeting),
         }
     }
 }
@@ -141,8 +141,8 @@ impl Slice {
             Page { rows: Vec::new(), first: None, through: self.through, more: self.more, skipped: None };
         let (mut bytes, mut last) = (0, None);
         for entry in self.entries {
-            let Some(place) = entry.letter.place(consumer.inbox) else { continue };
-            let Some(row) = form.row(&entry.letter, place, consumer, None) else {
+            let Some(place) = entry.message.place(consumer.inbox) else { continue };
+            let Some(row) = form.row(&entry.message, place, consumer, None) else {
                 page.skipped = Some(entry);
                 continue;
             };
@@ -163,7 +163,7 @@ impl Slice {
     pub fn page_from_end(mut self, consumer: &Consumer, form: Form) -> Page {
         let (mut bytes, mut from) = (0, self.entries.len());
         for (at, entry) in self.entries.iter().enumerate().rev() {
-            bytes += entry.letter.weight();
+            bytes += entry.message.weight();
             if bytes > PAGE_BYTES && from < self.entries.len() {
                 self.more = true;
                 break;

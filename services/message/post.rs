@@ -1,22 +1,22 @@
-//! The two functions that store letters on PostgreSQL: what they are told, what they say, and how they fail.
+//! The two functions that store messages on PostgreSQL: what they are told, what they say, and how they fail.
 
 use super::numbered::Numbered;
 use super::sheet::Sheet;
 use sqlx::AnyConnection;
 
-/// What `post` says when an agent's devices are not those a letter was addressed to.
+/// What `post` says when an agent's devices are not those a message was addressed to.
 const CHANGED: &str = "AU001";
 /// What PostgreSQL says when a number or a name is taken, and when there is no head that fits.
 const UNIQUE: &str = "23505";
 const NOT_NULL: &str = "23502";
 /// What keeps a number from being given twice.
-const PLACE: &str = "letter_place";
+const PLACE: &str = "message_place";
 
 /// What `post` says.
 pub(super) enum Posted {
     /// The number of each place.
     Numbered(Vec<i64>),
-    /// The letters that were stored before; the others were not stored.
+    /// The messages that were stored before; the others were not stored.
     Known(Vec<i64>),
 }
 
@@ -40,7 +40,7 @@ pub(super) async fn call(connection: &mut AnyConnection, sheet: Sheet) -> sqlx::
 }
 
 pub(super) async fn call_numbered(connection: &mut AnyConnection, sheet: &Numbered) -> sqlx::Result<()> {
-    let [inboxes, seqs, changes, letters] = sheet.columns();
+    let [inboxes, seqs, changes, messages] = sheet.columns();
     sqlx::query("SELECT post_numbered($1, $2, $3, $4, $5, $6, $7, $8)")
         .bind(sheet.at)
         .bind(sheet.keys.as_str())
@@ -49,14 +49,14 @@ pub(super) async fn call_numbered(connection: &mut AnyConnection, sheet: &Number
         .bind(inboxes)
         .bind(seqs)
         .bind(changes)
-        .bind(letters)
+        .bind(messages)
         .execute(connection)
         .await?;
     Ok(())
 }
 
 impl Posted {
-    /// For letters whose names nobody can have used before.
+    /// For messages whose names nobody can have used before.
     pub fn numbers(self) -> sqlx::Result<Vec<i64>> {
         match self {
             Posted::Numbered(numbers) => Ok(numbers),
@@ -65,12 +65,12 @@ impl Posted {
     }
 }
 
-/// The devices of a recipient are not those a letter was addressed to.
+/// The devices of a recipient are not those a message was addressed to.
 pub(super) fn devices_changed(error: &sqlx::Error) -> bool {
     has_code(error, CHANGED)
 }
 
-/// The letters cannot be stored as they are numbered.
+/// The messages cannot be stored as they are numbered.
 pub(super) enum Refused {
     /// The numbers are not the next ones, or a recipient has other devices by now.
     Numbers,
@@ -87,7 +87,7 @@ pub(super) fn refused(error: &sqlx::Error) -> Option<Refused> {
     }
 }
 
-/// Whether the next try may go better: others were in the way (a deadlock, the same letter at the same moment), or the
+/// Whether the next try may go better: others were in the way (a deadlock, the same message at the same moment), or the
 /// connection broke.
 pub(super) fn passes(error: &sqlx::Error) -> bool {
     match error {

@@ -108,10 +108,10 @@ impl Message {
             })
             .await??;
         for (volatile_cursor, row) in rows {
-            let Some(place) = row.letter.place(consumer.inbox) else { continue };
+            let Some(place) = row.message.place(consumer.inbox) else { continue };
             let (created_at, expires_at) = (row.created_at, row.expires_at);
             let fleeting = Fleeting { storage: "volatile", volatile_cursor, created_at, expires_at };
-            page.rows.extend(form.row(&row.letter, place, consumer, Some(&fleeting)));
+            page.rows.extend(form.row(&row.message, place, consumer, Some(&fleeting)));
         }
         Ok(VolatilePart {
             latest_volatile_cursor: latest_cursor,
@@ -125,7 +125,7 @@ impl Message {
 /// A client that reads V2 messages elsewhere is told to look there for what this page leaves out.
 fn skipped_bell(consumer: &Consumer, page: &Page) -> Option<After> {
     let entry = page.skipped.as_ref()?;
-    let place = entry.letter.place(consumer.inbox)?;
-    let params = events::doorbell(&entry.letter, place, &consumer.device, None)?;
+    let place = entry.message.place(consumer.inbox)?;
+    let params = events::doorbell(&entry.message, place, &consumer.device, None)?;
     Some(After { method: events::V2_RECEIVED, params })
 }

@@ -1,13 +1,13 @@
-//! Removing letters for their age: the oldest ones, a few at a time, and the floors of their inboxes rise.
+//! Removing messages for their age: the oldest ones, a few at a time, and the floors of their inboxes rise.
 
-use super::letter::Letter;
+use super::stored_message::StoredMessage;
 use super::store::{Store, read};
 use crate::kernel::Engine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Store {
-    /// Removes some letters older than this and raises the floors of their inboxes; says how many it removed.
+    /// Removes some messages older than this and raises the floors of their inboxes; says how many it removed.
     pub async fn purge(&self, older_than: i64, most: usize) -> sqlx::Result<usize> {
         match self.db.engine() {
             Engine::Sqlite => self.purge_log(older_than, most).await,
@@ -15,7 +15,7 @@ impl Store {
         }
     }
 
-    /// The index goes first: a crash in between leaves letters nobody finds, and they are the next ones to go.
+    /// The index goes first: a crash in between leaves messages nobody finds, and they are the next ones to go.
     async fn purge_log(&self, older_than: i64, most: usize) -> sqlx::Result<usize> {
         // The log is in the order of time, or nearly: what comes after the first one that may stay is not looked at.
         let rows: Vec<(i64, i64, String)> =
@@ -24,14 +24,14 @@ impl Store {
                 .fetch_all(self.db.read())
                 .await?;
         let old = rows.into_iter().take_while(|(_, at, _)| *at < older_than);
-        let letters: Vec<Arc<Letter>> =
+        let messages: Vec<Arc<StoredMessage>> =
             old.map(|(id, _, data)| read(id, &data)).collect::<sqlx::Result<_>>()?;
-        let Some(last) = letters.last().map(|letter| letter.id) else { return Ok(0) };
-        let unfiled = self.tail.read().oldest(1).first().map(|letter| letter.id);
+        let Some(last) = messages.last().map(|message| message.id) else { return Ok(0) };
+        let unfiled = self.tail.read().oldest(1).first().map(|message| message.id);
         if unfiled.is_some_and(|first| first <= last) {
             return Ok(0); // Filed first, removed later.
         }
-        let floors = self.unfile(&letters).await?;
+        let floors = self.unfile(&messages).await?;
         let mut tx = self.db.write().await?;
         for (inbox, floor) in &floors {
             sqlx::query("UPDATE inbox SET floor = $2 WHERE id = $1 AND floor < $2")
@@ -47,7 +47,7 @@ impl Store {
             let standing = standings.entry(inbox).or_default();
             standing.floor = standing.floor.max(floor);
         }
-        Ok(letters.len())
+        Ok(messages.len())
     }
 
     /// Two processes may do this at once: what one holds, the other passes over. A floor is the highest number that was ever

@@ -66,8 +66,8 @@ impl Message {
         let now = self.clock.now_ms();
         let mut stands = Vec::with_capacity(wanted.len());
         for ReadTo { topic_key: topic, last_read_message_id: message_id, .. } in wanted {
-            let letter = self.find_letter(&session.aid, &topic, &message_id).await?;
-            let read_order = letter.map_or(0, |letter| letter.at);
+            let message = self.find_message(&session.aid, &topic, &message_id).await?;
+            let read_order = message.map_or(0, |message| message.at);
             stands.push(Stand { topic, message_id, read_order, updated_at: now });
         }
 

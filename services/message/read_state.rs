@@ -61,11 +61,11 @@ impl Message {
         let topic = Some(params.topic_key.as_str()).filter(|topic| !topic.is_empty());
         let mut places = Vec::new();
         for stand in self.reading.of(&consumer.aid, topic).await? {
-            let letter = self.find_letter(&consumer.aid, &stand.topic, &stand.message_id).await?;
-            let seq = letter.as_ref().and_then(|letter| {
-                letter.places.iter().find(|place| place.inbox == consumer.inbox).map(|place| place.seq)
+            let message = self.find_message(&consumer.aid, &stand.topic, &stand.message_id).await?;
+            let seq = message.as_ref().and_then(|message| {
+                message.places.iter().find(|place| place.inbox == consumer.inbox).map(|place| place.seq)
             });
-            let order = stand.read_order.max(letter.map_or(0, |letter| letter.at));
+            let order = stand.read_order.max(message.map_or(0, |message| message.at));
             places.push(Place::of(stand, order, seq));
         }
         let only = Some(&places).filter(|places| places.len() == 1).map(|places| places[0].clone());

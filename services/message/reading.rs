@@ -1,7 +1,7 @@
 //! How far each agent has read in each of its topics, on whichever device. It has nothing to do with cursors: those
 //! say what arrived, and this what somebody looked at.
 
-use super::letter::{Key, Letter};
+use super::stored_message::{Key, StoredMessage};
 use super::{Error, Message};
 use crate::kernel::{Aid, Db, Engine};
 use sqlx::{Any, Transaction};
@@ -107,18 +107,18 @@ impl Reading {
 }
 
 impl Message {
-    /// A letter that an agent got or sent, by its id alone. Who sent it is part of its key, so those come into question
+    /// A message that an agent got or sent, by its id alone. Who sent it is part of its key, so those come into question
     /// that ever wrote to this agent: first the topic itself, which often is the peer's name.
-    pub(super) async fn find_letter(
+    pub(super) async fn find_message(
         &self,
         aid: &Aid,
         topic: &str,
         message_id: &str,
-    ) -> Result<Option<Arc<Letter>>, Error> {
+    ) -> Result<Option<Arc<StoredMessage>>, Error> {
         let mut likely = vec![Key::new(aid, message_id)];
         likely.extend(Aid::parse(topic).ok().map(|peer| Key::new(&peer, message_id)));
-        if let Some(letter) = self.of_agent(aid, &likely).await? {
-            return Ok(Some(letter));
+        if let Some(message) = self.of_agent(aid, &likely).await? {
+            return Ok(Some(message));
         }
         let mut others = Vec::new();
         for inbox in self.inboxes.of(aid).await?.iter() {
@@ -131,9 +131,9 @@ impl Message {
         self.of_agent(aid, &keys).await
     }
 
-    async fn of_agent(&self, aid: &Aid, keys: &[Key]) -> Result<Option<Arc<Letter>>, Error> {
+    async fn of_agent(&self, aid: &Aid, keys: &[Key]) -> Result<Option<Arc<StoredMessage>>, Error> {
         let found = self.store.find_all(keys).await?;
-        Ok(found.into_values().find(|letter| letter.from == *aid || letter.to == *aid))
+        Ok(found.into_values().find(|message| message.from == *aid || message.to == *aid))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::abroad::RecalledAbroad;
 use super::ledger::{Done, Outcome, Recall, Write};
-use super::letter::Key;
+use super::stored_message::Key;
 use super::tail::Span;
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId, Session};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const MOST: usize = 100;
 const WINDOW_MS: i64 = 120_000;
-/// How far back a stranger's letter is looked for, to tell it from one that never was.
+/// How far back a stranger's message is looked for, to tell it from one that never was.
 const LOOK_BACK: usize = 200;
 
 #[derive(Deserialize)]
@@ -148,15 +148,15 @@ impl Message {
         Ok(outcomes)
     }
 
-    /// How many agents these letters went to, and the devices behind their inboxes.
+    /// How many agents these messages went to, and the devices behind their inboxes.
     async fn recipients(
         &self,
         from: &Aid,
         message_ids: &[String],
     ) -> Result<(usize, HashMap<i64, DeviceId>), Error> {
         let keys: Vec<Key> = message_ids.iter().map(|id| Key::new(from, id)).collect();
-        let letters = self.store.find_all(&keys).await?;
-        let recipients: BTreeSet<&Aid> = letters.values().map(|letter| &letter.to).collect();
+        let messages = self.store.find_all(&keys).await?;
+        let recipients: BTreeSet<&Aid> = messages.values().map(|message| &message.to).collect();
         let mut devices = HashMap::new();
         for aid in recipients.iter().copied().chain([from]) {
             let inboxes = self.inboxes.of(aid).await?;
@@ -165,12 +165,12 @@ impl Message {
         Ok((recipients.len(), devices))
     }
 
-    /// Whether a letter of this name is among the newest that the caller got from others.
+    /// Whether a message of this name is among the newest that the caller got from others.
     async fn is_anothers(&self, aid: &Aid, message_id: &str) -> Result<bool, Error> {
         for inbox in self.inboxes.of(aid).await?.iter() {
             let span = Span { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
             let newest = self.store.last(span, LOOK_BACK).await?;
-            if newest.iter().any(|entry| entry.letter.message_id == message_id && entry.letter.from != *aid) {
+            if newest.iter().any(|entry| entry.message.message_id == message_id && entry.message.from != *aid) {
                 return Ok(true);
             }
         }

@@ -4,7 +4,7 @@ use super::append::write_changed;
 use super::desk::{self, Desk};
 use super::events;
 use super::ledger::{Changes, Done, Draft, Outcome, Recall};
-use super::letter::{Key, Kind, Letter};
+use super::stored_message::{Key, Kind, StoredMessage};
 use super::mail::Mail;
 use super::post::{call, passes};
 use super::store::read;
@@ -14,26 +14,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Recall {
-    /// What becomes of one of the letters.
-    pub fn judge(&self, letter: Option<&Letter>) -> Outcome {
-        match letter {
+    /// What becomes of one of the messages.
+    pub fn judge(&self, message: Option<&StoredMessage>) -> Outcome {
+        match message {
             None => Outcome::NotFound,
-            Some(letter) if letter.recalled_at.is_some() => Outcome::AlreadyRecalled,
-            Some(letter) if matches!(letter.kind, Kind::Queue | Kind::Recall) => Outcome::NotFound,
-            Some(letter) if letter.at < self.since => Outcome::Expired,
+            Some(message) if message.recalled_at.is_some() => Outcome::AlreadyRecalled,
+            Some(message) if matches!(message.kind, Kind::Queue | Kind::Recall) => Outcome::NotFound,
+            Some(message) if message.at < self.since => Outcome::Expired,
             Some(_) => Outcome::Recalled,
         }
     }
 
     /// A new row for each inbox that had one of these, so that devices that have read them learn of it, too.
-    pub fn notices(&self, taken: &[Arc<Letter>]) -> Vec<Draft> {
-        let mut recipients: BTreeMap<&Aid, Vec<&Arc<Letter>>> = BTreeMap::new();
-        for letter in taken {
-            recipients.entry(&letter.to).or_default().push(letter);
+    pub fn notices(&self, taken: &[Arc<StoredMessage>]) -> Vec<Draft> {
+        let mut recipients: BTreeMap<&Aid, Vec<&Arc<StoredMessage>>> = BTreeMap::new();
+        for message in taken {
+            recipients.entry(&message.to).or_default().push(message);
         }
-        let notice = |((to, letters), message_id): ((&Aid, Vec<&Arc<Letter>>), &String)| {
-            let ids: Vec<String> = letters.iter().map(|letter| letter.message_id.clone()).collect();
-            events::notice(self, to, message_id, &ids, &letters)
+        let notice = |((to, messages), message_id): ((&Aid, Vec<&Arc<StoredMessage>>), &String)| {
+            let ids: Vec<String> = messages.iter().map(|message| message.message_id.clone()).collect();
+            events::notice(self, to, message_id, &ids, &messages)
         };
         recipients.into_iter().zip(&self.notice_ids).map(notice).collect()
     }
@@ -55,16 +55,16 @@ impl Desk {
         let keys: Vec<Key> = recall.message_ids.iter().map(|id| Key::new(&recall.from, id)).collect();
         let found = self.store.find_all(&keys).await?;
         let mut tx = self.store.db().write().await?;
-        let (mut outcomes, mut taken) = (Vec::with_capacity(keys.len()), Vec::<Arc<Letter>>::new());
+        let (mut outcomes, mut taken) = (Vec::with_capacity(keys.len()), Vec::<Arc<StoredMessage>>::new());
         for (message_id, key) in recall.message_ids.iter().zip(keys) {
-            let letter = match (taken.iter().find(|letter| letter.key == key), found.get(&key)) {
+            let message = match (taken.iter().find(|message| message.key == key), found.get(&key)) {
                 (Some(taken), _) => Some(taken.clone()),
                 (None, Some(found)) => locked(&mut tx, found.id).await?,
                 (None, None) => None,
             };
-            let outcome = recall.judge(letter.as_deref());
-            if let (Outcome::Recalled, Some(letter)) = (outcome, letter) {
-                taken.push(Arc::new(letter.recalled(recall.now)));
+            let outcome = recall.judge(message.as_deref());
+            if let (Outcome::Recalled, Some(message)) = (outcome, message) {
+                taken.push(Arc::new(message.recalled(recall.now)));
             }
             outcomes.push((message_id.clone(), outcome));
         }
@@ -82,8 +82,8 @@ impl Desk {
     }
 }
 
-/// The letter as it is now, and nobody else changes it before we are done.
-async fn locked(tx: &mut Transaction<'static, Any>, id: i64) -> sqlx::Result<Option<Arc<Letter>>> {
+/// The message as it is now, and nobody else changes it before we are done.
+async fn locked(tx: &mut Transaction<'static, Any>, id: i64) -> sqlx::Result<Option<Arc<StoredMessage>>> {
     let data: Option<String> = sqlx::query_scalar("SELECT data FROM letter WHERE id = $1 FOR UPDATE")
         .bind(id)
         .fetch_optional(&mut **tx)

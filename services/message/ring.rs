@@ -1,7 +1,7 @@
-//! The short memory behind `queue` delivery: each letter goes to one connection now, and can be pulled for five minutes.
+//! The short memory behind `queue` delivery: each message goes to one connection now, and can be pulled for five minutes.
 
 use super::Message;
-use super::letter::Letter;
+use super::stored_message::StoredMessage;
 use super::shared::{self, Item, Place};
 use super::store::{json, read};
 use super::volatile::shelf::{Limits, Shelves};
@@ -12,7 +12,7 @@ use sqlx::{Any, Transaction};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How long a letter stays.
+/// How long a message stays.
 const WINDOW_MS: i64 = 300_000;
 
 const LIMITS: Limits = Limits { rows: 200, bytes: 16 << 20, total_bytes: 128 << 20 };
@@ -28,14 +28,14 @@ pub(super) struct Rings<T> {
 struct Row<T> {
     inbox: i64,
     seq: i64,
-    letter: T,
+    message: T,
 }
 
 #[derive(Default)]
 struct Choice {
     /// How often a connection was chosen for each agent.
     turns: HashMap<Aid, usize>,
-    /// Which connection the letters of a sender go to, and until when.
+    /// Which connection the messages of a sender go to, and until when.
     affinity: HashMap<(Aid, Aid), (u64, i64)>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct RingPage<T> {
     /// Each with its number in the inbox, ascending.
     pub rows: Vec<(i64, T)>,
     pub earliest: Option<i64>,
-    /// Letters that had to go for later ones.
+    /// Messages that had to go for later ones.
     pub dropped: u64,
 }
 
@@ -55,9 +55,9 @@ impl<T> Default for Rings<T> {
 }
 
 impl<T: Clone> Rings<T> {
-    /// `bytes` is what the letter weighs.
-    pub fn put(&self, aid: &Aid, inbox: i64, seq: i64, at_ms: i64, bytes: usize, letter: T) {
-        self.rows.lock().put(aid, at_ms + WINDOW_MS, bytes, Row { inbox, seq, letter });
+    /// `bytes` is what the message weighs.
+    pub fn put(&self, aid: &Aid, inbox: i64, seq: i64, at_ms: i64, bytes: usize, message: T) {
+        self.rows.lock().put(aid, at_ms + WINDOW_MS, bytes, Row { inbox, seq, message });
     }
 
     pub fn after(&self, aid: &Aid, inbox: i64, after_seq: i64, now_ms: i64, limit: usize) -> RingPage<T> {
@@ -67,13 +67,13 @@ impl<T: Clone> Rings<T> {
         all.sort_by_key(|row| row.seq);
         let later = all.iter().filter(|row| row.seq > after_seq).take(limit);
         RingPage {
-            rows: later.map(|row| (row.seq, row.letter.clone())).collect(),
+            rows: later.map(|row| (row.seq, row.message.clone())).collect(),
             earliest: all.first().map(|row| row.seq),
             dropped: shelves.dropped(aid),
         }
     }
 
-    /// The one connection that gets a letter. All connections of an agent agree on how that is decided, so the first
+    /// The one connection that gets a message. All connections of an agent agree on how that is decided, so the first
     /// one's word counts.
     pub fn choose(&self, to: &Aid, from: &Aid, seats: &[Seat], now_ms: i64) -> Option<Seat> {
         let delivery = &seats.first()?.delivery;
@@ -98,20 +98,20 @@ impl<T: Clone> Rings<T> {
 }
 
 impl Message {
-    /// What a device may still pull of its queue letters, wherever they are.
+    /// What a device may still pull of its queue messages, wherever they are.
     pub(super) async fn queued_after(
         &self,
         aid: &Aid,
         inbox: i64,
         after: i64,
-    ) -> sqlx::Result<RingPage<Arc<Letter>>> {
+    ) -> sqlx::Result<RingPage<Arc<StoredMessage>>> {
         let now = self.clock.now_ms();
         let Some(shared) = &self.shared else {
             return Ok(self.rings.after(aid, inbox, after, now, usize::MAX));
         };
         let row = |row: &shared::Row| {
-            let (inbox, seq, letter): (i64, i64, Box<RawValue>) = serde_json::from_str(&row.data).ok()?;
-            Some(Row { inbox, seq, letter: read(0, letter.get()).ok()? })
+            let (inbox, seq, message): (i64, i64, Box<RawValue>) = serde_json::from_str(&row.data).ok()?;
+            Some(Row { inbox, seq, message: read(0, message.get()).ok()? })
         };
         let mut connection = shared.look().await?;
         let place = Place { kind: "ring", key: aid.as_str() };
@@ -121,12 +121,12 @@ impl Message {
     }
 }
 
-/// On PostgreSQL: in the transaction that gives the letter its number.
-pub(super) async fn share(tx: &mut Transaction<'static, Any>, letter: &Letter) -> sqlx::Result<()> {
-    let Some(place) = letter.places.first() else { return Ok(()) };
-    let data = format!("[{},{},{}]", place.inbox, place.seq, json(letter));
-    let item = Item { name: "", until: letter.at + WINDOW_MS, bytes: letter.weight(), data };
-    shared::put(tx, Place { kind: "ring", key: letter.to.as_str() }, item, &LIMITS, letter.at).await?;
+/// On PostgreSQL: in the transaction that gives the message its number.
+pub(super) async fn share(tx: &mut Transaction<'static, Any>, message: &StoredMessage) -> sqlx::Result<()> {
+    let Some(place) = message.places.first() else { return Ok(()) };
+    let data = format!("[{},{},{}]", place.inbox, place.seq, json(message));
+    let item = Item { name: "", until: message.at + WINDOW_MS, bytes: message.weight(), data };
+    shared::put(tx, Place { kind: "ring", key: message.to.as_str() }, item, &LIMITS, message.at).await?;
     Ok(())
 }
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_can_be_pulled_for_five_minutes_by_the_device_that_owns_it() {
+    fn a_message_can_be_pulled_for_five_minutes_by_the_device_that_owns_it() {
         let (rings, bob) = (Rings::default(), aid("bobb"));
         rings.put(&bob, 7, 3, 1000, 10, "three");
         rings.put(&bob, 7, 4, 2000, 10, "four");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_holds_two_hundred_letters_of_an_agent() {
+    fn the_ring_holds_two_hundred_messages_of_an_agent() {
         let (rings, bob) = (Rings::default(), aid("bobb"));
         for seq in 1..=205 {
             rings.put(&bob, 7, seq, 0, 10, seq);

@@ -1,7 +1,7 @@
-//! The rows that clients of each generation read of a letter.
+//! The rows that clients of each generation read of a message.
 
 use super::envelope;
-use super::letter::{Head, Kind, Letter, Near, Place};
+use super::stored_message::{Head, Kind, StoredMessage, Near, Place};
 use crate::kernel::{Aid, DeviceId, Trace};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -141,7 +141,7 @@ struct Legacy<'a> {
     payload: &'a RawValue,
 }
 
-impl Letter {
+impl StoredMessage {
     /// What this device may read: the payload, or its own envelope.
     fn payload(&self, place: &Place) -> &RawValue {
         match self.kind {

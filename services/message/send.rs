@@ -4,7 +4,7 @@ use super::address::{Addressed, Sides};
 use super::envelope::{self, Envelope};
 use super::inboxes::Known;
 use super::ledger::{Changes, Done, Draft, Queued, Write};
-use super::letter::{Key, Kind, Letter, Place};
+use super::stored_message::{Key, Kind, StoredMessage, Place};
 use super::sending::{SendParams, Sent, Status};
 use super::turns::{Turn, in_turn};
 use super::{Error, Message, echo};
@@ -13,7 +13,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// How often a letter is addressed anew because devices came and went meanwhile.
+/// How often a message is addressed anew because devices came and went meanwhile.
 const TRIES: usize = 3;
 
 impl Message {
@@ -21,7 +21,7 @@ impl Message {
         let session = caller.speaker()?;
         params.check()?;
         if !self.is_ours(&params.to) {
-            // Boxed, so that a letter to a neighbour does not carry the weight of a journey.
+            // Boxed, so that a message to a neighbour does not carry the weight of a journey.
             return Box::pin(self.send_abroad(&caller, params)).await;
         }
         let mut tries = 0;
@@ -40,7 +40,7 @@ impl Message {
         }
     }
 
-    /// Gives nothing if the letter was addressed to other devices than its recipient has.
+    /// Gives nothing if the message was addressed to other devices than its recipient has.
     async fn send_once(&self, session: &Session, params: &SendParams) -> Result<Option<Sent>, Error> {
         let ttl = self.ttl_ms(session, params);
         if ttl.is_some() && self.shared.is_some() {
@@ -58,18 +58,18 @@ impl Message {
         }
 
         let write = Write::Send(Box::new(draft), changes);
-        let (letter, again) = match in_turn(self.ledger.write(write), turn).await? {
-            Done::Sent(letter) => (letter, false),
-            Done::Again(letter) => (letter, true),
+        let (message, again) = match in_turn(self.ledger.write(write), turn).await? {
+            Done::Sent(message) => (message, false),
+            Done::Again(message) => (message, true),
             Done::Stale => return Ok(None),
-            Done::Acked { .. } | Done::Recalled(_) => unreachable!("a letter is answered as one"),
+            Done::Acked { .. } | Done::Recalled(_) => unreachable!("a message is answered as one"),
         };
         let status = match again {
             true => Status::Duplicate,
-            false if self.is_heard(&letter, &recipient) => Status::Delivered,
+            false if self.is_heard(&message, &recipient) => Status::Delivered,
             false => Status::Sent,
         };
-        Ok(Some(Sent::of(&letter, status)))
+        Ok(Some(Sent::of(&message, status)))
     }
 
     /// Nothing where the recipient is known and nobody waits to look it up: there is nothing to wait for.
@@ -80,12 +80,12 @@ impl Message {
         Some(self.turns.take(to.clone()).await)
     }
 
-    /// Whether a connection is there for one of the places the letter got.
-    fn is_heard(&self, letter: &Letter, recipient: &Known) -> bool {
+    /// Whether a connection is there for one of the places the message got.
+    fn is_heard(&self, message: &StoredMessage, recipient: &Known) -> bool {
         let placed = |seat: &Seat| {
-            recipient.iter().any(|inbox| inbox.device == seat.device && letter.place(inbox.id).is_some())
+            recipient.iter().any(|inbox| inbox.device == seat.device && message.place(inbox.id).is_some())
         };
-        self.presence.seats(&letter.to).iter().any(placed)
+        self.presence.seats(&message.to).iter().any(placed)
     }
 
     /// The inboxes of an agent of this domain. Whoever is registered can be written to, before the first connection too.
@@ -94,7 +94,7 @@ impl Message {
         if !inboxes.is_empty() {
             return Ok(inboxes);
         }
-        // Boxed, so that a letter to somebody known does not carry the weight of a first one.
+        // Boxed, so that a message to somebody known does not carry the weight of a first one.
         Box::pin(self.first_inbox(to)).await
     }
 
@@ -107,7 +107,7 @@ impl Message {
         Ok(self.inboxes.wait_for_first(to).await?)
     }
 
-    /// A letter without its numbers, for whoever of the two lives here: a recipient elsewhere gets its rows over there,
+    /// A message without its numbers, for whoever of the two lives here: a recipient elsewhere gets its rows over there,
     /// and so do the other devices of a sender from elsewhere.
     pub(super) async fn draft(
         &self,
@@ -129,7 +129,7 @@ impl Message {
         let Contents { kind, message_id, body, copies } = contents(form, params, &mut addressed, sides, now)?;
         let Addressed { places, devices, .. } = addressed;
         let message_id = message_id.unwrap_or_else(|| self.ids.time_ordered(now));
-        let letter = Letter {
+        let message = StoredMessage {
             id: 0,
             key: Key::new(&session.aid, &message_id),
             from: session.aid.clone(),
@@ -145,8 +145,8 @@ impl Message {
             recalled_at: None,
         };
         let both = [recipient, own.as_ref()].into_iter().flatten();
-        let changes = Changes(both.filter_map(|known| checked(known, &letter.places)).collect());
-        let draft = Draft { letter, devices, queue: None, trace: session.trace.clone() };
+        let changes = Changes(both.filter_map(|known| checked(known, &message.places)).collect());
+        let draft = Draft { message, devices, queue: None, trace: session.trace.clone() };
         // V1 and V2 messages name their devices: they go there whatever the mode.
         let queued = kind == Kind::Plain && mode == Mode::Queue && recipient.is_some();
         Ok((if queued { self.queued(draft, &seats, now) } else { draft }, changes))
@@ -154,21 +154,21 @@ impl Message {
 
     /// One connection gets it, or it waits in memory for whoever pulls first.
     fn queued(&self, mut draft: Draft, seats: &[Seat], now: i64) -> Draft {
-        let letter = &mut draft.letter;
-        let seat = self.rings.choose(&letter.to, &letter.from, seats, now);
+        let message = &mut draft.message;
+        let seat = self.rings.choose(&message.to, &message.from, seats, now);
         let at =
             seat.as_ref().and_then(|seat| draft.devices.iter().position(|device| *device == seat.device));
         let at = at.unwrap_or(0);
-        letter.places = letter.places.get(at).copied().into_iter().collect();
+        message.places = message.places.get(at).copied().into_iter().collect();
         draft.devices = draft.devices.get(at).cloned().into_iter().collect();
-        letter.kind = Kind::Queue;
-        let payload = std::mem::replace(&mut letter.body, RawValue::NULL.to_owned());
+        message.kind = Kind::Queue;
+        let payload = std::mem::replace(&mut message.body, RawValue::NULL.to_owned());
         draft.queue = Some(Queued { seat, payload });
         draft
     }
 }
 
-/// What a letter says, and what of it differs from device to device.
+/// What a message says, and what of it differs from device to device.
 struct Contents {
     kind: Kind,
     message_id: Option<String>,
@@ -210,7 +210,7 @@ fn contents(
     })
 }
 
-/// One inbox stands for all of an agent: a place the letter gets anyway, if there is one.
+/// One inbox stands for all of an agent: a place the message gets anyway, if there is one.
 fn checked(known: &Known, places: &[Place]) -> Option<(i64, i64)> {
     let placed = known.iter().find(|inbox| places.iter().any(|place| place.inbox == inbox.id));
     placed.or(known.first()).map(|inbox| (inbox.id, inbox.changes))

@@ -2,7 +2,7 @@
 
 use super::address::no_device;
 use super::inboxes::Known;
-use super::letter::{Head, Kind, Letter};
+use super::stored_message::{Head, Kind, StoredMessage};
 use super::{Error, Message};
 use crate::kernel::{Aid, DeviceId, Mode, Session};
 use serde::{Deserialize, Serialize};
@@ -94,9 +94,9 @@ pub(super) enum Storage {
 }
 
 impl Sent {
-    pub fn of(letter: &Letter, status: Status) -> Sent {
-        let mode = if letter.kind == Kind::Queue { Mode::Queue } else { Mode::Fanout };
-        Sent { seq: letter.first_seq(), ..Sent::new(&letter.message_id, letter.at, status, mode) }
+    pub fn of(message: &StoredMessage, status: Status) -> Sent {
+        let mode = if message.kind == Kind::Queue { Mode::Queue } else { Mode::Fanout };
+        Sent { seq: message.first_seq(), ..Sent::new(&message.message_id, message.at, status, mode) }
     }
 
     /// Without a number.

@@ -1,4 +1,4 @@
-//! Letters as PostgreSQL's `post` takes them, which gives them their numbers: a column after the other, each as one text.
+//! Messages as PostgreSQL's `post` takes them, which gives them their numbers: a column after the other, each as one text.
 
 use super::ledger::{Changes, Draft};
 use super::store::json;
@@ -34,7 +34,7 @@ impl Sheet {
     pub fn new(drafts: &mut [(&mut Draft, &Changes)]) -> Sheet {
         let mut heads = heads(drafts);
         let mut sheet =
-            Sheet { at: drafts.first().map_or(0, |(draft, _)| draft.letter.at), ..Sheet::default() };
+            Sheet { at: drafts.first().map_or(0, |(draft, _)| draft.message.at), ..Sheet::default() };
         let (mut list, mut places, mut firsts) = (Vec::new(), Vec::new(), vec![1]);
         for (inbox, head) in &heads {
             list.extend([*inbox, UNKNOWN, head.changes]);
@@ -45,9 +45,9 @@ impl Sheet {
                 sheet.senders.push(PART);
                 sheet.texts.push(PART);
             }
-            sheet.keys.push_str(&draft.letter.key.text());
-            sheet.senders.push_str(draft.letter.from.as_str());
-            for place in &draft.letter.places {
+            sheet.keys.push_str(&draft.message.key.text());
+            sheet.senders.push_str(draft.message.from.as_str());
+            for place in &draft.message.places {
                 let Some(head) = heads.get_mut(&place.inbox) else { continue };
                 head.given += 1;
                 places.extend([head.nth as i64, head.given, nth as i64 + 1]);
@@ -61,10 +61,10 @@ impl Sheet {
         sheet
     }
 
-    /// The text of a letter, open where its numbers go.
+    /// The text of a message, open where its numbers go.
     fn write(&mut self, draft: &mut Draft) {
-        let places = std::mem::take(&mut draft.letter.places);
-        let text = json(&draft.letter);
+        let places = std::mem::take(&mut draft.message.places);
+        let text = json(&draft.message);
         // Nothing before it is an object, and in a string the quotes would be escaped: the first one is the one.
         let (front, back) = text.split_once(r#""places":["#).unwrap_or((&text, ""));
         self.texts.push_str(front);
@@ -82,15 +82,15 @@ impl Sheet {
             let _ = write!(self.rests, ",{copy},{flags}]");
         }
         if places.is_empty() { &mut self.texts } else { &mut self.rests }.push_str(back);
-        draft.letter.places = places;
+        draft.message.places = places;
     }
 }
 
-/// The inboxes that letters go to or depend on.
+/// The inboxes that messages go to or depend on.
 pub(super) fn heads(drafts: &[(&mut Draft, &Changes)]) -> BTreeMap<i64, Head> {
     let mut heads: BTreeMap<i64, Head> = BTreeMap::new();
     for (draft, changes) in drafts {
-        for place in &draft.letter.places {
+        for place in &draft.message.places {
             heads.entry(place.inbox).or_default();
         }
         for (inbox, changes) in &changes.0 {

@@ -1,11 +1,11 @@
-//! The log of letters and the index over it.
+//! The log of messages and the index over it.
 //!
 //! On SQLite the index is a file of its own, written behind the log: scattered over inboxes as it is, it would cost a
-//! commit several times what the letter costs. What is not filed yet is in memory, and after a crash it is read from
+//! commit several times what the message costs. What is not filed yet is in memory, and after a crash it is read from
 //! the log again. On PostgreSQL, where several processes may write, the log is its own index.
 
 use super::filter::Filter;
-use super::letter::{Key, Letter};
+use super::stored_message::{Key, StoredMessage};
 use super::tail::Tail;
 use crate::kernel::{Aid, Db, Engine, World};
 use parking_lot::{Mutex, RwLock};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How many letters are filed in one transaction.
+/// How many messages are filed in one transaction.
 pub(super) const FILE_AT_ONCE: usize = 16_384;
 /// What may wait to be filed before nothing more is taken.
 pub(super) const UNFILED_BYTES: usize = 64 << 20;
@@ -93,16 +93,16 @@ impl Store {
         let mut through: i64 =
             sqlx::query_scalar("SELECT through FROM filed").fetch_one(self.index.read()).await?;
         loop {
-            let letters = self.log_after(through, FILE_AT_ONCE).await?;
-            let Some(last) = letters.last() else { return Ok(()) };
+            let messages = self.log_after(through, FILE_AT_ONCE).await?;
+            let Some(last) = messages.last() else { return Ok(()) };
             through = last.id;
-            self.take_in(letters);
+            self.take_in(messages);
             self.file(Duration::ZERO).await?;
         }
     }
 
-    /// The letters of the log after this one.
-    pub async fn log_after(&self, id: i64, most: usize) -> sqlx::Result<Vec<Arc<Letter>>> {
+    /// The messages of the log after this one.
+    pub async fn log_after(&self, id: i64, most: usize) -> sqlx::Result<Vec<Arc<StoredMessage>>> {
         let rows: Vec<(i64, String)> =
             sqlx::query_as("SELECT id, data FROM letter WHERE id > $1 ORDER BY id LIMIT $2")
                 .bind(id)
@@ -112,31 +112,31 @@ impl Store {
         rows.into_iter().map(|(id, data)| read(id, &data)).collect()
     }
 
-    /// Makes committed letters visible, in the order of the log.
-    pub fn take_in(&self, letters: Vec<Arc<Letter>>) {
-        self.filter.add(letters.iter().map(|letter| letter.key));
-        // Both locks, so that no number is seen before its letter can be read.
+    /// Makes committed messages visible, in the order of the log.
+    pub fn take_in(&self, messages: Vec<Arc<StoredMessage>>) {
+        self.filter.add(messages.iter().map(|message| message.key));
+        // Both locks, so that no number is seen before its message can be read.
         let (mut tail, mut standings) = (self.tail.write(), self.standings.write());
-        for letter in letters {
-            for place in &letter.places {
+        for message in messages {
+            for place in &message.places {
                 let standing = standings.entry(place.inbox).or_default();
                 standing.head = standing.head.max(place.seq);
             }
-            tail.push(letter);
+            tail.push(message);
         }
     }
 
     /// Tells the filter of everything that is stored; from then on it can be sure.
     pub async fn fill_filter(&self, now: i64) -> sqlx::Result<()> {
         if !self.files_behind() {
-            return Ok(()); // Others store letters, too: the filter can never be sure, and is not asked.
+            return Ok(()); // Others store messages, too: the filter can never be sure, and is not asked.
         }
         let mut after = 0_i64;
         loop {
-            let letters = self.log_after(after, 1000).await?;
-            let Some(last) = letters.last() else { break };
+            let messages = self.log_after(after, 1000).await?;
+            let Some(last) = messages.last() else { break };
             after = last.id;
-            self.filter.add(letters.iter().map(|letter| letter.key));
+            self.filter.add(messages.iter().map(|message| message.key));
         }
         self.filter.complete(now);
         Ok(())
@@ -146,9 +146,9 @@ impl Store {
         self.filter.turn(now, period);
     }
 
-    pub fn replace(&self, changed: &[Arc<Letter>]) {
+    pub fn replace(&self, changed: &[Arc<StoredMessage>]) {
         let mut tail = self.tail.write();
-        changed.iter().for_each(|letter| tail.replace(letter));
+        changed.iter().for_each(|message| tail.replace(message));
     }
 
     pub fn was_written(&self) {
@@ -160,7 +160,7 @@ impl Store {
         if self.written.swap(false, Ordering::Relaxed) { self.db.checkpoint().await } else { Ok(()) }
     }
 
-    /// Letters that wait to be filed, and what they weigh.
+    /// Messages that wait to be filed, and what they weigh.
     pub fn unfiled(&self) -> (usize, usize) {
         let tail = self.tail.read();
         (tail.len(), tail.bytes())
@@ -184,12 +184,12 @@ impl Store {
     }
 }
 
-pub(super) fn read(id: i64, data: &str) -> sqlx::Result<Arc<Letter>> {
-    let mut letter: Letter =
+pub(super) fn read(id: i64, data: &str) -> sqlx::Result<Arc<StoredMessage>> {
+    let mut message: StoredMessage =
         serde_json::from_str(data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-    letter.id = id;
-    letter.key = Key::new(&letter.from, &letter.message_id);
-    Ok(Arc::new(letter))
+    message.id = id;
+    message.key = Key::new(&message.from, &message.message_id);
+    Ok(Arc::new(message))
 }
 
 /// What goes into a statement that takes many rows at once.

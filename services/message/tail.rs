@@ -1,14 +1,14 @@
 //! The end of the log that is not filed yet, in memory. On PostgreSQL everything is filed at once and it stays empty.
 
-use super::letter::{Key, Letter};
+use super::stored_message::{Key, StoredMessage};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// A letter's number in an inbox, and the letter.
+/// A message's number in an inbox, and the message.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub seq: i64,
-    pub letter: Arc<Letter>,
+    pub message: Arc<StoredMessage>,
 }
 
 /// Which numbers of an inbox are asked for.
@@ -24,46 +24,46 @@ pub(super) struct Span<'a> {
 }
 
 impl Span<'_> {
-    fn holds(&self, seq: i64, letter: &Letter) -> bool {
+    fn holds(&self, seq: i64, message: &StoredMessage) -> bool {
         self.after < seq
             && seq < self.before
-            && self.sender.is_none_or(|sender| letter.from.as_str() == sender)
+            && self.sender.is_none_or(|sender| message.from.as_str() == sender)
     }
 }
 
 #[derive(Default)]
 pub(super) struct Tail {
-    letters: VecDeque<Arc<Letter>>,
+    messages: VecDeque<Arc<StoredMessage>>,
     inboxes: HashMap<i64, VecDeque<Entry>>,
-    keys: HashMap<Key, Arc<Letter>>,
+    keys: HashMap<Key, Arc<StoredMessage>>,
     bytes: usize,
 }
 
 impl Tail {
-    pub fn push(&mut self, letter: Arc<Letter>) {
-        self.bytes += letter.weight();
-        for place in &letter.places {
-            let entry = Entry { seq: place.seq, letter: letter.clone() };
+    pub fn push(&mut self, message: Arc<StoredMessage>) {
+        self.bytes += message.weight();
+        for place in &message.places {
+            let entry = Entry { seq: place.seq, message: message.clone() };
             self.inboxes.entry(place.inbox).or_default().push_back(entry);
         }
-        self.keys.insert(letter.key, letter.clone());
-        self.letters.push_back(letter);
+        self.keys.insert(message.key, message.clone());
+        self.messages.push_back(message);
     }
 
     /// The oldest ones, to be filed.
-    pub fn oldest(&self, most: usize) -> Vec<Arc<Letter>> {
-        self.letters.iter().take(most).cloned().collect()
+    pub fn oldest(&self, most: usize) -> Vec<Arc<StoredMessage>> {
+        self.messages.iter().take(most).cloned().collect()
     }
 
-    /// Forgets some of the letters up to this one, since they are filed; says whether there are more.
+    /// Forgets some of the messages up to this one, since they are filed; says whether there are more.
     pub fn filed(&mut self, through: i64, most: usize) -> bool {
         for _ in 0..most {
-            let Some(letter) = self.letters.pop_front_if(|letter| letter.id <= through) else { return false };
-            self.bytes -= letter.weight();
-            self.keys.remove(&letter.key);
-            for place in &letter.places {
+            let Some(message) = self.messages.pop_front_if(|message| message.id <= through) else { return false };
+            self.bytes -= message.weight();
+            self.keys.remove(&message.key);
+            for place in &message.places {
                 let Some(entries) = self.inboxes.get_mut(&place.inbox) else { continue };
-                while entries.pop_front_if(|entry| entry.letter.id <= through).is_some() {}
+                while entries.pop_front_if(|entry| entry.message.id <= through).is_some() {}
                 if entries.is_empty() {
                     self.inboxes.remove(&place.inbox);
                 }
@@ -72,29 +72,29 @@ impl Tail {
         true
     }
 
-    /// Puts a changed letter in the place of the one it was.
-    pub fn replace(&mut self, changed: &Arc<Letter>) {
-        let Some(at) = self.letters.iter().rposition(|letter| letter.id == changed.id) else { return };
-        self.bytes = self.bytes + changed.weight() - self.letters[at].weight();
-        self.letters[at] = changed.clone();
+    /// Puts a changed message in the place of the one it was.
+    pub fn replace(&mut self, changed: &Arc<StoredMessage>) {
+        let Some(at) = self.messages.iter().rposition(|message| message.id == changed.id) else { return };
+        self.bytes = self.bytes + changed.weight() - self.messages[at].weight();
+        self.messages[at] = changed.clone();
         self.keys.insert(changed.key, changed.clone());
         for place in &changed.places {
             for entry in self.inboxes.get_mut(&place.inbox).into_iter().flatten() {
-                if entry.letter.id == changed.id {
-                    entry.letter = changed.clone();
+                if entry.message.id == changed.id {
+                    entry.message = changed.clone();
                 }
             }
         }
     }
 
-    pub fn find(&self, key: &Key) -> Option<Arc<Letter>> {
+    pub fn find(&self, key: &Key) -> Option<Arc<StoredMessage>> {
         self.keys.get(key).cloned()
     }
 
     /// The entries of a span, ascending.
     pub fn entries(&self, span: Span<'_>) -> Vec<Entry> {
         let Some(entries) = self.inboxes.get(&span.inbox) else { return Vec::new() };
-        entries.iter().filter(|entry| span.holds(entry.seq, &entry.letter)).cloned().collect()
+        entries.iter().filter(|entry| span.holds(entry.seq, &entry.message)).cloned().collect()
     }
 
     /// The first number of an inbox that is only here.
@@ -105,11 +105,11 @@ impl Tail {
     /// The last number of each sender in an inbox.
     pub fn senders(&self, inbox: i64) -> HashMap<String, i64> {
         let entries = self.inboxes.get(&inbox).into_iter().flatten();
-        entries.map(|entry| (entry.letter.from.to_string(), entry.seq)).collect()
+        entries.map(|entry| (entry.message.from.to_string(), entry.seq)).collect()
     }
 
     pub fn len(&self) -> usize {
-        self.letters.len()
+        self.messages.len()
     }
 
     pub fn bytes(&self) -> usize {

@@ -79,7 +79,7 @@ async fn keeper(test: &TestWorld) -> Arc<Message> {
 }
 
 #[tokio::test]
-async fn a_restart_keeps_every_letter_and_every_number_filed_or_not() {
+async fn a_restart_keeps_every_message_and_every_number_filed_or_not() {
     let test = TestWorld::open().await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let from = Device { agent: &alice, device: "a" };
@@ -103,7 +103,7 @@ async fn a_restart_keeps_every_letter_and_every_number_filed_or_not() {
 async fn an_index_that_was_lost_is_made_again_from_the_log() {
     let test = TestWorld::open().await;
     if test.world.store.engine() == Engine::Postgres {
-        return; // Its index is part of the letter's own transaction.
+        return; // Its index is part of the message's own transaction.
     }
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let (from, to) = (Device { agent: &alice, device: "a" }, Device { agent: &carol, device: "c" });
@@ -136,7 +136,7 @@ async fn a_commit_that_fails_takes_no_number_and_tells_nobody() {
     assert_eq!((stats.rows, stats.failures), (2, 1), "the operator is told");
 }
 
-/// Makes the log refuse one letter.
+/// Makes the log refuse one message.
 async fn refuse_poison(test: &TestWorld) {
     let keeper = keeper(test).await;
     let mut tx = keeper.store.db().write().await.unwrap();
@@ -177,7 +177,7 @@ async fn many_senders_at_once_leave_no_hole_and_take_no_number_twice() {
     let mut all = BTreeSet::new();
     while let Some(seqs) = senders.join_next().await {
         let seqs = seqs.unwrap();
-        assert!(seqs.is_sorted(), "one sender's letters keep their order: {seqs:?}");
+        assert!(seqs.is_sorted(), "one sender's messages keep their order: {seqs:?}");
         all.extend(seqs);
     }
     assert_eq!(all.into_iter().collect::<Vec<_>>(), (1..=160).collect::<Vec<_>>());
@@ -261,7 +261,7 @@ async fn a_recall_is_kept_filed_or_not_and_works_once() {
 }
 
 #[tokio::test]
-async fn a_letter_is_recalled_by_its_sender_and_within_two_minutes() {
+async fn a_message_is_recalled_by_its_sender_and_within_two_minutes() {
     let (test, alice, carol) = two().await;
     let (from, to) = (Device { agent: &alice, device: "a" }, Device { agent: &carol, device: "c" });
     for text in ["early", "late"] {

@@ -1,10 +1,10 @@
-//! Letters with a time to live: in memory only, without a number in the inbox, gone when their time is up, when they are
+//! Messages with a time to live: in memory only, without a number in the inbox, gone when their time is up, when they are
 //! acknowledged, or when the server is restarted.
 
 pub(super) mod shelf;
 
 use super::Error;
-use super::letter::Letter;
+use super::stored_message::StoredMessage;
 use super::shared::{self, Place, Shared};
 use super::store::read;
 use crate::kernel::Ids;
@@ -27,7 +27,7 @@ pub(super) struct VolatileRow<T> {
     pub sender: String,
     pub created_at: i64,
     pub expires_at: i64,
-    pub letter: T,
+    pub message: T,
 }
 
 #[derive(Debug)]
@@ -148,14 +148,14 @@ impl<T: Clone> Volatile<T> {
     }
 }
 
-impl Volatile<Arc<Letter>> {
+impl Volatile<Arc<StoredMessage>> {
     /// On PostgreSQL: an inbox as all processes together have it.
     pub async fn copy(shared: &Shared, connection: &mut AnyConnection, inbox: i64) -> sqlx::Result<Self> {
         let key = inbox.to_string();
         let row = |row: &shared::Row| {
-            let letter = read(0, &row.data).ok()?;
-            let (message_id, sender) = (letter.message_id.clone(), letter.from.to_string());
-            Some(VolatileRow { message_id, sender, created_at: letter.at, expires_at: row.until, letter })
+            let message = read(0, &row.data).ok()?;
+            let (message_id, sender) = (message.message_id.clone(), message.from.to_string());
+            Some(VolatileRow { message_id, sender, created_at: message.at, expires_at: row.until, message })
         };
         let place = Place { kind: "volatile", key: &key };
         let shelves = shared::copy(connection, place, (&inbox, LIMITS), row).await?;
@@ -174,7 +174,7 @@ mod tests {
 
     fn put(volatile: &Volatile<&'static str>, sender: &str, id: &str, expires_at: i64) -> String {
         let (message_id, sender) = (id.to_owned(), sender.to_owned());
-        volatile.put(1, VolatileRow { message_id, sender, created_at: 0, expires_at, letter: "hi" }, 10)
+        volatile.put(1, VolatileRow { message_id, sender, created_at: 0, expires_at, message: "hi" }, 10)
     }
 
     fn ids(page: &VolatilePage<&'static str>) -> Vec<String> {

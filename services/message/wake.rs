@@ -1,6 +1,6 @@
 //! `message.wake`: events may have been lost on their way; the gateway has its devices looked at again.
 
-use super::letter::Kind;
+use super::stored_message::Kind;
 use super::tail::Span;
 use super::{Error, Message, events};
 use crate::kernel::{Aid, Caller, DeviceId};
@@ -30,14 +30,14 @@ impl Message {
         let span = Span { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
         let newest = self.store.last(span, 1).await?.pop();
         // A queue message was for whoever was there.
-        let Some(newest) = newest.filter(|newest| newest.letter.kind != Kind::Queue) else {
+        let Some(newest) = newest.filter(|newest| newest.message.kind != Kind::Queue) else {
             return Ok(Woken { rung: false });
         };
         if self.store.read_through(inbox.id).await? >= newest.seq {
             return Ok(Woken { rung: false });
         }
 
-        events::ring_again(&self.bus, &newest.letter, inbox.id, &params.device_id);
+        events::ring_again(&self.bus, &newest.message, inbox.id, &params.device_id);
         Ok(Woken { rung: true })
     }
 }
@@ -49,7 +49,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[tokio::test]
-    async fn the_newest_letter_is_rung_for_until_it_is_read() {
+    async fn the_newest_message_is_rung_for_until_it_is_read() {
         let test = TestWorld::open().await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         let on_device = json!({ "aid": bob.aid, "device_id": "" });

@@ -1,7 +1,7 @@
 //! One commit on SQLite: who sent this before, which numbers come next, how far cursors and recalls go.
 
 use super::ledger::{Advance, Bell, Done, Draft, Outcome, Recall, Write};
-use super::letter::{Key, Letter, Place};
+use super::stored_message::{Key, StoredMessage, Place};
 use super::ring::Rings;
 use super::store::{Store, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 /// The one task that writes.
 pub(super) struct Writer {
     pub store: Arc<Store>,
-    pub rings: Arc<Rings<Arc<Letter>>>,
+    pub rings: Arc<Rings<Arc<StoredMessage>>>,
     pub ring: mpsc::Sender<Vec<Bell>>,
-    /// The last letter of the log.
+    /// The last message of the log.
     pub last: i64,
     /// A commit failed: the log is asked what it really holds.
     pub unsure: bool,
@@ -22,19 +22,19 @@ pub(super) struct Writer {
 /// One commit as it is being made.
 pub(super) struct Commit {
     heads: HashMap<i64, i64>,
-    pub letters: Vec<Arc<Letter>>,
+    pub messages: Vec<Arc<StoredMessage>>,
     bells: Vec<Bell>,
-    queued: Vec<(Arc<Letter>, i64)>,
-    pub changed: Vec<Arc<Letter>>,
+    queued: Vec<(Arc<StoredMessage>, i64)>,
+    pub changed: Vec<Arc<StoredMessage>>,
     pub cursors: BTreeMap<(i64, String, String), i64>,
 }
 
-type Known = HashMap<Key, Arc<Letter>>;
+type Known = HashMap<Key, Arc<StoredMessage>>;
 
 /// What these writes want to send.
 fn keys(writes: &[Write]) -> Vec<Key> {
     let key = |write: &Write| match write {
-        Write::Send(draft, _) => Some(draft.letter.key),
+        Write::Send(draft, _) => Some(draft.message.key),
         Write::Ack(_) | Write::Recall(_) => None,
     };
     writes.iter().filter_map(key).collect()
@@ -52,10 +52,10 @@ impl Writer {
     async fn make_sure(&mut self) -> sqlx::Result<()> {
         if self.unsure {
             loop {
-                let letters = self.store.log_after(self.last, 1000).await?;
-                let Some(letter) = letters.last() else { break };
-                self.last = letter.id;
-                self.store.take_in(letters);
+                let messages = self.store.log_after(self.last, 1000).await?;
+                let Some(message) = messages.last() else { break };
+                self.last = message.id;
+                self.store.take_in(messages);
             }
         }
         self.unsure = false;
@@ -65,7 +65,7 @@ impl Writer {
     async fn try_commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<Done>> {
         let mut commit = Commit {
             heads: HashMap::new(),
-            letters: Vec::new(),
+            messages: Vec::new(),
             bells: Vec::new(),
             queued: Vec::new(),
             changed: Vec::new(),
@@ -73,18 +73,18 @@ impl Writer {
         };
         let known = self.look_up(&mut commit, &writes).await?;
         let before = self.old_cursors(&writes).await?;
-        let mut fresh: HashMap<Key, Arc<Letter>> = HashMap::new();
+        let mut fresh: HashMap<Key, Arc<StoredMessage>> = HashMap::new();
         let mut done = Vec::with_capacity(writes.len());
         for write in writes {
             done.push(match write {
                 Write::Send(draft, _) => {
-                    let key = draft.letter.key;
+                    let key = draft.message.key;
                     match known.get(&key).or_else(|| fresh.get(&key)) {
                         Some(first) => Done::Again(first.clone()),
                         None => {
-                            let letter = self.number(&mut commit, *draft);
-                            fresh.insert(key, letter.clone());
-                            Done::Sent(letter)
+                            let message = self.number(&mut commit, *draft);
+                            fresh.insert(key, message.clone());
+                            Done::Sent(message)
                         }
                     }
                 }
@@ -94,30 +94,30 @@ impl Writer {
         }
         self.write_log(&mut commit).await?;
 
-        let Commit { letters, bells, queued, changed, .. } = commit;
+        let Commit { messages, bells, queued, changed, .. } = commit;
         self.store.was_written();
-        self.after(letters, bells, queued, changed).await;
+        self.after(messages, bells, queued, changed).await;
         Ok(done)
     }
 
     /// Only what is durable is shown to anyone.
     async fn after(
         &mut self,
-        letters: Vec<Arc<Letter>>,
+        messages: Vec<Arc<StoredMessage>>,
         bells: Vec<Bell>,
-        queued: Vec<(Arc<Letter>, i64)>,
-        changed: Vec<Arc<Letter>>,
+        queued: Vec<(Arc<StoredMessage>, i64)>,
+        changed: Vec<Arc<StoredMessage>>,
     ) {
-        if let Some(last) = letters.last() {
+        if let Some(last) = messages.last() {
             self.last = last.id;
         }
-        for (letter, inbox) in queued {
-            if let Some(place) = letter.place(inbox) {
-                let (to, seq) = (letter.to.clone(), place.seq);
-                self.rings.put(&to, inbox, seq, letter.at, letter.weight(), letter);
+        for (message, inbox) in queued {
+            if let Some(place) = message.place(inbox) {
+                let (to, seq) = (message.to.clone(), place.seq);
+                self.rings.put(&to, inbox, seq, message.at, message.weight(), message);
             }
         }
-        self.store.take_in(letters);
+        self.store.take_in(messages);
         self.store.replace(&changed);
         if !bells.is_empty() {
             // Only fails when the server is stopping and nobody listens.
@@ -139,14 +139,14 @@ impl Writer {
         let mut inboxes = BTreeSet::new();
         for write in writes {
             match write {
-                Write::Send(draft, _) if !known.contains_key(&draft.letter.key) => {
-                    inboxes.extend(draft.letter.places.iter().map(|place| place.inbox));
+                Write::Send(draft, _) if !known.contains_key(&draft.message.key) => {
+                    inboxes.extend(draft.message.places.iter().map(|place| place.inbox));
                 }
                 Write::Recall(recall) => {
                     let keys: Vec<Key> =
                         recall.message_ids.iter().map(|id| Key::new(&recall.from, id)).collect();
                     let found = self.store.find_all(&keys).await?;
-                    inboxes.extend(found.values().flat_map(|letter| letter.places.iter().map(|p| p.inbox)));
+                    inboxes.extend(found.values().flat_map(|message| message.places.iter().map(|p| p.inbox)));
                 }
                 Write::Send(..) | Write::Ack(_) => {}
             }
@@ -154,28 +154,28 @@ impl Writer {
         Ok(inboxes)
     }
 
-    /// Gives a letter its numbers.
-    fn number(&self, commit: &mut Commit, draft: Draft) -> Arc<Letter> {
-        let Draft { mut letter, devices, queue, trace } = draft;
-        for Place { inbox, seq, .. } in &mut letter.places {
+    /// Gives a message its numbers.
+    fn number(&self, commit: &mut Commit, draft: Draft) -> Arc<StoredMessage> {
+        let Draft { mut message, devices, queue, trace } = draft;
+        for Place { inbox, seq, .. } in &mut message.places {
             let head = commit.heads.entry(*inbox).or_default();
             *head += 1;
             *seq = *head;
         }
-        letter.id = self.last + 1 + commit.letters.len() as i64;
-        let letter = Arc::new(letter);
-        let mut told = letter.clone();
+        message.id = self.last + 1 + commit.messages.len() as i64;
+        let message = Arc::new(message);
+        let mut told = message.clone();
         let mut seat = None;
         if let Some(queued) = queue {
-            told = Arc::new(Letter { body: queued.payload, ..Letter::clone(&letter) });
+            told = Arc::new(StoredMessage { body: queued.payload, ..StoredMessage::clone(&message) });
             seat = queued.seat;
-            if let Some(place) = letter.places.first() {
+            if let Some(place) = message.places.first() {
                 commit.queued.push((told.clone(), place.inbox));
             }
         }
-        commit.bells.push(Bell { letter: told, devices, seat, trace });
-        commit.letters.push(letter.clone());
-        letter
+        commit.bells.push(Bell { message: told, devices, seat, trace });
+        commit.messages.push(message.clone());
+        message
     }
 
     async fn old_cursors(&self, writes: &[Write]) -> sqlx::Result<HashMap<(i64, String, String), i64>> {
@@ -223,21 +223,21 @@ impl Writer {
     async fn recall(
         &self,
         commit: &mut Commit,
-        fresh: &HashMap<Key, Arc<Letter>>,
+        fresh: &HashMap<Key, Arc<StoredMessage>>,
         recall: Recall,
     ) -> sqlx::Result<Done> {
         let mut outcomes = Vec::with_capacity(recall.message_ids.len());
-        let mut taken: Vec<Arc<Letter>> = Vec::new();
+        let mut taken: Vec<Arc<StoredMessage>> = Vec::new();
         for message_id in &recall.message_ids {
             let key = Key::new(&recall.from, message_id);
             // One that was sent in this very commit is not in the store yet; its sender was not answered either.
-            let letter = match fresh.contains_key(&key) {
+            let message = match fresh.contains_key(&key) {
                 true => None,
                 false => self.current(commit, &key).await?,
             };
-            let outcome = recall.judge(letter.as_deref());
-            if let (Outcome::Recalled, Some(letter)) = (outcome, letter) {
-                let changed = Arc::new(letter.recalled(recall.now));
+            let outcome = recall.judge(message.as_deref());
+            if let (Outcome::Recalled, Some(message)) = (outcome, message) {
+                let changed = Arc::new(message.recalled(recall.now));
                 commit.changed.retain(|other| other.id != changed.id);
                 commit.changed.push(changed.clone());
                 taken.push(changed);
@@ -250,9 +250,9 @@ impl Writer {
         Ok(Done::Recalled(outcomes))
     }
 
-    /// The letter as it is now, with what this commit did to it.
-    async fn current(&self, commit: &Commit, key: &Key) -> sqlx::Result<Option<Arc<Letter>>> {
-        match commit.changed.iter().find(|letter| letter.key == *key) {
+    /// The message as it is now, with what this commit did to it.
+    async fn current(&self, commit: &Commit, key: &Key) -> sqlx::Result<Option<Arc<StoredMessage>>> {
+        match commit.changed.iter().find(|message| message.key == *key) {
             Some(changed) => Ok(Some(changed.clone())),
             None => self.store.find(key).await,
         }

@@ -41,7 +41,7 @@ class Findings:
 
 
 @dataclass
-class Letter:
+class Message:
     """One message that somebody sent, and what the server said about it."""
 
     sender: str
@@ -63,10 +63,10 @@ class Letter:
 class Inbox:
     """One device of a receiver: the rows it was found to have, and what it was told since."""
 
-    def __init__(self, aid, device, letters, found):
+    def __init__(self, aid, device, messages, found):
         self.aid = aid
         self.device = device
-        self.letters = letters
+        self.messages = messages
         self.found = found
         self.rows = []
         self.seq_of = {}
@@ -129,9 +129,9 @@ class Inbox:
             self.found.wrong("holes", f"{self.name} read {seqs} after {after}")
         for row in page["messages"]:
             self.told[row["seq"]] = row["message_id"]
-            letter = self.letters.get(row["message_id"])
+            message = self.messages.get(row["message_id"])
             # What is being recalled may have been read before or after.
-            if letter and not letter.recall_asked:
+            if message and not message.recall_asked:
                 self.judge_content(row)
 
     async def examine(self, line, acknowledged, recalled):
@@ -144,12 +144,12 @@ class Inbox:
         for seq, message_id in told.items():
             if self.seq_of.get(message_id) != seq:
                 self.found.wrong("pushed and gone", f"{self.name} was handed {message_id} as {seq}")
-        for letter in acknowledged:
-            if letter.to == self.aid and letter.message_id not in self.seq_of:
-                self.found.wrong("missing", f"{letter.message_id} at {self.name}")
-        for letter in recalled:
-            if letter.to == self.aid and letter.message_id in self.seq_of:
-                seq = self.seq_of[letter.message_id]
+        for message in acknowledged:
+            if message.to == self.aid and message.message_id not in self.seq_of:
+                self.found.wrong("missing", f"{message.message_id} at {self.name}")
+        for message in recalled:
+            if message.to == self.aid and message.message_id in self.seq_of:
+                seq = self.seq_of[message.message_id]
                 page = await line.call("message.pull", after_seq=seq - 1, limit=1)
                 self.judge_content(page["messages"][0])
 
@@ -192,7 +192,7 @@ class Inbox:
 
     def take_notice(self, row):
         """A recall adds one row that tells of it, once for every recalled message."""
-        if row["message_id"] in self.letters:
+        if row["message_id"] in self.messages:
             return
         for message_id in row["payload"].get("message_ids", ()):
             if message_id in self.notices:
@@ -200,20 +200,20 @@ class Inbox:
             self.notices.add(message_id)
 
     def judge_content(self, row):
-        letter = self.letters.get(row["message_id"])
+        message = self.messages.get(row["message_id"])
         tombstone = row.get("type") == "message.recalled"
-        if letter is None:
-            asked = [self.letters.get(message_id) for message_id in row["payload"].get("message_ids", ())]
+        if message is None:
+            asked = [self.messages.get(message_id) for message_id in row["payload"].get("message_ids", ())]
             if not tombstone or not asked or not all(one and one.recall_asked for one in asked):
                 self.found.wrong("strangers", f"nobody sent {row}")
-        elif letter.to != self.aid or row["from"] != letter.sender:
+        elif message.to != self.aid or row["from"] != message.sender:
             self.found.wrong("strangers", f"{self.name} has {row}")
-        elif tombstone and not letter.recall_asked:
-            self.found.wrong("changed", f"nobody recalled {letter.message_id}")
-        elif not tombstone and letter.recalled:
-            self.found.wrong("recalled and still there", f"{letter.message_id} at {self.name}")
-        elif not tombstone and row["payload"] != letter.payload:
-            self.found.wrong("changed", f"{letter.message_id} at {self.name}")
+        elif tombstone and not message.recall_asked:
+            self.found.wrong("changed", f"nobody recalled {message.message_id}")
+        elif not tombstone and message.recalled:
+            self.found.wrong("recalled and still there", f"{message.message_id} at {self.name}")
+        elif not tombstone and row["payload"] != message.payload:
+            self.found.wrong("changed", f"{message.message_id} at {self.name}")
 
     def judge_cursor(self, sender, seq):
         asked, acked = self.asked[sender], self.acked[sender]

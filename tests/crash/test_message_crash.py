@@ -15,7 +15,7 @@ import tempfile
 
 import websockets
 from aund import Aund
-from inbox import BAD, Findings, Inbox, Letter
+from inbox import BAD, Findings, Inbox, Message
 from wire import Key, Line, opened
 
 STORE = os.environ.get("AUND_TEST_STORE", "sqlite")
@@ -51,13 +51,13 @@ class Rounds:
         self.server = server
         self.chance = chance
         self.found = Findings()
-        self.letters = {}
+        self.messages = {}
         self.fresh = []
         self.recalled = []
         self.numbers = itertools.count(1)
         self.senders = [f"sender{number}.{server.issuer}" for number in range(SENDERS)]
         self.receivers = [f"reader{number}.{server.issuer}" for number in range(RECEIVERS)]
-        self.inboxes = [Inbox(aid, device, self.letters, self.found) for aid in self.receivers for device in DEVICES]
+        self.inboxes = [Inbox(aid, device, self.messages, self.found) for aid in self.receivers for device in DEVICES]
         self.tokens = {}
 
     async def run(self):
@@ -102,9 +102,9 @@ class Rounds:
         """Sends again what had no answer, then holds every inbox to what was acknowledged."""
         fresh, self.fresh = self.fresh, []
         recalled, self.recalled = self.recalled, []
-        for letter in fresh:
-            if not letter.acknowledged:
-                await lines[letter.sender].call("message.send", **letter.params())
+        for message in fresh:
+            if not message.acknowledged:
+                await lines[message.sender].call("message.send", **message.params())
                 self.found.add("retried sends")
         for inbox in self.inboxes:
             await inbox.examine(lines[inbox.name], fresh, recalled)
@@ -127,31 +127,31 @@ class Rounds:
     async def write(self, line, sender):
         """One message after the other; some twice at once, and now and then one is taken back."""
         while True:
-            letter = self.compose(sender)
+            message = self.compose(sender)
             twice = self.chance.random() < 0.1
-            answers = await asyncio.gather(*(line.call("message.send", **letter.params()) for _ in range(1 + twice)))
-            letter.acknowledged = True
+            answers = await asyncio.gather(*(line.call("message.send", **message.params()) for _ in range(1 + twice)))
+            message.acknowledged = True
             self.found.add("acknowledged sends")
             if twice:
                 self.found.add("sent twice at once")
                 if [answer["status"] for answer in answers].count("duplicate") != 1:
-                    self.found.wrong("duplicate message_id on a device", f"{letter.message_id} was answered {answers}")
+                    self.found.wrong("duplicate message_id on a device", f"{message.message_id} was answered {answers}")
             if self.chance.random() < 0.05:
-                await self.recall(line, letter)
+                await self.recall(line, message)
 
     def compose(self, sender):
         message_id = f"m-{next(self.numbers)}"
-        letter = Letter(sender, self.chance.choice(self.receivers), message_id, self.chance.randrange(300))
-        self.letters[message_id] = letter
-        self.fresh.append(letter)
-        return letter
+        message = Message(sender, self.chance.choice(self.receivers), message_id, self.chance.randrange(300))
+        self.messages[message_id] = message
+        self.fresh.append(message)
+        return message
 
-    async def recall(self, line, letter):
-        letter.recall_asked = True
-        answer = await line.call("message.recall", message_ids=[letter.message_id])
-        assert answer["recalled"] == 1, f"{letter.message_id} was not recalled: {answer}"
-        letter.recalled = True
-        self.recalled.append(letter)
+    async def recall(self, line, message):
+        message.recall_asked = True
+        answer = await line.call("message.recall", message_ids=[message.message_id])
+        assert answer["recalled"] == 1, f"{message.message_id} was not recalled: {answer}"
+        message.recalled = True
+        self.recalled.append(message)
         self.found.add("recalls")
 
 

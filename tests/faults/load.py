@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 import websockets
-from inbox import BAD, GOOD, Findings, Inbox, Letter
+from inbox import BAD, GOOD, Findings, Inbox, Message
 from place import CALL_SECONDS, HEAL_SECONDS
 from wire import Key, Line, Refused, opened
 
@@ -144,12 +144,12 @@ class Load:
         self.found = Findings()
         self.ended, self.closes, self.refusals, self.sentences = Counter(), Counter(), Counter(), Counter()
         self.closed_at, self.longest = [], 0.0
-        self.letters, self.recalled, self.tokens, self.did = {}, [], {}, []
+        self.messages, self.recalled, self.tokens, self.did = {}, [], {}, []
         self.over = False
         number = next(numbers)
         self.senders = [f"writer{number}n{n}.{self.server.issuer}" for n in range(SENDERS)]
         self.receivers = [f"reader{number}n{n}.{self.server.issuer}" for n in range(self.readers)]
-        self.inboxes = [Ear(aid, device, self.letters, self.found) for aid in self.receivers for device in DEVICES]
+        self.inboxes = [Ear(aid, device, self.messages, self.found) for aid in self.receivers for device in DEVICES]
         self.people = {aid: Person(self, aid, "desk") for aid in self.senders}
         self.people |= {inbox.name: Person(self, inbox.aid, inbox.device, inbox.listen) for inbox in self.inboxes}
 
@@ -185,7 +185,7 @@ class Load:
                 await person.here.wait()
 
     async def goes_on(self, count=20):
-        """Returns when so many more letters were acknowledged: the load runs."""
+        """Returns when so many more messages were acknowledged: the load runs."""
         wanted = self.sent + count
         async with asyncio.timeout(HEAL_SECONDS):
             while self.sent < wanted:
@@ -215,41 +215,41 @@ class Load:
         """One message after the other; some twice at once, and now and then one is taken back."""
         person = self.people[aid]
         while not self.over:
-            letter = self.compose(aid, self.chance.choice(self.receivers))
-            await (self.send_twice if self.chance.random() < 0.1 else self.send)(person, letter)
+            message = self.compose(aid, self.chance.choice(self.receivers))
+            await (self.send_twice if self.chance.random() < 0.1 else self.send)(person, message)
             self.found.add("acknowledged sends")
             if self.chance.random() < 0.05:
-                await self.recall(person, letter)
+                await self.recall(person, message)
             await asyncio.sleep(self.chance.uniform(0.01, 0.05))
 
-    async def send(self, person, letter):
-        answer, first = await person.insist("message.send", **letter.params())
-        letter.acknowledged = True
+    async def send(self, person, message):
+        answer, first = await person.insist("message.send", **message.params())
+        message.acknowledged = True
         self.found.add("retried sends", not first)
         return answer, first
 
-    async def send_twice(self, person, letter):
-        sending = (self.send(person, letter) for _ in range(2))
+    async def send_twice(self, person, message):
+        sending = (self.send(person, message) for _ in range(2))
         (one, first), (other, second) = await asyncio.gather(*sending)
         self.found.add("sent twice at once")
         # One that had to ask again may have been taken the first time.
         if first and second and [one["status"], other["status"]].count("duplicate") != 1:
-            words = f"{letter.message_id} was answered {one} and {other}"
+            words = f"{message.message_id} was answered {one} and {other}"
             self.found.wrong("duplicate message_id on a device", words)
 
     def compose(self, sender, to):
         message_id = f"m-{next(numbers)}"
-        letter = Letter(sender, to, message_id, self.chance.randrange(300))
-        self.letters[message_id] = letter
-        return letter
+        message = Message(sender, to, message_id, self.chance.randrange(300))
+        self.messages[message_id] = message
+        return message
 
-    async def recall(self, person, letter):
-        letter.recall_asked = True
-        answer, first = await person.insist("message.recall", message_ids=[letter.message_id])
+    async def recall(self, person, message):
+        message.recall_asked = True
+        answer, first = await person.insist("message.recall", message_ids=[message.message_id])
         if answer["recalled"] != 1 and (first or answer["errors"][0]["error"] != "already_recalled"):
-            self.found.wrong("recalled and still there", f"{letter.message_id} was answered {answer}")
-        letter.recalled = True
-        self.recalled.append(letter)
+            self.found.wrong("recalled and still there", f"{message.message_id} was answered {answer}")
+        message.recalled = True
+        self.recalled.append(message)
         self.found.add("recalls")
 
     async def read(self, inbox):
@@ -275,7 +275,7 @@ class Load:
             for task in self.reading:
                 task.cancel()
             for inbox in self.inboxes:
-                await inbox.examine(lines[inbox.name], self.letters.values(), self.recalled)
+                await inbox.examine(lines[inbox.name], self.messages.values(), self.recalled)
                 await inbox.read_again(lines[inbox.name])
 
     async def everybody_hears(self):

@@ -18,9 +18,9 @@ class Single(Load):
     acknowledges = False
 
     async def one_for_each(self):
-        letters = [self.compose(self.chance.choice(self.senders), aid) for aid in self.receivers]
-        await asyncio.gather(*(self.send(self.people[letter.sender], letter) for letter in letters))
-        self.found.add("acknowledged sends", len(letters))
+        messages = [self.compose(self.chance.choice(self.senders), aid) for aid in self.receivers]
+        await asyncio.gather(*(self.send(self.people[message.sender], message) for message in messages))
+        self.found.add("acknowledged sends", len(messages))
 
 
 def test_without_a_fault_nothing_fails(place):

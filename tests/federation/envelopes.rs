@@ -24,8 +24,8 @@ impl Dice {
     }
 
     fn word(&mut self) -> String {
-        let letters: Vec<char> = "abcdefghijklmnopqrstuvwxyz0123456789-_.é\u{202e} ".chars().collect();
-        (0..self.roll(24)).map(|_| *self.pick(&letters)).collect()
+        let messages: Vec<char> = "abcdefghijklmnopqrstuvwxyz0123456789-_.é\u{202e} ".chars().collect();
+        (0..self.roll(24)).map(|_| *self.pick(&messages)).collect()
     }
 
     fn noise(&mut self) -> Value {
@@ -42,29 +42,29 @@ impl Dice {
 }
 
 /// One wrong thing that alone is reason enough to refuse.
-fn spoil(dice: &mut Dice, letter: &mut Value, ours: &str) {
+fn spoil(dice: &mut Dice, message: &mut Value, ours: &str) {
     let domains = ["third.test", "near.test", "far.test.evil", "xfar.test", "sub.far.test", "test", "far"];
     match dice.roll(11) {
-        0 => set(letter, "/caller/aid", json!(format!("alice.{}", dice.pick(&domains)))),
-        1 => set(letter, "/caller/aid", json!(ours)),
-        2 => set(letter, "/caller/aid", json!(format!("{}.third.test", dice.word()))),
-        3 => set(letter, "/caller/type", json!(dice.pick(&["service", "service", "operator", "AID", ""]))),
-        4 => set(letter, "/caller", dice.noise()),
+        0 => set(message, "/caller/aid", json!(format!("alice.{}", dice.pick(&domains)))),
+        1 => set(message, "/caller/aid", json!(ours)),
+        2 => set(message, "/caller/aid", json!(format!("{}.third.test", dice.word()))),
+        3 => set(message, "/caller/type", json!(dice.pick(&["service", "service", "operator", "AID", ""]))),
+        4 => set(message, "/caller", dice.noise()),
         5 => set(
-            letter,
+            message,
             "/params/to",
             json!(format!("dave.{}", dice.pick(&["third.test", "far.test", "test"]))),
         ),
-        6 => set(letter, "/params/from", json!(dice.pick(&[ours, "bobb.far.test", "alice.third.test"]))),
-        7 => set(letter, "/hop", json!(2 + dice.roll(1000))),
-        8 => set(letter, "/depth", json!(3 + dice.roll(1000))),
+        6 => set(message, "/params/from", json!(dice.pick(&[ours, "bobb.far.test", "alice.third.test"]))),
+        7 => set(message, "/hop", json!(2 + dice.roll(1000))),
+        8 => set(message, "/depth", json!(3 + dice.roll(1000))),
         9 => set(
-            letter,
+            message,
             "/namespace",
             json!(dice.pick(&["auth", "ca", "meta", "gateway", "federation", "proxy", "push", "x"])),
         ),
         _ => set(
-            letter,
+            message,
             "/method",
             json!(dice.pick(&["pull", "ack", "read", "history", "outbox", "v2.pull", "no", ""])),
         ),
@@ -72,7 +72,7 @@ fn spoil(dice: &mut Dice, letter: &mut Value, ours: &str) {
 }
 
 /// Things that make it look stranger, or more important, and never better.
-fn decorate(dice: &mut Dice, letter: &mut Value, ours: &str) {
+fn decorate(dice: &mut Dice, message: &mut Value, ours: &str) {
     let names = ["_auth", "_federation", "_caller_id", "_route", "from_issuer", "extra", "id", "jsonrpc"];
     for _ in 0..dice.roll(4) {
         let value = match dice.roll(3) {
@@ -82,7 +82,7 @@ fn decorate(dice: &mut Dice, letter: &mut Value, ours: &str) {
         };
         let name = dice.pick(&names);
         let pointer = if dice.roll(2) == 0 { format!("/{name}") } else { format!("/params/{name}") };
-        set(letter, &pointer, value);
+        set(message, &pointer, value);
     }
 }
 
@@ -94,33 +94,33 @@ async fn of_ten_thousand_hostile_envelopes_none_is_let_in() {
     let (mut dice, ours) = (Dice(0x5eed_1234_5678_9abc), scene.carol.aid().to_owned());
     let mut hostile = Vec::new();
     for _ in 0..MANY {
-        let mut letter = scene.letter("hostile");
+        let mut message = scene.message("hostile");
         for _ in 0..=dice.roll(3) {
-            if letter["caller"].is_object() {
-                spoil(&mut dice, &mut letter, &ours);
+            if message["caller"].is_object() {
+                spoil(&mut dice, &mut message, &ours);
             }
         }
-        decorate(&mut dice, &mut letter, &ours);
-        hostile.push(letter);
+        decorate(&mut dice, &mut message, &ours);
+        hostile.push(message);
     }
     let (together, alone) = hostile.split_at(MANY / 2);
-    for (letter, outcome) in alone.iter().zip(link.call_many("federation.relay", alone).await) {
-        let error = outcome.expect_err(&format!("let in: {letter}"));
-        assert!(error["code"].is_i64() && error["data"]["reason"].is_string(), "{letter} got {error}");
+    for (message, outcome) in alone.iter().zip(link.call_many("federation.relay", alone).await) {
+        let error = outcome.expect_err(&format!("let in: {message}"));
+        assert!(error["code"].is_i64() && error["data"]["reason"].is_string(), "{message} got {error}");
     }
     for items in together.chunks(100) {
         let batch = json!({ "batch_id": random_hex(8), "items": items });
         let answer = link.call("federation.relay_batch", &batch).await;
         let results = answer["results"].as_array().expect("results");
         assert_eq!(results.len(), items.len());
-        for (letter, result) in items.iter().zip(results) {
-            assert_eq!(result["ok"], false, "let in: {letter}");
-            assert!(result["error"]["data"]["reason"].is_string(), "{letter} got {result}");
+        for (message, result) in items.iter().zip(results) {
+            assert_eq!(result["ok"], false, "let in: {message}");
+            assert!(result["error"]["data"]["reason"].is_string(), "{message} got {result}");
         }
     }
     assert!(words(&scene.carol).await.is_empty(), "nothing arrived");
     assert_eq!(
-        link.call("federation.relay", &scene.letter("first")).await["ok"],
+        link.call("federation.relay", &scene.message("first")).await["ok"],
         true,
         "the link itself lives"
     );

@@ -35,10 +35,10 @@ async fn nothing_is_relayed_before_hello() {
     let pair = Pair::start().await;
     let carol = pair.near.agent("carol").await;
     let who = Neighbour::of(&pair.far);
-    let letter = who.letter("alice", carol.aid(), "before hello");
+    let message = who.message("alice", carol.aid(), "before hello");
     for (method, params) in [
-        ("federation.relay", letter.clone()),
-        ("federation.relay_batch", json!({ "batch_id": "b", "items": [letter] })),
+        ("federation.relay", message.clone()),
+        ("federation.relay_batch", json!({ "batch_id": "b", "items": [message] })),
     ] {
         let wire = pair.near.secure_wire("/aun").await;
         let error = wire.call_error(method, &params).await;
@@ -191,8 +191,8 @@ async fn a_link_is_no_session_and_a_session_is_no_link() {
     let login = link.try_call("auth.connect", &connect(link.nonce(), &carol.tokens.access)).await;
     assert!(login.is_err(), "{login:?}");
     let link = who.link(near).await;
-    let letter = json!({ "to": carol.aid(), "payload": { "type": "text", "text": "hello" } });
-    let sent = link.try_call("message.send", &letter).await;
+    let message = json!({ "to": carol.aid(), "payload": { "type": "text", "text": "hello" } });
+    let sent = link.try_call("message.send", &message).await;
     assert!(sent.is_err(), "{sent:?}");
 
     let session = near.agent("dave").await;
@@ -200,7 +200,7 @@ async fn a_link_is_no_session_and_a_session_is_no_link() {
     let late = session.try_call("federation.hello", &hello).await;
     assert!(late.is_err(), "{late:?}");
     let session = near.agent("erin").await;
-    let relayed = session.try_call("federation.relay", &who.letter("alice", carol.aid(), "hi")).await;
+    let relayed = session.try_call("federation.relay", &who.message("alice", carol.aid(), "hi")).await;
     assert!(relayed.is_err(), "{relayed:?}");
     assert!(words(&carol).await.is_empty());
 }

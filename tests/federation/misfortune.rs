@@ -71,8 +71,8 @@ async fn an_honest_fake_is_not_told_from_a_real_one() {
 async fn a_neighbour_that_never_answers_costs_its_caller_a_timeout_and_nobody_else_anything() {
     let (near, alice, fake) = beside(Fault::Silent).await;
     let dave = near.agent("dave").await;
-    let letter = named("carol.fake.test", "m-1", "hello");
-    let waiting = alice.call_error("message.send", &letter);
+    let message = named("carol.fake.test", "m-1", "hello");
+    let waiting = alice.call_error("message.send", &message);
     let local = async {
         dave.call("message.send", &named(alice.aid(), "m-2", "meanwhile")).await;
     };

@@ -104,8 +104,8 @@ impl Neighbour {
         wire
     }
 
-    /// An honest relay of a letter by an agent of this domain.
-    pub fn letter(&self, from: &str, to: &str, words: &str) -> Value {
+    /// An honest relay of a message by an agent of this domain.
+    pub fn message(&self, from: &str, to: &str, words: &str) -> Value {
         json!({
             "relay_id": random_hex(16), "kind": "rpc", "namespace": "message", "method": "send",
             "caller": { "type": "aid", "aid": format!("{from}.{}", self.issuer), "device_id": "d1", "slot_id": "s1" },

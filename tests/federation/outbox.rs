@@ -1,4 +1,4 @@
-//! Where the domain's policy says so, a letter to a domain that is down waits, and is delivered once.
+//! Where the domain's policy says so, a message to a domain that is down waits, and is delivered once.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn all_of(agent: &Agent) -> Vec<String> {
     }
 }
 
-fn letters(to: &str, numbers: std::ops::Range<usize>) -> Vec<Value> {
+fn messages(to: &str, numbers: std::ops::Range<usize>) -> Vec<Value> {
     numbers.map(|n| named(to, &format!("m-{n}"), &n.to_string())).collect()
 }
 
@@ -37,9 +37,9 @@ async fn what_was_kept_for_a_domain_is_delivered_in_order_and_once() {
     let kept = || async {
         alice.try_call("message.send", &first).await.ok().filter(|sent| sent["status"] == "queued")
     };
-    let kept = until("a letter is kept", kept).await;
+    let kept = until("a message is kept", kept).await;
     assert_eq!((&kept["cross_domain"], &kept["target_issuer"]), (&json!(true), &json!("far.test")), "{kept}");
-    for outcome in alice.call_many("message.send", &letters(carol.aid(), 2..60)).await {
+    for outcome in alice.call_many("message.send", &messages(carol.aid(), 2..60)).await {
         let kept = outcome.unwrap_or_else(|error| panic!("refused: {error}"));
         assert_eq!(kept["status"], "queued", "the reply says which of the two happened: {kept}");
     }
@@ -68,19 +68,19 @@ async fn what_was_kept_for_a_domain_is_delivered_in_order_and_once() {
 }
 
 #[tokio::test]
-async fn a_kept_letter_that_is_refused_over_there_holds_up_nobody() {
+async fn a_kept_message_that_is_refused_over_there_holds_up_nobody() {
     let mut pair = Pair::with(KEEP, "").await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     pair.far.kill();
     for (to, id, said) in
         [(format!("nobody1.{}", pair.far.issuer), "m-1", "lost"), (carol.aid().to_owned(), "m-2", "found")]
     {
-        let letter = named(&to, id, said);
-        let kept = || async { alice.try_call("message.send", &letter).await.ok() };
-        assert_eq!(until("a letter is kept", kept).await["status"], "queued");
+        let message = named(&to, id, said);
+        let kept = || async { alice.try_call("message.send", &message).await.ok() };
+        assert_eq!(until("a message is kept", kept).await["status"], "queued");
     }
     pair.far.start_again();
     let carol = pair.far.again(&carol).await;
     let there = || async { (words(&carol).await == ["found"]).then_some(()) };
-    until("the letter behind the bad one arrives", there).await;
+    until("the message behind the bad one arrives", there).await;
 }

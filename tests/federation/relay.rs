@@ -27,21 +27,21 @@ impl Scene {
         &self.pair.near
     }
 
-    pub fn letter(&self, words: &str) -> Value {
-        self.who.letter("alice", self.carol.aid(), words)
+    pub fn message(&self, words: &str) -> Value {
+        self.who.message("alice", self.carol.aid(), words)
     }
 
-    /// An honest letter with one thing changed.
+    /// An honest message with one thing changed.
     fn but(&self, pointer: &str, value: Value) -> Value {
-        let mut letter = self.letter("hostile");
-        set(&mut letter, pointer, value);
-        letter
+        let mut message = self.message("hostile");
+        set(&mut message, pointer, value);
+        message
     }
 
     /// Whatever happened before: an honest call on another link still works.
     pub async fn honest_callers_are_unharmed(&self, before: &[&str]) {
         let link = self.who.link(self.near()).await;
-        let relayed = link.call("federation.relay", &self.letter("honest")).await;
+        let relayed = link.call("federation.relay", &self.message("honest")).await;
         assert_eq!(relayed["ok"], true, "{relayed}");
         let mut expected = before.to_vec();
         expected.push("honest");
@@ -63,13 +63,13 @@ async fn refusal(link: &Wire, relay: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_letter_is_stored_once_and_says_who_wrote_it() {
+async fn a_message_is_stored_once_and_says_who_wrote_it() {
     let scene = Scene::set("").await;
     let link = scene.who.link(scene.near()).await;
-    let letter = scene.letter("hello");
-    let first = link.call("federation.relay", &letter).await;
-    let again = link.call("federation.relay", &letter).await;
-    assert_eq!((&first["ok"], &first["relay_id"]), (&json!(true), &letter["relay_id"]), "{first}");
+    let message = scene.message("hello");
+    let first = link.call("federation.relay", &message).await;
+    let again = link.call("federation.relay", &message).await;
+    assert_eq!((&first["ok"], &first["relay_id"]), (&json!(true), &message["relay_id"]), "{first}");
     assert_eq!(first, again, "the same relay gets the same answer");
     let received = super::next(&scene.carol, "event/message.received").await;
     assert_eq!(received["from"], "alice.far.test", "{received}");
@@ -81,7 +81,7 @@ async fn how_the_method_ended_is_inside_the_result() {
     let scene = Scene::set("").await;
     let link = scene.who.link(scene.near()).await;
     let nobody = format!("nobody1.{}", scene.near().issuer);
-    let relayed = link.call("federation.relay", &scene.who.letter("alice", &nobody, "hello")).await;
+    let relayed = link.call("federation.relay", &scene.who.message("alice", &nobody, "hello")).await;
     let local = scene
         .carol
         .call_error("message.send", &json!({ "to": nobody, "payload": { "type": "text", "text": "x" } }))
@@ -103,7 +103,7 @@ async fn nobody_speaks_for_an_agent_of_another_domain() {
     for kind in ["service", "service", "operator", "", "stranger"] {
         refusal(&link, &scene.but("/caller/type", json!(kind))).await;
     }
-    let mut unnamed = scene.letter("hostile");
+    let mut unnamed = scene.message("hostile");
     unnamed.as_object_mut().expect("an object").remove("caller");
     refusal(&link, &unnamed).await;
     scene.honest_callers_are_unharmed(&[]).await;
@@ -118,7 +118,7 @@ async fn parameters_name_nobody_but_the_caller_as_the_one_who_acts() {
         refusal(&link, &scene.but("/params/client_signature", json!({ "aid": actor, "signature": "AA==" })))
             .await;
     }
-    let mut honest = scene.letter("from me");
+    let mut honest = scene.message("from me");
     set(&mut honest, "/params/from", json!("alice.far.test"));
     assert_eq!(link.call("federation.relay", &honest).await["ok"], true);
     scene.honest_callers_are_unharmed(&["from me"]).await;
@@ -128,7 +128,7 @@ async fn parameters_name_nobody_but_the_caller_as_the_one_who_acts() {
 async fn what_is_smuggled_in_is_left_outside() {
     let scene = Scene::set("").await;
     let link = scene.who.link(scene.near()).await;
-    let mut letter = scene.letter("plain");
+    let mut message = scene.message("plain");
     for (name, value) in [
         ("_auth", json!({ "aid": scene.carol.aid(), "role": "operator" })),
         ("_federation", json!({ "from_issuer": scene.near().issuer })),
@@ -137,10 +137,10 @@ async fn what_is_smuggled_in_is_left_outside() {
         ("_route", json!({ "aids": ["dave.near.test"] })),
         ("_trusted_internal_caller_id", json!("group")),
     ] {
-        set(&mut letter, &format!("/params/{name}"), value.clone());
-        set(&mut letter, &format!("/{name}"), value);
+        set(&mut message, &format!("/params/{name}"), value.clone());
+        set(&mut message, &format!("/{name}"), value);
     }
-    assert_eq!(link.call("federation.relay", &letter).await["ok"], true);
+    assert_eq!(link.call("federation.relay", &message).await["ok"], true);
     let page = scene.carol.call("message.pull", &json!({ "after_seq": 0 })).await;
     let row = &page["messages"][0];
     assert_eq!((&row["from"], &row["payload"]["text"]), (&json!("alice.far.test"), &json!("plain")), "{row}");
@@ -162,7 +162,7 @@ async fn nothing_passes_through_and_nothing_comes_twice_around() {
     for depth in [json!(3), json!(4_000_000_000_u64), json!(-1)] {
         refusal(&link, &scene.but("/depth", depth)).await;
     }
-    let mut hopless = scene.letter("hostile");
+    let mut hopless = scene.message("hostile");
     hopless.as_object_mut().expect("an object").remove("hop");
     refusal(&link, &hopless).await;
     scene.honest_callers_are_unharmed(&[]).await;
@@ -259,7 +259,7 @@ async fn what_is_too_large_is_refused() {
     refusal(&link, &scene.but("/relay_id", json!("x".repeat(65)))).await;
     refusal(&link, &scene.but("/relay_id", json!(""))).await;
 
-    let items: Vec<Value> = (0..201).map(|_| scene.letter("hostile")).collect();
+    let items: Vec<Value> = (0..201).map(|_| scene.message("hostile")).collect();
     let batch = json!({ "batch_id": random_hex(8), "items": items });
     let error = link.call_error("federation.relay_batch", &batch).await;
     assert!(error["data"]["reason"].is_string() || error["code"] == -32602, "{error}");
@@ -280,8 +280,8 @@ async fn what_is_too_large_is_refused() {
 async fn one_bad_item_spoils_no_batch() {
     let scene = Scene::set("").await;
     let link = scene.who.link(scene.near()).await;
-    link.call("federation.relay", &scene.letter("0")).await;
-    let items = [scene.letter("1"), scene.but("/caller/aid", json!("alice.third.test")), scene.letter("2")];
+    link.call("federation.relay", &scene.message("0")).await;
+    let items = [scene.message("1"), scene.but("/caller/aid", json!("alice.third.test")), scene.message("2")];
     let batch = json!({ "batch_id": "b-1", "items": items });
     let answer = link.call("federation.relay_batch", &batch).await;
     let results = answer["results"].as_array().expect("results");
@@ -297,14 +297,14 @@ async fn one_bad_item_spoils_no_batch() {
 async fn a_flood_is_slowed_and_others_are_not() {
     let scene = Scene::set("federation.relays_per_agent = 5").await;
     let link = scene.who.link(scene.near()).await;
-    let flood: Vec<Value> = (0..400).map(|_| scene.letter("flood")).collect();
+    let flood: Vec<Value> = (0..400).map(|_| scene.message("flood")).collect();
     let outcomes = link.call_many("federation.relay", &flood).await;
     let limited = outcomes.iter().filter(|outcome| match outcome {
         Ok(result) => result["error"]["code"] == -32029,
         Err(error) => error["code"] == -32029 || error["data"]["reason"] == "rate_limited",
     });
     assert!(limited.count() > 100, "most of a flood is turned away");
-    let other = scene.who.letter("bobb", scene.carol.aid(), "calm");
+    let other = scene.who.message("bobb", scene.carol.aid(), "calm");
     assert_eq!(
         link.call("federation.relay", &other).await["ok"],
         true,

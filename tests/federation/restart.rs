@@ -8,7 +8,7 @@ use crate::world::domain::Pair;
 use crate::world::until;
 
 /// Far more than a server that is busy with other tests needs to come back.
-const LETTERS: usize = 20;
+const MESSAGES: usize = 20;
 
 #[tokio::test]
 async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes() {
@@ -32,8 +32,8 @@ async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes()
         pair.far.kill();
         pair.far.start_again();
         let carol = pair.far.again(&carol).await;
-        let enough = || async { (super::words(&carol).await.len() >= LETTERS).then_some(()) };
-        until("letters arrive again", enough).await;
+        let enough = || async { (super::words(&carol).await.len() >= MESSAGES).then_some(()) };
+        until("messages arrive again", enough).await;
         stop.store(true, Ordering::Relaxed);
         carol
     };

@@ -10,13 +10,13 @@ async fn ack(agent: &Agent, seq: i64) -> Value {
     ask(agent, "message.ack", json!({ "seq": seq })).await["ack_seq"].clone()
 }
 
-/// Everything that was told to `agent` until a letter of `other` arrives.
+/// Everything that was told to `agent` until a message of `other` arrives.
 async fn told(other: &Agent, agent: &Agent) -> Vec<Value> {
     super::heard(other, agent).await
 }
 
 #[tokio::test]
-async fn a_cursor_never_goes_back_and_never_beyond_the_last_letter() {
+async fn a_cursor_never_goes_back_and_never_beyond_the_last_message() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     assert_eq!(ack(&bob, 0).await, 0);
@@ -27,7 +27,7 @@ async fn a_cursor_never_goes_back_and_never_beyond_the_last_letter() {
     assert_eq!(
         pull(&bob).await["server_ack_seq"],
         0,
-        "an early acknowledgement does not count for later letters"
+        "an early acknowledgement does not count for later messages"
     );
     assert_eq!(ack(&bob, 3).await, 3);
     assert_eq!(ack(&bob, 1).await, 3, "an old device must not move it back");
@@ -84,7 +84,7 @@ async fn both_generations_move_one_cursor() {
 }
 
 #[tokio::test]
-async fn a_sender_is_told_once_each_time_its_letters_are_read() {
+async fn a_sender_is_told_once_each_time_its_messages_are_read() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;

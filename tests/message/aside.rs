@@ -1,4 +1,4 @@
-//! Beside letters: thoughts that are kept in memory, and what an agent has read on any of its devices.
+//! Beside messages: thoughts that are kept in memory, and what an agent has read on any of its devices.
 
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ask, letter, pull, received, rows, send, two, v2_pull};
+use super::{ask, message, pull, received, rows, send, two, v2_pull};
 use crate::world::World;
 use crate::world::agent::text;
 use crate::world::envelope::{put_key, sealed};
@@ -64,7 +64,7 @@ async fn an_envelope_of_the_second_generation_keeps_every_value_as_it_was_writte
 async fn members_of_a_tool_call_are_carried_to_rows_and_events() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
-    let mut params = letter(bob.aid(), "call me");
+    let mut params = message(bob.aid(), "call me");
     let carried = json!({
         "msg_subtype": "artifact_tool_call", "content_type": "artifact", "need_render": false,
         "protected_headers": { "a": 1 }, "headers": { "b": [2] }, "context": { "type": "run", "id": "r-1" }, "type": "note",
@@ -77,7 +77,7 @@ async fn members_of_a_tool_call_are_carried_to_rows_and_events() {
             assert_eq!(row.get(name), Some(value), "{name} in {row}");
         }
     }
-    send(&alice, letter(bob.aid(), "plain")).await;
+    send(&alice, message(bob.aid(), "plain")).await;
     let event = received(&bob).await;
     for name in carried.as_object().unwrap().keys() {
         assert!(event.get(name).is_none(), "{name} was not given: {event}");
@@ -85,12 +85,12 @@ async fn members_of_a_tool_call_are_carried_to_rows_and_events() {
 }
 
 #[tokio::test]
-async fn proximity_tells_where_a_letter_was_sent_from() {
+async fn proximity_tells_where_a_message_was_sent_from() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let phone = world.also(&bob, "phone", "default").await;
     put_key(&bob).await;
-    send(&alice, letter(bob.aid(), "near")).await;
+    send(&alice, message(bob.aid(), "near")).await;
     for (reader, same_device) in [(&bob, true), (&phone, false)] {
         let event = received(reader).await;
         let page = pull(reader).await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ask, flood, heard, letter, may_be_late, numbered, pull, rows, say, send, seqs, two};
+use super::{ask, flood, heard, message, may_be_late, numbered, pull, rows, say, send, seqs, two};
 use crate::world::World;
 use crate::world::agent::{Agent, Identity};
 use crate::world::envelope::{put_key, sealed};
@@ -23,8 +23,8 @@ fn first_generation() -> Value {
     json!({ "supported_p2p_e2ee": ["e2ee", "e2ee_v2"] })
 }
 
-/// The next frame that is no letter from before.
-async fn beside_letters(client: &Agent) -> Value {
+/// The next frame that is no message from before.
+async fn beside_messages(client: &Agent) -> Value {
     loop {
         let frame = client.next().await;
         if !may_be_late(&frame) {
@@ -35,13 +35,13 @@ async fn beside_letters(client: &Agent) -> Value {
 
 /// What the next bell says.
 async fn rung(client: &Agent) -> Value {
-    let frame = beside_letters(client).await;
+    let frame = beside_messages(client).await;
     assert_eq!(frame["method"], BELL, "{frame}");
     agrees(BELL, &frame["params"]);
     frame["params"].clone()
 }
 
-/// What comes beside letters from before, up to a letter that `from` sends now.
+/// What comes beside messages from before, up to a message that `from` sends now.
 async fn bells(from: &Agent, client: &Agent) -> Vec<Value> {
     heard(from, client).await.into_iter().filter(|event| !may_be_late(event)).collect()
 }
@@ -72,7 +72,7 @@ async fn the_bell_follows_the_answer_to_the_key() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     let bob = world.register("bobb").await;
-    send(&alice, letter(&bob.aid, "waiting")).await;
+    send(&alice, message(&bob.aid, "waiting")).await;
     let bob = client(&world, &bob, second_generation()).await;
     let key = put_key(&bob).await;
     rung(&bob).await;
@@ -81,7 +81,7 @@ async fn the_bell_follows_the_answer_to_the_key() {
             .to_string(),
     )
     .await;
-    assert_eq!(beside_letters(&bob).await["id"], "k", "the answer first");
+    assert_eq!(beside_messages(&bob).await["id"], "k", "the answer first");
     rung(&bob).await;
 }
 
@@ -124,7 +124,7 @@ async fn clients_that_ask_by_themselves_are_not_rung() {
         ("bobb3", json!({})),
     ] {
         let bob = world.register(name).await;
-        send(&alice, letter(&bob.aid, "waiting")).await;
+        send(&alice, message(&bob.aid, "waiting")).await;
         let bob = client(&world, &bob, capabilities.clone()).await;
         put_key(&bob).await;
         assert_eq!(bells(&alice, &bob).await, Vec::<Value>::new(), "{capabilities}");
@@ -138,16 +138,16 @@ async fn a_reader_of_the_first_generation_is_rung_for_what_it_could_not_be_shown
     let bob = world.register("bobb").await;
     let bob = client(&world, &bob, first_generation()).await;
     put_key(&bob).await;
-    send(&alice, letter(bob.aid(), "2p")).await;
+    send(&alice, message(bob.aid(), "2p")).await;
     for id in ["3e", "4e"] {
         send(&alice, sealed(&alice, bob.aid(), id)).await;
     }
-    send(&alice, letter(bob.aid(), "5p")).await;
+    send(&alice, message(bob.aid(), "5p")).await;
     assert_eq!(heard(&alice, &bob).await.len(), 4);
 
     bob.send(r#"{"jsonrpc":"2.0","id":"p","method":"message.pull","params":{"after_seq":0,"limit":50}}"#)
         .await;
-    let answer = beside_letters(&bob).await;
+    let answer = beside_messages(&bob).await;
     assert_eq!(answer["id"], "p", "the answer first");
     let page = &answer["result"];
     assert_eq!(seqs(page), [1, 4, 5], "encrypted ones cannot be shown here");
@@ -169,7 +169,7 @@ async fn a_reader_of_the_first_generation_is_rung_for_what_it_could_not_be_shown
 }
 
 #[tokio::test]
-async fn a_page_of_encrypted_letters_alone_covers_them() {
+async fn a_page_of_encrypted_messages_alone_covers_them() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     put_key(&bob).await;

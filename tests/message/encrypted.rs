@@ -142,7 +142,7 @@ async fn the_sender_s_other_devices_get_their_copy_and_the_sending_one_does_not(
 }
 
 #[tokio::test]
-async fn an_encrypted_letter_to_oneself_reaches_the_other_devices() {
+async fn an_encrypted_message_to_oneself_reaches_the_other_devices() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     let phone = world.also(&alice, "phone", "default").await;
@@ -174,7 +174,7 @@ async fn somebody_who_was_away_reads_it_later() {
 }
 
 #[tokio::test]
-async fn an_encrypted_letter_can_be_taken_back() {
+async fn an_encrypted_message_can_be_taken_back() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let phone = world.also(&alice, "phone", "default").await;
@@ -199,7 +199,7 @@ async fn an_encrypted_letter_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn doorbells_come_in_order_and_one_for_each_letter() {
+async fn doorbells_come_in_order_and_one_for_each_message() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     put_key(&bob).await;

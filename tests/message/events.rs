@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::{BUSY, ask, flood, letter, numbered, pull, received, say, send, seqs, two};
+use super::{BUSY, ask, flood, message, numbered, pull, received, say, send, seqs, two};
 use crate::world::World;
 use crate::world::agent::at;
 use crate::world::envelope::{put_key, sealed};
@@ -39,13 +39,13 @@ async fn whatever_its_kind_what_comes_is_told_in_the_order_of_its_number() {
         senders.push(world.agent(&format!("sender{n}")).await);
     }
     let floods = senders.iter().map(|sender| {
-        let letters: Vec<Value> = (0..40)
+        let messages: Vec<Value> = (0..40)
             .map(|n| match n % 2 {
                 0 => sealed(sender, bob.aid(), &format!("m-{n}")),
-                _ => letter(bob.aid(), "plain"),
+                _ => message(bob.aid(), "plain"),
             })
             .collect();
-        async move { flood(sender, &letters).await }
+        async move { flood(sender, &messages).await }
     });
     join_all(floods).await;
     for seat in [&bob, &slot] {
@@ -62,11 +62,11 @@ async fn a_connection_hears_of_nothing_before_its_welcome() {
     let (alice, bob) = two(&world).await;
     for n in 0..10 {
         let device = format!("device{n}");
-        let letters = numbered(bob.aid(), 20);
+        let messages = numbered(bob.aid(), 20);
         // The welcome is read as the answer to `auth.connect`, which panics at a frame that is no answer only later:
         // what came before it would be the first event, and its number would not be the first of this device.
         let (_, newcomer) = futures_util::join!(
-            flood(&alice, &letters),
+            flood(&alice, &messages),
             world.connect_with(&bob.identity, &bob.tokens, at(&device, "default"))
         );
         let told = newcomer.events_so_far().await;
@@ -86,7 +86,7 @@ async fn a_reader_that_comes_and_goes_loses_nothing() {
     let (alice, bob) = two(&world).await;
     let (identity, tokens) = (bob.identity.clone(), bob.tokens.clone());
     bob.hang_up().await;
-    let letters = numbered(bob.aid(), 400);
+    let messages = numbered(bob.aid(), 400);
     let coming_and_going = async {
         for _ in 0..15 {
             let session = world.connect_with(&identity, &tokens, |_| ()).await;
@@ -94,7 +94,7 @@ async fn a_reader_that_comes_and_goes_loses_nothing() {
             session.hang_up().await;
         }
     };
-    let (sent, ()) = futures_util::join!(flood(&alice, &letters), coming_and_going);
+    let (sent, ()) = futures_util::join!(flood(&alice, &messages), coming_and_going);
     let told: Vec<i64> = sent.iter().map(|answer| answer["seq"].as_i64().unwrap()).collect();
     assert_eq!(told, (1..=400).collect::<Vec<_>>());
     let bob = world.again(&bob).await;
@@ -125,8 +125,8 @@ async fn a_slow_reader_among_a_hundred_fast_ones_is_sent_away_and_the_others_get
         sent += 1;
         assert!(sent < 500, "the slow reader is never given up");
         send(&alice, json!({ "to": bob.aid(), "payload": { "text": "large", "pad": pad } })).await;
-        let letters: Vec<Value> = others.iter().map(|other| letter(other.aid(), "hello")).collect();
-        flood(&alice, &letters).await;
+        let messages: Vec<Value> = others.iter().map(|other| message(other.aid(), "hello")).collect();
+        flood(&alice, &messages).await;
         let told = join_all(fast.iter().chain([&bob]).chain(&others).map(received)).await;
         assert!(told.iter().all(|event| event["seq"] == sent), "everybody else has it: {sent}");
     }

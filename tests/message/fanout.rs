@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{BUSY, flood, heard, letter, numbered, pull, received, say, send, seqs, two, words};
+use super::{BUSY, flood, heard, message, numbered, pull, received, say, send, seqs, two, words};
 use crate::world::World;
 use crate::world::agent::at;
 
 #[tokio::test]
-async fn every_device_and_every_slot_hears_of_a_letter() {
+async fn every_device_and_every_slot_hears_of_a_message() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let seats = [
@@ -72,7 +72,7 @@ async fn short_connections_send_and_read_but_are_told_nothing() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let (brief_alice, brief_bob) = (world.briefly(&alice).await, world.briefly(&bob).await);
-    let sent = send(&brief_alice, letter(bob.aid(), "from a short one")).await;
+    let sent = send(&brief_alice, message(bob.aid(), "from a short one")).await;
     assert_eq!(sent["status"], "delivered");
     received(&bob).await;
     assert_eq!(words(&pull(&brief_bob).await), ["from a short one"]);
@@ -81,7 +81,7 @@ async fn short_connections_send_and_read_but_are_told_nothing() {
 }
 
 #[tokio::test]
-async fn with_only_a_short_connection_a_letter_is_sent_and_not_delivered() {
+async fn with_only_a_short_connection_a_message_is_sent_and_not_delivered() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     let bob = world.register("bobb").await;
@@ -92,7 +92,7 @@ async fn with_only_a_short_connection_a_letter_is_sent_and_not_delivered() {
 }
 
 #[tokio::test]
-async fn the_sender_does_not_hear_its_own_letter_anywhere() {
+async fn the_sender_does_not_hear_its_own_message_anywhere() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let (slot, phone) =
@@ -109,7 +109,7 @@ async fn the_sender_does_not_hear_its_own_letter_anywhere() {
 }
 
 #[tokio::test]
-async fn letters_of_one_sender_come_in_the_order_they_were_sent_without_a_hole() {
+async fn messages_of_one_sender_come_in_the_order_they_were_sent_without_a_hole() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
     for n in 1..=5 {
@@ -130,8 +130,8 @@ async fn many_senders_at_once_leave_no_hole_on_any_device() {
     for n in 0..4 {
         senders.push(world.agent(&format!("sender{n}")).await);
     }
-    let letters = numbered(bob.aid(), 50);
-    let sent = futures_util::future::join_all(senders.iter().map(|sender| flood(sender, &letters))).await;
+    let messages = numbered(bob.aid(), 50);
+    let sent = futures_util::future::join_all(senders.iter().map(|sender| flood(sender, &messages))).await;
     let mut told: Vec<i64> = sent.iter().flatten().map(|answer| answer["seq"].as_i64().unwrap()).collect();
     told.sort_unstable();
     assert_eq!(told, (1..=200).collect::<Vec<_>>(), "every sender was told its own number");

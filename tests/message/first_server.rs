@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BUSY, ask, flood, heard, letter, named, numbered, pull, received, seqs, two};
+use super::{BUSY, ask, flood, heard, message, named, numbered, pull, received, seqs, two};
 use crate::world::World;
 
 /// Found: a number was handed out and told before its row was stored.
@@ -10,8 +10,8 @@ use crate::world::World;
 async fn nothing_is_told_before_it_is_stored() {
     let mut world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
-    for letter in numbered(bob.aid(), 30) {
-        alice.ask("message.send", &letter).await;
+    for message in numbered(bob.aid(), 30) {
+        alice.ask("message.send", &message).await;
     }
     let mut told = Vec::new();
     for _ in 0..10 {
@@ -28,15 +28,15 @@ async fn nothing_is_told_before_it_is_stored() {
 
 /// Found: a fallback handed out the same number twice.
 #[tokio::test]
-async fn a_number_has_one_letter() {
+async fn a_number_has_one_message() {
     let world = World::with(BUSY).await;
     let bob = world.agent("bobb").await;
     let mut senders = Vec::new();
     for n in 0..8 {
         senders.push(world.agent(&format!("sender{n}")).await);
     }
-    let letters = numbered(bob.aid(), 25);
-    let sent = futures_util::future::join_all(senders.iter().map(|sender| flood(sender, &letters))).await;
+    let messages = numbered(bob.aid(), 25);
+    let sent = futures_util::future::join_all(senders.iter().map(|sender| flood(sender, &messages))).await;
     let mut numbers: Vec<i64> = sent.iter().flatten().map(|answer| answer["seq"].as_i64().unwrap()).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=200).collect::<Vec<_>>());
@@ -44,12 +44,12 @@ async fn a_number_has_one_letter() {
 
 /// Found: a worker left between "the queue is empty" and "I am gone", and what came in between was never told.
 #[tokio::test]
-async fn no_letter_is_stranded_when_the_queue_runs_empty() {
+async fn no_message_is_stranded_when_the_queue_runs_empty() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;
     for n in 0..300 {
-        let (mine, hers) = (letter(bob.aid(), &n.to_string()), letter(bob.aid(), "beside"));
+        let (mine, hers) = (message(bob.aid(), &n.to_string()), message(bob.aid(), "beside"));
         if n % 3 == 0 {
             futures_util::join!(alice.call("message.send", &mine), carol.call("message.send", &hers));
             received(&bob).await;
@@ -62,7 +62,7 @@ async fn no_letter_is_stranded_when_the_queue_runs_empty() {
 
 /// Found: a lock for every message id, kept for ever.
 #[tokio::test]
-async fn ids_of_refused_letters_are_not_kept() {
+async fn ids_of_refused_messages_are_not_kept() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
     let refused = |round: usize| -> Vec<Value> {
@@ -76,13 +76,13 @@ async fn ids_of_refused_letters_are_not_kept() {
         assert!(alice.call_many("message.send", &refused(round)).await.iter().all(Result::is_err));
     }
     let grown = world.memory().saturating_sub(before);
-    assert!(grown < 24 << 20, "30000 refused letters left {grown} bytes");
+    assert!(grown < 24 << 20, "30000 refused messages left {grown} bytes");
     assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
 }
 
 /// Found: a batch that cannot be written was tried again for ever, and with it everything behind it.
 #[tokio::test]
-async fn a_letter_the_store_cannot_take_does_not_hold_up_others() {
+async fn a_message_the_store_cannot_take_does_not_hold_up_others() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;
@@ -112,7 +112,7 @@ async fn a_letter_the_store_cannot_take_does_not_hold_up_others() {
 
 /// Found: what was told asynchronously passed no checks.
 #[tokio::test]
-async fn only_those_a_letter_is_for_are_told_of_it() {
+async fn only_those_a_message_is_for_are_told_of_it() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
     let stranger = world.wire().await;
@@ -132,11 +132,11 @@ async fn only_those_a_letter_is_for_are_told_of_it() {
 
 /// Found: the limit for calls did not hold for all ways to send.
 #[tokio::test]
-async fn letters_over_the_limit_are_refused_and_not_stored() {
+async fn messages_over_the_limit_are_refused_and_not_stored() {
     let world = World::with("limits.calls_per_second = 20").await;
     let (alice, bob) = two(&world).await;
-    let letters: Vec<Value> = (0..200).map(|n| named(bob.aid(), &format!("m-{n}"), "x")).collect();
-    let outcomes = alice.call_many("message.send", &letters).await;
+    let messages: Vec<Value> = (0..200).map(|n| named(bob.aid(), &format!("m-{n}"), "x")).collect();
+    let outcomes = alice.call_many("message.send", &messages).await;
     let taken = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     assert!(outcomes.iter().all(|outcome| {
         outcome.as_ref().is_ok_and(|sent| sent["seq"].is_i64())

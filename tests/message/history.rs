@@ -20,7 +20,7 @@ fn is_a_window(page: &Value) {
 }
 
 #[tokio::test]
-async fn pages_lead_back_to_the_first_letter() {
+async fn pages_lead_back_to_the_first_message() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
     flood(&alice, &numbered(bob.aid(), 120)).await;
@@ -50,7 +50,7 @@ async fn rows_are_those_of_v2_pull_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn one_sender_s_letters_backwards() {
+async fn one_sender_s_messages_backwards() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;

@@ -1,4 +1,4 @@
-//! A letter sent twice arrives once: the same sender and the same id is the same letter.
+//! A message sent twice arrives once: the same sender and the same id is the same message.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{BUSY, flood, heard, ids, named, pull, received, rows, send, seqs, tw
 use crate::world::World;
 
 #[tokio::test]
-async fn a_letter_sent_twice_arrives_once_and_says_so() {
+async fn a_message_sent_twice_arrives_once_and_says_so() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let first = send(&alice, named(bob.aid(), "m-1", "once")).await;
@@ -28,7 +28,7 @@ async fn a_letter_sent_twice_arrives_once_and_says_so() {
 }
 
 #[tokio::test]
-async fn the_same_id_from_somebody_else_is_another_letter() {
+async fn the_same_id_from_somebody_else_is_another_message() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;
@@ -38,7 +38,7 @@ async fn the_same_id_from_somebody_else_is_another_letter() {
 }
 
 #[tokio::test]
-async fn the_same_id_to_somebody_else_is_the_same_letter() {
+async fn the_same_id_to_somebody_else_is_the_same_message() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;
@@ -50,7 +50,7 @@ async fn the_same_id_to_somebody_else_is_the_same_letter() {
 }
 
 #[tokio::test]
-async fn the_same_id_from_another_device_of_the_sender_is_the_same_letter() {
+async fn the_same_id_from_another_device_of_the_sender_is_the_same_message() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let phone = world.also(&alice, "phone", "default").await;
@@ -66,9 +66,9 @@ async fn of_many_sends_with_one_id_at_once_one_is_stored_on_each_device() {
     let (phone, tablet) =
         (world.also(&bob, "phone", "default").await, world.also(&alice, "tablet", "default").await);
     for round in 0..10 {
-        let letters: Vec<Value> =
+        let messages: Vec<Value> =
             (0..20).map(|_| named(bob.aid(), &format!("m-{round}"), "at once")).collect();
-        let (here, there) = futures_util::join!(flood(&alice, &letters), flood(&tablet, &letters));
+        let (here, there) = futures_util::join!(flood(&alice, &messages), flood(&tablet, &messages));
         let answers: Vec<Value> = here.into_iter().chain(there).collect();
         let fresh = answers.iter().filter(|answer| answer["status"] != "duplicate").count();
         assert_eq!(fresh, 1, "round {round}: {answers:?}");
@@ -84,7 +84,7 @@ async fn of_many_sends_with_one_id_at_once_one_is_stored_on_each_device() {
 }
 
 #[tokio::test]
-async fn a_refused_letter_leaves_no_mark() {
+async fn a_refused_message_leaves_no_mark() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let mut params = named(bob.aid(), "m-1", "to a device that comes later");

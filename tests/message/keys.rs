@@ -1,4 +1,4 @@
-//! Keys for encrypted letters: prekeys of the first generation, signed keys and the wrap policy of the second.
+//! Keys for encrypted messages: prekeys of the first generation, signed keys and the wrap policy of the second.
 
 use serde_json::{Value, json};
 

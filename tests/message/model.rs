@@ -1,5 +1,5 @@
 //! Any interleaving of sends, reads, acknowledgements, recalls, restarts and kills: every device sees every acknowledged
-//! letter exactly once, in the order of `seq`, without a hole, and cursors never go back.
+//! message exactly once, in the order of `seq`, without a hole, and cursors never go back.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use crate::world::envelope::{opened, put_key, sealed};
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A letter; one with the number of an earlier one is that letter again.
+    /// A message; one with the number of an earlier one is that message again.
     Send {
         from: usize,
         to: usize,
         again: Option<usize>,
         sealed: bool,
     },
-    /// Letters from everybody at once.
+    /// Messages from everybody at once.
     Burst {
         to: usize,
         many: usize,
@@ -40,7 +40,7 @@ enum Step {
         which: usize,
     },
     Restart,
-    /// The server dies with so many letters on their way, which are then sent again.
+    /// The server dies with so many messages on their way, which are then sent again.
     Kill {
         on_their_way: usize,
     },
@@ -64,16 +64,16 @@ fn step() -> impl Strategy<Value = Step> {
 /// Two agents, three devices: who is at which one.
 const DEVICES: [(usize, &str); 3] = [(0, "laptop"), (1, "laptop"), (1, "phone")];
 
-/// For so long every letter of a run can be taken back.
+/// For so long every message of a run can be taken back.
 const RECALL_WINDOW: Duration = Duration::from_secs(115);
 
-/// What must be true of the letters.
+/// What must be true of the messages.
 #[derive(Default)]
 struct Model {
-    /// Every letter that was answered: who sent it to whom.
-    letters: BTreeMap<String, (usize, usize)>,
+    /// Every message that was answered: who sent it to whom.
+    messages: BTreeMap<String, (usize, usize)>,
     recalled: BTreeSet<String>,
-    /// What each device has seen at each number. A letter may become a tombstone, and nothing else changes.
+    /// What each device has seen at each number. A message may become a tombstone, and nothing else changes.
     seen: [HashMap<i64, String>; 3],
     cursors: [i64; 3],
     next: usize,
@@ -87,7 +87,7 @@ struct Run {
 }
 
 #[test]
-fn whatever_happens_every_letter_arrives_once_and_in_order() {
+fn whatever_happens_every_message_arrives_once_and_in_order() {
     let mut runner = TestRunner::new(Config {
         cases: 6,
         max_shrink_iters: 20,
@@ -141,32 +141,32 @@ impl Run {
         format!("m-{}", self.model.next)
     }
 
-    fn letter(&self, from: usize, to: usize, id: &str, encrypted: bool) -> Value {
+    fn message(&self, from: usize, to: usize, id: &str, encrypted: bool) -> Value {
         let aid = self.agents[to].aid();
         if encrypted { sealed(&self.agents[from], aid, id) } else { named(aid, id, id) }
     }
 
     async fn send(&mut self, from: usize, to: usize, again: Option<usize>, encrypted: bool) {
-        let old = again.and_then(|n| self.model.letters.iter().nth(n % self.model.letters.len().max(1)));
+        let old = again.and_then(|n| self.model.messages.iter().nth(n % self.model.messages.len().max(1)));
         let (id, from, known) = match old {
             Some((id, (sender, _))) => (id.clone(), *sender, true),
             None => (self.fresh(), from, false),
         };
-        // An encrypted letter to oneself would need another row for every other device; a plain one does the same here.
-        let letter = self.letter(from, to, &id, encrypted && from != to);
-        let sent = self.agents[from].call("message.send", &letter).await;
+        // An encrypted message to oneself would need another row for every other device; a plain one does the same here.
+        let message = self.message(from, to, &id, encrypted && from != to);
+        let sent = self.agents[from].call("message.send", &message).await;
         assert_eq!(sent["status"] == "duplicate", known, "{id}: {sent}");
-        self.model.letters.entry(id).or_insert((from, to));
+        self.model.messages.entry(id).or_insert((from, to));
     }
 
     async fn burst(&mut self, to: usize, many: usize) {
-        let mut letters = [Vec::new(), Vec::new()];
+        let mut messages = [Vec::new(), Vec::new()];
         for n in 0..many {
             let id = self.fresh();
-            letters[n % 2].push(self.letter(n % 2, to, &id, false));
-            self.model.letters.insert(id, (n % 2, to));
+            messages[n % 2].push(self.message(n % 2, to, &id, false));
+            self.model.messages.insert(id, (n % 2, to));
         }
-        let [mine, theirs] = &letters;
+        let [mine, theirs] = &messages;
         let (mine, theirs) = futures_util::join!(
             self.agents[0].call_many("message.send", mine),
             self.agents[1].call_many("message.send", theirs)
@@ -177,7 +177,7 @@ impl Run {
     }
 
     async fn recall(&mut self, from: usize, which: usize) {
-        let Some((id, (sender, _))) = self.model.letters.iter().nth(which % self.model.letters.len().max(1))
+        let Some((id, (sender, _))) = self.model.messages.iter().nth(which % self.model.messages.len().max(1))
         else {
             return;
         };
@@ -209,17 +209,17 @@ impl Run {
         for n in 0..on_their_way {
             let id = self.fresh();
             let (from, to) = (n % 2, (n / 2) % 2);
-            let letter = self.letter(from, to, &id, n % 3 == 0 && from != to);
-            self.agents[from].ask("message.send", &letter).await;
-            cut_off.push((id, from, to, letter));
+            let message = self.message(from, to, &id, n % 3 == 0 && from != to);
+            self.agents[from].ask("message.send", &message).await;
+            cut_off.push((id, from, to, message));
         }
         self.world.kill();
         self.world.start_again();
         self.come_back().await;
         // Nobody knows what became of them, so they are sent again, as clients do: there once, whatever it was.
-        for (id, from, to, letter) in cut_off {
-            self.agents[from].call("message.send", &letter).await;
-            self.model.letters.insert(id, (from, to));
+        for (id, from, to, message) in cut_off {
+            self.agents[from].call("message.send", &message).await;
+            self.model.messages.insert(id, (from, to));
         }
     }
 
@@ -257,7 +257,7 @@ impl Run {
                 before.as_ref().is_none_or(|before| *before == id),
                 "number {seq} was {before:?} and is {id}"
             );
-            if self.model.letters.contains_key(&id) {
+            if self.model.messages.contains_key(&id) {
                 assert!(found.insert(id.clone(), row).is_none(), "{id} is there twice");
             } else {
                 assert_eq!(row["type"], "message.recalled", "nobody sent this: {row}");
@@ -266,8 +266,8 @@ impl Run {
             }
         }
         let expected: BTreeSet<&String> =
-            self.model.letters.iter().filter(|(_, (_, to))| *to == owner).map(|(id, _)| id).collect();
-        assert_eq!(found.keys().collect::<BTreeSet<_>>(), expected, "the letters at {device}");
+            self.model.messages.iter().filter(|(_, (_, to))| *to == owner).map(|(id, _)| id).collect();
+        assert_eq!(found.keys().collect::<BTreeSet<_>>(), expected, "the messages at {device}");
         let taken_back: BTreeSet<String> =
             self.model.recalled.iter().filter(|id| expected.contains(id)).cloned().collect();
         assert_eq!(notices, taken_back, "the notices at {device}");

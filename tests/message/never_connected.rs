@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use super::{BUSY, flood, heard, letter, may_be_late, numbered, pull, received, send, seqs, two, words};
+use super::{BUSY, flood, heard, message, may_be_late, numbered, pull, received, send, seqs, two, words};
 use crate::world::World;
 use crate::world::agent::at;
 
 #[tokio::test]
-async fn letters_wait_for_the_first_device_and_only_for_it() {
+async fn messages_wait_for_the_first_device_and_only_for_it() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     let bob = world.register("bobb").await;
     for n in 1..=3 {
-        let sent = send(&alice, letter(&bob.aid, &n.to_string())).await;
+        let sent = send(&alice, message(&bob.aid, &n.to_string())).await;
         assert_eq!((&sent["seq"], &sent["status"]), (&json!(n), &json!("sent")));
     }
     let laptop = world.connect(&bob, at("laptop", "default")).await;
@@ -24,11 +24,11 @@ async fn letters_wait_for_the_first_device_and_only_for_it() {
     assert!(page["messages"][0]["device_id"] == "laptop", "clients refuse rows of other devices: {page}");
     let phone = world.connect(&bob, at("phone", "default")).await;
     assert_eq!(pull(&phone).await["count"], 0);
-    assert_eq!(send(&alice, letter(&bob.aid, "4")).await["seq"], 4, "the count goes on");
+    assert_eq!(send(&alice, message(&bob.aid, "4")).await["seq"], 4, "the count goes on");
     assert_eq!(received(&phone).await["seq"], 1);
     loop {
         let event = laptop.next_event().await;
-        let seq = event["params"]["seq"].as_i64().expect("a letter has a number");
+        let seq = event["params"]["seq"].as_i64().expect("a message has a number");
         if seq == 4 {
             break;
         }
@@ -41,22 +41,22 @@ async fn a_short_connection_is_a_first_device_too() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     let bob = world.register("bobb").await;
-    send(&alice, letter(&bob.aid, "waiting")).await;
+    send(&alice, message(&bob.aid, "waiting")).await;
     let brief = world.connect(&bob, |hello| hello["options"] = json!({ "kind": "short" })).await;
     assert_eq!(words(&pull(&brief).await), ["waiting"]);
 }
 
 #[tokio::test]
-async fn no_letter_is_lost_while_the_first_device_arrives() {
+async fn no_message_is_lost_while_the_first_device_arrives() {
     let world = World::with(BUSY).await;
     let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
     for round in 0..5 {
         let bob = world.register(&format!("bobb{round}")).await;
         let tokens = world.login(&bob).await;
-        let letters = numbered(&bob.aid, 40);
+        let messages = numbered(&bob.aid, 40);
         let (_, _, first) = futures_util::join!(
-            flood(&alice, &letters),
-            flood(&carol, &letters),
+            flood(&alice, &messages),
+            flood(&carol, &messages),
             world.connect_with(&bob, &tokens, |_| ())
         );
         let page = pull(&first).await;
@@ -71,14 +71,14 @@ async fn whatever_comes_after_the_first_look_of_the_first_device_is_told_to_it()
     for round in 0..5 {
         let bob = world.register(&format!("bobb{round}")).await;
         let tokens = world.login(&bob).await;
-        let letters = numbered(&bob.aid, 40);
+        let messages = numbered(&bob.aid, 40);
         let arrival = async {
             let first = world.connect_with(&bob, &tokens, |_| ()).await;
             let seen = pull(&first).await["count"].as_i64().unwrap();
             (first, seen)
         };
         let (_, _, (first, seen)) =
-            futures_util::join!(flood(&alice, &letters), flood(&carol, &letters), arrival);
+            futures_util::join!(flood(&alice, &messages), flood(&carol, &messages), arrival);
         let events = heard(&alice, &first).await;
         let told: Vec<i64> = events.iter().filter_map(|event| event["params"]["seq"].as_i64()).collect();
         for seq in seen + 1..=80 {
@@ -91,11 +91,11 @@ async fn whatever_comes_after_the_first_look_of_the_first_device_is_told_to_it()
 }
 
 #[tokio::test]
-async fn of_two_devices_that_arrive_at_once_one_takes_the_letters_over() {
+async fn of_two_devices_that_arrive_at_once_one_takes_the_messages_over() {
     let world = World::with(BUSY).await;
     let (alice, _bob) = two(&world).await;
     let carol = world.register("carol").await;
-    send(&alice, letter(&carol.aid, "waiting")).await;
+    send(&alice, message(&carol.aid, "waiting")).await;
     let tokens = world.login(&carol).await;
     let (laptop, phone) = futures_util::join!(
         world.connect_with(&carol, &tokens, at("laptop", "default")),
@@ -110,7 +110,7 @@ async fn what_waits_for_a_first_device_can_be_taken_back() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     let bob = world.register("bobb").await;
-    let sent = send(&alice, letter(&bob.aid, "a mistake")).await;
+    let sent = send(&alice, message(&bob.aid, "a mistake")).await;
     let recalled = alice.call("message.recall", &json!({ "message_ids": [sent["message_id"]] })).await;
     assert_eq!(recalled["recalled"], 1);
     let laptop = world.connect(&bob, |_| ()).await;

@@ -1,4 +1,4 @@
-//! `notification/route` beside letters: who rang is the server's word, and nothing of it is kept.
+//! `notification/route` beside messages: who rang is the server's word, and nothing of it is kept.
 
 use serde_json::{Value, json};
 

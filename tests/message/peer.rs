@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BUSY, ask, flood, letter, next, numbered, pull, refusal, rows, say, send, two, words};
+use super::{BUSY, ask, flood, message, next, numbered, pull, refusal, rows, say, send, two, words};
 use crate::world::World;
 use crate::world::agent::Agent;
 use crate::world::envelope::{opened, put_key, sealed};
@@ -140,7 +140,7 @@ async fn a_cursor_for_a_sender_never_goes_back_and_may_reach_the_end_of_the_inbo
 }
 
 #[tokio::test]
-async fn only_the_sender_whose_letters_were_read_is_told() {
+async fn only_the_sender_whose_messages_were_read_is_told() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;
@@ -157,7 +157,7 @@ async fn only_the_sender_whose_letters_were_read_is_told() {
 }
 
 #[tokio::test]
-async fn encrypted_letters_are_read_sender_by_sender_too() {
+async fn encrypted_messages_are_read_sender_by_sender_too() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     put_key(&bob).await;
@@ -219,5 +219,5 @@ async fn a_sender_must_be_named_and_the_connection_s_own_seat_kept() {
         ack["up_to_seq"] = json!(1);
         assert_eq!(refusal(&bob, "message.v2.ack", ack.clone()).await["code"], -32602, "{ack}");
     }
-    assert_eq!(send(&alice, letter(bob.aid(), "hello")).await["seq"], 1);
+    assert_eq!(send(&alice, message(bob.aid(), "hello")).await["seq"], 1);
 }

@@ -1,4 +1,4 @@
-//! `message.peers`: who has written to this device, and whose letters were not read yet.
+//! `message.peers`: who has written to this device, and whose messages were not read yet.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn senders(peers: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_sender_is_pending_until_its_letters_are_acknowledged() {
+async fn a_sender_is_pending_until_its_messages_are_acknowledged() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;

@@ -152,7 +152,7 @@ async fn a_page_is_cut_at_half_a_mebibyte_but_never_to_nothing() {
 }
 
 #[tokio::test]
-async fn ten_thousand_unread_letters_are_read_page_by_page() {
+async fn ten_thousand_unread_messages_are_read_page_by_page() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
     bob.hang_up().await;

@@ -1,13 +1,13 @@
-//! `queue` delivery: one connection gets the letter, now; it is held briefly and never stored.
+//! `queue` delivery: one connection gets the message, now; it is held briefly and never stored.
 
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::{BUSY, ask, flood, letter, named, pull, received, say, send, seqs, two, words};
+use super::{BUSY, ask, flood, message, named, pull, received, say, send, seqs, two, words};
 use crate::world::agent::{Agent, Identity, at, text};
 use crate::world::{World, on_sqlite, until};
 
-/// A connection of an agent whose letters are queued.
+/// A connection of an agent whose messages are queued.
 async fn worker(world: &World, who: &Identity, device: &str, routing: &str, affinity_ttl_ms: u64) -> Agent {
     let delivery = json!({ "mode": "queue", "routing": routing, "affinity_ttl_ms": affinity_ttl_ms });
     let change = |hello: &mut Value| {
@@ -18,15 +18,15 @@ async fn worker(world: &World, who: &Identity, device: &str, routing: &str, affi
 }
 
 fn queued(to: &str, words: &str) -> Value {
-    let mut params = letter(to, words);
+    let mut params = message(to, words);
     params["delivery_mode"] = json!({ "mode": "queue" });
     params
 }
 
-/// How many letters each of them has been told of, once `many` have come altogether.
+/// How many messages each of them has been told of, once `many` have come altogether.
 async fn shares(workers: &[&Agent], many: usize) -> Vec<Vec<String>> {
     let shares = Mutex::new(vec![Vec::new(); workers.len()]);
-    until("every letter has come", || async {
+    until("every message has come", || async {
         let mut shares = shares.lock().await;
         for (worker, share) in workers.iter().zip(shares.iter_mut()) {
             for event in worker.events_so_far().await {
@@ -47,7 +47,7 @@ async fn a_message_can_ask_for_one_connection() {
     for mode in
         [json!("queue"), json!({ "mode": "queue" }), json!({ "mode": "queue", "routing": "round_robin" })]
     {
-        let mut params = letter(bob.aid(), "now or never");
+        let mut params = message(bob.aid(), "now or never");
         params["delivery_mode"] = mode;
         let sent = send(&alice, params).await;
         assert_eq!((&sent["delivery_mode"], &sent["status"]), (&json!("queue"), &json!("delivered")));
@@ -60,18 +60,18 @@ async fn a_message_can_ask_for_one_connection() {
     assert_eq!(
         say(&alice, &bob, "stored").await["delivery_mode"],
         "fanout",
-        "the next letter is not affected"
+        "the next message is not affected"
     );
 }
 
 #[tokio::test]
-async fn queued_and_stored_letters_are_read_in_one_order() {
+async fn queued_and_stored_messages_are_read_in_one_order() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     world.at_least_seats(2).await;
     for n in 1..=6 {
         let words = n.to_string();
-        let params = if n % 2 == 0 { queued(bob.aid(), &words) } else { letter(bob.aid(), &words) };
+        let params = if n % 2 == 0 { queued(bob.aid(), &words) } else { message(bob.aid(), &words) };
         assert_eq!(send(&alice, params).await["seq"], n);
     }
     for page in [pull(&bob).await, super::v2_pull(&bob).await] {
@@ -92,7 +92,7 @@ async fn connections_of_a_queue_take_turns() {
     }
     world.at_least_seats(4).await;
     for n in 0..12 {
-        let sent = send(&alice, letter(&bob.aid, &n.to_string())).await;
+        let sent = send(&alice, message(&bob.aid, &n.to_string())).await;
         assert_eq!((&sent["delivery_mode"], &sent["status"]), (&json!("queue"), &json!("delivered")));
     }
     let shares = shares(&workers.iter().collect::<Vec<_>>(), 12).await;
@@ -112,24 +112,24 @@ async fn a_sender_keeps_its_connection_and_gets_another_when_that_is_gone() {
     world.at_least_seats(4).await;
     for n in 0..4 {
         for sender in [&alice, &carol] {
-            send(sender, letter(&bob.aid, &format!("{}{n}", &sender.aid()[..1]))).await;
+            send(sender, message(&bob.aid, &format!("{}{n}", &sender.aid()[..1]))).await;
         }
     }
     let shares = shares(&[&one, &two], 8).await;
     for initial in ["a", "c"] {
         let places = shares.iter().filter(|share| share.iter().any(|text| text.starts_with(initial))).count();
-        assert_eq!(places, 1, "all letters of one sender at one place: {shares:?}");
+        assert_eq!(places, 1, "all messages of one sender at one place: {shares:?}");
     }
     let alices = usize::from(shares[1].iter().any(|text| text.starts_with('a')));
     let (gone, left) = if alices == 0 { (&one, &two) } else { (&two, &one) };
     gone.hang_up().await;
     world.at_most_sessions(3).await;
-    assert_eq!(send(&alice, letter(&bob.aid, "still there?")).await["status"], "delivered");
+    assert_eq!(send(&alice, message(&bob.aid, "still there?")).await["status"], "delivered");
     assert_eq!(received(left).await["payload"]["text"], "still there?");
 }
 
 #[tokio::test]
-async fn with_nobody_there_a_queued_letter_waits_a_little() {
+async fn with_nobody_there_a_queued_message_waits_a_little() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     bob.hang_up().await;
@@ -145,8 +145,8 @@ async fn two_hundred_are_held_and_the_rest_is_counted() {
     let world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
     world.at_least_seats(2).await;
-    let letters: Vec<Value> = (1..=230).map(|n| queued(bob.aid(), &n.to_string())).collect();
-    flood(&alice, &letters).await;
+    let messages: Vec<Value> = (1..=230).map(|n| queued(bob.aid(), &n.to_string())).collect();
+    flood(&alice, &messages).await;
     let page = pull(&bob).await;
     assert_eq!(page["ephemeral_earliest_available_seq"], 31, "a reader at 0 sees that it missed something");
     assert_eq!(page["ephemeral_dropped_count"], 30);
@@ -162,7 +162,7 @@ async fn two_hundred_are_held_and_the_rest_is_counted() {
 }
 
 #[tokio::test]
-async fn queued_letters_are_not_in_the_history_and_survive_a_restart_only_where_processes_share_them() {
+async fn queued_messages_are_not_in_the_history_and_survive_a_restart_only_where_processes_share_them() {
     let mut world = World::start().await;
     let (alice, bob) = two(&world).await;
     world.at_least_seats(2).await;
@@ -182,7 +182,7 @@ async fn queued_letters_are_not_in_the_history_and_survive_a_restart_only_where_
 }
 
 #[tokio::test]
-async fn a_queued_letter_sent_twice_is_one() {
+async fn a_queued_message_sent_twice_is_one() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let mut params = named(bob.aid(), "m-1", "once");
@@ -201,7 +201,7 @@ async fn a_message_can_ask_to_be_stored_where_the_reader_would_queue() {
         worker(&world, &bob, "one", "round_robin", 0).await,
         worker(&world, &bob, "two", "round_robin", 0).await,
     );
-    let mut params = letter(&bob.aid, "to all");
+    let mut params = message(&bob.aid, "to all");
     params["delivery_mode"] = json!("fanout");
     assert_eq!(send(&alice, params).await["delivery_mode"], "fanout");
     for worker in [&one, &two] {
@@ -212,14 +212,14 @@ async fn a_message_can_ask_to_be_stored_where_the_reader_would_queue() {
     }
     world.at_most_sessions(1).await;
     assert_eq!(
-        send(&alice, letter(&bob.aid, "nobody there")).await["delivery_mode"],
+        send(&alice, message(&bob.aid, "nobody there")).await["delivery_mode"],
         "fanout",
         "the mode left with them"
     );
 }
 
 #[tokio::test]
-async fn encrypted_letters_go_to_their_devices_whatever_the_mode() {
+async fn encrypted_messages_go_to_their_devices_whatever_the_mode() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     let bob = world.register("bobb").await;

@@ -1,8 +1,8 @@
-//! `message.recall`: a sender takes letters back, and their readers find a tombstone.
+//! `message.recall`: a sender takes messages back, and their readers find a tombstone.
 
 use serde_json::{Value, json};
 
-use super::{ask, heard, letter, named, next, pull, received, refusal, rows, say, send, seqs, two, v2_pull};
+use super::{ask, heard, message, named, next, pull, received, refusal, rows, say, send, seqs, two, v2_pull};
 use crate::world::World;
 use crate::world::agent::Agent;
 
@@ -79,7 +79,7 @@ async fn what_was_taken_back_is_gone_and_every_device_learns_of_it() {
 }
 
 #[tokio::test]
-async fn only_the_sender_can_take_a_letter_back_and_only_once() {
+async fn only_the_sender_can_take_a_message_back_and_only_once() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;
@@ -98,7 +98,7 @@ async fn only_the_sender_can_take_a_letter_back_and_only_once() {
 }
 
 #[tokio::test]
-async fn the_reader_of_a_letter_is_not_its_sender() {
+async fn the_reader_of_a_message_is_not_its_sender() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     send(&alice, named(bob.aid(), "m-1", "hello")).await;
@@ -117,7 +117,7 @@ async fn good_and_bad_ids_are_sorted_out_in_one_call() {
     assert_eq!(answer["errors"], json!([{ "message_id": "m-unknown", "error": "not_found" }]));
     let page = pull(&bob).await.to_string();
     assert!(page.contains(r#""text":"m-2""#) && !page.contains(r#""text":"m-1""#), "{page}");
-    assert_eq!(recall(&alice, &["m-2", "m-2"]).await["recalled"], 1, "the same id twice is one letter");
+    assert_eq!(recall(&alice, &["m-2", "m-2"]).await["recalled"], 1, "the same id twice is one message");
 }
 
 #[tokio::test]
@@ -125,8 +125,8 @@ async fn a_hundred_can_be_taken_back_at_once_and_not_one_more() {
     let world = World::with(super::BUSY).await;
     let (alice, bob) = two(&world).await;
     let ids: Vec<String> = (0..101).map(|n| format!("m-{n}")).collect();
-    let letters: Vec<Value> = ids.iter().map(|id| named(bob.aid(), id, "hello")).collect();
-    super::flood(&alice, &letters).await;
+    let messages: Vec<Value> = ids.iter().map(|id| named(bob.aid(), id, "hello")).collect();
+    super::flood(&alice, &messages).await;
     assert_eq!(refusal(&alice, "message.recall", json!({ "message_ids": ids })).await["code"], -32602);
     for params in [json!({}), json!({ "message_ids": "m-1" }), json!({ "message_ids": [1] })] {
         assert_eq!(refusal(&alice, "message.recall", params).await["code"], -32602);
@@ -139,7 +139,7 @@ async fn a_hundred_can_be_taken_back_at_once_and_not_one_more() {
 }
 
 #[tokio::test]
-async fn nobody_learns_of_letters_to_others_that_were_taken_back_with_theirs() {
+async fn nobody_learns_of_messages_to_others_that_were_taken_back_with_theirs() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;
@@ -182,7 +182,7 @@ async fn sending_again_does_not_bring_it_back() {
 }
 
 #[tokio::test]
-async fn letters_that_were_not_stored_cannot_be_taken_back() {
+async fn messages_that_were_not_stored_cannot_be_taken_back() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let mut queued = named(bob.aid(), "m-queue", "hello");
@@ -193,7 +193,7 @@ async fn letters_that_were_not_stored_cannot_be_taken_back() {
     brief["ttl"] = json!(60);
     send(&alice, brief).await;
     assert_eq!(reasons(&alice, &["m-volatile"]).await, ["not_found"]);
-    assert_eq!(send(&alice, letter(bob.aid(), "after")).await["status"], "delivered");
+    assert_eq!(send(&alice, message(bob.aid(), "after")).await["status"], "delivered");
 }
 
 #[tokio::test]

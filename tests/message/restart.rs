@@ -3,19 +3,19 @@
 use serde_json::{Value, json};
 
 use super::{
-    BUSY, ask, flood, ids, letter, named, numbered, pull, refusal, rows, say, send, seqs, two, v2_pull, words,
+    BUSY, ask, flood, ids, message, named, numbered, pull, refusal, rows, say, send, seqs, two, v2_pull, words,
 };
 use crate::world::World;
 use crate::world::envelope::{opened, put_key, sealed};
 
 #[tokio::test]
-async fn letters_numbers_cursors_and_names_outlive_an_orderly_end() {
+async fn messages_numbers_cursors_and_names_outlive_an_orderly_end() {
     let mut world = World::start().await;
     outlives(&mut world, false).await;
 }
 
 #[tokio::test]
-async fn letters_numbers_cursors_and_names_outlive_a_kill() {
+async fn messages_numbers_cursors_and_names_outlive_a_kill() {
     let mut world = World::start().await;
     outlives(&mut world, true).await;
 }
@@ -30,7 +30,7 @@ async fn outlives(world: &mut World, killed: bool) {
     send(&alice, named(bob.aid(), "m-3", "taken back")).await;
     alice.call("message.recall", &json!({ "message_ids": ["m-3"] })).await;
     send(&alice, named(bob.aid(), "m-5", "five")).await;
-    send(&alice, letter(&carol.aid, "for the first device")).await;
+    send(&alice, message(&carol.aid, "for the first device")).await;
     ask(&bob, "message.ack", json!({ "seq": 2 })).await;
     ask(&bob, "message.v2.ack", json!({ "cursor_scope": "peer", "sender_aid": alice.aid(), "up_to_seq": 4 }))
         .await;
@@ -67,9 +67,9 @@ async fn no_number_is_given_twice_over_many_kills() {
     let (mut alice, mut bob) = two(&world).await;
     let mut answered = Vec::new();
     for round in 0..6 {
-        let letters: Vec<Value> =
+        let messages: Vec<Value> =
             (0..30).map(|n| named(bob.aid(), &format!("m-{round}-{n}"), &n.to_string())).collect();
-        for sent in flood(&alice, &letters).await {
+        for sent in flood(&alice, &messages).await {
             answered.push((sent["seq"].as_i64().unwrap(), crate::world::agent::text(&sent["message_id"])));
         }
         // These are on their way when the server dies: there or not, but never with a number of somebody else.
@@ -104,10 +104,10 @@ async fn no_number_is_given_twice_over_many_kills() {
 async fn a_drain_answers_what_was_begun() {
     let mut world = World::with(BUSY).await;
     let (alice, bob) = two(&world).await;
-    let letters = numbered(bob.aid(), 40);
+    let messages = numbered(bob.aid(), 40);
     let mut asked = Vec::new();
-    for letter in &letters {
-        asked.push(alice.ask("message.send", letter).await);
+    for message in &messages {
+        asked.push(alice.ask("message.send", message).await);
     }
     world.terminate();
     let closed = alice.closed().await;

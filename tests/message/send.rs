@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{BUSY, ask, heard, letter, named, pull, received, refusal, rows, say, send, seqs, two};
+use super::{BUSY, ask, heard, message, named, pull, received, refusal, rows, say, send, seqs, two};
 use crate::world::{World, now_ms};
 
 #[tokio::test]
-async fn a_letter_arrives_with_everything_its_reader_needs() {
+async fn a_message_arrives_with_everything_its_reader_needs() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let before = now_ms();
@@ -37,7 +37,7 @@ async fn a_letter_arrives_with_everything_its_reader_needs() {
 }
 
 #[tokio::test]
-async fn a_letter_without_an_id_gets_one_that_grows_with_time() {
+async fn a_message_without_an_id_gets_one_that_grows_with_time() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let mut ids = Vec::new();
@@ -68,7 +68,7 @@ async fn somebody_who_is_away_gets_it_later() {
 async fn what_the_sender_says_about_time_is_ignored() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
-    let mut params = letter(bob.aid(), "hello");
+    let mut params = message(bob.aid(), "hello");
     params["timestamp"] = json!(1);
     params["persist"] = json!(false);
     params["durable"] = json!(false);
@@ -83,7 +83,7 @@ async fn what_the_sender_says_about_time_is_ignored() {
 async fn what_is_not_understood_is_ignored() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
-    let mut params = letter(bob.aid(), "hello");
+    let mut params = message(bob.aid(), "hello");
     params["colour"] = json!("green");
     params["_auth"] = json!({ "aid": "somebody.else" });
     params["ttl"] = json!(0);
@@ -92,7 +92,7 @@ async fn what_is_not_understood_is_ignored() {
 }
 
 #[tokio::test]
-async fn a_letter_to_oneself_is_a_letter() {
+async fn a_message_to_oneself_is_a_message() {
     let world = World::start().await;
     let alice = world.agent("alice").await;
     let phone = world.also(&alice, "phone", "default").await;
@@ -105,11 +105,11 @@ async fn a_letter_to_oneself_is_a_letter() {
 }
 
 #[tokio::test]
-async fn one_device_can_be_chosen_and_only_it_gets_the_letter() {
+async fn one_device_can_be_chosen_and_only_it_gets_the_message() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let phone = world.also(&bob, "phone", "default").await;
-    let mut params = letter(bob.aid(), "to the phone");
+    let mut params = message(bob.aid(), "to the phone");
     params["to_device_id"] = json!("phone");
     assert_eq!(send(&alice, params.clone()).await["seq"], 1);
     params["to_device_id"] = json!("laptop");
@@ -121,13 +121,13 @@ async fn one_device_can_be_chosen_and_only_it_gets_the_letter() {
 }
 
 #[tokio::test]
-async fn a_letter_for_a_device_that_is_away_is_sent_and_not_delivered() {
+async fn a_message_for_a_device_that_is_away_is_sent_and_not_delivered() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let phone = world.also(&bob, "phone", "default").await;
     phone.hang_up().await;
     world.at_most_sessions(2).await;
-    let mut params = letter(bob.aid(), "to the phone");
+    let mut params = message(bob.aid(), "to the phone");
     params["device_id"] = json!("phone");
     assert_eq!(send(&alice, params).await["status"], "sent", "nobody was told");
     assert_eq!(say(&alice, &bob, "to both").await["status"], "delivered", "one of them was");
@@ -137,7 +137,7 @@ async fn a_letter_for_a_device_that_is_away_is_sent_and_not_delivered() {
 async fn a_device_that_does_not_exist_is_an_error_and_never_everybody() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
-    let mut params = letter(bob.aid(), "to nobody");
+    let mut params = message(bob.aid(), "to nobody");
     params["device_id"] = json!("tablet");
     let error = refusal(&alice, "message.send", params).await;
     assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(-33011), &json!(false)), "{error}");
@@ -146,12 +146,12 @@ async fn a_device_that_does_not_exist_is_an_error_and_never_everybody() {
 }
 
 #[tokio::test]
-async fn whoever_is_not_registered_here_cannot_get_letters() {
+async fn whoever_is_not_registered_here_cannot_get_messages() {
     let world = World::start().await;
     let (alice, _bob) = two(&world).await;
-    let error = refusal(&alice, "message.send", letter("nobody.agents.localhost", "hello")).await;
+    let error = refusal(&alice, "message.send", message("nobody.agents.localhost", "hello")).await;
     assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(-32008), &json!(false)), "{error}");
-    let error = refusal(&alice, "message.send", letter("carol.elsewhere.example", "hello")).await;
+    let error = refusal(&alice, "message.send", message("carol.elsewhere.example", "hello")).await;
     assert_eq!(error["code"], -32010, "{error}");
     let newcomer = world.agent("nobody").await;
     assert_eq!(pull(&newcomer).await["count"], 0, "what was refused is not there later");
@@ -159,7 +159,7 @@ async fn whoever_is_not_registered_here_cannot_get_letters() {
 }
 
 #[tokio::test]
-async fn a_letter_needs_a_recipient_and_an_object() {
+async fn a_message_needs_a_recipient_and_an_object() {
     let world = World::with("limits.frame_bytes = 4194304").await;
     let (alice, bob) = two(&world).await;
     for params in [

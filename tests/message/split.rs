@@ -1,4 +1,4 @@
-//! Encrypted letters of the first generation: one copy for each device, cut out byte for byte.
+//! Encrypted messages of the first generation: one copy for each device, cut out byte for byte.
 
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ async fn a_device_without_a_copy_gets_none_and_has_no_hole() {
 }
 
 #[tokio::test]
-async fn copies_for_devices_nobody_has_are_no_letter() {
+async fn copies_for_devices_nobody_has_are_no_message() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let params = multi(bob.aid(), "m-1", json!([copy("lost", "x")]), json!([]));
@@ -85,7 +85,7 @@ async fn copies_for_devices_nobody_has_are_no_letter() {
 }
 
 #[tokio::test]
-async fn a_single_encrypted_letter_goes_to_every_device_as_it_is() {
+async fn a_single_encrypted_message_goes_to_every_device_as_it_is() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let phone = world.also(&bob, "phone", "default").await;

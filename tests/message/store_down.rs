@@ -12,7 +12,7 @@ fn is_unavailable(error: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_letter_that_cannot_be_stored_is_refused_and_told_to_nobody() {
+async fn a_message_that_cannot_be_stored_is_refused_and_told_to_nobody() {
     if !on_sqlite() {
         return;
     }
@@ -20,7 +20,7 @@ async fn a_letter_that_cannot_be_stored_is_refused_and_told_to_nobody() {
     let (alice, bob) = two(&world).await;
     send(&alice, named(bob.aid(), "m-1", "before")).await;
     received(&bob).await;
-    let blocker = Blocker::hold(&world, "message", "letter");
+    let blocker = Blocker::hold(&world, "message", "message");
     let error = alice.call_error("message.send", &named(bob.aid(), "m-2", "blocked")).await;
     assert!(is_unavailable(&error), "{error}");
     assert!(!error["message"].to_string().contains("sqlite"), "the cause stays on our side: {error}");
@@ -48,13 +48,13 @@ async fn a_flood_at_a_store_that_stands_still_is_refused_and_can_be_sent_again()
     let (alice, bob) = two(&world).await;
     let carol = world.agent("carol").await;
     let pad = "x".repeat(200 << 10);
-    let letters = |from: &str| -> Vec<Value> {
+    let messages = |from: &str| -> Vec<Value> {
         (0..40)
             .map(|n| json!({ "to": bob.aid(), "message_id": format!("{from}-{n}"), "payload": { "text": "large", "pad": pad } }))
             .collect()
     };
-    let (of_alice, of_carol) = (letters("a"), letters("c"));
-    let blocker = Blocker::hold(&world, "message", "letter");
+    let (of_alice, of_carol) = (messages("a"), messages("c"));
+    let blocker = Blocker::hold(&world, "message", "message");
     let (first, second) = futures_util::join!(
         alice.call_many("message.send", &of_alice),
         carol.call_many("message.send", &of_carol)
@@ -83,10 +83,10 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
     let mut world = World::prepared(BUSY);
     world.start_on_a_full_disk(2048);
     let (alice, bob) = two(&world).await;
-    let letter = |n: usize| json!({ "to": bob.aid(), "message_id": format!("m-{n}"), "payload": { "text": n.to_string(), "pad": "x".repeat(8000) } });
+    let message = |n: usize| json!({ "to": bob.aid(), "message_id": format!("m-{n}"), "payload": { "text": n.to_string(), "pad": "x".repeat(8000) } });
     let mut answered = 0;
     let error = loop {
-        match alice.try_call("message.send", &letter(answered)).await {
+        match alice.try_call("message.send", &message(answered)).await {
             Ok(sent) => {
                 answered += 1;
                 assert_eq!(sent["seq"], answered);
@@ -97,7 +97,7 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
     };
     assert!(is_unavailable(&error), "{error}");
     assert!(answered > 10);
-    let again = alice.call_error("message.send", &letter(answered)).await;
+    let again = alice.call_error("message.send", &message(answered)).await;
     assert!(is_unavailable(&again), "{again}");
     assert_eq!(world.get("/health").await.status, 200, "the server lives on");
     assert_eq!(pull(&bob).await["messages"][0]["payload"]["text"], "0", "reading goes on");
@@ -112,7 +112,7 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
         read.extend(words(&page));
     }
     assert_eq!(read, (0..answered).map(|n| n.to_string()).collect::<Vec<_>>());
-    let sent = send(&alice, letter(answered)).await;
+    let sent = send(&alice, message(answered)).await;
     assert_eq!(
         (&sent["status"], &sent["seq"]),
         (&json!("delivered"), &json!(answered + 1)),
@@ -121,10 +121,10 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_is_given_up_and_sent_again_it_is_one_letter() {
+async fn a_call_that_takes_too_long_is_given_up_and_sent_again_it_is_one_message() {
     let world = World::with("limits.call_timeout_ms = 1500").await;
     let (alice, bob) = two(&world).await;
-    let blocker = Blocker::hold(&world, "message", "letter");
+    let blocker = Blocker::hold(&world, "message", "message");
     let error = alice.call_error("message.send", &named(bob.aid(), "m-1", "patience")).await;
     assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(-32004), &json!(true)), "{error}");
     blocker.release();
@@ -147,7 +147,7 @@ async fn acknowledging_and_taking_back_wait_for_the_store_too() {
     let (alice, bob) = two(&world).await;
     send(&alice, named(bob.aid(), "m-1", "hello")).await;
     received(&bob).await;
-    let blocker = Blocker::hold(&world, "message", "letter");
+    let blocker = Blocker::hold(&world, "message", "message");
     let recall = json!({ "message_ids": ["m-1"] });
     let ack = json!({ "seq": 1 });
     let (acked, recalled) =

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{letter, received, two};
+use super::{message, received, two};
 use crate::world::World;
 
 const ID: &str = "0123456789abcdef0123456789abcdef";
 
 fn traced(to: &str, mode: &str) -> Value {
-    let mut params = letter(to, "hello");
+    let mut params = message(to, "hello");
     params["_trace"] = json!({ "trace_id": ID, "mode": mode, "spans": [{ "node": "sdk", "action": "send", "ts": 1, "ms": 0 }] });
     params
 }
@@ -52,7 +52,7 @@ async fn a_trace_for_the_log_is_only_passed_on() {
 async fn without_a_trace_nobody_sees_one_and_a_broken_one_breaks_nothing() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
-    let answer = alice.whole_answer("message.send", &letter(bob.aid(), "hello")).await;
+    let answer = alice.whole_answer("message.send", &message(bob.aid(), "hello")).await;
     assert!(answer.get("_trace").is_none());
     assert!(received(&bob).await.get("_trace").is_none());
     for broken in [
@@ -62,7 +62,7 @@ async fn without_a_trace_nobody_sees_one_and_a_broken_one_breaks_nothing() {
         json!({ "trace_id": "x", "mode": "loud" }),
         Value::Null,
     ] {
-        let mut params = letter(bob.aid(), "hello");
+        let mut params = message(bob.aid(), "hello");
         params["_trace"] = broken.clone();
         let answer = alice.whole_answer("message.send", &params).await;
         assert_eq!(answer["result"]["status"], "delivered", "{broken}: {answer}");

@@ -13,7 +13,7 @@ async fn tail(agent: &Agent, after: i64, limit: i64) -> Value {
 }
 
 #[tokio::test]
-async fn a_plain_letter_is_shown_as_one_of_the_first_generation() {
+async fn a_plain_message_is_shown_as_one_of_the_first_generation() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let sent = say(&alice, &bob, "hello").await;
@@ -131,14 +131,14 @@ async fn the_newest_window_is_dense_and_ends_at_the_head() {
 }
 
 #[tokio::test]
-async fn plain_and_encrypted_letters_share_one_count() {
+async fn plain_and_encrypted_messages_share_one_count() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     put_key(&bob).await;
     for n in 1..=4 {
         let params = match n % 2 {
             0 => sealed(&alice, bob.aid(), &format!("m-{n}")),
-            _ => super::letter(bob.aid(), &n.to_string()),
+            _ => super::message(bob.aid(), &n.to_string()),
         };
         assert_eq!(send(&alice, params).await["seq"], n);
     }

@@ -1,19 +1,19 @@
-//! `ttl`: letters that are only kept in memory, for a while.
+//! `ttl`: messages that are only kept in memory, for a while.
 
 use serde_json::{Value, json};
 
-use super::{ask, letter, named, next, pull, received, refusal, rows, say, send, two, words};
+use super::{ask, message, named, next, pull, received, refusal, rows, say, send, two, words};
 use crate::world::envelope::{opened, put_key, sealed};
 use crate::world::{World, on_sqlite, until};
 
 fn brief(to: &str, words: &str, ttl: i64) -> Value {
-    let mut params = letter(to, words);
+    let mut params = message(to, words);
     params["ttl"] = json!(ttl);
     params
 }
 
 #[tokio::test]
-async fn a_letter_with_a_time_to_live_has_a_cursor_and_no_number() {
+async fn a_message_with_a_time_to_live_has_a_cursor_and_no_number() {
     let world = World::start().await;
     let (alice, bob) = two(&world).await;
     let sent = send(&alice, brief(bob.aid(), "for a minute", 60)).await;

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from agents import Agent
 from aund import Aund, eventually, split
-from letters import acknowledged, arrives, letters, pushed_once, recalls, send_texts, text, texts
+from messages import acknowledged, arrives, messages, pushed_once, recalls, send_texts, text, texts
 
 SOON = {"initial_delay": 1.0, "max_delay": 2.0}
 # What differs between shapes of the server does not differ between versions of the client.
@@ -88,7 +88,7 @@ def test_agents_of_two_domains_write_to_each_other(couple):
 
     assert texts(bob) == ["ping False", "ping True"]
     assert texts(alice) == ["pong False", "pong True"]
-    assert {letter["from"] for letter in letters(bob)} == {alice.aid}
+    assert {message["from"] for message in messages(bob)} == {alice.aid}
     assert alice.frames(holding="ping True")["sent"] == [], "the secret was sent in the clear"
     assert alice.frames(holding="message.v2.bootstrap")["sent"], "the keys were not fetched across"
 

@@ -5,11 +5,11 @@ import json
 import pytest
 from agents import numbers
 from aund import eventually
-from letters import (
+from messages import (
     acknowledged,
     arrives,
     couple,
-    letters,
+    messages,
     pushed_once,
     recalls,
     second_device,
@@ -44,8 +44,8 @@ def test_two_agents_write_to_each_other(agent):
 
     assert texts(bob) == ["ping False", "ping True"]
     assert texts(alice) == ["pong False", "pong True"]
-    assert {letter["from"] for letter in letters(bob)} == {alice.aid}
-    assert [letter["seq"] for letter in letters(bob)] == [1, 2]
+    assert {message["from"] for message in messages(bob)} == {alice.aid}
+    assert [message["seq"] for message in messages(bob)] == [1, 2]
 
 
 def test_every_kind_of_payload_arrives_as_it_was_sent(agent):
@@ -58,7 +58,7 @@ def test_every_kind_of_payload_arrives_as_it_was_sent(agent):
     alice.send_all(to=bob.aid, payloads=plain, encrypt=False)
     alice.send_all(to=bob.aid, payloads=secret, encrypt=True)
 
-    assert [letter["payload"] for letter in letters(bob, 2 * len(KINDS))] == plain + secret
+    assert [message["payload"] for message in messages(bob, 2 * len(KINDS))] == plain + secret
     for payload in plain:
         unchanged_on_the_wire(alice, bob, payload["mark"])
     pushed_once(bob)
@@ -78,10 +78,10 @@ def test_a_backlog_of_several_pages_is_caught_up(agent, version):
     if numbers(version) < (0, 3):
         # 0.2 takes one page when it connects and one more with every push, which it may hand out before its turn.
         for page in range(1, 3):
-            letters(bob, PAGE * page)
+            messages(bob, PAGE * page)
             nudges += send_texts(alice, bob, f"nudge {page}", count=1, encrypt=False)
 
-    letters(bob, len(expected + nudges), seconds=60)
+    messages(bob, len(expected + nudges), seconds=60)
     assert [words for words in texts(bob) if words not in nudges] == expected
     assert len(texts(bob)) == len(expected + nudges)
     acknowledged(alice, bob, len(expected + nudges))
@@ -133,7 +133,7 @@ def test_a_message_sent_twice_arrives_once(agent):
     assert (first["message_id"], again["message_id"]) == ("m-the-same", "m-the-same")
     assert (first["status"], again["status"]) == ("delivered", "duplicate")
     assert (again["seq"], after["seq"]) == (first["seq"], first["seq"] + 1)
-    assert [letter["seq"] for letter in letters(bob, 2)] == [1, 2]
+    assert [message["seq"] for message in messages(bob, 2)] == [1, 2]
     assert texts(bob) == ["once", "after"]
     pushed_once(bob)
 
@@ -150,7 +150,7 @@ def test_two_devices_of_one_agent_see_the_same_conversation(agent):
     send_texts(phone, bob, "from the phone", count=1, encrypt=True)
     arrives(bob, ["from the phone 0"])
     arrives(desk, ["from the phone 0"])
-    assert letters(desk)[-1]["from"] == phone.aid
+    assert messages(desk)[-1]["from"] == phone.aid
 
     send_texts(bob, phone, "and on", count=1, encrypt=True)
     for device in (phone, desk):

@@ -2,7 +2,7 @@
 
 import pytest
 from agents import Failed, numbers
-from letters import arrives, letters, recalls, send_texts, text, texts
+from messages import arrives, messages, recalls, send_texts, text, texts
 
 # Newer clients upload no prekey of the first kind, and 0.2 refuses to encrypt without one.
 PLAIN_ONLY = ("0.2.20>0.5.25", "0.2.20>0.3.6")
@@ -35,7 +35,7 @@ def test_two_generations_write_to_each_other(start, pair):
     recalls(alice, secret["message_id"])
     bob = start(reader, "bobby", home="bobby").ready()
     if numbers(reader) < (0, 3):
-        letters(bob, 1)
+        messages(bob, 1)
         expected += send_texts(alice, bob, "nudge", count=1, encrypt=False)
 
     arrives(bob, [words for words in expected if not words.startswith("online")])

@@ -61,11 +61,11 @@ impl Demo {
         let target = target.of_issuer(&issuer);
         let start = Instant::now();
         let (alice, bobb) = meet(&show, &home, &target, &issuer).await?;
-        let letters = talk(&show, alice, bobb).await?;
+        let messages = talk(&show, alice, bobb).await?;
         let took = start.elapsed().as_secs_f64();
         show.line("")?;
         show.line(&show.bold(&format!(
-            "{letters} messages between two agents, registration and all, in {took:.1} seconds."
+            "{messages} messages between two agents, registration and all, in {took:.1} seconds."
         )))?;
         show.line("Now you: start the server with aund, and in another terminal")?;
         for words in ["register alice", "register bobb", "send alice bobb hello", "listen bobb"] {

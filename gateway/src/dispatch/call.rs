@@ -33,7 +33,7 @@ pub fn spawn(gateway: &Arc<Gateway>, link: &Arc<Link>, request: &Request<'_>) {
     let mut answering = Box::pin(async move {
         call.run(&gateway, &guard.link).await.push(&guard.link);
     });
-    // Begun here and now, so that what one connection asks is begun in the order it was asked; a letter is in the
+    // Begun here and now, so that what one connection asks is begun in the order it was asked; a message is in the
     // queue of its commit before the next frame is read.
     if (&mut answering).now_or_never().is_none() {
         tracker.spawn(answering);

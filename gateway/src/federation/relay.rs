@@ -99,7 +99,7 @@ impl Federation {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
         let id = &relay.relay_id;
         if !(1..=RELAY_ID_BYTES).contains(&id.len()) || !id.bytes().all(plain) {
-            return Err(refused("relay_id", "relay_id is 1 to 64 letters, digits, '-', '_', '.' or ':'"));
+            return Err(refused("relay_id", "relay_id is 1 to 64 messages, digits, '-', '_', '.' or ':'"));
         }
         Ok(())
     }

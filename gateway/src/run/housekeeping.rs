@@ -22,7 +22,7 @@ pub async fn housekeeping(gateway: Arc<Gateway>) {
             () = gateway.stop.cancelled() => return,
         }
         events::refresh_capabilities(&gateway);
-        // Whoever is killed between his commit and his bell leaves a letter that nobody was told of.
+        // Whoever is killed between his commit and his bell leaves a message that nobody was told of.
         let lost = gateway.mesh.losses("message");
         if std::mem::replace(&mut losses, lost) != lost {
             gateway.gap.missed(gateway.registry.agents());

@@ -4,7 +4,7 @@
 //! domain is the database's decision, too: a lease that runs out, with a number that says which lease it was.
 
 use super::super::Error;
-use super::super::letter::Key;
+use super::super::stored_message::Key;
 use super::super::turns::{Turn, Turns};
 use super::rows::{count_out, insert, list, take_out};
 use crate::kernel::{Aid, Audience, Batch, Db, DeviceId, Engine, Event, SlotId, World};

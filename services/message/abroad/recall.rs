@@ -1,6 +1,6 @@
-//! Letters that went to other domains are taken back over there.
+//! Messages that went to other domains are taken back over there.
 
-use super::super::letter::Key;
+use super::super::stored_message::Key;
 use super::super::recall::{Recalled, Refusal};
 use super::super::{Error, Message};
 use super::Crossing;
@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What became of the letters that are not of this domain.
+/// What became of the messages that are not of this domain.
 #[derive(Default)]
 pub(in super::super) struct RecalledAbroad {
     /// The reason why not, where there is one.
@@ -20,7 +20,7 @@ pub(in super::super) struct RecalledAbroad {
     pub failed: Option<Error>,
 }
 
-/// Which domains are asked for which letters.
+/// Which domains are asked for which messages.
 #[derive(Default)]
 struct Asked<'a> {
     by_issuer: BTreeMap<String, Vec<&'a String>>,
@@ -78,7 +78,7 @@ impl Message {
         Ok(())
     }
 
-    /// What still waits is taken back at once. A copy on the sender's own devices says where the letter went; what is not
+    /// What still waits is taken back at once. A copy on the sender's own devices says where the message went; what is not
     /// found at all may be in any domain that the sender wrote to.
     async fn whom_to_ask<'a>(
         &self,
@@ -100,11 +100,11 @@ impl Message {
             } else if let Some(issuer) = on_their_way.get(&name) {
                 asked.ask(issuer, id);
                 asked.waiting.insert(key, id);
-            } else if let Some(letter) = here.get(&key) {
-                let issuer = letter.to.issuer();
+            } else if let Some(message) = here.get(&key) {
+                let issuer = message.to.issuer();
                 let lately =
-                    self.targets.remembers(letter.at, now) || written_to.iter().any(|to| to == issuer);
-                if !self.is_ours(&letter.to) && lately {
+                    self.targets.remembers(message.at, now) || written_to.iter().any(|to| to == issuer);
+                if !self.is_ours(&message.to) && lately {
                     asked.ask(issuer, id);
                 }
             } else {
@@ -134,7 +134,7 @@ impl<'a> Asked<'a> {
 }
 
 impl RecalledAbroad {
-    /// Brings together what several domains say of the same letters. One that none of them has may still be here, unless
+    /// Brings together what several domains say of the same messages. One that none of them has may still be here, unless
     /// it is known where it went.
     fn settle<'a>(
         &mut self,
@@ -155,7 +155,7 @@ impl RecalledAbroad {
                 }
             }
         }
-        // Who has a letter has said so: what others would have said makes no difference.
+        // Who has a message has said so: what others would have said makes no difference.
         self.open.retain(|id| !self.outcomes.contains_key(id));
         if self.open.is_empty() {
             self.failed = None;
@@ -163,7 +163,7 @@ impl RecalledAbroad {
     }
 }
 
-/// A letter that went to two domains is taken back when both say so. One that has it and keeps it counts for more than
+/// A message that went to two domains is taken back when both say so. One that has it and keeps it counts for more than
 /// another that says otherwise.
 fn more_telling(one: Option<Refusal>, other: Option<Refusal>) -> Option<Refusal> {
     let rank = |outcome| match outcome {

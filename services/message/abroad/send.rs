@@ -1,7 +1,7 @@
 //! A message to an agent of another domain: sent there, and then kept for the sender's own other devices.
 
 use super::super::ledger::{Changes, Done, Draft, Write};
-use super::super::letter::Key;
+use super::super::stored_message::Key;
 use super::super::sending::{SendParams, Sent, Status};
 use super::super::store::json;
 use super::super::turns::{Turn, in_turn};
@@ -52,7 +52,7 @@ impl Message {
         let turn = self.turn(&session.aid).await;
         let at = self.clock.now_ms();
         let (draft, changes) = self.draft_own(session, &params, at).await?;
-        let outgoing = Outgoing { crossing, message_id: draft.letter.message_id.clone(), at };
+        let outgoing = Outgoing { crossing, message_id: draft.message.message_id.clone(), at };
 
         let sent = in_turn(self.pass_on(&outgoing, &mut params), turn).await?;
 
@@ -178,10 +178,10 @@ impl Message {
         mut changes: Changes,
     ) -> Result<(), Error> {
         for _ in 0..TRIES {
-            if draft.letter.places.is_empty() {
+            if draft.message.places.is_empty() {
                 return Ok(());
             }
-            let at = draft.letter.at;
+            let at = draft.message.at;
             if let Some(ttl) = self.ttl_ms(session, params) {
                 self.send_fleeting(session, draft, at + ttl).await?;
                 return Ok(());

@@ -73,7 +73,7 @@ impl<'a> Members<'a> {
 }
 
 impl Aad<'_> {
-    /// Gives the id the letter has; the one beside the envelope, if there is one, is the same.
+    /// Gives the id the message has; the one beside the envelope, if there is one, is the same.
     pub fn check(self, from: &Session, to: &Aid, message_id: Option<&str>) -> Result<String, EnvelopeError> {
         let same = [
             ("from", &self.from, from.aid.as_str(), "the sender"),

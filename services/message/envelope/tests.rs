@@ -211,7 +211,7 @@ fn an_envelope_without_its_parts_or_of_another_day_is_not_well_made() {
 }
 
 #[test]
-fn a_letter_is_known_by_two_members() {
+fn a_message_is_known_by_two_members() {
     let cases = [
         (json!({ "type": "e2ee.p2p_encrypted", "version": "v2", "x": {} }), Kind::V2),
         (json!({ "type": "e2ee.p2p_encrypted", "version": 2 }), Kind::Plain),
@@ -228,7 +228,7 @@ fn a_letter_is_known_by_two_members() {
 }
 
 #[test]
-fn the_copies_of_a_letter_are_taken_apart_byte_for_byte() {
+fn the_copies_of_a_message_are_taken_apart_byte_for_byte() {
     let payload: Box<RawValue> = serde_json::from_str(
         r#"{"type":"e2ee.multi_device","recipient_copies":[{"device_id":"d1","envelope":{"a" : 1.0}},{"envelope":{}}],
             "self_copies":[{"device_id":"d2","envelope":{"b":"\u00e9"}}]}"#,

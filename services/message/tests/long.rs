@@ -1,4 +1,4 @@
-//! Inboxes that are long, and letters of an earlier layout: on PostgreSQL both are found another way.
+//! Inboxes that are long, and messages of an earlier layout: on PostgreSQL both are found another way.
 
 use super::*;
 use crate::kernel::World;
@@ -67,7 +67,7 @@ async fn what_one_sender_wrote_is_found_in_a_long_inbox_and_after_it_was_cut() {
 }
 
 #[tokio::test]
-async fn numbers_go_on_in_whichever_order_letters_were_removed() {
+async fn numbers_go_on_in_whichever_order_messages_were_removed() {
     let (test, alice, carol) = two().await;
     if test.world.store.engine() == Engine::Sqlite {
         return; // One process writes its log, in the order of the numbers.
@@ -95,7 +95,7 @@ fn up_to(all: &Migrator, version: i64) -> Migrator {
 }
 
 #[tokio::test]
-async fn letters_of_an_earlier_layout_keep_their_numbers_and_names() {
+async fn messages_of_an_earlier_layout_keep_their_numbers_and_names() {
     let world: World = TestWorld::open().await.world;
     if world.store.engine() == Engine::Sqlite {
         return; // The layout never changed there.
@@ -141,5 +141,5 @@ async fn letters_of_an_earlier_layout_keep_their_numbers_and_names() {
     .fetch_one(after.write_alone())
     .await
     .unwrap();
-    assert_eq!(next, (0, "3,10".to_owned()), "numbers go on, where all letters are gone too");
+    assert_eq!(next, (0, "3,10".to_owned()), "numbers go on, where all messages are gone too");
 }

@@ -56,7 +56,7 @@ async fn two_processes() -> Option<(TestWorld, Process, Process)> {
 }
 
 #[tokio::test]
-async fn a_letter_sent_through_both_at_once_is_stored_once() {
+async fn a_message_sent_through_both_at_once_is_stored_once() {
     let Some((test, one, two)) = two_processes().await else { return };
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     one.join(&carol, "c").await;
@@ -72,7 +72,7 @@ async fn a_letter_sent_through_both_at_once_is_stored_once() {
     }
     assert_eq!(two.found(&carol, "c").await.1, (1..=20).collect::<Vec<_>>());
     let told = test.events.lock().iter().filter(|event| event.method == events::RECEIVED).count();
-    assert!(told <= 20, "{told} bells for 20 letters");
+    assert!(told <= 20, "{told} bells for 20 messages");
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_number_the_other_gave_and_that_was_removed_is_not_given_again() {
     assert_eq!(one.send(&alice, &carol, "five", Value::Null).await["seq"], 5);
 }
 
-/// Letters have places in several inboxes, and the processes know nothing of each other's numbers.
+/// Messages have places in several inboxes, and the processes know nothing of each other's numbers.
 #[tokio::test]
 async fn numbers_have_no_holes_whichever_process_gives_them() {
     let Some((test, one, two)) = two_processes().await else { return };
@@ -123,7 +123,7 @@ async fn numbers_have_no_holes_whichever_process_gives_them() {
         let rows = Device { agent, device }.everything(&test).await;
         let (seqs, words) = (seqs(&rows), texts(&rows).into_iter().collect::<BTreeSet<_>>());
         assert_eq!(seqs, (1..=seqs.len() as i64).collect::<Vec<_>>(), "{device}");
-        assert_eq!(words.len(), seqs.len(), "every letter once on {device}");
+        assert_eq!(words.len(), seqs.len(), "every message once on {device}");
     }
 }
 
@@ -178,7 +178,7 @@ async fn what_is_kept_for_a_while_is_found_through_the_other() {
 }
 
 #[tokio::test]
-async fn two_hundred_queue_letters_are_kept_whichever_process_took_them() {
+async fn two_hundred_queue_messages_are_kept_whichever_process_took_them() {
     let Some((test, one, two)) = two_processes().await else { return };
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     one.join(&carol, "c").await;
@@ -256,7 +256,7 @@ async fn many_senders_through_both_leave_no_hole_and_keep_their_order() {
                 let params = json!({ "to": to[at], "message_id": format!("m{number}"), "payload": {} });
                 let sent = process.call(alice.caller(), "message.send", params).await.unwrap();
                 let seq = sent["seq"].as_i64().unwrap();
-                assert!(seq > last[at], "a later letter has a higher number");
+                assert!(seq > last[at], "a later message has a higher number");
                 last[at] = seq;
             }
         });

@@ -64,7 +64,7 @@ struct PeerPart {
     scan: Option<Scan>,
 }
 
-/// Which part of a sender's letters a page covers.
+/// Which part of a sender's messages a page covers.
 #[derive(Clone, Serialize)]
 struct Scan {
     scan_after_seq: i64,
@@ -146,7 +146,7 @@ impl Message {
         let mut page = self.forward(consumer, scan_after_seq, from, limit).await?.page(consumer, Form::V2);
         let head = self.peer_head(consumer, &sender).await?;
         let persistent_has_more = page.more;
-        // A letter that came since the page was read is left to the next one.
+        // A message that came since the page was read is left to the next one.
         let covered = if page.more { page.through } else { page.through.max(scan_after_seq) };
         let head_seq = if page.more { head.max(covered + 1) } else { covered };
         let ack = self.peer_cursor(consumer, &sender).await?;

@@ -54,7 +54,7 @@ impl Message {
         Ok(PeerPkStored { after, ok: true, device_id: consumer.device, spk_id: spk.id })
     }
 
-    /// Some clients of the second generation never ask what they missed: a bell for the newest letter makes them look.
+    /// Some clients of the second generation never ask what they missed: a bell for the newest message makes them look.
     /// Whoever has read everything gets none.
     pub(in super::super) async fn waiting_bell(
         &self,
@@ -68,8 +68,8 @@ impl Message {
         let span = Span { inbox: consumer.inbox, after: ack, before: i64::MAX, sender: None };
         let newest = self.store.last(span, 1).await?;
         let Some(entry) = newest.first() else { return Ok(None) };
-        let Some(place) = entry.letter.place(consumer.inbox) else { return Ok(None) };
-        let params = events::doorbell(&entry.letter, place, &consumer.device, None);
+        let Some(place) = entry.message.place(consumer.inbox) else { return Ok(None) };
+        let params = events::doorbell(&entry.message, place, &consumer.device, None);
         Ok(params.map(|params| After { method: events::V2_RECEIVED, params }))
     }
 }

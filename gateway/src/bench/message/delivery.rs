@@ -16,7 +16,7 @@ use super::super::process::{Scratch, Server};
 use super::super::report::{Goal, Line, Report, Row};
 use super::super::rounds::{Latencies, Sample, Series, alternate};
 use super::floor::Floor;
-use super::letter::{Chance, low_half, request};
+use super::payload::{Chance, low_half, request};
 use super::pace::{due, strike};
 use super::store::name;
 
@@ -150,8 +150,8 @@ async fn send(
         tokio::select! {
             Some(number) = numbers.recv() => {
                 let to = &timetable.to[number as usize % AGENTS];
-                let letter = request(0, to, chance.next() ^ number, number);
-                socket.0.send(Message::Text(letter)).await?;
+                let message = request(0, to, chance.next() ^ number, number);
+                socket.0.send(Message::Text(message)).await?;
             }
             frame = socket.0.next() => {
                 unanswered -= u64::from(answered(&frame.context("the server hung up")??)?.is_some());

@@ -17,7 +17,7 @@ use super::super::load;
 use super::super::process::{CONFIG, ISSUER, Scratch, Server, this_binary};
 use super::super::report::{Goal, Line, Report, Row};
 use super::super::rounds::{Sample, Series};
-use super::letter::{low_half, request};
+use super::payload::{low_half, request};
 use super::send::{Post, SENDERS};
 use super::side::{Side, in_turn};
 use crate::admin;

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::super::process::{Pid, Scratch};
 use super::super::rounds::{Latencies, Sample};
-use super::letter::PAYLOAD;
+use super::payload::PAYLOAD;
 use super::send::SENDERS;
 
 /// What ends each line of the protocol, and each body.

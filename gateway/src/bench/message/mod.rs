@@ -7,7 +7,7 @@ mod delivery;
 mod federation;
 mod floor;
 mod jetstream;
-mod letter;
+mod payload;
 mod pace;
 mod postgres;
 mod pull;

@@ -14,7 +14,7 @@ use super::super::process::{Pid, Scratch, Server};
 use super::super::report::{Goal, Report};
 use super::super::rounds::{Latencies, Sample};
 use super::super::shape::Ground;
-use super::letter::{Chance, PAYLOAD};
+use super::payload::{Chance, PAYLOAD};
 use super::row;
 use super::rows::GroupCommit;
 use super::send::{Post, SENDERS};

@@ -13,7 +13,7 @@ use super::super::load::{self, Tasks};
 use super::super::process::{Scratch, Server};
 use super::super::report::{Line, Row};
 use super::super::rounds::{Sample, Series};
-use super::letter::{Chance, Letters};
+use super::payload::{Chance, Messages};
 
 /// "limit: default 100, max 200" (message.pull).
 const PAGE: usize = 200;
@@ -135,7 +135,7 @@ impl Inbox {
     async fn fill(&self, count: usize) -> anyhow::Result<()> {
         let target = self.server.target(Transport::Plain);
         let sender = Socket::connect(target, &self.members[0].token, 0, 0).await?;
-        let mut letters = Letters::new([self.members[1].agent.aid.clone()].into(), 0);
+        let mut messages = Messages::new([self.members[1].agent.aid.clone()].into(), 0);
         let depth = FILLERS.min(count);
         let mut left = count - depth;
         let more = |_| {
@@ -143,7 +143,7 @@ impl Inbox {
             left = left.saturating_sub(1);
             more
         };
-        load::call_while(sender, depth, more, |number| letters.request(number)).await?;
+        load::call_while(sender, depth, more, |number| messages.request(number)).await?;
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::super::process::{Pid, Scratch};
 use super::super::rounds::{Latencies, Sample};
-use super::letter::Chance;
+use super::payload::Chance;
 use super::store::Store;
 
 /// What a row is.

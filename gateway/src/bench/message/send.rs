@@ -16,7 +16,7 @@ use super::super::process::{Scratch, Server};
 use super::super::report::{Goal, Report, Row};
 use super::super::rounds::Sample;
 use super::jetstream::JetStream;
-use super::letter::Letters;
+use super::payload::Messages;
 use super::row_with_cpu;
 use super::rows::{GroupCommit, Layout};
 use super::side::{Side, in_turn};
@@ -184,9 +184,9 @@ impl Post {
         let mut tasks = Tasks::new();
         for (number, socket) in self.senders.drain(..).enumerate() {
             let seed = self.rounds * SENDERS as u64 + number as u64;
-            let mut letters = Letters::new(self.to.clone(), seed);
+            let mut messages = Messages::new(self.to.clone(), seed);
             let each = self.depth / SENDERS;
-            let write = move |number| letters.request(number);
+            let write = move |number| messages.request(number);
             tasks.spawn(load::call_while(socket, each, move |now| now < until, write));
         }
         let (back, latencies) = load::gather(tasks).await?;

@@ -7,7 +7,7 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyPool, Executor as _, PgPool};
 
 use super::super::process::ISSUER;
-use super::letter::PAYLOAD;
+use super::payload::PAYLOAD;
 use super::rows::Layout;
 
 const PLAIN: &str = "CREATE TABLE letter (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)";
@@ -30,7 +30,7 @@ pub(super) struct Heads {
 }
 
 /// A batch, by column.
-struct Letters<'a> {
+struct Messages<'a> {
     ids: Vec<String>,
     recipients: Vec<&'a str>,
     seqs: Vec<i64>,
@@ -65,8 +65,8 @@ impl Store {
     pub(super) async fn commit(&mut self, recipients: &[usize]) -> sqlx::Result<()> {
         match self {
             Store::SqlitePlain(pool) => plain(pool, recipients.len()).await,
-            Store::SqliteInbox(pool, heads) => inbox(pool, heads.letters(recipients)).await,
-            Store::PostgresInbox(pool, heads) => unnest(pool, heads.letters(recipients)).await,
+            Store::SqliteInbox(pool, heads) => inbox(pool, heads.messages(recipients)).await,
+            Store::PostgresInbox(pool, heads) => unnest(pool, heads.messages(recipients)).await,
         }
     }
 }
@@ -77,19 +77,19 @@ async fn plain(pool: &AnyPool, count: usize) -> sqlx::Result<()> {
     sqlx::query(insert).bind(rows).execute(pool).await.map(drop)
 }
 
-async fn inbox(pool: &AnyPool, letters: Letters<'_>) -> sqlx::Result<()> {
-    let Letters { ids, recipients, seqs } = letters;
+async fn inbox(pool: &AnyPool, messages: Messages<'_>) -> sqlx::Result<()> {
+    let Messages { ids, recipients, seqs } = messages;
     let rows = ids.iter().zip(recipients).zip(seqs).map(|((id, to), seq)| (id, to, seq, PAYLOAD));
     let insert = "INSERT INTO letter (id, recipient, seq, payload)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each($1)";
     sqlx::query(insert).bind(json(&rows.collect::<Vec<_>>())?).execute(pool).await.map(drop)
 }
 
-async fn unnest(pool: &PgPool, letters: Letters<'_>) -> sqlx::Result<()> {
+async fn unnest(pool: &PgPool, messages: Messages<'_>) -> sqlx::Result<()> {
     let insert = "INSERT INTO letter (id, recipient, seq, payload)
          SELECT * FROM UNNEST($1::text[], $2::text[], $3::bigint[], $4::text[])";
-    let payloads = vec![PAYLOAD; letters.ids.len()];
-    let query = sqlx::query(insert).bind(letters.ids).bind(letters.recipients).bind(letters.seqs);
+    let payloads = vec![PAYLOAD; messages.ids.len()];
+    let query = sqlx::query(insert).bind(messages.ids).bind(messages.recipients).bind(messages.seqs);
     query.bind(payloads).execute(pool).await.map(drop)
 }
 
@@ -103,7 +103,7 @@ impl Heads {
     }
 
     /// Gives each recipient the next number of its inbox.
-    fn letters(&mut self, recipients: &[usize]) -> Letters<'_> {
+    fn messages(&mut self, recipients: &[usize]) -> Messages<'_> {
         let mut ids = Vec::with_capacity(recipients.len());
         let mut seqs = Vec::with_capacity(recipients.len());
         for recipient in recipients {
@@ -113,7 +113,7 @@ impl Heads {
             seqs.push(self.inboxes[*recipient].1);
         }
         let recipients = recipients.iter().map(|recipient| self.inboxes[*recipient].0.as_str()).collect();
-        Letters { ids, recipients, seqs }
+        Messages { ids, recipients, seqs }
     }
 }
 

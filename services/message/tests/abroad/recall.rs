@@ -8,7 +8,7 @@ async fn send(here: &Domain, alice: &TestAgent, to: &TestAgent, id: &str) {
 }
 
 #[tokio::test]
-async fn letters_here_and_there_are_taken_back_in_one_call() {
+async fn messages_here_and_there_are_taken_back_in_one_call() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let carol = here.agent("carol", "c").await;
@@ -81,7 +81,7 @@ async fn a_recall_asks_no_more_than_the_domains_that_were_written_to_last() {
     assert_eq!((asked.len(), &*asked[0], &*asked[15]), (16, "n19.example", "n4.example"));
 }
 
-/// Alice's domain, and two others that her letters go to.
+/// Alice's domain, and two others that her messages go to.
 async fn three() -> (Domain, Domain, Domain) {
     let (here, there) = domains().await;
     let far = Domain::open("aid.org").await;
@@ -90,7 +90,7 @@ async fn three() -> (Domain, Domain, Domain) {
 }
 
 #[tokio::test]
-async fn a_letter_is_found_in_whichever_domain_it_went_to() {
+async fn a_message_is_found_in_whichever_domain_it_went_to() {
     let (here, there, far) = three().await;
     let alice = here.agent("alice", "a").await;
     let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
@@ -146,7 +146,7 @@ async fn nobody_is_asked_for_what_is_here_or_when_it_is_long_ago() {
 }
 
 #[tokio::test]
-async fn a_copy_at_home_says_where_the_letter_went_and_stays_while_that_domain_is_away() {
+async fn a_copy_at_home_says_where_the_message_went_and_stays_while_that_domain_is_away() {
     let (here, there, far) = three().await;
     let alice = here.agent("alice", "a").await;
     let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
@@ -166,7 +166,7 @@ async fn a_copy_at_home_says_where_the_letter_went_and_stays_while_that_domain_i
 }
 
 #[tokio::test]
-async fn one_domain_that_keeps_a_letter_outweighs_another_that_took_it_back() {
+async fn one_domain_that_keeps_a_message_outweighs_another_that_took_it_back() {
     let (here, there, far) = three().await;
     let alice = here.agent("alice", "a").await;
     let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);

@@ -1,4 +1,4 @@
-//! A letter as the log keeps it.
+//! A message as the log keeps it.
 
 use crate::kernel::{Aid, DeviceId};
 use ring::digest;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Letter {
+pub(super) struct StoredMessage {
     /// Its place in the log; the log knows it by heart.
     #[serde(skip)]
     pub id: i64,
@@ -133,7 +133,7 @@ impl Key {
     }
 }
 
-impl Letter {
+impl StoredMessage {
     pub fn place(&self, inbox: i64) -> Option<&Place> {
         self.places.iter().find(|place| place.inbox == inbox)
     }
@@ -153,8 +153,8 @@ impl Letter {
     }
 
     /// Takes back what was said: the content is gone, the number stays.
-    pub fn recalled(&self, at: i64) -> Letter {
-        Letter {
+    pub fn recalled(&self, at: i64) -> StoredMessage {
+        StoredMessage {
             kind: Kind::Recall,
             head: Head { kind: Some(RECALLED.to_owned()), ..Head::default() },
             body: recall_payload(std::slice::from_ref(&self.message_id), at, &self.from),
@@ -167,7 +167,7 @@ impl Letter {
 
 pub(super) const RECALLED: &str = "message.recalled";
 
-/// What a row says in place of a letter that was taken back.
+/// What a row says in place of a message that was taken back.
 pub(super) fn recall_payload(message_ids: &[String], at: i64, by: &Aid) -> Box<RawValue> {
     #[derive(Serialize)]
     struct Payload<'a> {

@@ -35,14 +35,14 @@ def send_texts(sender, receiver, words, count, encrypt):
     return sent
 
 
-def letters(agent, count=0, seconds=30):
+def messages(agent, count=0, seconds=30):
     """What the application was handed, once that is this much."""
     if numbers(agent.version) >= (0, 3):
         return agent.mail(kind="received", count=count, seconds=seconds)
 
     # 0.2 opens several messages at once: it hands them out as they get ready, and some of them twice.
     def distinct():
-        found = {letter["seq"]: letter for letter in agent.mail(kind="received", count=0, seconds=seconds)}
+        found = {message["seq"]: message for message in agent.mail(kind="received", count=0, seconds=seconds)}
         return ([one for _, one in sorted(found.items())],) if len(found) >= count else None
 
     return eventually(f"{count} messages at {agent.aid}", distinct, seconds)[0]
@@ -57,7 +57,7 @@ def pushed_once(agent):
 
 def texts(agent):
     """What was written, in the order of arrival; a notice of recall, which old clients take for a message, has no text."""
-    return [letter["payload"]["text"] for letter in letters(agent) if "text" in letter["payload"]]
+    return [message["payload"]["text"] for message in messages(agent) if "text" in message["payload"]]
 
 
 def arrives(agent, expected, seconds=30):

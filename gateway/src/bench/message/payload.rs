@@ -11,7 +11,7 @@ pub(super) const PAYLOAD: &str = concat!(
 );
 
 /// Writes `message.send` calls to agents picked by chance.
-pub(super) struct Letters {
+pub(super) struct Messages {
     to: Arc<[String]>,
     chance: Chance,
 }
@@ -20,7 +20,7 @@ pub(super) struct Letters {
 #[derive(Clone)]
 pub(super) struct Chance(u64);
 
-impl Letters {
+impl Messages {
     /// Give each writer a seed of its own, or they write the same message ids.
     pub(super) fn new(to: Arc<[String]>, seed: u64) -> Self {
         Self { to, chance: Chance::new(seed) }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn two_writers_write_different_ids() {
         let to: Arc<[String]> = ["bob".to_owned()].into();
-        let (mut one, mut two) = (Letters::new(to.clone(), 1), Letters::new(to, 2));
+        let (mut one, mut two) = (Messages::new(to.clone(), 1), Messages::new(to, 2));
         let first = one.request(0);
         assert_ne!(first, one.request(0));
         assert!((0..100).all(|_| two.request(0) != first));

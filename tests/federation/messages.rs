@@ -13,7 +13,7 @@ async fn two(pair: &Pair) -> (Agent, Agent) {
 }
 
 #[tokio::test]
-async fn a_letter_and_its_acknowledgement_cross_in_both_directions() {
+async fn a_message_and_its_acknowledgement_cross_in_both_directions() {
     let pair = Pair::start().await;
     let (alice, carol) = two(&pair).await;
     for (from, to) in [(&alice, &carol), (&carol, &alice)] {
@@ -34,7 +34,7 @@ async fn a_letter_and_its_acknowledgement_cross_in_both_directions() {
 }
 
 #[tokio::test]
-async fn the_same_id_is_the_same_letter_abroad_too() {
+async fn the_same_id_is_the_same_message_abroad_too() {
     let pair = Pair::start().await;
     let (alice, carol) = two(&pair).await;
     let first = alice.call("message.send", &named(carol.aid(), "m-1", "once")).await;
@@ -44,12 +44,12 @@ async fn the_same_id_is_the_same_letter_abroad_too() {
 }
 
 #[tokio::test]
-async fn letters_of_one_sender_keep_their_order() {
+async fn messages_of_one_sender_keep_their_order() {
     let pair = Pair::with("limits.calls_per_second = 100000", "").await;
     let (alice, carol) = two(&pair).await;
-    let letters: Vec<Value> =
+    let messages: Vec<Value> =
         (0..150).map(|n| named(carol.aid(), &format!("m-{n}"), &n.to_string())).collect();
-    for outcome in alice.call_many("message.send", &letters).await {
+    for outcome in alice.call_many("message.send", &messages).await {
         outcome.unwrap_or_else(|error| panic!("refused: {error}"));
     }
     let expected: Vec<String> = (0..150).map(|n| n.to_string()).collect();
