@@ -9,7 +9,7 @@ use crate::world::agent::{Identity, Tokens, public_key};
 use crate::world::blocker::Blocker;
 use crate::world::{World, until, within};
 
-/// Deadlines that no story lives to see: a server that ends has not waited for one.
+/// Deadlines that no test lives to see: a server that ends has not waited for one.
 const PATIENT: &str = "limits.drain_timeout_ms = 600000\nlimits.handshake_timeout_ms = 600000";
 
 /// An upload of which the head and half of the body are sent: a request that is under way for as long as we like.

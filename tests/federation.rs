@@ -31,7 +31,7 @@ async fn words(agent: &Agent) -> Vec<String> {
     rows.iter().map(|row| row["payload"]["text"].as_str().unwrap_or("?").to_owned()).collect()
 }
 
-/// The next event of this name; others that come before it are not what the story is about.
+/// The next event of this name; others that come before it are not what the test is about.
 async fn next(agent: &Agent, event: &str) -> Value {
     loop {
         let frame = agent.next_event().await;

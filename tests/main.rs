@@ -1,11 +1,11 @@
 //! The witnesses: the real `aund`, real TLS, real sockets, agents with real keys.
 //!
-//! Every story is a sentence about what a client or an operator can see. The suite runs on SQLite, or on PostgreSQL with
-//! `AUND_TEST_STORE=postgres` and `AUND_TEST_POSTGRES_URL`; the stories do not change.
+//! Every test is a sentence about what a client or an operator can see. The suite runs on SQLite, or on PostgreSQL with
+//! `AUND_TEST_STORE=postgres` and `AUND_TEST_POSTGRES_URL`; the integration tests do not change.
 //!
 //! Where each code is produced over a real socket:
 //!
-//! | error | story |
+//! | error | test |
 //! |---|---|
 //! | -32700, -32600 | `jsonrpc` |
 //! | -32601 | `jsonrpc`, `schema` (methods for the inside) |
@@ -32,7 +32,7 @@
 //! | 4090 | `auth` (taken names), `connect` (`delivery_mode_conflict`, `device_singleton_conflict`) |
 //! | 5003 | `store_down`, `message` |
 //!
-//! | close | story |
+//! | close | test |
 //! |---|---|
 //! | 1001, 1008 | `connect` |
 //! | 1002, 1003, 1007, 1009 | `jsonrpc` |
@@ -56,7 +56,7 @@ mod compose;
 mod connect;
 mod drain;
 mod federation;
-mod house;
+mod conventions;
 mod jsonrpc;
 mod limits;
 mod mesh;

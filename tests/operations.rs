@@ -168,7 +168,7 @@ fn back_up(world: &World, to: &Path) {
     let mut script = Command::new(root().join("gateway/deploy/backup"));
     script.arg(world.data()).arg(to);
     if !on_sqlite() {
-        let (url, prefix) = world.store().split_once("?schema_prefix=").expect("a store of the story's own");
+        let (url, prefix) = world.store().split_once("?schema_prefix=").expect("a store of the test's own");
         script.arg(url).env("AUND_SCHEMA_PREFIX", prefix);
     }
     let output = script.output().expect("there is a shell");
@@ -186,7 +186,7 @@ fn restore(world: &World, backup: &Path, data: &Path) {
     let dump = data.join("services.dump");
     if dump.exists() {
         let url = setting("AUND_TEST_POSTGRES_URL").expect("it is where the store is");
-        let (_, prefix) = world.store().split_once("?schema_prefix=").expect("a store of the story's own");
+        let (_, prefix) = world.store().split_once("?schema_prefix=").expect("a store of the test's own");
         let drop =
             ["auth", "agent", "message", "ca"].map(|service| format!("DROP SCHEMA {prefix}{room} CASCADE"));
         run(Command::new("psql").args(["--quiet", "--command", &drop.join("; "), &url]));

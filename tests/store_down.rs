@@ -131,7 +131,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_can_be_made_again() {
     );
 }
 
-/// A PostgreSQL database of the story's own, which can be closed without disturbing others.
+/// A PostgreSQL database of the test's own, which can be closed without disturbing others.
 struct Database {
     url: String,
     name: String,

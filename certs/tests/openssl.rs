@@ -1,4 +1,4 @@
-//! What we issue, as OpenSSL reads it. Without the command there is nothing to ask, and the stories end early.
+//! What we issue, as OpenSSL reads it. Without the command there is nothing to ask, and the integration tests end early.
 
 use std::{
     fs,

@@ -62,7 +62,7 @@ impl Stores {
         Stores { postgres: "postgres://nobody@127.0.0.1:1/none".into(), redis: "redis://127.0.0.1:1".into() }
     }
 
-    /// With names in them that no other story shares.
+    /// With names in them that no other test shares.
     pub fn at(postgres: &str, redis: &str) -> Stores {
         let own = random_hex(8);
         Stores {

@@ -12,7 +12,7 @@ from place import Place  # noqa: E402, it needs the path
 
 
 class Places:
-    """One server for all stories, as long as they end well: what failed once proves nothing about the next fault."""
+    """One server for all integration_tests, as long as they end well: what failed once proves nothing about the next fault."""
 
     def __init__(self):
         self.place = None

@@ -67,8 +67,8 @@ class Place:
         else:
             shutil.rmtree(self.folder)
 
-    def run(self, story):
-        self.runner.run(story)
+    def run(self, test):
+        self.runner.run(test)
 
     # ---- Harm -------------------------------------------------------------------------------------------------------
 

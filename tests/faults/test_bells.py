@@ -24,17 +24,17 @@ class Single(Load):
 
 
 def test_without_a_fault_nothing_fails(place):
-    async def story():
+    async def test():
         async with Load(place, "no fault") as load:
             await load.goes_on(500)
         assert not load.sentences and not load.ended and not load.closes, f"{load}"
 
-    place.run(story())
+    place.run(test())
 
 
 @pytest.mark.parametrize("what", ["message", "redis"])
 def test_a_bell_is_rung_though_the_ringer_is_killed(place, what):
-    async def story():
+    async def test():
         async with Single(place, f"one message for each while {what} is killed") as load:
             for _ in range(ROUNDS):
                 sending = asyncio.create_task(load.one_for_each())
@@ -46,7 +46,7 @@ def test_a_bell_is_rung_though_the_ringer_is_killed(place, what):
                 await load.everybody_hears()
             load.did.append(f"{ROUNDS} times")
 
-    place.run(story())
+    place.run(test())
 
 
 async def kill_message(place):

@@ -21,7 +21,7 @@ LIFE_SECONDS = 12
 
 
 def test_a_link_is_cut_and_healed(place):
-    async def story():
+    async def test():
         async with Load(place, "links cut") as load:
             behind = place.chance.sample(BEHIND, len(CUTS))
             for (words, ways), back in zip(CUTS.items(), behind):
@@ -37,11 +37,11 @@ def test_a_link_is_cut_and_healed(place):
                 load.did.append(f"{cut}, {words}: healed in {await place.heal()} s")
             await load.goes_on()
 
-    place.run(story())
+    place.run(test())
 
 
 def test_both_gateways_lose_a_whole_namespace(place):
-    async def story():
+    async def test():
         async with Load(place, "message cut off from both gateways") as load:
             await load.goes_on()
             for asker in GATEWAYS:
@@ -53,11 +53,11 @@ def test_both_gateways_lose_a_whole_namespace(place):
             load.did.append(f"healed in {await place.heal()} s")
             await load.goes_on()
 
-    place.run(story())
+    place.run(test())
 
 
 def test_a_certificate_expires_while_links_are_up(place):
-    async def story():
+    async def test():
         async with Load(place, f"a certificate of {LIFE_SECONDS} s") as load:
             await load.goes_on()
             short_lived(place.split / "mesh", "message")
@@ -82,7 +82,7 @@ def test_a_certificate_expires_while_links_are_up(place):
             assert set(load.refusals) == {5003}, f"refused with {dict(load.refusals)}"
             assert {name: place.pid(name) for name in pids} == pids, "somebody had to be started again"
 
-    place.run(story())
+    place.run(test())
 
 
 def short_lived(folder, part):

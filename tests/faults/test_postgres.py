@@ -10,7 +10,7 @@ REFUSED = 100
 
 
 def test_postgres_is_restarted(place):
-    async def story():
+    async def test():
         async with Load(place, "PostgreSQL restarted") as load:
             for words, end in (("fast shutdown", place.postgres.stop), ("kill -9", place.postgres.kill)):
                 await load.goes_on()
@@ -22,14 +22,14 @@ def test_postgres_is_restarted(place):
                 load.did.append(f"{words}, healed in {healed} s")
                 load.ended.clear()
 
-    place.run(story())
+    place.run(test())
 
 
 def test_the_disk_of_postgres_is_full(place):
     if not place.postgres.has_disk:
         pytest.skip("PostgreSQL has no disk of its own to fill: this takes root and the right to mount")
 
-    async def story():
+    async def test():
         async with Load(place, "PostgreSQL's disk full") as load:
             await load.goes_on()
             try:
@@ -45,4 +45,4 @@ def test_the_disk_of_postgres_is_full(place):
             load.did.append(f"healed in {await place.heal()} s")
             await load.goes_on()
 
-    place.run(story())
+    place.run(test())

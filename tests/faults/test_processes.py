@@ -20,7 +20,7 @@ TOO_LATE = -32004
 
 
 def test_kill_9_of_every_process(place):
-    async def story():
+    async def test():
         async with Load(place, "kill -9") as load:
             names = list(SERVICES + GATEWAYS) * KILL_ROUNDS
             place.chance.shuffle(names)
@@ -33,11 +33,11 @@ def test_kill_9_of_every_process(place):
                 load.did.append(f"{name} healed in {await place.heal()} s")
             await load.goes_on()
 
-    place.run(story())
+    place.run(test())
 
 
 def test_a_pause_of_ten_seconds_of_every_kind(place):
-    async def story():
+    async def test():
         async with Load(place, f"paused for {PAUSE_SECONDS} s") as load:
             for name in ("ca1", "auth1", "agent1", "message1", "gateway1"):
                 await load.goes_on()
@@ -50,11 +50,11 @@ def test_a_pause_of_ten_seconds_of_every_kind(place):
                 await load.goes_on()
                 assert place.pid(name) == before, f"{name} did not live through its pause"
 
-    place.run(story())
+    place.run(test())
 
 
 def test_a_slow_service_answers_in_time_or_not_at_all(place):
-    async def story():
+    async def test():
         async with Load(place, "message answers slowly") as load:
             await load.goes_on()
             most = 0
@@ -69,7 +69,7 @@ def test_a_slow_service_answers_in_time_or_not_at_all(place):
             assert not load.ended["calls without an answer"], f"{load}"
         await until("nothing waited any more", lambda: pending(place) == 0)
 
-    place.run(story())
+    place.run(test())
 
 
 async def stumble(place, still):
@@ -91,7 +91,7 @@ def pending(place):
 
 
 def test_a_rolling_restart_fails_nothing_that_may_not_be_asked_again(place):
-    async def story():
+    async def test():
         async with Load(place, "rolling restart") as load:
             for name in SERVICES:
                 await load.goes_on()
@@ -105,7 +105,7 @@ def test_a_rolling_restart_fails_nothing_that_may_not_be_asked_again(place):
             for what in ("calls cut off", "calls without an answer"):
                 assert not load.ended[what], f"{load.ended[what]} {what}"
 
-    place.run(story())
+    place.run(test())
 
 
 async def restart_gateway(place, load, name, other):
@@ -143,7 +143,7 @@ NAMESPACES = {
 
 
 def test_a_namespace_that_is_down_says_so_and_returns(place):
-    async def story():
+    async def test():
         tags = await until("all gateways agreed", lambda: capabilities(place))
         assert set().union(*(lost for _, lost in NAMESPACES.values())) <= tags
         async with Load(place, "down for a while") as load:
@@ -169,7 +169,7 @@ def test_a_namespace_that_is_down_says_so_and_returns(place):
                     await hears(load, newcomer)
             await load.goes_on()
 
-    place.run(story())
+    place.run(test())
 
 
 def capabilities(place):

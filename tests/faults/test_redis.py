@@ -18,7 +18,7 @@ AGENTS = 8
 
 
 def test_redis_is_restarted_flushed_and_lost(place):
-    async def story():
+    async def test():
         async with Load(place, "Redis") as load:
             for words, harm in FAULTS.items():
                 await load.goes_on()
@@ -29,7 +29,7 @@ def test_redis_is_restarted_flushed_and_lost(place):
                 await more_bells(load, bells)
                 load.did.append(f"{words}: presence right in {took} s")
 
-    place.run(story())
+    place.run(test())
 
 
 async def restart(place):
@@ -80,7 +80,7 @@ async def more_bells(load, before):
 
 
 def test_a_killed_gateway_leaves_no_ghosts(place):
-    async def story():
+    async def test():
         async with contextlib.AsyncExitStack() as stack:
             lines = {}
             while not (lines and all([await asyncio.to_thread(sessions, place, name) for name in GATEWAYS])):
@@ -106,7 +106,7 @@ def test_a_killed_gateway_leaves_no_ghosts(place):
             await answers(left, {aid: aid not in gone for aid in lines}, PRESENCE_SECONDS)
             print(f"{gateway} killed: {there} of {len(lines)} sessions gone, no ghost after {took:.1f} s", flush=True)
 
-    place.run(story())
+    place.run(test())
 
 
 async def cut_off(lines, count):

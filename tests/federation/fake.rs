@@ -82,7 +82,7 @@ impl Fake {
             fault,
             relays: relays.clone(),
         });
-        #[expect(clippy::disallowed_methods, reason = "the task ends with the story, which holds it")]
+        #[expect(clippy::disallowed_methods, reason = "the task ends with the test, which holds it")]
         let serving = tokio::spawn(async move {
             let mut visits = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {

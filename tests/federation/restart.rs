@@ -28,7 +28,7 @@ async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes()
         }
         taken
     };
-    let story = async {
+    let test = async {
         pair.far.kill();
         pair.far.start_again();
         let carol = pair.far.again(&carol).await;
@@ -37,7 +37,7 @@ async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes()
         stop.store(true, Ordering::Relaxed);
         carol
     };
-    let (taken, carol) = tokio::join!(load, story);
+    let (taken, carol) = tokio::join!(load, test);
     assert!(alice.is_open().await, "our own agent's connection was never touched");
 
     let page = carol.call("message.pull", &serde_json::json!({ "after_seq": 0, "limit": 200 })).await;

@@ -1,4 +1,4 @@
-//! The first server of this protocol was audited in public. Each kind of finding is a story here, so that none returns.
+//! The first server of this protocol was audited in public. Each kind of finding is a test here, so that none returns.
 
 use serde_json::{Value, json};
 

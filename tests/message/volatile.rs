@@ -97,7 +97,7 @@ async fn what_was_read_can_be_said_by_cursor_or_by_id() {
 #[tokio::test]
 async fn a_cursor_of_an_earlier_life_of_the_server_is_refused_in_words_clients_know() {
     if !on_sqlite() {
-        return; // Kept where several processes share it, memory has one life: see the story below.
+        return; // Kept where several processes share it, memory has one life: see the test below.
     }
     let mut world = World::start().await;
     let (alice, bob) = two(&world).await;

@@ -1,4 +1,4 @@
-"""Words for stories about messages: who writes, what arrives, and what was on the wire."""
+"""Words for integration_tests about messages: who writes, what arrives, and what was on the wire."""
 
 import json
 import shutil

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.only(*VERSIONS), pytest.mark.timeout(600)]
 
 @pytest.fixture
 def elbow_space():
-    """Two domains of many processes each are a crowd: one such story is told at a time."""
+    """Two domains of many processes each are a crowd: one such test is told at a time."""
     if not split():
         yield
         return

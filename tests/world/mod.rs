@@ -1,7 +1,7 @@
-//! The world a story is told in: the real `aund` in a fresh folder, and agents with real keys.
+//! The world a test is told in: the real `aund` in a fresh folder, and agents with real keys.
 //!
-//! One server per story. It listens on two free ports of the loopback address, with TLS and without, and is gone when the
-//! story ends; if the story failed, its log is shown.
+//! One server per test. It listens on two free ports of the loopback address, with TLS and without, and is gone when the
+//! test ends; if the test failed, its log is shown.
 
 pub mod agent;
 pub mod blocker;
@@ -24,7 +24,7 @@ use certs::Certificate;
 use tempfile::TempDir;
 pub use wait::{until, within};
 
-/// The domain of every story that needs only one.
+/// The domain of every test that needs only one.
 pub const ISSUER: &str = "agents.localhost";
 
 /// A server, its folder, and where it listens now. The folder outlives a restart, the ports do not.
@@ -74,7 +74,7 @@ impl World {
         World::prepared_on(store_url(), settings)
     }
 
-    /// The same, with a store of the story's choice.
+    /// The same, with a store of the test's choice.
     pub fn prepared_on(store: String, settings: &str) -> World {
         // Two free ports, others after each start.
         World::prepared_as(ISSUER, [SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0); 2], store, settings)
@@ -331,20 +331,20 @@ pub fn split() -> bool {
 }
 
 /// The present, in unix seconds.
-#[expect(clippy::disallowed_methods, reason = "a story lives in the same time as the server it talks to")]
+#[expect(clippy::disallowed_methods, reason = "a test lives in the same time as the server it talks to")]
 pub fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.expect("it is after 1970").as_secs().cast_signed()
 }
 
 /// The present, in unix milliseconds.
-#[expect(clippy::disallowed_methods, reason = "a story lives in the same time as the server it talks to")]
+#[expect(clippy::disallowed_methods, reason = "a test lives in the same time as the server it talks to")]
 pub fn now_ms() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     i64::try_from(since.expect("it is after 1970").as_millis()).expect("it is before the end of time")
 }
 
-/// A store that no other story shares: a folder of its own, or schemas of its own in the database we were given.
+/// A store that no other test shares: a folder of its own, or schemas of its own in the database we were given.
 fn store_url() -> String {
     match setting("AUND_TEST_STORE").as_deref() {
         None | Some("sqlite") => "sqlite:".to_owned(),

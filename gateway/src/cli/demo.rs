@@ -116,7 +116,7 @@ async fn meet(show: &Show, home: &Home, target: &Target, issuer: &str) -> anyhow
     Ok((Actor::enter(alice, left, device.clone()).await?, Actor::enter(bobb, right, device).await?))
 }
 
-/// The story. How many messages were in it is the answer.
+/// The test. How many messages were in it is the answer.
 async fn talk(show: &Show, mut alice: Actor, mut bobb: Actor) -> anyhow::Result<u32> {
     let (to_alice, to_bobb) = (alice.who.aid.clone(), bobb.who.aid.clone());
     title(

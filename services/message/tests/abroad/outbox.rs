@@ -211,7 +211,7 @@ async fn a_domain_that_is_heard_of_again_is_tried_at_once() {
     let (here, there, alice, dave) = away().await;
     send(&here, &alice, &dave.aid, "m1").await;
     let service = worker(&here).await;
-    let story = async {
+    let test = async {
         while state(&here).await["attempts"] != 1 {
             tokio::task::yield_now().await;
         }
@@ -224,7 +224,7 @@ async fn a_domain_that_is_heard_of_again_is_tried_at_once() {
         }
     };
     tokio::select! {
-        () = story => {}
+        () = test => {}
         () = service.deliver() => unreachable!("it runs until the server stops"),
     }
 }

@@ -146,7 +146,7 @@ fn services_know_no_sockets_and_the_gateway_knows_no_sql() {
 }
 
 #[test]
-fn no_story_knows_our_modules() {
+fn no_test_knows_our_modules() {
     for (path, text) in files(&root().join("tests"), ".rs") {
         if path.starts_with(root().join("tests/fuzz")) {
             continue;
@@ -178,9 +178,9 @@ fn every_error_of_the_table_is_used() {
 }
 
 #[test]
-fn every_story_is_in_the_list_and_every_code_has_its_line() {
-    let list = fs::read_to_string(root().join("tests/main.rs")).expect("the list of stories");
-    for entry in fs::read_dir(root().join("tests")).expect("there are stories") {
+fn every_test_is_in_the_list_and_every_code_has_its_line() {
+    let list = fs::read_to_string(root().join("tests/main.rs")).expect("the list of integration tests");
+    for entry in fs::read_dir(root().join("tests")).expect("there are integration tests") {
         let path = entry.expect("an entry").path();
         let Some(name) =
             path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".rs"))

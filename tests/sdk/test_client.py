@@ -334,5 +334,5 @@ def document(aid):
     name = aid.split(".")[0]
     return (
         f'---\naid: "{aid}"\nname: "{name}"\ntype: "agent"\nversion: "1.0.1"\n'
-        f'description: "a story about {name}"\n---\n\n# {name}\n'
+        f'description: "a test about {name}"\n---\n\n# {name}\n'
     )
