@@ -153,7 +153,7 @@ async fn whoever_takes_too_long_is_cut_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_say_goodbye_does_not_hold_the_server() {
+async fn a_client_that_does_not_say_close_reason_does_not_hold_the_server() {
     let mut world = World::with(PATIENT).await;
     let mute = world.agent("mute").await;
     world.terminate();

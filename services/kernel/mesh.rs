@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub struct Mesh {
     routes: RwLock<Routes>,
     changed: watch::Sender<()>,
-    /// How often a process of a namespace went without saying goodbye.
+    /// How often a process of a namespace went without saying close reason.
     losses: RwLock<BTreeMap<&'static str, u64>>,
     /// The way to other domains, where the gateway is in this process.
     pub(super) border: RwLock<Option<Arc<dyn Border>>>,

@@ -81,7 +81,7 @@ class Aund:
         return self._gone(seconds)
 
     def kill(self):
-        """SIGKILL: no goodbye, nothing flushed."""
+        """SIGKILL: no close_reason, nothing flushed."""
         self.process.kill()
         return self._gone(10)
 

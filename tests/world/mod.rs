@@ -161,7 +161,7 @@ impl World {
         until("the server ends", || std::future::ready(server.try_wait().expect("it is our child"))).await
     }
 
-    /// SIGKILL: no goodbye, nothing flushed.
+    /// SIGKILL: no close reason, nothing flushed.
     pub fn kill(&mut self) {
         let Some(mut server) = self.server.take() else { return };
         let _ = server.kill();

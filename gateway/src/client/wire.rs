@@ -107,11 +107,11 @@ impl Wire {
 
     /// Ends the connection as the SDKs do, with 1000.
     pub async fn close(mut self) {
-        let goodbye = async {
+        let close_reason = async {
             let _ = self.socket.close(None).await;
             while let Some(Ok(_)) = self.socket.next().await {}
         };
-        let _ = timeout(FAREWELL, goodbye).await;
+        let _ = timeout(FAREWELL, close_reason).await;
     }
 
     /// An answer without a call of ours is nobody's business, and dropped.

@@ -3,7 +3,7 @@
 use super::card::{self, Peer};
 use super::hello::{HelloParams, Limits, Welcome, bad_nonce};
 use super::{Federation, refused};
-use crate::session::{Goodbye, Link};
+use crate::session::{CloseReason, Link};
 use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -149,7 +149,7 @@ impl Federation {
             let Peer { issuer, gateway_aid, certificate } = &guest.peer;
             let checked = card::check(&self.trust, issuer, gateway_aid, certificate.pem(), &guest.chain, now);
             if let Err(error) = checked {
-                guest.link.outbox.close(Goodbye::plain(4001, error.to_string()));
+                guest.link.outbox.close(CloseReason::plain(4001, error.to_string()));
             }
         }
     }

@@ -109,7 +109,7 @@ impl Tested {
     }
 }
 
-/// One question over the link, and goodbye.
+/// One question over the link, and close reason.
 async fn ping(mut linked: Linked) -> Result<((), String), Failure> {
     let silent = || Failure::new(Phase::Hello, "silent", "its gateway does not answer a ping");
     let ask = async {

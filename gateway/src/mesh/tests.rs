@@ -180,7 +180,7 @@ async fn a_process_that_leaves_answers_first_what_it_has_begun() {
     assert_eq!(begun.await.unwrap().get(), "\"begun\"");
     tracker.close();
     tracker.wait().await;
-    assert_eq!(near.mesh.losses("message"), 0, "it said goodbye");
+    assert_eq!(near.mesh.losses("message"), 0, "it said close reason");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::gateway::Gateway;
 use crate::mesh::Wiring;
-use crate::session::{Goodbye, Link};
+use crate::session::{CloseReason, Link};
 use crate::signals::Signals;
 use services::kernel::World;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ async fn send_away(gateway: &Gateway, window: Duration) {
             link.leaves.load(Ordering::Relaxed) && link.in_flight.load(Ordering::Relaxed) == 0
         };
         for link in links.iter().filter(ready) {
-            link.outbox.close(Goodbye::plain(1012, "the server restarts"));
+            link.outbox.close(CloseReason::plain(1012, "the server restarts"));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

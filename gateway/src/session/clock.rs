@@ -1,6 +1,6 @@
 //! What a connection does when nothing happens: it looks for life, and ends what has been idle too long.
 
-use super::{Conversation, End, Go, Kind, disconnect, goodbye, ms};
+use super::{Conversation, End, Go, Kind, disconnect, close_reason, ms};
 use crate::session::Bound;
 use serde_json::json;
 use std::time::Duration;
@@ -26,20 +26,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     pub(super) async fn look_at_clock(&mut self) -> Go {
         if let Some(guest) = &self.guest {
             if guest.is_over(self.gateway.clock.now_ms()) {
-                return Err(goodbye(1001, "this link has to prove itself anew"));
+                return Err(close_reason(1001, "this link has to prove itself anew"));
             }
             return self.look_for_life().await;
         }
         let Some(bound) = self.link.bound() else {
             let waited = self.opened.elapsed();
             tracing::debug!(conn.id = self.link.id, "no login within {waited:?}");
-            return Err(goodbye(4008, "no successful auth.connect in time"));
+            return Err(close_reason(4008, "no successful auth.connect in time"));
         };
         if let Kind::Short(Some(ttl)) = bound.kind {
             let idle = u64::try_from(self.last_call.elapsed().as_millis()).unwrap_or(u64::MAX);
             if idle >= ttl {
                 let detail = json!({ "ttl_ms": ttl, "idle_ms": idle });
-                return Err(End::Goodbye(disconnect(4014, "short_connection_idle", &detail)));
+                return Err(End::CloseReason(disconnect(4014, "short_connection_idle", &detail)));
             }
             // A short connection looks more often than it is pinged.
             let recent = self.last_call.elapsed() < ms(self.gateway.config.limits.ping_interval_ms);
@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         if std::mem::take(&mut self.heard) || !self.may_read() {
             self.pinged = false;
         } else if self.pinged {
-            return Err(goodbye(1001, "no answer to a ping"));
+            return Err(close_reason(1001, "no answer to a ping"));
         } else {
             self.pinged = true;
             self.send(Message::Ping(Default::default())).await?;

@@ -1,6 +1,6 @@
 //! The other side is the gateway of another domain.
 
-use super::{Conversation, Go, goodbye};
+use super::{Conversation, Go, close_reason};
 use crate::federation::{Federation, Guest};
 use crate::frame::{self, Frame, Request};
 use services::kernel::{RpcError, codes};
@@ -25,7 +25,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             }
             Err(error) => {
                 self.feed(frame::failure(request.id, &error).into()).await?;
-                Err(goodbye(4001, &error.to_string()))
+                Err(close_reason(4001, &error.to_string()))
             }
         }
     }
@@ -51,7 +51,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         };
         self.feed(frame::failure(id.as_deref(), &error).into()).await?;
         match error.data("reason").is_some_and(|reason| reason == "already_authenticated") {
-            true => Err(goodbye(4001, &error.to_string())),
+            true => Err(close_reason(4001, &error.to_string())),
             false => Ok(()),
         }
     }

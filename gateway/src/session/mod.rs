@@ -16,7 +16,7 @@ mod stranger;
 mod tests;
 mod wire;
 
-pub use outbox::{Budget, Goodbye, Outbox};
+pub use outbox::{Budget, CloseReason, Outbox};
 pub use registry::{Bound, Kind, Link, Registry, disconnect};
 pub use signer::Signer;
 
@@ -107,7 +107,7 @@ impl<S> Drop for Conversation<S> {
 enum End {
     /// The other side left, or the wire broke.
     Gone,
-    Goodbye(Goodbye),
+    CloseReason(CloseReason),
 }
 
 /// What to do next.
@@ -126,9 +126,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         let end = self.greet_and_talk().await;
         // Left before the last words, so that nobody counts on a connection that is on its way out.
         self.gateway.registry.leave(&self.link);
-        if let Err(End::Goodbye(goodbye)) = end {
-            self.gateway.metrics.closed(goodbye.code);
-            Box::pin(self.part(goodbye)).await;
+        if let Err(End::CloseReason(close_reason)) = end {
+            self.gateway.metrics.closed(close_reason.code);
+            Box::pin(self.part(close_reason)).await;
         }
     }
 
@@ -210,7 +210,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 self.heard = true;
                 Ok(())
             }
-            Step::Frame(Message::Binary(_)) => Err(goodbye(1003, "binary frames are not taken")),
+            Step::Frame(Message::Binary(_)) => Err(close_reason(1003, "binary frames are not taken")),
             Step::Frame(Message::Close(_) | Message::Frame(_)) => Ok(()),
             Step::Left => Err(End::Gone),
             Step::Broken(error) => Err(broken(&error)),
@@ -228,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                         self.feed(frame).await?;
                     }
                 }
-                Item::Goodbye(goodbye) => return Err(End::Goodbye(goodbye)),
+                Item::CloseReason(close_reason) => return Err(End::CloseReason(close_reason)),
             }
         }
         Ok(())
@@ -276,8 +276,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 }
 
-fn goodbye(code: u16, reason: &str) -> End {
-    End::Goodbye(Goodbye::plain(code, reason))
+fn close_reason(code: u16, reason: &str) -> End {
+    End::CloseReason(CloseReason::plain(code, reason))
 }
 
 fn ms(ms: u64) -> Duration {

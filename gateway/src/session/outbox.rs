@@ -11,16 +11,16 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 /// Why and how a connection is closed by the server.
 #[derive(Clone, Debug)]
-pub struct Goodbye {
+pub struct CloseReason {
     pub code: u16,
     pub reason: String,
     /// The `event/gateway.disconnect` frame that goes before the close. Clients that get it do not come back.
     pub event: Option<Utf8Bytes>,
 }
 
-impl Goodbye {
-    pub fn plain(code: u16, reason: impl Into<String>) -> Goodbye {
-        Goodbye { code, reason: reason.into(), event: None }
+impl CloseReason {
+    pub fn plain(code: u16, reason: impl Into<String>) -> CloseReason {
+        CloseReason { code, reason: reason.into(), event: None }
     }
 }
 
@@ -55,14 +55,14 @@ struct State {
     bytes: usize,
     /// As many as there were last time: space for the next.
     usual: u16,
-    goodbye: Option<Goodbye>,
+    close_reason: Option<CloseReason>,
 }
 
 /// Something for the connection's task to do.
 pub enum Item {
     Frame(Utf8Bytes),
     Frames(VecDeque<Utf8Bytes>),
-    Goodbye(Goodbye),
+    CloseReason(CloseReason),
 }
 
 /// What is handed over at once, at most. The rest is counted until its turn comes.
@@ -76,7 +76,7 @@ impl Outbox {
     /// Queues a frame. When it does not fit, the reader is too slow: it is told to go, and will come back and catch up.
     pub fn push(&self, frame: Utf8Bytes) {
         let mut state = self.state.lock();
-        if state.goodbye.is_some() {
+        if state.close_reason.is_some() {
             return;
         }
         let size = frame.len();
@@ -85,7 +85,7 @@ impl Outbox {
         if full {
             self.budget.metrics.full_outboxes.inc();
             self.take_back(&mut state);
-            state.goodbye = Some(Goodbye::plain(1013, "slow reader: too much waits to be written"));
+            state.close_reason = Some(CloseReason::plain(1013, "slow reader: too much waits to be written"));
         } else {
             state.bytes += size;
             self.budget.used.fetch_add(size, Ordering::Relaxed);
@@ -99,13 +99,13 @@ impl Outbox {
         self.wake();
     }
 
-    /// Asks the connection's task to close. The first goodbye counts.
-    pub fn close(&self, goodbye: Goodbye) {
-        self.state.lock().goodbye.get_or_insert(goodbye);
+    /// Asks the connection's task to close. The first close reason counts.
+    pub fn close(&self, close_reason: CloseReason) {
+        self.state.lock().close_reason.get_or_insert(close_reason);
         self.wake();
     }
 
-    /// The next things to do: frames first, a handful of them at once, then the goodbye.
+    /// The next things to do: frames first, a handful of them at once, then the close reason.
     pub fn take(&self) -> Option<Item> {
         if !self.is_waiting() {
             return None;
@@ -117,7 +117,7 @@ impl Outbox {
         self.budget.used.fetch_sub(state.bytes, Ordering::Relaxed);
         state.bytes = 0;
         state.usual = u16::try_from(state.frames.len()).unwrap_or_default().min(64);
-        self.waiting.store(state.goodbye.is_some(), Ordering::Release);
+        self.waiting.store(state.close_reason.is_some(), Ordering::Release);
         // An idle connection keeps no space for what it once received.
         Some(Item::Frames(std::mem::take(&mut state.frames)))
     }
@@ -134,12 +134,12 @@ impl Outbox {
             if state.frames.is_empty() {
                 state.frames = VecDeque::new();
                 state.usual = 0;
-                self.waiting.store(state.goodbye.is_some(), Ordering::Release);
+                self.waiting.store(state.close_reason.is_some(), Ordering::Release);
             }
             return Some(Item::Frame(frame));
         }
         self.waiting.store(false, Ordering::Release);
-        state.goodbye.clone().map(Item::Goodbye)
+        state.close_reason.clone().map(Item::CloseReason)
     }
 
     /// Whether there is something to pop.
@@ -217,11 +217,11 @@ mod tests {
         let large = "x".repeat(HANDFUL);
         outbox.push(large.as_str().into());
         outbox.push("small".into());
-        outbox.close(Goodbye::plain(1012, "restart"));
+        outbox.close(CloseReason::plain(1012, "restart"));
         assert!(matches!(outbox.take(), Some(Item::Frame(frame)) if frame == large));
         assert_eq!(budget.used(), 5);
         assert!(matches!(outbox.take(), Some(Item::Frame(frame)) if frame == "small"));
-        assert!(matches!(outbox.take(), Some(Item::Goodbye(_))));
+        assert!(matches!(outbox.take(), Some(Item::CloseReason(_))));
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         let (outbox, budget) = outbox(10, 1000);
         outbox.push("12345678".into());
         outbox.push("12345678".into());
-        assert!(matches!(outbox.pop(), Some(Item::Goodbye(goodbye)) if goodbye.code == 1013));
+        assert!(matches!(outbox.pop(), Some(Item::CloseReason(close_reason)) if close_reason.code == 1013));
         outbox.push("x".into());
         assert!(outbox.pop().is_none());
         assert_eq!(budget.used(), 0);
@@ -241,18 +241,18 @@ mod tests {
         let (first, second) = (Outbox::new(budget.clone()), Outbox::new(budget.clone()));
         first.push("12345678".into());
         second.push("12345678".into());
-        assert!(matches!(second.pop(), Some(Item::Goodbye(_))));
+        assert!(matches!(second.pop(), Some(Item::CloseReason(_))));
         drop(first);
         assert_eq!(budget.used(), 0);
     }
 
     #[test]
-    fn the_first_goodbye_counts_and_comes_after_the_frames() {
+    fn the_first_close_reason_counts_and_comes_after_the_frames() {
         let (outbox, _) = outbox(100, 100);
         outbox.push("last words".into());
-        outbox.close(Goodbye::plain(4009, "replaced"));
-        outbox.close(Goodbye::plain(1012, "restart"));
+        outbox.close(CloseReason::plain(4009, "replaced"));
+        outbox.close(CloseReason::plain(1012, "restart"));
         assert!(matches!(outbox.pop(), Some(Item::Frame(_))));
-        assert!(matches!(outbox.pop(), Some(Item::Goodbye(goodbye)) if goodbye.code == 4009));
+        assert!(matches!(outbox.pop(), Some(Item::CloseReason(close_reason)) if close_reason.code == 4009));
     }
 }

@@ -1,6 +1,6 @@
 //! Who is connected to this gateway, and who has to make space.
 
-use super::outbox::{Goodbye, Outbox};
+use super::outbox::{CloseReason, Outbox};
 use super::rules::{self, Eviction, Place};
 use super::signer::KnownSigner;
 use crate::limits::AgentLimit;
@@ -169,8 +169,8 @@ impl Registry {
             let Some(victim) = present.iter().find(|link| link.id == place.id) else { continue };
             match why {
                 rules::Why::Evicted(eviction, newcomer) => self.send_away(victim, &eviction, &newcomer),
-                rules::Why::TooMany(goodbye) => {
-                    victim.outbox.close(goodbye);
+                rules::Why::TooMany(close_reason) => {
+                    victim.outbox.close(close_reason);
                     self.presence.leave(aid, victim.id);
                 }
             }
@@ -183,7 +183,7 @@ impl Registry {
     }
 
     fn send_away(&self, victim: &Link, eviction: &Eviction, newcomer: &Place<'_>) {
-        victim.outbox.close(eviction.goodbye(victim.bound(), newcomer));
+        victim.outbox.close(eviction.close_reason(victim.bound(), newcomer));
         if let Some(bound) = victim.bound() {
             self.presence.leave(&bound.session.aid, victim.id);
         }
@@ -252,9 +252,9 @@ impl Registry {
     }
 }
 
-/// A goodbye that says why: clients that get it know not to come back by themselves.
-pub fn disconnect(code: u16, reason: &str, detail: &Value) -> Goodbye {
+/// A close reason that says why: clients that get it know not to come back by themselves.
+pub fn disconnect(code: u16, reason: &str, detail: &Value) -> CloseReason {
     let params = json!({ "code": code, "reason": reason, "detail": detail }).to_string();
     let event = Utf8Bytes::from(crate::frame::notification("event/gateway.disconnect", &params));
-    Goodbye { code, reason: reason.to_owned(), event: Some(event) }
+    CloseReason { code, reason: reason.to_owned(), event: Some(event) }
 }

@@ -1,6 +1,6 @@
 //! The rules of who may stay: quotas and who has to go for whom, over all gateways of a domain.
 
-use super::outbox::Goodbye;
+use super::outbox::CloseReason;
 use super::registry::{Bound, Kind, disconnect};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -68,7 +68,7 @@ pub(super) struct Eviction {
 }
 
 impl Eviction {
-    pub fn goodbye(&self, victim: Option<&Bound>, newcomer: &Place<'_>) -> Goodbye {
+    pub fn close_reason(&self, victim: Option<&Bound>, newcomer: &Place<'_>) -> CloseReason {
         let mut detail = json!({
             "evicted_by": {
                 "device_id": newcomer.device,
@@ -166,7 +166,7 @@ pub(super) struct Leaving<'a> {
 
 pub(super) enum Why<'a> {
     Evicted(Eviction, Place<'a>),
-    TooMany(Goodbye),
+    TooMany(CloseReason),
 }
 
 /// Lets everybody in again, oldest first, and gives those who would not be there now: first those who had to go when
@@ -193,16 +193,16 @@ pub(super) fn settle<'a>(places: &[Place<'a>]) -> Vec<Leaving<'a>> {
             }
             // It comes back by itself and is told the reason in the answer to its `auth.connect`.
             Err(_) => {
-                let goodbye = Goodbye::plain(1012, "another connection of this agent came first");
-                leaving.push(Leaving { place: *place, why: Why::TooMany(goodbye) });
+                let close_reason = CloseReason::plain(1012, "another connection of this agent came first");
+                leaving.push(Leaving { place: *place, why: Why::TooMany(close_reason) });
             }
         }
     }
     let short: Vec<&Place<'a>> = places.iter().filter(|place| !place.long).collect();
     for (at, place) in short.iter().enumerate() {
         if short[..at].iter().filter(|older| older.same_slot(place)).count() >= SHORT {
-            let goodbye = Goodbye::plain(4013, "short_connection_capacity_exceeded");
-            leaving.push(Leaving { place: **place, why: Why::TooMany(goodbye) });
+            let close_reason = CloseReason::plain(4013, "short_connection_capacity_exceeded");
+            leaving.push(Leaving { place: **place, why: Why::TooMany(close_reason) });
         }
     }
     leaving

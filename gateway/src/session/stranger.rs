@@ -1,6 +1,6 @@
 //! A socket before it logged in.
 
-use super::{Conversation, Go, connect, goodbye};
+use super::{Conversation, Go, connect, close_reason};
 use crate::dispatch;
 use crate::frame::{self, Frame, Request};
 use services::kernel::{RpcError, codes};
@@ -12,7 +12,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     pub(super) async fn stranger_frame(&mut self, read: Result<Frame<'_>, frame::Refusal>) -> Go {
         self.calls += 1;
         if self.calls > self.gateway.config.limits.preauth_calls {
-            return Err(goodbye(1008, "too many calls before login"));
+            return Err(close_reason(1008, "too many calls before login"));
         }
         let request = match read {
             Ok(Frame::One(request)) => request,
@@ -60,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                     self.feed(frame::failure(Some(id), &refused.error).into()).await?;
                 }
                 match refused.close {
-                    Some(code) => Err(goodbye(code, &refused.error.to_string())),
+                    Some(code) => Err(close_reason(code, &refused.error.to_string())),
                     None => Ok(()),
                 }
             }

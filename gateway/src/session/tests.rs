@@ -3,7 +3,7 @@
 use super::outbox::Item;
 use super::registry::{Bound, Kind, Link, Registry};
 use super::rules::{self, Place};
-use super::{Budget, Goodbye, Outbox};
+use super::{Budget, CloseReason, Outbox};
 use crate::config::Config;
 use crate::limits::Limits;
 use serde_json::value::to_raw_value;
@@ -125,14 +125,14 @@ fn alice() -> Aid {
     Aid::parse("alice.aid.pub").unwrap()
 }
 
-fn goodbye(link: &Link) -> Option<(Goodbye, Value)> {
+fn close_reason(link: &Link) -> Option<(CloseReason, Value)> {
     match link.outbox.pop()? {
-        Item::Goodbye(goodbye) => {
-            let event = goodbye.event.as_ref().map(|event| serde_json::from_str(event).unwrap());
-            Some((goodbye, event.unwrap_or_default()))
+        Item::CloseReason(close_reason) => {
+            let event = close_reason.event.as_ref().map(|event| serde_json::from_str(event).unwrap());
+            Some((close_reason, event.unwrap_or_default()))
         }
-        Item::Frame(frame) => panic!("nothing but a goodbye was expected: {frame}"),
-        Item::Frames(frames) => panic!("nothing but a goodbye was expected: {frames:?}"),
+        Item::Frame(frame) => panic!("nothing but a close reason was expected: {frame}"),
+        Item::Frames(frames) => panic!("nothing but a close reason was expected: {frames:?}"),
     }
 }
 
@@ -162,11 +162,11 @@ async fn a_connection_makes_service_for_its_successor_on_another_gateway() {
     let aside = first.enter(2, "phone", "other", Kind::Long).unwrap();
     knows(&second, 2).await;
     second.enter(3, "phone", "app/2", Kind::Long).unwrap();
-    let (bye, event) = until("a goodbye", || goodbye(&old)).await;
+    let (bye, event) = until("a close reason", || close_reason(&old)).await;
     assert_eq!((bye.code, bye.reason.as_str()), (4009, "replaced_by_new_connection"));
     let by = &event["params"]["detail"]["evicted_by"];
     assert_eq!(*by, json!({ "device_id": "phone", "slot_id": "app/2", "extra_info": { "i_am": 3 } }));
-    assert!(goodbye(&aside).is_none());
+    assert!(close_reason(&aside).is_none());
     assert_eq!((first.here(), second.here()), (vec![2], vec![3]));
     let seats = || second.presence.seats(&alice()).iter().map(|seat| seat.connection).collect::<Vec<_>>();
     until("two seats", || (seats() == [2, 3]).then_some(())).await;
@@ -184,7 +184,7 @@ async fn quotas_hold_over_gateways() {
     for id in 7..=11 {
         second.enter(id, "phone", &format!("s{id}"), Kind::Long).unwrap();
     }
-    let (bye, event) = until("the oldest goes", || goodbye(&oldest)).await;
+    let (bye, event) = until("the oldest goes", || close_reason(&oldest)).await;
     assert_eq!(bye.code, 4015);
     let detail = &event["params"]["detail"];
     assert_eq!(
@@ -212,7 +212,7 @@ async fn a_device_that_has_to_go_goes_from_every_gateway_and_nobody_goes_for_it(
         knows(&gateways[0], 6).await;
         gateways[newcomers].enter(12, "d12", "a", Kind::Long).unwrap();
         for link in [oldest, second_slot] {
-            let (bye, event) = until("a goodbye", || goodbye(&link)).await;
+            let (bye, event) = until("a close reason", || close_reason(&link)).await;
             let detail = &event["params"]["detail"];
             assert_eq!((bye.code, &detail["quota_kind"]), (4015, &json!("aid_devices_quota_exceeded")));
             assert_eq!(detail["evicted_by"]["extra_info"], json!({ "i_am": 12 }));

@@ -1,6 +1,6 @@
 //! The way out: frames into the socket's buffer, one flush for all of them, and the last words.
 
-use super::{Conversation, End, Go, Goodbye, goodbye, ms};
+use super::{Conversation, End, Go, CloseReason, close_reason, ms};
 use futures_util::{FutureExt as _, Sink, SinkExt as _, StreamExt as _};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 let socket = &mut self.socket;
                 match Box::pin(timeout(limit, poll_fn(|cx| Pin::new(&mut *socket).poll_ready(cx)))).await {
                     Ok(ready) => ready.map_err(|error| broken(&error))?,
-                    Err(_) => return Err(goodbye(1013, "slow reader: nothing could be written")),
+                    Err(_) => return Err(close_reason(1013, "slow reader: nothing could be written")),
                 }
             }
         }
@@ -49,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 let limit = ms(self.gateway.config.limits.write_timeout_ms);
                 match Box::pin(timeout(limit, self.socket.flush())).await {
                     Ok(done) => done,
-                    Err(_) => return Err(goodbye(1013, "slow reader: nothing could be written")),
+                    Err(_) => return Err(close_reason(1013, "slow reader: nothing could be written")),
                 }
             }
         };
@@ -57,8 +57,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 
     /// The last words: the event if there is one, then the close, then a short wait for the other side to agree.
-    pub(super) async fn part(&mut self, goodbye: Goodbye) {
-        let Goodbye { code, mut reason, event } = goodbye;
+    pub(super) async fn part(&mut self, close_reason: CloseReason) {
+        let CloseReason { code, mut reason, event } = close_reason;
         let last_words = async {
             if let Some(event) = event {
                 self.socket.send(Message::Text(event)).await?;
@@ -80,10 +80,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
 pub(super) fn broken(error: &WsError) -> End {
     match error {
         WsError::Capacity(CapacityError::MessageTooLong { max_size, .. }) => {
-            goodbye(1009, &format!("a frame holds at most {max_size} bytes"))
+            close_reason(1009, &format!("a frame holds at most {max_size} bytes"))
         }
-        WsError::Utf8(_) => goodbye(1007, "a text frame is not UTF-8"),
-        WsError::Protocol(reason) => goodbye(1002, &reason.to_string()),
+        WsError::Utf8(_) => close_reason(1007, "a text frame is not UTF-8"),
+        WsError::Protocol(reason) => close_reason(1002, &reason.to_string()),
         _ => End::Gone,
     }
 }

@@ -93,13 +93,13 @@ impl Visitor {
         }
     }
 
-    /// The code and the reason of the goodbye. One ping may have been under way before it.
-    async fn goodbye(&mut self) -> (u16, String) {
+    /// The code and the reason of the close reason. One ping may have been under way before it.
+    async fn close_reason(&mut self) -> (u16, String) {
         let mut message = self.next().await;
         if let Message::Ping(_) = message {
             message = self.next().await;
         }
-        let Message::Close(Some(frame)) = message else { panic!("{message:?} instead of a goodbye") };
+        let Message::Close(Some(frame)) = message else { panic!("{message:?} instead of a close reason") };
         (frame.code.into(), frame.reason.to_string())
     }
 }
@@ -112,7 +112,7 @@ async fn whoever_came_to_us_proves_himself_anew_after_a_day() {
     rig.fed.clock.advance_ms(DAY_MS - 1);
     visitor.is_pinged().await;
     rig.fed.clock.advance_ms(1);
-    assert_eq!(visitor.goodbye().await, (1001, "this link has to prove itself anew".to_owned()));
+    assert_eq!(visitor.close_reason().await, (1001, "this link has to prove itself anew".to_owned()));
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn whoever_came_to_us_does_not_outlive_his_certificate() {
     let mut visitor = Visitor::new(&rig).await;
     visitor.is_pinged().await;
     rig.fed.clock.advance_ms(1);
-    assert_eq!(visitor.goodbye().await, (1001, "this link has to prove itself anew".to_owned()));
+    assert_eq!(visitor.close_reason().await, (1001, "this link has to prove itself anew".to_owned()));
 }
 
 #[tokio::test]
@@ -138,6 +138,6 @@ async fn whoever_came_to_us_and_fell_silent_is_left() {
     let mut last_words = Vec::new();
     visitor.socket.get_mut().read_to_end(&mut last_words).await.unwrap();
     let reason = b"no answer to a ping";
-    let goodbye = [&[0x88, 2 + reason.len() as u8][..], &1001_u16.to_be_bytes(), reason].concat();
-    assert!(last_words.ends_with(&goodbye), "{}", last_words.escape_ascii());
+    let close_reason = [&[0x88, 2 + reason.len() as u8][..], &1001_u16.to_be_bytes(), reason].concat();
+    assert!(last_words.ends_with(&close_reason), "{}", last_words.escape_ascii());
 }
