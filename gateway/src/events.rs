@@ -2,8 +2,8 @@
 
 use crate::gateway::Gateway;
 use crate::frame;
-use crate::gap;
-use crate::order;
+use crate::resync;
+use crate::event_order;
 use crate::session::disconnect;
 use serde::Deserialize;
 use serde_json::json;
@@ -21,7 +21,7 @@ pub fn listen(gateway: &Arc<Gateway>, bus: &Bus) {
             Audience::Gateways => for_the_gateway(&gateway, event),
             // One process rings in order by itself.
             _ if !gateway.bus.is_wide() => deliver(&gateway, event),
-            _ => order::ring(&gateway, event),
+            _ => event_order::ring(&gateway, event),
         }
     });
     let arrived = Arc::downgrade(gateway);
@@ -30,7 +30,7 @@ pub fn listen(gateway: &Arc<Gateway>, bus: &Bus) {
             gateway.registry.settle(aid);
         }
     });
-    gap::listen(gateway, bus);
+    resync::listen(gateway, bus);
 }
 
 /// Puts one frame, written once, into every outbox it is for.

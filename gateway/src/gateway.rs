@@ -3,9 +3,9 @@
 use crate::capabilities::{Capabilities, Toggles};
 use crate::config::Config;
 use crate::federation::Federation;
-use crate::gap::Gap;
+use crate::resync::Resync;
 use crate::limits::Limits;
-use crate::order::Order;
+use crate::event_order::EventOrder;
 use crate::session::{Budget, Link, Outbox, Registry};
 use crate::telemetry::Metrics;
 use parking_lot::RwLock;
@@ -26,8 +26,8 @@ pub struct Gateway {
     pub bus: Bus,
     pub presence: Presence,
     pub registry: Registry,
-    pub gap: Gap,
-    pub order: Order,
+    pub resync: Resync,
+    pub event_order: EventOrder,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
     pub capabilities: Capabilities,
@@ -60,8 +60,8 @@ impl Gateway {
             bus: world.bus.clone(),
             presence: world.presence.clone(),
             registry: Registry::new(world.presence.clone()),
-            gap: Gap::default(),
-            order: Order::default(),
+            resync: Resync::default(),
+            event_order: EventOrder::default(),
             limits: Limits::new(&config.limits, &world.bus),
             budget: Arc::new(Budget::new(
                 config.limits.outbox_bytes,

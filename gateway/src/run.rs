@@ -13,7 +13,7 @@ use crate::federation::Federation;
 use crate::mesh::{self, Pass, Wiring};
 use crate::signals::Signals;
 use crate::telemetry::{self, Metrics};
-use crate::{admin, events, listen, meet, status, tls};
+use crate::{admin, events, listen, readiness, status, tls};
 use anyhow::{Context as _, bail};
 use banner::Banner;
 use drain::Running;
@@ -37,7 +37,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.
     let mut signals = Signals::new()?;
     tokio::select! {
-        met = meet::authority(&config, &world.mesh) => met?,
+        met = readiness::authority(&config, &world.mesh) => met?,
         () = signals.wait() => return Ok(()),
     }
     open_services(&world, |service| config.runs(service)).await?;
@@ -45,7 +45,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let calls = answer_inside(&config, &world, &metrics, &wiring, &mut banner)?;
     // It already answers other processes, so also a stop in between has to be an orderly one.
     let stays = tokio::select! {
-        () = meet::everybody(&world.mesh) => true,
+        () = readiness::everybody(&world.mesh) => true,
         () = signals.wait() => false,
     };
     let data = config.data.clone();

@@ -99,9 +99,9 @@ impl Bus {
     }
 
     /// Says whose bells may have been missed, each time that some may have been.
-    pub fn on_gap(&self, listener: impl Fn(Vec<Aid>) + Send + Sync + 'static) {
+    pub fn on_resync(&self, listener: impl Fn(Vec<Aid>) + Send + Sync + 'static) {
         if let Some(redis) = &self.redis {
-            redis.on_gap(listener);
+            redis.on_resync(listener);
         }
     }
 

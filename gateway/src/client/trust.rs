@@ -2,7 +2,7 @@
 
 use super::dial::{Gateway, Target};
 use super::home;
-use crate::judge::{self, PROVIDER};
+use crate::tls_verifier::{self, PROVIDER};
 use anyhow::{Context as _, bail};
 use certs::Certificate;
 use rustls::client::danger::ServerCertVerified;
@@ -66,6 +66,6 @@ pub(super) fn connector(root: &Certificate) -> anyhow::Result<TlsConnector> {
 
 /// TLS to whoever answers.
 pub(super) fn anybody() -> anyhow::Result<TlsConnector> {
-    let config = judge::client_config(|_| Ok(ServerCertVerified::assertion()))?;
+    let config = tls_verifier::client_config(|_| Ok(ServerCertVerified::assertion()))?;
     Ok(TlsConnector::from(Arc::new(config)))
 }

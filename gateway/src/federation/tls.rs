@@ -2,7 +2,7 @@
 //! domain's own authority does under a root of our list.
 
 use super::trust::Trust;
-use crate::judge::{self, PROVIDER, Shown, Verdict};
+use crate::tls_verifier::{self, PROVIDER, Shown, Verdict};
 use certs::Certificate;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
@@ -30,7 +30,7 @@ pub fn connector(trust: &Trust, public_roots: bool, issuer: &str) -> Result<TlsC
         own: WebPkiServerVerifier::builder_with_provider(Arc::new(roots), PROVIDER.clone()).build().ok(),
         public: public_roots.then(|| PUBLIC.clone()).flatten(),
     };
-    let mut config = judge::client_config(move |shown| verifier.judge(shown))?;
+    let mut config = tls_verifier::client_config(move |shown| verifier.judge(shown))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }

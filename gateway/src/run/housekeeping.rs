@@ -16,7 +16,7 @@ pub async fn housekeeping(gateway: Arc<Gateway>) {
                 if let Some(federation) = gateway.federation() {
                     federation.forget_quiet();
                 }
-                gateway.order.keep(|aid| !gateway.registry.of_agent(aid).is_empty());
+                gateway.event_order.keep(|aid| !gateway.registry.of_agent(aid).is_empty());
             }
             _ = changes.changed() => {}
             () = gateway.stop.cancelled() => return,
@@ -25,7 +25,7 @@ pub async fn housekeeping(gateway: Arc<Gateway>) {
         // Whoever is killed between his commit and his bell leaves a message that nobody was told of.
         let lost = gateway.mesh.losses("message");
         if std::mem::replace(&mut losses, lost) != lost {
-            gateway.gap.missed(gateway.registry.agents());
+            gateway.resync.missed(gateway.registry.agents());
         }
     }
 }

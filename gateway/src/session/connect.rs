@@ -5,7 +5,7 @@ mod params;
 use super::greeting::welcome;
 use super::registry::{Bound, Kind, Link};
 use crate::gateway::Gateway;
-use crate::order;
+use crate::event_order;
 use params::{Auth, ConnectParams, bad, missing};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -66,9 +66,9 @@ pub(super) async fn connect(
         let close = (error.code() == codes::SHORT_CAPACITY.code).then_some(4013);
         Refused { error, close }
     })?;
-    order::begin(gateway, &aid, &device);
+    event_order::begin(gateway, &aid, &device);
     if !joined {
-        gateway.gap.missed([aid.clone()]);
+        gateway.resync.missed([aid.clone()]);
     }
     gateway.presence.announced().await;
     Ok(welcome(gateway, link.id, &aid, &device, kind, now))

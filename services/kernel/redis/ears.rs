@@ -18,13 +18,13 @@ const CONFIRM: Duration = Duration::from_secs(1);
 /// Channels subscribed to in one write.
 const CHUNK: usize = 512;
 
-type GapListener = Box<dyn Fn(Vec<Aid>) + Send + Sync>;
+type ResyncListener = Box<dyn Fn(Vec<Aid>) + Send + Sync>;
 
 #[derive(Default)]
 pub(super) struct Ears {
     channels: Mutex<Channels>,
     changed: Notify,
-    gaps: RwLock<Vec<GapListener>>,
+    gaps: RwLock<Vec<ResyncListener>>,
 }
 
 /// What is wanted and what is so. One task makes the second follow the first, so opening and closing cannot overtake each
@@ -87,12 +87,12 @@ impl Ears {
         self.changed.notify_one();
     }
 
-    pub fn on_gap(&self, listener: impl Fn(Vec<Aid>) + Send + Sync + 'static) {
+    pub fn on_resync(&self, listener: impl Fn(Vec<Aid>) + Send + Sync + 'static) {
         self.gaps.write().push(Box::new(listener));
     }
 
     /// Everybody whose bells may have been missed.
-    fn tell_of_gap(&self, aids: Vec<Aid>) {
+    fn tell_resync(&self, aids: Vec<Aid>) {
         if aids.is_empty() {
             return;
         }
@@ -206,7 +206,7 @@ async fn listen(inner: &Arc<Inner>, client: &Client, backoff: &mut Backoff) -> R
     follow(inner, &live).await?;
     backoff.reset();
     inner.replica.start_again();
-    inner.ears.tell_of_gap(inner.ears.everybody());
+    inner.ears.tell_resync(inner.ears.everybody());
 
     let mut every = tokio::time::interval(PING);
     loop {
@@ -235,7 +235,7 @@ async fn follow(inner: &Inner, live: &Live) -> RedisResult<()> {
             pipe.add_command(command).ignore();
         }
         live.ask_all::<()>(&pipe).await?;
-        inner.ears.tell_of_gap(inner.ears.done(turns));
+        inner.ears.tell_resync(inner.ears.done(turns));
     }
 }
 
@@ -256,7 +256,7 @@ fn hear(inner: &Arc<Inner>, info: PushInfo, over: &Notify) {
     };
     match publish::read(&inner.names.process, payload) {
         Some(Heard::Event(event)) => inner.listeners.call(&event),
-        Some(Heard::Gap) => inner.ears.tell_of_gap(inner.ears.everybody()),
+        Some(Heard::Resync) => inner.ears.tell_resync(inner.ears.everybody()),
         None => {}
     }
 }

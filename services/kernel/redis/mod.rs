@@ -201,8 +201,8 @@ impl Redis {
         self.0.ears.leave(aid);
     }
 
-    pub(super) fn on_gap(&self, listener: impl Fn(Vec<Aid>) + Send + Sync + 'static) {
-        self.0.ears.on_gap(listener);
+    pub(super) fn on_resync(&self, listener: impl Fn(Vec<Aid>) + Send + Sync + 'static) {
+        self.0.ears.on_resync(listener);
     }
 }
 

@@ -18,10 +18,10 @@ const FRESH: Duration = Duration::from_secs(10);
 /// What is written at once.
 const BATCH: usize = 512;
 const BATCH_BYTES: usize = 1 << 20;
-/// Gateways look after all their sessions when they are told of a gap: not more often than this.
+/// Gateways look after all their sessions when they are told of a resync: not more often than this.
 const BETWEEN_GAPS: Duration = Duration::from_secs(5);
 /// The method of that note.
-const GAP: &str = "bus.gap";
+const GAP: &str = "bus.resync";
 
 pub(super) struct Outgoing {
     queue: Mutex<Queue>,
@@ -35,7 +35,7 @@ struct Queue {
     /// Of the items, and of the batch that is being written.
     bytes: usize,
     /// Whether something was dropped that nobody has been told of.
-    gap: bool,
+    resync: bool,
 }
 
 struct Item {
@@ -65,7 +65,7 @@ impl Outgoing {
         let item = Item { channel, payload: write(&inner.names.process, event), since: Instant::now() };
         let mut queue = self.queue.lock();
         if queue.bytes + item.bytes() > self.most_bytes {
-            queue.gap = true;
+            queue.resync = true;
             inner.stats.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -109,7 +109,7 @@ pub(super) async fn run(inner: Arc<Inner>, stop: CancellationToken) {
             continue;
         }
         send(&inner, batch).await;
-        tell_of_gap(&inner, &mut told);
+        tell_resync(&inner, &mut told);
     }
 }
 
@@ -120,7 +120,7 @@ async fn send(inner: &Inner, mut batch: Vec<Item>) {
         let stale = batch.partition_point(|item| item.since.elapsed() > FRESH);
         if stale > 0 {
             inner.outgoing.give_back(batch.drain(..stale).map(|item| item.bytes()).sum());
-            inner.outgoing.queue.lock().gap = true;
+            inner.outgoing.queue.lock().resync = true;
             inner.stats.dropped.fetch_add(stale as u64, Ordering::Relaxed);
         }
         let Some(oldest) = batch.first() else { return };
@@ -142,11 +142,11 @@ async fn send(inner: &Inner, mut batch: Vec<Item>) {
 }
 
 /// Called when something has just been published, so the gateways can be told as well.
-fn tell_of_gap(inner: &Inner, told: &mut Option<Instant>) {
+fn tell_resync(inner: &Inner, told: &mut Option<Instant>) {
     if told.is_some_and(|told: Instant| told.elapsed() < BETWEEN_GAPS) {
         return;
     }
-    if std::mem::take(&mut inner.outgoing.queue.lock().gap) {
+    if std::mem::take(&mut inner.outgoing.queue.lock().resync) {
         *told = Some(Instant::now());
         inner.outgoing.push(inner, &Event::new(Audience::Gateways, GAP, &()));
     }
@@ -156,7 +156,7 @@ fn tell_of_gap(inner: &Inner, told: &mut Option<Instant>) {
 pub(super) enum Heard {
     Event(Event),
     /// Somebody could not publish everything.
-    Gap,
+    Resync,
 }
 
 #[derive(Serialize)]
@@ -192,7 +192,7 @@ pub(super) fn read(process: &str, payload: &[u8]) -> Option<Heard> {
     }
     let Read { to, method, params } = serde_json::from_slice(event).ok()?;
     Some(match (&to, method.as_str()) {
-        (Audience::Gateways, GAP) => Heard::Gap,
+        (Audience::Gateways, GAP) => Heard::Resync,
         _ => Heard::Event(Event { to, method, params }),
     })
 }

@@ -97,7 +97,7 @@ async fn process(settings: Settings) -> Process {
     let (heard, missed) = (Arc::<Mutex<Vec<Event>>>::default(), Arc::<Mutex<BTreeSet<Aid>>>::default());
     let (hears, misses) = (heard.clone(), missed.clone());
     redis.bus().listen(move |event| hears.lock().push(event.clone()));
-    redis.bus().on_gap(move |aids| misses.lock().extend(aids));
+    redis.bus().on_resync(move |aids| misses.lock().extend(aids));
     Process { presence: redis.presence(), redis, heard, missed }
 }
 

@@ -22,12 +22,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Agents that wait to be looked after; at most those that are connected here.
 #[derive(Default)]
-pub struct Gap {
+pub struct Resync {
     aids: Mutex<HashSet<Aid>>,
     grew: Notify,
 }
 
-impl Gap {
+impl Resync {
     pub fn missed(&self, aids: impl IntoIterator<Item = Aid>) {
         self.aids.lock().extend(aids);
         self.grew.notify_one();
@@ -40,10 +40,10 @@ impl Gap {
 
 pub fn listen(gateway: &Arc<Gateway>, bus: &Bus) {
     let weak = Arc::downgrade(gateway);
-    bus.on_gap(move |aids| {
+    bus.on_resync(move |aids| {
         let Some(gateway) = weak.upgrade() else { return };
         // The bus does not know of short connections, and they can be revoked as well.
-        gateway.gap.missed(aids.into_iter().chain(gateway.registry.agents_with_short()));
+        gateway.resync.missed(aids.into_iter().chain(gateway.registry.agents_with_short()));
     });
     let gateway = gateway.clone();
     gateway.tracker.clone().spawn(async move {
@@ -54,9 +54,9 @@ pub fn listen(gateway: &Arc<Gateway>, bus: &Bus) {
 
 async fn look_after(gateway: &Gateway) {
     loop {
-        gateway.gap.grew.notified().await;
+        gateway.resync.grew.notified().await;
         let mut again = Vec::new();
-        for chunk in gateway.gap.take().chunks(CHUNK) {
+        for chunk in gateway.resync.take().chunks(CHUNK) {
             let settled = join_all(chunk.iter().map(|aid| agent(gateway, aid))).await;
             again.extend(
                 chunk.iter().zip(settled).filter(|(_, settled)| !settled).map(|(aid, _)| aid.clone()),
@@ -64,7 +64,7 @@ async fn look_after(gateway: &Gateway) {
         }
         if !again.is_empty() {
             tokio::time::sleep(PAUSE).await;
-            gateway.gap.missed(again);
+            gateway.resync.missed(again);
         }
     }
 }

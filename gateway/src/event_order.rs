@@ -26,7 +26,7 @@ const MEMORY: Duration = Duration::from_secs(5);
 const CURSORS: usize = 64;
 
 #[derive(Default)]
-pub struct Order {
+pub struct EventOrder {
     lines: Mutex<HashMap<Key, Line>>,
     cursors: Mutex<HashMap<Aid, Cursors>>,
 }
@@ -56,20 +56,20 @@ struct Cursor {
 
 /// Rings at once what has no number or is next, and the others in their turn.
 pub fn ring(gateway: &Arc<Gateway>, event: &Event) {
-    let Some(key) = gateway.order.take(event, |event| events::deliver(gateway, event)) else { return };
+    let Some(key) = gateway.event_order.take(event, |event| events::deliver(gateway, event)) else { return };
     let gateway = gateway.clone();
     gateway.tracker.clone().spawn(async move {
         tokio::time::sleep(PATIENCE).await;
-        gateway.order.lose_patience(&key, |event| events::deliver(&gateway, event));
+        gateway.event_order.lose_patience(&key, |event| events::deliver(&gateway, event));
     });
 }
 
 /// A new connection of a device begins where it likes.
 pub fn begin(gateway: &Gateway, aid: &Aid, device: &DeviceId) {
-    gateway.order.begin(&(aid.clone(), device.clone()), |event| events::deliver(gateway, event));
+    gateway.event_order.begin(&(aid.clone(), device.clone()), |event| events::deliver(gateway, event));
 }
 
-impl Order {
+impl EventOrder {
     /// Drops what is known of those who are not here any more, and of cursors that nobody overtakes now.
     pub fn keep(&self, is_here: impl Fn(&Aid) -> bool) {
         self.lines.lock().retain(|(aid, _), _| is_here(aid));

@@ -140,7 +140,7 @@ async fn nobody_is_forgotten_while_a_service_is_away() {
     let services = Arc::new(Services { vouches: Mutex::new(vec![Err(away())]), ..Services::default() });
     let gateway = gateway(&services);
     enter(&gateway, "phone", "a", Kind::Long);
-    gateway.gap.missed([alice(), alice()]);
+    gateway.resync.missed([alice(), alice()]);
     let began = Instant::now();
     let looked_after = async {
         while services.woken.lock().is_empty() {
@@ -153,5 +153,5 @@ async fn nobody_is_forgotten_while_a_service_is_away() {
         () = looked_after => {}
     }
     assert_eq!(*services.woken.lock(), ["phone"]);
-    assert!(gateway.gap.take().is_empty());
+    assert!(gateway.resync.take().is_empty());
 }

@@ -27,20 +27,20 @@ pub fn client_config(
     let config = ClientConfig::builder_with_provider(PROVIDER.clone())
         .with_safe_default_protocol_versions()?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Judge(rule)))
+        .with_custom_certificate_verifier(Arc::new(TlsVerifier(rule)))
         .with_no_client_auth();
     Ok(config)
 }
 
-struct Judge<Rule>(Rule);
+struct TlsVerifier<Rule>(Rule);
 
-impl<Rule> fmt::Debug for Judge<Rule> {
+impl<Rule> fmt::Debug for TlsVerifier<Rule> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Judge")
+        f.write_str("TlsVerifier")
     }
 }
 
-impl<Rule: Fn(&Shown<'_>) -> Verdict + Send + Sync> ServerCertVerifier for Judge<Rule> {
+impl<Rule: Fn(&Shown<'_>) -> Verdict + Send + Sync> ServerCertVerifier for TlsVerifier<Rule> {
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,
