@@ -53,7 +53,7 @@ impl TestWorld {
     }
 
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, RpcError> {
-        self.call_as(Caller::Stranger, method, params).await
+        self.call_as(Caller::Unauthenticated, method, params).await
     }
 
     pub async fn inside(&self, method: &str, params: Value) -> Value {

@@ -2,10 +2,10 @@
 
 mod answer;
 mod call;
-mod stranger;
+mod unauthenticated;
 
 pub use call::{spawn, spawn_batch};
-pub use stranger::stranger;
+pub use unauthenticated::stranger;
 
 use crate::gateway::Gateway;
 use crate::frame::{self, Request};

@@ -67,8 +67,8 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 async fn world(config: &Config) -> anyhow::Result<World> {
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = config.keys.clone().unwrap_or(world.keys);
-    let keep = config.federation.keep_seconds;
-    world.keep_abroad = (keep > 0).then(|| Duration::from_secs(keep));
+    let keep = config.federation.retention_seconds;
+    world.peer_retention = (keep > 0).then(|| Duration::from_secs(keep));
     if let Some(settings) = config.redis() {
         let redis = Redis::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());
@@ -166,7 +166,7 @@ async fn open_gateway(
     let gateway = Gateway::new(config, public_url, world, metrics);
     if let Some(federation) = federation {
         world.mesh.add_local("gateway", federation.methods());
-        world.mesh.open_border(federation.clone());
+        world.mesh.set_forwarder(federation.clone());
         gateway.federate(federation);
     }
     events::listen(&gateway, &world.bus);

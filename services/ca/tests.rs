@@ -273,7 +273,7 @@ async fn roots_that_waited_for_the_authority_are_taken_up() {
 async fn no_stranger_and_no_agent_calls_the_authority() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
-    for caller in [Caller::Stranger, alice.caller()] {
+    for caller in [Caller::Unauthenticated, alice.caller()] {
         assert_eq!(code(test.call_as(caller, "ca.status", json!({})).await), -32601);
     }
 }

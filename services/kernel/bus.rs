@@ -90,12 +90,12 @@ impl Bus {
     }
 
     /// Has events for an agent come to this process, from before the answer is given until it is dropped.
-    pub async fn hear(&self, aid: &Aid) -> Ear {
-        let Some(redis) = &self.redis else { return Ear(None) };
+    pub async fn subscribe(&self, aid: &Aid) -> Subscription {
+        let Some(redis) = &self.redis else { return Subscription(None) };
         // Made first: a login that is given up while it waits must not stay counted.
-        let ear = Ear(Some((redis.clone(), aid.clone())));
+        let subscription = Subscription(Some((redis.clone(), aid.clone())));
         redis.hear(aid).await;
-        ear
+        subscription
     }
 
     /// Says whose bells may have been missed, each time that some may have been.
@@ -128,9 +128,9 @@ impl Bus {
 }
 
 /// Events for one agent come to this process while somebody has one of these.
-pub struct Ear(Option<(Redis, Aid)>);
+pub struct Subscription(Option<(Redis, Aid)>);
 
-impl Drop for Ear {
+impl Drop for Subscription {
     fn drop(&mut self) {
         if let Some((redis, aid)) = &self.0 {
             redis.forget(aid);

@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_secs(25);
 
 /// The way to other domains, as the mesh sees it. Where the gateway is in the same process as the service, what is asked of it
 /// needs no text in between, and no clock: whoever owns the links tells those who waited too long.
-pub trait Border: Send + Sync {
+pub trait Forwarder: Send + Sync {
     /// The same as `gateway.forward_federation`. Once this returns, the call has its place in the order.
     fn forward(self: Arc<Self>, service: &str, forward: Forward) -> Answering;
 }
@@ -132,14 +132,14 @@ impl From<Result<Box<RawValue>, RpcError>> for Outcome {
 }
 
 impl Mesh {
-    pub fn open_border(&self, border: Arc<dyn Border>) {
-        *self.border.write() = Some(border);
+    pub fn set_forwarder(&self, forwarder: Arc<dyn Forwarder>) {
+        *self.forwarder.write() = Some(forwarder);
     }
 
     /// Has another domain do something. What fails over there fails here with the same code.
     pub fn forward(self: &Arc<Self>, service: &str, forward: Forward) -> Answering {
-        if let Some(border) = self.border.read().clone() {
-            return border.forward(service, forward);
+        if let Some(forwarder) = self.forwarder.read().clone() {
+            return forwarder.forward(service, forward);
         }
         let (mesh, caller) = (self.clone(), Caller::service(service));
         Box::pin(async move {

@@ -1,6 +1,6 @@
 //! The mesh: call a namespace, wherever it lives.
 
-use super::federation::Border;
+use super::federation::Forwarder;
 use super::rpc::{Answering, Methods, Session, no_method};
 use super::{Caller, RpcError, codes};
 use parking_lot::RwLock;
@@ -23,7 +23,7 @@ pub struct Mesh {
     /// How often a process of a namespace went without saying close reason.
     losses: RwLock<BTreeMap<&'static str, u64>>,
     /// The way to other domains, where the gateway is in this process.
-    pub(super) border: RwLock<Option<Arc<dyn Border>>>,
+    pub(super) forwarder: RwLock<Option<Arc<dyn Forwarder>>>,
 }
 
 /// In the order of their names. There are a dozen: comparing lengths finds one faster than a tree does.
@@ -51,7 +51,7 @@ enum Route {
     /// The service lives in this process: a function call.
     Local(Methods),
     /// The service lives in other processes: the same call, over the wire.
-    Remote(Arc<dyn Far>),
+    Remote(Arc<dyn RemoteService>),
 }
 
 /// Hears how a call ended and when: with the result as it was written, or with what the caller is told instead. It is
@@ -66,7 +66,7 @@ pub struct Term {
 }
 
 /// A namespace in other processes, as the mesh sees it. The socket is not the kernel's business.
-pub trait Far: Send + Sync {
+pub trait RemoteService: Send + Sync {
     /// Nobody waits for the answer longer than `within`, so nobody needs to work on it longer.
     fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>, within: Duration) -> Answering;
 
@@ -84,7 +84,7 @@ impl Default for Mesh {
             routes: RwLock::default(),
             changed: watch::Sender::new(()),
             losses: RwLock::default(),
-            border: RwLock::default(),
+            forwarder: RwLock::default(),
         }
     }
 }
@@ -95,8 +95,8 @@ impl Mesh {
         self.touch();
     }
 
-    pub fn add_remote(&self, namespace: &'static str, far: Arc<dyn Far>) {
-        self.routes.write().insert(namespace, Route::Remote(far));
+    pub fn add_remote(&self, namespace: &'static str, remote: Arc<dyn RemoteService>) {
+        self.routes.write().insert(namespace, Route::Remote(remote));
         self.touch();
     }
 
@@ -104,7 +104,7 @@ impl Mesh {
     pub fn remove(&self, namespace: &str) {
         self.routes.write().remove(namespace);
         if namespace == "gateway" {
-            *self.border.write() = None;
+            *self.forwarder.write() = None;
         }
         self.touch();
     }
@@ -181,7 +181,7 @@ impl Mesh {
         let (namespace, route) = self.route(method);
         let answering = match route {
             Some(Route::Local(methods)) => methods.call(caller, method, params),
-            Some(Route::Remote(far)) => Some(far.call(caller, method, params, within)),
+            Some(Route::Remote(remote)) => Some(remote.call(caller, method, params, within)),
             None => return Err(unavailable(namespace)),
         };
         answering.ok_or_else(|| no_method(method))
@@ -200,8 +200,8 @@ impl Mesh {
         let namespace = namespace_of(method);
         // Held meanwhile, because nothing in it waits, and a count of its own would be one more thing all threads change.
         let routes = self.routes.read();
-        let Some(Route::Remote(far)) = routes.get(namespace) else { return false };
-        far.send(session, method, params, term, then());
+        let Some(Route::Remote(remote)) = routes.get(namespace) else { return false };
+        remote.send(session, method, params, term, then());
         true
     }
 
@@ -262,7 +262,7 @@ impl Route {
     fn is_up(&self) -> bool {
         match self {
             Route::Local(_) => true,
-            Route::Remote(far) => far.is_up(),
+            Route::Remote(remote) => remote.is_up(),
         }
     }
 }

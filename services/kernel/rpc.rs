@@ -21,7 +21,7 @@ pub enum Caller {
     /// An agent of another domain, for whom the gateway of that domain vouches. Its session is over there.
     Foreign(Session, Relayed),
     /// A connection that has not logged in.
-    Stranger,
+    Unauthenticated,
     /// Another service, or the gateway itself.
     Service(String),
     /// Whoever holds the data folder of this server.
@@ -108,8 +108,8 @@ impl Caller {
             (_, Caller::Foreign(..)) => method.federation.is_some(),
             (Access::Public, _) | (_, Caller::Service(_) | Caller::Operator) => true,
             (Access::Session, Caller::Agent(_)) => true,
-            (Access::Session, Caller::Stranger)
-            | (Access::Internal | Access::Peer, Caller::Agent(_) | Caller::Stranger) => false,
+            (Access::Session, Caller::Unauthenticated)
+            | (Access::Internal | Access::Peer, Caller::Agent(_) | Caller::Unauthenticated) => false,
         }
     }
 }

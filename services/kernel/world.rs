@@ -20,7 +20,7 @@ pub struct World {
     /// What the stores of the services count of themselves.
     pub stores: Stores,
     /// How long a message is kept for another domain that cannot be reached; `None`: its sender is told at once.
-    pub keep_abroad: Option<Duration>,
+    pub peer_retention: Option<Duration>,
     pub mesh: Arc<Mesh>,
     pub bus: Bus,
     pub presence: Presence,
@@ -41,7 +41,7 @@ impl World {
             keys: data.to_owned(),
             store,
             stores: Stores::default(),
-            keep_abroad: None,
+            peer_retention: None,
             mesh: Arc::default(),
             bus: Bus::local(),
             presence: Presence::local(),

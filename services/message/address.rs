@@ -4,7 +4,7 @@ use super::Error;
 use super::envelope::{self, Envelope, Role};
 use super::inboxes::{Inbox, Known};
 use super::stored_message::{Near, Place};
-use crate::kernel::{Aid, DeviceId, Seat, Session};
+use crate::kernel::{Aid, DeviceId, PresentSession, Session};
 use serde_json::value::RawValue;
 
 pub(super) fn no_device(aid: &Aid, device: &str) -> Error {
@@ -16,7 +16,7 @@ pub(super) struct Addressed<'a> {
     pub session: &'a Session,
     /// Only of an agent of this domain do we know where it is.
     is_ours: bool,
-    seats: &'a [Seat],
+    seats: &'a [PresentSession],
     pub places: Vec<Place>,
     pub devices: Vec<DeviceId>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Sides<'a> {
 }
 
 impl<'a> Addressed<'a> {
-    pub fn new(session: &'a Session, is_ours: bool, seats: &'a [Seat]) -> Addressed<'a> {
+    pub fn new(session: &'a Session, is_ours: bool, seats: &'a [PresentSession]) -> Addressed<'a> {
         Addressed { session, is_ours, seats, places: Vec::new(), devices: Vec::new() }
     }
 
@@ -41,7 +41,7 @@ impl<'a> Addressed<'a> {
         if self.places.iter().any(|place| place.inbox == inbox.id) {
             return;
         }
-        let beside = |seat: &Seat| seat.device == inbox.device && seat.address == self.session.address;
+        let beside = |seat: &PresentSession| seat.device == inbox.device && seat.address == self.session.address;
         let near = Near {
             device: self.is_ours && !inbox.device.is_empty() && inbox.device == self.session.device,
             address: self.is_ours && self.seats.iter().any(beside),

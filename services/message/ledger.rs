@@ -11,7 +11,7 @@ use super::ring::Rings;
 use super::store::{Store, UNFILED_BYTES};
 use super::writer::Writer;
 use super::{Error, events};
-use crate::kernel::{Aid, Batch, Bus, DeviceId, Engine, Presence, Seat, Tally, Trace, World};
+use crate::kernel::{Aid, Batch, Bus, DeviceId, Engine, Presence, PresentSession, Tally, Trace, World};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,7 +35,7 @@ pub(super) struct Draft {
 }
 
 pub(super) struct Queued {
-    pub seat: Option<Seat>,
+    pub seat: Option<PresentSession>,
     pub payload: Box<RawValue>,
 }
 
@@ -99,7 +99,7 @@ pub(super) enum Outcome {
 pub(super) struct Bell {
     pub message: Arc<StoredMessage>,
     pub devices: Vec<DeviceId>,
-    pub seat: Option<Seat>,
+    pub seat: Option<PresentSession>,
     pub trace: Option<Trace>,
 }
 

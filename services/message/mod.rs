@@ -135,7 +135,7 @@ struct Message {
     targets: Targets,
     outbox: Outbox,
     /// How long a message waits for a domain that cannot be reached, if it does.
-    keep_abroad: Option<Duration>,
+    peer_retention: Option<Duration>,
     mesh: Arc<Mesh>,
     bus: Bus,
     presence: Presence,
@@ -167,7 +167,7 @@ impl Message {
             targets: Targets::open(world, store.db()),
             outbox: Outbox::open(world, store.db()).await?,
             store,
-            keep_abroad: world.keep_abroad,
+            peer_retention: world.peer_retention,
             bells: Bells::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),

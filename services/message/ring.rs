@@ -5,7 +5,7 @@ use super::stored_message::StoredMessage;
 use super::shared::{self, Item, Place};
 use super::store::{json, read};
 use super::volatile::shelf::{Limits, Shelves};
-use crate::kernel::{Aid, Seat};
+use crate::kernel::{Aid, PresentSession};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use sqlx::{Any, Transaction};
@@ -75,7 +75,7 @@ impl<T: Clone> Rings<T> {
 
     /// The one connection that gets a message. All connections of an agent agree on how that is decided, so the first
     /// one's word counts.
-    pub fn choose(&self, to: &Aid, from: &Aid, seats: &[Seat], now_ms: i64) -> Option<Seat> {
+    pub fn choose(&self, to: &Aid, from: &Aid, seats: &[PresentSession], now_ms: i64) -> Option<PresentSession> {
         let delivery = &seats.first()?.delivery;
         let mut choice = self.choice.lock();
         if delivery.routing != "sender_affinity" || delivery.affinity_ttl_ms == 0 {
@@ -132,7 +132,7 @@ pub(super) async fn share(tx: &mut Transaction<'static, Any>, message: &StoredMe
 
 impl Choice {
     /// There is at least one seat.
-    fn next(&mut self, to: &Aid, seats: &[Seat]) -> Seat {
+    fn next(&mut self, to: &Aid, seats: &[PresentSession]) -> PresentSession {
         make_space(&mut self.turns);
         let turn = self.turns.entry(to.clone()).or_default();
         let seat = seats[*turn % seats.len()].clone();
@@ -157,8 +157,8 @@ mod tests {
         Aid::parse(&format!("{name}.aid.pub")).unwrap()
     }
 
-    fn seats(connections: &[u64], routing: &str, affinity_ttl_ms: u64) -> Vec<Seat> {
-        let seat = |connection: &u64| Seat {
+    fn seats(connections: &[u64], routing: &str, affinity_ttl_ms: u64) -> Vec<PresentSession> {
+        let seat = |connection: &u64| PresentSession {
             connection: *connection,
             device: DeviceId::default(),
             slot: SlotId::default(),
@@ -207,7 +207,7 @@ mod tests {
         let (rings, alice, bob) = (Rings::<()>::default(), aid("alice"), aid("bobb"));
         let all = seats(&[1, 2, 3], "sender_affinity", 100);
         let choose =
-            |from: &Aid, seats: &[Seat], now| rings.choose(&bob, from, seats, now).unwrap().connection;
+            |from: &Aid, seats: &[PresentSession], now| rings.choose(&bob, from, seats, now).unwrap().connection;
         assert_eq!((choose(&alice, &all, 0), choose(&aid("carol"), &all, 0)), (1, 2));
         assert_eq!((choose(&alice, &all, 99), choose(&alice, &all, 198)), (1, 1));
         assert_eq!(choose(&alice, &all, 298), 3, "it was not used for its time");

@@ -8,7 +8,7 @@ use super::stored_message::{Key, Kind, StoredMessage, Place};
 use super::sending::{SendParams, Sent, Status};
 use super::turns::{Turn, in_turn};
 use super::{Error, Message, echo};
-use crate::kernel::{Aid, Caller, KnownCert, Mode, RpcError, Seat, Session, codes};
+use crate::kernel::{Aid, Caller, KnownCert, Mode, RpcError, PresentSession, Session, codes};
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -82,10 +82,10 @@ impl Message {
 
     /// Whether a connection is there for one of the places the message got.
     fn is_heard(&self, message: &StoredMessage, recipient: &Known) -> bool {
-        let placed = |seat: &Seat| {
+        let placed = |seat: &PresentSession| {
             recipient.iter().any(|inbox| inbox.device == seat.device && message.place(inbox.id).is_some())
         };
-        self.presence.seats(&message.to).iter().any(placed)
+        self.presence.sessions(&message.to).iter().any(placed)
     }
 
     /// The inboxes of an agent of this domain. Whoever is registered can be written to, before the first connection too.
@@ -116,7 +116,7 @@ impl Message {
         recipient: Option<&Known>,
         now: i64,
     ) -> Result<(Draft, Changes), Error> {
-        let seats = self.presence.seats(&params.to);
+        let seats = self.presence.sessions(&params.to);
         let mode = params.mode()?.or(seats.first().map(|seat| seat.delivery.mode)).unwrap_or_default();
         let target = recipient.map(|known| params.target(known)).transpose()?.flatten();
         let (form, is_ours) = (envelope::classify(&params.payload), self.is_ours(&session.aid));
@@ -153,7 +153,7 @@ impl Message {
     }
 
     /// One connection gets it, or it waits in memory for whoever pulls first.
-    fn queued(&self, mut draft: Draft, seats: &[Seat], now: i64) -> Draft {
+    fn queued(&self, mut draft: Draft, seats: &[PresentSession], now: i64) -> Draft {
         let message = &mut draft.message;
         let seat = self.rings.choose(&message.to, &message.from, seats, now);
         let at =

@@ -7,7 +7,7 @@ use crate::world::agent::Agent;
 use crate::world::domain::Pair;
 use crate::world::{printed, until};
 
-const KEEP: &str = "federation.keep_seconds = 3600\nlimits.calls_per_second = 100000";
+const KEEP: &str = "federation.retention_seconds = 3600\nlimits.calls_per_second = 100000";
 
 async fn all_of(agent: &Agent) -> Vec<String> {
     let (mut seen, mut after) = (Vec::new(), 0);

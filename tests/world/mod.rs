@@ -238,7 +238,7 @@ impl World {
     async fn seats_are(&self, as_wanted: impl Fn(f64) -> bool) {
         for process in self.services.iter().chain(&self.gateways) {
             let heard =
-                || async { as_wanted(self.metric_of(process, "aund_presence_seats ").await).then_some(()) };
+                || async { as_wanted(self.metric_of(process, "aund_presence_sessions ").await).then_some(()) };
             until("all processes hear who is here", heard).await;
         }
     }

@@ -1,7 +1,7 @@
 //! Calls that need a service: each outlives the frame it came in, and a batch of them is answered together.
 
 use super::answer::{Answering, Frames};
-use super::stranger::within_rate;
+use super::unauthenticated::within_rate;
 use super::{Answer, call_limit, callable, here, known_here};
 use crate::gateway::Gateway;
 use crate::frame::{self, Refusal, Request};

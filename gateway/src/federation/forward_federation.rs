@@ -3,7 +3,7 @@
 use super::job::Outcome;
 use super::wire::{self, Kind, Relay, Text};
 use super::{Federation, refused};
-use services::kernel::{Aid, Answering, Border, Caller, Forward, Forwarded, RpcError, codes};
+use services::kernel::{Aid, Answering, Forwarder, Caller, Forward, Forwarded, RpcError, codes};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,7 +113,7 @@ impl Federation {
 }
 
 /// Services of this process ask without a detour through text.
-impl Border for Federation {
+impl Forwarder for Federation {
     fn forward(self: Arc<Self>, service: &str, forward: Forward) -> Answering {
         let begun = check_service(&Caller::service(service))
             .and_then(|()| self.target(&forward.target_issuer))

@@ -179,7 +179,7 @@ pub fn done(relay_id: &str, result: &str) -> Answer {
     text.into()
 }
 
-/// What stopped at our border is marked: the other side must not take it for the method's own word.
+/// What stopped at our forwarder is marked: the other side must not take it for the method's own word.
 fn ended_badly(relay_id: &str, error: &RpcError, mark: &str) -> Answer {
     let relay_id = serde_json::to_string(relay_id).unwrap_or_default();
     let error = serde_json::to_string(error).unwrap_or_else(|_| "{}".to_owned());

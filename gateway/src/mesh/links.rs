@@ -6,7 +6,7 @@ use super::wire::{Asker, Question};
 use futures_util::future::ready;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{Answering, Caller, Far, Session, Term, Then, unavailable};
+use services::kernel::{Answering, Caller, RemoteService, Session, Term, Then, unavailable};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub fn dial(wiring: &Arc<Wiring>, namespace: &'static str, addresses: &[String])
     wiring.mesh.add_remote(namespace, Arc::new(Links { namespace, links, turn: AtomicUsize::new(0) }));
 }
 
-impl Far for Links {
+impl RemoteService for Links {
     fn call(
         &self,
         mut caller: Caller,

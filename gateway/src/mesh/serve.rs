@@ -253,7 +253,7 @@ impl Asked {
 fn may_speak_for(parts: &[&str], caller: &Caller) -> bool {
     match caller {
         Caller::Service(service) => parts.contains(&service.as_str()),
-        Caller::Agent(_) | Caller::Foreign(..) | Caller::Stranger | Caller::Operator => {
+        Caller::Agent(_) | Caller::Foreign(..) | Caller::Unauthenticated | Caller::Operator => {
             parts.contains(&"gateway")
         }
     }

@@ -72,7 +72,7 @@ fn enter(gateway: &Gateway, device: &str, slot: &str, kind: Kind) -> Arc<Link> {
         extra_info: None,
         since_ms: 0,
         instead_of: Vec::new(),
-        _ear: None,
+        _subscription: None,
         limit: gateway.limits.agent(&alice()),
         signer: Default::default(),
     };

@@ -10,7 +10,7 @@ use params::{Auth, ConnectParams, bad, missing};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Aid, DeviceId, Ear, RpcError, Session, codes};
+use services::kernel::{Aid, DeviceId, Subscription, RpcError, Session, codes};
 use std::sync::Arc;
 
 /// A refusal, and the close code if the socket has to go. It mostly stays: clients recover on it.
@@ -38,7 +38,7 @@ pub(super) async fn connect(
     let (device, slot) = (params.device.id, params.client.slot_id);
 
     // Before anyone can write to it: what comes from now on waits for this device, and its bell is heard here.
-    let (ear, joined) = tokio::join!(hear(gateway, kind, &aid), join(gateway, &aid, &device));
+    let (subscription, joined) = tokio::join!(hear(gateway, kind, &aid), join(gateway, &aid, &device));
     let joined = joined?;
 
     let now = gateway.clock.now_ms();
@@ -58,7 +58,7 @@ pub(super) async fn connect(
         extra_info: params.extra_info,
         since_ms: now,
         instead_of: Vec::new(),
-        _ear: ear,
+        _subscription: subscription,
         limit: gateway.limits.agent(&aid),
         signer: Default::default(),
     };
@@ -75,7 +75,7 @@ pub(super) async fn connect(
 }
 
 /// Events are for long connections only.
-async fn hear(gateway: &Gateway, kind: Kind, aid: &Aid) -> Option<Ear> {
+async fn hear(gateway: &Gateway, kind: Kind, aid: &Aid) -> Option<Subscription> {
     match kind {
         Kind::Long => Some(gateway.bus.hear(aid).await),
         Kind::Short(_) => None,

@@ -11,7 +11,7 @@ mod outbox;
 mod registry;
 mod rules;
 mod signer;
-mod stranger;
+mod unauthenticated;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -244,7 +244,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             return Box::pin(self.guest_frame(&guest, read)).await;
         }
         // Boxed, like every rare path here: what a login needs must not weigh on ten thousand idle sessions.
-        Box::pin(self.stranger_frame(read)).await
+        Box::pin(self.unauthenticated_frame(read)).await
     }
 
     async fn session_frame(&mut self, read: Result<Frame<'_>, frame::Refusal>) -> Go {

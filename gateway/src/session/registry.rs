@@ -7,7 +7,7 @@ use crate::limits::AgentLimit;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Aid, Audience, Delivery, Ear, Guest, Presence, RpcError, Seat, Session};
+use services::kernel::{Aid, Audience, Delivery, Subscription, AnnouncedSession, Presence, RpcError, PresentSession, Session};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -38,7 +38,7 @@ pub struct Bound {
     /// The connections that had to go for it; given then, too.
     pub instead_of: Vec<u64>,
     /// Has the agent's events come to this process.
-    pub _ear: Option<Ear>,
+    pub _subscription: Option<Subscription>,
     pub limit: Arc<AgentLimit>,
     /// The agent's current certificate, once a signed call needed it.
     pub signer: KnownSigner,
@@ -88,10 +88,10 @@ struct Links {
 
 impl Bound {
     /// The connection, as other gateways hear of it.
-    fn guest(&self) -> Guest {
+    fn announced(&self) -> AnnouncedSession {
         let Session { device, slot, address, connection, .. } = &self.session;
-        Guest {
-            seat: Seat {
+        AnnouncedSession {
+            session: PresentSession {
                 connection: *connection,
                 device: device.clone(),
                 slot: slot.clone(),
@@ -107,10 +107,10 @@ impl Bound {
 }
 
 /// The connections of an agent to this gateway and to others, oldest first.
-fn merged<'a>(here: &'a [Arc<Link>], elsewhere: &'a [Arc<Guest>]) -> Vec<Place<'a>> {
+fn merged<'a>(here: &'a [Arc<Link>], elsewhere: &'a [Arc<AnnouncedSession>]) -> Vec<Place<'a>> {
     let here = here.iter().filter_map(|link| Some(Place::of(link.id, link.bound()?)));
     let mut places: Vec<Place<'a>> =
-        here.chain(elsewhere.iter().map(|guest| Place::from(&**guest))).collect();
+        here.chain(elsewhere.iter().map(|announced| Place::from(&**announced))).collect();
     if !elsewhere.is_empty() {
         places.sort_unstable_by_key(|place| (place.since_ms, place.id));
     }
@@ -148,7 +148,7 @@ impl Registry {
             }
         }
         bound.instead_of = evictions.iter().map(|eviction| eviction.connection).collect();
-        self.presence.admit(&bound.session.aid, bound.guest());
+        self.presence.admit(&bound.session.aid, bound.announced());
         let aid = bound.session.aid.clone();
         let taken = links.agents.entry(aid).or_default();
         taken.retain(|link| !evictions.iter().any(|eviction| eviction.connection == link.id));

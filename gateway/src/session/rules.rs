@@ -4,7 +4,7 @@ use super::outbox::CloseReason;
 use super::registry::{Bound, Kind, disconnect};
 use serde_json::json;
 use serde_json::value::RawValue;
-use services::kernel::{Delivery, DeviceId, Guest, RpcError, SlotId, codes};
+use services::kernel::{Delivery, DeviceId, AnnouncedSession, RpcError, SlotId, codes};
 
 /// Long connections of an agent on one device, devices with long connections, and short connections per slot.
 const SLOTS: usize = 10;
@@ -43,17 +43,17 @@ impl<'a> Place<'a> {
     }
 }
 
-impl<'a> From<&'a Guest> for Place<'a> {
-    fn from(guest: &'a Guest) -> Place<'a> {
+impl<'a> From<&'a AnnouncedSession> for Place<'a> {
+    fn from(announced: &'a AnnouncedSession) -> Place<'a> {
         Place {
-            id: guest.seat.connection,
-            since_ms: guest.since_ms,
-            device: &guest.seat.device,
-            slot: &guest.seat.slot,
-            long: guest.long,
-            delivery: &guest.seat.delivery,
-            extra_info: guest.extra_info.as_deref(),
-            instead_of: &guest.instead_of,
+            id: announced.session.connection,
+            since_ms: announced.since_ms,
+            device: &announced.session.device,
+            slot: &announced.session.slot,
+            long: announced.long,
+            delivery: &announced.session.delivery,
+            extra_info: announced.extra_info.as_deref(),
+            instead_of: &announced.instead_of,
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::limits::Limits;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use services::kernel::{
-    Aid, Bus, Clock, Delivery, DeviceId, Generation, Guest, Ids, Mode, Presence, Redis, RedisSettings,
-    RpcError, Seat, Session, SlotId,
+    Aid, Bus, Clock, Delivery, DeviceId, Generation, AnnouncedSession, Ids, Mode, Presence, Redis, RedisSettings,
+    RpcError, PresentSession, Session, SlotId,
 };
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Gateway {
             extra_info: Some(to_raw_value(&json!({ "i_am": id })).unwrap()),
             since_ms: 0,
             instead_of: Vec::new(),
-            _ear: None,
+            _subscription: None,
             limit: self.limits.agent(&alice()),
             signer: Default::default(),
         };
@@ -168,8 +168,8 @@ async fn a_connection_makes_service_for_its_successor_on_another_gateway() {
     assert_eq!(*by, json!({ "device_id": "phone", "slot_id": "app/2", "extra_info": { "i_am": 3 } }));
     assert!(close_reason(&aside).is_none());
     assert_eq!((first.here(), second.here()), (vec![2], vec![3]));
-    let seats = || second.presence.seats(&alice()).iter().map(|seat| seat.connection).collect::<Vec<_>>();
-    until("two seats", || (seats() == [2, 3]).then_some(())).await;
+    let sessions = || second.presence.sessions(&alice()).iter().map(|session| session.connection).collect::<Vec<_>>();
+    until("two sessions", || (sessions() == [2, 3]).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -260,13 +260,13 @@ async fn gateways_that_let_too_many_in_at_the_same_moment_agree_on_who_goes() {
             let long = |gateway: &Gateway| {
                 gateway.registry.of_agent(&alice()).iter().filter(|link| link.is_long()).count()
             };
-            let seen: Vec<Vec<Seat>> =
-                [&first, &second].map(|gateway| gateway.presence.seats(&alice()).to_vec()).into();
+            let seen: Vec<Vec<PresentSession>> =
+                [&first, &second].map(|gateway| gateway.presence.sessions(&alice()).to_vec()).into();
             (long(&first) + long(&second) == 10 && seen[0] == seen[1] && seen[0].len() == 10)
                 .then(|| seen[0].clone())
         };
-        let seats = until("ten devices stay", settled).await;
-        let mut devices: Vec<&str> = seats.iter().map(|seat| seat.device.as_str()).collect();
+        let sessions = until("ten devices stay", settled).await;
+        let mut devices: Vec<&str> = sessions.iter().map(|session| session.device.as_str()).collect();
         devices.dedup();
         assert_eq!(devices.len(), 10, "round {round}: {devices:?}");
         assert_eq!(first.here().iter().filter(|id| **id >= 300).count(), 10, "short ones stay");
@@ -277,11 +277,11 @@ proptest::proptest! {
     /// Whatever came together: once those who have to go are gone, nobody else has to.
     #[test]
     fn what_is_settled_stays_settled(
-        guests in proptest::collection::vec(
+        announced in proptest::collection::vec(
             (0u8..13, 0u8..13, proptest::bool::ANY, 0i64..20, proptest::collection::vec(0u8..60, 0..3)), 0..60)
     ) {
-        let guest = |(id, (device, slot, long, since_ms, instead_of)): (usize, &(u8, u8, bool, i64, Vec<u8>))| Guest {
-            seat: Seat {
+        let announced = |(id, (device, slot, long, since_ms, instead_of)): (usize, &(u8, u8, bool, i64, Vec<u8>))| AnnouncedSession {
+            session: PresentSession {
                 connection: id as u64,
                 device: DeviceId::parse(&format!("d{device}")).unwrap(),
                 slot: SlotId::parse(&format!("s{slot}")).unwrap(),
@@ -293,8 +293,8 @@ proptest::proptest! {
             extra_info: None,
             instead_of: instead_of.iter().map(|id| u64::from(*id)).filter(|other| *other != id as u64).collect(),
         };
-        let guests: Vec<Guest> = guests.iter().enumerate().map(guest).collect();
-        let mut places: Vec<Place<'_>> = guests.iter().map(Place::from).collect();
+        let announced: Vec<AnnouncedSession> = announced.iter().enumerate().map(announced).collect();
+        let mut places: Vec<Place<'_>> = announced.iter().map(Place::from).collect();
         places.sort_unstable_by_key(|place| (place.since_ms, place.id));
         let gone: Vec<u64> = rules::settle(&places).iter().map(|leaving| leaving.place.id).collect();
         places.retain(|place| !gone.contains(&place.id));

@@ -29,7 +29,7 @@ impl BusMetrics {
             errors: counted(registry, "bus_errors", "Commands that Redis did not answer well"),
             lag_seconds: measured(registry, "bus_lag", lag, Unit::Seconds),
             up: counted(registry, "bus_up", "Whether other processes are heard"),
-            seats: counted(registry, "presence_seats", seats),
+            seats: counted(registry, "presence_sessions", seats),
         }
     }
 

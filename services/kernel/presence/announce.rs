@@ -1,6 +1,6 @@
 //! What a gateway tells the others of its connections.
 
-use super::Guest;
+use super::AnnouncedSession;
 use super::follow::failed;
 use super::replica::{Change, LEASE, NUMBER, Note, Replica};
 use crate::kernel::Aid;
@@ -48,11 +48,11 @@ impl Speech {
 }
 
 impl Replica {
-    pub fn admit(&self, aid: &Aid, guest: Guest) {
-        let guest = Arc::new(guest);
+    pub fn admit(&self, aid: &Aid, announced: AnnouncedSession) {
+        let announced = Arc::new(announced);
         let mut state = self.state.lock();
-        self.place(&mut state, &self.own, aid, guest.clone());
-        state.speech.add(Change::Here(aid.clone(), guest));
+        self.place(&mut state, &self.own, aid, announced.clone());
+        state.speech.add(Change::Here(aid.clone(), announced));
         drop(state);
         self.speak.notify_one();
     }
@@ -60,7 +60,7 @@ impl Replica {
     /// Said once, however often it is asked for.
     pub fn leave(&self, aid: &Aid, connection: u64) {
         let mut state = self.state.lock();
-        if !state.gateways.get(&self.own).is_some_and(|own| own.guests.contains_key(&connection)) {
+        if !state.gateways.get(&self.own).is_some_and(|own| own.connections.contains_key(&connection)) {
             return;
         }
         self.remove(&mut state, &self.own, aid, connection);
@@ -136,7 +136,7 @@ impl Replica {
                 return Ok(());
             }
             let said = after + changes.len() as u64;
-            let list = inner.names.seats(&self.own);
+            let list = inner.names.sessions(&self.own);
             let mut pipe = redis::pipe();
             for change in &changes {
                 pipe.add_command(in_list(&list, change)).ignore();
@@ -156,7 +156,7 @@ impl Replica {
         for command in self.lease(inner) {
             pipe.add_command(command).ignore();
         }
-        pipe.add_command(command("HGET", &inner.names.seats(&self.own)).arg(NUMBER).take());
+        pipe.add_command(command("HGET", &inner.names.sessions(&self.own)).arg(NUMBER).take());
         pipe.add_command(self.note(inner, live, said, Vec::new(), false)).ignore();
         let (number,): (Option<String>,) = live.ask_all(&pipe).await?;
         Ok(number.is_some_and(|number| number == said.to_string()))
@@ -164,7 +164,7 @@ impl Replica {
 
     /// Writes the whole list. It has no number until it is complete.
     async fn rewrite(&self, inner: &Inner, live: &Live) -> RedisResult<()> {
-        let (guests, number) = {
+        let (connections, number) = {
             let mut state = self.state.lock();
             state.speech.changes.clear();
             state.speech.rewrite = false;
@@ -172,13 +172,13 @@ impl Replica {
             let own =
                 state.agents.iter().flat_map(|(aid, known)| known.iter().map(move |known| (aid, known)));
             let own = own.filter(|(_, known)| known.gateway == self.own);
-            let guests: Vec<Change> =
-                own.map(|(aid, known)| Change::Here(aid.clone(), known.guest.clone())).collect();
-            (guests, state.speech.made)
+            let connections: Vec<Change> =
+                own.map(|(aid, known)| Change::Here(aid.clone(), known.announced.clone())).collect();
+            (connections, state.speech.made)
         };
-        let list = inner.names.seats(&self.own);
+        let list = inner.names.sessions(&self.own);
         live.ask::<()>(&command("DEL", &list)).await?;
-        for chunk in guests.chunks(CHUNK) {
+        for chunk in connections.chunks(CHUNK) {
             let mut pipe = redis::pipe();
             for change in chunk {
                 pipe.add_command(in_list(&list, change)).ignore();
@@ -202,7 +202,7 @@ impl Replica {
         [
             command("SET", &names.lease(&self.own)).arg(1).arg("PX").arg(ms(LEASE)).take(),
             command("SADD", &names.gateways).arg(&*self.own).take(),
-            command("PEXPIRE", &names.seats(&self.own)).arg(ms(LIST)).take(),
+            command("PEXPIRE", &names.sessions(&self.own)).arg(ms(LIST)).take(),
         ]
     }
 
@@ -210,7 +210,7 @@ impl Replica {
         let names = &inner.names;
         let said = self.state.lock().speech.said;
         let mut pipe = redis::pipe();
-        pipe.add_command(command("DEL", &names.lease(&self.own)).arg(names.seats(&self.own)).take()).ignore();
+        pipe.add_command(command("DEL", &names.lease(&self.own)).arg(names.sessions(&self.own)).take()).ignore();
         pipe.add_command(command("SREM", &names.gateways).arg(&*self.own).take()).ignore();
         pipe.add_command(self.note(inner, live, said, Vec::new(), true)).ignore();
         live.ask_all(&pipe).await
@@ -225,9 +225,9 @@ impl Replica {
 
 fn in_list(list: &str, change: &Change) -> Cmd {
     match change {
-        Change::Here(aid, guest) => {
-            let text = serde_json::to_vec(&(aid, guest)).expect("a connection is plain data");
-            command("HSET", list).arg(guest.seat.connection).arg(text).take()
+        Change::Here(aid, announced) => {
+            let text = serde_json::to_vec(&(aid, announced)).expect("a connection is plain data");
+            command("HSET", list).arg(announced.session.connection).arg(text).take()
         }
         Change::Gone(_, connection) => command("HDEL", list).arg(connection).take(),
     }

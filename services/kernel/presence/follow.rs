@@ -63,7 +63,7 @@ impl Replica {
 
     /// Reads the list of a gateway, unless its number is the one we have.
     async fn fetch(&self, inner: &Inner, live: &Live, name: &Arc<str>) -> RedisResult<()> {
-        let list = inner.names.seats(name);
+        let list = inner.names.sessions(name);
         let mut pipe = redis::pipe();
         pipe.add_command(command("EXISTS", &inner.names.lease(name)));
         pipe.add_command(command("HGET", &list).arg(NUMBER).take());
@@ -76,8 +76,8 @@ impl Replica {
             return Ok(());
         }
         let fields: HashMap<String, Vec<u8>> = live.ask(&command("HGETALL", &list)).await?;
-        if let Some((number, guests)) = read_list(&fields) {
-            self.install(name, number, guests);
+        if let Some((number, connections)) = read_list(&fields) {
+            self.install(name, number, connections);
         }
         Ok(())
     }
@@ -100,10 +100,10 @@ impl Replica {
 /// A list without a number is being written.
 fn read_list(fields: &HashMap<String, Vec<u8>>) -> Option<(u64, List)> {
     let number = std::str::from_utf8(fields.get(NUMBER)?).ok()?.parse().ok()?;
-    let guest = |(connection, text): (&String, &Vec<u8>)| {
+    let announced = |(connection, text): (&String, &Vec<u8>)| {
         Some((connection.parse().ok()?, serde_json::from_slice(text).ok()?))
     };
-    Some((number, fields.iter().filter_map(guest).collect()))
+    Some((number, fields.iter().filter_map(announced).collect()))
 }
 
 /// What went wrong, said once by whoever holds the connection.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// One long connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
+pub struct PresentSession {
     pub connection: u64,
     pub device: DeviceId,
     pub slot: SlotId,
@@ -47,9 +47,9 @@ pub enum Mode {
 
 /// A connection, as gateways tell each other of it: with what their rules of who may stay go by.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Guest {
-    pub seat: Seat,
-    /// Only long connections have a seat in the eyes of the services.
+pub struct AnnouncedSession {
+    pub session: PresentSession,
+    /// Only long connections have a session in the eyes of the services.
     pub long: bool,
     /// Orders the connections of one agent; later than that of every connection its gateway knew of.
     pub since_ms: i64,
@@ -63,34 +63,34 @@ pub struct Guest {
 }
 
 /// Read for every message and written once a connection: who asks gets the list itself, not a copy.
-type Seats = Arc<RwLock<HashMap<Aid, Arc<[Seat]>>>>;
+type PresentSessions = Arc<RwLock<HashMap<Aid, Arc<[PresentSession]>>>>;
 
 /// Who is here. What is read is in this process's memory always; with several gateways it follows what they say.
 #[derive(Clone)]
 pub struct Presence {
-    seats: Seats,
+    sessions: PresentSessions,
     replica: Option<Arc<Replica>>,
 }
 
 impl Presence {
     pub fn local() -> Presence {
-        Presence { seats: Seats::default(), replica: None }
+        Presence { sessions: PresentSessions::default(), replica: None }
     }
 
-    /// Takes a seat for a long connection of this process.
-    pub fn arrive(&self, aid: &Aid, seat: Seat) {
-        self.admit(aid, Guest { seat, long: true, since_ms: 0, extra_info: None, instead_of: Vec::new() });
+    /// Takes a session for a long connection of this process.
+    pub fn arrive(&self, aid: &Aid, session: PresentSession) {
+        self.admit(aid, AnnouncedSession { session, long: true, since_ms: 0, extra_info: None, instead_of: Vec::new() });
     }
 
     /// The same with all that other gateways need; they hear of short connections, too.
-    pub fn admit(&self, aid: &Aid, guest: Guest) {
+    pub fn admit(&self, aid: &Aid, announced: AnnouncedSession) {
         if let Some(replica) = &self.replica {
-            return replica.admit(aid, guest);
+            return replica.admit(aid, announced);
         }
-        if guest.long {
-            let mut seats = self.seats.write();
-            let of_agent = seats.entry(aid.clone()).or_default();
-            *of_agent = of_agent.iter().cloned().chain([guest.seat]).collect();
+        if announced.long {
+            let mut sessions = self.sessions.write();
+            let of_agent = sessions.entry(aid.clone()).or_default();
+            *of_agent = of_agent.iter().cloned().chain([announced.session]).collect();
         }
     }
 
@@ -98,17 +98,17 @@ impl Presence {
         if let Some(replica) = &self.replica {
             return replica.leave(aid, connection);
         }
-        let mut seats = self.seats.write();
-        let Some(of_agent) = seats.get_mut(aid) else { return };
-        *of_agent = of_agent.iter().filter(|seat| seat.connection != connection).cloned().collect();
+        let mut sessions = self.sessions.write();
+        let Some(of_agent) = sessions.get_mut(aid) else { return };
+        *of_agent = of_agent.iter().filter(|session| session.connection != connection).cloned().collect();
         if of_agent.is_empty() {
-            seats.remove(aid);
+            sessions.remove(aid);
         }
     }
 
-    /// Short connections never make an agent online: only long ones take a seat.
+    /// Short connections never make an agent online: only long ones take a session.
     pub fn is_online(&self, aid: &Aid) -> bool {
-        self.seats.read().contains_key(aid)
+        self.sessions.read().contains_key(aid)
     }
 
     /// Whether an event might find somebody. Another gateway may have let him in a moment ago and is not heard yet: then
@@ -117,17 +117,17 @@ impl Presence {
         self.replica.is_some() || self.is_online(aid)
     }
 
-    pub fn seats(&self, aid: &Aid) -> Arc<[Seat]> {
-        self.seats.read().get(aid).cloned().unwrap_or_default()
+    pub fn sessions(&self, aid: &Aid) -> Arc<[PresentSession]> {
+        self.sessions.read().get(aid).cloned().unwrap_or_default()
     }
 
-    /// Every seat that is taken, of all agents.
+    /// Every session that is taken, of all agents.
     pub fn taken(&self) -> usize {
-        self.seats.read().values().map(|seats| seats.len()).sum()
+        self.sessions.read().values().map(|sessions| sessions.len()).sum()
     }
 
     /// The connections of an agent to other gateways, long and short, oldest first.
-    pub fn elsewhere(&self, aid: &Aid) -> Vec<Arc<Guest>> {
+    pub fn elsewhere(&self, aid: &Aid) -> Vec<Arc<AnnouncedSession>> {
         self.replica.as_ref().map_or_else(Vec::new, |replica| replica.elsewhere(aid))
     }
 
@@ -149,7 +149,7 @@ impl Presence {
 
 impl From<Arc<Replica>> for Presence {
     fn from(replica: Arc<Replica>) -> Presence {
-        Presence { seats: replica.seats(), replica: Some(replica) }
+        Presence { sessions: replica.sessions(), replica: Some(replica) }
     }
 }
 
@@ -160,15 +160,15 @@ mod tests {
     #[test]
     fn an_agent_is_online_while_one_seat_is_taken() {
         let (presence, aid) = (Presence::local(), Aid::parse("alice.aid.pub").unwrap());
-        let seat = |connection| Seat {
+        let session = |connection| PresentSession {
             connection,
             device: DeviceId::default(),
             slot: SlotId::default(),
             address: [127, 0, 0, 1].into(),
             delivery: Delivery::default(),
         };
-        presence.arrive(&aid, seat(1));
-        presence.arrive(&aid, seat(2));
+        presence.arrive(&aid, session(1));
+        presence.arrive(&aid, session(2));
         presence.leave(&aid, 1);
         assert!(presence.is_online(&aid));
         presence.leave(&aid, 2);

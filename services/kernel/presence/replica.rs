@@ -4,7 +4,7 @@
 //! missed one knows, and reads the whole list again. While Redis is away nobody is forgotten: unknown is not offline.
 
 use super::announce::Speech;
-use super::{Guest, Seats};
+use super::{AnnouncedSession, PresentSessions};
 use crate::kernel::Aid;
 use crate::kernel::redis::Inner;
 use parking_lot::{Mutex, RwLock};
@@ -24,7 +24,7 @@ const MISSED: usize = 4096;
 pub(super) const NUMBER: &str = "#";
 
 /// The connections to one gateway, by their number.
-pub(super) type List = HashMap<u64, (Aid, Arc<Guest>)>;
+pub(super) type List = HashMap<u64, (Aid, Arc<AnnouncedSession>)>;
 
 type Listener = Box<dyn Fn(&Aid) + Send + Sync>;
 
@@ -33,7 +33,7 @@ pub(in crate::kernel) struct Replica {
     pub(super) state: Mutex<State>,
     pub(super) speak: Notify,
     pub(super) told: watch::Sender<u64>,
-    seats: Seats,
+    sessions: PresentSessions,
     listeners: RwLock<Vec<Listener>>,
     pub(super) look: Notify,
     pub(super) synced: watch::Sender<bool>,
@@ -52,20 +52,20 @@ pub(super) struct State {
 
 pub(super) struct Known {
     pub gateway: Arc<str>,
-    pub guest: Arc<Guest>,
+    pub announced: Arc<AnnouncedSession>,
 }
 
 pub(super) struct Gateway {
     /// The last change that is known; `None` until its list is read.
     pub number: Option<u64>,
     pub heard: Instant,
-    pub guests: HashMap<u64, Aid>,
+    pub connections: HashMap<u64, Aid>,
     missed: Vec<Note>,
 }
 
 impl Default for Gateway {
     fn default() -> Gateway {
-        Gateway { number: None, heard: Instant::now(), guests: HashMap::new(), missed: Vec::new() }
+        Gateway { number: None, heard: Instant::now(), connections: HashMap::new(), missed: Vec::new() }
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Note {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Change {
-    Here(Aid, Arc<Guest>),
+    Here(Aid, Arc<AnnouncedSession>),
     Gone(Aid, u64),
 }
 
@@ -97,21 +97,21 @@ impl Replica {
             state: Mutex::default(),
             speak: Notify::new(),
             told: watch::Sender::new(0),
-            seats: Seats::default(),
+            sessions: PresentSessions::default(),
             listeners: RwLock::default(),
             look: Notify::new(),
             synced: watch::Sender::new(false),
         }
     }
 
-    pub fn seats(&self) -> Seats {
-        self.seats.clone()
+    pub fn sessions(&self) -> PresentSessions {
+        self.sessions.clone()
     }
 
-    pub fn elsewhere(&self, aid: &Aid) -> Vec<Arc<Guest>> {
+    pub fn elsewhere(&self, aid: &Aid) -> Vec<Arc<AnnouncedSession>> {
         let state = self.state.lock();
         let known = state.agents.get(aid).map_or(&[][..], Vec::as_slice);
-        known.iter().filter(|known| known.gateway != self.own).map(|known| known.guest.clone()).collect()
+        known.iter().filter(|known| known.gateway != self.own).map(|known| known.announced.clone()).collect()
     }
 
     pub fn on_arrival(&self, listener: impl Fn(&Aid) + Send + Sync + 'static) {
@@ -174,8 +174,8 @@ impl Replica {
 
     fn apply(&self, state: &mut State, gateway: &Arc<str>, change: Change, arrived: &mut Vec<Aid>) {
         match change {
-            Change::Here(aid, guest) => {
-                if self.place(state, gateway, &aid, guest) {
+            Change::Here(aid, announced) => {
+                if self.place(state, gateway, &aid, announced) {
                     arrived.push(aid);
                 }
             }
@@ -184,25 +184,25 @@ impl Replica {
     }
 
     /// Takes a connection in, unless it is known.
-    pub(super) fn place(&self, state: &mut State, gateway: &Arc<str>, aid: &Aid, guest: Arc<Guest>) -> bool {
-        let guests = &mut state.gateways.entry(gateway.clone()).or_default().guests;
-        if guests.insert(guest.seat.connection, aid.clone()).is_some() {
+    pub(super) fn place(&self, state: &mut State, gateway: &Arc<str>, aid: &Aid, announced: Arc<AnnouncedSession>) -> bool {
+        let connections = &mut state.gateways.entry(gateway.clone()).or_default().connections;
+        if connections.insert(announced.session.connection, aid.clone()).is_some() {
             return false;
         }
         let of_agent = state.agents.entry(aid.clone()).or_default();
-        let order = |guest: &Guest| (guest.since_ms, guest.seat.connection);
-        let at = of_agent.partition_point(|known| order(&known.guest) < order(&guest));
-        of_agent.insert(at, Known { gateway: gateway.clone(), guest });
+        let order = |announced: &AnnouncedSession| (announced.since_ms, announced.session.connection);
+        let at = of_agent.partition_point(|known| order(&known.announced) < order(&announced));
+        of_agent.insert(at, Known { gateway: gateway.clone(), announced });
         self.show(aid, of_agent);
         true
     }
 
     pub(super) fn remove(&self, state: &mut State, gateway: &Arc<str>, aid: &Aid, connection: u64) {
         if let Some(gateway) = state.gateways.get_mut(gateway) {
-            gateway.guests.remove(&connection);
+            gateway.connections.remove(&connection);
         }
         let Some(of_agent) = state.agents.get_mut(aid) else { return };
-        of_agent.retain(|known| known.guest.seat.connection != connection || known.gateway != *gateway);
+        of_agent.retain(|known| known.announced.session.connection != connection || known.gateway != *gateway);
         self.show(aid, of_agent);
         if of_agent.is_empty() {
             state.agents.remove(aid);
@@ -211,13 +211,13 @@ impl Replica {
 
     /// Puts what is known of an agent where the services read it.
     fn show(&self, aid: &Aid, of_agent: &[Known]) {
-        let long = of_agent.iter().filter(|known| known.guest.long);
-        let shown: Arc<[_]> = long.map(|known| known.guest.seat.clone()).collect();
-        let mut seats = self.seats.write();
+        let long = of_agent.iter().filter(|known| known.announced.long);
+        let shown: Arc<[_]> = long.map(|known| known.announced.session.clone()).collect();
+        let mut sessions = self.sessions.write();
         if shown.is_empty() {
-            seats.remove(aid);
+            sessions.remove(aid);
         } else {
-            seats.insert(aid.clone(), shown);
+            sessions.insert(aid.clone(), shown);
         }
     }
 
@@ -225,8 +225,8 @@ impl Replica {
     pub(super) fn forget(&self, name: &Arc<str>) {
         let mut state = self.state.lock();
         let Some(gateway) = state.gateways.remove(name) else { return };
-        tracing::info!(gateway = %name, connections = gateway.guests.len(), "gateway {name} is gone");
-        for (connection, aid) in gateway.guests {
+        tracing::info!(gateway = %name, connections = gateway.connections.len(), "gateway {name} is gone");
+        for (connection, aid) in gateway.connections {
             self.remove(&mut state, name, &aid, connection);
         }
     }
@@ -238,7 +238,7 @@ impl Replica {
     }
 
     /// Takes a list over, and what was said while it was read.
-    pub(super) fn install(&self, name: &Arc<str>, number: u64, guests: List) {
+    pub(super) fn install(&self, name: &Arc<str>, number: u64, connections: List) {
         let mut arrived = Vec::new();
         let mut state = self.state.lock();
         let gateway = state.gateways.entry(name.clone()).or_default();
@@ -246,16 +246,16 @@ impl Replica {
         gateway.heard = Instant::now();
         let missed = std::mem::take(&mut gateway.missed);
         let gone: Vec<(u64, Aid)> = gateway
-            .guests
+            .connections
             .iter()
-            .filter(|(connection, _)| !guests.contains_key(connection))
+            .filter(|(connection, _)| !connections.contains_key(connection))
             .map(|(connection, aid)| (*connection, aid.clone()))
             .collect();
         for (connection, aid) in gone {
             self.remove(&mut state, name, &aid, connection);
         }
-        for (aid, guest) in guests.into_values() {
-            self.apply(&mut state, name, Change::Here(aid, guest), &mut arrived);
+        for (aid, announced) in connections.into_values() {
+            self.apply(&mut state, name, Change::Here(aid, announced), &mut arrived);
         }
         for note in missed {
             self.take(&mut state, note, &mut arrived);

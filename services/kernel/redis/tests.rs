@@ -1,7 +1,7 @@
 //! The bus and presence of several processes on a real Redis, which is lost, flushed and started again.
 
 use super::{Redis, Settings};
-use crate::kernel::{Aid, Audience, Clock, Delivery, DeviceId, Event, Guest, Ids, Presence, Seat, SlotId};
+use crate::kernel::{Aid, Audience, Clock, Delivery, DeviceId, Event, AnnouncedSession, Ids, Presence, PresentSession, SlotId};
 use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -118,7 +118,7 @@ impl Process {
     }
 
     fn connections(&self, aid: &Aid) -> Vec<u64> {
-        self.presence.seats(aid).iter().map(|seat| seat.connection).collect()
+        self.presence.sessions(aid).iter().map(|session| session.connection).collect()
     }
 }
 
@@ -126,15 +126,15 @@ fn aid(name: &str) -> Aid {
     Aid::parse(&format!("{name}.aid.pub")).unwrap()
 }
 
-fn guest(connection: u64, long: bool) -> Guest {
-    let seat = Seat {
+fn announced(connection: u64, long: bool) -> AnnouncedSession {
+    let session = PresentSession {
         connection,
         device: DeviceId::default(),
         slot: SlotId::default(),
         address: [127, 0, 0, 1].into(),
         delivery: Delivery::default(),
     };
-    Guest { seat, long, since_ms: connection as i64, extra_info: None, instead_of: Vec::new() }
+    AnnouncedSession { session, long, since_ms: connection as i64, extra_info: None, instead_of: Vec::new() }
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -242,11 +242,11 @@ async fn everybody_knows_who_is_connected_to_which_gateway() {
     let second = process(settings(&url, &issuer, true)).await;
     let service = process(settings(&url, &issuer, false)).await;
     let alice = aid("alice");
-    first.presence.admit(&alice, guest(1, true));
-    second.presence.admit(&alice, guest(2, true));
-    second.presence.admit(&alice, guest(3, false));
+    first.presence.admit(&alice, announced(1, true));
+    second.presence.admit(&alice, announced(2, true));
+    second.presence.admit(&alice, announced(3, false));
     for process in [&first, &second, &service] {
-        until("both seats", || process.connections(&alice) == [1, 2]).await;
+        until("both sessions", || process.connections(&alice) == [1, 2]).await;
     }
     until("the short one", || first.presence.elsewhere(&alice).len() == 2).await;
     assert_eq!(second.presence.elsewhere(&alice).len(), 1);
@@ -257,12 +257,12 @@ async fn everybody_knows_who_is_connected_to_which_gateway() {
 
     first.presence.leave(&alice, 1);
     first.presence.leave(&alice, 1);
-    until("one seat", || service.connections(&alice) == [2]).await;
+    until("one session", || service.connections(&alice) == [2]).await;
     second.redis.close().await;
     until("nobody", || !service.presence.is_online(&alice)).await;
     until("nobody", || !late.presence.is_online(&alice)).await;
     // Their own lists are exact at once.
-    assert!(!first.presence.seats(&alice).iter().any(|seat| seat.connection == 1));
+    assert!(!first.presence.sessions(&alice).iter().any(|session| session.connection == 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -273,7 +273,7 @@ async fn a_flushed_redis_is_filled_again() {
     let service = process(settings(&server.url(), &issuer, false)).await;
     let alice = aid("alice");
     let _ear = gateway.redis.bus().hear(&alice).await;
-    gateway.presence.admit(&alice, guest(1, true));
+    gateway.presence.admit(&alice, announced(1, true));
     until("alice is here", || service.presence.is_online(&alice)).await;
 
     let live = service.redis.0.line.after(0).await;
@@ -281,7 +281,7 @@ async fn a_flushed_redis_is_filled_again() {
     assert!(service.presence.is_online(&alice), "a flush makes nobody leave");
     service.publish(&alice, 1);
     until("events go on", || gateway.numbers() == [1]).await;
-    let list = service.redis.0.names.seats(&gateway.redis.0.names.process);
+    let list = service.redis.0.names.sessions(&gateway.redis.0.names.process);
     let began = Instant::now();
     while !live.ask::<bool>(&super::command("EXISTS", &list)).await.unwrap() {
         assert!(began.elapsed() < Duration::from_secs(30), "the list is not written again");
@@ -300,8 +300,8 @@ async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
     let service = process(settings(&server.url(), &issuer, false)).await;
     let (alice, bobb, carol) = (aid("alice"), aid("bobb"), aid("carol"));
     let _ear = gateway.redis.bus().hear(&alice).await;
-    gateway.presence.admit(&alice, guest(1, true));
-    gateway.presence.admit(&bobb, guest(2, true));
+    gateway.presence.admit(&alice, announced(1, true));
+    gateway.presence.admit(&bobb, announced(2, true));
     until("both are here", || service.presence.is_online(&alice) && service.presence.is_online(&bobb)).await;
 
     server.kill();
@@ -309,7 +309,7 @@ async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
     assert!(service.presence.is_online(&alice), "unknown is not offline");
     // Logins go on, and what happens meanwhile is known at home at once.
     let _late = gateway.redis.bus().hear(&carol).await;
-    gateway.presence.admit(&carol, guest(3, true));
+    gateway.presence.admit(&carol, announced(3, true));
     gateway.presence.announced().await;
     gateway.presence.leave(&bobb, 2);
     assert!(gateway.presence.is_online(&carol) && !gateway.presence.is_online(&bobb));
@@ -332,13 +332,13 @@ async fn a_gateway_that_dies_takes_its_connections_along() {
     let service = process(settings(&url, &issuer, false)).await;
     let (alice, bobb) = (aid("alice"), aid("bobb"));
     let other = process(settings(&url, &issuer, true)).await;
-    other.presence.admit(&bobb, guest(9, true));
+    other.presence.admit(&bobb, announced(9, true));
     // A runtime of its own, so that it ends as a killed process does: without a word.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let of_killed = settings(&url, &issuer, true);
     let killed = runtime.spawn(async move {
         let gateway = process(of_killed).await;
-        gateway.presence.admit(&aid("alice"), guest(1, true));
+        gateway.presence.admit(&aid("alice"), announced(1, true));
         gateway.presence.announced().await;
         gateway
     });
@@ -353,7 +353,7 @@ async fn a_gateway_that_dies_takes_its_connections_along() {
     let live = service.redis.0.line.after(0).await;
     let names = &gateway.redis.0.names;
     live.ask::<()>(super::command("SADD", &names.gateways).arg(&names.process)).await.unwrap();
-    assert!(live.ask::<bool>(&super::command("EXISTS", &names.seats(&names.process))).await.unwrap());
+    assert!(live.ask::<bool>(&super::command("EXISTS", &names.sessions(&names.process))).await.unwrap());
     let late = process(settings(&url, &issuer, false)).await;
     assert!(!late.presence.is_online(&alice) && late.presence.is_online(&bobb));
 }

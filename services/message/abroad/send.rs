@@ -63,7 +63,7 @@ impl Message {
     /// Sends it there now, or keeps it for later where that is this domain's policy. Behind what waits already, it waits.
     async fn pass_on(&self, outgoing: &Outgoing<'_>, params: &mut SendParams) -> Result<Sent, Error> {
         params.message_id = Some(outgoing.message_id.clone());
-        let sent = match self.keep_abroad {
+        let sent = match self.peer_retention {
             None => self.send_there(outgoing, params, None).await?,
             Some(keep) => Box::pin(self.send_or_keep(outgoing, params, keep)).await?,
         };

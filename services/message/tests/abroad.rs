@@ -62,11 +62,11 @@ impl Domain {
         Domain::open_with(issuer, None).await
     }
 
-    pub async fn open_with(issuer: &str, keep_abroad: Option<Duration>) -> Domain {
+    pub async fn open_with(issuer: &str, peer_retention: Option<Duration>) -> Domain {
         let folder = tempfile::tempdir().unwrap();
         let mut world = World::local(issuer, folder.path(), store());
         world.clock = Clock::manual(1_794_701_761_000);
-        world.keep_abroad = keep_abroad;
+        world.peer_retention = peer_retention;
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let seen = events.clone();
         world.bus.listen(move |event| seen.lock().push(event.clone()));
@@ -89,7 +89,7 @@ impl Domain {
     pub async fn register(&self, name: &str) -> TestAgent {
         let (aid, key) = (format!("{name}.{}", self.world.issuer), Key::generate(Curve::P256));
         let request = json!({ "aid": aid, "public_key": crate::testing::spki(&key), "curve": "P-256" });
-        let created = self.call_as(Caller::Stranger, "auth.create_aid", request).await.unwrap();
+        let created = self.call_as(Caller::Unauthenticated, "auth.create_aid", request).await.unwrap();
         TestAgent { aid, key, cert: created["cert"].as_str().unwrap().to_owned() }
     }
 

@@ -149,13 +149,13 @@ struct Arrivals {
 }
 
 impl Domains {
-    async fn start(keep_seconds: u64) -> anyhow::Result<Self> {
+    async fn start(retention_seconds: u64) -> anyhow::Result<Self> {
         let [.., high, low] = std::process::id().to_be_bytes();
         let (here_address, there_address) =
             (Ipv4Addr::new(127, 32 | (high & 31), low, 1), Ipv4Addr::new(127, 32 | (high & 31), low, 2));
         let (here_at, there_at) = (Scratch::new("here")?, Scratch::new("there")?);
         let there = start(&there_at, OTHER, there_address, ISSUER, here_address, 0).await?;
-        let here = start(&here_at, ISSUER, here_address, OTHER, there_address, keep_seconds).await?;
+        let here = start(&here_at, ISSUER, here_address, OTHER, there_address, retention_seconds).await?;
         trust(&here_at, &there_at).await?;
         trust(&there_at, &here_at).await?;
         let here_members = enrol_under(here.target(Transport::Plain), ISSUER, SENDERS).await?;
@@ -214,10 +214,10 @@ async fn start(
     address: Ipv4Addr,
     other: &str,
     other_address: Ipv4Addr,
-    keep_seconds: u64,
+    retention_seconds: u64,
 ) -> anyhow::Result<Server> {
     let config = format!(
-        "{CONFIG}\n[federation]\nkeep_seconds = {keep_seconds}\nrelays_per_second = 10000000\nrelays_per_agent = 10000000\n"
+        "{CONFIG}\n[federation]\nkeep_seconds = {retention_seconds}\nrelays_per_second = 10000000\nrelays_per_agent = 10000000\n"
     );
     let (file, log) = (scratch.file("aund.toml"), scratch.file("aund.log"));
     std::fs::write(&file, config).context("the server's config could not be written")?;

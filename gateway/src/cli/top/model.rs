@@ -228,6 +228,6 @@ fn bus(process: &str, numbers: &Numbers) -> Option<Bus> {
         queue_bytes: numbers.sum("aund_bus_queue_bytes"),
         dropped: numbers.sum("aund_bus_dropped_total"),
         errors: numbers.sum("aund_bus_errors_total"),
-        seats: numbers.sum("aund_presence_seats"),
+        seats: numbers.sum("aund_presence_sessions"),
     })
 }

@@ -48,7 +48,7 @@ async fn a_services_call_crosses_as_it_was_written() {
 #[tokio::test]
 async fn only_services_may_have_other_domains_do_something() {
     let rig = Rig::new().await;
-    for caller in [Caller::Stranger, Caller::Operator, Caller::service("auth"), Caller::service("ca")] {
+    for caller in [Caller::Unauthenticated, Caller::Operator, Caller::service("auth"), Caller::service("ca")] {
         let shown = format!("{caller:?}");
         assert_eq!(refused(&rig, caller, json!({})).await.code(), -32004, "{shown}");
     }

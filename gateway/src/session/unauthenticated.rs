@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     /// Before login one call is answered at a time, and only so many are.
-    pub(super) async fn stranger_frame(&mut self, read: Result<Frame<'_>, frame::Refusal>) -> Go {
+    pub(super) async fn unauthenticated_frame(&mut self, read: Result<Frame<'_>, frame::Refusal>) -> Go {
         self.calls += 1;
         if self.calls > self.gateway.config.limits.preauth_calls {
             return Err(close_reason(1008, "too many calls before login"));
@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         {
             return self.federate(&federation, &request).await;
         }
-        let answer = dispatch::stranger(&self.gateway, self.link.address, &request).await;
+        let answer = dispatch::unauthenticated(&self.gateway, self.link.address, &request).await;
         match answer {
             Some(answer) => self.feed(answer.into()).await,
             None => Ok(()),

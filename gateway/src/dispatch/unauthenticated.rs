@@ -18,7 +18,7 @@ use std::time::Instant;
 pub async fn stranger(gateway: &Gateway, address: IpAddr, request: &Request<'_>) -> Option<String> {
     let started = Instant::now();
     let limit = call_limit(gateway);
-    let call = AssertUnwindSafe(ask_as_stranger(gateway, address, request)).catch_unwind();
+    let call = AssertUnwindSafe(ask_unauthenticated(gateway, address, request)).catch_unwind();
     let result = match tokio::time::timeout(limit, call).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", request.method))),
@@ -29,7 +29,7 @@ pub async fn stranger(gateway: &Gateway, address: IpAddr, request: &Request<'_>)
     answering.finish(result.as_ref().map(|result| result.get()))
 }
 
-async fn ask_as_stranger(
+async fn ask_unauthenticated(
     gateway: &Gateway,
     address: IpAddr,
     request: &Request<'_>,
@@ -42,7 +42,7 @@ async fn ask_as_stranger(
     callable(gateway, method.name)?;
     let params = params::clean(request.params.map(ToOwned::to_owned))?;
     within_rate(gateway, address, method, params.as_deref()).await?;
-    gateway.mesh.call(Caller::Stranger, method.name, params).await
+    gateway.mesh.call(Caller::Unauthenticated, method.name, params).await
 }
 
 /// Registrations and logins have limits of their own, whether they come before login or after it.
