@@ -25,7 +25,9 @@ pub async fn open(namespace: &str, world: &World) -> anyhow::Result<Module> {
         "auth" => auth::open(world).await,
         "ca" => ca::open(world).await,
         "message" => message::open(world).await,
-        other => anyhow::bail!("there is no service called {other}; the services are {}", NAMESPACES.join(", ")),
+        other => {
+            anyhow::bail!("there is no service called {other}; the services are {}", NAMESPACES.join(", "))
+        }
     }
 }
 

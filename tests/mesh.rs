@@ -163,7 +163,8 @@ async fn ask(link: &mut Link, caller: &Value) -> Option<Value> {
 /// The gateway's own link, which nothing that others do may harm.
 async fn still_works(mesh: &Mesh, link: &mut Link, after: &str) {
     let gateway = json!({ "service": "gateway" });
-    let answer = ask(link, &gateway).await.unwrap_or_else(|| panic!("the link of the gateway broke after {after}"));
+    let answer =
+        ask(link, &gateway).await.unwrap_or_else(|| panic!("the link of the gateway broke after {after}"));
     assert_eq!(answer["result"]["found"], false, "after {after}: {answer}");
     let mut another = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the gateway may come again");
     assert!(ask(&mut another, &gateway).await.is_some_and(|answer| answer["id"] == 7), "after {after}");
@@ -228,7 +229,11 @@ async fn a_part_speaks_for_itself_and_for_nobody_else() {
     }
     let operator = ask(&mut gateway, &json!("operator")).await.expect("it is answered");
     assert_eq!(operator["result"]["found"], false, "{operator}");
-    assert_eq!(ask(&mut gateway, &json!({ "service": "agent" })).await, None, "nor may the gateway be a service");
+    assert_eq!(
+        ask(&mut gateway, &json!({ "service": "agent" })).await,
+        None,
+        "nor may the gateway be a service"
+    );
 }
 
 #[tokio::test]

@@ -41,12 +41,16 @@ async fn a_store_counts_its_commits_and_what_they_stored() {
         world.metric_of_all(&format!("aund_store_{what}{{service=\"{service}\"")).await
     };
     for service in ["auth", "ca"] {
-        assert!(count("rows_total", service).await >= 2.0, "two agents were registered and logged in: {service}");
+        assert!(
+            count("rows_total", service).await >= 2.0,
+            "two agents were registered and logged in: {service}"
+        );
     }
     let (rows, commits) = ("rows_total", "commit_duration_seconds_count");
     let before = (count(rows, "message").await, count(commits, "message").await);
     for n in 1..=5 {
-        let message = json!({ "to": bob.aid(), "payload": { "type": "text", "text": format!("message {n}") } });
+        let message =
+            json!({ "to": bob.aid(), "payload": { "type": "text", "text": format!("message {n}") } });
         alice.call("message.send", &message).await;
     }
     let after = (count(rows, "message").await, count(commits, "message").await);

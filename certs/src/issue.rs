@@ -196,7 +196,8 @@ impl Authority {
         usages: &[KeyUsagePurpose],
         now: i64,
     ) -> Result<CertificateParams, CertError> {
-        if self.certificate.constraints().path_length.is_some_and(|service| service <= u32::from(path_length)) {
+        if self.certificate.constraints().path_length.is_some_and(|service| service <= u32::from(path_length))
+        {
             return Err(CertError::PathLength(self.certificate.common_name().to_owned()));
         }
         let born = now - BACKDATE;

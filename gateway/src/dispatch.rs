@@ -5,10 +5,10 @@ mod call;
 mod unauthenticated;
 
 pub use call::{spawn, spawn_batch};
-pub use unauthenticated::stranger;
+pub use unauthenticated::unauthenticated_call;
 
-use crate::gateway::Gateway;
 use crate::frame::{self, Request};
+use crate::gateway::Gateway;
 use crate::session::{Bound, Link};
 use crate::{limits, notify, params, signature};
 use answer::{Answering, Frames, Id};
@@ -36,7 +36,12 @@ pub enum Answer {
 /// answers.
 ///
 /// What is read in one turn began together, as far as anybody measures it.
-pub fn at_once(gateway: &Gateway, link: &Arc<Link>, request: &Request<'_>, turn: &mut Option<Instant>) -> Answer {
+pub fn at_once(
+    gateway: &Gateway,
+    link: &Arc<Link>,
+    request: &Request<'_>,
+    turn: &mut Option<Instant>,
+) -> Answer {
     let Some(bound) = link.bound() else { return Answer::Now(None) };
     if request.method == "meta.ping" && request.params.is_none_or(|params| params.get() == "{}") {
         return Answer::Now(ping(gateway, bound, request.id));
@@ -74,7 +79,13 @@ fn here(
 /// Hands a plain call to the process that has its service, and says whether it did. Nobody waits for the answer: whoever reads
 /// it from the other process puts it into the outbox. What has to be checked or changed first, like what is signed, goes the
 /// long way.
-fn routed(gateway: &Gateway, link: &Arc<Link>, bound: &Bound, request: &Request<'_>, started: Instant) -> bool {
+fn routed(
+    gateway: &Gateway,
+    link: &Arc<Link>,
+    bound: &Bound,
+    request: &Request<'_>,
+    started: Instant,
+) -> bool {
     let plain = |params: &RawValue| !params::may_hold(params, "\"_");
     let counted = gateway.metrics.method(&request.method);
     let (Some(method), place) = (counted.schema, counted.place) else { return false };

@@ -7,8 +7,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::gateway::Gateway;
 use crate::events;
+use crate::gateway::Gateway;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use services::kernel::{Aid, Audience, DeviceId, Event};

@@ -1,9 +1,9 @@
 //! From the bus to sessions: what services announce reaches the connections it is for, and the gateway itself.
 
-use crate::gateway::Gateway;
-use crate::frame;
-use crate::resync;
 use crate::event_order;
+use crate::frame;
+use crate::gateway::Gateway;
+use crate::resync;
 use crate::session::disconnect;
 use serde::Deserialize;
 use serde_json::json;

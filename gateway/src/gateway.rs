@@ -2,10 +2,10 @@
 
 use crate::capabilities::{Capabilities, Toggles};
 use crate::config::Config;
-use crate::federation::Federation;
-use crate::resync::Resync;
-use crate::limits::Limits;
 use crate::event_order::EventOrder;
+use crate::federation::Federation;
+use crate::limits::Limits;
+use crate::resync::Resync;
 use crate::session::{Budget, Link, Outbox, Registry};
 use crate::telemetry::Metrics;
 use parking_lot::RwLock;

@@ -1,8 +1,8 @@
 //! `notification/route`: an agent rings another agent's bell. Nothing is stored and nobody is told whether it rang.
 
-use crate::gateway::Gateway;
 use crate::federation;
 use crate::frame::Request;
+use crate::gateway::Gateway;
 use crate::params;
 use crate::session::Bound;
 use serde::Deserialize;
@@ -97,7 +97,12 @@ fn abroad(
 }
 
 /// The receiver learns who rang from us; what the sender writes there itself is replaced.
-fn signed_by_us(gateway: &Gateway, from: &Bound, given: &RawValue, ttl_ms: u64) -> Result<Box<RawValue>, RpcError> {
+fn signed_by_us(
+    gateway: &Gateway,
+    from: &Bound,
+    given: &RawValue,
+    ttl_ms: u64,
+) -> Result<Box<RawValue>, RpcError> {
     let Session { aid, device, slot, connection, .. } = &from.session;
     let notify = json!({
         "from_aid": aid,

@@ -4,8 +4,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::gateway::Gateway;
 use crate::events;
+use crate::gateway::Gateway;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde_json::{Value, json};

@@ -8,8 +8,8 @@ mod housekeeping;
 pub use data::{is_initialised, lock_data};
 
 use crate::config::{self, Config, Listen};
-use crate::gateway::Gateway;
 use crate::federation::Federation;
+use crate::gateway::Gateway;
 use crate::mesh::{self, Pass, Wiring};
 use crate::signals::Signals;
 use crate::telemetry::{self, Metrics};

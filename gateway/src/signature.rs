@@ -27,7 +27,12 @@ struct ClientSignature {
 }
 
 /// Passes if there is no signature, or if it is true. For what [`is_signed`] may be.
-pub async fn check(gateway: &Gateway, bound: &Bound, method: &str, params: &RawValue) -> Result<(), RpcError> {
+pub async fn check(
+    gateway: &Gateway,
+    bound: &Bound,
+    method: &str,
+    params: &RawValue,
+) -> Result<(), RpcError> {
     let mut members = params::members(params)?;
     let Some(signature) = members.remove(MEMBER) else { return Ok(()) };
     let claimed: ClientSignature = serde_json::from_str(signature.get())

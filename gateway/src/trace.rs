@@ -33,7 +33,13 @@ pub fn span(method: &str, trace: Option<&Trace>) -> Span {
 }
 
 /// The answer, with where the time went if the client asked for that.
-pub fn told(answer: String, trace: Option<&Trace>, method: &str, gateway: &Gateway, started: Instant) -> String {
+pub fn told(
+    answer: String,
+    trace: Option<&Trace>,
+    method: &str,
+    gateway: &Gateway,
+    started: Instant,
+) -> String {
     let Some(trace) = trace.filter(|trace| trace.mode == TraceMode::Diag) else { return answer };
     let ms = (started.elapsed().as_secs_f64() * 1_000_000.0).ceil() / 1000.0;
     let (node, now) = (method.split('.').next().unwrap_or(method), gateway.clock.now_ms());

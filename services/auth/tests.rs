@@ -79,7 +79,11 @@ async fn client_time_is_taken_as_it_was_written() {
             alice.aid
         );
         let params = serde_json::value::RawValue::from_string(text).unwrap();
-        test.world.mesh.call(crate::kernel::Caller::Unauthenticated, "auth.aid_login2", Some(params)).await.unwrap();
+        test.world
+            .mesh
+            .call(crate::kernel::Caller::Unauthenticated, "auth.aid_login2", Some(params))
+            .await
+            .unwrap();
     }
 }
 

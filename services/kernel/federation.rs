@@ -150,7 +150,11 @@ impl Mesh {
     }
 
     /// The same for many calls to one domain.
-    pub async fn forward_batch(&self, service: &str, batch: &ForwardBatch) -> Result<ForwardedBatch, RpcError> {
+    pub async fn forward_batch(
+        &self,
+        service: &str,
+        batch: &ForwardBatch,
+    ) -> Result<ForwardedBatch, RpcError> {
         self.ask_for(Caller::service(service), "gateway.forward_federation_batch", batch, LONGEST).await
     }
 

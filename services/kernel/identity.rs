@@ -65,7 +65,8 @@ impl World {
             "dns_names": purpose.dns_names,
             "ips": purpose.ips,
         });
-        let made: Made = self.mesh.ask(Caller::service(purpose.service), "ca.issue_service_cert", &request).await?;
+        let made: Made =
+            self.mesh.ask(Caller::service(purpose.service), "ca.issue_service_cert", &request).await?;
         Ok(Identity::from_pem(&made.cert, &key.to_pem())?)
     }
 }

@@ -41,7 +41,8 @@ impl<'a> Addressed<'a> {
         if self.places.iter().any(|place| place.inbox == inbox.id) {
             return;
         }
-        let beside = |seat: &PresentSession| seat.device == inbox.device && seat.address == self.session.address;
+        let beside =
+            |seat: &PresentSession| seat.device == inbox.device && seat.address == self.session.address;
         let near = Near {
             device: self.is_ours && !inbox.device.is_empty() && inbox.device == self.session.device,
             address: self.is_ours && self.seats.iter().any(beside),

@@ -1,7 +1,7 @@
 //! The statements of a commit on SQLite: one for the messages and one for the cursors, whatever their number.
 
-use super::stored_message::StoredMessage;
 use super::store::json;
+use super::stored_message::StoredMessage;
 use super::writer::{Commit, Writer};
 use sqlx::any::AnyArguments;
 use sqlx::{Any, Transaction};

@@ -3,12 +3,12 @@
 
 use super::lasts::Lasts;
 use super::ledger::{Advance, Bell, Changes, Done, Draft, Write};
-use super::stored_message::StoredMessage;
 use super::mail::{Mail, number};
 use super::post::{self, Posted, Refused, call, call_numbered, passes};
 use super::ring;
 use super::sheet::array;
 use super::store::{Store, json};
+use super::stored_message::StoredMessage;
 use sqlx::Any;
 use sqlx::pool::PoolConnection;
 use std::collections::HashMap;

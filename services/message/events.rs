@@ -1,8 +1,8 @@
 //! What the recipients, their other devices and the senders are told, after the commit.
 
 use super::ledger::{Bell, Draft, Recall};
-use super::stored_message::{self, Head, Key, Kind, StoredMessage, Place};
 use super::rows::{self, Nearness};
+use super::stored_message::{self, Head, Key, Kind, Place, StoredMessage};
 use crate::kernel::{Aid, Audience, Bus, DeviceId, Event, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -139,8 +139,8 @@ pub(super) fn notice(
         at: recall.now,
         kind: Kind::Recall,
         places: places.into_values().collect(),
-        head: Head { kind: Some(message::RECALLED.to_owned()), ..Head::default() },
-        body: message::recall_payload(message_ids, recall.now, &recall.from),
+        head: Head { kind: Some(stored_message::RECALLED.to_owned()), ..Head::default() },
+        body: stored_message::recall_payload(message_ids, recall.now, &recall.from),
         copies: Vec::new(),
         recalled_at: None,
     };

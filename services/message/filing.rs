@@ -1,7 +1,7 @@
 //! The index over the log, on SQLite: messages are put into it behind their commit, and taken out before they are removed.
 
-use super::stored_message::StoredMessage;
 use super::store::{FILE_AT_ONCE, Store, json};
+use super::stored_message::StoredMessage;
 use crate::kernel::Aid;
 use sqlx::{Any, Transaction};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

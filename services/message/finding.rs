@@ -1,8 +1,8 @@
 //! Finding messages: by where they lie in an inbox, and by who sent them and what they called them.
 
-use super::stored_message::{Key, StoredMessage};
 use super::sheet::array;
 use super::store::{Store, json, read};
+use super::stored_message::{Key, StoredMessage};
 use super::tail::{Entry, Span};
 use crate::kernel::Engine;
 use std::collections::{BTreeMap, HashMap};

@@ -1,10 +1,10 @@
 //! Messages with a time to live: kept in memory until it is over, and announced at once. They have no number.
 
 use super::ledger::Draft;
-use super::stored_message::{Key, Kind, StoredMessage, Place};
 use super::rows::{self, Fleeting};
 use super::sending::{Sent, Status, Storage};
 use super::shared::{self, Item, Shared};
+use super::stored_message::{Key, Kind, Place, StoredMessage};
 use super::volatile::{self, Volatile, VolatileRow};
 use super::{Error, Message, events, store};
 use crate::kernel::{Audience, DeviceId, Event, Session};
@@ -170,7 +170,11 @@ fn sent(message: &StoredMessage, cursors: Vec<String>, expires_at: i64) -> Sent 
 }
 
 /// On PostgreSQL: its rows and the answer to it are one transaction, which nobody else sends the same message beside.
-async fn share_fleeting(shared: &Shared, message: &Arc<StoredMessage>, expires_at: i64) -> sqlx::Result<Kept> {
+async fn share_fleeting(
+    shared: &Shared,
+    message: &Arc<StoredMessage>,
+    expires_at: i64,
+) -> sqlx::Result<Kept> {
     let (name, text) = (message.key.text(), store::json(&**message));
     let answer = shared::Place { kind: "sent", key: &name };
     let mut tx = shared.lock(answer).await?;

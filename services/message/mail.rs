@@ -2,9 +2,9 @@
 
 use super::lasts::Lasts;
 use super::ledger::{Bell, Changes, Done, Draft};
-use super::stored_message::{Key, StoredMessage, Place};
 use super::numbered::Numbered;
 use super::sheet::Sheet;
+use super::stored_message::{Key, Place, StoredMessage};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -93,7 +93,9 @@ impl Mail {
             let seat = queue.as_ref().and_then(|queued| queued.seat.clone());
             let message = match queue {
                 None => sent.clone(),
-                Some(queued) => Arc::new(StoredMessage { body: queued.payload, ..StoredMessage::clone(&sent) }),
+                Some(queued) => {
+                    Arc::new(StoredMessage { body: queued.payload, ..StoredMessage::clone(&sent) })
+                }
             };
             bells.push(Bell { message, devices, seat, trace });
             done.push(Done::Sent(sent));

@@ -3,8 +3,8 @@
 use super::Error;
 use super::Message;
 use super::consumer::Consumer;
-use super::stored_message::{Kind, StoredMessage, Place};
 use super::rows::Fleeting;
+use super::stored_message::{Kind, Place, StoredMessage};
 use super::tail::{Entry, Span};
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -1,7 +1,7 @@
 //! Removing messages for their age: the oldest ones, a few at a time, and the floors of their inboxes rise.
 
-use super::stored_message::StoredMessage;
 use super::store::{Store, read};
+use super::stored_message::StoredMessage;
 use crate::kernel::Engine;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -170,7 +170,8 @@ impl Message {
         for inbox in self.inboxes.of(aid).await?.iter() {
             let span = Span { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
             let newest = self.store.last(span, LOOK_BACK).await?;
-            if newest.iter().any(|entry| entry.message.message_id == message_id && entry.message.from != *aid) {
+            if newest.iter().any(|entry| entry.message.message_id == message_id && entry.message.from != *aid)
+            {
                 return Ok(true);
             }
         }

@@ -1,9 +1,9 @@
 //! The short memory behind `queue` delivery: each message goes to one connection now, and can be pulled for five minutes.
 
 use super::Message;
-use super::stored_message::StoredMessage;
 use super::shared::{self, Item, Place};
 use super::store::{json, read};
+use super::stored_message::StoredMessage;
 use super::volatile::shelf::{Limits, Shelves};
 use crate::kernel::{Aid, PresentSession};
 use parking_lot::Mutex;
@@ -75,7 +75,13 @@ impl<T: Clone> Rings<T> {
 
     /// The one connection that gets a message. All connections of an agent agree on how that is decided, so the first
     /// one's word counts.
-    pub fn choose(&self, to: &Aid, from: &Aid, seats: &[PresentSession], now_ms: i64) -> Option<PresentSession> {
+    pub fn choose(
+        &self,
+        to: &Aid,
+        from: &Aid,
+        seats: &[PresentSession],
+        now_ms: i64,
+    ) -> Option<PresentSession> {
         let delivery = &seats.first()?.delivery;
         let mut choice = self.choice.lock();
         if delivery.routing != "sender_affinity" || delivery.affinity_ttl_ms == 0 {
@@ -206,8 +212,9 @@ mod tests {
     fn a_sender_keeps_its_connection_while_it_is_used_and_there() {
         let (rings, alice, bob) = (Rings::<()>::default(), aid("alice"), aid("bobb"));
         let all = seats(&[1, 2, 3], "sender_affinity", 100);
-        let choose =
-            |from: &Aid, seats: &[PresentSession], now| rings.choose(&bob, from, seats, now).unwrap().connection;
+        let choose = |from: &Aid, seats: &[PresentSession], now| {
+            rings.choose(&bob, from, seats, now).unwrap().connection
+        };
         assert_eq!((choose(&alice, &all, 0), choose(&aid("carol"), &all, 0)), (1, 2));
         assert_eq!((choose(&alice, &all, 99), choose(&alice, &all, 198)), (1, 1));
         assert_eq!(choose(&alice, &all, 298), 3, "it was not used for its time");

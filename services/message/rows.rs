@@ -1,7 +1,7 @@
 //! The rows that clients of each generation read of a message.
 
 use super::envelope;
-use super::stored_message::{Head, Kind, StoredMessage, Near, Place};
+use super::stored_message::{Head, Kind, Near, Place, StoredMessage};
 use crate::kernel::{Aid, DeviceId, Trace};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};

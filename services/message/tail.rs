@@ -58,7 +58,9 @@ impl Tail {
     /// Forgets some of the messages up to this one, since they are filed; says whether there are more.
     pub fn filed(&mut self, through: i64, most: usize) -> bool {
         for _ in 0..most {
-            let Some(message) = self.messages.pop_front_if(|message| message.id <= through) else { return false };
+            let Some(message) = self.messages.pop_front_if(|message| message.id <= through) else {
+                return false;
+            };
             self.bytes -= message.weight();
             self.keys.remove(&message.key);
             for place in &message.places {

@@ -4,9 +4,9 @@
 pub(super) mod shelf;
 
 use super::Error;
-use super::stored_message::StoredMessage;
 use super::shared::{self, Place, Shared};
 use super::store::read;
+use super::stored_message::StoredMessage;
 use crate::kernel::Ids;
 use parking_lot::Mutex;
 use shelf::{Limits, Shelves};

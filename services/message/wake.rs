@@ -71,7 +71,8 @@ mod tests {
         assert_eq!(test.inside("message.wake", on_device).await, json!({ "rung": false }));
         let refused = test.call_as(alice.caller(), "message.wake", json!({})).await.unwrap_err();
         assert_eq!(refused.code(), -32601);
-        let nobody = test.call_as(Caller::service("gateway"), "message.wake", json!({ "aid": "x.y.z" })).await;
+        let nobody =
+            test.call_as(Caller::service("gateway"), "message.wake", json!({ "aid": "x.y.z" })).await;
         assert!(nobody.is_err());
     }
 }

@@ -1,9 +1,9 @@
 //! One commit on SQLite: who sent this before, which numbers come next, how far cursors and recalls go.
 
 use super::ledger::{Advance, Bell, Done, Draft, Outcome, Recall, Write};
-use super::stored_message::{Key, StoredMessage, Place};
 use super::ring::Rings;
 use super::store::{Store, json};
+use super::stored_message::{Key, Place, StoredMessage};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tokio::sync::mpsc;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ask, flood, heard, message, may_be_late, numbered, pull, rows, say, send, seqs, two};
+use super::{ask, flood, heard, may_be_late, message, numbered, pull, rows, say, send, seqs, two};
 use crate::world::World;
 use crate::world::agent::{Agent, Identity};
 use crate::world::envelope::{put_key, sealed};

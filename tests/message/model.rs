@@ -177,7 +177,8 @@ impl Run {
     }
 
     async fn recall(&mut self, from: usize, which: usize) {
-        let Some((id, (sender, _))) = self.model.messages.iter().nth(which % self.model.messages.len().max(1))
+        let Some((id, (sender, _))) =
+            self.model.messages.iter().nth(which % self.model.messages.len().max(1))
         else {
             return;
         };

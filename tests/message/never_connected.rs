@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{BUSY, flood, heard, message, may_be_late, numbered, pull, received, send, seqs, two, words};
+use super::{BUSY, flood, heard, may_be_late, message, numbered, pull, received, send, seqs, two, words};
 use crate::world::World;
 use crate::world::agent::at;
 

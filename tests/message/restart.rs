@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    BUSY, ask, flood, ids, message, named, numbered, pull, refusal, rows, say, send, seqs, two, v2_pull, words,
+    BUSY, ask, flood, ids, message, named, numbered, pull, refusal, rows, say, send, seqs, two, v2_pull,
+    words,
 };
 use crate::world::World;
 use crate::world::envelope::{opened, put_key, sealed};

@@ -237,8 +237,9 @@ impl World {
     /// In every process, if the server is several.
     async fn seats_are(&self, as_wanted: impl Fn(f64) -> bool) {
         for process in self.services.iter().chain(&self.gateways) {
-            let heard =
-                || async { as_wanted(self.metric_of(process, "aund_presence_sessions ").await).then_some(()) };
+            let heard = || async {
+                as_wanted(self.metric_of(process, "aund_presence_sessions ").await).then_some(())
+            };
             until("all processes hear who is here", heard).await;
         }
     }

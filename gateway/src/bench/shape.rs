@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 
-use super::process::{CONFIG, ISSUER, Service, Scratch, Server, this_binary};
+use super::process::{CONFIG, ISSUER, Scratch, Server, Service, this_binary};
 
 const GATEWAY: &str = "gateway";
 const SERVICES: [&str; 2] = ["ca+auth+agent", "message"];
@@ -96,7 +96,9 @@ impl Ground {
                 text += &format!("listen = \"{}:{port}\"\n", self.address);
             }
         }
-        for (service, port) in SERVICES.into_iter().zip(FIRST_PORT..).filter(|(service, _)| *service != process) {
+        for (service, port) in
+            SERVICES.into_iter().zip(FIRST_PORT..).filter(|(service, _)| *service != process)
+        {
             for part in service.split('+') {
                 text += &format!("[services.{part}]\nremote = \"wss://{}:{port}\"\n", self.address);
             }

@@ -88,7 +88,8 @@ async fn routed(
 
     let echoed: Vec<Sample> = pairs.into_iter().map(|(_, raw)| raw).collect();
     let line = |(unit, figure): Figure| Line::new(unit, Series::pair(&floors, &echoed, figure));
-    let title = "the least of it: the raw echo behind a raw gateway; raw: the same echo without the gateway".into();
+    let title =
+        "the least of it: the raw echo behind a raw gateway; raw: the same echo without the gateway".into();
     report.add(Row { title, lines: FIGURES.map(line).into() });
     Ok(())
 }

@@ -3,8 +3,8 @@
 use super::answer::{Answering, Frames};
 use super::unauthenticated::within_rate;
 use super::{Answer, call_limit, callable, here, known_here};
-use crate::gateway::Gateway;
 use crate::frame::{self, Refusal, Request};
+use crate::gateway::Gateway;
 use crate::session::Link;
 use crate::{params, signature, trace};
 use futures_util::FutureExt as _;
@@ -133,8 +133,8 @@ impl Call {
         let limit = call_limit(gateway);
         let trace = self.params.as_deref().and_then(trace::asked);
         let span = trace::span(&self.method, trace.as_ref());
-        let call =
-            AssertUnwindSafe(ask_service(gateway, link, &self.method, self.params, trace.clone())).catch_unwind();
+        let call = AssertUnwindSafe(ask_service(gateway, link, &self.method, self.params, trace.clone()))
+            .catch_unwind();
         let result = match tokio::time::timeout(limit, call).instrument(span.clone()).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
@@ -143,8 +143,9 @@ impl Call {
         let id = self.id.as_deref().map(RawValue::get);
         let answering = Answering::now(&gateway.metrics, method, id, self.started);
         let mut frames = span.in_scope(|| Frames::of(&answering, result.as_deref()));
-        frames.answer =
-            frames.answer.map(|answer| trace::told(answer, trace.as_ref(), method.name, gateway, self.started));
+        frames.answer = frames
+            .answer
+            .map(|answer| trace::told(answer, trace.as_ref(), method.name, gateway, self.started));
         frames
     }
 }

@@ -2,8 +2,8 @@
 
 use super::answer::Answering;
 use super::{call_limit, callable};
-use crate::gateway::Gateway;
 use crate::frame::Request;
+use crate::gateway::Gateway;
 use crate::params;
 use futures_util::FutureExt as _;
 use proto_schemas::{Access, Method, Rate};
@@ -15,7 +15,11 @@ use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 /// What a socket may ask before it logged in.
-pub async fn stranger(gateway: &Gateway, address: IpAddr, request: &Request<'_>) -> Option<String> {
+pub async fn unauthenticated_call(
+    gateway: &Gateway,
+    address: IpAddr,
+    request: &Request<'_>,
+) -> Option<String> {
     let started = Instant::now();
     let limit = call_limit(gateway);
     let call = AssertUnwindSafe(ask_unauthenticated(gateway, address, request)).catch_unwind();

@@ -1,6 +1,6 @@
 //! What is rung, and in which order, when several processes ring.
 
-use super::{CURSORS, HELD, EventOrder};
+use super::{CURSORS, EventOrder, HELD};
 use serde_json::{Value, json};
 use services::kernel::{Aid, Audience, DeviceId, Event};
 
@@ -37,7 +37,7 @@ fn number(event: &Event) -> i64 {
 impl Heard {
     /// Gives whether somebody waits from now on.
     fn take(&mut self, event: &Event) -> bool {
-        self.event_order.take(event, |event| self.numbers.push(number(event))).is_some()
+        self.order.take(event, |event| self.numbers.push(number(event))).is_some()
     }
 
     fn take_all(&mut self, seqs: impl IntoIterator<Item = i64>) {
@@ -48,12 +48,12 @@ impl Heard {
 
     fn lose_patience(&mut self) {
         let key = (aid("alice"), device("laptop"));
-        self.event_order.lose_patience(&key, |event| self.numbers.push(number(event)));
+        self.order.lose_patience(&key, |event| self.numbers.push(number(event)));
     }
 
     fn begin(&mut self) {
         let key = (aid("alice"), device("laptop"));
-        self.event_order.begin(&key, |event| self.numbers.push(number(event)));
+        self.order.begin(&key, |event| self.numbers.push(number(event)));
     }
 }
 

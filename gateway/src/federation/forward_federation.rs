@@ -3,7 +3,7 @@
 use super::job::Outcome;
 use super::wire::{self, Kind, Relay, Text};
 use super::{Federation, refused};
-use services::kernel::{Aid, Answering, Forwarder, Caller, Forward, Forwarded, RpcError, codes};
+use services::kernel::{Aid, Answering, Caller, Forward, Forwarded, Forwarder, RpcError, codes};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,7 +129,10 @@ impl Forwarder for Federation {
 pub(super) fn check_service(caller: &Caller) -> Result<(), RpcError> {
     match caller {
         Caller::Service(name) if SERVICES.contains(&name.as_str()) => Ok(()),
-        _ => Err(RpcError::new(codes::PERMISSION_DENIED, "only a service may have another domain do something")),
+        _ => Err(RpcError::new(
+            codes::PERMISSION_DENIED,
+            "only a service may have another domain do something",
+        )),
     }
 }
 

@@ -44,8 +44,8 @@ impl Nonces {
 
 impl Used {
     fn forget(&mut self, now: i64) {
-        while self.event_order.front().is_some_and(|(until, ..)| *until <= now) {
-            let Some((_, issuer, nonce)) = self.event_order.pop_front() else { return };
+        while self.order.front().is_some_and(|(until, ..)| *until <= now) {
+            let Some((_, issuer, nonce)) = self.order.pop_front() else { return };
             let Some(known) = self.seen.get_mut(&issuer) else { continue };
             known.remove(&nonce);
             if known.is_empty() {
@@ -106,11 +106,11 @@ impl Relays {
 
 impl Memory {
     fn make_space(&mut self, now: i64) {
-        while let Some((until, _)) = self.event_order.front() {
-            if *until > now && self.event_order.len() < RELAYS && self.bytes < RELAY_BYTES {
+        while let Some((until, _)) = self.order.front() {
+            if *until > now && self.order.len() < RELAYS && self.bytes < RELAY_BYTES {
                 return;
             }
-            let Some((_, key)) = self.event_order.pop_front() else { return };
+            let Some((_, key)) = self.order.pop_front() else { return };
             if let Some(State::Done(answer)) = self.known.remove(&key) {
                 self.bytes -= answer.len();
             }

@@ -68,7 +68,9 @@ async fn route(mut ask: Ask<'_>) -> (&'static str, Result<Reply, RpcError>) {
             let (status, health) = status::health(&ask.gateway.mesh);
             ("health", Ok(json_reply(status, &health)))
         }
-        "/.well-known/aun-gateway" => ("well-known", Ok(json_reply(StatusCode::OK, &well_known(ask.gateway)))),
+        "/.well-known/aun-gateway" => {
+            ("well-known", Ok(json_reply(StatusCode::OK, &well_known(ask.gateway))))
+        }
         "/capabilities" => {
             ("capabilities", Ok(text(StatusCode::OK, "application/json", &ask.gateway.capabilities.text())))
         }

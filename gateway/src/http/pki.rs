@@ -90,7 +90,8 @@ async fn crl(ask: &Ask<'_>, of: &str) -> Result<Reply, RpcError> {
 
 /// Signed as a whole, so it is passed on message by message.
 async fn trust_list(ask: &Ask<'_>) -> Result<Reply, RpcError> {
-    let list: Box<RawValue> = ask.gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await?;
+    let list: Box<RawValue> =
+        ask.gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await?;
     let etag = format!("\"{}\"", hex::encode(digest::digest(&digest::SHA256, list.get().as_bytes())));
     Ok(text(StatusCode::OK, "application/json", list.get())
         .header(ETAG, &etag)

@@ -225,7 +225,9 @@ mod tests {
     #[test]
     fn a_caller_arrives_as_it_left_the_first_time_and_every_time() {
         let (mut introduced, mut acquainted) = (Introduced::default(), Acquainted::default());
-        for caller in [session(9), session(9), Caller::Unauthenticated, Caller::Operator, Caller::service("auth")] {
+        for caller in
+            [session(9), session(9), Caller::Unauthenticated, Caller::Operator, Caller::service("auth")]
+        {
             let sent = format!("{caller:?}");
             assert_eq!(format!("{:?}", over_the_wire(&mut introduced, &mut acquainted, &caller)), sent);
         }

@@ -127,8 +127,11 @@ async fn a_service_that_is_away_is_asked_again_and_one_that_refuses_is_not() {
         (vec![Err(broken())], vec![], true),
     ] {
         let told = format!("{vouches:?} {wakes:?}");
-        let services =
-            Arc::new(Services { vouches: Mutex::new(vouches), wakes: Mutex::new(wakes), ..Services::default() });
+        let services = Arc::new(Services {
+            vouches: Mutex::new(vouches),
+            wakes: Mutex::new(wakes),
+            ..Services::default()
+        });
         let gateway = gateway(&services);
         enter(&gateway, "phone", "a", Kind::Long);
         assert_eq!(agent(&gateway, &alice()).await, settled, "{told}");

@@ -1,7 +1,7 @@
 //! What the gateway does every few seconds, whoever is there: it forgets, and it looks at what changed.
 
-use crate::gateway::Gateway;
 use crate::events;
+use crate::gateway::Gateway;
 use std::sync::Arc;
 use std::time::Duration;
 

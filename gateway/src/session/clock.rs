@@ -1,6 +1,6 @@
 //! What a connection does when nothing happens: it looks for life, and ends what has been idle too long.
 
-use super::{Conversation, End, Go, Kind, disconnect, close_reason, ms};
+use super::{Conversation, End, Go, Kind, close_reason, disconnect, ms};
 use crate::session::Bound;
 use serde_json::json;
 use std::time::Duration;

@@ -4,13 +4,13 @@ mod params;
 
 use super::greeting::welcome;
 use super::registry::{Bound, Kind, Link};
-use crate::gateway::Gateway;
 use crate::event_order;
+use crate::gateway::Gateway;
 use params::{Auth, ConnectParams, bad, missing};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Aid, DeviceId, Subscription, RpcError, Session, codes};
+use services::kernel::{Aid, DeviceId, RpcError, Session, Subscription, codes};
 use std::sync::Arc;
 
 /// A refusal, and the close code if the socket has to go. It mostly stays: clients recover on it.
@@ -77,7 +77,7 @@ pub(super) async fn connect(
 /// Events are for long connections only.
 async fn hear(gateway: &Gateway, kind: Kind, aid: &Aid) -> Option<Subscription> {
     match kind {
-        Kind::Long => Some(gateway.bus.hear(aid).await),
+        Kind::Long => Some(gateway.bus.subscribe(aid).await),
         Kind::Short(_) => None,
     }
 }

@@ -11,9 +11,9 @@ mod outbox;
 mod registry;
 mod rules;
 mod signer;
-mod unauthenticated;
 #[cfg(test)]
 mod tests;
+mod unauthenticated;
 mod wire;
 
 pub use outbox::{Budget, CloseReason, Outbox};
@@ -21,9 +21,9 @@ pub use registry::{Bound, Kind, Link, Registry, disconnect};
 pub use signer::Signer;
 
 use crate::dispatch;
-use crate::gateway::Gateway;
 use crate::federation::{Guest, IN_FLIGHT};
 use crate::frame::{self, Frame};
+use crate::gateway::Gateway;
 use futures_util::Stream;
 use outbox::Item;
 use std::future::poll_fn;
@@ -43,7 +43,11 @@ use wire::broken;
 const READY: usize = 64;
 
 /// Serves one WebSocket until it ends.
-pub fn run<S>(gateway: Arc<Gateway>, socket: WebSocketStream<S>, address: IpAddr) -> impl Future<Output = ()> + Send
+pub fn run<S>(
+    gateway: Arc<Gateway>,
+    socket: WebSocketStream<S>,
+    address: IpAddr,
+) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {

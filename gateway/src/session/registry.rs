@@ -7,7 +7,9 @@ use crate::limits::AgentLimit;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Aid, Audience, Delivery, Subscription, AnnouncedSession, Presence, RpcError, PresentSession, Session};
+use services::kernel::{
+    Aid, AnnouncedSession, Audience, Delivery, Presence, PresentSession, RpcError, Session, Subscription,
+};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32};

@@ -4,7 +4,7 @@ use super::outbox::CloseReason;
 use super::registry::{Bound, Kind, disconnect};
 use serde_json::json;
 use serde_json::value::RawValue;
-use services::kernel::{Delivery, DeviceId, AnnouncedSession, RpcError, SlotId, codes};
+use services::kernel::{AnnouncedSession, Delivery, DeviceId, RpcError, SlotId, codes};
 
 /// Long connections of an agent on one device, devices with long connections, and short connections per slot.
 const SLOTS: usize = 10;

@@ -9,8 +9,8 @@ use crate::limits::Limits;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use services::kernel::{
-    Aid, Bus, Clock, Delivery, DeviceId, Generation, AnnouncedSession, Ids, Mode, Presence, Redis, RedisSettings,
-    RpcError, PresentSession, Session, SlotId,
+    Aid, AnnouncedSession, Bus, Clock, Delivery, DeviceId, Generation, Ids, Mode, Presence, PresentSession,
+    Redis, RedisSettings, RpcError, Session, SlotId,
 };
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -168,7 +168,8 @@ async fn a_connection_makes_service_for_its_successor_on_another_gateway() {
     assert_eq!(*by, json!({ "device_id": "phone", "slot_id": "app/2", "extra_info": { "i_am": 3 } }));
     assert!(close_reason(&aside).is_none());
     assert_eq!((first.here(), second.here()), (vec![2], vec![3]));
-    let sessions = || second.presence.sessions(&alice()).iter().map(|session| session.connection).collect::<Vec<_>>();
+    let sessions =
+        || second.presence.sessions(&alice()).iter().map(|session| session.connection).collect::<Vec<_>>();
     until("two sessions", || (sessions() == [2, 3]).then_some(())).await;
 }
 
@@ -280,7 +281,7 @@ proptest::proptest! {
         announced in proptest::collection::vec(
             (0u8..13, 0u8..13, proptest::bool::ANY, 0i64..20, proptest::collection::vec(0u8..60, 0..3)), 0..60)
     ) {
-        let announced = |(id, (device, slot, long, since_ms, instead_of)): (usize, &(u8, u8, bool, i64, Vec<u8>))| AnnouncedSession {
+        let one = |(id, (device, slot, long, since_ms, instead_of)): (usize, &(u8, u8, bool, i64, Vec<u8>))| AnnouncedSession {
             session: PresentSession {
                 connection: id as u64,
                 device: DeviceId::parse(&format!("d{device}")).unwrap(),
@@ -293,7 +294,7 @@ proptest::proptest! {
             extra_info: None,
             instead_of: instead_of.iter().map(|id| u64::from(*id)).filter(|other| *other != id as u64).collect(),
         };
-        let announced: Vec<AnnouncedSession> = announced.iter().enumerate().map(announced).collect();
+        let announced: Vec<AnnouncedSession> = announced.iter().enumerate().map(one).collect();
         let mut places: Vec<Place<'_>> = announced.iter().map(Place::from).collect();
         places.sort_unstable_by_key(|place| (place.since_ms, place.id));
         let gone: Vec<u64> = rules::settle(&places).iter().map(|leaving| leaving.place.id).collect();

@@ -1,6 +1,6 @@
 //! A socket before it logged in.
 
-use super::{Conversation, Go, connect, close_reason};
+use super::{Conversation, Go, close_reason, connect};
 use crate::dispatch;
 use crate::frame::{self, Frame, Request};
 use services::kernel::{RpcError, codes};
@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         {
             return self.federate(&federation, &request).await;
         }
-        let answer = dispatch::unauthenticated(&self.gateway, self.link.address, &request).await;
+        let answer = dispatch::unauthenticated_call(&self.gateway, self.link.address, &request).await;
         match answer {
             Some(answer) => self.feed(answer.into()).await,
             None => Ok(()),

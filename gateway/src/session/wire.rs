@@ -1,6 +1,6 @@
 //! The way out: frames into the socket's buffer, one flush for all of them, and the last words.
 
-use super::{Conversation, End, Go, CloseReason, close_reason, ms};
+use super::{CloseReason, Conversation, End, Go, close_reason, ms};
 use futures_util::{FutureExt as _, Sink, SinkExt as _, StreamExt as _};
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -71,8 +71,10 @@ fn each<M: EncodeMetric>(
     stores: &Looks,
     number: impl Fn(&StoreStats) -> Option<M>,
 ) -> fmt::Result {
-    let numbers: Vec<_> =
-        stores.iter().filter_map(|(service, store)| Some((ServiceLabels { service }, number(store)?))).collect();
+    let numbers: Vec<_> = stores
+        .iter()
+        .filter_map(|(service, store)| Some((ServiceLabels { service }, number(store)?)))
+        .collect();
     let Some((_, first)) = numbers.first() else { return Ok(()) };
     let mut metric = encoder.encode_descriptor(name, help, unit, first.metric_type())?;
     for (labels, number) in &numbers {

@@ -210,7 +210,8 @@ impl Replica {
         let names = &inner.names;
         let said = self.state.lock().speech.said;
         let mut pipe = redis::pipe();
-        pipe.add_command(command("DEL", &names.lease(&self.own)).arg(names.sessions(&self.own)).take()).ignore();
+        pipe.add_command(command("DEL", &names.lease(&self.own)).arg(names.sessions(&self.own)).take())
+            .ignore();
         pipe.add_command(command("SREM", &names.gateways).arg(&*self.own).take()).ignore();
         pipe.add_command(self.note(inner, live, said, Vec::new(), true)).ignore();
         live.ask_all(&pipe).await

@@ -79,7 +79,10 @@ impl Presence {
 
     /// Takes a session for a long connection of this process.
     pub fn arrive(&self, aid: &Aid, session: PresentSession) {
-        self.admit(aid, AnnouncedSession { session, long: true, since_ms: 0, extra_info: None, instead_of: Vec::new() });
+        self.admit(
+            aid,
+            AnnouncedSession { session, long: true, since_ms: 0, extra_info: None, instead_of: Vec::new() },
+        );
     }
 
     /// The same with all that other gateways need; they hear of short connections, too.

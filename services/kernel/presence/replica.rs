@@ -184,7 +184,13 @@ impl Replica {
     }
 
     /// Takes a connection in, unless it is known.
-    pub(super) fn place(&self, state: &mut State, gateway: &Arc<str>, aid: &Aid, announced: Arc<AnnouncedSession>) -> bool {
+    pub(super) fn place(
+        &self,
+        state: &mut State,
+        gateway: &Arc<str>,
+        aid: &Aid,
+        announced: Arc<AnnouncedSession>,
+    ) -> bool {
         let connections = &mut state.gateways.entry(gateway.clone()).or_default().connections;
         if connections.insert(announced.session.connection, aid.clone()).is_some() {
             return false;
@@ -202,7 +208,8 @@ impl Replica {
             gateway.connections.remove(&connection);
         }
         let Some(of_agent) = state.agents.get_mut(aid) else { return };
-        of_agent.retain(|known| known.announced.session.connection != connection || known.gateway != *gateway);
+        of_agent
+            .retain(|known| known.announced.session.connection != connection || known.gateway != *gateway);
         self.show(aid, of_agent);
         if of_agent.is_empty() {
             state.agents.remove(aid);

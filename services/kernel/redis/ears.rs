@@ -197,7 +197,7 @@ async fn listen(inner: &Arc<Inner>, client: &Client, backoff: &mut Backoff) -> R
     let mut fixed = redis::pipe();
     fixed.add_command(live.subscribe(&inner.names.presence)).ignore();
     // Services without a gateway want to know some of it, too: that a domain can be reached again.
-    fixed.add_command(live.subscribe(&inner.names.gateways)).ignore();
+    fixed.add_command(live.subscribe(&inner.names.gateway_events)).ignore();
     live.ask_all::<()>(&fixed).await?;
 
     inner.ears.start_again();

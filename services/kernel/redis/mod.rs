@@ -211,7 +211,9 @@ pub(super) struct Names {
     /// This process: what it publishes it does not hear again.
     pub process: String,
     pub presence: String,
-    pub gateways: String,
+    /// The channel of events for the gateways themselves.
+    pub gateway_events: String,
+    /// The set of the gateways that are there.
     pub gateways: String,
     issuer: String,
 }
@@ -221,7 +223,7 @@ impl Names {
         Names {
             process: hex::encode(Ids::default().bytes::<8>()),
             presence: format!("aund:{{{issuer}}}:presence"),
-            gateways: format!("aund:{{{issuer}}}:gateways"),
+            gateway_events: format!("aund:{{{issuer}}}:gateway_events"),
             gateways: format!("aund:{{{issuer}}}:gateways"),
             issuer: issuer.to_owned(),
         }
@@ -238,13 +240,13 @@ impl Names {
             | Audience::Instance { aid, .. }
             | Audience::Connection { aid, .. }
             | Audience::Others { aid, .. } => self.agent(aid),
-            Audience::Gateways => self.gateways.clone(),
+            Audience::Gateways => self.gateway_events.clone(),
         }
     }
 
     /// Who is connected to a gateway: a hash, by connection.
-    pub fn seats(&self, gateway: &str) -> String {
-        format!("aund:{{{}}}:seats:{gateway}", self.issuer)
+    pub fn sessions(&self, gateway: &str) -> String {
+        format!("aund:{{{}}}:sessions:{gateway}", self.issuer)
     }
 
     /// There while the gateway lives.

@@ -1,7 +1,9 @@
 //! The bus and presence of several processes on a real Redis, which is lost, flushed and started again.
 
 use super::{Redis, Settings};
-use crate::kernel::{Aid, Audience, Clock, Delivery, DeviceId, Event, AnnouncedSession, Ids, Presence, PresentSession, SlotId};
+use crate::kernel::{
+    Aid, AnnouncedSession, Audience, Clock, Delivery, DeviceId, Event, Ids, Presence, PresentSession, SlotId,
+};
 use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -158,7 +160,7 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
         let service = process(Settings { sharded, ..settings(&url, &issuer, false) }).await;
         let gateway = process(Settings { sharded, ..settings(&url, &issuer, true) }).await;
         let (alice, bobb) = (aid("alice"), aid("bobb"));
-        let _ears = (gateway.redis.bus().hear(&alice).await, gateway.redis.bus().hear(&bobb).await);
+        let _ears = (gateway.redis.bus().subscribe(&alice).await, gateway.redis.bus().subscribe(&bobb).await);
         for number in 0..3000 {
             service.publish(if number % 3 == 0 { &bobb } else { &alice }, number);
         }
@@ -195,8 +197,8 @@ async fn whoever_has_been_answered_misses_nothing() {
     for number in 0..300 {
         let agent = aid(&format!("agent-{number}"));
         // Come, gone and come again: what is left of it must not undo the last.
-        drop(gateway.redis.bus().hear(&agent).await);
-        ears.push(gateway.redis.bus().hear(&agent).await);
+        drop(gateway.redis.bus().subscribe(&agent).await);
+        ears.push(gateway.redis.bus().subscribe(&agent).await);
         service.publish(&agent, number);
     }
     until("one event each", || gateway.heard.lock().len() >= 300).await;
@@ -205,7 +207,7 @@ async fn whoever_has_been_answered_misses_nothing() {
     // Nobody left: the channels are.
     drop(ears);
     until("no channel is wanted", || gateway.redis.0.ears.everybody().is_empty()).await;
-    let ear = gateway.redis.bus().hear(&aid("last")).await;
+    let ear = gateway.redis.bus().subscribe(&aid("last")).await;
     service.publish(&aid("agent-1"), 1);
     service.publish(&aid("last"), 1000);
     until("the last", || gateway.numbers().last() == Some(&1000)).await;
@@ -217,9 +219,11 @@ async fn whoever_has_been_answered_misses_nothing() {
 async fn a_process_hears_its_own_events_once_and_everybody_hears_what_is_for_gateways() {
     let (_server, url) = shared();
     let issuer = issuer();
-    let gateways = [process(settings(&url, &issuer, true)).await, process(settings(&url, &issuer, true)).await];
+    let gateways =
+        [process(settings(&url, &issuer, true)).await, process(settings(&url, &issuer, true)).await];
     let alice = aid("alice");
-    let _ears = [gateways[0].redis.bus().hear(&alice).await, gateways[1].redis.bus().hear(&alice).await];
+    let _ears =
+        [gateways[0].redis.bus().subscribe(&alice).await, gateways[1].redis.bus().subscribe(&alice).await];
     let service = process(settings(&url, &issuer, false)).await;
     gateways[0].publish(&alice, 1);
     gateways[0].redis.bus().publish(&Event::new(Audience::Gateways, "ca.cert_revoked", &json!({ "n": 2 })));
@@ -272,7 +276,7 @@ async fn a_flushed_redis_is_filled_again() {
     let gateway = process(settings(&server.url(), &issuer, true)).await;
     let service = process(settings(&server.url(), &issuer, false)).await;
     let alice = aid("alice");
-    let _ear = gateway.redis.bus().hear(&alice).await;
+    let _ear = gateway.redis.bus().subscribe(&alice).await;
     gateway.presence.admit(&alice, announced(1, true));
     until("alice is here", || service.presence.is_online(&alice)).await;
 
@@ -299,7 +303,7 @@ async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
     let gateway = process(settings(&server.url(), &issuer, true)).await;
     let service = process(settings(&server.url(), &issuer, false)).await;
     let (alice, bobb, carol) = (aid("alice"), aid("bobb"), aid("carol"));
-    let _ear = gateway.redis.bus().hear(&alice).await;
+    let _ear = gateway.redis.bus().subscribe(&alice).await;
     gateway.presence.admit(&alice, announced(1, true));
     gateway.presence.admit(&bobb, announced(2, true));
     until("both are here", || service.presence.is_online(&alice) && service.presence.is_online(&bobb)).await;
@@ -308,7 +312,7 @@ async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
     until("it is noticed", || !gateway.redis.stats().up && !service.redis.stats().up).await;
     assert!(service.presence.is_online(&alice), "unknown is not offline");
     // Logins go on, and what happens meanwhile is known at home at once.
-    let _late = gateway.redis.bus().hear(&carol).await;
+    let _late = gateway.redis.bus().subscribe(&carol).await;
     gateway.presence.admit(&carol, announced(3, true));
     gateway.presence.announced().await;
     gateway.presence.leave(&bobb, 2);
@@ -318,7 +322,8 @@ async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
     server.start_again();
     let both = BTreeSet::from([alice.clone(), carol.clone()]);
     until("the gap is told", || *gateway.missed.lock() == both).await;
-    until("presence is right", || service.presence.is_online(&carol) && !service.presence.is_online(&bobb)).await;
+    until("presence is right", || service.presence.is_online(&carol) && !service.presence.is_online(&bobb))
+        .await;
     assert!(service.presence.is_online(&alice));
     until("the service is back", || service.redis.stats().up).await;
     service.publish(&carol, 7);
@@ -366,7 +371,7 @@ async fn what_cannot_be_published_is_bounded_and_dropped_and_told() {
     let most = 64 << 10;
     let service = process(Settings { queue_bytes: most, ..settings(&server.url(), &issuer, false) }).await;
     let alice = aid("alice");
-    let _ear = gateway.redis.bus().hear(&alice).await;
+    let _ear = gateway.redis.bus().subscribe(&alice).await;
     server.kill();
     until("it is noticed", || !service.redis.stats().up).await;
     for number in 0..10_000 {

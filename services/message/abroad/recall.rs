@@ -1,7 +1,7 @@
 //! Messages that went to other domains are taken back over there.
 
-use super::super::stored_message::Key;
 use super::super::recall::{Recalled, Refusal};
+use super::super::stored_message::Key;
 use super::super::{Error, Message};
 use super::Crossing;
 use crate::kernel::{Caller, RpcError, Session, codes};

@@ -1,9 +1,9 @@
 //! A message to an agent of another domain: sent there, and then kept for the sender's own other devices.
 
 use super::super::ledger::{Changes, Done, Draft, Write};
-use super::super::stored_message::Key;
 use super::super::sending::{SendParams, Sent, Status};
 use super::super::store::json;
+use super::super::stored_message::Key;
 use super::super::turns::{Turn, in_turn};
 use super::super::{Error, Message, envelope};
 use super::outbox::{Kept, New, Way};

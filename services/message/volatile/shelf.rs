@@ -47,14 +47,14 @@ impl<K: Hash + Eq + Clone, V> Shelves<K, V> {
         let shelf = self.shelves.entry(key.clone()).or_insert_with(Shelf::empty);
         shelf.rows.insert(number, Held { bytes, until, value });
         shelf.bytes += bytes;
-        self.event_order.insert(number, key.clone());
+        self.order.insert(number, key.clone());
         self.bytes += bytes;
 
         while let Some(oldest) = self.shelves.get(key).and_then(|shelf| shelf.excess(&self.limits)) {
             self.drop_early(key, oldest);
         }
         while self.bytes > self.limits.total_bytes {
-            let Some((&oldest, key)) = self.event_order.first_key_value() else { break };
+            let Some((&oldest, key)) = self.order.first_key_value() else { break };
             let key = key.clone();
             self.drop_early(&key, oldest);
         }
@@ -65,7 +65,7 @@ impl<K: Hash + Eq + Clone, V> Shelves<K, V> {
     pub fn restore(&mut self, key: &K, number: u64, until: i64, value: V) {
         let shelf = self.shelves.entry(key.clone()).or_insert_with(Shelf::empty);
         shelf.rows.insert(number, Held { bytes: 0, until, value });
-        self.event_order.insert(number, key.clone());
+        self.order.insert(number, key.clone());
     }
 
     /// Says how many had to go before those that were restored.
@@ -94,7 +94,7 @@ impl<K: Hash + Eq + Clone, V> Shelves<K, V> {
         let held = shelf.rows.remove(&number)?;
         shelf.bytes -= held.bytes;
         self.bytes -= held.bytes;
-        self.event_order.remove(&number);
+        self.order.remove(&number);
         Some(held.value)
     }
 

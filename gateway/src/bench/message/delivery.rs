@@ -16,8 +16,8 @@ use super::super::process::{Scratch, Server};
 use super::super::report::{Goal, Line, Report, Row};
 use super::super::rounds::{Latencies, Sample, Series, alternate};
 use super::floor::Floor;
-use super::payload::{Chance, low_half, request};
 use super::pace::{due, strike};
+use super::payload::{Chance, low_half, request};
 use super::store::name;
 
 const PER_SECOND: u64 = 5_000;

@@ -14,18 +14,18 @@ use super::store::Store;
 /// A bare SQLite file, with nothing around it.
 pub(super) struct Floor {
     store: Store,
-    resync: Duration,
+    gap: Duration,
 }
 
 impl Floor {
-    pub(super) async fn new(scratch: &Scratch, resync: Duration) -> anyhow::Result<Self> {
+    pub(super) async fn new(scratch: &Scratch, gap: Duration) -> anyhow::Result<Self> {
         let store = Store::sqlite(&scratch.file("floor.db"), Layout::Plain).await;
         Ok(Self { store: store.context("the bare commits have no store")?, gap })
     }
 
     /// From the moment each row was due to the end of its commit. Rows that are late share one, as they do in ours.
     pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
-        let (gap, count) = (self.resync, (span.as_secs_f64() / self.resync.as_secs_f64()) as u64);
+        let (gap, count) = (self.gap, (span.as_secs_f64() / self.gap.as_secs_f64()) as u64);
         let meter = Pid::own().meter()?;
         let start = Instant::now() + Duration::from_millis(10);
         let (queue, mut numbers) = mpsc::channel(count as usize);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 /// Strikes `count` times, each `gap` after the one before, and hands each number to the next of the queues in turn.
 ///
 /// It is a thread that sleeps: timers of the runtime are a millisecond coarse, and at this rate that is five messages.
-pub(super) fn strike(start: Instant, resync: Duration, count: u64, queues: &[mpsc::Sender<u64>]) {
+pub(super) fn strike(start: Instant, gap: Duration, count: u64, queues: &[mpsc::Sender<u64>]) {
     sharpen();
     for number in 0..count {
         std::thread::sleep(due(start, gap, number).saturating_duration_since(Instant::now()));
@@ -18,7 +18,7 @@ pub(super) fn strike(start: Instant, resync: Duration, count: u64, queues: &[mps
 }
 
 /// When a message should be sent. Its delay counts from here, so that a server which holds up the sender gains nothing.
-pub(super) fn due(start: Instant, resync: Duration, number: u64) -> Instant {
+pub(super) fn due(start: Instant, gap: Duration, number: u64) -> Instant {
     start + gap * u32::try_from(number).unwrap_or(u32::MAX)
 }
 

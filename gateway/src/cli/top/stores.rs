@@ -4,7 +4,8 @@ use super::model::{Grown, Store};
 use super::numbers::{Histogram, Numbers};
 
 pub(super) fn of(process: &str, numbers: &Numbers, grown: &Grown) -> Vec<Store> {
-    let services = numbers.of("aund_store_commit_duration_seconds_count").map(|(labels, _)| labels.get("service"));
+    let services =
+        numbers.of("aund_store_commit_duration_seconds_count").map(|(labels, _)| labels.get("service"));
     services.map(|service| of_service(process, service, numbers, grown)).collect()
 }
 

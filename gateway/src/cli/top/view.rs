@@ -90,7 +90,8 @@ fn tables(model: &Model, order: Order, width: u16) -> Vec<(Table<'static>, usize
 /// Where it is narrow the median gives way: it is the slow commits that senders wait for.
 fn stores(model: &Model, width: u16) -> (Table<'static>, usize) {
     let commits = if model.per_second { "commits/s" } else { "commits" };
-    let mut head = vec!["store of", "service", commits, "rows each", "p50", "p99", "waiting", "failed", "busy"];
+    let mut head =
+        vec!["store of", "service", commits, "rows each", "p50", "p99", "waiting", "failed", "busy"];
     let mut widths = vec![24, 8, 11, 11, 9, 9, 9, 9, 9];
     let median = 4;
     if width < WIDTH {
@@ -151,7 +152,8 @@ fn narrow(head: &str) -> u16 {
 
 fn is_word(head: &str) -> bool {
     head.starts_with("method")
-        || ["process", "runs", "service", "store of", "link from", "to", "at", "state", "bus of"].contains(&head)
+        || ["process", "runs", "service", "store of", "link from", "to", "at", "state", "bus of"]
+            .contains(&head)
 }
 
 #[cfg(test)]

@@ -26,8 +26,10 @@ async fn refused(rig: &Rig, caller: Caller, change: Value) -> RpcError {
 #[tokio::test]
 async fn a_services_call_crosses_as_it_was_written() {
     let rig = Rig::new().await;
-    let call =
-        rig.fed.clone().forward_federation(Caller::service("message"), forward(json!({ "relay_id": "again" })));
+    let call = rig
+        .fed
+        .clone()
+        .forward_federation(Caller::service("message"), forward(json!({ "relay_id": "again" })));
     let theirs = async {
         let mut there = rig.link().await;
         let frame = there.next().await.unwrap();
@@ -48,7 +50,8 @@ async fn a_services_call_crosses_as_it_was_written() {
 #[tokio::test]
 async fn only_services_may_have_other_domains_do_something() {
     let rig = Rig::new().await;
-    for caller in [Caller::Unauthenticated, Caller::Operator, Caller::service("auth"), Caller::service("ca")] {
+    for caller in [Caller::Unauthenticated, Caller::Operator, Caller::service("auth"), Caller::service("ca")]
+    {
         let shown = format!("{caller:?}");
         assert_eq!(refused(&rig, caller, json!({})).await.code(), -32004, "{shown}");
     }

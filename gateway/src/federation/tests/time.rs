@@ -1,9 +1,9 @@
 //! What time does to links: they prove themselves anew, and whoever falls silent is asked whether he is still there.
 
 use super::rig::{LONG, OURS, Rig, THEIRS};
-use crate::gateway::Gateway;
 use crate::federation::HelloParams;
 use crate::federation::peer_state::Outbound;
+use crate::gateway::Gateway;
 use crate::session;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};

@@ -99,7 +99,8 @@ fn below(text: &str, head: &str) -> String {
 #[test]
 fn a_store_has_a_line_for_each_service_and_process() {
     let at = Instant::now();
-    let looks = [look("gateway:1", GATEWAY, at), look("service:1", SERVICE, at), look("service:2", SERVICE, at)];
+    let looks =
+        [look("gateway:1", GATEWAY, at), look("service:1", SERVICE, at), look("service:2", SERVICE, at)];
     let text = text(&Model::new(None, &looks, Order::default()), Order::default());
     let stores = below(&text, "store of");
     assert_eq!(
@@ -112,8 +113,10 @@ fn a_store_has_a_line_for_each_service_and_process() {
     let message = ["service:2", "message", "40", "2.5", "200", "µs", "396", "µs", "1023", "KiB", "3", "12"];
     assert_eq!(rows[3].split_whitespace().collect::<Vec<_>>(), message);
 
-    let later =
-        SERVICE.replace(" 40", " 60").replace(" 20\n", " 40\n").replace(" 100\naund_store", " 110\naund_store");
+    let later = SERVICE
+        .replace(" 40", " 60")
+        .replace(" 20\n", " 40\n")
+        .replace(" 100\naund_store", " 110\naund_store");
     let (first, second) = ([look("r", SERVICE, at)], [look("r", &later, at + Duration::from_secs(2))]);
     let model = Model::new(Some(&first), &second, Order::default());
     let store = &model.stores[1];
@@ -125,7 +128,8 @@ fn a_store_has_a_line_for_each_service_and_process() {
 #[test]
 fn where_it_is_narrow_no_word_takes_service_that_another_needs() {
     let at = Instant::now();
-    let gateway = GATEWAY.replace("10.0.0.2:7443", "wss://127.0.0.1:7104").replace("\"message\"", "\"gateway\"");
+    let gateway =
+        GATEWAY.replace("10.0.0.2:7443", "wss://127.0.0.1:7104").replace("\"message\"", "\"gateway\"");
     let model = Model::new(None, &[look("127.0.0.1:7206", &gateway, at)], Order::default());
     let links = below(&drawn(&model, 80, 24), "link from");
     assert_eq!(line(&links, "127")[..3], ["127.0.0.1:7206", "gateway", "wss://127.0.0.1:7104"]);
