@@ -45,7 +45,7 @@
 //! | 4011 | none: it belongs to federation |
 //! | 4012 | none: a newcomer takes the slot under one lock, so the race it reports cannot happen |
 
-mod world;
+mod support;
 
 mod agent_md;
 mod auth;

@@ -1,39 +1,19 @@
 //! `message.*` over the wire: messages from one agent to another, never lost and never doubled.
 
-mod ack;
-mod aside;
-mod carried;
-mod doorbells;
-mod encrypted;
-mod events;
-mod fanout;
+mod delivery;
+mod encryption;
 mod first_server;
-mod history;
 mod idempotency;
-mod keys;
 mod model;
-mod never_connected;
-mod notify;
-mod peer;
-mod peers;
-mod pull;
-mod query_online;
-mod queue;
-mod recall;
-mod refused;
+mod reading;
 mod restart;
-mod send;
-mod split;
 mod store_down;
-mod trace;
-mod v2_pull;
-mod volatile;
 
 use serde_json::{Value, json};
 
-use crate::world::agent::Agent;
-use crate::world::wire::agrees;
-use crate::world::{World, split};
+use crate::support::agent::TestAgent;
+use crate::support::socket::agrees;
+use crate::support::{TestServer, split};
 
 /// Many messages from few agents. An agent of ours that has nothing to read meanwhile answers no pings either.
 const BUSY: &str = "limits.calls_per_second = 1000000\nlimits.ping_interval_ms = 600000";
@@ -49,7 +29,7 @@ fn named(to: &str, id: &str, words: &str) -> Value {
 }
 
 /// Calls, and holds the result against the law.
-async fn ask(agent: &Agent, method: &str, params: Value) -> Value {
+async fn ask(agent: &TestAgent, method: &str, params: Value) -> Value {
     let result = agent.call(method, &params).await;
     let law = proto_schemas::find(method).expect("the law knows the method");
     if let Err(flaw) = jsonschema::validate(&proto_schemas::standalone(&law.doc()["result"]), &result) {
@@ -58,28 +38,28 @@ async fn ask(agent: &Agent, method: &str, params: Value) -> Value {
     result
 }
 
-async fn send(from: &Agent, params: Value) -> Value {
+async fn send(from: &TestAgent, params: Value) -> Value {
     ask(from, "message.send", params).await
 }
 
 /// Sends a few words and gives the answer.
-async fn say(from: &Agent, to: &Agent, words: &str) -> Value {
+async fn say(from: &TestAgent, to: &TestAgent, words: &str) -> Value {
     send(from, message(to.aid(), words)).await
 }
 
-async fn refusal(from: &Agent, method: &str, params: Value) -> Value {
+async fn refusal(from: &TestAgent, method: &str, params: Value) -> Value {
     let error = from.call_error(method, &params).await;
     assert!(error["data"]["retryable"].is_boolean(), "every error says whether to try again: {error}");
     error
 }
 
 /// Everything in the inbox of this device that `message.pull` shows.
-async fn pull(agent: &Agent) -> Value {
+async fn pull(agent: &TestAgent) -> Value {
     ask(agent, "message.pull", json!({ "after_seq": 0, "limit": 200 })).await
 }
 
 /// Everything in the inbox of this device that `message.v2.pull` shows on its first page.
-async fn v2_pull(agent: &Agent) -> Value {
+async fn v2_pull(agent: &TestAgent) -> Value {
     ask(agent, "message.v2.pull", json!({ "after_seq": 0, "limit": 50 })).await
 }
 
@@ -108,14 +88,14 @@ fn ids(page: &Value) -> Vec<String> {
 }
 
 /// The next event, which must have this name and keep to the law; gives its parameters.
-async fn next(agent: &Agent, event: &str) -> Value {
+async fn next(agent: &TestAgent, event: &str) -> Value {
     let frame = agent.next_event().await;
     assert_eq!(frame["method"], event, "{frame}");
     agrees(event, &frame["params"]);
     frame["params"].clone()
 }
 
-async fn received(agent: &Agent) -> Value {
+async fn received(agent: &TestAgent) -> Value {
     next(agent, "event/message.received").await
 }
 
@@ -125,8 +105,8 @@ fn may_be_late(frame: &Value) -> bool {
 }
 
 /// Events up to a message that `from` sends now: whatever was to come before it has come.
-async fn heard(from: &Agent, by: &Agent) -> Vec<Value> {
-    let mark = crate::world::agent::random_hex(8);
+async fn heard(from: &TestAgent, by: &TestAgent) -> Vec<Value> {
+    let mark = crate::support::agent::random_hex(8);
     from.call("message.send", &message(by.aid(), &mark)).await;
     let mut events = Vec::new();
     loop {
@@ -139,8 +119,8 @@ async fn heard(from: &Agent, by: &Agent) -> Vec<Value> {
 }
 
 /// Two agents that are connected.
-async fn two(world: &World) -> (Agent, Agent) {
-    (world.agent("alice").await, world.agent("bobb").await)
+async fn two(server: &TestServer) -> (TestAgent, TestAgent) {
+    (server.agent("alice").await, server.agent("bobb").await)
 }
 
 /// So many messages, each saying its number.
@@ -149,7 +129,7 @@ fn numbered(to: &str, many: usize) -> Vec<Value> {
 }
 
 /// Sends them all at once; every one must be taken.
-async fn flood(from: &Agent, messages: &[Value]) -> Vec<Value> {
+async fn flood(from: &TestAgent, messages: &[Value]) -> Vec<Value> {
     let outcomes = from.call_many("message.send", messages).await;
     outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|error| panic!("refused: {error}"))).collect()
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::world::World;
-use crate::world::agent::Agent;
+use crate::support::TestServer;
+use crate::support::agent::TestAgent;
 
-async fn ring(from: &Agent, target: Value, method: &str, params: Value) {
+async fn ring(from: &TestAgent, target: Value, method: &str, params: Value) {
     from.notify(
         "notification/route",
         &json!({ "target": target, "deliver": { "method": method, "params": params } }),
@@ -14,8 +14,8 @@ async fn ring(from: &Agent, target: Value, method: &str, params: Value) {
 }
 
 /// Rings once more at the end, so that whatever came before has arrived or never will.
-async fn heard(from: &Agent, by: &Agent) -> Vec<Value> {
-    let mark = crate::world::agent::random_hex(8);
+async fn heard(from: &TestAgent, by: &TestAgent) -> Vec<Value> {
+    let mark = crate::support::agent::random_hex(8);
     ring(from, json!({ "type": "aid", "aid": by.aid() }), "event/app.mark", json!({ "mark": mark })).await;
     let mut events = Vec::new();
     loop {
@@ -27,8 +27,8 @@ async fn heard(from: &Agent, by: &Agent) -> Vec<Value> {
     }
 }
 
-async fn seated(world: &World, first: &Agent, device: &str, slot: &str) -> Agent {
-    world
+async fn seated(server: &TestServer, first: &TestAgent, device: &str, slot: &str) -> TestAgent {
+    server
         .connect_with(&first.identity, &first.tokens, |hello| {
             hello["device"]["id"] = json!(device);
             hello["client"]["slot_id"] = json!(slot);
@@ -38,8 +38,8 @@ async fn seated(world: &World, first: &Agent, device: &str, slot: &str) -> Agent
 
 #[tokio::test]
 async fn an_agent_hears_what_another_one_rings() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let words = json!({ "text": "你好", "n": 1.50, "_inner": { "kept": true } });
     ring(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.typing", words.clone()).await;
     let mut event = carol.next_event().await;
@@ -51,8 +51,8 @@ async fn an_agent_hears_what_another_one_rings() {
 
 #[tokio::test]
 async fn what_is_rung_arrives_as_it_was_written() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let params = r#"{"f":1.0,"e":1e3,"z":"\u00e9/é","a":[ 1 ]}"#;
     alice
         .send(&format!(
@@ -65,10 +65,10 @@ async fn what_is_rung_arrives_as_it_was_written() {
 
 #[tokio::test]
 async fn all_long_connections_of_the_target_hear_it_and_short_ones_do_not() {
-    let world = World::start().await;
-    let (alice, laptop) = (world.agent("alice").await, world.agent("carol").await);
-    let phone = seated(&world, &laptop, "phone", "default").await;
-    let short = world
+    let server = TestServer::start().await;
+    let (alice, laptop) = (server.agent("alice").await, server.agent("carol").await);
+    let phone = seated(&server, &laptop, "phone", "default").await;
+    let short = server
         .connect_with(&laptop.identity, &laptop.tokens, |hello| {
             hello["options"] = json!({ "kind": "short", "short_ttl_ms": 60_000 })
         })
@@ -82,10 +82,10 @@ async fn all_long_connections_of_the_target_hear_it_and_short_ones_do_not() {
 
 #[tokio::test]
 async fn a_device_or_a_slot_can_be_named() {
-    let world = World::start().await;
-    let (alice, laptop) = (world.agent("alice").await, world.agent("carol").await);
-    let phone = seated(&world, &laptop, "phone", "default").await;
-    let other = seated(&world, &laptop, "phone", "other/x").await;
+    let server = TestServer::start().await;
+    let (alice, laptop) = (server.agent("alice").await, server.agent("carol").await);
+    let phone = seated(&server, &laptop, "phone", "default").await;
+    let other = seated(&server, &laptop, "phone", "other/x").await;
     let to = |device: Option<&str>, slot: Option<&str>| {
         let mut target = json!({ "type": "aid", "aid": laptop.aid() });
         if let Some(device) = device {
@@ -115,7 +115,7 @@ async fn a_device_or_a_slot_can_be_named() {
 }
 
 /// Like [`heard`], where marks meant for other connections of the same agent may lie around.
-async fn heard_by_all(from: &Agent, by: &Agent) -> Vec<Value> {
+async fn heard_by_all(from: &TestAgent, by: &TestAgent) -> Vec<Value> {
     let mut events = heard(from, by).await;
     events.retain(|event| event["method"] != "event/app.mark");
     events
@@ -123,8 +123,8 @@ async fn heard_by_all(from: &Agent, by: &Agent) -> Vec<Value> {
 
 #[tokio::test]
 async fn only_names_below_event_app_are_passed_on() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let target = json!({ "type": "aid", "aid": carol.aid() });
     for method in [
         "event/gateway.disconnect",
@@ -147,8 +147,8 @@ async fn only_names_below_event_app_are_passed_on() {
 
 #[tokio::test]
 async fn malformed_bells_ring_nowhere_and_break_nothing() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let deliver = json!({ "method": "event/app.x", "params": {} });
     let target = json!({ "type": "aid", "aid": carol.aid() });
     for params in [
@@ -173,8 +173,8 @@ async fn malformed_bells_ring_nowhere_and_break_nothing() {
 
 #[tokio::test]
 async fn a_bell_weighs_at_most_64_kib() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let target = json!({ "type": "aid", "aid": carol.aid() });
     ring(&alice, target.clone(), "event/app.big", json!({ "pad": "x".repeat(60 << 10) })).await;
     ring(&alice, target.clone(), "event/app.bigger", json!({ "pad": "x".repeat(64 << 10) })).await;
@@ -185,20 +185,20 @@ async fn a_bell_weighs_at_most_64_kib() {
 
 #[tokio::test]
 async fn somebody_who_is_not_there_misses_it() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
-    carol.hang_up().await;
-    world.at_most_sessions(1).await;
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
+    carol.close().await;
+    server.at_most_sessions(1).await;
     ring(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.x", json!({})).await;
     alice.call("meta.ping", &json!({})).await;
-    let back = world.connect_with(&carol.identity, &carol.tokens, |_| ()).await;
+    let back = server.connect_with(&carol.identity, &carol.tokens, |_| ()).await;
     assert_eq!(heard(&alice, &back).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
 async fn the_name_of_a_notification_called_with_an_id_is_no_method() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let params = json!({ "target": { "type": "aid", "aid": carol.aid() }, "deliver": { "method": "event/app.x", "params": {} } });
     let answer = alice.try_call("notification/route", &params).await;
     let rung = heard(&alice, &carol).await.len();
@@ -207,8 +207,8 @@ async fn the_name_of_a_notification_called_with_an_id_is_no_method() {
 
 #[tokio::test]
 async fn bells_come_in_the_order_they_were_rung() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     for n in 0..100 {
         ring(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.n", json!({ "n": n })).await;
     }

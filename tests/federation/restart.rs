@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::named;
-use crate::world::domain::Pair;
-use crate::world::until;
+use crate::support::domain::DomainPair;
+use crate::support::until;
 
 /// Far more than a server that is busy with other tests needs to come back.
 const MESSAGES: usize = 20;
 
 #[tokio::test]
 async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes() {
-    let mut pair = Pair::with("limits.calls_per_second = 100000", "").await;
+    let mut pair = DomainPair::with("limits.calls_per_second = 100000", "").await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     let alice = Arc::new(alice);
     let stop = Arc::new(AtomicBool::new(false));
@@ -31,7 +31,7 @@ async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes()
     let test = async {
         pair.far.kill();
         pair.far.start_again();
-        let carol = pair.far.again(&carol).await;
+        let carol = pair.far.reconnect(&carol).await;
         let enough = || async { (super::words(&carol).await.len() >= MESSAGES).then_some(()) };
         until("messages arrive again", enough).await;
         stop.store(true, Ordering::Relaxed);
