@@ -56,7 +56,7 @@ async fn get(server: &TestServer, aid: &str) -> TestResponse {
     server.http("GET", "/agent.md").host(aid).header(MULTI.0, MULTI.1).send().await
 }
 
-/// A world with somebody who has just logged in.
+/// A server, and an agent that has just logged in.
 async fn alice() -> (TestServer, TestIdentity, TestTokens) {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;

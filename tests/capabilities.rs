@@ -27,8 +27,8 @@ async fn probe(server: &TestServer, tag: &str) -> bool {
         }
         "agent_md" => server.http("PUT", "/agent.md").host(alice.aid()).send().await.status == 401,
         "notification_route" => {
-            let bell = json!({ "target": { "type": "aid", "aid": alice.aid() }, "deliver": { "method": "event/app.x", "params": {} } });
-            alice.notify("notification/route", &bell).await;
+            let notification = json!({ "target": { "type": "aid", "aid": alice.aid() }, "deliver": { "method": "event/app.x", "params": {} } });
+            alice.notify("notification/route", &notification).await;
             alice.next_event().await["method"] == "event/app.x"
         }
         "ns_message" => {
@@ -62,8 +62,8 @@ async fn http_and_rpc_say_the_same() {
     assert_eq!(over_http["modelServices"], json!([]));
     assert!(over_http["workspaceCwd"].as_str().is_some_and(|path| path.starts_with('/')));
 
-    let law = proto_schemas::find("meta.capabilities").unwrap();
-    let schema = proto_schemas::standalone(&law.doc()["result"]);
+    let method = proto_schemas::find("meta.capabilities").unwrap();
+    let schema = proto_schemas::standalone(&method.doc()["result"]);
     assert!(jsonschema::is_valid(&schema, &over_http), "{over_http}");
 }
 
@@ -96,7 +96,7 @@ async fn tags_are_unique_and_every_one_of_them_answers_a_probe() {
 }
 
 #[tokio::test]
-async fn the_tags_of_this_part_are_there_and_later_ones_are_not() {
+async fn the_tags_of_running_services_are_there_and_later_ones_are_not() {
     let server = TestServer::start().await;
     let tags = tags(&server.get("/capabilities").await.json());
     for tag in
@@ -139,7 +139,7 @@ async fn the_namespaces_of_a_session_are_those_of_the_tags() {
 }
 
 #[tokio::test]
-async fn a_part_that_does_not_run_is_neither_advertised_nor_there() {
+async fn a_service_that_does_not_run_is_neither_advertised_nor_there() {
     let server = TestServer::with("only = [\"gateway\", \"ca\"]").await;
     let tags = tags(&server.get("/capabilities").await.json());
     assert!(tags.contains(&"pki_http".to_owned()), "{tags:?}");

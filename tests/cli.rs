@@ -15,7 +15,7 @@ fn said(output: &Output) -> String {
     printed(&output.stdout) + &printed(&output.stderr)
 }
 
-/// Every file and folder below a place, with its mode.
+/// Every file and folder below a folder, with its mode.
 fn modes(folder: &Path) -> Vec<(String, bool, u32)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder can be read").map(|entry| entry.expect("an entry")) {
@@ -98,7 +98,7 @@ fn a_configuration_that_cannot_be_used_ends_with_64_and_a_sentence() {
         ("bus.url = 'pigeon:'", "bus"),
         ("issuer = 'NOT a domain'", "issuer"),
         ("tls.cert = 'only-one.crt'", "tls"),
-        ("only = ['cellar']", "cellar"),
+        ("only = ['unknown']", "unknown"),
         ("limits.calls_per_second = 0", "calls_per_second"),
         ("this is not TOML", "line 1"),
     ] {
@@ -137,7 +137,7 @@ fn schema_prints_an_openrpc_document() {
 #[tokio::test]
 async fn the_banner_says_where_to_go_next() {
     let server = TestServer::start().await;
-    // The world has read the ports from it already; both answer.
+    // The ports were read from it already; both answer.
     assert_eq!(server.get("/health").await.status, 200);
     assert_eq!(server.http("GET", "/health").over_tls("gateway.agents.localhost").send().await.status, 200);
     assert!(!server.log().contains("PRIVATE KEY"));

@@ -39,7 +39,7 @@ async fn the_one_container_of_the_default_profile_is_healthy() {
 }
 
 #[tokio::test]
-async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
+async fn the_split_profile_delivers_a_message_from_one_gateway_to_the_other() {
     let (Some(postgres), Some(redis)) = (setting("AUND_TEST_POSTGRES_URL"), setting("AUND_TEST_REDIS_URL"))
     else {
         eprintln!(
@@ -62,7 +62,7 @@ async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
     let pulled = agent_command(&deployment, "gateway-2", "ca", &["pull", "bobb"]);
     assert!(pulled.contains("Hello Bobb!"), "{pulled}");
 
-    // The messages find the gateways, which start after them, a moment later.
+    // The message processes reach the gateways, which start after them, a moment later.
     let top = until("every link is up", || {
         let top = printed(&aund(&deployment.statuses(), deployment.folder()).stdout);
         ready((!top.contains("DOWN") && !top.contains("does not answer")).then_some(top))
@@ -74,7 +74,7 @@ async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
 }
 
 #[tokio::test]
-async fn the_federation_profile_carries_a_message_from_one_domain_to_the_other() {
+async fn the_federation_profile_delivers_a_message_from_one_domain_to_the_other() {
     let mut deployment = Deployment::of("federation", ComposeStores::none());
     assert_eq!(deployment.names(), ["introduce", "north", "south"]);
     deployment.start().await;
@@ -116,9 +116,9 @@ fn agent_command(deployment: &Deployment, gateway: &str, authority: &str, words:
     let at = deployment.gateway(gateway);
     let home = deployment.folder().join("home");
     let text = |path: &Path| path.to_str().expect("a path is text").to_owned();
-    let place =
+    let options =
         ["--gateway".to_owned(), at, "--root".to_owned(), text(&root), "--home".to_owned(), text(&home)];
-    let words: Vec<&str> = words.iter().copied().chain(place.iter().map(String::as_str)).collect();
+    let words: Vec<&str> = words.iter().copied().chain(options.iter().map(String::as_str)).collect();
     let output = aund(&words, deployment.folder());
     assert!(output.status.success(), "{words:?}: {}", printed(&output.stderr));
     printed(&output.stdout)

@@ -197,7 +197,7 @@ async fn a_token_that_was_touched_is_refused() {
     }
 }
 
-/// The same messages backwards: never the same signature, whatever the messages are.
+/// The same characters backwards: never the same signature, whatever the characters are.
 fn turned_around(signature: &str) -> String {
     let turned: String = signature.chars().rev().collect();
     assert_ne!(turned, signature, "a signature that reads the same both ways");
@@ -205,7 +205,7 @@ fn turned_around(signature: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_version_nobody_here_speaks_is_answered_with_both_ranges_and_a_close() {
+async fn a_version_the_server_does_not_speak_is_answered_with_both_ranges_and_a_close() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
@@ -313,7 +313,7 @@ async fn live_connections_of_an_agent_agree_on_the_delivery_mode() {
     assert_eq!(error["data"]["kind"], "identity_conflict");
     assert!(text(&error["message"]).contains("delivery_mode_conflict"), "{error}");
 
-    // Taking the only other connection's own place leaves nobody to disagree with.
+    // Replacing the only other connection leaves none to disagree with.
     let replacing = server.connect(&alice, |hello| hello["delivery_mode"] = queue.clone()).await;
     assert_eq!(fanout.disconnected().await["code"], 4009);
     assert_eq!(replacing.call("meta.ping", &json!({})).await["pong"], true);
@@ -363,9 +363,9 @@ async fn a_ping_of_the_websocket_is_answered_before_and_after_login() {
     use tokio_tungstenite::tungstenite::Message;
     let server = TestServer::start().await;
     let (socket, alice) = (server.socket().await, server.agent("alice").await);
-    for socket in [&socket, &alice] {
-        socket.send_message(Message::Ping("hello".into())).await;
-        assert_eq!(socket.pong().await, "hello");
+    for connection in [&socket, &alice] {
+        connection.send_message(Message::Ping("hello".into())).await;
+        assert_eq!(connection.pong().await, "hello");
     }
 }
 
@@ -496,10 +496,10 @@ async fn what_a_client_says_of_itself_has_a_form() {
 #[tokio::test]
 async fn a_token_of_another_server_of_the_same_name_is_refused() {
     let (server, other) = (TestServer::start().await, TestServer::start().await);
-    let stranger = other.register("alice").await;
-    let tokens = other.login(&stranger).await;
+    let of_the_other = other.register("alice").await;
+    let tokens = other.login(&of_the_other).await;
     server.register("alice").await;
     let socket = server.socket().await;
     assert_eq!(refusal(&socket, &tokens.access, |_| ()).await["code"], 4001);
-    assert_eq!(server.ask_error("auth.aid_login1", &stranger.login1()).await["code"], -32002);
+    assert_eq!(server.ask_error("auth.aid_login1", &of_the_other.login1()).await["code"], -32002);
 }

@@ -10,7 +10,7 @@ use crate::support::blocker::Blocker;
 use crate::support::{TestServer, until, within};
 
 /// Deadlines that no test lives to see: a server that ends has not waited for one.
-const PATIENT: &str = "limits.drain_timeout_ms = 600000\nlimits.handshake_timeout_ms = 600000";
+const LONG_TIMEOUTS: &str = "limits.drain_timeout_ms = 600000\nlimits.handshake_timeout_ms = 600000";
 
 /// An upload of which the head and half of the body are sent: a request that is under way for as long as we like.
 async fn half_an_upload(server: &TestServer, who: &TestIdentity, tokens: &TestTokens) -> (TcpStream, String) {
@@ -35,11 +35,11 @@ async fn half_an_upload(server: &TestServer, who: &TestIdentity, tokens: &TestTo
 }
 
 /// Nobody listens any more, or whoever does hangs up.
-async fn is_shut(port: u16) -> bool {
+async fn is_closed(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else { return true };
     let _ = stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await;
     let mut bytes = Vec::new();
-    let _ = within("a closed gateway", stream.read_to_end(&mut bytes)).await;
+    let _ = within("a closed listener", stream.read_to_end(&mut bytes)).await;
     !bytes.starts_with(b"HTTP/1.1 200")
 }
 
@@ -51,9 +51,9 @@ async fn sessions_are_closed_with_1012_and_no_disconnect_event() {
     let short = server
         .connect(&alice, |hello| hello["options"] = json!({ "kind": "short", "short_ttl_ms": 60_000 }))
         .await;
-    let stranger = server.socket().await;
+    let unauthenticated = server.socket().await;
     server.terminate();
-    for socket in [&*long, &*short, &stranger] {
+    for socket in [&*long, &*short, &unauthenticated] {
         assert_eq!(socket.closed().await.code, 1012);
         assert_eq!(socket.kept().await, Vec::<Value>::new(), "clients that get the event do not come back");
     }
@@ -79,14 +79,14 @@ async fn what_is_under_way_is_finished() {
     assert!(answers.iter().all(|answer| answer.get("result").is_some()), "{answers:?}");
     assert_eq!(alice.closed().await.code, 1012);
 
-    until("the gateway is shut", || async { is_shut(server.plain_port).await.then_some(()) }).await;
+    until("the listener is closed", || async { is_closed(server.plain_port).await.then_some(()) }).await;
     upload.write_all(rest.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     within("the upload's answer", upload.read_to_end(&mut answer)).await.unwrap();
     let answer = String::from_utf8_lossy(&answer).into_owned();
     assert!(answer.contains("HTTP/1.1 200"), "{answer}");
     assert_eq!(server.ended().await.code(), Some(0));
-    assert!(is_shut(server.tls_port).await && is_shut(server.plain_port).await);
+    assert!(is_closed(server.tls_port).await && is_closed(server.plain_port).await);
 }
 
 #[tokio::test]
@@ -104,9 +104,9 @@ async fn a_call_that_comes_while_the_server_stops_is_not_begun() {
         .await;
     alice.call("meta.ping", &json!({})).await;
     server.terminate();
-    until("the gateway is shut", || async { is_shut(server.plain_port).await.then_some(()) }).await;
+    until("the listener is closed", || async { is_closed(server.plain_port).await.then_some(()) }).await;
 
-    // Sessions are told a moment after the gateway was shut, and from then on nothing is begun.
+    // Sessions are told a moment after the listener was closed, and from then on nothing is begun.
     let root = json!({ "cert_sn": "root" });
     let error =
         until("calls are refused", || async { alice.try_call("auth.download_cert", &root).await.err() })
@@ -127,7 +127,7 @@ async fn a_call_that_comes_while_the_server_stops_is_not_begun() {
 
 #[tokio::test]
 async fn an_idle_http_connection_does_not_hold_the_server() {
-    let mut server = TestServer::with(PATIENT).await;
+    let mut server = TestServer::with(LONG_TIMEOUTS).await;
     let mut idle = server.tcp().await;
     idle.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
     let mut head = [0; 12];
@@ -153,8 +153,8 @@ async fn whoever_takes_too_long_is_cut_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_say_close_reason_does_not_hold_the_server() {
-    let mut server = TestServer::with(PATIENT).await;
+async fn a_client_that_does_not_answer_the_close_does_not_hold_the_server() {
+    let mut server = TestServer::with(LONG_TIMEOUTS).await;
     let mute = server.agent("mute").await;
     server.terminate();
     assert_eq!(server.ended().await.code(), Some(0));
@@ -164,7 +164,7 @@ async fn a_client_that_does_not_say_close_reason_does_not_hold_the_server() {
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     for second in ["TERM", "INT"] {
-        let mut server = TestServer::with(PATIENT).await;
+        let mut server = TestServer::with(LONG_TIMEOUTS).await;
         let alice = server.agent("alice").await;
         let (upload, _) = half_an_upload(&server, &alice.identity, &alice.tokens).await;
         server.terminate();

@@ -1,4 +1,4 @@
-//! Two domains: what crosses between them, what does not, and what a hostile neighbour cannot do.
+//! Two domains: what crosses between them, what does not, and what a hostile peer cannot do.
 
 mod broken_peers;
 mod envelopes;

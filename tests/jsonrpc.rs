@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 exactly: what is a request, what is not, and that nothing malformed leaves a trace.
+//! JSON-RPC 2.0 exactly: what is a request, what is not, and that nothing malformed has an effect.
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -239,7 +239,7 @@ async fn a_batch_holds_one_to_fifty_requests() {
 }
 
 #[tokio::test]
-async fn what_only_the_server_may_say_is_taken_out_of_params() {
+async fn reserved_members_are_removed_from_params() {
     let server = TestServer::start().await;
     let (alice, carol) = (server.agent("alice").await, server.register("carol").await);
     let spoofed = json!({
@@ -274,8 +274,8 @@ async fn answers_come_to_whoever_asked_even_when_many_ask_at_once() {
 #[tokio::test]
 async fn a_binary_frame_ends_the_socket_with_1003() {
     let server = TestServer::start().await;
-    let (alice, stranger) = (server.agent("alice").await, server.socket().await);
-    for socket in [&alice, &stranger] {
+    let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
+    for socket in [&alice, &unauthenticated] {
         socket.send_message(Message::binary(ping("1").into_bytes())).await;
         assert_eq!(socket.closed().await.code, 1003);
     }
@@ -284,8 +284,8 @@ async fn a_binary_frame_ends_the_socket_with_1003() {
 #[tokio::test]
 async fn a_text_frame_that_is_not_utf8_ends_the_socket_with_1007() {
     let server = TestServer::start().await;
-    let (alice, stranger) = (server.agent("alice").await, server.socket().await);
-    for socket in [&alice, &stranger] {
+    let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
+    for socket in [&alice, &unauthenticated] {
         socket.send_message(raw(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"meta.\xff\xfe\"}")).await;
         assert_eq!(socket.closed().await.code, 1007);
     }
@@ -294,8 +294,8 @@ async fn a_text_frame_that_is_not_utf8_ends_the_socket_with_1007() {
 #[tokio::test]
 async fn a_frame_that_breaks_the_rules_of_websocket_ends_the_socket_with_1002() {
     let server = TestServer::start().await;
-    let (alice, stranger) = (server.agent("alice").await, server.socket().await);
-    for socket in [&alice, &stranger] {
+    let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
+    for socket in [&alice, &unauthenticated] {
         let mut frame = Frame::message(ping("1").into_bytes(), OpCode::Data(Data::Text), true);
         frame.header_mut().rsv1 = true;
         socket.send_message(Message::Frame(frame)).await;
@@ -306,13 +306,13 @@ async fn a_frame_that_breaks_the_rules_of_websocket_ends_the_socket_with_1002() 
 #[tokio::test]
 async fn a_frame_that_is_too_long_ends_the_socket_with_1009() {
     let server = TestServer::with("limits.frame_bytes = 4096").await;
-    let (alice, stranger) = (server.agent("alice").await, server.socket().await);
+    let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
     let padded = |length: usize| {
         let frame = r#"{"jsonrpc":"2.0","id":1,"method":"meta.ping","params":{"pad":""}}"#;
         frame.replace("\"\"", &format!("\"{}\"", "x".repeat(length - frame.len())))
     };
     assert_eq!(alice.answer_to(&padded(4096)).await["result"]["pong"], true, "the limit itself fits");
-    for socket in [&alice, &stranger] {
+    for socket in [&alice, &unauthenticated] {
         let _ = socket.try_send(Message::text(padded(4097))).await;
         assert_eq!(socket.closed().await.code, 1009);
     }
@@ -338,7 +338,7 @@ async fn fragments_together_are_one_frame_and_count_as_one() {
 }
 
 #[tokio::test]
-async fn the_largest_frame_of_the_protocol_is_taken() {
+async fn the_largest_frame_of_the_protocol_is_accepted() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
     let pong = alice.call("meta.ping", &json!({ "pad": "x".repeat(1_000_000) })).await;

@@ -21,8 +21,8 @@ async fn is_closed(stream: &mut TcpStream) {
     let _ = within("the server closes the connection", stream.read_to_end(&mut bytes)).await;
 }
 
-/// Whether a connection is taken and answered, where it may just as well be turned away.
-async fn lets_in(server: &TestServer) -> Option<()> {
+/// Whether a connection is accepted and answered, where it may just as well be refused.
+async fn accepts(server: &TestServer) -> Option<()> {
     let mut stream = server.tcp().await;
     stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.ok()?;
     let mut bytes = Vec::new();
@@ -130,24 +130,24 @@ async fn new_sockets_from_one_address_are_limited() {
         let _ = within("an answer or the end", stream.read_to_end(&mut bytes)).await;
         closed += usize::from(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 503"));
     }
-    assert!((5..30).contains(&closed), "{closed} of 30 were turned away");
-    until("the limit lets us in again", || lets_in(&server)).await;
+    assert!((5..30).contains(&closed), "{closed} of 30 were refused");
+    until("the limit lets us in again", || accepts(&server)).await;
 }
 
 #[tokio::test]
-async fn there_is_space_for_so_many_sockets_and_a_left_place_is_free() {
+async fn there_is_space_for_so_many_sockets_and_a_closed_one_makes_space() {
     let server = TestServer::with_one_gateway("limits.sockets_per_address = 4").await;
     let held = [server.socket().await, server.socket().await, server.socket().await, server.socket().await];
     let mut fifth = server.tcp().await;
     fifth.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.ok();
     let mut bytes = Vec::new();
-    let _ = within("the fifth is turned away", fifth.read_to_end(&mut bytes)).await;
+    let _ = within("the fifth is refused", fifth.read_to_end(&mut bytes)).await;
     assert!(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 503"), "{}", String::from_utf8_lossy(&bytes));
     for socket in &held {
         assert!(socket.is_open().await, "those who are in stay in");
     }
     held[0].close().await;
-    until("the place is free", || lets_in(&server)).await;
+    until("there is space again", || accepts(&server)).await;
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn ten_thousand_half_open_sockets_do_not_keep_anybody_out() {
 }
 
 #[tokio::test]
-async fn only_so_many_may_be_shaking_hands() {
+async fn only_so_many_handshakes_at_once() {
     let server =
         TestServer::with_one_gateway("limits.handshakes = 4\nlimits.handshake_timeout_ms = 60000").await;
     let alice = server.agent("alice").await;
@@ -192,7 +192,7 @@ async fn only_so_many_may_be_shaking_hands() {
     is_closed(&mut fifth).await;
     assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true, "sessions do not notice");
     silent.clear();
-    until("their places are free", || lets_in(&server)).await;
+    until("there is space again", || accepts(&server)).await;
 }
 
 #[tokio::test]
@@ -231,14 +231,14 @@ async fn a_slow_reader_is_closed_with_a_reason_and_nobody_else_waits() {
     .await;
     let (alice, slow, carol) =
         (server.agent("alice").await, server.agent("slow").await, server.agent("carol").await);
-    let bell = |to: &str| {
+    let notification = |to: &str| {
         json!({
             "target": { "type": "aid", "aid": to },
             "deliver": { "method": "event/app.flood", "params": { "pad": "x".repeat(60 << 10) } },
         })
     };
-    let (to_slow, to_carol) = (bell(slow.aid()), bell(carol.aid()));
-    until("the reader is given up", || async {
+    let (to_slow, to_carol) = (notification(slow.aid()), notification(carol.aid()));
+    until("the slow reader is closed", || async {
         for _ in 0..20 {
             alice.notify("notification/route", &to_slow).await;
         }
@@ -266,13 +266,13 @@ async fn a_reader_that_never_reads_again_is_dropped() {
     )
     .await;
     let (alice, dead) = (server.agent("alice").await, server.agent("dead").await);
-    let bell = json!({
+    let notification = json!({
         "target": { "type": "aid", "aid": dead.aid() },
         "deliver": { "method": "event/app.flood", "params": { "pad": "x".repeat(60 << 10) } },
     });
     until("its socket is gone", || async {
         for _ in 0..20 {
-            alice.notify("notification/route", &bell).await;
+            alice.notify("notification/route", &notification).await;
         }
         alice.call("meta.ping", &json!({})).await;
         (server.metric("aund_sockets ").await <= 1.0).then_some(())

@@ -1,5 +1,5 @@
-//! The links between processes: who is let onto them, and whom he may speak for. One process with the authority's service
-//! answers; everybody else is played here.
+//! The links between processes: which process gets one, and which services it may speak for. One process with the `ca`
+//! service answers; the others are played by the test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use crate::support::agent::random_hex;
 use crate::support::{ISSUER, aund, now, printed, setting, within};
 
-/// A process that runs the ca space for others, and the authority of its mesh.
+/// A process that runs `ca` for others, and the authority of its mesh.
 struct TestMesh {
     folder: TempDir,
     process: Child,
@@ -34,7 +34,7 @@ struct TestMesh {
     authority: Authority,
 }
 
-/// What a process shows of itself.
+/// The certificate of a process, and its key.
 #[derive(Clone)]
 struct ProcessCertificate {
     certificate: String,
@@ -71,7 +71,7 @@ impl TestMesh {
         TestMesh { authority: authority.expect("an authority"), folder, process, address }
     }
 
-    /// The certificate that was made for a part.
+    /// The certificate that was made for a service.
     fn process_certificate(&self, service: &str) -> ProcessCertificate {
         let read = |end: &str| {
             let file = self.folder.path().join(format!("mesh/{service}.{end}"));
@@ -124,7 +124,7 @@ impl Drop for TestMesh {
         let _ = self.process.kill();
         let _ = self.process.wait();
         if std::thread::panicking() {
-            eprintln!("the process's words:\n{}", self.log());
+            eprintln!("the process's log:\n{}", self.log());
         }
     }
 }
@@ -191,10 +191,13 @@ async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
     let mesh = TestMesh::start();
     let mut gateway =
         mesh.link(Some(&mesh.process_certificate("gateway"))).await.expect("the gateway is let in");
-    let (day, stranger) = (86_400, Authority::root("mesh.internal", "aund mesh", now()));
+    let (day, other_authority) = (86_400, Authority::root("mesh.internal", "aund mesh", now()));
     let outsiders = [
         ("nobody", None),
-        ("another authority", Some(process_certificate(&stranger, "gateway", now() - day, now() + day))),
+        (
+            "another authority",
+            Some(process_certificate(&other_authority, "gateway", now() - day, now() + day)),
+        ),
         (
             "an expired certificate",
             Some(process_certificate(&mesh.authority, "gateway", now() - 2 * day, now() - 60)),
@@ -218,7 +221,7 @@ async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
 }
 
 #[tokio::test]
-async fn a_part_speaks_for_itself_and_for_nobody_else() {
+async fn a_service_speaks_for_itself_and_for_no_other() {
     let mesh = TestMesh::start();
     let mut gateway =
         mesh.link(Some(&mesh.process_certificate("gateway"))).await.expect("the gateway is let in");
@@ -227,7 +230,7 @@ async fn a_part_speaks_for_itself_and_for_nobody_else() {
         session(),
         json!(5),
         json!("operator"),
-        json!("stranger"),
+        json!("unauthenticated"),
         json!({ "service": "gateway" }),
         json!({ "service": "auth" }),
         json!({ "service": "message" }),
@@ -242,7 +245,7 @@ async fn a_part_speaks_for_itself_and_for_nobody_else() {
         still_works(&mesh, &mut gateway, &caller.to_string()).await;
     }
     // The gateway may speak for those it let in: the same calls are answered there, by what the caller may ask.
-    for caller in [session(), json!(5), json!("stranger")] {
+    for caller in [session(), json!(5), json!("unauthenticated")] {
         let answer = ask(&mut gateway, &caller).await.expect("it is answered");
         assert_eq!(answer["error"]["code"], -32601, "{caller} is no service: {answer}");
     }

@@ -28,11 +28,11 @@ fn named(to: &str, id: &str, words: &str) -> Value {
     json!({ "to": to, "message_id": id, "payload": { "type": "text", "text": words } })
 }
 
-/// Calls, and holds the result against the law.
+/// Calls, and checks the result against its schema.
 async fn ask(agent: &TestAgent, method: &str, params: Value) -> Value {
     let result = agent.call(method, &params).await;
-    let law = proto_schemas::find(method).expect("the law knows the method");
-    if let Err(flaw) = jsonschema::validate(&proto_schemas::standalone(&law.doc()["result"]), &result) {
+    let schema = proto_schemas::find(method).expect("the method has a schema");
+    if let Err(flaw) = jsonschema::validate(&proto_schemas::standalone(&schema.doc()["result"]), &result) {
         panic!("the result of {method} breaks its schema: {flaw} in {result}");
     }
     result
@@ -87,7 +87,7 @@ fn ids(page: &Value) -> Vec<String> {
     rows(page).iter().map(|row| row["message_id"].as_str().expect("a row has an id").to_owned()).collect()
 }
 
-/// The next event, which must have this name and keep to the law; gives its parameters.
+/// The next event, which must have this name and keep to its schema; gives its parameters.
 async fn next(agent: &TestAgent, event: &str) -> Value {
     let frame = agent.next_event().await;
     assert_eq!(frame["method"], event, "{frame}");
@@ -105,7 +105,7 @@ fn may_be_late(frame: &Value) -> bool {
 }
 
 /// Events up to a message that `from` sends now: whatever was to come before it has come.
-async fn heard(from: &TestAgent, by: &TestAgent) -> Vec<Value> {
+async fn events_until_now(from: &TestAgent, by: &TestAgent) -> Vec<Value> {
     let mark = crate::support::agent::random_hex(8);
     from.call("message.send", &message(by.aid(), &mark)).await;
     let mut events = Vec::new();
@@ -123,12 +123,12 @@ async fn two(server: &TestServer) -> (TestAgent, TestAgent) {
     (server.agent("alice").await, server.agent("bobb").await)
 }
 
-/// So many messages, each saying its number.
+/// So many messages, each with its number as text.
 fn numbered(to: &str, many: usize) -> Vec<Value> {
     (1..=many).map(|n| message(to, &n.to_string())).collect()
 }
 
-/// Sends them all at once; every one must be taken.
+/// Sends them all at once; every one must be accepted.
 async fn flood(from: &TestAgent, messages: &[Value]) -> Vec<Value> {
     let outcomes = from.call_many("message.send", messages).await;
     outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|error| panic!("refused: {error}"))).collect()

@@ -260,7 +260,7 @@ async fn the_revocation_list_is_signed_by_the_issuer_and_fresh() {
 }
 
 #[tokio::test]
-async fn ocsp_answers_to_every_spelling_of_a_number() {
+async fn ocsp_answers_to_every_spelling_of_a_serial() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let serial = alice.certificate().serial().to_owned();
@@ -439,7 +439,7 @@ async fn the_metrics_count_what_happened() {
     assert_eq!(server.metric("aund_requests_total{method=\"unknown\",code=\"-32601\"}").await, 1.0);
     assert!(
         !server.get("/metrics").await.text().contains("no.such"),
-        "a stranger cannot make the table grow"
+        "unknown names cannot make the table grow"
     );
 }
 

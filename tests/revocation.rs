@@ -1,4 +1,4 @@
-//! `aund certs revoke` on a running server: everything that hangs on the certificate ends at once.
+//! `aund certs revoke` on a running server: sessions, tokens and logins of the certificate end at once.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -95,7 +95,7 @@ async fn a_renewal_in_flight_does_not_survive_a_revocation() {
 }
 
 #[tokio::test]
-async fn one_certificate_can_be_revoked_by_its_number_in_any_spelling() {
+async fn one_certificate_can_be_revoked_by_its_serial_in_any_spelling() {
     let server = TestServer::start().await;
     let (alice, carol) = (server.register("alice").await, server.register("carol").await);
     let serial = |who: &TestIdentity| who.certificate().serial().to_owned();
@@ -147,7 +147,7 @@ async fn a_stopped_server_knows_of_the_revocation_when_it_starts() {
 }
 
 #[tokio::test]
-async fn a_revocation_survives_the_power_cord() {
+async fn a_revocation_survives_a_kill() {
     let mut server = TestServer::start().await;
     let alice = server.agent("alice").await;
     revoke(&server, &[alice.aid()]).await;
@@ -163,7 +163,7 @@ async fn a_revocation_survives_the_power_cord() {
 }
 
 #[tokio::test]
-async fn a_revoked_name_stays_taken() {
+async fn a_revoked_name_stays_reserved() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     revoke(&server, &[&alice.aid]).await;

@@ -1,4 +1,4 @@
-//! The law and the server agree: every example of `proto-schemas` is sent to a live gateway, good ones and bad ones.
+//! The schemas and the server agree: every example of `proto-schemas` is sent to a live gateway, good ones and bad ones.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::support::socket::TestSocket;
 use crate::support::{ISSUER, TestServer, now, now_ms};
 
 /// Many callers from one address, each with a few calls of its own.
-const ROOMY: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000";
+const HIGH_LIMITS: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000";
 
 /// Whatever only this caller can know, found before the example is filled because finding it takes calls.
 async fn values(
@@ -88,31 +88,31 @@ async fn send(
 
 /// What is wrong with an outcome, if anything is.
 fn flaw(method: &Method, example: &Value, outcome: &Result<Value, Value>) -> Option<String> {
-    let place = format!("{}, {}", method.name, example["name"]);
+    let which = format!("{}, {}", method.name, example["name"]);
     if !method.access.is_for_agents() {
         let hidden = outcome.as_ref().is_err_and(|error| error["code"] == -32601);
-        return (!hidden).then(|| format!("{place}: a client must not see it: {outcome:?}"));
+        return (!hidden).then(|| format!("{which}: a client must not see it: {outcome:?}"));
     }
     match (example["error"].as_str(), outcome) {
         (None, Ok(_)) if method.notification => None,
         (None, Ok(result)) => {
             let schema = proto_schemas::standalone(&method.doc()["result"]);
-            jsonschema::validate(&schema, result).err().map(|flaw| format!("{place}: {flaw} in {result}"))
+            jsonschema::validate(&schema, result).err().map(|flaw| format!("{which}: {flaw} in {result}"))
         }
         (Some(name), Err(error)) => {
             let row = &proto_schemas::errors()[name];
             let same = error["code"] == row["code"]
                 && error["data"]["kind"] == name.to_ascii_lowercase()
                 && error["data"]["retryable"] == row["retryable"];
-            (!same).then(|| format!("{place}: {name} was expected: {error}"))
+            (!same).then(|| format!("{which}: {name} was expected: {error}"))
         }
-        (expected, outcome) => Some(format!("{place}: expected {expected:?} and got {outcome:?}")),
+        (expected, outcome) => Some(format!("{which}: expected {expected:?} and got {outcome:?}")),
     }
 }
 
 #[tokio::test]
 async fn every_example_does_what_it_says() {
-    let server = TestServer::with(ROOMY).await;
+    let server = TestServer::with(HIGH_LIMITS).await;
     let peer = server.agent("peer-of-all").await;
     put_key(&peer).await;
     let mut flaws = Vec::new();
@@ -126,7 +126,7 @@ async fn every_example_does_what_it_says() {
 }
 
 #[tokio::test]
-async fn methods_for_the_inside_do_not_exist_for_anybody_outside() {
+async fn internal_methods_do_not_exist_for_agents() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
     let internal: Vec<&Method> =
@@ -150,7 +150,7 @@ async fn methods_for_sessions_wait_for_one() {
 }
 
 #[tokio::test]
-async fn the_server_describes_itself_by_the_same_law() {
+async fn the_server_describes_itself_by_the_same_schemas() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
     let document = alice.call("rpc.discover", &json!({})).await;

@@ -1,4 +1,4 @@
-//! Who may stay connected beside whom, and what somebody is told who has to go.
+//! Which sessions of an agent exist beside each other, and what a session is told that is closed for another.
 
 use serde_json::{Value, json};
 
@@ -20,12 +20,12 @@ async fn is_alive(agent: &TestAgent) -> bool {
     agent.call("meta.ping", &json!({})).await["pong"] == true
 }
 
-async fn seated(server: &TestServer, who: &TestIdentity, device: &str, slot: &str) -> TestAgent {
+async fn session_at(server: &TestServer, who: &TestIdentity, device: &str, slot: &str) -> TestAgent {
     server.connect(who, at(device, slot)).await
 }
 
 #[tokio::test]
-async fn a_newcomer_in_the_same_slot_takes_the_place_and_the_old_one_is_told_by_whom() {
+async fn a_new_session_in_the_same_slot_replaces_the_old_one_which_is_told_by_whom() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let old = server.connect(&alice, |_| ()).await;
@@ -45,7 +45,7 @@ async fn a_newcomer_in_the_same_slot_takes_the_place_and_the_old_one_is_told_by_
 }
 
 #[tokio::test]
-async fn a_newcomer_that_says_nothing_of_itself_is_shown_so() {
+async fn a_new_session_without_extra_info_is_shown_so() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let old = server.connect(&alice, |_| ()).await;
@@ -61,24 +61,24 @@ async fn a_newcomer_that_says_nothing_of_itself_is_shown_so() {
 async fn slots_are_the_same_up_to_the_first_slash_colon_or_space() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
-    let mut last = seated(&server, &alice, "laptop", "evolclaw cli").await;
+    let mut last = session_at(&server, &alice, "laptop", "evolclaw cli").await;
     for slot in ["evolclaw/web", "evolclaw:x", "evolclaw"] {
-        let next = seated(&server, &alice, "laptop", slot).await;
+        let next = session_at(&server, &alice, "laptop", slot).await;
         let told = last.disconnected().await;
         assert_eq!(told["code"], 4009, "{slot}");
         assert_eq!(told["detail"]["evicted_by"]["slot_id"], slot);
         last = next;
     }
-    let other = seated(&server, &alice, "laptop", "evolclaw2/web").await;
-    assert!(is_alive(&last).await && is_alive(&other).await, "another key is another place");
+    let other = session_at(&server, &alice, "laptop", "evolclaw2/web").await;
+    assert!(is_alive(&last).await && is_alive(&other).await, "another key is another slot");
 }
 
 #[tokio::test]
-async fn the_same_slot_on_another_device_or_of_another_agent_is_another_place() {
+async fn the_same_slot_on_another_device_or_of_another_agent_is_another_slot() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
-    let laptop = seated(&server, &alice, "laptop", "default").await;
-    let phone = seated(&server, &alice, "phone", "default").await;
+    let laptop = session_at(&server, &alice, "laptop", "default").await;
+    let phone = session_at(&server, &alice, "phone", "default").await;
     let carol = server.agent("carol").await;
     assert!(is_alive(&laptop).await && is_alive(&phone).await && is_alive(&carol).await);
 }
@@ -132,7 +132,7 @@ async fn the_eleventh_device_of_an_agent_pushes_out_the_oldest() {
 }
 
 #[tokio::test]
-async fn a_place_that_was_left_is_free_again() {
+async fn a_slot_that_was_left_is_free_again() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
@@ -144,7 +144,7 @@ async fn a_place_that_was_left_is_free_again() {
     server.at_most_sessions(9).await;
     let _tenth = server.connect_with(&alice, &tokens, at("laptop", "slot10")).await;
     for agent in &slots {
-        assert!(agent.events_so_far().await.is_empty(), "nobody had to go");
+        assert!(agent.events_so_far().await.is_empty(), "nobody was closed");
     }
 }
 
@@ -252,7 +252,7 @@ async fn of_many_that_come_at_once_to_one_slot_one_stays() {
     server.at_most_sessions(1).await;
     let mut staying = 0;
     for session in &came {
-        match session.last_word().await {
+        match session.close_event().await {
             None => staying += 1,
             Some(told) => assert_eq!(told["code"], 4009, "{told}"),
         }
@@ -264,10 +264,10 @@ async fn of_many_that_come_at_once_to_one_slot_one_stays() {
 async fn a_device_without_slots_is_one_instance() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
-    let old = seated(&server, &alice, "laptop", "").await;
-    let new = seated(&server, &alice, "laptop", "").await;
+    let old = session_at(&server, &alice, "laptop", "").await;
+    let new = session_at(&server, &alice, "laptop", "").await;
     let told = old.disconnected().await;
     assert_eq!((&told["code"], &told["detail"]["device_id"]), (&json!(4009), &json!("laptop")));
-    let elsewhere = seated(&server, &alice, "phone", "").await;
+    let elsewhere = session_at(&server, &alice, "phone", "").await;
     assert!(is_alive(&new).await && is_alive(&elsewhere).await);
 }

@@ -44,7 +44,7 @@ async fn code(agent: &TestAgent, frame: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_true_signature_passes_however_the_numbers_and_messages_are_written() {
+async fn a_true_signature_passes_however_numbers_and_strings_are_written() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
     let cases = [

@@ -1,4 +1,4 @@
-//! A store that does not do its part: callers are told to come again, nothing half-done stays, and it goes on by itself.
+//! A store that fails: callers are told to retry, nothing half-done stays, and it goes on by itself.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ fn is_unavailable(error: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn while_the_store_is_held_by_somebody_else_callers_are_told_to_come_again() {
+async fn while_the_store_is_held_by_somebody_else_callers_are_told_to_retry() {
     if !on_sqlite() {
         return;
     }
@@ -104,11 +104,11 @@ async fn a_call_that_takes_too_long_is_given_up_and_can_be_made_again() {
     let server = TestServer::with("limits.call_timeout_ms = 1500").await;
     let alice = server.agent("alice").await;
     let blocker = Blocker::hold(&server, "ca", "certificates");
-    let stranger = creation("carol");
-    let session = json!({ "aid": alice.aid(), "public_key": public_key(&Key::generate(Curve::P384)), "curve": "P-384" });
+    let registration = creation("carol");
+    let further = json!({ "aid": alice.aid(), "public_key": public_key(&Key::generate(Curve::P384)), "curve": "P-384" });
     for error in [
-        server.ask_error("auth.create_aid", &stranger).await,
-        alice.call_error("auth.request_cert", &session).await,
+        server.ask_error("auth.create_aid", &registration).await,
+        alice.call_error("auth.request_cert", &further).await,
     ] {
         assert_eq!(error["code"], -32004, "{error}");
         assert_eq!(error["data"]["kind"], "handler_timeout");
@@ -122,7 +122,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_can_be_made_again() {
 
     blocker.release();
     let again = until("the same registration succeeds", || async {
-        server.ask("auth.create_aid", &stranger).await.ok()
+        server.ask("auth.create_aid", &registration).await.ok()
     })
     .await;
     assert_eq!(
@@ -172,7 +172,7 @@ impl TestDatabase {
 }
 
 #[tokio::test]
-async fn while_postgres_is_away_callers_are_told_to_come_again() {
+async fn while_postgres_is_away_callers_are_told_to_retry() {
     if on_sqlite() {
         return;
     }

@@ -89,7 +89,7 @@ async fn a_login_gives_tokens_for_an_hour_in_the_documented_form() {
 }
 
 #[tokio::test]
-async fn the_time_is_signed_as_it_was_written_and_never_judged() {
+async fn the_time_is_signed_as_it_was_written_and_never_checked() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     for token in [r#""1794701761""#, r#""yesterday""#, "1794701761.80", "17947e5", "0", r#""ten past é""#] {
@@ -192,14 +192,15 @@ async fn certificates_of_others_are_no_way_in() {
     let alice = server.register("alice").await;
     let (yesterday, tomorrow) = (now() - 86_400, now() + 86_400);
     let namesake = issued_by(&Pki::new(ISSUER, now()).issuer, &alice.aid, yesterday, tomorrow);
-    let stranger = issued_by(&Pki::new("elsewhere.example", now()).issuer, &alice.aid, yesterday, tomorrow);
+    let of_another_domain =
+        issued_by(&Pki::new("elsewhere.example", now()).issuer, &alice.aid, yesterday, tomorrow);
     let self_signed = Authority::root(&alice.aid, "Alice", now());
     let self_signed = TestIdentity { cert: self_signed.certificate().pem().to_owned(), ..alice.clone() };
     let service = TestIdentity {
         cert: certificates(&server.get("/pki/chain").await.text())[0].pem().to_owned(),
         ..alice.clone()
     };
-    for who in [&namesake, &stranger, &self_signed, &service] {
+    for who in [&namesake, &of_another_domain, &self_signed, &service] {
         let error = server.ask_error("auth.aid_login1", &who.login1()).await;
         assert_eq!(error["code"], -32002, "{error}");
     }

@@ -94,7 +94,7 @@ async fn a_further_certificate_is_only_for_oneself() {
 }
 
 #[tokio::test]
-async fn any_certificate_can_be_downloaded_by_its_number() {
+async fn any_certificate_can_be_downloaded_by_its_serial() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let serial = alice.certificate().serial().to_owned();

@@ -43,7 +43,7 @@ async fn the_same_key_again_gets_its_certificate_back() {
 }
 
 #[tokio::test]
-async fn a_taken_name_says_that_it_already_exists() {
+async fn a_registered_name_says_that_it_already_exists() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let error = server.ask_error("auth.create_aid", &creation(&alice.aid, &fresh_key())).await;

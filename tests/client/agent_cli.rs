@@ -1,4 +1,4 @@
-//! A person at a terminal: agents in a folder, and commands that are typed one after another.
+//! The commands of an agent: identities in a folder, and commands run one after another.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,16 +12,16 @@ use tokio::process::{Child, ChildStderr, Command};
 use crate::support::agent::aid;
 use crate::support::{TestServer, printed, within};
 
-/// A person at a server, with agents in a folder of their own.
+/// The agent commands of `aund` at a server, with identities in a folder of their own.
 pub struct AgentCli<'a> {
     pub server: &'a TestServer,
     pub home: PathBuf,
-    /// Where the commands are typed.
+    /// Where the commands are run.
     pub folder: PathBuf,
     pub gateway: String,
 }
 
-/// A command that goes on.
+/// `aund listen` that runs.
 pub struct RunningListener {
     pub child: Child,
     notes: Lines<BufReader<ChildStderr>>,

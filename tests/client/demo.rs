@@ -15,7 +15,7 @@ async fn the_demo_runs_to_its_end_with_a_server_of_its_own_and_leaves_nothing() 
     let shown = printed(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{shown}\n{}", printed(&output.stderr));
     assert!(shown.contains("one of its own"), "{shown}");
-    tells_the_test(&shown);
+    shows_every_step(&shown);
     let left = || async { (fs::read_dir(here.path()).unwrap().count() == 0).then_some(()) };
     until("the demo's folder is gone", left).await;
 }
@@ -30,10 +30,10 @@ async fn the_demo_uses_a_server_that_is_there() {
     let shown = printed(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{shown}\n{}", printed(&output.stderr));
     assert!(shown.contains(&format!("the gateway at {gateway}")), "{shown}");
-    tells_the_test(&shown);
+    shows_every_step(&shown);
 }
 
-fn tells_the_test(shown: &str) {
+fn shows_every_step(shown: &str) {
     let mut rest = shown;
     for (picture, what) in [
         ("alice ──▶ gateway", "auth.create_aid"),

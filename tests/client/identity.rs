@@ -107,7 +107,7 @@ async fn a_root_is_trusted_on_first_use_and_then_no_other() {
 }
 
 #[tokio::test]
-async fn tokens_are_kept_and_renewed_and_a_login_helps_where_they_are_not_taken() {
+async fn tokens_are_kept_and_renewed_and_a_login_helps_where_they_are_refused() {
     let server = TestServer::start().await;
     let cli = AgentCli::with(&server, &["alice"]).await;
     let ping = ["call", "alice", "meta.ping"];

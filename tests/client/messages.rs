@@ -55,7 +55,7 @@ async fn what_waited_is_shown_before_what_comes() {
 }
 
 #[tokio::test]
-async fn mail_is_pulled_until_it_is_acknowledged() {
+async fn messages_are_pulled_until_they_are_acknowledged() {
     let server = TestServer::start().await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let sent = cli.run(&["send", "alice", "bobb", "first"]).await;
@@ -134,7 +134,7 @@ async fn forward(upstream: Arc<AtomicU16>) -> String {
 }
 
 #[tokio::test]
-async fn a_second_listener_takes_the_place_of_the_first() {
+async fn a_second_listener_replaces_the_first() {
     let server = TestServer::start().await;
     let cli = AgentCli::with(&server, &["bobb"]).await;
     let first = cli.start_listener(&["listen", "bobb"]).await;
@@ -145,7 +145,7 @@ async fn a_second_listener_takes_the_place_of_the_first() {
 }
 
 #[tokio::test]
-async fn a_listener_sees_what_is_taken_back() {
+async fn a_listener_sees_what_is_recalled() {
     let server = TestServer::start().await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let bobb = cli.start_listener(&["listen", "bobb", "--count", "2"]).await;
@@ -166,16 +166,16 @@ async fn a_listener_sees_what_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_message_without_a_number_is_shown_once() {
+async fn a_message_without_a_seq_is_shown_once() {
     let server = TestServer::start().await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     // A message needs a device to wait at, and the first pull makes it known.
     cli.run(&["pull", "bobb"]).await;
-    let fleeting =
+    let with_ttl =
         |text: &str| json!({ "to": aid("bobb"), "ttl": 600, "payload": { "type": "text", "text": text } });
-    cli.run(&["call", "alice", "message.send", &fleeting("soon gone").to_string()]).await;
+    cli.run(&["call", "alice", "message.send", &with_ttl("soon gone").to_string()]).await;
     let bobb = cli.start_listener(&["listen", "bobb", "--count", "3", "--json"]).await;
-    cli.run(&["call", "alice", "message.send", &fleeting("gone too").to_string()]).await;
+    cli.run(&["call", "alice", "message.send", &with_ttl("gone too").to_string()]).await;
     cli.run(&["send", "alice", "bobb", "to stay"]).await;
     let (code, lines) = bobb.ended().await;
     assert_eq!(

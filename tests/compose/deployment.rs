@@ -213,7 +213,8 @@ impl Deployment {
     fn mount(&self, name: &str, service: &ComposeService) {
         fs::create_dir_all(self.path(name, "")).expect("a folder can be made");
         for mount in &service.volumes {
-            let (from, inside) = mount.trim_end_matches(":ro").split_once(':').expect("a place for a volume");
+            let (from, inside) =
+                mount.trim_end_matches(":ro").split_once(':').expect("a volume has a mount point");
             let target = self.target(name, inside);
             match from.strip_prefix("./") {
                 Some(folder) => self.copy(name, &Path::new(ROOT).join(folder), &target),
@@ -231,7 +232,7 @@ impl Deployment {
     }
 
     fn target(&self, name: &str, inside: &str) -> PathBuf {
-        assert!(MOUNTS.iter().any(|mount| inside.starts_with(mount)), "{inside} is not a place we know");
+        assert!(MOUNTS.iter().any(|mount| inside.starts_with(mount)), "{inside} is not a known mount point");
         let target = self.path(name, inside);
         fs::create_dir_all(target.parent().expect("inside a folder")).expect("a folder can be made");
         target

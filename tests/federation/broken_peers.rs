@@ -1,4 +1,4 @@
-//! Neighbours that are broken or hostile when we dial them: our agents are told, and nothing else happens.
+//! Peers that are broken or hostile when we dial them: our agents are told, and nothing else happens.
 
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ async fn refused(fault: Fault) -> Value {
     let (near, alice, fake) = beside(fault).await;
     let error = alice.call_error("message.send", &named("carol.fake.test", "m-1", "hello")).await;
     assert_eq!(error["data"]["target_issuer"], "fake.test", "{error}");
-    assert_eq!(fake.relays.load(Ordering::Relaxed), 0, "nothing was told to it");
+    assert_eq!(fake.relays.load(Ordering::Relaxed), 0, "nothing was sent to it");
     let online =
         alice.call("message.query_online", &json!({ "aids": ["carol.fake.test", alice.aid()] })).await;
     assert_eq!(online["online"], json!({ "carol.fake.test": false, (alice.aid()): true }), "{online}");
@@ -68,7 +68,7 @@ async fn an_honest_fake_is_not_told_from_a_real_one() {
 }
 
 #[tokio::test]
-async fn a_neighbour_that_never_answers_costs_its_caller_a_timeout_and_nobody_else_anything() {
+async fn a_peer_that_never_answers_costs_its_caller_a_timeout_and_nobody_else_anything() {
     let (near, alice, fake) = beside(Fault::Silent).await;
     let dave = near.agent("dave").await;
     let message = named("carol.fake.test", "m-1", "hello");
@@ -93,7 +93,7 @@ async fn answers_nobody_asked_for_are_nobody_s_answers() {
         let (_near, alice, _fake) = beside(fault).await;
         for n in 1..=5 {
             let id = format!("m-{n}");
-            // A neighbour that does so may lose its link for it, but nobody ever gets an answer that is not theirs.
+            // A peer that does so may lose its link for it, but nobody ever gets an answer that is not theirs.
             match alice.try_call("message.send", &named("carol.fake.test", &id, "hello")).await {
                 Ok(sent) => assert!(sent["message_id"] == id && sent["seq"] != 666, "{fault:?} {sent}"),
                 Err(error) => {

@@ -1,4 +1,4 @@
-//! A gateway in the hands of the test: it has the real keys of a real domain, and says what the test wants.
+//! A peer that is the test: it has the real keys of a real domain, and sends what the test wants.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use crate::support::{TestServer, now, now_ms};
 
 pub const DAY: i64 = 86_400;
 
-/// A domain's name, its gateway's key and certificate, and what stands above that.
+/// A domain's name, its gateway's key and certificate, and the certificates above that.
 #[derive(Clone)]
 pub struct FakePeer {
     pub issuer: String,
@@ -32,7 +32,7 @@ impl FakePeer {
         let gateway = server.gateway_data().join("pki/gateway");
         let identity =
             Identity::from_pem(&read(&gateway, "federation.crt"), &read(&gateway, "federation.key"))
-                .expect("the card of the gateway");
+                .expect("the identity of the gateway");
         let pki = server.data().join("pki");
         FakePeer {
             issuer: server.issuer.clone(),

@@ -1,4 +1,5 @@
-//! A domain in the hands of the test that others dial: it answers what the test wants, under a root they trust.
+//! The gateway of a domain that only the test runs, for others to dial: it answers what the test wants, under a root they
+//! trust.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub enum Fault {
     None,
     /// Its well-known names the gateway of somebody else.
     Elsewhere,
-    /// Its well-known sends whoever asks to another place.
+    /// Its well-known redirects to another domain.
     Redirects,
     /// Its well-known has no end.
     Endless,
@@ -43,13 +44,13 @@ pub enum Fault {
     Forged,
     /// It answers hello as another domain.
     Imposter,
-    /// It takes relays and never answers.
+    /// It reads relays and never answers.
     Silent,
     /// It answers everything twice.
     Twice,
     /// It answers calls nobody made before it answers the real one.
     UnaskedAnswers,
-    /// Its answers carry the number of another relay.
+    /// Its answers carry the id of another relay.
     Swapped,
     /// Its answers are no answers.
     Garbage,

@@ -1,4 +1,4 @@
-//! `federation.hello`: nobody comes in who cannot prove whose gateway it is.
+//! `federation.hello`: no peer is accepted that cannot prove whose gateway it is.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use crate::support::domain::DomainPair;
 use crate::support::socket::TestSocket;
 use crate::support::{TestServer, now, now_ms, printed, until};
 
-/// Says hello and is refused: with this code, and then the gateway is shut.
+/// Says hello and is refused: with this code, and then the socket is closed.
 async fn refused(to: &TestServer, code: i64, hello: impl FnOnce(&str) -> Value) -> Value {
     let socket = to.tls_socket("/aun").await;
     let params = hello(socket.nonce());
@@ -147,17 +147,17 @@ async fn a_hello_is_for_one_socket_once_and_now() {
 
     refused(near, -32002, |_| first.clone()).await;
     // A nonce of ours that was used is used, at each gateway that has seen it.
-    let mut taken = vec![socket];
+    let mut accepted = vec![socket];
     loop {
         let socket = near.tls_socket("/aun").await;
         let again = changed(&who, to, socket.nonce(), "client_nonce", first["client_nonce"].clone());
         match socket.try_call("federation.hello", &again).await {
-            Ok(_) => taken.push(socket),
+            Ok(_) => accepted.push(socket),
             Err(error) => break assert_eq!(error["code"], -32002, "{error}"),
         }
-        assert!(taken.len() <= near.gateways(), "the same nonce counts twice");
+        assert!(accepted.len() <= near.gateways(), "the same nonce counts twice");
     }
-    let socket = taken.swap_remove(0);
+    let socket = accepted.swap_remove(0);
     refused(near, -32002, |nonce| changed(&who, to, nonce, "client_nonce", json!("short"))).await;
     for away in [-600_000, 600_000] {
         refused(near, -32002, |nonce| changed(&who, to, nonce, "timestamp", json!(now_ms() + away))).await;
@@ -206,7 +206,7 @@ async fn a_link_is_no_session_and_a_session_is_no_link() {
 }
 
 #[tokio::test]
-async fn one_domain_does_not_take_all_the_links() {
+async fn one_domain_cannot_use_all_the_links() {
     let pair = DomainPair::with("federation.links_per_peer = 2", "").await;
     let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     // Each gateway of the domain counts for itself.
@@ -227,11 +227,11 @@ async fn one_domain_does_not_take_all_the_links() {
     for link in links {
         link.close().await;
     }
-    let service = || async {
+    let another = || async {
         let socket = near.tls_socket("/aun").await;
         socket.try_call("federation.hello", &who.hello(&near.issuer, socket.nonce())).await.ok()
     };
-    until("a link that ended makes space", service).await;
+    until("a link that ended makes space for another", another).await;
 }
 
 /// The authority of a domain that runs, taken from its folder.

@@ -1,4 +1,4 @@
-//! Agents of two domains write to each other, and each finds what it would find at home.
+//! Agents of two domains write to each other, and each sees what it would see within its own domain.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn a_message_and_its_acknowledgement_cross_in_both_directions() {
         let sent = say(from, to.aid(), "hello over there").await;
         let there = to.aid().split_once('.').expect("an AID has a domain").1;
         assert_eq!((&sent["cross_domain"], &sent["target_issuer"]), (&json!(true), &json!(there)), "{sent}");
-        assert_eq!(sent["seq"], 1, "the receiving domain takes the number: {sent}");
+        assert_eq!(sent["seq"], 1, "the receiving domain assigns the seq: {sent}");
 
         let received = next(to, "event/message.received").await;
         assert_eq!((&received["from"], &received["seq"]), (&json!(from.aid()), &json!(1)), "{received}");
@@ -34,7 +34,7 @@ async fn a_message_and_its_acknowledgement_cross_in_both_directions() {
 }
 
 #[tokio::test]
-async fn the_same_id_is_the_same_message_abroad_too() {
+async fn the_same_id_is_the_same_message_across_domains() {
     let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     let first = alice.call("message.send", &named(carol.aid(), "m-1", "once")).await;
@@ -87,21 +87,21 @@ async fn whoever_was_away_catches_up() {
 }
 
 #[tokio::test]
-async fn a_bell_rings_abroad_at_the_device_it_is_for_and_says_who_rang() {
+async fn a_notification_crosses_to_its_device_and_says_who_sent_it() {
     let pair = DomainPair::start().await;
     let (alice, laptop) = two(&pair).await;
     let phone = pair.far.connect_device(&laptop, "phone", "default").await;
-    let ring = |target: Value, n: u32| {
+    let notification = |target: Value, n: u32| {
         let deliver = json!({ "method": "event/app.typing", "params": { "n": n, "_notify": { "from_aid": "mallory.far.test" } } });
         json!({ "target": target, "deliver": deliver })
     };
     let all = json!({ "type": "aid", "aid": laptop.aid() });
     let one = json!({ "type": "aid", "aid": laptop.aid(), "device_id": "phone" });
-    alice.notify("notification/route", &ring(one, 1)).await;
-    alice.notify("notification/route", &ring(all, 2)).await;
+    alice.notify("notification/route", &notification(one, 1)).await;
+    alice.notify("notification/route", &notification(all, 2)).await;
     for (device, expected) in [(&phone, vec![1, 2]), (&laptop, vec![2])] {
         for n in expected {
-            let event = within("a bell", next(device, "event/app.typing")).await;
+            let event = within("a notification", next(device, "event/app.typing")).await;
             assert_eq!(
                 (&event["n"], &event["_notify"]["from_aid"]),
                 (&json!(n), &json!(alice.aid())),
@@ -133,13 +133,13 @@ async fn keys_are_fetched_across_and_an_envelope_made_with_them_is_opened_there(
 }
 
 #[tokio::test]
-async fn what_was_taken_back_is_gone_abroad_too() {
+async fn what_was_recalled_is_gone_in_the_other_domain() {
     let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     let dave = pair.near.agent("dave").await;
     alice.call("message.send", &named(carol.aid(), "m-1", "secret")).await;
-    let strangers = dave.call("message.recall", &json!({ "message_ids": ["m-1"] })).await;
-    assert_eq!(strangers["recalled"], 0, "{strangers}");
+    let of_dave = dave.call("message.recall", &json!({ "message_ids": ["m-1"] })).await;
+    assert_eq!(of_dave["recalled"], 0, "{of_dave}");
     let recalled = alice.call("message.recall", &json!({ "message_ids": ["m-1"] })).await;
     assert_eq!(recalled["recalled"], 1, "{recalled}");
     let event = next(&carol, "event/message.recalled").await;
@@ -165,20 +165,20 @@ async fn a_thought_is_read_on_both_sides() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_other_domain_reaches_the_caller_as_it_was_said() {
+async fn a_refusal_of_the_other_domain_reaches_the_caller_unchanged() {
     let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     let local =
         carol.call_error("message.send", &named(&format!("nobody1.{}", pair.far.issuer), "m", "x")).await;
-    let abroad =
+    let relayed =
         alice.call_error("message.send", &named(&format!("nobody1.{}", pair.far.issuer), "m", "x")).await;
     assert_eq!(
-        (&abroad["code"], &abroad["data"]["kind"]),
+        (&relayed["code"], &relayed["data"]["kind"]),
         (&local["code"], &local["data"]["kind"]),
-        "{abroad}"
+        "{relayed}"
     );
     assert_eq!(
-        (&abroad["data"]["federated"], &abroad["data"]["target_issuer"]),
+        (&relayed["data"]["federated"], &relayed["data"]["target_issuer"]),
         (&json!(true), &json!(pair.far.issuer))
     );
 }

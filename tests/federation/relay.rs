@@ -1,4 +1,4 @@
-//! `federation.relay`: after hello a gateway is believed about who of its own domain is calling, and nothing else.
+//! `federation.relay`: after hello a gateway is trusted about who of its own domain is calling, and nothing else.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::support::agent::{TestAgent, random_hex};
 use crate::support::domain::DomainPair;
 use crate::support::socket::TestSocket;
 
-/// A real domain, a gateway of another one in the test's hands, and somebody to write to.
+/// A real domain, a peer that is the test, and somebody to write to.
 pub struct RelayTest {
     pub pair: DomainPair,
     pub who: FakePeer,
@@ -55,7 +55,7 @@ pub fn set(target: &mut Value, pointer: &str, value: Value) {
     target.pointer_mut(parent).expect("the parent is there")[name] = value;
 }
 
-/// Why a relay was not let in.
+/// Why a relay was refused.
 async fn refusal(link: &TestSocket, relay: &Value) -> Value {
     let error = link.call_error("federation.relay", relay).await;
     assert!(error["data"]["reason"].is_string(), "each is refused with its reason: {error}");
@@ -100,7 +100,7 @@ async fn nobody_speaks_for_an_agent_of_another_domain() {
     for caller in [Value::Null, json!({}), json!("alice.far.test"), json!({ "type": "aid" })] {
         refusal(&link, &test.but("/caller", caller)).await;
     }
-    for kind in ["service", "service", "operator", "", "stranger"] {
+    for kind in ["service", "operator", "", "unauthenticated"] {
         refusal(&link, &test.but("/caller/type", json!(kind))).await;
     }
     let mut unnamed = test.message("hostile");
@@ -125,7 +125,7 @@ async fn parameters_name_nobody_but_the_caller_as_the_one_who_acts() {
 }
 
 #[tokio::test]
-async fn what_is_smuggled_in_is_left_outside() {
+async fn reserved_members_are_removed() {
     let test = RelayTest::start("").await;
     let link = test.who.link(test.near()).await;
     let mut message = test.message("plain");
@@ -150,7 +150,7 @@ async fn what_is_smuggled_in_is_left_outside() {
 }
 
 #[tokio::test]
-async fn nothing_passes_through_and_nothing_comes_twice_around() {
+async fn nothing_is_relayed_onward_and_nothing_comes_back() {
     let test = RelayTest::start("").await;
     let link = test.who.link(test.near()).await;
     for target in ["dave.third.test", "bobb.far.test", "dave.third.test.near.test", "near.test", ""] {
@@ -202,7 +202,7 @@ async fn only_what_may_cross_is_called() {
 }
 
 #[tokio::test]
-async fn an_event_is_believed_about_its_own_domain_only() {
+async fn an_event_is_accepted_about_its_own_domain_only() {
     let test = RelayTest::start("").await;
     let link = test.who.link(test.near()).await;
     let event = |name: &str, payload: Value| {

@@ -18,15 +18,15 @@ async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes()
     let stop = Arc::new(AtomicBool::new(false));
     let (writer, stopped, to) = (alice.clone(), stop.clone(), carol.aid().to_owned());
     let load = async move {
-        let (mut taken, mut n) = (Vec::new(), 0);
+        let (mut acknowledged, mut n) = (Vec::new(), 0);
         while !stopped.load(Ordering::Relaxed) {
             let id = format!("m-{n}");
             if writer.try_call("message.send", &named(&to, &id, &id)).await.is_ok() {
-                taken.push(id);
+                acknowledged.push(id);
             }
             n += 1;
         }
-        taken
+        acknowledged
     };
     let test = async {
         pair.far.kill();
@@ -37,7 +37,7 @@ async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes()
         stop.store(true, Ordering::Relaxed);
         carol
     };
-    let (taken, carol) = tokio::join!(load, test);
+    let (acknowledged, carol) = tokio::join!(load, test);
     assert!(alice.is_open().await, "our own agent's connection was never touched");
 
     let page = carol.call("message.pull", &serde_json::json!({ "after_seq": 0, "limit": 200 })).await;
@@ -48,8 +48,8 @@ async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes()
     once.dedup();
     assert_eq!(once.len(), ids.len(), "nothing came twice");
     if page["has_more"] != true {
-        for id in taken {
-            assert!(ids.contains(&id.as_str()), "{id} was taken and is not there");
+        for id in acknowledged {
+            assert!(ids.contains(&id.as_str()), "{id} was acknowledged and is not there");
         }
     }
 }

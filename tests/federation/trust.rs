@@ -1,4 +1,4 @@
-//! Whose word counts: roots come and go while servers run, before they ran, and while they rest.
+//! Trusted roots: added and removed while servers run, before their first start, and while they are stopped.
 
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
-//! The first server of this protocol was audited in public. Each kind of finding is a test here, so that none returns.
+//! The first server of this protocol was audited in public. Each kind of defect that was found is a test here, so that none returns.
 
 use serde_json::{Value, json};
 
-use super::{BUSY, ask, flood, heard, message, named, numbered, pull, received, seqs, two};
+use super::{BUSY, ask, events_until_now, flood, message, named, numbered, pull, received, seqs, two};
 use crate::support::TestServer;
 
-/// Found: a number was handed out and told before its row was stored.
+/// Found: a seq was assigned and told before its row was stored.
 #[tokio::test]
 async fn nothing_is_told_before_it_is_stored() {
     let mut server = TestServer::with(BUSY).await;
@@ -26,9 +26,9 @@ async fn nothing_is_told_before_it_is_stored() {
     }
 }
 
-/// Found: a fallback handed out the same number twice.
+/// Found: a fallback assigned the same seq twice.
 #[tokio::test]
-async fn a_number_has_one_message() {
+async fn a_seq_belongs_to_one_message() {
     let server = TestServer::with(BUSY).await;
     let bob = server.agent("bobb").await;
     let mut senders = Vec::new();
@@ -77,12 +77,12 @@ async fn ids_of_refused_messages_are_not_kept() {
     }
     let grown = server.memory().saturating_sub(before);
     assert!(grown < 24 << 20, "30000 refused messages left {grown} bytes");
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
 }
 
 /// Found: a batch that cannot be written was tried again for ever, and with it everything behind it.
 #[tokio::test]
-async fn a_message_the_store_cannot_take_does_not_hold_up_others() {
+async fn a_message_the_store_refuses_does_not_hold_up_others() {
     let server = TestServer::with(BUSY).await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
@@ -115,7 +115,7 @@ async fn a_message_the_store_cannot_take_does_not_hold_up_others() {
 async fn only_those_a_message_is_for_are_told_of_it() {
     let server = TestServer::with(BUSY).await;
     let (alice, bob) = two(&server).await;
-    let stranger = server.socket().await;
+    let unauthenticated = server.socket().await;
     let carol = server.agent("carol").await;
     let replaced = server.connect_device(&bob, "phone", "default").await;
     let phone = server.connect_device(&bob, "phone", "default").await;
@@ -125,9 +125,9 @@ async fn only_those_a_message_is_for_are_told_of_it() {
         received(&bob).await;
         received(&phone).await;
     }
-    assert_eq!(heard(&bob, &carol).await, Vec::<Value>::new());
-    assert_eq!(stranger.events_so_far().await, Vec::<Value>::new(), "a socket that has not logged in");
-    assert_eq!(replaced.kept().await, Vec::<Value>::new(), "and one that has to go");
+    assert_eq!(events_until_now(&bob, &carol).await, Vec::<Value>::new());
+    assert_eq!(unauthenticated.events_so_far().await, Vec::<Value>::new(), "a socket that has not logged in");
+    assert_eq!(replaced.kept().await, Vec::<Value>::new(), "and one that was replaced");
 }
 
 /// Found: the limit for calls did not hold for all ways to send.
@@ -137,16 +137,16 @@ async fn messages_over_the_limit_are_refused_and_not_stored() {
     let (alice, bob) = two(&server).await;
     let messages: Vec<Value> = (0..200).map(|n| named(bob.aid(), &format!("m-{n}"), "x")).collect();
     let outcomes = alice.call_many("message.send", &messages).await;
-    let taken = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let accepted = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     assert!(outcomes.iter().all(|outcome| {
         outcome.as_ref().is_ok_and(|sent| sent["seq"].is_i64())
             || outcome
                 .as_ref()
                 .is_err_and(|error| error["code"] == -32029 && error["data"]["retryable"] == true)
     }));
-    assert!((1..200).contains(&taken), "{taken} of 200");
-    assert_eq!(pull(&bob).await["count"], taken);
-    for _ in 0..taken {
+    assert!((1..200).contains(&accepted), "{accepted} of 200");
+    assert_eq!(pull(&bob).await["count"], accepted);
+    for _ in 0..accepted {
         received(&bob).await;
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BUSY, flood, heard, ids, named, pull, received, rows, send, seqs, two};
+use super::{BUSY, events_until_now, flood, ids, named, pull, received, rows, send, seqs, two};
 use crate::support::TestServer;
 
 #[tokio::test]
@@ -18,12 +18,12 @@ async fn a_message_sent_twice_arrives_once_and_says_so() {
         }
     }
     assert_eq!(received(&bob).await["payload"]["text"], "once");
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new(), "one bell");
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new(), "one event");
     let page = pull(&bob).await;
     assert_eq!(
         (seqs(&page), &rows(&page)[0]["payload"]["text"]),
         (vec![1, 2], &json!("once")),
-        "and no number is lost"
+        "and no seq is skipped"
     );
 }
 
@@ -45,7 +45,7 @@ async fn the_same_id_to_somebody_else_is_the_same_message() {
     let first = send(&alice, named(bob.aid(), "m-1", "to bob")).await;
     let again = send(&alice, named(carol.aid(), "m-1", "to carol")).await;
     assert_eq!((&again["status"], &again["seq"]), (&json!("duplicate"), &first["seq"]));
-    assert_eq!(heard(&alice, &carol).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &carol).await, Vec::<Value>::new());
     assert_eq!(seqs(&pull(&carol).await), [1], "only the mark");
 }
 
@@ -86,7 +86,7 @@ async fn of_many_sends_with_one_id_at_once_one_is_stored_on_each_device() {
 }
 
 #[tokio::test]
-async fn a_refused_message_leaves_no_mark() {
+async fn the_id_of_a_refused_message_stays_free() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     let mut params = named(bob.aid(), "m-1", "to a device that comes later");
@@ -106,7 +106,7 @@ async fn a_refused_message_leaves_no_mark() {
 async fn ids_may_hold_anything_and_are_compared_to_the_last_character() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
-    let ids = ["m", "m ", "M", "m\u{0}", "m'; DROP TABLE letter; --", "\u{1f4ee}", "mm", "\"", "\\"];
+    let ids = ["m", "m ", "M", "m\u{0}", "m'; DROP TABLE message; --", "\u{1f4ee}", "mm", "\"", "\\"];
     for id in ids {
         assert_eq!(send(&alice, named(bob.aid(), id, "x")).await["message_id"], id);
     }

@@ -15,7 +15,7 @@ use crate::support::envelope::{opened, put_key, sealed};
 
 #[derive(Clone, Debug)]
 enum ModelStep {
-    /// A message; one with the number of an earlier one is that message again.
+    /// A message; one with the index of an earlier one is that message again.
     Send {
         from: usize,
         to: usize,
@@ -64,7 +64,7 @@ fn step() -> impl Strategy<Value = ModelStep> {
 /// Two agents, three devices: who is at which one.
 const DEVICES: [(usize, &str); 3] = [(0, "laptop"), (1, "laptop"), (1, "phone")];
 
-/// For so long every message of a run can be taken back.
+/// For so long every message of a run can be recalled.
 const RECALL_WINDOW: Duration = Duration::from_secs(115);
 
 /// What must be true of the messages.
@@ -73,7 +73,7 @@ struct MessageModel {
     /// Every message that was answered: who sent it to whom.
     messages: BTreeMap<String, (usize, usize)>,
     recalled: BTreeSet<String>,
-    /// What each device has seen at each number. A message may become a tombstone, and nothing else changes.
+    /// What each device has seen at each seq. A message may become a tombstone, and nothing else changes.
     seen: [HashMap<i64, String>; 3],
     cursors: [i64; 3],
     next: usize,
@@ -249,18 +249,18 @@ impl ModelRun {
         }
     }
 
-    /// Holds the inbox of a device against the model.
+    /// Compares the inbox of a device with the model.
     async fn read(&mut self, device: usize) {
         let rows = self.rows(device).await;
         let owner = DEVICES[device].0;
         let (mut found, mut notices) = (BTreeMap::new(), BTreeSet::new());
         for (n, row) in rows.iter().enumerate() {
-            let (seq, id) = (row["seq"].as_i64().expect("a number"), text(&row["message_id"]));
+            let (seq, id) = (row["seq"].as_i64().expect("a seq"), text(&row["message_id"]));
             assert_eq!(usize::try_from(seq).expect("a small number"), n + 1, "no hole: {row}");
             let before = self.model.seen[device].insert(seq, id.clone());
             assert!(
                 before.as_ref().is_none_or(|before| *before == id),
-                "number {seq} was {before:?} and is {id}"
+                "seq {seq} was {before:?} and is {id}"
             );
             if self.model.messages.contains_key(&id) {
                 assert!(found.insert(id.clone(), row).is_none(), "{id} is there twice");
@@ -273,16 +273,16 @@ impl ModelRun {
         let expected: BTreeSet<&String> =
             self.model.messages.iter().filter(|(_, (_, to))| *to == owner).map(|(id, _)| id).collect();
         assert_eq!(found.keys().collect::<BTreeSet<_>>(), expected, "the messages at {device}");
-        let taken_back: BTreeSet<String> =
+        let recalled: BTreeSet<String> =
             self.model.recalled.iter().filter(|id| expected.contains(id)).cloned().collect();
-        assert_eq!(notices, taken_back, "the notices at {device}");
+        assert_eq!(notices, recalled, "the notices at {device}");
         for (id, row) in found {
-            check(&id, row, taken_back.contains(&id));
+            check(&id, row, recalled.contains(&id));
         }
         self.events_ascend(device).await;
     }
 
-    /// Whatever this connection was told came in the order of its numbers.
+    /// Events of this connection came in the order of their seq.
     async fn events_ascend(&self, device: usize) {
         let mut last = 0;
         for event in self.agents[device].events_so_far().await {

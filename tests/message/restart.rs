@@ -10,13 +10,13 @@ use crate::support::TestServer;
 use crate::support::envelope::{opened, put_key, sealed};
 
 #[tokio::test]
-async fn messages_numbers_cursors_and_names_outlive_an_orderly_end() {
+async fn messages_seqs_cursors_and_ids_outlive_a_drain() {
     let mut server = TestServer::start().await;
     outlives(&mut server, false).await;
 }
 
 #[tokio::test]
-async fn messages_numbers_cursors_and_names_outlive_a_kill() {
+async fn messages_seqs_cursors_and_ids_outlive_a_kill() {
     let mut server = TestServer::start().await;
     outlives(&mut server, true).await;
 }
@@ -28,7 +28,7 @@ async fn outlives(server: &mut TestServer, killed: bool) {
     put_key(&bob).await;
     let first = send(&alice, named(bob.aid(), "m-1", "one")).await;
     send(&alice, sealed(&alice, bob.aid(), "m-2")).await;
-    send(&alice, named(bob.aid(), "m-3", "taken back")).await;
+    send(&alice, named(bob.aid(), "m-3", "recalled")).await;
     alice.call("message.recall", &json!({ "message_ids": ["m-3"] })).await;
     send(&alice, named(bob.aid(), "m-5", "five")).await;
     send(&alice, message(&carol.aid, "for the first device")).await;
@@ -64,7 +64,7 @@ async fn outlives(server: &mut TestServer, killed: bool) {
 }
 
 #[tokio::test]
-async fn no_number_is_given_twice_over_many_kills() {
+async fn no_seq_is_given_twice_over_many_kills() {
     let mut server = TestServer::with(BUSY).await;
     let (mut alice, mut bob) = two(&server).await;
     let mut answered = Vec::new();
@@ -74,7 +74,7 @@ async fn no_number_is_given_twice_over_many_kills() {
         for sent in flood(&alice, &messages).await {
             answered.push((sent["seq"].as_i64().unwrap(), crate::support::agent::text(&sent["message_id"])));
         }
-        // These are on their way when the server dies: there or not, but never with a number of somebody else.
+        // These are on their way when the server dies: there or not, but never with the seq of another one.
         for n in 0..20 {
             alice.ask("message.send", &named(bob.aid(), &format!("x-{round}-{n}"), "cut off")).await;
         }
@@ -94,7 +94,7 @@ async fn no_number_is_given_twice_over_many_kills() {
     }
     assert_eq!(numbers, (1..=i64::try_from(numbers.len()).unwrap()).collect::<Vec<_>>(), "dense");
     for (seq, id) in &answered {
-        assert_eq!(all[usize::try_from(*seq).unwrap() - 1], *id, "the number that was answered");
+        assert_eq!(all[usize::try_from(*seq).unwrap() - 1], *id, "the seq that was answered");
     }
     let mut unique = all.clone();
     unique.sort();

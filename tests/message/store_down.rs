@@ -1,9 +1,8 @@
-//! A store that does not do its part: senders are told to come again, nobody is told of what was not stored, and no
-//! number is lost.
+//! A store that fails: senders are told to retry, nobody is told of what was not stored, and no seq is skipped.
 
 use serde_json::{Value, json};
 
-use super::{BUSY, flood, heard, named, pull, received, send, seqs, two, words};
+use super::{BUSY, events_until_now, flood, named, pull, received, send, seqs, two, words};
 use crate::support::blocker::Blocker;
 use crate::support::{TestServer, on_sqlite, until};
 
@@ -72,7 +71,7 @@ async fn a_flood_at_a_store_that_stands_still_is_refused_and_can_be_sent_again()
     for n in 1..=80 {
         assert_eq!(received(&bob).await["seq"], n);
     }
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
@@ -125,21 +124,21 @@ async fn a_call_that_takes_too_long_is_given_up_and_sent_again_it_is_one_message
     let server = TestServer::with("limits.call_timeout_ms = 1500").await;
     let (alice, bob) = two(&server).await;
     let blocker = Blocker::hold(&server, "message", "message");
-    let error = alice.call_error("message.send", &named(bob.aid(), "m-1", "patience")).await;
+    let error = alice.call_error("message.send", &named(bob.aid(), "m-1", "slow")).await;
     assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(-32004), &json!(true)), "{error}");
     blocker.release();
     let sent = until("it is sent in the end", || async {
-        alice.try_call("message.send", &named(bob.aid(), "m-1", "patience")).await.ok()
+        alice.try_call("message.send", &named(bob.aid(), "m-1", "slow")).await.ok()
     })
     .await;
     assert_eq!(sent["seq"], 1, "once, whichever try it was");
     received(&bob).await;
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
     assert_eq!(seqs(&pull(&bob).await), [1, 2], "it and the mark");
 }
 
 #[tokio::test]
-async fn acknowledging_and_taking_back_wait_for_the_store_too() {
+async fn acks_and_recalls_wait_for_the_store_too() {
     if !on_sqlite() {
         return;
     }

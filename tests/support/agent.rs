@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::socket::TestSocket;
 use super::{ISSUER, TestServer};
 
-/// Somebody with a key and a certificate, connected or not.
+/// An AID with its key and its certificate, connected or not.
 #[derive(Clone)]
 pub struct TestIdentity {
     pub aid: String,
@@ -90,11 +90,11 @@ impl TestServer {
             "aid": who.aid, "request_id": begun["request_id"], "nonce": nonce, "new_public_key": new_public_key,
             "signature": signature,
         });
-        let rekeyed = self.ask("auth.rekey", &params).await.expect("a new key is taken");
+        let rekeyed = self.ask("auth.rekey", &params).await.expect("a new key is accepted");
         TestIdentity { aid: who.aid.clone(), key, cert: text(&rekeyed["cert"]) }
     }
 
-    /// A login and a session, after `change` has had its way with the parameters of `auth.connect`.
+    /// A login and a session; `change` may change the parameters of `auth.connect`.
     pub async fn connect(&self, who: &TestIdentity, change: impl FnOnce(&mut Value)) -> TestAgent {
         let tokens = self.login(who).await;
         self.connect_with(who, &tokens, change).await
@@ -107,12 +107,12 @@ impl TestServer {
         tokens: &TestTokens,
         change: impl FnOnce(&mut Value),
     ) -> TestAgent {
-        TestAgent::enter(self.socket().await, who, tokens, change).await
+        TestAgent::open(self.socket().await, who, tokens, change).await
     }
 
     /// The same agent on a device whose socket holds next to nothing that is not read.
     pub async fn connect_narrow(&self, first: &TestAgent, device: &str) -> TestAgent {
-        TestAgent::enter(self.narrow_socket().await, &first.identity, &first.tokens, at(device, "default"))
+        TestAgent::open(self.narrow_socket().await, &first.identity, &first.tokens, at(device, "default"))
             .await
     }
 
@@ -184,7 +184,7 @@ impl Deref for TestAgent {
 }
 
 impl TestAgent {
-    async fn enter(
+    async fn open(
         socket: TestSocket,
         who: &TestIdentity,
         tokens: &TestTokens,

@@ -105,12 +105,12 @@ impl TestServer {
 
     /// Waits until those who ask the gateway for other domains have found it, where it is a process of its own.
     pub async fn knows_its_gateway(&self) {
-        let numbers = (1..=2).filter(|_| split());
+        let processes = (1..=2).filter(|_| split());
         let folders =
-            numbers.map(|n| self.beside(&format!("split/message{n}"))).filter(|folder| folder.exists());
+            processes.map(|n| self.beside(&format!("split/message{n}"))).filter(|folder| folder.exists());
         for folder in folders {
             let data = folder.to_str().expect("a path is text").to_owned();
-            until("a part finds the gateway", || async {
+            until("a service reaches its gateway", || async {
                 let asked = aund(&["health", "--data", &data, "--needs", "gateway"], &folder);
                 asked.status.success().then_some(())
             })

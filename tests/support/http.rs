@@ -112,11 +112,11 @@ impl TestServer {
 
 async fn metrics_at(address: &str) -> String {
     let dial = within("a connection", TcpStream::connect(address)).await;
-    let mut pipe = dial.expect("a process shows its metrics");
+    let mut stream = dial.expect("a process shows its metrics");
     let ask = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    pipe.write_all(ask).await.expect("it listens");
+    stream.write_all(ask).await.expect("it listens");
     let mut bytes = Vec::new();
-    within("metrics", pipe.read_to_end(&mut bytes)).await.expect("a whole answer");
+    within("metrics", stream.read_to_end(&mut bytes)).await.expect("a whole answer");
     TestResponse::parse(&bytes, false).text()
 }
 
@@ -163,14 +163,14 @@ impl TestRequest<'_> {
             head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }
         head.push_str("\r\n");
-        let mut pipe: Box<dyn ByteStream> = match &self.server_name {
+        let mut stream: Box<dyn ByteStream> = match &self.server_name {
             Some(name) => self.server.tls(name).await.expect("the server's certificate can be trusted"),
             None => Box::new(self.server.tcp().await),
         };
         // A server that refuses a body early may close while we still write; what it said is what counts.
-        let _ = pipe.write_all(&[head.as_bytes(), &self.body].concat()).await;
+        let _ = stream.write_all(&[head.as_bytes(), &self.body].concat()).await;
         let mut bytes = Vec::new();
-        let read = within("an HTTP answer", pipe.read_to_end(&mut bytes)).await;
+        let read = within("an HTTP answer", stream.read_to_end(&mut bytes)).await;
         assert!(read.is_ok() || !bytes.is_empty(), "{} {}: {read:?}", self.method, self.path);
         TestResponse::parse(&bytes, self.method == "HEAD")
     }

@@ -1,4 +1,4 @@
-//! The world a test is told in: the real `aund` in a fresh folder, and agents with real keys.
+//! What the tests share: the real `aund` in a fresh folder, and agents with real keys.
 //!
 //! One server per test. It listens on two free ports of the loopback address, with TLS and without, and is gone when the
 //! test ends; if the test failed, its log is shown.
@@ -200,7 +200,7 @@ impl TestServer {
         *self.listen[0].ip()
     }
 
-    /// A place beside the data folder.
+    /// A path beside the data folder.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -226,12 +226,12 @@ impl TestServer {
     pub async fn at_most_sessions(&self, many: u32) {
         let counted = || async { (self.metric("aund_sessions ").await <= f64::from(many)).then_some(()) };
         until("sessions end", counted).await;
-        self.presence_is(|seats| seats <= f64::from(many)).await;
+        self.presence_is(|sessions| sessions <= f64::from(many)).await;
     }
 
     /// Waits until every process has heard of so many long connections; one that is alone knows them from their welcome on.
     pub async fn at_least_sessions(&self, many: u32) {
-        self.presence_is(|seats| seats >= f64::from(many)).await;
+        self.presence_is(|sessions| sessions >= f64::from(many)).await;
     }
 
     /// In every process, if the server is several.
@@ -284,7 +284,7 @@ impl Drop for TestServer {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
             let last = lines.len().saturating_sub(60);
-            eprintln!("the server's last words:\n{}", lines[last..].join("\n"));
+            eprintln!("the end of the server's log:\n{}", lines[last..].join("\n"));
         }
     }
 }
@@ -364,7 +364,7 @@ pub fn setting(name: &str) -> Option<String> {
 }
 
 fn wait_for_line(told: &mpsc::Receiver<String>, word: &str) -> String {
-    // In a crowd of servers, each of many processes, a start takes longer than anything else.
+    // Beside many servers, each of many processes, a start takes longer than anything else.
     let deadline = Instant::now() + 6 * wait::WAIT_TIMEOUT;
     loop {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));

@@ -210,8 +210,8 @@ impl TestSocket {
     }
 
     /// What the server said when it closed this socket, null if it said nothing, or `None` if the socket is open.
-    pub async fn last_word(&self) -> Option<Value> {
-        let ping = json!({ "jsonrpc": "2.0", "id": "last-word", "method": "meta.ping" }).to_string();
+    pub async fn close_event(&self) -> Option<Value> {
+        let ping = json!({ "jsonrpc": "2.0", "id": "close-event", "method": "meta.ping" }).to_string();
         let _ = self.try_send(Message::text(ping)).await;
         let mut state = self.state.lock().await;
         loop {
@@ -229,7 +229,7 @@ impl TestSocket {
 
     /// Whether a call is answered, if only with a refusal.
     pub async fn is_open(&self) -> bool {
-        self.last_word().await.is_none()
+        self.close_event().await.is_none()
     }
 
     /// Closes as the SDKs do, with 1000.
@@ -285,10 +285,10 @@ pub(super) fn outcome(mut answer: Value) -> Result<Value, Value> {
     }
 }
 
-/// Holds the parameters of an event against the law.
+/// Checks the parameters of an event against its schema.
 pub fn agrees(event: &str, params: &Value) {
-    let law = proto_schemas::events().iter().find(|law| law.name == event).expect("the law knows the event");
-    let schema = proto_schemas::standalone(&law.doc()["params"]);
+    let known = proto_schemas::events().iter().find(|known| known.name == event);
+    let schema = proto_schemas::standalone(&known.expect("the event has a schema").doc()["params"]);
     if let Err(flaw) = jsonschema::validate(&schema, params) {
         panic!("{event} breaks its schema: {flaw} in {params}");
     }

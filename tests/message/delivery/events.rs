@@ -1,4 +1,4 @@
-//! Events: to long connections only, after the commit, in the order of `seq`; whoever reads too slowly has to go.
+//! Events: to long connections only, after the commit, in the order of `seq`; whoever reads too slowly is closed.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -8,15 +8,15 @@ use crate::support::TestServer;
 use crate::support::agent::at;
 use crate::support::envelope::{put_key, sealed};
 
-/// Little may wait to be written to one connection, and who does not read is not found out by a ping.
-const NARROW: &str = "limits.calls_per_second = 1000000
+/// Little may wait to be written to one connection, and whoever does not read is not closed for missing a ping.
+const SMALL_OUTBOX: &str = "limits.calls_per_second = 1000000
 limits.ping_interval_ms = 600000
 limits.frame_bytes = 131072
 limits.outbox_bytes = 262144
 limits.write_timeout_ms = 5000";
 
 #[tokio::test]
-async fn what_is_told_can_be_read() {
+async fn what_an_event_tells_of_can_be_pulled() {
     let server = TestServer::with(BUSY).await;
     let (alice, bob) = two(&server).await;
     let sending = flood(&alice, &numbered(bob.aid(), 100)).await;
@@ -29,7 +29,7 @@ async fn what_is_told_can_be_read() {
 }
 
 #[tokio::test]
-async fn whatever_its_kind_what_comes_is_told_in_the_order_of_its_number() {
+async fn events_of_every_kind_come_in_the_order_of_seq() {
     let server = TestServer::with(BUSY).await;
     let bob = server.agent("bobb").await;
     let slot = server.connect_device(&bob, "laptop", "second").await;
@@ -48,9 +48,9 @@ async fn whatever_its_kind_what_comes_is_told_in_the_order_of_its_number() {
         async move { flood(sender, &messages).await }
     });
     join_all(floods).await;
-    for seat in [&bob, &slot] {
+    for session in [&bob, &slot] {
         for n in 1..=160 {
-            let event = seat.next_event().await;
+            let event = session.next_event().await;
             assert_eq!(event["params"]["seq"], n, "{event}");
         }
     }
@@ -64,7 +64,7 @@ async fn a_connection_hears_of_nothing_before_its_welcome() {
         let device = format!("device{n}");
         let messages = numbered(bob.aid(), 20);
         // The welcome is read as the answer to `auth.connect`, which panics at a frame that is no answer only later:
-        // what came before it would be the first event, and its number would not be the first of this device.
+        // what came before it would be the first event, and its seq would not be the first of this device.
         let (_, newcomer) = futures_util::join!(
             flood(&alice, &messages),
             server.connect_with(&bob.identity, &bob.tokens, at(&device, "default"))
@@ -105,7 +105,7 @@ async fn a_reader_that_comes_and_goes_loses_nothing() {
 
 #[tokio::test]
 async fn a_slow_reader_among_a_hundred_fast_ones_is_sent_away_and_the_others_get_everything() {
-    let server = TestServer::with(NARROW).await;
+    let server = TestServer::with(SMALL_OUTBOX).await;
     let (alice, bob) = two(&server).await;
     let slow = server.connect_narrow(&bob, "slow").await;
     // Eight devices with ten slots each, and some agents of their own: ten devices are the most one agent may have.
@@ -125,7 +125,7 @@ async fn a_slow_reader_among_a_hundred_fast_ones_is_sent_away_and_the_others_get
         && server.metric("aund_full_outboxes_total").await < 1.0
     {
         sent += 1;
-        assert!(sent < 500, "the slow reader is never given up");
+        assert!(sent < 500, "the slow reader is never closed");
         send(&alice, json!({ "to": bob.aid(), "payload": { "text": "large", "pad": pad } })).await;
         let messages: Vec<Value> = others.iter().map(|other| message(other.aid(), "hello")).collect();
         flood(&alice, &messages).await;
@@ -134,7 +134,7 @@ async fn a_slow_reader_among_a_hundred_fast_ones_is_sent_away_and_the_others_get
     }
     assert_eq!(slow.closed().await.code, 1013);
     let back = server.reconnect(&slow).await;
-    // An answer has to fit where an event has to, and this server was given little service.
+    // An answer has to fit where an event has to, and this server was given little space.
     let (mut after, mut read) = (0, Vec::new());
     while read.len() < sent {
         let page = ask(&back, "message.pull", json!({ "after_seq": after, "limit": 3 })).await;

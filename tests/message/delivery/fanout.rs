@@ -1,29 +1,31 @@
-//! Every device of the recipient has its own copy and its own numbers; every slot of a device is told.
+//! Every device of the recipient has its own copy and its own seqs; every slot of a device is told.
 
 use serde_json::{Value, json};
 
-use crate::message::{BUSY, flood, heard, message, numbered, pull, received, say, send, seqs, two, words};
+use crate::message::{
+    BUSY, events_until_now, flood, message, numbered, pull, received, say, send, seqs, two, words,
+};
 use crate::support::TestServer;
 use crate::support::agent::at;
 
 #[tokio::test]
-async fn every_device_and_every_slot_hears_of_a_message() {
+async fn every_device_and_every_slot_gets_the_event() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
-    let seats = [
+    let sessions = [
         server.connect_device(&bob, "laptop", "second").await,
         server.connect_device(&bob, "phone", "default").await,
         server.connect_device(&bob, "phone", "second").await,
     ];
     say(&alice, &bob, "to all").await;
-    for seat in seats.iter().chain([&bob]) {
-        let event = received(seat).await;
+    for session in sessions.iter().chain([&bob]) {
+        let event = received(session).await;
         assert_eq!(
             (&event["seq"], &event["device_id"]),
-            (&json!(1), &json!(seat.device())),
+            (&json!(1), &json!(session.device())),
             "clients check the device"
         );
-        assert_eq!(words(&pull(seat).await), ["to all"]);
+        assert_eq!(words(&pull(session).await), ["to all"]);
     }
 }
 
@@ -34,7 +36,7 @@ async fn each_device_counts_for_itself() {
     say(&alice, &bob, "one").await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     assert_eq!(pull(&phone).await["count"], 0, "a new device begins empty");
-    assert_eq!(say(&alice, &bob, "two").await["seq"], 2, "the answer tells the number on the first device");
+    assert_eq!(say(&alice, &bob, "two").await["seq"], 2, "the answer tells the seq on the first device");
     assert_eq!(seqs(&pull(&bob).await), [1, 2]);
     let page = pull(&phone).await;
     assert_eq!((seqs(&page), words(&page)), (vec![1], vec!["two".to_owned()]));
@@ -77,7 +79,11 @@ async fn short_connections_send_and_read_but_are_told_nothing() {
     received(&bob).await;
     assert_eq!(words(&pull(&brief_bob).await), ["from a short one"]);
     assert_eq!(brief_bob.events_so_far().await, Vec::<Value>::new());
-    assert_eq!(heard(&bob, &alice).await, Vec::<Value>::new(), "the sender's long connection stays silent");
+    assert_eq!(
+        events_until_now(&bob, &alice).await,
+        Vec::<Value>::new(),
+        "the sender's long connection stays silent"
+    );
 }
 
 #[tokio::test]
@@ -92,7 +98,7 @@ async fn with_only_a_short_connection_a_message_is_sent_and_not_delivered() {
 }
 
 #[tokio::test]
-async fn the_sender_does_not_hear_its_own_message_anywhere() {
+async fn no_session_of_the_sender_gets_the_event() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     let (slot, phone) = (
@@ -100,12 +106,16 @@ async fn the_sender_does_not_hear_its_own_message_anywhere() {
         server.connect_device(&alice, "phone", "default").await,
     );
     say(&alice, &bob, "hello").await;
-    for seat in [&alice, &slot, &phone] {
+    for session in [&alice, &slot, &phone] {
         assert_eq!(
-            heard(&bob, seat).await.iter().filter(|event| event["params"]["from"] == alice.aid()).count(),
+            events_until_now(&bob, session)
+                .await
+                .iter()
+                .filter(|event| event["params"]["from"] == alice.aid())
+                .count(),
             0
         );
-        let page = pull(seat).await;
+        let page = pull(session).await;
         assert!(words(&page).iter().all(|text| text != "hello"), "{page}");
     }
 }
@@ -136,7 +146,7 @@ async fn many_senders_at_once_leave_no_hole_on_any_device() {
     let sent = futures_util::future::join_all(senders.iter().map(|sender| flood(sender, &messages))).await;
     let mut told: Vec<i64> = sent.iter().flatten().map(|answer| answer["seq"].as_i64().unwrap()).collect();
     told.sort_unstable();
-    assert_eq!(told, (1..=200).collect::<Vec<_>>(), "every sender was told its own number");
+    assert_eq!(told, (1..=200).collect::<Vec<_>>(), "every sender was told its own seq");
     for device in [&bob, &phone] {
         assert_eq!(seqs(&pull(device).await), (1..=200).collect::<Vec<_>>());
         for n in 1..=200 {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::message::{
-    BUSY, flood, heard, may_be_late, message, numbered, pull, received, send, seqs, two, words,
+    BUSY, events_until_now, flood, may_be_late, message, numbered, pull, received, send, seqs, two, words,
 };
 use crate::support::TestServer;
 use crate::support::agent::at;
@@ -30,7 +30,7 @@ async fn messages_wait_for_the_first_device_and_only_for_it() {
     assert_eq!(received(&phone).await["seq"], 1);
     loop {
         let event = laptop.next_event().await;
-        let seq = event["params"]["seq"].as_i64().expect("a message has a number");
+        let seq = event["params"]["seq"].as_i64().expect("a message has a seq");
         if seq == 4 {
             break;
         }
@@ -81,7 +81,7 @@ async fn whatever_comes_after_the_first_look_of_the_first_device_is_told_to_it()
         };
         let (_, _, (first, seen)) =
             futures_util::join!(flood(&alice, &messages), flood(&carol, &messages), arrival);
-        let events = heard(&alice, &first).await;
+        let events = events_until_now(&alice, &first).await;
         let told: Vec<i64> = events.iter().filter_map(|event| event["params"]["seq"].as_i64()).collect();
         for seq in seen + 1..=80 {
             assert!(
@@ -108,7 +108,7 @@ async fn of_two_devices_that_arrive_at_once_one_takes_the_messages_over() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_first_device_can_be_taken_back() {
+async fn what_waits_for_a_first_device_can_be_recalled() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;

@@ -1,4 +1,4 @@
-//! What is only carried arrives as it was written, byte for byte; the few things the server adds, and where it may write.
+//! A payload arrives as it was written, byte for byte; the few members that the server adds, and where it may write.
 
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ async fn an_envelope_of_the_second_generation_keeps_every_value_as_it_was_writte
 }
 
 #[tokio::test]
-async fn members_of_a_tool_call_are_carried_to_rows_and_events() {
+async fn members_of_a_tool_call_reach_rows_and_events() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     let mut params = message(bob.aid(), "call me");

@@ -1,14 +1,16 @@
-//! Doorbells for clients that cannot know by themselves that something waits for them.
+//! Notifications that only say "pull now", for clients that do not ask by themselves.
 
 use serde_json::{Value, json};
 
-use crate::message::{ask, flood, heard, may_be_late, message, numbered, pull, rows, say, send, seqs, two};
+use crate::message::{
+    ask, events_until_now, flood, may_be_late, message, numbered, pull, rows, say, send, seqs, two,
+};
 use crate::support::TestServer;
 use crate::support::agent::{TestAgent, TestIdentity};
 use crate::support::envelope::{put_key, sealed};
 use crate::support::socket::agrees;
 
-const BELL: &str = "event/peer.v2.message_received";
+const NOTIFICATION: &str = "event/peer.v2.message_received";
 
 /// A client of the generation that says so in its capabilities.
 async fn client(server: &TestServer, who: &TestIdentity, capabilities: Value) -> TestAgent {
@@ -33,73 +35,77 @@ async fn beside_messages(client: &TestAgent) -> Value {
     }
 }
 
-/// What the next bell says.
-async fn rung(client: &TestAgent) -> Value {
+/// What the next such notification says.
+async fn notified(client: &TestAgent) -> Value {
     let frame = beside_messages(client).await;
-    assert_eq!(frame["method"], BELL, "{frame}");
-    agrees(BELL, &frame["params"]);
+    assert_eq!(frame["method"], NOTIFICATION, "{frame}");
+    agrees(NOTIFICATION, &frame["params"]);
     frame["params"].clone()
 }
 
 /// What comes beside messages from before, up to a message that `from` sends now.
-async fn bells(from: &TestAgent, client: &TestAgent) -> Vec<Value> {
-    heard(from, client).await.into_iter().filter(|event| !may_be_late(event)).collect()
+async fn notifications(from: &TestAgent, client: &TestAgent) -> Vec<Value> {
+    events_until_now(from, client).await.into_iter().filter(|event| !may_be_late(event)).collect()
 }
 
 #[tokio::test]
-async fn a_client_that_never_asks_by_itself_is_rung_after_it_has_put_its_key() {
+async fn a_client_that_never_asks_by_itself_is_notified_after_it_has_put_its_key() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     flood(&alice, &numbered(&bob.aid, 3)).await;
     let bob = client(&server, &bob, second_generation()).await;
     put_key(&bob).await;
-    let bell = rung(&bob).await;
+    let notification = notified(&bob).await;
     assert_eq!(
-        (&bell["seq"], &bell["from_aid"]),
+        (&notification["seq"], &notification["from_aid"]),
         (&json!(3), &json!(alice.aid())),
         "the newest row, though it is plain"
     );
     assert_eq!(
-        (&bell["device_id"], &bell["message_id"]),
+        (&notification["device_id"], &notification["message_id"]),
         (&json!("laptop"), &rows(&pull(&bob).await)[2]["message_id"])
     );
-    assert_eq!(bells(&alice, &bob).await, Vec::<Value>::new(), "once");
+    assert_eq!(notifications(&alice, &bob).await, Vec::<Value>::new(), "once");
 }
 
 #[tokio::test]
-async fn the_bell_follows_the_answer_to_the_key() {
+async fn the_notification_follows_the_answer_to_the_key() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     send(&alice, message(&bob.aid, "waiting")).await;
     let bob = client(&server, &bob, second_generation()).await;
     let key = put_key(&bob).await;
-    rung(&bob).await;
+    notified(&bob).await;
     bob.send(
         &json!({ "jsonrpc": "2.0", "id": "k", "method": "message.v2.put_peer_pk", "params": key })
             .to_string(),
     )
     .await;
     assert_eq!(beside_messages(&bob).await["id"], "k", "the answer first");
-    rung(&bob).await;
+    notified(&bob).await;
 }
 
 #[tokio::test]
-async fn a_client_that_has_not_read_everything_is_rung_again_when_it_acknowledges() {
+async fn a_client_that_has_not_read_everything_is_notified_again_when_it_acknowledges() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     flood(&alice, &numbered(&bob.aid, 5)).await;
     let bob = client(&server, &bob, second_generation()).await;
     ask(&bob, "message.v2.ack", json!({ "up_to_seq": 3 })).await;
-    assert_eq!(rung(&bob).await["seq"], 5, "such clients forget a bell that rings while they read");
+    assert_eq!(
+        notified(&bob).await["seq"],
+        5,
+        "such clients forget a notification that comes while they read"
+    );
     ask(&bob, "message.v2.ack", json!({ "up_to_seq": 5 })).await;
-    assert_eq!(bells(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(notifications(&alice, &bob).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
-async fn nobody_is_rung_who_has_read_everything() {
+async fn nobody_is_notified_who_has_read_everything() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     say(&alice, &bob, "hello").await;
@@ -111,11 +117,11 @@ async fn nobody_is_rung_who_has_read_everything() {
         .await;
     ask(&slot, "message.ack", json!({ "seq": 1 })).await;
     put_key(&slot).await;
-    assert_eq!(bells(&alice, &slot).await, Vec::<Value>::new());
+    assert_eq!(notifications(&alice, &slot).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
-async fn clients_that_ask_by_themselves_are_not_rung() {
+async fn clients_that_ask_by_themselves_are_not_notified() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
     for (name, capabilities) in [
@@ -127,12 +133,12 @@ async fn clients_that_ask_by_themselves_are_not_rung() {
         send(&alice, message(&bob.aid, "waiting")).await;
         let bob = client(&server, &bob, capabilities.clone()).await;
         put_key(&bob).await;
-        assert_eq!(bells(&alice, &bob).await, Vec::<Value>::new(), "{capabilities}");
+        assert_eq!(notifications(&alice, &bob).await, Vec::<Value>::new(), "{capabilities}");
     }
 }
 
 #[tokio::test]
-async fn a_reader_of_the_first_generation_is_rung_for_what_it_could_not_be_shown() {
+async fn a_reader_of_the_first_generation_is_notified_of_what_it_could_not_be_shown() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
@@ -143,7 +149,7 @@ async fn a_reader_of_the_first_generation_is_rung_for_what_it_could_not_be_shown
         send(&alice, sealed(&alice, bob.aid(), id)).await;
     }
     send(&alice, message(bob.aid(), "5p")).await;
-    assert_eq!(heard(&alice, &bob).await.len(), 4);
+    assert_eq!(events_until_now(&alice, &bob).await.len(), 4);
 
     bob.send(r#"{"jsonrpc":"2.0","id":"p","method":"message.pull","params":{"after_seq":0,"limit":50}}"#)
         .await;
@@ -156,16 +162,16 @@ async fn a_reader_of_the_first_generation_is_rung_for_what_it_could_not_be_shown
         (&json!(5), &json!(0)),
         "covered, and not taken as read"
     );
-    let bell = rung(&bob).await;
+    let notification = notified(&bob).await;
     assert_eq!(
-        (&bell["seq"], &bell["message_id"]),
+        (&notification["seq"], &notification["message_id"]),
         (&json!(3), &json!("4e")),
         "the last one that was left out"
     );
 
     let page = ask(&bob, "message.pull", json!({ "after_seq": 3 })).await;
     assert_eq!(seqs(&page), [4, 5]);
-    assert_eq!(bells(&alice, &bob).await, Vec::<Value>::new(), "nothing was left out of this one");
+    assert_eq!(notifications(&alice, &bob).await, Vec::<Value>::new(), "nothing was left out of this one");
 }
 
 #[tokio::test]

@@ -123,8 +123,9 @@ async fn a_sender_keeps_its_connection_and_gets_another_when_that_is_gone() {
     }
     let shares = shares(&[&one, &two], 8).await;
     for initial in ["a", "c"] {
-        let places = shares.iter().filter(|share| share.iter().any(|text| text.starts_with(initial))).count();
-        assert_eq!(places, 1, "all messages of one sender at one place: {shares:?}");
+        let sessions =
+            shares.iter().filter(|share| share.iter().any(|text| text.starts_with(initial))).count();
+        assert_eq!(sessions, 1, "all messages of one sender at one session: {shares:?}");
     }
     let alices = usize::from(shares[1].iter().any(|text| text.starts_with('a')));
     let (gone, left) = if alices == 0 { (&one, &two) } else { (&two, &one) };
@@ -181,7 +182,7 @@ async fn queued_messages_are_not_in_the_history_and_survive_a_restart_only_where
     // In one process they are its memory. Several keep them in their database: none takes them along when it goes.
     let kept: &[&str] = if on_sqlite() { &["stored"] } else { &["stored", "held"] };
     assert_eq!(words(&pull(&bob).await), kept);
-    assert_eq!(say(&alice, &bob, "after").await["seq"], 3, "a number that was told is never given again");
+    assert_eq!(say(&alice, &bob, "after").await["seq"], 3, "a seq that was answered is never given again");
     let page = pull(&bob).await;
     assert_eq!(words(&page), [kept, &["after"][..]].concat());
     assert_eq!(page["has_more"], false);

@@ -1,8 +1,10 @@
-//! `message.send`: what it takes, what it answers, and whom it refuses.
+//! `message.send`: what it accepts, what it answers, and what it refuses.
 
 use serde_json::{Value, json};
 
-use crate::message::{BUSY, ask, heard, message, named, pull, received, refusal, rows, say, send, seqs, two};
+use crate::message::{
+    BUSY, ask, events_until_now, message, named, pull, received, refusal, rows, say, send, seqs, two,
+};
 use crate::support::{TestServer, now_ms};
 
 #[tokio::test]
@@ -60,7 +62,11 @@ async fn somebody_who_is_away_gets_it_later() {
     let sent = say(&alice, &bob, "while you were out").await;
     assert_eq!((&sent["status"], &sent["seq"]), (&json!("sent"), &json!(1)));
     let bob = server.reconnect(&bob).await;
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new(), "what was missed is pulled, not pushed again");
+    assert_eq!(
+        events_until_now(&alice, &bob).await,
+        Vec::<Value>::new(),
+        "what was missed is pulled, not pushed again"
+    );
     assert_eq!(rows(&pull(&bob).await)[0]["payload"]["text"], "while you were out");
 }
 
@@ -116,7 +122,7 @@ async fn one_device_can_be_chosen_and_only_it_gets_the_message() {
     params["device_id"] = json!("phone");
     assert_eq!(send(&alice, params).await["seq"], 2, "device_id goes before to_device_id");
     assert_eq!(seqs(&pull(&phone).await), [1, 2]);
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
     assert_eq!(seqs(&pull(&bob).await), [1], "only the mark");
 }
 
@@ -141,8 +147,8 @@ async fn a_device_that_does_not_exist_is_an_error_and_never_everybody() {
     params["device_id"] = json!("tablet");
     let error = refusal(&alice, "message.send", params).await;
     assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(-33011), &json!(false)), "{error}");
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
-    assert_eq!(seqs(&pull(&bob).await), [1], "no number was taken");
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(seqs(&pull(&bob).await), [1], "no seq was used");
 }
 
 #[tokio::test]
@@ -189,12 +195,12 @@ async fn a_message_needs_a_recipient_and_an_object() {
             "{params}: {error}"
         );
     }
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
-    assert_eq!(seqs(&pull(&bob).await), [1], "none of them took a number");
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(seqs(&pull(&bob).await), [1], "none of them used a seq");
 }
 
 #[tokio::test]
-async fn a_payload_weighs_a_mebibyte_and_not_a_byte_more() {
+async fn a_payload_has_at_most_a_mebibyte() {
     let server = TestServer::with("limits.frame_bytes = 4194304\nlimits.outbox_bytes = 16777216").await;
     let (alice, bob) = two(&server).await;
     let around = r#"{"text":""}"#.len();

@@ -13,7 +13,7 @@ fn brief(to: &str, words: &str, ttl: i64) -> Value {
 }
 
 #[tokio::test]
-async fn a_message_with_a_time_to_live_has_a_cursor_and_no_number() {
+async fn a_message_with_a_time_to_live_has_a_cursor_and_no_seq() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     let sent = send(&alice, brief(bob.aid(), "for a minute", 60)).await;
@@ -35,7 +35,7 @@ async fn a_message_with_a_time_to_live_has_a_cursor_and_no_number() {
     }
     assert_eq!(page["latest_volatile_cursor"], sent["volatile_cursor"]);
     assert_eq!((&page["volatile_has_more"], &page["latest_seq"]), (&json!(false), &json!(0)));
-    assert_eq!(say(&alice, &bob, "stored").await["seq"], 1, "no number was taken");
+    assert_eq!(say(&alice, &bob, "stored").await["seq"], 1, "no seq was used");
 }
 
 #[tokio::test]
@@ -95,9 +95,9 @@ async fn what_was_read_can_be_said_by_cursor_or_by_id() {
 }
 
 #[tokio::test]
-async fn a_cursor_of_an_earlier_life_of_the_server_is_refused_in_words_clients_know() {
+async fn a_cursor_from_before_a_restart_is_refused_with_the_sentence_clients_match() {
     if !on_sqlite() {
-        return; // Kept where several processes share it, memory has one life: see the test below.
+        return; // Kept where several processes share it, memory outlives a restart: see the test below.
     }
     let mut server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
@@ -184,7 +184,7 @@ fn seqs_without(page: &Value) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn an_encrypted_one_comes_whole_with_its_bell() {
+async fn an_encrypted_one_comes_whole_with_its_event() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::message::{heard, pull, received, refusal, rows, send, seqs, two, v2_pull};
+use crate::message::{events_until_now, pull, received, refusal, rows, send, seqs, two, v2_pull};
 use crate::support::TestServer;
 
 fn copy(device: &str, secret: &str) -> Value {
@@ -59,7 +59,7 @@ async fn each_device_gets_its_own_copy() {
         assert_eq!((&row["version"], &row["encrypted"]), (&json!("v1"), &json!(true)));
         assert_eq!(row["legacy_v1"]["payload"]["ciphertext"], secret);
     }
-    assert_eq!(heard(&bob, &alice).await, Vec::<Value>::new(), "the sending device gets none");
+    assert_eq!(events_until_now(&bob, &alice).await, Vec::<Value>::new(), "the sending device gets none");
     assert_eq!(send(&alice, params).await["status"], "duplicate");
 }
 
@@ -69,7 +69,7 @@ async fn a_device_without_a_copy_gets_none_and_has_no_hole() {
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     send(&alice, multi(bob.aid(), "m-1", json!([copy("laptop", "x")]), json!([]))).await;
-    assert_eq!(heard(&alice, &phone).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &phone).await, Vec::<Value>::new());
     assert_eq!(seqs(&pull(&phone).await), [1], "the mark");
     assert_eq!(seqs(&pull(&bob).await), [1, 2]);
 }
@@ -81,7 +81,7 @@ async fn copies_for_devices_nobody_has_are_no_message() {
     let params = multi(bob.aid(), "m-1", json!([copy("lost", "x")]), json!([]));
     let error = refusal(&alice, "message.send", params).await;
     assert!(error["code"].as_i64().unwrap() < 0, "{error}");
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
     let sent = send(&alice, multi(bob.aid(), "m-1", json!([copy("laptop", "x")]), json!([]))).await;
     assert_eq!(sent["status"], "delivered", "the id was not used up");
 }
@@ -113,5 +113,5 @@ async fn copies_that_are_none_are_refused() {
             refusal(&alice, "message.send", multi(bob.aid(), "m-1", recipients.clone(), json!([]))).await;
         assert!(error["code"].as_i64().unwrap() < 0 && error["code"] != -32603, "{recipients}: {error}");
     }
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::message::{heard, next, pull, rows, say, send, seqs, two, v2_pull};
+use crate::message::{events_until_now, next, pull, rows, say, send, seqs, two, v2_pull};
 use crate::support::TestServer;
 use crate::support::agent::TestAgent;
 use crate::support::envelope::{envelope, opened, put_key, row, row_for, sealed};
@@ -17,12 +17,12 @@ fn is_body_of(opened: &Value, sent: &Value) {
     assert_eq!(opened, sent);
 }
 
-async fn doorbell(agent: &TestAgent) -> Value {
+async fn notification(agent: &TestAgent) -> Value {
     next(agent, "event/peer.v2.message_received").await
 }
 
 #[tokio::test]
-async fn a_hand_made_envelope_is_stored_rung_and_read() {
+async fn a_hand_made_envelope_is_stored_notified_and_read() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
@@ -33,10 +33,10 @@ async fn a_hand_made_envelope_is_stored_rung_and_read() {
         (&json!(1), &json!("delivered"), &json!("m-1"))
     );
 
-    let bell = doorbell(&bob).await;
-    assert_eq!((&bell["seq"], &bell["message_id"]), (&json!(1), &json!("m-1")));
-    assert_eq!((&bell["from_aid"], &bell["sender_aid"]), (&json!(alice.aid()), &json!(alice.aid())));
-    assert_eq!((&bell["to"], &bell["device_id"]), (&json!(bob.aid()), &json!("laptop")));
+    let event = notification(&bob).await;
+    assert_eq!((&event["seq"], &event["message_id"]), (&json!(1), &json!("m-1")));
+    assert_eq!((&event["from_aid"], &event["sender_aid"]), (&json!(alice.aid()), &json!(alice.aid())));
+    assert_eq!((&event["to"], &event["device_id"]), (&json!(bob.aid()), &json!("laptop")));
 
     let page = v2_pull(&bob).await;
     let row = &rows(&page)[0];
@@ -75,11 +75,11 @@ async fn one_key_for_an_agent_reaches_every_device_that_can_decrypt() {
     put_key(&phone).await;
     send(&alice, sealed(&alice, bob.aid(), "m-1")).await;
     for device in [&bob, &phone] {
-        assert_eq!(doorbell(device).await["device_id"], device.device());
+        assert_eq!(notification(device).await["device_id"], device.device());
         let page = v2_pull(device).await;
         assert_eq!(opened(&rows(&page)[0]["envelope_json"])["delivery_device_id"], device.device());
     }
-    assert_eq!(heard(&alice, &old).await, Vec::<Value>::new(), "it has no key");
+    assert_eq!(events_until_now(&alice, &old).await, Vec::<Value>::new(), "it has no key");
     assert_eq!(seqs(&v2_pull(&old).await), [1], "only the mark");
 }
 
@@ -104,7 +104,7 @@ async fn keys_for_devices_reach_those_devices_each_with_its_proof() {
     let sent = send(&alice, json!({ "to": bob.aid(), "message_id": "m-1", "payload": payload })).await;
     assert_eq!(sent["seq"], 1);
     for (device, wrapped) in [(&bob, &rows_sent[1]), (&phone, &rows_sent[2]), (&own, &rows_sent[0])] {
-        assert_eq!(doorbell(device).await["seq"], 1);
+        assert_eq!(notification(device).await["seq"], 1);
         let page = v2_pull(device).await;
         let opened = opened(&rows(&page)[0]["envelope_json"]);
         is_body_of(&opened, &payload);
@@ -112,7 +112,7 @@ async fn keys_for_devices_reach_those_devices_each_with_its_proof() {
         assert!(!opened["merkle_proof"].as_array().unwrap().is_empty());
         assert_eq!(rows(&page)[0]["spk_id"], wrapped.json()[5]);
     }
-    assert_eq!(heard(&alice, &tablet).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &tablet).await, Vec::<Value>::new());
     assert_eq!(pull(&tablet).await["count"], 1, "only the mark");
 }
 
@@ -130,15 +130,15 @@ async fn the_sender_s_other_devices_get_their_copy_and_the_sending_one_does_not(
     let rows_sent = [row(alice.aid(), "self_sync"), row(bob.aid(), "peer")];
     let payload = envelope(&alice, bob.aid(), "m-1", &rows_sent);
     let sent = send(&alice, json!({ "to": bob.aid(), "payload": payload })).await;
-    assert_eq!(sent["seq"], 1, "the number at the recipient");
-    let bell = doorbell(&phone).await;
-    assert_eq!((&bell["from_aid"], &bell["to"]), (&json!(alice.aid()), &json!(bob.aid())));
+    assert_eq!(sent["seq"], 1, "the seq at the recipient");
+    let event = notification(&phone).await;
+    assert_eq!((&event["from_aid"], &event["to"]), (&json!(alice.aid()), &json!(bob.aid())));
     let page = v2_pull(&phone).await;
     assert_eq!(rows(&page)[0]["direction"], "outbound_sync");
     assert_eq!(opened(&rows(&page)[0]["envelope_json"])["recipient"]["role"], "self_sync");
-    doorbell(&bob).await;
-    for seat in [&alice, &slot] {
-        let events = heard(&bob, seat).await;
+    notification(&bob).await;
+    for session in [&alice, &slot] {
+        let events = events_until_now(&bob, session).await;
         assert!(
             events.iter().all(|event| event["method"] == "event/message.received"),
             "marks only: {events:?}"
@@ -157,7 +157,7 @@ async fn an_encrypted_message_to_oneself_reaches_the_other_devices() {
     put_key(&phone).await;
     let payload = envelope(&alice, alice.aid(), "m-1", &[row_for(alice.aid(), "phone", "peer")]);
     send(&alice, json!({ "to": alice.aid(), "payload": payload })).await;
-    assert_eq!(doorbell(&phone).await["message_id"], "m-1");
+    assert_eq!(notification(&phone).await["message_id"], "m-1");
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn somebody_who_was_away_reads_it_later() {
 }
 
 #[tokio::test]
-async fn an_encrypted_message_can_be_taken_back() {
+async fn an_encrypted_message_can_be_recalled() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&alice, "phone", "default").await;
@@ -206,7 +206,7 @@ async fn an_encrypted_message_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn doorbells_come_in_order_and_one_for_each_message() {
+async fn notifications_come_in_order_and_one_for_each_message() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
@@ -214,6 +214,6 @@ async fn doorbells_come_in_order_and_one_for_each_message() {
         send(&alice, sealed(&alice, bob.aid(), &format!("m-{n}"))).await;
     }
     for n in 1..=20 {
-        assert_eq!(doorbell(&bob).await["seq"], n);
+        assert_eq!(notification(&bob).await["seq"], n);
     }
 }

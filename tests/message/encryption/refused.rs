@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::message::{heard, refusal, send, two, v2_pull};
+use crate::message::{events_until_now, refusal, send, two, v2_pull};
 use crate::support::agent::TestAgent;
 use crate::support::envelope::{TestRecipient, digest_of, envelope, put_key, row, row_for, sealed};
 use crate::support::{TestServer, now_ms};
@@ -29,9 +29,9 @@ fn with_rows(from: &TestAgent, to: &TestAgent, rows: &[TestRecipient]) -> Value 
     json!({ "to": to.aid(), "payload": envelope(from, to.aid(), "m-1", rows) })
 }
 
-/// Whatever was refused took no number and no name: the same id is still free.
+/// Whatever was refused used no seq and no id: the same id is still free.
 async fn nothing_happened(alice: &TestAgent, bob: &TestAgent) {
-    assert_eq!(heard(alice, bob).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(alice, bob).await, Vec::<Value>::new());
     assert_eq!(v2_pull(bob).await["count"], 1, "only the mark");
     let sent = send(alice, sealed(alice, bob.aid(), "m-1")).await;
     assert_eq!((&sent["status"], &sent["seq"]), (&json!("delivered"), &json!(2)));
@@ -119,16 +119,16 @@ async fn keys_are_wrapped_for_the_recipient_and_the_sender_and_nobody_else() {
     }
     for (why, rows) in [
         ("nobody at all", vec![]),
-        ("a stranger", vec![row(bob.aid(), "peer"), row(carol.aid(), "peer")]),
-        ("a stranger alone", vec![row(carol.aid(), "peer")]),
+        ("another agent", vec![row(bob.aid(), "peer"), row(carol.aid(), "peer")]),
+        ("another agent alone", vec![row(carol.aid(), "peer")]),
         ("the sender as a recipient", vec![row(alice.aid(), "peer"), row(bob.aid(), "peer")]),
         ("the recipient as a sender", vec![row(bob.aid(), "self_sync")]),
-        ("a stranger's copy", vec![row(bob.aid(), "peer"), row(carol.aid(), "self_sync")]),
-        ("a part nobody plays", vec![row(bob.aid(), "spectator")]),
+        ("another agent's copy", vec![row(bob.aid(), "peer"), row(carol.aid(), "self_sync")]),
+        ("an unknown role", vec![row(bob.aid(), "spectator")]),
     ] {
         let error = refusal(&alice, "message.send", with_rows(&alice, &bob, &rows)).await;
         let code = error["code"].as_i64().unwrap();
-        assert!(code == RECIPIENT || (why == "a part nobody plays" && code == FORM), "{why}: {error}");
+        assert!(code == RECIPIENT || (why == "an unknown role" && code == FORM), "{why}: {error}");
     }
     nothing_happened(&alice, &bob).await;
     assert_eq!(v2_pull(&carol).await["count"], 0);
@@ -153,7 +153,7 @@ async fn a_recipient_without_keys_cannot_be_written_to_in_secret() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     is_refused(&alice, sealed(&alice, bob.aid(), "m-1"), DEVICE, "no device has a key").await;
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn an_envelope_of_another_time_is_refused() {
 }
 
 #[tokio::test]
-async fn what_the_server_cannot_judge_it_does_not_judge() {
+async fn what_the_server_cannot_check_it_does_not_refuse() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;

@@ -10,9 +10,9 @@ async fn ack(agent: &TestAgent, seq: i64) -> Value {
     ask(agent, "message.ack", json!({ "seq": seq })).await["ack_seq"].clone()
 }
 
-/// Everything that was told to `agent` until a message of `other` arrives.
+/// The events of `agent` until a message of `other` arrives.
 async fn told(other: &TestAgent, agent: &TestAgent) -> Vec<Value> {
-    crate::message::heard(other, agent).await
+    crate::message::events_until_now(other, agent).await
 }
 
 #[tokio::test]
@@ -51,8 +51,8 @@ async fn each_device_and_each_slot_has_its_own_cursor() {
         (ack(&bob, 1).await, ack(&slot, 2).await, ack(&phone, 3).await),
         (json!(1), json!(2), json!(3))
     );
-    for (seat, seq) in [(&bob, 1), (&slot, 2), (&phone, 3)] {
-        assert_eq!(pull(seat).await["server_ack_seq"], seq);
+    for (session, seq) in [(&bob, 1), (&slot, 2), (&phone, 3)] {
+        assert_eq!(pull(session).await["server_ack_seq"], seq);
     }
     let brief = server.connect_short(&bob).await;
     assert_eq!(pull(&brief).await["server_ack_seq"], 1, "a short connection is the same consumer");
@@ -99,8 +99,8 @@ async fn a_sender_is_told_once_each_time_its_messages_are_read() {
         assert_eq!(ack(&bob, 2).await, 2);
     }
     assert_eq!(ack(&bob, 1).await, 2);
-    for seat in [&alice, &phone] {
-        let event = next(seat, "event/message.ack").await;
+    for session in [&alice, &phone] {
+        let event = next(session, "event/message.ack").await;
         assert_eq!((&event["to"], &event["ack_seq"]), (&json!(bob.aid()), &json!(2)));
         assert_eq!(
             (&event["device_id"], &event["slot_id"]),
@@ -167,7 +167,7 @@ async fn acknowledgements_at_once_leave_the_highest() {
     let (here, there) =
         futures_util::join!(bob.call_many("message.ack", &seqs), brief.call_many("message.ack", &seqs));
     for (answer, asked) in here.iter().chain(&there).zip(seqs.iter().chain(&seqs)) {
-        let reached = answer.as_ref().expect("it is taken")["ack_seq"].as_i64();
+        let reached = answer.as_ref().expect("it is accepted")["ack_seq"].as_i64();
         assert!(reached >= asked["seq"].as_i64(), "{answer:?}");
     }
     assert_eq!(pull(&bob).await["server_ack_seq"], 60);

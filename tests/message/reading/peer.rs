@@ -7,7 +7,7 @@ use crate::support::TestServer;
 use crate::support::agent::TestAgent;
 use crate::support::envelope::{opened, put_key, sealed};
 
-/// One page of one sender, held against every rule by which clients judge it.
+/// One page of one sender, checked against every rule that clients check.
 pub(in crate::message) async fn pull_peer(agent: &TestAgent, sender: &str, after: i64) -> Value {
     pull_peer_with(agent, sender, after, 200, json!({})).await
 }
@@ -85,7 +85,7 @@ async fn each_sender_is_read_by_itself() {
     assert_eq!(
         (words(&page), crate::message::seqs(&page)),
         (vec!["a0".into(), "a1".into(), "a2".into()], vec![1, 3, 5]),
-        "numbers of the inbox"
+        "seqs of the inbox"
     );
     let page = pull_peer(&bob, carol.aid(), 2).await;
     assert_eq!(words(&page), ["c1", "c2"]);
@@ -102,17 +102,17 @@ async fn pages_of_one_sender_join_without_a_gap() {
         say(&carol, &bob, &n.to_string()).await;
     }
     for (limit, pages) in [(200, 2), (70, 4), (1_000, 2)] {
-        let (mut after, mut read, mut turned) = (0, Vec::new(), 0);
+        let (mut after, mut read, mut pages_read) = (0, Vec::new(), 0);
         loop {
             let page = pull_peer_with(&bob, alice.aid(), after, limit, json!({})).await;
             read.extend(words(&page));
             after = page["next_after_seq"].as_i64().unwrap();
-            turned += 1;
+            pages_read += 1;
             if page["has_more"] == false {
                 break;
             }
         }
-        assert_eq!((read.len(), turned), (250, pages), "limit {limit}");
+        assert_eq!((read.len(), pages_read), (250, pages), "limit {limit}");
     }
     assert_eq!(pull_peer(&bob, carol.aid(), 0).await["count"], 5);
 }
@@ -152,8 +152,8 @@ async fn only_the_sender_whose_messages_were_read_is_told() {
     let event = next(&alice, "event/message.ack").await;
     assert_eq!((&event["to"], &event["cursor_scope"]), (&json!(bob.aid()), &json!("peer")));
     assert_eq!((&event["sender_aid"], &event["peer_ack_seq"]), (&json!(alice.aid()), &json!(2)));
-    assert_eq!(crate::message::heard(&bob, &alice).await, Vec::<Value>::new(), "once");
-    assert_eq!(crate::message::heard(&bob, &carol).await, Vec::<Value>::new());
+    assert_eq!(crate::message::events_until_now(&bob, &alice).await, Vec::<Value>::new(), "once");
+    assert_eq!(crate::message::events_until_now(&bob, &carol).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn the_newest_of_one_sender() {
 }
 
 #[tokio::test]
-async fn a_sender_must_be_named_and_the_connection_s_own_seat_kept() {
+async fn a_sender_must_be_named_and_the_device_and_slot_be_the_connection_s_own() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     for params in [

@@ -1,4 +1,4 @@
-//! `message.pull`: the inbox of this device, after a number.
+//! `message.pull`: the inbox of this device, after a seq.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ async fn an_empty_inbox_is_a_page_too() {
 }
 
 #[tokio::test]
-async fn a_page_begins_after_a_number_and_ends_at_the_limit() {
+async fn a_page_begins_after_a_seq_and_ends_at_the_limit() {
     let server = TestServer::with(BUSY).await;
     let (alice, bob) = two(&server).await;
     flood(&alice, &numbered(bob.aid(), 250)).await;
@@ -95,7 +95,7 @@ async fn another_device_or_slot_than_the_connections_is_refused() {
 }
 
 #[tokio::test]
-async fn a_number_that_is_none_is_refused() {
+async fn a_seq_that_is_no_number_is_refused() {
     let server = TestServer::start().await;
     let bob = server.agent("bobb").await;
     for (method, member) in [

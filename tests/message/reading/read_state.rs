@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::message::{ask, heard, named, next, received, send, two};
+use crate::message::{ask, events_until_now, named, next, received, send, two};
 use crate::support::TestServer;
 
 #[tokio::test]
@@ -13,7 +13,7 @@ async fn what_was_read_on_one_device_is_told_to_the_others() {
         (server.connect_device(&bob, "phone", "default").await, server.connect_short(&bob).await);
     send(&alice, named(bob.aid(), "m-1", "one")).await;
     send(&alice, named(bob.aid(), "m-2", "two")).await;
-    assert_eq!(heard(&alice, &bob).await.len(), 2);
+    assert_eq!(events_until_now(&alice, &bob).await.len(), 2);
     for _ in 0..3 {
         received(&phone).await;
     }

@@ -1,9 +1,9 @@
-//! `message.recall`: a sender takes messages back, and their readers find a tombstone.
+//! `message.recall`: a sender recalls messages, and their readers find a tombstone.
 
 use serde_json::{Value, json};
 
 use crate::message::{
-    ask, heard, message, named, next, pull, received, refusal, rows, say, send, seqs, two, v2_pull,
+    ask, events_until_now, message, named, next, pull, received, refusal, rows, say, send, seqs, two, v2_pull,
 };
 use crate::support::TestServer;
 use crate::support::agent::TestAgent;
@@ -14,7 +14,7 @@ async fn recall(agent: &TestAgent, ids: &[&str]) -> Value {
     answer
 }
 
-/// Why none of them could be taken back.
+/// Why none of them could be recalled.
 async fn reasons(agent: &TestAgent, ids: &[&str]) -> Vec<Value> {
     let answer = recall(agent, ids).await;
     assert_eq!(answer["recalled"], 0, "{answer}");
@@ -36,7 +36,7 @@ fn is_tombstone(row: &Value, payload: &Value, id: &str, sender: &str) {
 }
 
 #[tokio::test]
-async fn what_was_taken_back_is_gone_and_every_device_learns_of_it() {
+async fn what_was_recalled_is_gone_and_every_device_is_told() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
@@ -54,7 +54,7 @@ async fn what_was_taken_back_is_gone_and_every_device_learns_of_it() {
         assert_eq!(
             (&event["message_ids"], &event["seq"]),
             (&json!(["m-1"]), &json!(3)),
-            "the number of the notice"
+            "the seq of the notice"
         );
         assert!(
             event.get("device_id").is_none_or(|id| id == device.device()),
@@ -64,10 +64,10 @@ async fn what_was_taken_back_is_gone_and_every_device_learns_of_it() {
         let page = pull(device).await;
         assert!(!page.to_string().contains("secret words"));
         assert_eq!(seqs(&page), [1, 2, 3]);
-        let (place, notice) = (&rows(&page)[0], &rows(&page)[2]);
-        assert_eq!(place["message_id"], "m-1", "in its place, under its id");
+        let (tombstone, notice) = (&rows(&page)[0], &rows(&page)[2]);
+        assert_eq!(tombstone["message_id"], "m-1", "at its seq, under its id");
         assert_ne!(notice["message_id"], "m-1", "at the end, under an id of its own");
-        for row in [place, notice] {
+        for row in [tombstone, notice] {
             is_tombstone(row, &row["payload"], "m-1", alice.aid());
             assert_eq!((&row["from"], &row["to"]), (&json!(alice.aid()), &json!(bob.aid())));
         }
@@ -81,7 +81,7 @@ async fn what_was_taken_back_is_gone_and_every_device_learns_of_it() {
 }
 
 #[tokio::test]
-async fn only_the_sender_can_take_a_message_back_and_only_once() {
+async fn only_the_sender_can_recall_a_message_and_only_once() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
@@ -96,7 +96,7 @@ async fn only_the_sender_can_take_a_message_back_and_only_once() {
     assert_eq!(reasons(&alice, &["m-1"]).await, ["already_recalled"]);
     received(&bob).await;
     next(&bob, "event/message.recalled").await;
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new(), "told once");
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new(), "told once");
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn good_and_bad_ids_are_sorted_out_in_one_call() {
 }
 
 #[tokio::test]
-async fn a_hundred_can_be_taken_back_at_once_and_not_one_more() {
+async fn a_hundred_can_be_recalled_at_once_and_not_one_more() {
     let server = TestServer::with(crate::message::BUSY).await;
     let (alice, bob) = two(&server).await;
     let ids: Vec<String> = (0..101).map(|n| format!("m-{n}")).collect();
@@ -141,7 +141,7 @@ async fn a_hundred_can_be_taken_back_at_once_and_not_one_more() {
 }
 
 #[tokio::test]
-async fn nobody_learns_of_messages_to_others_that_were_taken_back_with_theirs() {
+async fn nobody_is_told_of_messages_to_others_that_were_recalled_with_theirs() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
@@ -184,7 +184,7 @@ async fn sending_again_does_not_bring_it_back() {
 }
 
 #[tokio::test]
-async fn messages_that_were_not_stored_cannot_be_taken_back() {
+async fn messages_that_were_not_stored_cannot_be_recalled() {
     let server = TestServer::start().await;
     let (alice, bob) = two(&server).await;
     let mut queued = named(bob.aid(), "m-queue", "hello");

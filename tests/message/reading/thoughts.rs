@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::message::{ask, heard, pull, refusal, two};
+use crate::message::{ask, events_until_now, pull, refusal, two};
 use crate::support::TestServer;
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn thoughts_are_read_in_their_order_as_often_as_wanted() {
         assert_eq!(thoughts[0]["payload"]["recipients"], json!([["kept"]]), "the whole envelope");
         assert_eq!((&thoughts[0]["from"], &thoughts[0]["to"]), (&json!(alice.aid()), &json!(bob.aid())));
     }
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new(), "nobody is told");
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new(), "nobody is told");
     assert_eq!(pull(&bob).await["count"], 1, "and nothing is in the inbox but the mark");
     let other = json!({ "sender_aid": alice.aid(), "context": { "type": "run", "id": "r-2" } });
     let none = ask(&bob, "message.thought.get", other).await;
