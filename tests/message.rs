@@ -11,7 +11,7 @@ mod store_down;
 
 use serde_json::{Value, json};
 
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 use crate::support::socket::agrees;
 use crate::support::{TestServer, split};
 
@@ -29,7 +29,7 @@ fn named(to: &str, id: &str, words: &str) -> Value {
 }
 
 /// Calls, and checks the result against its schema.
-async fn ask(agent: &TestAgent, method: &str, params: Value) -> Value {
+async fn ask(agent: &ConnectedAgent, method: &str, params: Value) -> Value {
     let result = agent.call(method, &params).await;
     let schema = proto_schemas::find(method).expect("the method has a schema");
     if let Err(flaw) = jsonschema::validate(&proto_schemas::standalone(&schema.doc()["result"]), &result) {
@@ -38,28 +38,28 @@ async fn ask(agent: &TestAgent, method: &str, params: Value) -> Value {
     result
 }
 
-async fn send(from: &TestAgent, params: Value) -> Value {
+async fn send(from: &ConnectedAgent, params: Value) -> Value {
     ask(from, "message.send", params).await
 }
 
 /// Sends a few words and gives the answer.
-async fn say(from: &TestAgent, to: &TestAgent, words: &str) -> Value {
+async fn say(from: &ConnectedAgent, to: &ConnectedAgent, words: &str) -> Value {
     send(from, message(to.aid(), words)).await
 }
 
-async fn refusal(from: &TestAgent, method: &str, params: Value) -> Value {
+async fn refusal(from: &ConnectedAgent, method: &str, params: Value) -> Value {
     let error = from.call_error(method, &params).await;
     assert!(error["data"]["retryable"].is_boolean(), "every error says whether to try again: {error}");
     error
 }
 
 /// Everything in the inbox of this device that `message.pull` shows.
-async fn pull(agent: &TestAgent) -> Value {
+async fn pull(agent: &ConnectedAgent) -> Value {
     ask(agent, "message.pull", json!({ "after_seq": 0, "limit": 200 })).await
 }
 
 /// Everything in the inbox of this device that `message.v2.pull` shows on its first page.
-async fn v2_pull(agent: &TestAgent) -> Value {
+async fn v2_pull(agent: &ConnectedAgent) -> Value {
     ask(agent, "message.v2.pull", json!({ "after_seq": 0, "limit": 50 })).await
 }
 
@@ -88,14 +88,14 @@ fn ids(page: &Value) -> Vec<String> {
 }
 
 /// The next event, which must have this name and keep to its schema; gives its parameters.
-async fn next(agent: &TestAgent, event: &str) -> Value {
+async fn next(agent: &ConnectedAgent, event: &str) -> Value {
     let frame = agent.next_event().await;
     assert_eq!(frame["method"], event, "{frame}");
     agrees(event, &frame["params"]);
     frame["params"].clone()
 }
 
-async fn received(agent: &TestAgent) -> Value {
+async fn received(agent: &ConnectedAgent) -> Value {
     next(agent, "event/message.received").await
 }
 
@@ -105,7 +105,7 @@ fn may_be_late(frame: &Value) -> bool {
 }
 
 /// Events up to a message that `from` sends now: whatever was to come before it has come.
-async fn events_until_now(from: &TestAgent, by: &TestAgent) -> Vec<Value> {
+async fn events_until_now(from: &ConnectedAgent, by: &ConnectedAgent) -> Vec<Value> {
     let mark = crate::support::agent::random_hex(8);
     from.call("message.send", &message(by.aid(), &mark)).await;
     let mut events = Vec::new();
@@ -119,7 +119,7 @@ async fn events_until_now(from: &TestAgent, by: &TestAgent) -> Vec<Value> {
 }
 
 /// Two agents that are connected.
-async fn two(server: &TestServer) -> (TestAgent, TestAgent) {
+async fn two(server: &TestServer) -> (ConnectedAgent, ConnectedAgent) {
     (server.agent("alice").await, server.agent("bobb").await)
 }
 
@@ -129,7 +129,7 @@ fn numbered(to: &str, many: usize) -> Vec<Value> {
 }
 
 /// Sends them all at once; every one must be accepted.
-async fn flood(from: &TestAgent, messages: &[Value]) -> Vec<Value> {
+async fn flood(from: &ConnectedAgent, messages: &[Value]) -> Vec<Value> {
     let outcomes = from.call_many("message.send", messages).await;
     outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|error| panic!("refused: {error}"))).collect()
 }

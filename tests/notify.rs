@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::support::TestServer;
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 
-async fn route(from: &TestAgent, target: Value, method: &str, params: Value) {
+async fn route(from: &ConnectedAgent, target: Value, method: &str, params: Value) {
     from.notify(
         "notification/route",
         &json!({ "target": target, "deliver": { "method": method, "params": params } }),
@@ -14,7 +14,7 @@ async fn route(from: &TestAgent, target: Value, method: &str, params: Value) {
 }
 
 /// Sends one more at the end, so that whatever came before has arrived or never will.
-async fn events_until_now(from: &TestAgent, by: &TestAgent) -> Vec<Value> {
+async fn events_until_now(from: &ConnectedAgent, by: &ConnectedAgent) -> Vec<Value> {
     let mark = crate::support::agent::random_hex(8);
     route(from, json!({ "type": "aid", "aid": by.aid() }), "event/app.mark", json!({ "mark": mark })).await;
     let mut events = Vec::new();
@@ -27,7 +27,7 @@ async fn events_until_now(from: &TestAgent, by: &TestAgent) -> Vec<Value> {
     }
 }
 
-async fn session_at(server: &TestServer, first: &TestAgent, device: &str, slot: &str) -> TestAgent {
+async fn session_at(server: &TestServer, first: &ConnectedAgent, device: &str, slot: &str) -> ConnectedAgent {
     server
         .connect_with(&first.identity, &first.tokens, |hello| {
             hello["device"]["id"] = json!(device);
@@ -115,7 +115,7 @@ async fn a_device_or_a_slot_can_be_named() {
 }
 
 /// Like [`events_until_now`], where marks meant for other connections of the same agent may lie around.
-async fn events_without_marks(from: &TestAgent, by: &TestAgent) -> Vec<Value> {
+async fn events_without_marks(from: &ConnectedAgent, by: &ConnectedAgent) -> Vec<Value> {
     let mut events = events_until_now(from, by).await;
     events.retain(|event| event["method"] != "event/app.mark");
     events

@@ -6,7 +6,7 @@ use certs::{Curve, Key};
 use proto_schemas::{Access, Method};
 use serde_json::{Value, json};
 
-use crate::support::agent::{TestAgent, TestIdentity, aid, hello, public_key, random_hex, text};
+use crate::support::agent::{ConnectedAgent, TestIdentity, aid, hello, public_key, random_hex, text};
 use crate::support::envelope::{digest_of_example, put_key};
 use crate::support::socket::TestSocket;
 use crate::support::{ISSUER, TestServer, now, now_ms};
@@ -18,7 +18,7 @@ const HIGH_LIMITS: &str = "limits.registrations_per_minute = 60000\nlimits.http_
 async fn values(
     server: &TestServer,
     caller: &TestIdentity,
-    peer: &TestAgent,
+    peer: &ConnectedAgent,
     socket: &TestSocket,
     example: &str,
 ) -> HashMap<String, String> {
@@ -68,7 +68,7 @@ async fn send(
     server: &TestServer,
     method: &Method,
     example: &Value,
-    peer: &TestAgent,
+    peer: &ConnectedAgent,
 ) -> Result<Value, Value> {
     let caller = server.register(&format!("caller-{}", random_hex(6))).await;
     let socket = server.socket().await;

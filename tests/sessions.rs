@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::TestServer;
-use crate::support::agent::{TestAgent, TestIdentity, hello, text};
+use crate::support::agent::{ConnectedAgent, TestIdentity, hello, text};
 
 fn at(device: &str, slot: &str) -> impl FnOnce(&mut Value) {
     move |hello| {
@@ -16,11 +16,11 @@ fn short(ttl_ms: u64) -> impl FnOnce(&mut Value) {
     move |hello| hello["options"] = json!({ "kind": "short", "short_ttl_ms": ttl_ms })
 }
 
-async fn is_alive(agent: &TestAgent) -> bool {
+async fn is_alive(agent: &ConnectedAgent) -> bool {
     agent.call("meta.ping", &json!({})).await["pong"] == true
 }
 
-async fn session_at(server: &TestServer, who: &TestIdentity, device: &str, slot: &str) -> TestAgent {
+async fn session_at(server: &TestServer, who: &TestIdentity, device: &str, slot: &str) -> ConnectedAgent {
     server.connect(who, at(device, slot)).await
 }
 

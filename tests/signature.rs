@@ -3,7 +3,7 @@
 use ring::digest;
 use serde_json::json;
 
-use crate::support::agent::{TestAgent, TestIdentity, text};
+use crate::support::agent::{ConnectedAgent, TestIdentity, text};
 use crate::support::{TestServer, now, printed, split, until};
 
 /// A signed call, written out: `params` goes over the wire as it stands, `canonical` is what the signer hashed.
@@ -38,7 +38,7 @@ impl<'a> SignedCall<'a> {
 const METHOD: &str = "auth.download_cert";
 const PLAIN: &str = r#"{"cert_sn":"root"}"#;
 
-async fn code(agent: &TestAgent, frame: &str) -> i64 {
+async fn code(agent: &ConnectedAgent, frame: &str) -> i64 {
     let answer = agent.answer_to(frame).await;
     answer["error"]["code"].as_i64().unwrap_or(0)
 }

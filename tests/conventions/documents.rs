@@ -8,8 +8,8 @@ use super::source::{SourceFile, TOP, code, file, files, repository, tokens};
 /// What a name of a file ends with, in prose.
 const ENDS: [&str; 9] = [".rs", ".md", ".json", ".py", ".toml", ".sql", ".yml", ".lock", ".txt"];
 
-/// Files that a server or a build makes, and that documents speak of.
-const MADE: [&str; 3] = ["aund.toml", "tokens.json", "links.json"];
+/// Files of operators and agents that documents speak of.
+const OTHERS: [&str; 4] = ["agent.md", "aund.toml", "tokens.json", "links.json"];
 
 fn documents() -> Vec<&'static SourceFile> {
     let single = ["README.md", "CONTRIBUTING.md", "proto-schemas/README.md"];
@@ -54,7 +54,7 @@ fn is_plain(path: &str) -> bool {
 fn is_path(word: &str) -> bool {
     let below = word.split_once('/').is_some_and(|(folder, _)| TOP.contains(&folder));
     let named = ENDS.iter().any(|end| word.strip_suffix(end).is_some_and(|stem| !stem.is_empty()));
-    is_plain(word) && (below || named) && !word.starts_with(['/', '.']) && !MADE.contains(&word)
+    is_plain(word) && (below || named) && !word.starts_with(['/', '.']) && !OTHERS.contains(&word)
 }
 
 /// Whether a file or a folder has this path, or a path that ends with it.
@@ -141,7 +141,9 @@ fn rust_path(quote: &str) -> Option<Vec<&str>> {
     let is_name = |segment: &&str| {
         !segment.is_empty() && segment.chars().all(|next| next.is_alphanumeric() || next == '_')
     };
-    (segments.len() > 1 && segments.iter().all(|segment| is_name(segment))).then_some(segments)
+    // `codes::NAME` stands for any of them.
+    let is_one = segments.len() > 1 && segments.last() != Some(&"NAME");
+    (is_one && segments.iter().all(is_name)).then_some(segments)
 }
 
 /// What is wrong with something in backticks, if anything is.

@@ -277,7 +277,7 @@ pub fn end_of_group(tokens: &[&str], mut at: usize) -> usize {
     at
 }
 
-/// The words of a name or a sentence, in small letters: `PeerQueue`, `peer_queue` and `peer queue` have the same.
+/// The words of a name or a sentence, in lower case: `PeerQueue`, `peer_queue` and `peer queue` have the same.
 pub fn words(text: &str) -> impl Iterator<Item = String> {
     let mut words = Vec::new();
     let mut word = String::new();

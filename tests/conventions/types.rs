@@ -20,8 +20,9 @@ pub fn declared(text: &str) -> Vec<String> {
         ["struct", "enum", "trait", "union"].contains(&three[0]) && is_name(three[1]) && three[2] != "::"
     });
     let aliases = code.lines().filter_map(|line| {
-        let line = line.strip_prefix("pub ").or_else(|| line.strip_prefix("pub(crate) ")).unwrap_or(line);
-        let name = line.strip_prefix("type ")?;
+        let visible =
+            line.strip_prefix("pub").map(|rest| rest.split_once(' ').map_or(rest, |(_, rest)| rest));
+        let name = visible.unwrap_or(line).strip_prefix("type ")?;
         name.split(|next: char| !next.is_alphanumeric() && next != '_').next()
     });
     items.map(|three| three[1]).chain(aliases).map(str::to_owned).collect()
@@ -55,9 +56,9 @@ fn type_names_are_unique_in_the_workspace() {
 
 #[test]
 fn declarations_are_found() {
-    let text = "pub struct A; enum B<T> {} // struct C\npub(crate) type D = u8;\nimpl X { type E = u8; }\n\
+    let text = "pub struct A; enum B<T> {} // struct C\npub(super) type D = u8;\ntype I = u8;\nimpl X { type E = u8; }\n\
                 trait F {} const G: &str = \"struct H\"; fn union(i: u8) {}";
-    assert_eq!(declared(text), ["A", "B", "F", "D"]);
+    assert_eq!(declared(text), ["A", "B", "F", "D", "I"]);
     assert!(is_of_method("RenewCertParams", "services/ca/renew_cert.rs"));
     assert!(!is_of_method("RenewCertParams", "services/ca/renew.rs"));
 }

@@ -198,7 +198,10 @@ fn complaints(file: &SourceFile) -> Vec<String> {
     let mut found = Vec::new();
     let mut complain = |place: String, word: &str, say: &str| {
         if !is_exception(&file.path, word) {
-            found.push(format!("{place}: {word:?}: say {say}"));
+            let complaint = format!("{place}: {word:?}: say {say}");
+            if found.last() != Some(&complaint) {
+                found.push(complaint);
+            }
         }
     };
     for (line, sentence) in sentences(file) {

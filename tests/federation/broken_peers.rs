@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::fake_peer_server::{FakePeerServer, Fault};
 use super::named;
 use crate::support::TestServer;
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 use crate::support::domain::TestDomain;
 
 /// A real domain that trusts and finds a fake one.
-async fn beside(fault: Fault) -> (TestServer, TestAgent, FakePeerServer) {
+async fn beside(fault: Fault) -> (TestServer, ConnectedAgent, FakePeerServer) {
     let fake = FakePeerServer::start("fake", fault).await;
     let domain = TestDomain::new("near");
     let mut near = domain.prepared(&format!("{}{}", domain.resolve(), fake.domain.resolve()));

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{named, next, say, words};
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 use crate::support::domain::DomainPair;
 use crate::support::envelope::{envelope, opened, put_key, row_for};
 use crate::support::{until, within};
 
-async fn two(pair: &DomainPair) -> (TestAgent, TestAgent) {
+async fn two(pair: &DomainPair) -> (ConnectedAgent, ConnectedAgent) {
     (pair.near.agent("alice").await, pair.far.agent("carol").await)
 }
 

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{named, words};
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 use crate::support::domain::DomainPair;
 use crate::support::{printed, until};
 
 const KEEP: &str = "federation.retention_seconds = 3600\nlimits.calls_per_second = 100000";
 
-async fn all_of(agent: &TestAgent) -> Vec<String> {
+async fn all_of(agent: &ConnectedAgent) -> Vec<String> {
     let (mut seen, mut after) = (Vec::new(), 0);
     loop {
         let page = agent.call("message.pull", &json!({ "after_seq": after, "limit": 200 })).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::fake_peer::FakePeer;
 use super::words;
 use crate::support::TestServer;
-use crate::support::agent::{TestAgent, random_hex};
+use crate::support::agent::{ConnectedAgent, random_hex};
 use crate::support::domain::DomainPair;
 use crate::support::socket::TestSocket;
 
@@ -13,7 +13,7 @@ use crate::support::socket::TestSocket;
 pub struct RelayTest {
     pub pair: DomainPair,
     pub who: FakePeer,
-    pub carol: TestAgent,
+    pub carol: ConnectedAgent,
 }
 
 impl RelayTest {

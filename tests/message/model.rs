@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{BUSY, named};
 use crate::support::TestServer;
-use crate::support::agent::{TestAgent, text};
+use crate::support::agent::{ConnectedAgent, text};
 use crate::support::envelope::{opened, put_key, sealed};
 
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ struct MessageModel {
 
 struct ModelRun {
     server: TestServer,
-    agents: Vec<TestAgent>,
+    agents: Vec<ConnectedAgent>,
     model: MessageModel,
     began: Instant,
 }

@@ -27,7 +27,7 @@ pub struct TestTokens {
 }
 
 /// A session: an identity and the socket it is connected on.
-pub struct TestAgent {
+pub struct ConnectedAgent {
     pub identity: TestIdentity,
     pub tokens: TestTokens,
     /// What `auth.connect` answered.
@@ -55,7 +55,7 @@ pub fn random_hex(bytes: usize) -> String {
 
 impl TestServer {
     /// A registered, logged-in and connected agent.
-    pub async fn agent(&self, name: &str) -> TestAgent {
+    pub async fn agent(&self, name: &str) -> ConnectedAgent {
         let identity = self.register(name).await;
         self.connect(&identity, |_| ()).await
     }
@@ -95,7 +95,7 @@ impl TestServer {
     }
 
     /// A login and a session; `change` may change the parameters of `auth.connect`.
-    pub async fn connect(&self, who: &TestIdentity, change: impl FnOnce(&mut Value)) -> TestAgent {
+    pub async fn connect(&self, who: &TestIdentity, change: impl FnOnce(&mut Value)) -> ConnectedAgent {
         let tokens = self.login(who).await;
         self.connect_with(who, &tokens, change).await
     }
@@ -106,29 +106,34 @@ impl TestServer {
         who: &TestIdentity,
         tokens: &TestTokens,
         change: impl FnOnce(&mut Value),
-    ) -> TestAgent {
-        TestAgent::open(self.socket().await, who, tokens, change).await
+    ) -> ConnectedAgent {
+        ConnectedAgent::open(self.socket().await, who, tokens, change).await
     }
 
     /// The same agent on a device whose socket holds next to nothing that is not read.
-    pub async fn connect_narrow(&self, first: &TestAgent, device: &str) -> TestAgent {
-        TestAgent::open(self.narrow_socket().await, &first.identity, &first.tokens, at(device, "default"))
-            .await
+    pub async fn connect_narrow(&self, first: &ConnectedAgent, device: &str) -> ConnectedAgent {
+        ConnectedAgent::open(
+            self.narrow_socket().await,
+            &first.identity,
+            &first.tokens,
+            at(device, "default"),
+        )
+        .await
     }
 
     /// The same agent once more, on another device or in another slot.
-    pub async fn connect_device(&self, first: &TestAgent, device: &str, slot: &str) -> TestAgent {
+    pub async fn connect_device(&self, first: &ConnectedAgent, device: &str, slot: &str) -> ConnectedAgent {
         self.connect_with(&first.identity, &first.tokens, at(device, slot)).await
     }
 
     /// The same agent with a short connection, to which nothing is told.
-    pub async fn connect_short(&self, first: &TestAgent) -> TestAgent {
+    pub async fn connect_short(&self, first: &ConnectedAgent) -> ConnectedAgent {
         let short = |hello: &mut Value| hello["options"] = json!({ "kind": "short", "short_ttl_ms": 60_000 });
         self.connect_with(&first.identity, &first.tokens, short).await
     }
 
     /// The same agent again after its connection or the server has gone.
-    pub async fn reconnect(&self, before: &TestAgent) -> TestAgent {
+    pub async fn reconnect(&self, before: &ConnectedAgent) -> ConnectedAgent {
         self.connect_with(&before.identity, &before.tokens, at(&before.device, &before.slot)).await
     }
 
@@ -175,7 +180,7 @@ impl TestIdentity {
     }
 }
 
-impl Deref for TestAgent {
+impl Deref for ConnectedAgent {
     type Target = TestSocket;
 
     fn deref(&self) -> &TestSocket {
@@ -183,19 +188,19 @@ impl Deref for TestAgent {
     }
 }
 
-impl TestAgent {
+impl ConnectedAgent {
     async fn open(
         socket: TestSocket,
         who: &TestIdentity,
         tokens: &TestTokens,
         change: impl FnOnce(&mut Value),
-    ) -> TestAgent {
+    ) -> ConnectedAgent {
         let mut hello = hello(socket.nonce(), &tokens.access);
         change(&mut hello);
         let welcome = socket.call("auth.connect", &hello).await;
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (device, slot) = (word(&hello["device"]["id"]), word(&hello["client"]["slot_id"]));
-        TestAgent { identity: who.clone(), tokens: tokens.clone(), welcome, device, slot, socket }
+        ConnectedAgent { identity: who.clone(), tokens: tokens.clone(), welcome, device, slot, socket }
     }
 
     pub fn aid(&self) -> &str {

@@ -6,7 +6,7 @@ use certs::{Curve, Key};
 use ring::digest;
 use serde_json::{Value, json};
 
-use super::agent::{TestAgent, random_hex};
+use super::agent::{ConnectedAgent, random_hex};
 use super::{now, now_ms};
 
 const SUITE: &str = "P256_HKDF_SHA256_AES_256_GCM";
@@ -47,7 +47,7 @@ impl TestRecipient {
 }
 
 /// An envelope around nothing, with any signature and a hint of its own, for these rows in this order.
-pub fn envelope(from: &TestAgent, to: &str, message_id: &str, rows: &[TestRecipient]) -> Value {
+pub fn envelope(from: &ConnectedAgent, to: &str, message_id: &str, rows: &[TestRecipient]) -> Value {
     json!({
         "type": "e2ee.p2p_encrypted", "version": "v2", "suite": SUITE, "msg_type": "original", "t_send": now_ms(),
         "nonce": STANDARD.encode(random_hex(6)), "ciphertext": STANDARD.encode(random_hex(20)),
@@ -64,12 +64,12 @@ pub fn envelope(from: &TestAgent, to: &str, message_id: &str, rows: &[TestRecipi
 }
 
 /// The parameters of `message.send` for an envelope with one key for all devices of the recipient.
-pub fn sealed(from: &TestAgent, to: &str, message_id: &str) -> Value {
+pub fn sealed(from: &ConnectedAgent, to: &str, message_id: &str) -> Value {
     json!({ "to": to, "message_id": message_id, "payload": envelope(from, to, message_id, &[row(to, "peer")]) })
 }
 
 /// Gives this device a key that others can encrypt to, as clients do after they connect.
-pub async fn put_key(agent: &TestAgent) -> Value {
+pub async fn put_key(agent: &ConnectedAgent) -> Value {
     let (spk, at) = (Key::generate(Curve::P256), now());
     let der = spk.public().spki_der().to_vec();
     let id = format!("sha256:{}", &hex::encode(sha256(&[&der]))[..16]);

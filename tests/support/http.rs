@@ -14,8 +14,8 @@ use tokio_rustls::TlsConnector;
 use super::{TestServer, within};
 
 /// Anything a client can talk over.
-pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
+pub trait TestByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> TestByteStream for T {}
 
 /// A request in the making.
 pub struct TestRequest<'a> {
@@ -89,12 +89,16 @@ impl TestServer {
     }
 
     /// A connection with TLS to this name, by a client that trusts the server's root.
-    pub async fn tls(&self, name: &str) -> std::io::Result<Box<dyn ByteStream>> {
+    pub async fn tls(&self, name: &str) -> std::io::Result<Box<dyn TestByteStream>> {
         self.tls_trusting(&self.root(), name).await
     }
 
     /// A connection with TLS to this name, by a client that trusts one root and nobody else.
-    pub async fn tls_trusting(&self, root: &Certificate, name: &str) -> std::io::Result<Box<dyn ByteStream>> {
+    pub async fn tls_trusting(
+        &self,
+        root: &Certificate,
+        name: &str,
+    ) -> std::io::Result<Box<dyn TestByteStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(root.der().to_vec())).expect("a root can be trusted");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -163,7 +167,7 @@ impl TestRequest<'_> {
             head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }
         head.push_str("\r\n");
-        let mut stream: Box<dyn ByteStream> = match &self.server_name {
+        let mut stream: Box<dyn TestByteStream> = match &self.server_name {
             Some(name) => self.server.tls(name).await.expect("the server's certificate can be trusted"),
             None => Box::new(self.server.tcp().await),
         };

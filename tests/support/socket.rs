@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use super::http::ByteStream;
+use super::http::TestByteStream;
 use super::{TestServer, within};
 
 /// One socket. Its challenge has been read; nothing else has been said on it.
@@ -27,7 +27,7 @@ pub struct Closed {
 }
 
 pub(super) struct SocketState {
-    stream: WebSocketStream<Box<dyn ByteStream>>,
+    stream: WebSocketStream<Box<dyn TestByteStream>>,
     /// What arrived while something else was waited for.
     pub(super) events: VecDeque<Value>,
     ended: Option<Closed>,
@@ -57,7 +57,7 @@ impl TestServer {
 }
 
 impl TestSocket {
-    async fn open(pipe: Box<dyn ByteStream>, url: &str) -> TestSocket {
+    async fn open(pipe: Box<dyn TestByteStream>, url: &str) -> TestSocket {
         let dial = within("the upgrade to WebSocket", client_async(url, pipe)).await;
         let (stream, _) = dial.expect("the server upgrades to WebSocket");
         let state = SocketState { stream, events: VecDeque::new(), ended: None };

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::message::{pull, two};
 use crate::support::TestServer;
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 
-async fn route(from: &TestAgent, target: Value, params: Value) {
+async fn route(from: &ConnectedAgent, target: Value, params: Value) {
     let deliver = json!({ "method": "event/app.note", "params": params });
     from.notify("notification/route", &json!({ "target": target, "deliver": deliver, "ttl_ms": 7000 })).await;
 }

@@ -6,14 +6,14 @@ use crate::message::{
     ask, events_until_now, flood, may_be_late, message, numbered, pull, rows, say, send, seqs, two,
 };
 use crate::support::TestServer;
-use crate::support::agent::{TestAgent, TestIdentity};
+use crate::support::agent::{ConnectedAgent, TestIdentity};
 use crate::support::envelope::{put_key, sealed};
 use crate::support::socket::agrees;
 
 const NOTIFICATION: &str = "event/peer.v2.message_received";
 
 /// A client of the generation that says so in its capabilities.
-async fn client(server: &TestServer, who: &TestIdentity, capabilities: Value) -> TestAgent {
+async fn client(server: &TestServer, who: &TestIdentity, capabilities: Value) -> ConnectedAgent {
     server.connect(who, |hello| hello["capabilities"] = capabilities).await
 }
 
@@ -26,7 +26,7 @@ fn first_generation() -> Value {
 }
 
 /// The next frame that is no message from before.
-async fn beside_messages(client: &TestAgent) -> Value {
+async fn beside_messages(client: &ConnectedAgent) -> Value {
     loop {
         let frame = client.next().await;
         if !may_be_late(&frame) {
@@ -36,7 +36,7 @@ async fn beside_messages(client: &TestAgent) -> Value {
 }
 
 /// What the next such notification says.
-async fn notified(client: &TestAgent) -> Value {
+async fn notified(client: &ConnectedAgent) -> Value {
     let frame = beside_messages(client).await;
     assert_eq!(frame["method"], NOTIFICATION, "{frame}");
     agrees(NOTIFICATION, &frame["params"]);
@@ -44,7 +44,7 @@ async fn notified(client: &TestAgent) -> Value {
 }
 
 /// What comes beside messages from before, up to a message that `from` sends now.
-async fn notifications(from: &TestAgent, client: &TestAgent) -> Vec<Value> {
+async fn notifications(from: &ConnectedAgent, client: &ConnectedAgent) -> Vec<Value> {
     events_until_now(from, client).await.into_iter().filter(|event| !may_be_late(event)).collect()
 }
 

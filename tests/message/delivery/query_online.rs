@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::message::{ask, refusal};
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 use crate::support::{TestServer, until};
 
-async fn online(asker: &TestAgent, aids: &[&str]) -> Value {
+async fn online(asker: &ConnectedAgent, aids: &[&str]) -> Value {
     ask(asker, "message.query_online", json!({ "aids": aids })).await["online"].clone()
 }
 

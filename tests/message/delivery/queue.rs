@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::message::{BUSY, ask, flood, message, named, pull, received, say, send, seqs, two, words};
-use crate::support::agent::{TestAgent, TestIdentity, at, text};
+use crate::support::agent::{ConnectedAgent, TestIdentity, at, text};
 use crate::support::{TestServer, on_sqlite, until};
 
 /// A connection of an agent whose messages are queued.
@@ -14,7 +14,7 @@ async fn worker(
     device: &str,
     routing: &str,
     affinity_ttl_ms: u64,
-) -> TestAgent {
+) -> ConnectedAgent {
     let delivery = json!({ "mode": "queue", "routing": routing, "affinity_ttl_ms": affinity_ttl_ms });
     let change = |hello: &mut Value| {
         at(device, "default")(hello);
@@ -30,7 +30,7 @@ fn queued(to: &str, words: &str) -> Value {
 }
 
 /// How many messages each of them has been told of, once `many` have come altogether.
-async fn shares(workers: &[&TestAgent], many: usize) -> Vec<Vec<String>> {
+async fn shares(workers: &[&ConnectedAgent], many: usize) -> Vec<Vec<String>> {
     let shares = Mutex::new(vec![Vec::new(); workers.len()]);
     until("every message has come", || async {
         let mut shares = shares.lock().await;

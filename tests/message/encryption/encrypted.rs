@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::message::{events_until_now, next, pull, rows, say, send, seqs, two, v2_pull};
 use crate::support::TestServer;
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 use crate::support::envelope::{envelope, opened, put_key, row, row_for, sealed};
 
 /// An envelope is untouched but for the rows: what a device opens is what was sent.
@@ -17,7 +17,7 @@ fn is_body_of(opened: &Value, sent: &Value) {
     assert_eq!(opened, sent);
 }
 
-async fn notification(agent: &TestAgent) -> Value {
+async fn notification(agent: &ConnectedAgent) -> Value {
     next(agent, "event/peer.v2.message_received").await
 }
 

@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 
 use crate::message::{ask, refusal, two};
 use crate::support::TestServer;
-use crate::support::agent::{TestAgent, public_key, random_hex};
+use crate::support::agent::{ConnectedAgent, public_key, random_hex};
 use crate::support::envelope::put_key;
 
-fn prekey(agent: &TestAgent, id: &str) -> Value {
+fn prekey(agent: &ConnectedAgent, id: &str) -> Value {
     let key = public_key(&certs::Key::generate(certs::Curve::P256));
     let created_at = 1_794_701_761_845_i64;
     let signature = agent.identity.sign(&format!("{id}|{key}|{created_at}"));
     json!({ "prekey_id": id, "public_key": key, "signature": signature, "created_at": created_at })
 }
 
-async fn prekeys(asker: &TestAgent, of: &str) -> Value {
+async fn prekeys(asker: &ConnectedAgent, of: &str) -> Value {
     ask(asker, "message.e2ee.get_prekey", json!({ "aid": of })).await
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::message::{events_until_now, refusal, send, two, v2_pull};
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 use crate::support::envelope::{TestRecipient, digest_of, envelope, put_key, row, row_for, sealed};
 use crate::support::{TestServer, now_ms};
 
@@ -12,25 +12,25 @@ const FORM: i64 = -33051;
 const AAD: i64 = -33053;
 const DEVICE: i64 = -33011;
 
-async fn is_refused(from: &TestAgent, params: Value, code: i64, why: &str) {
+async fn is_refused(from: &ConnectedAgent, params: Value, code: i64, why: &str) {
     let error = refusal(from, "message.send", params).await;
     assert_eq!(error["code"], code, "{why}: {error}");
     assert_eq!(error["data"]["retryable"], false, "{why}: {error}");
 }
 
 /// One that is well made, after `change` had its way with it.
-fn spoilt(from: &TestAgent, to: &TestAgent, change: impl FnOnce(&mut Value)) -> Value {
+fn spoilt(from: &ConnectedAgent, to: &ConnectedAgent, change: impl FnOnce(&mut Value)) -> Value {
     let mut params = sealed(from, to.aid(), "m-1");
     change(&mut params);
     params
 }
 
-fn with_rows(from: &TestAgent, to: &TestAgent, rows: &[TestRecipient]) -> Value {
+fn with_rows(from: &ConnectedAgent, to: &ConnectedAgent, rows: &[TestRecipient]) -> Value {
     json!({ "to": to.aid(), "payload": envelope(from, to.aid(), "m-1", rows) })
 }
 
 /// Whatever was refused used no seq and no id: the same id is still free.
-async fn nothing_happened(alice: &TestAgent, bob: &TestAgent) {
+async fn nothing_happened(alice: &ConnectedAgent, bob: &ConnectedAgent) {
     assert_eq!(events_until_now(alice, bob).await, Vec::<Value>::new());
     assert_eq!(v2_pull(bob).await["count"], 1, "only the mark");
     let sent = send(alice, sealed(alice, bob.aid(), "m-1")).await;

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use crate::message::{ask, next, pull, received, refusal, say, two};
 use crate::support::TestServer;
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 
-async fn ack(agent: &TestAgent, seq: i64) -> Value {
+async fn ack(agent: &ConnectedAgent, seq: i64) -> Value {
     ask(agent, "message.ack", json!({ "seq": seq })).await["ack_seq"].clone()
 }
 
 /// The events of `agent` until a message of `other` arrives.
-async fn told(other: &TestAgent, agent: &TestAgent) -> Vec<Value> {
+async fn told(other: &ConnectedAgent, agent: &ConnectedAgent) -> Vec<Value> {
     crate::message::events_until_now(other, agent).await
 }
 

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::message::{BUSY, ask, flood, numbered, pull, say, seqs, two, v2_pull, words};
 use crate::support::TestServer;
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 
-async fn history(agent: &TestAgent, before: i64, limit: i64) -> Value {
+async fn history(agent: &ConnectedAgent, before: i64, limit: i64) -> Value {
     let page = ask(agent, "message.history", json!({ "before_seq": before, "limit": limit })).await;
     is_a_window(&page);
     page

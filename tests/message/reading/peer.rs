@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use crate::message::{BUSY, ask, flood, message, next, numbered, pull, refusal, rows, say, send, two, words};
 use crate::support::TestServer;
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 use crate::support::envelope::{opened, put_key, sealed};
 
 /// One page of one sender, checked against every rule that clients check.
-pub(in crate::message) async fn pull_peer(agent: &TestAgent, sender: &str, after: i64) -> Value {
+pub(in crate::message) async fn pull_peer(agent: &ConnectedAgent, sender: &str, after: i64) -> Value {
     pull_peer_with(agent, sender, after, 200, json!({})).await
 }
 
-async fn pull_peer_with(agent: &TestAgent, sender: &str, after: i64, limit: i64, more: Value) -> Value {
+async fn pull_peer_with(agent: &ConnectedAgent, sender: &str, after: i64, limit: i64, more: Value) -> Value {
     let mut params = json!({
         "cursor_scope": "peer", "sender_aid": sender, "after_seq": after, "limit": limit,
         "device_id": agent.device(), "slot_id": agent.slot(),
@@ -25,7 +25,7 @@ async fn pull_peer_with(agent: &TestAgent, sender: &str, after: i64, limit: i64,
     page
 }
 
-fn keeps_the_rules(agent: &TestAgent, sender: &str, after: i64, limit: i64, page: &Value) {
+fn keeps_the_rules(agent: &ConnectedAgent, sender: &str, after: i64, limit: i64, page: &Value) {
     let number = |name: &str| page[name].as_i64().unwrap_or_else(|| panic!("{name} is a number: {page}"));
     let flag = |name: &str| page[name].as_bool().unwrap_or_else(|| panic!("{name} is true or false: {page}"));
     assert_eq!((&page["cursor_scope"], &page["sender_aid"]), (&json!("peer"), &json!(sender)));
@@ -58,7 +58,7 @@ fn keeps_the_rules(agent: &TestAgent, sender: &str, after: i64, limit: i64, page
     }
 }
 
-pub(super) async fn ack_peer(agent: &TestAgent, sender: &str, up_to: i64) -> Value {
+pub(super) async fn ack_peer(agent: &ConnectedAgent, sender: &str, up_to: i64) -> Value {
     let params = json!({
         "cursor_scope": "peer", "sender_aid": sender, "up_to_seq": up_to, "device_id": agent.device(), "slot_id": agent.slot(),
     });

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::peer::ack_peer;
 use crate::message::{ask, pull, refusal, say, two};
 use crate::support::TestServer;
-use crate::support::agent::{TestAgent, text};
+use crate::support::agent::{ConnectedAgent, text};
 
-async fn pending(agent: &TestAgent) -> Value {
+async fn pending(agent: &ConnectedAgent) -> Value {
     let peers = ask(agent, "message.peers", json!({ "filter": "pending" })).await;
     assert_eq!((&peers["cursor_scope"], &peers["catalog_ready"]), (&json!("peer"), &json!(true)));
     assert_eq!((&peers["receiver_aid"], &peers["device_id"]), (&json!(agent.aid()), &json!(agent.device())));

@@ -175,6 +175,6 @@ async fn ten_thousand_unread_messages_are_read_page_by_page() {
     assert_eq!(ask(&bob, "message.ack", json!({ "seq": 10_000 })).await["ack_seq"], 10_000);
 }
 
-async fn v2_last(bob: &crate::support::agent::TestAgent) -> Value {
+async fn v2_last(bob: &crate::support::agent::ConnectedAgent) -> Value {
     ask(bob, "message.v2.pull", json!({ "after_seq": 9_900, "limit": 1_000 })).await
 }

@@ -6,16 +6,16 @@ use crate::message::{
     ask, events_until_now, message, named, next, pull, received, refusal, rows, say, send, seqs, two, v2_pull,
 };
 use crate::support::TestServer;
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 
-async fn recall(agent: &TestAgent, ids: &[&str]) -> Value {
+async fn recall(agent: &ConnectedAgent, ids: &[&str]) -> Value {
     let answer = ask(agent, "message.recall", json!({ "message_ids": ids })).await;
     assert_eq!((&answer["success"], &answer["accepted"]), (&json!(true), &json!(ids.len())));
     answer
 }
 
 /// Why none of them could be recalled.
-async fn reasons(agent: &TestAgent, ids: &[&str]) -> Vec<Value> {
+async fn reasons(agent: &ConnectedAgent, ids: &[&str]) -> Vec<Value> {
     let answer = recall(agent, ids).await;
     assert_eq!(answer["recalled"], 0, "{answer}");
     let errors = answer["errors"].as_array().unwrap_or_else(|| panic!("there are reasons: {answer}"));

@@ -6,10 +6,10 @@ use crate::message::{
     BUSY, ask, flood, next, numbered, pull, refusal, rows, say, send, seqs, two, v2_pull, words,
 };
 use crate::support::TestServer;
-use crate::support::agent::TestAgent;
+use crate::support::agent::ConnectedAgent;
 use crate::support::envelope::{put_key, sealed};
 
-async fn tail(agent: &TestAgent, after: i64, limit: i64) -> Value {
+async fn tail(agent: &ConnectedAgent, after: i64, limit: i64) -> Value {
     let params = json!({ "after_seq": after, "limit": limit, "window_mode": "tail" });
     ask(agent, "message.v2.pull", params).await
 }

@@ -1,4 +1,4 @@
-"""The message verbs of the driver: what an application sends, what it is told, and what was on the wire."""
+"""The message commands of the driver: what an application sends, what it is told, and what was on the wire."""
 
 import asyncio
 import itertools
@@ -11,8 +11,8 @@ from websockets.asyncio.client import ClientConnection
 PAUSE = 0.2
 
 
-class Post:
-    """One agent's post. Whoever inherits has a `client`, waits `until` something holds, and can `recover`."""
+class MessageCommands:
+    """The messages of one agent. Whoever inherits has a `client`, waits `until` something holds, and can `recover`."""
 
     def __init__(self):
         self.told = {"received": [], "undecryptable": [], "ack": [], "recalled": []}
@@ -21,7 +21,7 @@ class Post:
         self.talk = None
         record(self.wire)
 
-    def hear_post(self):
+    def listen_for_messages(self):
         for kind, told in self.told.items():
             self.client.on(f"message.{kind}", lambda data, told=told: told.append(plain(data)))
 
@@ -31,7 +31,7 @@ class Post:
     async def send_all(self, to, payloads, encrypt):
         return [await self.send(to, payload, encrypt) for payload in payloads]
 
-    async def mail(self, kind, count, seconds):
+    async def message_events(self, kind, count, seconds):
         """Waits until the application was told this often, and gives everything that it was told."""
         told = self.told[kind]
         try:

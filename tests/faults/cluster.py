@@ -1,4 +1,4 @@
-"""A server of many processes with a PostgreSQL, a Redis and a network of its own, and ways to do harm to each."""
+"""A server of many processes with a PostgreSQL, a Redis and a network of its own, and faults for each of them."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ GATEWAYS = ("gateway1", "gateway2")
 CALL_SECONDS = 5
 # Whatever was done to it, the server is whole again so long after.
 HEAL_SECONDS = 30
-# One address here does more than anybody does in life, and nobody wants to wait for calls that cannot be answered.
+# One address here does more than the default limits allow, and calls that cannot be answered end early.
 LIMITS = {
     "calls_per_second": 1_000_000,
     "connects_per_second": 100_000,
@@ -32,7 +32,7 @@ LIMITS = {
 }
 
 
-class Place:
+class Cluster:
     def __init__(self):
         print(f"\nseed {SEED}", flush=True)
         self.chance = random.Random(SEED)
@@ -70,7 +70,7 @@ class Place:
     def run(self, test):
         self.runner.run(test)
 
-    # ---- Harm -------------------------------------------------------------------------------------------------------
+    # ---- Faults -----------------------------------------------------------------------------------------------------
 
     def pid(self, name):
         return int((self.split / f"{name}.pid").read_text())
@@ -93,14 +93,14 @@ class Place:
     def ask(self, name, path):
         """What one process answers to the operator, or nothing."""
         settings = tomllib.loads((self.split / f"{name}.toml").read_text())
-        line = HTTPConnection(*address(settings["status"]["listen"]), timeout=2)
+        connection = HTTPConnection(*address(settings["status"]["listen"]), timeout=2)
         try:
-            line.request("GET", path)
-            return line.getresponse().read().decode()
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
         except (OSError, HTTPException):
             return None
         finally:
-            line.close()
+            connection.close()
 
     def health(self, name):
         return json.loads(self.ask(name, "/health") or '{"status": "gone", "services": {}}')
@@ -136,4 +136,3 @@ async def until(what, check, seconds=HEAL_SECONDS):
 def made(folder):
     folder.mkdir(parents=True)
     return folder
-

@@ -1,4 +1,4 @@
-"""Words for integration_tests about messages: who writes, what arrives, and what was on the wire."""
+"""Steps of tests about messages: who writes, what arrives, and what was on the wire."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ def couple(agent, retry=None):
 
 
 def second_device(agent, first):
-    """The same identity on another machine: its keys are carried over, its device id is not."""
+    """The same identity on another machine: its keys are copied, its device id is not."""
     copy = first.home.parent / "second"
     identity = f"AIDs/{first.aid}"
     for part in ("private", "public"):
@@ -38,25 +38,25 @@ def send_texts(sender, receiver, words, count, encrypt):
 def messages(agent, count=0, seconds=30):
     """What the application was handed, once that is this much."""
     if numbers(agent.version) >= (0, 3):
-        return agent.mail(kind="received", count=count, seconds=seconds)
+        return agent.message_events(kind="received", count=count, seconds=seconds)
 
     # 0.2 opens several messages at once: it hands them out as they get ready, and some of them twice.
     def distinct():
-        found = {message["seq"]: message for message in agent.mail(kind="received", count=0, seconds=seconds)}
+        found = {message["seq"]: message for message in agent.message_events(kind="received", count=0, seconds=seconds)}
         return ([one for _, one in sorted(found.items())],) if len(found) >= count else None
 
     return eventually(f"{count} messages at {agent.aid}", distinct, seconds)[0]
 
 
 def pushed_once(agent):
-    """The server has pushed every number once and in order, whatever the SDK makes of it."""
+    """The server has pushed every seq once and in order, whatever the SDK makes of it."""
     heard = agent.frames(holding='"event/message.received"')["heard"]
     pushed = [json.loads(frame)["params"]["seq"] for frame in heard]
     assert pushed == sorted(set(pushed)), f"pushed to {agent.aid} out of order: {pushed}"
 
 
 def texts(agent):
-    """What was written, in the order of arrival; a notice of recall, which old clients take for a message, has no text."""
+    """What was written, in the order of arrival; a notice of recall, which old clients treat as a message, has no text."""
     return [message["payload"]["text"] for message in messages(agent) if "text" in message["payload"]]
 
 
@@ -68,7 +68,7 @@ def acknowledged(sender, receiver, seq):
     """The sender is told that the receiver has acknowledged this far."""
 
     def told():
-        acks = sender.mail(kind="ack", count=0, seconds=0)
+        acks = sender.message_events(kind="ack", count=0, seconds=0)
         return [ack for ack in acks if ack["to"] == receiver.aid and ack["ack_seq"] >= seq]
 
     eventually(f"the acknowledgement of {seq}", told)

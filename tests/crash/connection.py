@@ -34,7 +34,7 @@ class Key:
         return base64.b64encode(self.private.sign(text.encode(), ec.ECDSA(hashes.SHA256()))).decode()
 
 
-class Wire:
+class Connection:
     """One socket to the gateway, before and after auth.connect."""
 
     def __init__(self, socket, nonce):
@@ -84,7 +84,7 @@ class Wire:
 
 
 class opened:
-    """`async with opened(server) as wire`: a fresh socket whose challenge has been read."""
+    """`async with opened(server) as connection`: a fresh socket whose challenge has been read."""
 
     def __init__(self, server):
         url = f"ws://{server.gateway}:{server.plain_port}/aun"
@@ -93,7 +93,7 @@ class opened:
     async def __aenter__(self):
         socket = await self.dial.__aenter__()
         try:
-            return Wire(socket, json.loads(await socket.recv())["params"]["nonce"])
+            return Connection(socket, json.loads(await socket.recv())["params"]["nonce"])
         except BaseException as problem:  # Nobody else knows of the socket yet.
             await self.dial.__aexit__(type(problem), problem, None)
             raise
@@ -102,11 +102,11 @@ class opened:
         await self.dial.__aexit__(*problem)
 
 
-class Line:
+class Session:
     """A session that many calls share: an answer finds its call by id, and events go to one listener."""
 
-    def __init__(self, wire, heard=lambda method, params: None):
-        self.socket = wire.socket
+    def __init__(self, connection, heard=lambda method, params: None):
+        self.socket = connection.socket
         self.heard = heard
         self.numbers = itertools.count(1)
         self.waiting = {}
@@ -136,7 +136,7 @@ class Line:
                     self.waiting[frame["id"]].set_result(frame)
         except websockets.ConnectionClosed:
             self._fail(ConnectionError("the server went away"))
-        except Exception as problem:  # A listener that fails must fail the test, and every call of this line with it.
+        except Exception as problem:  # A listener that fails must fail the test, and every call of this session with it.
             self._fail(problem)
             raise
 
