@@ -39,7 +39,7 @@ async fn every_socket_has_a_nonce_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_tls_client_that_does_not_trust_the_root_does_not_get_in() {
+async fn a_tls_client_that_does_not_trust_the_root_does_not_connect() {
     let server = TestServer::start().await;
     let other = Pki::new(ISSUER, now());
     let name = format!("gateway.{ISSUER}");
@@ -370,11 +370,11 @@ async fn a_ping_of_the_websocket_is_answered_before_and_after_login() {
 }
 
 #[tokio::test]
-async fn a_peer_that_answers_no_ping_is_given_up() {
+async fn a_client_that_answers_no_ping_is_closed() {
     let server = TestServer::with("limits.ping_interval_ms = 600\nlimits.ping_timeout_ms = 600").await;
     let (silent, alive) = (server.agent("silent").await, server.agent("alive").await);
     // A socket that is not read answers no ping; one that is read does so by itself.
-    let gone = until("the silent peer is given up", || async {
+    let gone = until("the silent client is closed", || async {
         alive.call("meta.ping", &json!({})).await;
         (server.metric("aund_sessions ").await <= 1.0).then_some(())
     });
@@ -384,7 +384,7 @@ async fn a_peer_that_answers_no_ping_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_peer_that_is_not_read_is_not_given_up() {
+async fn a_client_that_is_not_read_is_not_closed() {
     let settings = "limits.in_flight = 1\nlimits.ping_interval_ms = 600\nlimits.ping_timeout_ms = 600";
     let server = TestServer::with(settings).await;
     let (alice, silent) = (server.agent("alice").await, server.register("silent").await);
@@ -394,10 +394,10 @@ async fn a_peer_that_is_not_read_is_not_given_up() {
     let params = json!({ "aid": alice.aid(), "public_key": key, "curve": "P-384" });
     let slow = json!({ "jsonrpc": "2.0", "id": "slow", "method": "auth.request_cert", "params": params });
     alice.send(&slow.to_string()).await;
-    // Her only call is under way, so her answers to pings wait with whatever else she says. Who came later and does not
-    // answer at all is given up meanwhile.
+    // Her only call is under way, so her answers to pings wait with whatever else she sends. A client that came later and
+    // does not answer at all is closed meanwhile.
     let silent = server.connect_with(&silent, &tokens, |_| ()).await;
-    until("the silent peer is given up", || async {
+    until("the silent client is closed", || async {
         (server.metric("aund_closes_total{code=\"1001\"}").await >= 1.0).then_some(())
     })
     .await;

@@ -1,6 +1,6 @@
 //! The conventions of the project, as far as a machine can check them: a method has one name in all its places, services
-//! do not import each other, modules have no cycles, types have unique names, words are the protocol's, and documents name
-//! real files.
+//! do not import each other, modules have no cycles, types have unique names, words are the protocol's, and documents
+//! name real files.
 
 mod cycles;
 mod documents;

@@ -1,4 +1,5 @@
-//! SIGTERM: nobody new comes in, what is under way is finished, and clients are sent away so that they come back.
+//! SIGTERM: no connection is accepted any more, what is under way is finished, and sessions are closed so that clients
+//! reconnect.
 
 use certs::{Curve, Key};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use crate::support::agent::{TestIdentity, TestTokens, public_key};
 use crate::support::blocker::Blocker;
 use crate::support::{TestServer, until, within};
 
-/// Deadlines that no test lives to see: a server that ends has not waited for one.
+/// Timeouts longer than any test: a server that ends has not waited for one.
 const LONG_TIMEOUTS: &str = "limits.drain_timeout_ms = 600000\nlimits.handshake_timeout_ms = 600000";
 
 /// An upload of which the head and half of the body are sent: a request that is under way for as long as we like.
@@ -34,7 +35,7 @@ async fn half_an_upload(server: &TestServer, who: &TestIdentity, tokens: &TestTo
     (stream, later.to_owned())
 }
 
-/// Nobody listens any more, or whoever does hangs up.
+/// Nothing listens any more, or what does closes at once.
 async fn is_closed(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else { return true };
     let _ = stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await;
@@ -185,7 +186,7 @@ async fn ctrl_c_drains_too() {
 }
 
 #[tokio::test]
-async fn a_client_that_was_sent_away_finds_everything_as_it_was() {
+async fn a_client_that_reconnects_after_a_drain_finds_everything_as_it_was() {
     let mut server = TestServer::start().await;
     let alice = server.agent("alice").await;
     server.restart().await;

@@ -190,7 +190,7 @@ fn session() -> Value {
 async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
     let mesh = TestMesh::start();
     let mut gateway =
-        mesh.link(Some(&mesh.process_certificate("gateway"))).await.expect("the gateway is let in");
+        mesh.link(Some(&mesh.process_certificate("gateway"))).await.expect("the gateway gets a link");
     let (day, other_authority) = (86_400, Authority::root("mesh.internal", "aund mesh", now()));
     let outsiders = [
         ("nobody", None),
@@ -209,7 +209,7 @@ async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
     ];
     for (who, process_certificate) in &outsiders {
         let refused = mesh.link(process_certificate.as_ref()).await;
-        assert!(refused.is_err(), "{who} was let in");
+        assert!(refused.is_err(), "{who} got a link");
         still_works(&mesh, &mut gateway, who).await;
     }
     let refusals = mesh.log().lines().filter(|line| line.contains("is not let onto the mesh")).count();
@@ -224,7 +224,7 @@ async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
 async fn a_service_speaks_for_itself_and_for_no_other() {
     let mesh = TestMesh::start();
     let mut gateway =
-        mesh.link(Some(&mesh.process_certificate("gateway"))).await.expect("the gateway is let in");
+        mesh.link(Some(&mesh.process_certificate("gateway"))).await.expect("the gateway gets a link");
     let agent = mesh.process_certificate("agent");
     for caller in [
         session(),
@@ -237,14 +237,14 @@ async fn a_service_speaks_for_itself_and_for_no_other() {
         json!({ "service": "ca" }),
         json!({ "service": "" }),
     ] {
-        let mut link = mesh.link(Some(&agent)).await.expect("the agent service is let in");
+        let mut link = mesh.link(Some(&agent)).await.expect("the agent service gets a link");
         let own = ask(&mut link, &json!({ "service": "agent" })).await.expect("it is answered");
         assert_eq!(own["result"]["found"], false, "{own}");
         assert_eq!(ask(&mut link, &caller).await, None, "it spoke as {caller}");
         assert_eq!(ask(&mut link, &json!({ "service": "agent" })).await, None, "its link is over");
         still_works(&mesh, &mut gateway, &caller.to_string()).await;
     }
-    // The gateway may speak for those it let in: the same calls are answered there, by what the caller may ask.
+    // The gateway may speak for its connections: the same calls are answered there, by what the caller may ask.
     for caller in [session(), json!(5), json!("unauthenticated")] {
         let answer = ask(&mut gateway, &caller).await.expect("it is answered");
         assert_eq!(answer["error"]["code"], -32601, "{caller} is no service: {answer}");
@@ -262,7 +262,7 @@ async fn a_service_speaks_for_itself_and_for_no_other() {
 async fn somebody_elses_client_understands_the_mesh() {
     let mesh = TestMesh::start();
     let client = async |service: &str| {
-        let stream = mesh.tls(Some(&mesh.process_certificate(service))).await.expect("it is let in");
+        let stream = mesh.tls(Some(&mesh.process_certificate(service))).await.expect("it gets a link");
         let built = WsClientBuilder::default().build_with_stream("ws://ca.mesh.internal/mesh", stream).await;
         built.expect("it is upgraded")
     };

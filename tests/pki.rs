@@ -122,7 +122,7 @@ async fn every_host_of_the_domain_tells_where_the_gateway_is() {
 }
 
 #[tokio::test]
-async fn the_told_gateway_stays_what_the_operator_made_it() {
+async fn the_advertised_gateway_is_the_one_the_operator_configured() {
     let server = TestServer::with("public_url = \"wss://gateway.agents.localhost:4443/ws\"").await;
     let told = server.get("/.well-known/aun-gateway").await.json();
     assert_eq!(told["gateways"][0]["url"], "wss://gateway.agents.localhost:4443/ws");

@@ -84,7 +84,7 @@ async fn the_same_slot_on_another_device_or_of_another_agent_is_another_slot() {
 }
 
 #[tokio::test]
-async fn the_eleventh_slot_of_a_device_pushes_out_the_oldest() {
+async fn the_eleventh_slot_of_a_device_closes_the_oldest() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
@@ -107,7 +107,7 @@ async fn the_eleventh_slot_of_a_device_pushes_out_the_oldest() {
 }
 
 #[tokio::test]
-async fn the_eleventh_device_of_an_agent_pushes_out_the_oldest() {
+async fn the_eleventh_device_of_an_agent_closes_the_oldest() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
@@ -178,7 +178,7 @@ async fn the_eleventh_short_connection_is_refused_with_4013() {
 }
 
 #[tokio::test]
-async fn short_and_long_connections_never_push_each_other_out() {
+async fn short_and_long_connections_never_replace_each_other() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let first = server.connect(&alice, |_| ()).await;

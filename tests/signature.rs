@@ -175,7 +175,7 @@ async fn a_revoked_certificate_signs_nothing_any_more() {
     let frame = SignedCall::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
     let output = server.aund(&["certs", "revoke", alice.aid()]).await;
     assert!(output.status.success(), "{}", printed(&output.stderr));
-    // The socket is on its way out. A call that still gets through is refused; most find it closed.
+    // The socket is being closed. A call that still gets through is refused; most find it closed.
     let _ = alice.try_send(frame.into()).await;
     let closed = alice.closed().await;
     assert_eq!(closed.code, 4001);

@@ -151,7 +151,7 @@ impl TestDatabase {
         format!("{server}/{}", self.name)
     }
 
-    /// Throws everybody out and lets nobody in.
+    /// Ends all connections and refuses new ones.
     fn close(&self) {
         self.run(&format!("ALTER DATABASE {} WITH ALLOW_CONNECTIONS false", self.name));
         self.run(&format!(

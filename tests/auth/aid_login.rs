@@ -187,7 +187,7 @@ async fn a_signature_by_another_key_or_over_another_text_is_refused() {
 }
 
 #[tokio::test]
-async fn certificates_of_others_are_no_way_in() {
+async fn certificates_of_others_are_refused() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let (yesterday, tomorrow) = (now() - 86_400, now() + 86_400);

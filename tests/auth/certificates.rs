@@ -43,7 +43,7 @@ async fn a_renewal_keeps_the_key_and_retires_the_old_certificate() {
 }
 
 #[tokio::test]
-async fn a_new_key_takes_over_and_the_old_one_is_out() {
+async fn a_new_key_replaces_the_old_one_which_is_refused() {
     let server = TestServer::start().await;
     let alice = server.register("alice").await;
     let begun = begun(&server, &alice).await;

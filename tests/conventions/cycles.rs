@@ -1,7 +1,7 @@
 //! No import cycle among the modules of a crate, at any level of its module tree.
 //!
-//! Modules with the same parent are compared: `a` knows `b` if `a` or a module inside it names something that is defined in
-//! `b` or inside it, whatever re-exports it was reached through. A module may know its own parents and children.
+//! Modules with the same parent are compared: `a` knows `b` if `a` or a module inside it names something that is defined
+//! in `b` or inside it, whatever re-exports it was reached through. A module may know its own parents and children.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -26,7 +26,7 @@ IN_FLIGHT = 4
 RECEIVERS = 3
 DEVICES = ("phone", "laptop")
 LOAD_SECONDS = (0.02, 0.4)
-# One sender here writes more than anybody does in life.
+# One sender here writes more than the default limits allow.
 LIMITS = {"calls_per_second": 1_000_000, "connects_per_second": 100_000}
 LOST = (OSError, EOFError, websockets.WebSocketException)
 

@@ -1,4 +1,4 @@
-"""Stands in for the network between the processes: every link goes through here, and can be cut in one direction or both.
+"""The network between the processes: every link goes through here, and can be cut in one direction or both.
 
 A cut holds what is sent, as a network does that swallows packets: nobody is told, and what was held arrives when the
 link is whole again, if both ends are still there.

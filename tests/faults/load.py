@@ -20,7 +20,7 @@ DIAL_SECONDS = 3
 ANSWER_SECONDS = CALL_SECONDS + 3
 EVENT_SECONDS = 15
 LOST = (OSError, EOFError, websockets.WebSocketException)
-# The server's words for "come back": it restarts.
+# The close code for "come back, the server restarts".
 RESTART = 1012
 ALWAYS_BAD = (*BAD, "refused for good", "never told of")
 
@@ -233,7 +233,7 @@ class Load:
         sending = (self.send(device, message) for _ in range(2))
         (one, first), (other, second) = await asyncio.gather(*sending)
         self.results.add("sent twice at once")
-        # One that had to ask again may have been taken the first time.
+        # One that had to ask again may have been accepted the first time.
         if first and second and [one["status"], other["status"]].count("duplicate") != 1:
             words = f"{message.message_id} was answered {one} and {other}"
             self.results.wrong("duplicate message_id on a device", words)

@@ -1,4 +1,4 @@
-"""Events without a next message that would make up for them: a single one for each, while whoever publishes it is killed."""
+"""Events that no later event makes up for: a single message for each reader, while its publisher is killed."""
 
 import asyncio
 import signal

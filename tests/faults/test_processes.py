@@ -133,7 +133,7 @@ def sessions(cluster, name):
     return next((int(line.split()[1]) for line in metrics.splitlines() if line.startswith("aund_sessions ")), 0)
 
 
-# The processes of a namespace, and the tags it takes along.
+# The processes of a namespace, and the tags that are gone with it.
 NAMESPACES = {
     "message": (("message1", "message2"), {"ns_message"}),
     "agent": (("agent1",), {"agent_md"}),

@@ -1,4 +1,4 @@
-"""Redis that is restarted, flushed and lost, and a gateway that takes its sessions along: who is online is answered right."""
+"""Redis that is restarted, flushed and lost, and a gateway that is killed: who is online is answered right."""
 
 import asyncio
 import contextlib
@@ -79,13 +79,13 @@ async def more_events(load, before):
             await asyncio.sleep(0.05)
 
 
-def test_a_killed_gateway_leaves_no_ghosts(cluster):
+def test_sessions_of_a_killed_gateway_are_offline(cluster):
     async def test():
         async with contextlib.AsyncExitStack() as stack:
             agents = {}
             while not (agents and all([await asyncio.to_thread(sessions, cluster, name) for name in GATEWAYS])):
                 for number in range(AGENTS):
-                    aid = f"ghost{len(agents)}.{cluster.server.issuer}"
+                    aid = f"agent{len(agents)}.{cluster.server.issuer}"
                     connection = await stack.enter_async_context(opened(cluster.server))
                     await connection.connect(await sign_up(cluster.server, aid), "phone")
                     agents[aid] = Session(connection)
@@ -104,7 +104,7 @@ def test_a_killed_gateway_leaves_no_ghosts(cluster):
             await cluster.restarted(gateway, before)
             await cluster.heal()
             await answers(left, {aid: aid not in gone for aid in agents}, PRESENCE_SECONDS)
-            print(f"{gateway} killed: {there} of {len(agents)} sessions gone, no ghost after {took:.1f} s", flush=True)
+            print(f"{gateway} killed: {there} of {len(agents)} sessions gone, all offline after {took:.1f} s", flush=True)
 
     cluster.run(test())
 

@@ -48,7 +48,7 @@ async fn a_well_known_that_leads_elsewhere_or_nowhere_is_not_followed() {
 }
 
 #[tokio::test]
-async fn whoever_cannot_answer_hello_gets_nothing() {
+async fn a_peer_that_cannot_answer_hello_gets_nothing() {
     for fault in [Fault::Mute, Fault::Forged, Fault::Imposter] {
         let error = refused(fault).await;
         assert_eq!(
@@ -60,7 +60,7 @@ async fn whoever_cannot_answer_hello_gets_nothing() {
 }
 
 #[tokio::test]
-async fn an_honest_fake_is_not_told_from_a_real_one() {
+async fn a_fake_peer_without_a_fault_is_accepted() {
     let (_near, alice, fake) = beside(Fault::None).await;
     let sent = alice.call("message.send", &named("carol.fake.test", "m-1", "hello")).await;
     assert_eq!((&sent["seq"], &sent["target_issuer"]), (&json!(1), &json!("fake.test")), "{sent}");
@@ -106,7 +106,7 @@ async fn answers_nobody_asked_for_are_nobody_s_answers() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_a_refusal_and_never_a_success() {
+async fn a_malformed_answer_is_an_error_and_never_a_success() {
     for fault in [Fault::Swapped, Fault::Garbage] {
         let (_near, alice, _fake) = beside(fault).await;
         let error = alice.call_error("message.send", &named("carol.fake.test", "m-1", "hello")).await;

@@ -1,5 +1,5 @@
-//! The gateway of a domain that only the test runs, for others to dial: it answers what the test wants, under a root they
-//! trust.
+//! The gateway of a domain that only the test runs, for others to dial: it answers what the test wants, under a root
+//! they trust.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The gateway over there goes and comes back while people write.
+//! The gateway of the other domain restarts while agents write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! The first server of this protocol was audited in public. Each kind of defect that was found is a test here, so that none returns.
+//! The first server of this protocol was audited in public. Each kind of defect that was found is a test here, so that
+//! none returns.
 
 use serde_json::{Value, json};
 

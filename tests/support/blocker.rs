@@ -1,4 +1,4 @@
-//! Somebody else who writes to a service's store and does not finish until told to. Readers are not disturbed.
+//! A lock on a service's store, held by another process until it is told to release it. Readers are not disturbed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};

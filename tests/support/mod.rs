@@ -49,7 +49,7 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// A fresh server as it comes out of the box.
+    /// A fresh server with default settings.
     pub async fn start() -> TestServer {
         TestServer::with("").await
     }
@@ -229,7 +229,7 @@ impl TestServer {
         self.presence_is(|sessions| sessions <= f64::from(many)).await;
     }
 
-    /// Waits until every process has heard of so many long connections; one that is alone knows them from their welcome on.
+    /// Waits until every process knows of so many long connections; a single process does from their welcome on.
     pub async fn at_least_sessions(&self, many: u32) {
         self.presence_is(|sessions| sessions >= f64::from(many)).await;
     }

@@ -57,7 +57,7 @@ async fn events_of_every_kind_come_in_the_order_of_seq() {
 }
 
 #[tokio::test]
-async fn a_connection_hears_of_nothing_before_its_welcome() {
+async fn a_connection_gets_no_event_before_its_welcome() {
     let server = TestServer::with(BUSY).await;
     let (alice, bob) = two(&server).await;
     for n in 0..10 {
@@ -104,7 +104,7 @@ async fn a_reader_that_comes_and_goes_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_among_a_hundred_fast_ones_is_sent_away_and_the_others_get_everything() {
+async fn a_slow_reader_among_a_hundred_fast_ones_is_closed_and_the_others_get_everything() {
     let server = TestServer::with(SMALL_OUTBOX).await;
     let (alice, bob) = two(&server).await;
     let slow = server.connect_narrow(&bob, "slow").await;

@@ -1,4 +1,4 @@
-//! `_trace`: a call that wants to know its way is told, and so are those it reaches.
+//! `_trace`: a call that asks for its trace gets it, and so do the events that it causes.
 
 use serde_json::{Value, json};
 

@@ -18,7 +18,7 @@ async fn is_refused(from: &ConnectedAgent, params: Value, code: i64, why: &str) 
     assert_eq!(error["data"]["retryable"], false, "{why}: {error}");
 }
 
-/// One that is well made, after `change` had its way with it.
+/// A well made envelope with one change.
 fn spoilt(from: &ConnectedAgent, to: &ConnectedAgent, change: impl FnOnce(&mut Value)) -> Value {
     let mut params = sealed(from, to.aid(), "m-1");
     change(&mut params);
