@@ -3,9 +3,9 @@
 use ring::digest;
 use serde_json::json;
 
-use crate::world::agent::{Identity, Tokens};
-use crate::world::http::Response;
-use crate::world::{ISSUER, World, now};
+use crate::support::agent::{TestIdentity, TestTokens};
+use crate::support::http::TestResponse;
+use crate::support::{ISSUER, TestServer, now};
 
 const MULTI: (&str, &str) = ("X-AUN-Signature-Format", "multi-v1");
 
@@ -16,7 +16,7 @@ fn front(aid: &str, words: &str) -> String {
 }
 
 /// A signature block over everything before it.
-fn block(text: &str, who: &Identity, tag: &str, timestamp: i64, signer: Option<&str>) -> String {
+fn block(text: &str, who: &TestIdentity, tag: &str, timestamp: i64, signer: Option<&str>) -> String {
     let (certificate, signature) = (who.certificate(), who.sign(text));
     let signer = signer.map(|aid| format!("signer_aid: {aid}\n")).unwrap_or_default();
     format!(
@@ -26,7 +26,7 @@ fn block(text: &str, who: &Identity, tag: &str, timestamp: i64, signer: Option<&
     )
 }
 
-fn signed(who: &Identity, words: &str) -> String {
+fn signed(who: &TestIdentity, words: &str) -> String {
     let text = front(&who.aid, words);
     let block = block(&text, who, "", now(), None);
     text + &block
@@ -37,14 +37,14 @@ fn etag(text: &str) -> String {
 }
 
 async fn put(
-    world: &World,
+    server: &TestServer,
     aid: &str,
-    tokens: &Tokens,
+    tokens: &TestTokens,
     text: &str,
     condition: Option<(&str, &str)>,
-) -> Response {
+) -> TestResponse {
     let mut request =
-        world.http("PUT", "/agent.md").host(aid).bearer(&tokens.access).header(MULTI.0, MULTI.1);
+        server.http("PUT", "/agent.md").host(aid).bearer(&tokens.access).header(MULTI.0, MULTI.1);
     request = request.header("Content-Type", "text/markdown; charset=utf-8");
     if let Some((name, value)) = condition {
         request = request.header(name, value);
@@ -52,48 +52,48 @@ async fn put(
     request.body(text).send().await
 }
 
-async fn get(world: &World, aid: &str) -> Response {
-    world.http("GET", "/agent.md").host(aid).header(MULTI.0, MULTI.1).send().await
+async fn get(server: &TestServer, aid: &str) -> TestResponse {
+    server.http("GET", "/agent.md").host(aid).header(MULTI.0, MULTI.1).send().await
 }
 
-/// A world with somebody who has just logged in.
-async fn alice() -> (World, Identity, Tokens) {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    (world, alice, tokens)
+/// A server, and an agent that has just logged in.
+async fn alice() -> (TestServer, TestIdentity, TestTokens) {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    (server, alice, tokens)
 }
 
 #[tokio::test]
 async fn a_published_document_is_read_back_byte_for_byte() {
-    let (world, alice, tokens) = alice().await;
-    assert_eq!(get(&world, &alice.aid).await.status, 404, "there is none yet");
+    let (server, alice, tokens) = alice().await;
+    assert_eq!(get(&server, &alice.aid).await.status, 404, "there is none yet");
     let text = signed(&alice, "Ich heiße alice 你好");
-    let published = put(&world, &alice.aid, &tokens, &text, Some(("If-None-Match", "*"))).await;
+    let published = put(&server, &alice.aid, &tokens, &text, Some(("If-None-Match", "*"))).await;
     assert_eq!(published.status, 200, "{}", published.text());
     let said = published.json();
     assert_eq!((&said["aid"], &said["etag"]), (&json!(alice.aid), &json!(etag(&text))));
     assert_eq!(said["agent_md_url"], format!("https://{}/agent.md", alice.aid));
     assert!(said["last_modified"].is_string());
 
-    let read = get(&world, &alice.aid).await;
+    let read = get(&server, &alice.aid).await;
     assert_eq!((read.status, read.text()), (200, text.clone()));
     assert_eq!(read.header("content-type"), Some("text/markdown; charset=utf-8"));
     assert_eq!(read.header("etag"), Some(&*etag(&text)));
     assert!(read.header("last-modified").is_some_and(|date| date.ends_with("GMT")));
     assert_eq!(read.header("vary").map(str::to_ascii_lowercase).as_deref(), Some("x-aun-signature-format"));
 
-    let head = world.http("HEAD", "/agent.md").host(&alice.aid).header(MULTI.0, MULTI.1).send().await;
+    let head = server.http("HEAD", "/agent.md").host(&alice.aid).header(MULTI.0, MULTI.1).send().await;
     assert_eq!((head.status, head.header("etag")), (200, read.header("etag")));
     assert_eq!(head.header("content-length"), Some(&*text.len().to_string()));
 }
 
 #[tokio::test]
 async fn the_host_decides_whose_document_it_is_whatever_the_port_and_the_tls_name() {
-    let (world, alice, tokens) = alice().await;
+    let (server, alice, tokens) = alice().await;
     let text = signed(&alice, "alice");
     let gateway = format!("gateway.{ISSUER}");
-    let published = world
+    let published = server
         .http("PUT", "/agent.md")
         .host(&alice.aid)
         .over_tls(&gateway)
@@ -103,9 +103,10 @@ async fn the_host_decides_whose_document_it_is_whatever_the_port_and_the_tls_nam
         .await;
     assert_eq!(published.status, 200, "{}", published.text());
     for tls in [&gateway, ISSUER, &alice.aid] {
-        for host in [alice.aid.clone(), format!("{}:{}", alice.aid, world.tls_port), alice.aid.to_uppercase()]
+        for host in
+            [alice.aid.clone(), format!("{}:{}", alice.aid, server.tls_port), alice.aid.to_uppercase()]
         {
-            let read = world
+            let read = server
                 .http("GET", "/agent.md")
                 .host(&host)
                 .over_tls(tls)
@@ -115,66 +116,66 @@ async fn the_host_decides_whose_document_it_is_whatever_the_port_and_the_tls_nam
             assert_eq!((read.status, read.text()), (200, text.clone()), "{host} over {tls}");
         }
     }
-    let root = world.http("GET", "/").host(&alice.aid).header(MULTI.0, MULTI.1).send().await;
+    let root = server.http("GET", "/").host(&alice.aid).header(MULTI.0, MULTI.1).send().await;
     assert_eq!((root.status, root.text()), (200, text.clone()), "its front page says the same to agents");
     for host in [ISSUER, &gateway, "nobody1.agents.localhost", "alice.elsewhere.example"] {
-        assert_eq!(get(&world, host).await.status, 404, "{host}");
+        assert_eq!(get(&server, host).await.status, 404, "{host}");
     }
 }
 
 #[tokio::test]
 async fn a_document_changes_only_from_the_state_its_writer_saw() {
-    let (world, alice, tokens) = alice().await;
+    let (server, alice, tokens) = alice().await;
     let (first, second, third) = (signed(&alice, "one"), signed(&alice, "two"), signed(&alice, "three"));
     assert_eq!(
-        put(&world, &alice.aid, &tokens, &first, Some(("If-Match", &etag(&first)))).await.status,
+        put(&server, &alice.aid, &tokens, &first, Some(("If-Match", &etag(&first)))).await.status,
         412,
         "nothing is there"
     );
-    assert_eq!(put(&world, &alice.aid, &tokens, &first, Some(("If-None-Match", "*"))).await.status, 200);
-    assert_eq!(put(&world, &alice.aid, &tokens, &second, Some(("If-None-Match", "*"))).await.status, 412);
+    assert_eq!(put(&server, &alice.aid, &tokens, &first, Some(("If-None-Match", "*"))).await.status, 200);
+    assert_eq!(put(&server, &alice.aid, &tokens, &second, Some(("If-None-Match", "*"))).await.status, 412);
     assert_eq!(
-        put(&world, &alice.aid, &tokens, &second, Some(("If-Match", &etag(&third)))).await.status,
+        put(&server, &alice.aid, &tokens, &second, Some(("If-Match", &etag(&third)))).await.status,
         412
     );
-    assert_eq!(get(&world, &alice.aid).await.text(), first);
+    assert_eq!(get(&server, &alice.aid).await.text(), first);
     assert_eq!(
-        put(&world, &alice.aid, &tokens, &second, Some(("If-Match", &etag(&first)))).await.status,
+        put(&server, &alice.aid, &tokens, &second, Some(("If-Match", &etag(&first)))).await.status,
         200
     );
     assert_eq!(
-        put(&world, &alice.aid, &tokens, &third, None).await.status,
+        put(&server, &alice.aid, &tokens, &third, None).await.status,
         200,
         "old clients name no condition"
     );
-    assert_eq!(get(&world, &alice.aid).await.text(), third);
+    assert_eq!(get(&server, &alice.aid).await.text(), third);
 }
 
 #[tokio::test]
 async fn of_many_writers_that_saw_the_same_state_one_wins() {
-    let (world, alice, tokens) = alice().await;
+    let (server, alice, tokens) = alice().await;
     let first = signed(&alice, "first");
-    assert_eq!(put(&world, &alice.aid, &tokens, &first, None).await.status, 200);
+    assert_eq!(put(&server, &alice.aid, &tokens, &first, None).await.status, 200);
     let drafts: Vec<String> = (0..6).map(|n| signed(&alice, &format!("draft {n}"))).collect();
     let seen = etag(&first);
     let writes =
-        drafts.iter().map(|draft| put(&world, &alice.aid, &tokens, draft, Some(("If-Match", &seen))));
+        drafts.iter().map(|draft| put(&server, &alice.aid, &tokens, draft, Some(("If-Match", &seen))));
     let statuses: Vec<u16> =
         futures_util::future::join_all(writes).await.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|status| **status == 412).count(), 5, "{statuses:?}");
     let winner = statuses.iter().position(|status| *status == 200).unwrap();
-    assert_eq!(get(&world, &alice.aid).await.text(), drafts[winner]);
+    assert_eq!(get(&server, &alice.aid).await.text(), drafts[winner]);
 }
 
 #[tokio::test]
 async fn a_reader_that_has_it_already_gets_304() {
-    let (world, alice, tokens) = alice().await;
+    let (server, alice, tokens) = alice().await;
     let text = signed(&alice, "alice");
-    put(&world, &alice.aid, &tokens, &text, None).await;
-    let modified = get(&world, &alice.aid).await.header("last-modified").unwrap().to_owned();
+    put(&server, &alice.aid, &tokens, &text, None).await;
+    let modified = get(&server, &alice.aid).await.header("last-modified").unwrap().to_owned();
     let ask = |name: &'static str, value: String| {
-        let request = world.http("GET", "/agent.md").host(&alice.aid).header(MULTI.0, MULTI.1);
+        let request = server.http("GET", "/agent.md").host(&alice.aid).header(MULTI.0, MULTI.1);
         async move { request.header(name, &value).send().await }
     };
     for value in [etag(&text), format!("\"other\", {}", etag(&text)), "*".to_owned()] {
@@ -190,12 +191,12 @@ async fn a_reader_that_has_it_already_gets_304() {
 
 #[tokio::test]
 async fn nobody_writes_for_somebody_else() {
-    let (world, alice, tokens) = alice().await;
-    let carol = world.register("carol").await;
-    let hers = world.login(&carol).await;
+    let (server, alice, tokens) = alice().await;
+    let carol = server.register("carol").await;
+    let hers = server.login(&carol).await;
     let text = signed(&alice, "alice");
     let write = |token: Option<String>| {
-        let mut request = world.http("PUT", "/agent.md").host(&alice.aid);
+        let mut request = server.http("PUT", "/agent.md").host(&alice.aid);
         if let Some(token) = token {
             request = request.header("Authorization", &token);
         }
@@ -207,7 +208,7 @@ async fn nobody_writes_for_somebody_else() {
     assert_eq!(write(Some(format!("Basic {}", tokens.access))).await, 401);
     assert_eq!(write(Some(format!("Bearer {}", tokens.refresh))).await, 401);
     assert_eq!(write(Some(format!("Bearer {}", hers.access))).await, 403, "her token is not his");
-    assert_eq!(get(&world, &alice.aid).await.status, 404, "nothing was left behind");
+    assert_eq!(get(&server, &alice.aid).await.status, 404, "nothing was left behind");
     assert_eq!(
         write(Some(format!("bearer {}", tokens.access))).await,
         200,
@@ -216,7 +217,7 @@ async fn nobody_writes_for_somebody_else() {
 
     let about_carol = signed(&carol, "carol");
     assert_eq!(
-        put(&world, &alice.aid, &tokens, &about_carol, None).await.status,
+        put(&server, &alice.aid, &tokens, &about_carol, None).await.status,
         403,
         "his host, her document"
     );
@@ -224,7 +225,7 @@ async fn nobody_writes_for_somebody_else() {
 
 #[tokio::test]
 async fn a_document_that_is_not_well_made_is_422() {
-    let (world, alice, tokens) = alice().await;
+    let (server, alice, tokens) = alice().await;
     let good = front(&alice.aid, "alice");
     let broken = [
         "# no front matter\n".to_owned(),
@@ -240,11 +241,11 @@ async fn a_document_that_is_not_well_made_is_422() {
         format!("{}\ntext behind it", signed(&alice, "alice")),
     ];
     for text in broken {
-        let answer = put(&world, &alice.aid, &tokens, &text, None).await;
+        let answer = put(&server, &alice.aid, &tokens, &text, None).await;
         assert!(matches!(answer.status, 400 | 422), "{}: {text}", answer.status);
         assert!(answer.json()["error"].is_string(), "it says why");
     }
-    let answer = world
+    let answer = server
         .http("PUT", "/agent.md")
         .host(&alice.aid)
         .bearer(&tokens.access)
@@ -252,13 +253,13 @@ async fn a_document_that_is_not_well_made_is_422() {
         .send()
         .await;
     assert!(matches!(answer.status, 400 | 422), "not UTF-8: {}", answer.status);
-    assert_eq!(get(&world, &alice.aid).await.status, 404, "nothing was left behind");
+    assert_eq!(get(&server, &alice.aid).await.status, 404, "nothing was left behind");
 }
 
 #[tokio::test]
 async fn a_signature_that_is_not_true_is_422() {
-    let (world, alice, tokens) = alice().await;
-    let carol = world.register("carol").await;
+    let (server, alice, tokens) = alice().await;
+    let carol = server.register("carol").await;
     let text = front(&alice.aid, "alice");
     let touched = signed(&alice, "alice").replace("# alice", "# mallory");
     let unknown = signed(&alice, "alice")
@@ -267,16 +268,17 @@ async fn a_signature_that_is_not_true_is_422() {
         touched,
         unknown,
         text.clone() + &block(&text, &carol, "", now(), None),
-        text.clone() + &block(&text, &Identity { key: carol.key.clone(), ..alice.clone() }, "", now(), None),
+        text.clone()
+            + &block(&text, &TestIdentity { key: carol.key.clone(), ..alice.clone() }, "", now(), None),
         text.clone() + &block(&text, &alice, "", now() + 4000, None),
         text.clone() + &block(&text, &alice, "", 1_000_000_000, None),
     ];
     for text in forged {
-        let answer = put(&world, &alice.aid, &tokens, &text, None).await;
+        let answer = put(&server, &alice.aid, &tokens, &text, None).await;
         assert_eq!(answer.status, 422, "{}: {text}", answer.text());
     }
     assert_eq!(
-        put(&world, &alice.aid, &tokens, &text, None).await.status,
+        put(&server, &alice.aid, &tokens, &text, None).await.status,
         200,
         "old clients publish unsigned documents"
     );
@@ -284,7 +286,7 @@ async fn a_signature_that_is_not_true_is_422() {
 
 #[tokio::test]
 async fn a_document_that_is_too_long_is_413() {
-    let (world, alice, tokens) = alice().await;
+    let (server, alice, tokens) = alice().await;
     let padded = |length: usize| {
         let text = front(&alice.aid, "alice");
         format!("{text}{}\n", "x".repeat(length - text.len() - 1))
@@ -294,12 +296,12 @@ async fn a_document_that_is_too_long_is_413() {
         text + &block
     };
     assert_eq!(
-        put(&world, &alice.aid, &tokens, &sign(padded(4096)), None).await.status,
+        put(&server, &alice.aid, &tokens, &sign(padded(4096)), None).await.status,
         200,
         "4096 bytes fit"
     );
     for text in [sign(padded(4097)), padded(6200), padded(200_000)] {
-        let answer = put(&world, &alice.aid, &tokens, &text, None).await;
+        let answer = put(&server, &alice.aid, &tokens, &text, None).await;
         assert_eq!(answer.status, 413, "{} bytes", text.len());
     }
     let mut blocks = signed(&alice, "alice");
@@ -308,7 +310,7 @@ async fn a_document_that_is_too_long_is_413() {
         blocks += &next;
     }
     assert_eq!(
-        put(&world, &alice.aid, &tokens, &blocks, None).await.status,
+        put(&server, &alice.aid, &tokens, &blocks, None).await.status,
         413,
         "so are 2048 bytes of signatures"
     );
@@ -316,53 +318,53 @@ async fn a_document_that_is_too_long_is_413() {
 
 #[tokio::test]
 async fn readers_of_one_signature_get_one_and_its_own_etag() {
-    let (world, alice, tokens) = alice().await;
-    let carol = world.register("carol").await;
+    let (server, alice, tokens) = alice().await;
+    let carol = server.register("carol").await;
     let one = signed(&alice, "alice");
     let both = format!("{one}{}", block(&one, &carol, "-WITNESS", now(), Some(&carol.aid)));
-    let answer = put(&world, &alice.aid, &tokens, &both, None).await;
+    let answer = put(&server, &alice.aid, &tokens, &both, None).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(answer.json()["etag"], etag(&both));
 
-    let multi = get(&world, &alice.aid).await;
+    let multi = get(&server, &alice.aid).await;
     assert_eq!((multi.text(), multi.header("etag")), (both.clone(), Some(&*etag(&both))));
-    let single = world.http("GET", "/agent.md").host(&alice.aid).send().await;
+    let single = server.http("GET", "/agent.md").host(&alice.aid).send().await;
     assert_eq!((single.status, single.text()), (200, one.clone()));
     assert_eq!(single.header("etag"), Some(&*etag(&one)));
 
     let text = front(&alice.aid, "alice");
     let tagged = text.clone() + &block(&text, &alice, "-PRIMARY", now(), Some(&alice.aid));
-    if put(&world, &alice.aid, &tokens, &tagged, None).await.status == 200 {
-        let single = world.http("GET", "/agent.md").host(&alice.aid).send().await.text();
+    if put(&server, &alice.aid, &tokens, &tagged, None).await.status == 200 {
+        let single = server.http("GET", "/agent.md").host(&alice.aid).send().await.text();
         assert!(single.contains("<!-- AUN-SIGNATURE\n") && !single.contains("signer_aid"), "{single}");
     }
 }
 
 #[tokio::test]
 async fn documents_survive_a_restart() {
-    let (mut world, alice, tokens) = alice().await;
+    let (mut server, alice, tokens) = alice().await;
     let text = signed(&alice, "alice");
-    put(&world, &alice.aid, &tokens, &text, None).await;
-    world.kill();
-    world.start_again();
-    assert_eq!(get(&world, &alice.aid).await.text(), text);
+    put(&server, &alice.aid, &tokens, &text, None).await;
+    server.kill();
+    server.start_again();
+    assert_eq!(get(&server, &alice.aid).await.text(), text);
 }
 
 #[tokio::test]
 async fn a_key_that_was_replaced_speaks_only_for_the_time_before() {
-    let (world, alice, tokens) = alice().await;
-    let renewed = world.rekey(&alice).await;
+    let (server, alice, tokens) = alice().await;
+    let renewed = server.rekey(&alice).await;
     let text = front(&alice.aid, "alice");
-    let by = |who: &Identity, at: i64| text.clone() + &block(&text, who, "", at, None);
+    let by = |who: &TestIdentity, at: i64| text.clone() + &block(&text, who, "", at, None);
     assert_eq!(
-        put(&world, &alice.aid, &tokens, &by(&alice, now() + 5), None).await.status,
+        put(&server, &alice.aid, &tokens, &by(&alice, now() + 5), None).await.status,
         422,
         "it is replaced by now"
     );
     assert_eq!(
-        put(&world, &alice.aid, &tokens, &by(&alice, now() - 100), None).await.status,
+        put(&server, &alice.aid, &tokens, &by(&alice, now() - 100), None).await.status,
         200,
         "it was current then"
     );
-    assert_eq!(put(&world, &alice.aid, &tokens, &by(&renewed, now()), None).await.status, 200);
+    assert_eq!(put(&server, &alice.aid, &tokens, &by(&renewed, now()), None).await.status, 200);
 }

@@ -7,9 +7,9 @@ mod refresh_token;
 
 use serde_json::Value;
 
-use crate::world::World;
-use crate::world::agent::Identity;
+use crate::support::TestServer;
+use crate::support::agent::TestIdentity;
 
-async fn begun(world: &World, who: &Identity) -> Value {
-    world.ask("auth.aid_login1", &who.login1()).await.expect("the first half of a login")
+async fn begun(server: &TestServer, who: &TestIdentity) -> Value {
+    server.ask("auth.aid_login1", &who.login1()).await.expect("the first half of a login")
 }

@@ -2,33 +2,33 @@
 
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::support::TestServer;
 
 /// For every tag we may see, something that only works where its behaviour is present.
-async fn probe(world: &World, tag: &str) -> bool {
-    let alice = world.agent(&format!("probe-{}", tag.replace('_', "-"))).await;
+async fn probe(server: &TestServer, tag: &str) -> bool {
+    let alice = server.agent(&format!("probe-{}", tag.replace('_', "-"))).await;
     let has = |answer: Result<Value, Value>| answer.err().is_none_or(|error| error["code"] != -32601);
     let exists = |status: u16| !matches!(status, 404 | 405);
     match tag {
-        "health" => exists(world.get("/health").await.status),
+        "health" => exists(server.get("/health").await.status),
         "capabilities" => {
-            exists(world.get("/capabilities").await.status)
+            exists(server.get("/capabilities").await.status)
                 && has(alice.try_call("meta.capabilities", &json!({})).await)
         }
-        "rate_limit" => world.metric("aund_requests_total").await > 0.0,
+        "rate_limit" => server.metric("aund_requests_total").await > 0.0,
         "rpc_gateway" => has(alice.try_call("meta.ping", &json!({})).await),
         "rpc_discover" => has(alice.try_call("rpc.discover", &json!({})).await),
         "ns_meta" => has(alice.try_call("meta.status", &json!({})).await),
         "ns_auth" => has(alice.try_call("auth.download_cert", &json!({ "cert_sn": "root" })).await),
         "pki_http" => {
-            exists(world.get("/pki/chain").await.status)
-                && exists(world.get("/pki/crl.json").await.status)
+            exists(server.get("/pki/chain").await.status)
+                && exists(server.get("/pki/crl.json").await.status)
                 && has(alice.try_call("meta.trust_roots", &json!({})).await)
         }
-        "agent_md" => world.http("PUT", "/agent.md").host(alice.aid()).send().await.status == 401,
+        "agent_md" => server.http("PUT", "/agent.md").host(alice.aid()).send().await.status == 401,
         "notification_route" => {
-            let bell = json!({ "target": { "type": "aid", "aid": alice.aid() }, "deliver": { "method": "event/app.x", "params": {} } });
-            alice.notify("notification/route", &bell).await;
+            let notification = json!({ "target": { "type": "aid", "aid": alice.aid() }, "deliver": { "method": "event/app.x", "params": {} } });
+            alice.notify("notification/route", &notification).await;
             alice.next_event().await["method"] == "event/app.x"
         }
         "ns_message" => {
@@ -50,10 +50,10 @@ fn tags(envelope: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn http_and_rpc_say_the_same() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let (over_http, over_rpc) =
-        (world.get("/capabilities").await.json(), alice.call("meta.capabilities", &json!({})).await);
+        (server.get("/capabilities").await.json(), alice.call("meta.capabilities", &json!({})).await);
     assert_eq!(over_http, over_rpc);
     assert_eq!(over_http["v"], 1);
     assert_eq!(over_http["protocol"], over_http["protocolVersions"]);
@@ -62,18 +62,18 @@ async fn http_and_rpc_say_the_same() {
     assert_eq!(over_http["modelServices"], json!([]));
     assert!(over_http["workspaceCwd"].as_str().is_some_and(|path| path.starts_with('/')));
 
-    let law = proto_schemas::find("meta.capabilities").unwrap();
-    let schema = proto_schemas::standalone(&law.doc()["result"]);
+    let method = proto_schemas::find("meta.capabilities").unwrap();
+    let schema = proto_schemas::standalone(&method.doc()["result"]);
     assert!(jsonschema::is_valid(&schema, &over_http), "{over_http}");
 }
 
 #[tokio::test]
 async fn a_head_request_is_answered_like_a_get() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     for host in ["gateway.agents.localhost", "agents.localhost", "127.0.0.1"] {
         let (get, head) = (
-            world.http("GET", "/capabilities").host(host).send().await,
-            world.http("HEAD", "/capabilities").host(host).send().await,
+            server.http("GET", "/capabilities").host(host).send().await,
+            server.http("HEAD", "/capabilities").host(host).send().await,
         );
         assert_eq!((head.status, get.status), (200, 200));
         assert_eq!(head.header("content-type"), get.header("content-type"));
@@ -83,10 +83,10 @@ async fn a_head_request_is_answered_like_a_get() {
 
 #[tokio::test]
 async fn tags_are_unique_and_every_one_of_them_answers_a_probe() {
-    let world = World::start().await;
-    let mut tags = tags(&world.get("/capabilities").await.json());
+    let server = TestServer::start().await;
+    let mut tags = tags(&server.get("/capabilities").await.json());
     for tag in &tags {
-        assert!(probe(&world, tag).await, "{tag} is advertised and not there");
+        assert!(probe(&server, tag).await, "{tag} is advertised and not there");
     }
     let many = tags.len();
     assert!(many >= 6, "{tags:?}");
@@ -96,9 +96,9 @@ async fn tags_are_unique_and_every_one_of_them_answers_a_probe() {
 }
 
 #[tokio::test]
-async fn the_tags_of_this_part_are_there_and_later_ones_are_not() {
-    let world = World::start().await;
-    let tags = tags(&world.get("/capabilities").await.json());
+async fn the_tags_of_running_services_are_there_and_later_ones_are_not() {
+    let server = TestServer::start().await;
+    let tags = tags(&server.get("/capabilities").await.json());
     for tag in
         ["health", "capabilities", "rpc_gateway", "rpc_discover", "ns_meta", "ns_message", "rate_limit"]
     {
@@ -107,7 +107,7 @@ async fn the_tags_of_this_part_are_there_and_later_ones_are_not() {
     for tag in ["ns_search", "ns_task", "ns_run", "federation", "capability_manifest_v1", "agui_runs"] {
         assert!(!tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
-    let alice = world.agent("alice").await;
+    let alice = server.agent("alice").await;
     for method in ["search.query", "task.create", "run.start"] {
         assert_eq!(alice.call_error(method, &json!({})).await["code"], -32601, "{method}");
     }
@@ -115,8 +115,8 @@ async fn the_tags_of_this_part_are_there_and_later_ones_are_not() {
 
 #[tokio::test]
 async fn what_is_not_asked_for_is_not_pushed() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     assert_eq!(
         alice.call_error("meta.capabilities", &json!({ "subscribe": "please" })).await["code"],
         -32602
@@ -128,8 +128,8 @@ async fn what_is_not_asked_for_is_not_pushed() {
 
 #[tokio::test]
 async fn the_namespaces_of_a_session_are_those_of_the_tags() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let tags = tags(&alice.call("meta.capabilities", &json!({})).await);
     for namespace in alice.welcome["capabilities"]["namespaces"].as_array().unwrap() {
         let namespace = namespace.as_str().unwrap();
@@ -139,20 +139,20 @@ async fn the_namespaces_of_a_session_are_those_of_the_tags() {
 }
 
 #[tokio::test]
-async fn a_part_that_does_not_run_is_neither_advertised_nor_there() {
-    let world = World::with("only = [\"gateway\", \"ca\"]").await;
-    let tags = tags(&world.get("/capabilities").await.json());
+async fn a_service_that_does_not_run_is_neither_advertised_nor_there() {
+    let server = TestServer::with("only = [\"gateway\", \"ca\"]").await;
+    let tags = tags(&server.get("/capabilities").await.json());
     assert!(tags.contains(&"pki_http".to_owned()), "{tags:?}");
     assert!(!tags.contains(&"ns_auth".to_owned()) && !tags.contains(&"agent_md".to_owned()), "{tags:?}");
     for method in ["auth.create_aid", "auth.aid_login1", "auth.refresh_token", "auth.download_cert"] {
-        assert_eq!(world.ask_error(method, &json!({})).await["code"], -32601, "{method}");
+        assert_eq!(server.ask_error(method, &json!({})).await["code"], -32601, "{method}");
     }
     for method in ["GET", "PUT"] {
         assert_eq!(
-            world.http(method, "/agent.md").host("alice.agents.localhost").send().await.status,
+            server.http(method, "/agent.md").host("alice.agents.localhost").send().await.status,
             404,
             "{method}"
         );
     }
-    assert_eq!(world.get("/pki/chain").await.status, 200);
+    assert_eq!(server.get("/pki/chain").await.status, 200);
 }

@@ -9,13 +9,13 @@ use certs::dev::Pki;
 use certs::{Certificate, Curve, Key, Urls};
 use serde_json::Value;
 
-use crate::world::{ISSUER, World, aund, now, on_sqlite, printed, until};
+use crate::support::{ISSUER, TestServer, aund, now, on_sqlite, printed, until};
 
 fn said(output: &Output) -> String {
     printed(&output.stdout) + &printed(&output.stderr)
 }
 
-/// Every file and folder below a place, with its mode.
+/// Every file and folder below a folder, with its mode.
 fn modes(folder: &Path) -> Vec<(String, bool, u32)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder can be read").map(|entry| entry.expect("an entry")) {
@@ -98,7 +98,7 @@ fn a_configuration_that_cannot_be_used_ends_with_64_and_a_sentence() {
         ("bus.url = 'pigeon:'", "bus"),
         ("issuer = 'NOT a domain'", "issuer"),
         ("tls.cert = 'only-one.crt'", "tls"),
-        ("only = ['cellar']", "cellar"),
+        ("only = ['unknown']", "unknown"),
         ("limits.calls_per_second = 0", "calls_per_second"),
         ("this is not TOML", "line 1"),
     ] {
@@ -136,18 +136,18 @@ fn schema_prints_an_openrpc_document() {
 
 #[tokio::test]
 async fn the_banner_says_where_to_go_next() {
-    let world = World::start().await;
-    // The world has read the ports from it already; both answer.
-    assert_eq!(world.get("/health").await.status, 200);
-    assert_eq!(world.http("GET", "/health").over_tls("gateway.agents.localhost").send().await.status, 200);
-    assert!(!world.log().contains("PRIVATE KEY"));
+    let server = TestServer::start().await;
+    // The ports were read from it already; both answer.
+    assert_eq!(server.get("/health").await.status, 200);
+    assert_eq!(server.http("GET", "/health").over_tls("gateway.agents.localhost").send().await.status, 200);
+    assert!(!server.log().contains("PRIVATE KEY"));
 }
 
 #[tokio::test]
 async fn secrets_are_for_their_owner_alone() {
-    let world = World::start().await;
-    let _alice = world.agent("alice").await;
-    let data = world.data();
+    let server = TestServer::start().await;
+    let _alice = server.agent("alice").await;
+    let data = server.data();
     assert_eq!(fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700, "the data folder");
     let mut keys = 0;
     for (path, is_folder, mode) in modes(&data) {
@@ -164,31 +164,31 @@ async fn secrets_are_for_their_owner_alone() {
 
 #[tokio::test]
 async fn a_second_start_uses_the_same_authority_and_never_writes_over_it() {
-    let mut world = World::start().await;
-    let root = world.root();
-    let key = fs::read(world.data().join("pki/ca/issuer.key")).unwrap();
-    world.restart().await;
-    assert_eq!(world.root(), root);
-    assert_eq!(fs::read(world.data().join("pki/ca/issuer.key")).unwrap(), key);
+    let mut server = TestServer::start().await;
+    let root = server.root();
+    let key = fs::read(server.data().join("pki/ca/issuer.key")).unwrap();
+    server.restart().await;
+    assert_eq!(server.root(), root);
+    assert_eq!(fs::read(server.data().join("pki/ca/issuer.key")).unwrap(), key);
 }
 
 #[tokio::test]
 async fn half_an_authority_is_refused_and_left_alone() {
-    let world = World::prepared("");
-    fs::create_dir_all(world.data().join("pki")).unwrap();
-    fs::write(world.data().join("pki/root.crt"), "precious").unwrap();
-    let output = world.aund(&["serve", "--listen", "127.0.0.1:0"]).await;
+    let server = TestServer::prepared("");
+    fs::create_dir_all(server.data().join("pki")).unwrap();
+    fs::write(server.data().join("pki/root.crt"), "precious").unwrap();
+    let output = server.aund(&["serve", "--listen", "127.0.0.1:0"]).await;
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(printed(&output.stderr).contains("pki"), "{}", said(&output));
-    assert_eq!(fs::read_to_string(world.data().join("pki/root.crt")).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(server.data().join("pki/root.crt")).unwrap(), "precious");
 }
 
 #[tokio::test]
 async fn the_folder_of_another_domain_is_refused() {
-    let mut world = World::start().await;
-    world.terminate();
-    world.ended().await;
-    let output = world.aund(&["serve", "--issuer", "other.example", "--listen", "127.0.0.1:0"]).await;
+    let mut server = TestServer::start().await;
+    server.terminate();
+    server.ended().await;
+    let output = server.aund(&["serve", "--issuer", "other.example", "--listen", "127.0.0.1:0"]).await;
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(
         printed(&output.stderr).contains("other.example") && printed(&output.stderr).contains(ISSUER),
@@ -199,40 +199,40 @@ async fn the_folder_of_another_domain_is_refused() {
 
 #[tokio::test]
 async fn a_port_or_a_folder_in_use_is_said_in_a_sentence() {
-    let world = World::start().await;
-    let other = World::prepared("");
-    let taken = format!("127.0.0.1:{}", world.tls_port);
+    let server = TestServer::start().await;
+    let other = TestServer::prepared("");
+    let taken = format!("127.0.0.1:{}", server.tls_port);
     let output = other.aund(&["serve", "--listen", &taken]).await;
     let sentence = printed(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{sentence}");
     assert!(sentence.contains(&taken) && sentence.to_lowercase().contains("in use"), "{sentence}");
 
-    let output = world.aund(&["serve", "--listen", "127.0.0.1:0"]).await;
+    let output = server.aund(&["serve", "--listen", "127.0.0.1:0"]).await;
     let sentence = printed(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{sentence}");
     assert!(sentence.contains("another aund"), "{sentence}");
-    assert_eq!(world.get("/health").await.status, 200, "the first one goes on");
+    assert_eq!(server.get("/health").await.status, 200, "the first one goes on");
 }
 
 #[tokio::test]
 async fn certificates_can_be_shown_and_the_root_exported() {
-    let mut world = World::start().await;
-    let alice = world.register("alice").await;
+    let mut server = TestServer::start().await;
+    let alice = server.register("alice").await;
     let serial = alice.certificate().serial().to_owned();
     for running in [true, false] {
         if !running {
-            world.terminate();
-            world.ended().await;
+            server.terminate();
+            server.ended().await;
         }
-        let output = world.aund(&["certs", "show"]).await;
+        let output = server.aund(&["certs", "show"]).await;
         let all = printed(&output.stdout);
         assert!(
-            output.status.success() && all.contains(ISSUER) && all.contains(world.root().fingerprint()),
+            output.status.success() && all.contains(ISSUER) && all.contains(server.root().fingerprint()),
             "{}",
             said(&output)
         );
         for which in [&alice.aid, &serial] {
-            let output = world.aund(&["certs", "show", which]).await;
+            let output = server.aund(&["certs", "show", which]).await;
             let one = printed(&output.stdout);
             assert!(output.status.success(), "{}", said(&output));
             assert!(
@@ -240,55 +240,55 @@ async fn certificates_can_be_shown_and_the_root_exported() {
                 "{one}"
             );
         }
-        let output = world.aund(&["certs", "show", "nobody1.agents.localhost"]).await;
+        let output = server.aund(&["certs", "show", "nobody1.agents.localhost"]).await;
         assert_eq!(output.status.code(), Some(1));
         assert!(printed(&output.stderr).contains("nobody1"), "{}", said(&output));
 
-        let output = world.aund(&["certs", "export-root"]).await;
-        assert_eq!(Certificate::from_pem(&printed(&output.stdout)), Ok(world.root()));
+        let output = server.aund(&["certs", "export-root"]).await;
+        assert_eq!(Certificate::from_pem(&printed(&output.stdout)), Ok(server.root()));
     }
-    let file = world.beside("exported.crt");
-    let output = world.aund(&["certs", "export-root", file.to_str().unwrap()]).await;
+    let file = server.beside("exported.crt");
+    let output = server.aund(&["certs", "export-root", file.to_str().unwrap()]).await;
     assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(fs::read_to_string(file).unwrap(), world.root().pem());
+    assert_eq!(fs::read_to_string(file).unwrap(), server.root().pem());
 }
 
 #[tokio::test]
 async fn certs_says_what_is_missing_where_no_server_ever_ran() {
-    let world = World::prepared("");
+    let server = TestServer::prepared("");
     for words in
         [&["certs", "show"][..], &["certs", "revoke", "alice.agents.localhost"], &["certs", "export-root"]]
     {
-        let output = world.aund(words).await;
+        let output = server.aund(words).await;
         assert_eq!(output.status.code(), Some(1), "{words:?}: {}", said(&output));
         assert!(printed(&output.stderr).contains("data"), "{}", said(&output));
     }
-    assert!(!world.data().join("pki").exists(), "looking makes no authority");
+    assert!(!server.data().join("pki").exists(), "looking makes no authority");
 }
 
 #[tokio::test]
 async fn the_doctor_looks_at_a_running_and_at_a_stopped_server() {
-    let mut world = World::start().await;
-    let running = world.aund(&["doctor"]).await;
+    let mut server = TestServer::start().await;
+    let running = server.aund(&["doctor"]).await;
     let report = said(&running);
     for word in ["clock", "store"] {
         assert!(report.to_lowercase().contains(word), "{word} in {report}");
     }
-    world.terminate();
-    world.ended().await;
-    let stopped = world.aund(&["doctor"]).await;
+    server.terminate();
+    server.ended().await;
+    let stopped = server.aund(&["doctor"]).await;
     assert!(matches!(stopped.status.code(), Some(0 | 1)), "{}", said(&stopped));
     assert!(!said(&stopped).contains("panicked"), "{}", said(&stopped));
 }
 
 #[tokio::test]
 async fn the_doctor_finds_a_key_that_others_can_read() {
-    let mut world = World::start().await;
-    world.terminate();
-    world.ended().await;
-    let key = world.data().join("pki/ca/issuer.key");
+    let mut server = TestServer::start().await;
+    server.terminate();
+    server.ended().await;
+    let key = server.data().join("pki/ca/issuer.key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-    let output = world.aund(&["doctor"]).await;
+    let output = server.aund(&["doctor"]).await;
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("issuer.key") || said(&output).contains("chmod"), "{}", said(&output));
 }
@@ -298,24 +298,25 @@ async fn a_damaged_store_is_said_at_the_start() {
     if !on_sqlite() {
         return;
     }
-    let mut world = World::start().await;
-    world.terminate();
-    world.ended().await;
+    let mut server = TestServer::start().await;
+    server.terminate();
+    server.ended().await;
     for end in ["", "-wal", "-shm"] {
-        let _ = fs::remove_file(world.data().join(format!("ca.db{end}")));
+        let _ = fs::remove_file(server.data().join(format!("ca.db{end}")));
     }
-    fs::write(world.data().join("ca.db"), "this is no database, however long it may be".repeat(100)).unwrap();
-    let output = world.aund(&["serve", "--listen", "127.0.0.1:0"]).await;
+    fs::write(server.data().join("ca.db"), "this is no database, however long it may be".repeat(100))
+        .unwrap();
+    let output = server.aund(&["serve", "--listen", "127.0.0.1:0"]).await;
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(printed(&output.stderr).contains("ca"), "{}", said(&output));
 }
 
 #[tokio::test]
 async fn logs_go_to_stderr_as_text_or_json_and_hold_no_secret() {
-    let world = World::with("log.format = \"json\"\nlog.level = \"debug\"").await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::with("log.format = \"json\"\nlog.level = \"debug\"").await;
+    let alice = server.agent("alice").await;
     alice.call("meta.status", &serde_json::json!({})).await;
-    let log = world.log();
+    let log = server.log();
     assert!(
         log.lines().filter(|line| !line.is_empty()).all(|line| serde_json::from_str::<Value>(line).is_ok()),
         "{log:.500}"
@@ -340,9 +341,9 @@ async fn a_certificate_of_ones_own_serves_the_listener() {
     fs::write(&pem, key.to_pem()).unwrap();
 
     let settings = format!("tls.cert = \"{}\"\ntls.key = \"{}\"", crt.display(), pem.display());
-    let world = World::with(&settings).await;
-    assert!(world.tls_trusting(pki.root.certificate(), &name).await.is_ok());
-    assert!(world.tls(&name).await.is_err(), "its own authority did not make it");
+    let server = TestServer::with(&settings).await;
+    assert!(server.tls_trusting(pki.root.certificate(), &name).await.is_ok());
+    assert!(server.tls(&name).await.is_err(), "its own authority did not make it");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a person types to be an agent, and what they see.
 
+mod agent_cli;
 mod demo;
 mod identity;
-mod mail;
-mod person;
+mod messages;

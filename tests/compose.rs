@@ -7,8 +7,8 @@ use std::future::ready;
 use std::path::Path;
 use std::process::Command;
 
-use crate::world::{ISSUER, aund, printed, setting, until};
-use deployment::{Deployment, Stores};
+use crate::support::{ISSUER, aund, printed, setting, until};
+use deployment::{ComposeStores, Deployment};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
@@ -31,15 +31,15 @@ fn docker_compose_understands_every_profile() {
 
 #[tokio::test]
 async fn the_one_container_of_the_default_profile_is_healthy() {
-    let mut deployment = Deployment::of("", Stores::none());
+    let mut deployment = Deployment::of("", ComposeStores::none());
     assert_eq!(deployment.names(), ["aund"]);
     deployment.start().await;
-    let alice = person(&deployment, "aund", "aund", &["register", "alice"]);
+    let alice = agent_command(&deployment, "aund", "aund", &["register", "alice"]);
     assert!(alice.contains(&format!("alice.{ISSUER} is registered")), "{alice}");
 }
 
 #[tokio::test]
-async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
+async fn the_split_profile_delivers_a_message_from_one_gateway_to_the_other() {
     let (Some(postgres), Some(redis)) = (setting("AUND_TEST_POSTGRES_URL"), setting("AUND_TEST_REDIS_URL"))
     else {
         eprintln!(
@@ -47,7 +47,7 @@ async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
         );
         return;
     };
-    let mut deployment = Deployment::of("split", Stores::at(&postgres, &redis));
+    let mut deployment = Deployment::of("split", ComposeStores::at(&postgres, &redis));
     let processes = ["agent", "auth", "ca", "gateway-1", "gateway-2", "keys", "message-1", "message-2"];
     assert_eq!(deployment.names(), processes);
     deployment.start().await;
@@ -55,14 +55,14 @@ async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
     for gateway in ["gateway-1", "gateway-2"] {
         deployment.reaches(gateway, &["agent", "auth", "ca", "message"]).await;
     }
-    person(&deployment, "gateway-1", "ca", &["register", "alice"]);
-    person(&deployment, "gateway-2", "ca", &["register", "bobb"]);
-    let sent = person(&deployment, "gateway-1", "ca", &["send", "alice", "bobb", "Hello Bobb!"]);
+    agent_command(&deployment, "gateway-1", "ca", &["register", "alice"]);
+    agent_command(&deployment, "gateway-2", "ca", &["register", "bobb"]);
+    let sent = agent_command(&deployment, "gateway-1", "ca", &["send", "alice", "bobb", "Hello Bobb!"]);
     assert!(sent.contains("#1"), "{sent}");
-    let pulled = person(&deployment, "gateway-2", "ca", &["pull", "bobb"]);
+    let pulled = agent_command(&deployment, "gateway-2", "ca", &["pull", "bobb"]);
     assert!(pulled.contains("Hello Bobb!"), "{pulled}");
 
-    // The messages find the gateways, which start after them, a moment later.
+    // The message processes reach the gateways, which start after them, a moment later.
     let top = until("every link is up", || {
         let top = printed(&aund(&deployment.statuses(), deployment.folder()).stdout);
         ready((!top.contains("DOWN") && !top.contains("does not answer")).then_some(top))
@@ -74,25 +74,25 @@ async fn the_split_profile_carries_a_message_from_one_gateway_to_the_other() {
 }
 
 #[tokio::test]
-async fn the_federation_profile_carries_a_message_from_one_domain_to_the_other() {
-    let mut deployment = Deployment::of("federation", Stores::none());
+async fn the_federation_profile_delivers_a_message_from_one_domain_to_the_other() {
+    let mut deployment = Deployment::of("federation", ComposeStores::none());
     assert_eq!(deployment.names(), ["introduce", "north", "south"]);
     deployment.start().await;
-    person(&deployment, "north", "north", &["register", "alice"]);
-    person(&deployment, "south", "south", &["register", "bobb"]);
+    agent_command(&deployment, "north", "north", &["register", "alice"]);
+    agent_command(&deployment, "south", "south", &["register", "bobb"]);
     for (here, from, there, to) in [("north", "alice", "south", "bobb"), ("south", "bobb", "north", "alice")]
     {
         let to_aid = format!("{to}.{there}.localhost");
-        let sent = person(&deployment, here, here, &["send", from, &to_aid, "Hello over there!"]);
+        let sent = agent_command(&deployment, here, here, &["send", from, &to_aid, "Hello over there!"]);
         assert!(sent.contains("#1"), "{sent}");
-        let pulled = person(&deployment, there, there, &["pull", to]);
+        let pulled = agent_command(&deployment, there, there, &["pull", to]);
         assert!(pulled.contains("Hello over there!"), "{pulled}");
     }
 }
 
 #[tokio::test]
 async fn keys_are_made_once_and_replaced_when_asked() {
-    let deployment = Deployment::of("split", Stores::none());
+    let deployment = Deployment::of("split", ComposeStores::none());
     let volumes = deployment.folder().join("volumes");
     let read = |name: &str| fs::read_to_string(volumes.join(name)).unwrap_or_default();
     let names = ["keys-ca/ca.crt", "keys-ca/authority.crt", "keys-ca/pgpass", "keys-postgres/password"];
@@ -111,14 +111,14 @@ async fn keys_are_made_once_and_replaced_when_asked() {
 }
 
 /// What a command of an agent prints, at one of the gateways, trusting the root that a container wrote.
-fn person(deployment: &Deployment, gateway: &str, authority: &str, words: &[&str]) -> String {
+fn agent_command(deployment: &Deployment, gateway: &str, authority: &str, words: &[&str]) -> String {
     let root = deployment.path(authority, "/var/lib/aund/pki/root.crt");
     let at = deployment.gateway(gateway);
     let home = deployment.folder().join("home");
     let text = |path: &Path| path.to_str().expect("a path is text").to_owned();
-    let place =
+    let options =
         ["--gateway".to_owned(), at, "--root".to_owned(), text(&root), "--home".to_owned(), text(&home)];
-    let words: Vec<&str> = words.iter().copied().chain(place.iter().map(String::as_str)).collect();
+    let words: Vec<&str> = words.iter().copied().chain(options.iter().map(String::as_str)).collect();
     let output = aund(&words, deployment.folder());
     assert!(output.status.success(), "{words:?}: {}", printed(&output.stderr));
     printed(&output.stdout)

@@ -5,80 +5,80 @@ use certs::{Curve, Key};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::world::agent::{hello, public_key, text};
-use crate::world::blocker::Blocker;
-use crate::world::wire::Wire;
-use crate::world::{ISSUER, World, now, until, within};
+use crate::support::agent::{hello, public_key, text};
+use crate::support::blocker::Blocker;
+use crate::support::socket::TestSocket;
+use crate::support::{ISSUER, TestServer, now, until, within};
 
 /// A key that is there and a token that is not ours.
 const FORGED: &str = "eyJhbGciOiJFUzM4NCJ9.eyJhaWQiOiJhbGljZSJ9.c2lnbmF0dXJl";
 
-async fn refusal(wire: &Wire, token: &str, change: impl FnOnce(&mut Value)) -> Value {
-    let mut params = hello(wire.nonce(), token);
+async fn refusal(socket: &TestSocket, token: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut params = hello(socket.nonce(), token);
     change(&mut params);
-    wire.call_error("auth.connect", &params).await
+    socket.call_error("auth.connect", &params).await
 }
 
 #[tokio::test]
 async fn the_challenge_is_the_first_frame_and_the_only_one_unasked() {
-    let world = World::start().await;
-    for wire in [world.wire().await, world.secure_wire("/aun").await, world.secure_wire("/ws").await] {
-        assert!(wire.nonce().len() >= 22, "128 random bits do not fit into {:?}", wire.nonce());
-        assert_eq!(wire.challenge["protocol"], json!({ "min": "1.0", "max": "1.0" }));
-        assert!(wire.challenge["auth_methods"].as_array().unwrap().contains(&json!("kite_token")));
-        assert!(wire.challenge["server_time"].is_number());
-        assert!(wire.events_so_far().await.is_empty(), "nothing but answers comes before login");
+    let server = TestServer::start().await;
+    for socket in [server.socket().await, server.tls_socket("/aun").await, server.tls_socket("/ws").await] {
+        assert!(socket.nonce().len() >= 22, "128 random bits do not fit into {:?}", socket.nonce());
+        assert_eq!(socket.challenge["protocol"], json!({ "min": "1.0", "max": "1.0" }));
+        assert!(socket.challenge["auth_methods"].as_array().unwrap().contains(&json!("kite_token")));
+        assert!(socket.challenge["server_time"].is_number());
+        assert!(socket.events_so_far().await.is_empty(), "nothing but answers comes before login");
     }
 }
 
 #[tokio::test]
 async fn every_socket_has_a_nonce_of_its_own() {
-    let world = World::start().await;
-    let (first, second) = (world.wire().await, world.wire().await);
+    let server = TestServer::start().await;
+    let (first, second) = (server.socket().await, server.socket().await);
     assert_ne!(first.nonce(), second.nonce());
 }
 
 #[tokio::test]
-async fn a_tls_client_that_does_not_trust_the_root_does_not_get_in() {
-    let world = World::start().await;
+async fn a_tls_client_that_does_not_trust_the_root_does_not_connect() {
+    let server = TestServer::start().await;
     let other = Pki::new(ISSUER, now());
     let name = format!("gateway.{ISSUER}");
-    assert!(world.tls_trusting(other.root.certificate(), &name).await.is_err(), "its root is another one");
-    assert!(world.tls("gateway.example.com").await.is_err(), "the certificate is not for every name");
+    assert!(server.tls_trusting(other.root.certificate(), &name).await.is_err(), "its root is another one");
+    assert!(server.tls("gateway.example.com").await.is_err(), "the certificate is not for every name");
     for name in [ISSUER, &name, "alice.agents.localhost", "pki.agents.localhost", "localhost", "127.0.0.1"] {
-        assert!(world.tls(name).await.is_ok(), "the certificate is for {name}");
+        assert!(server.tls(name).await.is_ok(), "the certificate is for {name}");
     }
 }
 
 #[tokio::test]
 async fn before_login_only_the_methods_of_login_are_served_and_the_socket_stays() {
-    let world = World::start().await;
-    let wire = world.wire().await;
+    let server = TestServer::start().await;
+    let socket = server.socket().await;
     for method in ["meta.ping", "meta.status", "auth.request_cert", "rpc.discover", "message.send", "no.such"]
     {
-        let error = wire.call_error(method, &json!({})).await;
+        let error = socket.call_error(method, &json!({})).await;
         assert_eq!(error["code"], -32013, "{method}: {error}");
         assert_eq!(error["data"]["kind"], "not_initialized");
     }
-    wire.call("auth.download_cert", &json!({ "cert_sn": "root" })).await;
+    socket.call("auth.download_cert", &json!({ "cert_sn": "root" })).await;
 }
 
 #[tokio::test]
 async fn arrays_before_login_are_refused() {
-    let world = World::start().await;
-    let wire = world.wire().await;
-    let answer = wire
+    let server = TestServer::start().await;
+    let socket = server.socket().await;
+    let answer = socket
         .answer_to(r#"[{"jsonrpc":"2.0","id":1,"method":"auth.download_cert","params":{"cert_sn":"root"}}]"#)
         .await;
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
     assert_eq!(answer["id"], Value::Null);
-    assert!(wire.is_open().await);
+    assert!(socket.is_open().await);
 }
 
 #[tokio::test]
 async fn a_session_answers_with_who_it_is_and_what_the_server_can_do() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let welcome = &alice.welcome;
     assert_eq!(welcome["status"], "ok");
     assert_eq!(welcome["authenticated"], true);
@@ -102,37 +102,37 @@ async fn a_session_answers_with_who_it_is_and_what_the_server_can_do() {
 
 #[tokio::test]
 async fn a_session_works_over_tls_as_it_does_without() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let wire = world.secure_wire("/ws").await;
-    assert_eq!(wire.call("auth.connect", &hello(wire.nonce(), &tokens.access)).await["status"], "ok");
-    assert_eq!(wire.call("meta.ping", &json!({})).await["pong"], true);
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let socket = server.tls_socket("/ws").await;
+    assert_eq!(socket.call("auth.connect", &hello(socket.nonce(), &tokens.access)).await["status"], "ok");
+    assert_eq!(socket.call("meta.ping", &json!({})).await["pong"], true);
 }
 
 #[tokio::test]
 async fn the_kind_of_connection_is_echoed() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let short = world
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let short = server
         .connect(&alice, |hello| hello["options"] = json!({ "kind": "short", "short_ttl_ms": 30_000 }))
         .await;
     assert_eq!(short.welcome["connection"]["kind"], "short");
-    let long = world.connect(&alice, |hello| hello["options"] = json!({ "kind": "long" })).await;
+    let long = server.connect(&alice, |hello| hello["options"] = json!({ "kind": "long" })).await;
     assert_eq!(long.welcome["connection"]["kind"], "long");
 }
 
 #[tokio::test]
 async fn a_client_that_predates_devices_and_slots_gets_in() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let old = world
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let old = server
         .connect(&alice, |hello| {
             *hello = json!({ "nonce": hello["nonce"], "auth": hello["auth"] });
         })
         .await;
     assert_eq!(old.welcome["protocol"], "1.0");
-    let empty = world
+    let empty = server
         .connect(&alice, |hello| {
             hello["device"]["id"] = json!("");
             hello["client"] = json!({ "slot_id": "" });
@@ -143,13 +143,13 @@ async fn a_client_that_predates_devices_and_slots_gets_in() {
 
 #[tokio::test]
 async fn a_wrong_nonce_ends_the_socket_with_4010() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let (wire, other) = (world.wire().await, world.wire().await);
-    let error = refusal(&wire, &tokens.access, |hello| hello["nonce"] = json!(other.nonce())).await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let (socket, other) = (server.socket().await, server.socket().await);
+    let error = refusal(&socket, &tokens.access, |hello| hello["nonce"] = json!(other.nonce())).await;
     assert_eq!(error["code"], 4010, "{error}");
-    assert_eq!(wire.closed().await.code, 4010);
+    assert_eq!(socket.closed().await.code, 4010);
     assert!(
         other.call("auth.connect", &hello(other.nonce(), &tokens.access)).await["status"] == "ok",
         "its nonce is unspent"
@@ -158,46 +158,46 @@ async fn a_wrong_nonce_ends_the_socket_with_4010() {
 
 #[tokio::test]
 async fn a_bad_token_keeps_the_socket_and_the_whole_recovery_works_on_it() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let wire = world.wire().await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let socket = server.socket().await;
 
     // As SDKs do it: the token at hand, the cached one, a refresh, a whole login, all with one nonce.
     for token in [FORGED, "not-a-token", "", FORGED, "a.b.c"] {
-        let error = refusal(&wire, token, |_| ()).await;
+        let error = refusal(&socket, token, |_| ()).await;
         assert!(error["code"] == 4001 || token.is_empty() && error["code"] == 4000, "{error}");
     }
-    let refused = wire.call("auth.refresh_token", &json!({ "refresh_token": "rt-unknown" })).await;
+    let refused = socket.call("auth.refresh_token", &json!({ "refresh_token": "rt-unknown" })).await;
     assert_eq!((&refused["success"], &refused["relogin_required"]), (&json!(false), &json!(true)));
-    let refreshed = wire.call("auth.refresh_token", &json!({ "refresh_token": tokens.refresh })).await;
+    let refreshed = socket.call("auth.refresh_token", &json!({ "refresh_token": tokens.refresh })).await;
     assert_eq!(refreshed["success"], true);
-    let begun = wire.call("auth.aid_login1", &alice.login1()).await;
-    let done = wire.call("auth.aid_login2", &alice.login2(&begun)).await;
-    let welcome = wire.call("auth.connect", &hello(wire.nonce(), &text(&done["access_token"]))).await;
+    let begun = socket.call("auth.aid_login1", &alice.login1()).await;
+    let done = socket.call("auth.aid_login2", &alice.login2(&begun)).await;
+    let welcome = socket.call("auth.connect", &hello(socket.nonce(), &text(&done["access_token"]))).await;
     assert_eq!(welcome["status"], "ok");
-    assert_eq!(wire.call("meta.ping", &json!({})).await["pong"], true);
+    assert_eq!(socket.call("meta.ping", &json!({})).await["pong"], true);
 }
 
 #[tokio::test]
 async fn a_token_that_was_touched_is_refused() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
     let parts: Vec<&str> = tokens.access.split('.').collect();
     let none = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0";
-    let wire = world.wire().await;
+    let socket = server.socket().await;
     for token in [
         format!("{}.{}.", parts[0], parts[1]),
         format!("{none}.{}.", parts[1]),
         format!("{}.{}.{}", parts[0], parts[1], turned_around(parts[2])),
         format!("{}.{}.{}.", parts[0], parts[1], parts[2]),
     ] {
-        assert_eq!(refusal(&wire, &token, |_| ()).await["code"], 4001, "{token}");
+        assert_eq!(refusal(&socket, &token, |_| ()).await["code"], 4001, "{token}");
     }
 }
 
-/// The same messages backwards: never the same signature, whatever the messages are.
+/// The same characters backwards: never the same signature, whatever the characters are.
 fn turned_around(signature: &str) -> String {
     let turned: String = signature.chars().rev().collect();
     assert_ne!(turned, signature, "a signature that reads the same both ways");
@@ -205,41 +205,41 @@ fn turned_around(signature: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_version_nobody_here_speaks_is_answered_with_both_ranges_and_a_close() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let wire = world.wire().await;
+async fn a_version_the_server_does_not_speak_is_answered_with_both_ranges_and_a_close() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let socket = server.socket().await;
     let error =
-        refusal(&wire, &tokens.access, |hello| hello["protocol"] = json!({ "min": "2.0", "max": "9.1" }))
+        refusal(&socket, &tokens.access, |hello| hello["protocol"] = json!({ "min": "2.0", "max": "9.1" }))
             .await;
     assert_eq!(error["code"], -32000, "{error}");
     assert_eq!(error["data"]["server_range"], json!({ "min": "1.0", "max": "1.0" }));
     assert_eq!(error["data"]["client_range"], json!({ "min": "2.0", "max": "9.1" }));
-    assert_eq!(wire.closed().await.code, 1008);
+    assert_eq!(socket.closed().await.code, 1008);
 }
 
 #[tokio::test]
 async fn the_highest_version_both_speak_is_chosen() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
     for range in [
         json!({ "min": "0.9", "max": "1.2" }),
         json!({ "min": "1.0" }),
         json!({}),
         json!({ "min": "0.1", "max": "1.10" }),
     ] {
-        let session = world.connect(&alice, |hello| hello["protocol"] = range.clone()).await;
+        let session = server.connect(&alice, |hello| hello["protocol"] = range.clone()).await;
         assert_eq!(session.welcome["protocol"], "1.0", "{range}");
     }
 }
 
 #[tokio::test]
 async fn a_missing_or_malformed_parameter_is_4000_and_the_socket_stays() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let wire = world.wire().await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let socket = server.socket().await;
     let changes: [(&str, Value); 10] = [
         ("/auth/method", json!("pairing_code")),
         ("/auth/method", json!("aid")),
@@ -254,83 +254,83 @@ async fn a_missing_or_malformed_parameter_is_4000_and_the_socket_stays() {
     ];
     for (path, value) in changes {
         let error =
-            refusal(&wire, &tokens.access, |hello| *hello.pointer_mut(path).unwrap() = value.clone()).await;
+            refusal(&socket, &tokens.access, |hello| *hello.pointer_mut(path).unwrap() = value.clone()).await;
         assert_eq!(error["code"], 4000, "{path} {value}: {error}");
     }
-    let welcome = wire.call("auth.connect", &hello(wire.nonce(), &tokens.access)).await;
+    let welcome = socket.call("auth.connect", &hello(socket.nonce(), &tokens.access)).await;
     assert_eq!(welcome["status"], "ok");
 }
 
 #[tokio::test]
 async fn no_nonce_at_all_is_a_missing_parameter() {
-    let world = World::start().await;
-    let wire = world.wire().await;
-    let error = wire
+    let server = TestServer::start().await;
+    let socket = server.socket().await;
+    let error = socket
         .call_error("auth.connect", &json!({ "auth": { "method": "kite_token", "token": FORGED } }))
         .await;
     assert_eq!(error["code"], 4000, "{error}");
-    assert!(wire.is_open().await);
+    assert!(socket.is_open().await);
 }
 
 #[tokio::test]
 async fn a_slot_needs_a_device() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let wire = world.wire().await;
-    let error = refusal(&wire, &tokens.access, |hello| hello["device"]["id"] = json!("")).await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let socket = server.socket().await;
+    let error = refusal(&socket, &tokens.access, |hello| hello["device"]["id"] = json!("")).await;
     assert_eq!(error["code"], 4000, "{error}");
     assert!(text(&error["message"]).contains("slot_requires_device_id"), "{error}");
 }
 
 #[tokio::test]
 async fn a_device_is_used_with_slots_or_without_but_not_both() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let _with_slot = world.connect(&alice, |_| ()).await;
-    let tokens = world.login(&alice).await;
-    let wire = world.wire().await;
-    let error = refusal(&wire, &tokens.access, |hello| hello["client"]["slot_id"] = json!("")).await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let _with_slot = server.connect(&alice, |_| ()).await;
+    let tokens = server.login(&alice).await;
+    let socket = server.socket().await;
+    let error = refusal(&socket, &tokens.access, |hello| hello["client"]["slot_id"] = json!("")).await;
     assert_eq!(error["code"], 4090, "{error}");
     assert!(text(&error["message"]).contains("device_singleton_conflict"), "{error}");
-    assert_eq!(wire.call("auth.connect", &hello(wire.nonce(), &tokens.access)).await["status"], "ok");
+    assert_eq!(socket.call("auth.connect", &hello(socket.nonce(), &tokens.access)).await["status"], "ok");
 }
 
 #[tokio::test]
 async fn live_connections_of_an_agent_agree_on_the_delivery_mode() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
     let queue = json!({ "mode": "queue", "routing": "round_robin", "affinity_ttl_ms": 0 });
-    let fanout = world.connect(&alice, |_| ()).await;
-    let tokens = world.login(&alice).await;
-    let wire = world.wire().await;
+    let fanout = server.connect(&alice, |_| ()).await;
+    let tokens = server.login(&alice).await;
+    let socket = server.socket().await;
     let other_device = |hello: &mut Value| {
         hello["device"]["id"] = json!("phone");
         hello["delivery_mode"] = queue.clone();
     };
-    let error = refusal(&wire, &tokens.access, other_device).await;
+    let error = refusal(&socket, &tokens.access, other_device).await;
     assert_eq!(error["code"], 4090, "{error}");
     assert_eq!(error["data"]["kind"], "identity_conflict");
     assert!(text(&error["message"]).contains("delivery_mode_conflict"), "{error}");
 
-    // Taking the only other connection's own place leaves nobody to disagree with.
-    let replacing = world.connect(&alice, |hello| hello["delivery_mode"] = queue.clone()).await;
-    assert_eq!(fanout.dismissed().await["code"], 4009);
+    // Replacing the only other connection leaves none to disagree with.
+    let replacing = server.connect(&alice, |hello| hello["delivery_mode"] = queue.clone()).await;
+    assert_eq!(fanout.disconnected().await["code"], 4009);
     assert_eq!(replacing.call("meta.ping", &json!({})).await["pong"], true);
 }
 
 #[tokio::test]
 async fn nobody_connects_twice_on_one_socket() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let again = hello(alice.nonce(), &alice.tokens.access);
     alice.call_error("auth.connect", &again).await;
 }
 
 #[tokio::test]
 async fn a_socket_that_does_not_log_in_is_closed_with_4008() {
-    let world = World::with("limits.auth_timeout_ms = 400").await;
-    let (silent, busy) = (world.wire().await, world.wire().await);
+    let server = TestServer::with("limits.auth_timeout_ms = 400").await;
+    let (silent, busy) = (server.socket().await, server.socket().await);
     busy.call_error("meta.ping", &json!({})).await;
     assert_eq!(silent.closed().await.code, 4008);
     assert_eq!(busy.closed().await.code, 4008, "calls do not buy time");
@@ -338,10 +338,10 @@ async fn a_socket_that_does_not_log_in_is_closed_with_4008() {
 
 #[tokio::test]
 async fn a_session_outlives_the_deadline_for_logging_in() {
-    let world = World::with("limits.auth_timeout_ms = 1500").await;
-    let silent = world.wire().await;
-    let alice = world.agent("alice").await;
-    let later = world.wire().await;
+    let server = TestServer::with("limits.auth_timeout_ms = 1500").await;
+    let silent = server.socket().await;
+    let alice = server.agent("alice").await;
+    let later = server.socket().await;
     assert_eq!(silent.closed().await.code, 4008);
     assert_eq!(later.closed().await.code, 4008);
     assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true);
@@ -349,34 +349,34 @@ async fn a_session_outlives_the_deadline_for_logging_in() {
 
 #[tokio::test]
 async fn calls_before_login_are_counted_and_too_many_end_the_socket() {
-    let world = World::with("limits.preauth_calls = 6").await;
-    let wire = world.wire().await;
+    let server = TestServer::with("limits.preauth_calls = 6").await;
+    let socket = server.socket().await;
     for _ in 0..6 {
-        assert_eq!(wire.call_error("meta.ping", &json!({})).await["code"], -32013);
+        assert_eq!(socket.call_error("meta.ping", &json!({})).await["code"], -32013);
     }
-    wire.notify("meta.ping", &json!({})).await;
-    assert_eq!(wire.closed().await.code, 1008);
+    socket.notify("meta.ping", &json!({})).await;
+    assert_eq!(socket.closed().await.code, 1008);
 }
 
 #[tokio::test]
 async fn a_ping_of_the_websocket_is_answered_before_and_after_login() {
     use tokio_tungstenite::tungstenite::Message;
-    let world = World::start().await;
-    let (wire, alice) = (world.wire().await, world.agent("alice").await);
-    for socket in [&wire, &alice] {
-        socket.send_message(Message::Ping("hello".into())).await;
-        assert_eq!(socket.pong().await, "hello");
+    let server = TestServer::start().await;
+    let (socket, alice) = (server.socket().await, server.agent("alice").await);
+    for connection in [&socket, &alice] {
+        connection.send_message(Message::Ping("hello".into())).await;
+        assert_eq!(connection.pong().await, "hello");
     }
 }
 
 #[tokio::test]
-async fn a_peer_that_answers_no_ping_is_given_up() {
-    let world = World::with("limits.ping_interval_ms = 600\nlimits.ping_timeout_ms = 600").await;
-    let (silent, alive) = (world.agent("silent").await, world.agent("alive").await);
+async fn a_client_that_answers_no_ping_is_closed() {
+    let server = TestServer::with("limits.ping_interval_ms = 600\nlimits.ping_timeout_ms = 600").await;
+    let (silent, alive) = (server.agent("silent").await, server.agent("alive").await);
     // A socket that is not read answers no ping; one that is read does so by itself.
-    let gone = until("the silent peer is given up", || async {
+    let gone = until("the silent client is closed", || async {
         alive.call("meta.ping", &json!({})).await;
-        (world.metric("aund_sessions ").await <= 1.0).then_some(())
+        (server.metric("aund_sessions ").await <= 1.0).then_some(())
     });
     gone.await;
     assert_eq!(alive.call("meta.ping", &json!({})).await["pong"], true);
@@ -384,21 +384,21 @@ async fn a_peer_that_answers_no_ping_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_peer_that_is_not_read_is_not_given_up() {
+async fn a_client_that_is_not_read_is_not_closed() {
     let settings = "limits.in_flight = 1\nlimits.ping_interval_ms = 600\nlimits.ping_timeout_ms = 600";
-    let world = World::with(settings).await;
-    let (alice, silent) = (world.agent("alice").await, world.register("silent").await);
-    let tokens = world.login(&silent).await;
-    let blocker = Blocker::hold(&world, "ca", "certificates");
+    let server = TestServer::with(settings).await;
+    let (alice, silent) = (server.agent("alice").await, server.register("silent").await);
+    let tokens = server.login(&silent).await;
+    let blocker = Blocker::hold(&server, "ca", "certificates");
     let key = public_key(&Key::generate(Curve::P384));
     let params = json!({ "aid": alice.aid(), "public_key": key, "curve": "P-384" });
     let slow = json!({ "jsonrpc": "2.0", "id": "slow", "method": "auth.request_cert", "params": params });
     alice.send(&slow.to_string()).await;
-    // Her only call is under way, so her answers to pings wait with whatever else she says. Who came later and does not
-    // answer at all is given up meanwhile.
-    let silent = world.connect_with(&silent, &tokens, |_| ()).await;
-    until("the silent peer is given up", || async {
-        (world.metric("aund_closes_total{code=\"1001\"}").await >= 1.0).then_some(())
+    // Her only call is under way, so her answers to pings wait with whatever else she sends. A client that came later and
+    // does not answer at all is closed meanwhile.
+    let silent = server.connect_with(&silent, &tokens, |_| ()).await;
+    until("the silent client is closed", || async {
+        (server.metric("aund_closes_total{code=\"1001\"}").await >= 1.0).then_some(())
     })
     .await;
     assert_eq!(silent.closed().await.code, 1001);
@@ -409,23 +409,23 @@ async fn a_peer_that_is_not_read_is_not_given_up() {
 
 #[tokio::test]
 async fn what_is_no_proper_upgrade_is_refused_with_what_is_spoken_here() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let upgrade = |path: &str, version: &str| {
         let request =
-            world.http("GET", path).header("Upgrade", "websocket").header("Sec-WebSocket-Version", version);
+            server.http("GET", path).header("Upgrade", "websocket").header("Sec-WebSocket-Version", version);
         request.header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==").header("Connection", "Upgrade, close")
     };
     let old = upgrade("/aun", "8").send().await;
     assert_eq!((old.status, old.header("sec-websocket-version")), (426, Some("13")));
-    assert_eq!(world.get("/aun").await.status, 426);
-    assert_eq!(world.http("POST", "/ws").send().await.status / 100, 4);
+    assert_eq!(server.get("/aun").await.status, 426);
+    assert_eq!(server.http("POST", "/ws").send().await.status / 100, 4);
     assert_eq!(upgrade("/other", "13").send().await.status, 404);
 }
 
 #[tokio::test]
 async fn a_client_that_speaks_before_the_challenge_is_heard_after_it() {
-    let world = World::start().await;
-    let mut stream = world.tcp().await;
+    let server = TestServer::start().await;
+    let mut stream = server.tcp().await;
     let frame = r#"{"jsonrpc":"2.0","id":"early","method":"meta.ping"}"#;
     let mut bytes = format!(
         "GET /aun?ignored=1 HTTP/1.1\r\nHost: gateway.{ISSUER}\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\
@@ -452,32 +452,32 @@ async fn a_client_that_speaks_before_the_challenge_is_heard_after_it() {
 
 #[tokio::test]
 async fn calls_sent_one_after_another_without_waiting_are_answered_in_order() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let wire = world.wire().await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let socket = server.socket().await;
     let frame = |id: &str, method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     let frames = [
         frame("a", "auth.download_cert", json!({ "cert_sn": "root" })),
-        frame("b", "auth.connect", hello(wire.nonce(), FORGED)),
-        frame("c", "auth.connect", hello(wire.nonce(), &tokens.access)),
+        frame("b", "auth.connect", hello(socket.nonce(), FORGED)),
+        frame("c", "auth.connect", hello(socket.nonce(), &tokens.access)),
         frame("d", "meta.ping", json!({})),
     ];
     for frame in &frames {
-        wire.send(&frame.to_string()).await;
+        socket.send(&frame.to_string()).await;
     }
     for (id, works) in [("a", true), ("b", false), ("c", true), ("d", true)] {
-        let answer = wire.next().await;
+        let answer = socket.next().await;
         assert_eq!((&answer["id"], answer.get("result").is_some()), (&json!(id), works), "{answer}");
     }
 }
 
 #[tokio::test]
 async fn what_a_client_says_of_itself_has_a_form() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let wire = world.wire().await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let socket = server.socket().await;
     for (name, value) in [
         ("options", json!({ "kind": "forever" })),
         ("options", json!({ "kind": "short", "short_ttl_ms": -5 })),
@@ -488,18 +488,18 @@ async fn what_a_client_says_of_itself_has_a_form() {
         ("protocol", json!({ "min": "one", "max": "two" })),
         ("device", json!("laptop")),
     ] {
-        let error = refusal(&wire, &tokens.access, |hello| hello[name] = value.clone()).await;
+        let error = refusal(&socket, &tokens.access, |hello| hello[name] = value.clone()).await;
         assert_eq!(error["code"], 4000, "{name} {value:.80}: {error}");
     }
 }
 
 #[tokio::test]
 async fn a_token_of_another_server_of_the_same_name_is_refused() {
-    let (world, other) = (World::start().await, World::start().await);
-    let stranger = other.register("alice").await;
-    let tokens = other.login(&stranger).await;
-    world.register("alice").await;
-    let wire = world.wire().await;
-    assert_eq!(refusal(&wire, &tokens.access, |_| ()).await["code"], 4001);
-    assert_eq!(world.ask_error("auth.aid_login1", &stranger.login1()).await["code"], -32002);
+    let (server, other) = (TestServer::start().await, TestServer::start().await);
+    let of_the_other = other.register("alice").await;
+    let tokens = other.login(&of_the_other).await;
+    server.register("alice").await;
+    let socket = server.socket().await;
+    assert_eq!(refusal(&socket, &tokens.access, |_| ()).await["code"], 4001);
+    assert_eq!(server.ask_error("auth.aid_login1", &of_the_other.login1()).await["code"], -32002);
 }

@@ -1,10 +1,17 @@
-//! The house, as far as a machine can read it: one name in its places, walls between services, papers that name real files.
+//! The conventions of the project, as far as a machine can check them: a method has one name in all its places, services
+//! do not import each other, modules have no cycles, types have unique names, words are the protocol's, and documents
+//! name real files.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod cycles;
+mod documents;
+mod source;
+mod types;
+mod words;
+
+use source::{SourceFile, file, files};
 
 /// Methods the gateway answers by itself, because they are about the connection or about all services together.
-const AT_THE_GATEWAY: [&str; 7] = [
+const ANSWERED_BY_THE_GATEWAY: [&str; 7] = [
     "auth.connect",
     "meta.ping",
     "meta.status",
@@ -14,36 +21,29 @@ const AT_THE_GATEWAY: [&str; 7] = [
     "notification/route",
 ];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is inside the workspace").to_owned()
+/// The lines of a source before its first test.
+fn before_tests(file: &SourceFile) -> &str {
+    file.text.split("#[cfg(test)]").next().unwrap_or(&file.text)
 }
 
-/// Every file below a folder whose name ends like this, with its text.
-fn files(folder: &Path, end: &str) -> Vec<(PathBuf, String)> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(files(&path, end));
-        } else if path.to_string_lossy().ends_with(end) {
-            let text = fs::read_to_string(&path).expect("a source is text");
-            found.push((path, text));
-        }
-    }
-    found
+/// The sources of the gateway, without what measures it.
+fn gateway_sources() -> impl Iterator<Item = &'static SourceFile> {
+    files("gateway/src", ".rs").filter(|file| !file.path.starts_with("gateway/src/bench/"))
 }
 
-/// The part of a source that runs in production.
-fn before_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]").next().unwrap_or(text)
+fn services() -> Vec<&'static str> {
+    let folders = files("services", "/mod.rs").filter_map(|file| {
+        let folder = file.path.strip_prefix("services/")?.strip_suffix("/mod.rs")?;
+        (!folder.contains('/')).then_some(folder)
+    });
+    let services: Vec<&str> = folders.filter(|name| *name != "kernel").collect();
+    assert!(services.len() >= 4, "{services:?}");
+    services
 }
 
-fn services() -> Vec<String> {
-    let entries = fs::read_dir(root().join("services")).expect("there are services");
-    let folders =
-        entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.join("mod.rs").exists());
-    let names = folders.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
-    names.filter(|name| name != "kernel").collect()
+/// The method table of a service.
+fn table(folder: &str) -> &'static str {
+    &file(&format!("{folder}/mod.rs")).unwrap_or_else(|| panic!("{folder} has no mod.rs")).text
 }
 
 /// What stands in quotation marks after a word, at every place in a text.
@@ -52,29 +52,29 @@ fn quoted_after<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_method_of_a_service_has_its_file_and_its_line_in_the_table() {
-    for method in proto_schemas::methods().iter().filter(|method| !AT_THE_GATEWAY.contains(&method.name)) {
+fn every_method_of_a_service_has_its_file_and_its_row_in_the_table() {
+    let of_services =
+        proto_schemas::methods().iter().filter(|method| !ANSWERED_BY_THE_GATEWAY.contains(&method.name));
+    for method in of_services {
         let (namespace, verb) = method.name.split_once('.').expect("a method has a namespace");
-        let service = match namespace {
+        let folder = match namespace {
             // The gateway is a namespace too: it owns the links to other domains.
-            "gateway" | "federation" => root().join("gateway/src/federation"),
-            _ => root().join("services").join(namespace),
+            "gateway" | "federation" => "gateway/src/federation".to_owned(),
+            _ => format!("services/{namespace}"),
         };
-        let file = service.join(format!("{}.rs", verb.replace('.', "/")));
-        assert!(file.exists(), "{} has no {}", method.name, file.display());
+        let path = format!("{folder}/{}.rs", verb.replace('.', "/"));
+        assert!(file(&path).is_some(), "{} has no {path}", method.name);
         if namespace == "federation" {
-            // No service is asked: these are the frames of a link between domains, and its ends read them by name.
+            // No service is called: these are the frames of a link between domains, and its ends read them by name.
             let literal = format!("\"{}\"", method.name);
-            let sources = files(&root().join("gateway/src"), ".rs");
             assert!(
-                sources.iter().any(|(_, text)| before_tests(text).contains(&literal)),
-                "nobody reads {literal}"
+                gateway_sources().any(|file| before_tests(file).contains(&literal)),
+                "nothing reads {literal}"
             );
             continue;
         }
-        let table = fs::read_to_string(service.join("mod.rs")).expect("a service has a table");
         assert!(
-            table.contains(&format!(".method(\"{}\"", method.name)),
+            table(&folder).contains(&format!(".method(\"{}\"", method.name)),
             "{} is not in the table of {namespace}",
             method.name
         );
@@ -82,11 +82,9 @@ fn every_method_of_a_service_has_its_file_and_its_line_in_the_table() {
 }
 
 #[test]
-fn every_line_in_a_table_has_its_schema() {
+fn every_row_of_a_table_has_its_schema() {
     for service in services() {
-        let table = fs::read_to_string(root().join("services").join(&service).join("mod.rs"))
-            .expect("a service has a table");
-        let names = quoted_after(&table, ".method(\"");
+        let names = quoted_after(table(&format!("services/{service}")), ".method(\"");
         assert!(!names.is_empty(), "{service} serves nothing");
         for name in names {
             assert!(proto_schemas::find(name).is_some(), "{name} has no schema");
@@ -96,14 +94,13 @@ fn every_line_in_a_table_has_its_schema() {
 }
 
 #[test]
-fn what_the_gateway_answers_itself_stands_in_its_sources() {
-    let sources = files(&root().join("gateway/src"), ".rs");
-    for name in AT_THE_GATEWAY {
+fn what_the_gateway_answers_itself_is_in_its_sources() {
+    for name in ANSWERED_BY_THE_GATEWAY {
         assert!(proto_schemas::find(name).is_some(), "{name} has no schema");
         let literal = format!("\"{name}\"");
         assert!(
-            sources.iter().any(|(_, text)| before_tests(text).contains(&literal)),
-            "nobody answers {name}"
+            gateway_sources().any(|file| before_tests(file).contains(&literal)),
+            "nothing answers {name}"
         );
     }
 }
@@ -112,14 +109,14 @@ fn what_the_gateway_answers_itself_stands_in_its_sources() {
 fn no_service_imports_another() {
     let services = services();
     for service in &services {
-        for (path, text) in files(&root().join("services").join(service), ".rs") {
+        for file in files(&format!("services/{service}"), ".rs") {
             for other in services.iter().filter(|other| *other != service) {
-                for way in [
+                for import in [
                     format!("crate::{other}::"),
                     format!("crate::{{{other}"),
                     format!("super::super::{other}"),
                 ] {
-                    assert!(!text.contains(&way), "{} imports {other}", path.display());
+                    assert!(!file.text.contains(&import), "{} imports {other}", file.path);
                 }
             }
         }
@@ -128,66 +125,52 @@ fn no_service_imports_another() {
 
 #[test]
 fn services_know_no_sockets_and_the_gateway_knows_no_sql() {
-    for (path, text) in files(&root().join("services"), ".rs") {
+    for file in files("services", ".rs") {
         for word in ["tokio::net", "TcpListener", "tungstenite", "hyper::"] {
-            assert!(!text.contains(word), "{} knows {word}", path.display());
+            assert!(!file.text.contains(word), "{} knows {word}", file.path);
         }
     }
-    let bench = root().join("gateway/src/bench");
-    for (path, text) in files(&root().join("gateway/src"), ".rs") {
-        // The bench holds the server against bare SQL.
-        assert!(path.starts_with(&bench) || !text.contains("sqlx"), "{} knows the store", path.display());
+    // Benchmarks compare the server with bare SQL.
+    for file in gateway_sources() {
+        assert!(!file.text.contains("sqlx"), "{} knows the store", file.path);
     }
-    for (path, text) in files(&root().join("certs/src"), ".rs") {
+    for file in files("certs/src", ".rs") {
         for word in ["SystemTime", "std::fs", "std::env"] {
-            assert!(!before_tests(&text).contains(word), "{} knows {word}", path.display());
+            assert!(!before_tests(file).contains(word), "{} knows {word}", file.path);
         }
     }
 }
 
 #[test]
 fn no_test_knows_our_modules() {
-    for (path, text) in files(&root().join("tests"), ".rs") {
-        if path.starts_with(root().join("tests/fuzz")) {
-            continue;
-        }
+    for file in files("tests", ".rs").filter(|file| !file.path.starts_with("tests/fuzz/")) {
         for module in ["services", "gateway"] {
             let (import, path_to) = (format!("use {module}{}", "::"), format!(" {module}{}", "::"));
-            assert!(
-                !text.contains(&import) && !text.contains(&path_to),
-                "{} imports {module}",
-                path.display()
-            );
+            let knows = file.text.contains(&import) || file.text.contains(&path_to);
+            assert!(!knows, "{} imports {module}", file.path);
         }
     }
 }
 
 #[test]
 fn every_error_of_the_table_is_used() {
-    let mut sources = files(&root().join("services"), ".rs");
-    sources.extend(files(&root().join("gateway/src"), ".rs"));
+    let sources: Vec<&str> = files("services", ".rs").chain(gateway_sources()).map(before_tests).collect();
     let table = proto_schemas::errors().as_object().expect("a table");
-    let unused: Vec<&String> = table
-        .keys()
-        .filter(|name| {
-            let constant = format!("codes::{name}");
-            !sources.iter().any(|(_, text)| before_tests(text).contains(&constant))
-        })
-        .collect();
-    assert!(unused.is_empty(), "nobody answers {unused:?}");
+    let is_used = |name: &str| {
+        let constant = format!("codes::{name}");
+        sources.iter().any(|text| text.contains(&constant))
+    };
+    let unused: Vec<&String> = table.keys().filter(|name| !is_used(name)).collect();
+    assert!(unused.is_empty(), "nothing answers {unused:?}");
 }
 
 #[test]
-fn every_test_is_in_the_list_and_every_code_has_its_line() {
-    let list = fs::read_to_string(root().join("tests/main.rs")).expect("the list of integration tests");
-    for entry in fs::read_dir(root().join("tests")).expect("there are integration tests") {
-        let path = entry.expect("an entry").path();
-        let Some(name) =
-            path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".rs"))
-        else {
-            continue;
-        };
-        assert!(name == "main" || list.contains(&format!("\nmod {name};")), "{name} is told nowhere");
+fn every_test_is_in_the_list_and_every_code_has_its_row() {
+    let list = &file("tests/main.rs").expect("the list of integration tests").text;
+    for file in files("tests", ".rs") {
+        let name = file.path.strip_prefix("tests/").and_then(|name| name.strip_suffix(".rs"));
+        let Some(name) = name.filter(|name| !name.contains('/')) else { continue };
+        assert!(name == "main" || list.contains(&format!("\nmod {name};")), "{name} is not in tests/main.rs");
     }
     let table = proto_schemas::errors().as_object().expect("a table");
     for (name, row) in table {
@@ -207,34 +190,8 @@ fn every_test_is_in_the_list_and_every_code_has_its_line() {
 
 #[test]
 fn lints_are_expected_with_a_reason_and_never_just_allowed() {
-    for folder in ["services", "gateway/src", "certs/src", "proto-schemas/src", "tests"] {
-        for (path, text) in files(&root().join(folder), ".rs") {
-            let (outer, inner) = (format!("#[{}(", "allow"), format!("#![{}(", "allow"));
-            assert!(!text.contains(&outer) && !text.contains(&inner), "{} silences a lint", path.display());
-        }
+    for file in files("", ".rs") {
+        let (outer, inner) = (format!("#[{}(", "allow"), format!("#![{}(", "allow"));
+        assert!(!file.text.contains(&outer) && !file.text.contains(&inner), "{} silences a lint", file.path);
     }
-}
-
-#[test]
-fn papers_name_real_files() {
-    for paper in ["README.md", "docs/architecture.md", "docs/operations.md", "docs/federation.md"] {
-        let Ok(text) = fs::read_to_string(root().join(paper)) else { continue };
-        for named in paths_in(&text) {
-            assert!(root().join(named).exists(), "{paper} names {named}, which does not exist");
-        }
-    }
-}
-
-/// The paths of the workspace that stand in backticks or behind a link.
-fn paths_in(text: &str) -> Vec<&str> {
-    const OURS: [&str; 7] = ["docs/", "gateway/", "services/", "certs/", "proto-schemas/", "tests/", ".ci/"];
-    let ticked = text.split('`').skip(1).step_by(2);
-    let linked = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let plain =
-        |path: &&str| path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte));
-    ticked
-        .chain(linked)
-        .filter(|path| OURS.iter().any(|folder| path.starts_with(folder)))
-        .filter(plain)
-        .collect()
 }

@@ -1,24 +1,25 @@
-//! SIGTERM: nobody new comes in, what is under way is finished, and clients are sent away so that they come back.
+//! SIGTERM: no connection is accepted any more, what is under way is finished, and sessions are closed so that clients
+//! reconnect.
 
 use certs::{Curve, Key};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::world::agent::{Identity, Tokens, public_key};
-use crate::world::blocker::Blocker;
-use crate::world::{World, until, within};
+use crate::support::agent::{TestIdentity, TestTokens, public_key};
+use crate::support::blocker::Blocker;
+use crate::support::{TestServer, until, within};
 
-/// Deadlines that no test lives to see: a server that ends has not waited for one.
-const PATIENT: &str = "limits.drain_timeout_ms = 600000\nlimits.handshake_timeout_ms = 600000";
+/// Timeouts longer than any test: a server that ends has not waited for one.
+const LONG_TIMEOUTS: &str = "limits.drain_timeout_ms = 600000\nlimits.handshake_timeout_ms = 600000";
 
 /// An upload of which the head and half of the body are sent: a request that is under way for as long as we like.
-async fn half_an_upload(world: &World, who: &Identity, tokens: &Tokens) -> (TcpStream, String) {
+async fn half_an_upload(server: &TestServer, who: &TestIdentity, tokens: &TestTokens) -> (TcpStream, String) {
     let text = format!(
         "---\naid: \"{}\"\nname: \"alice\"\ntype: \"agent\"\nversion: \"1.0.0\"\n---\n\n# alice\n",
         who.aid
     );
-    let mut stream = world.tcp().await;
+    let mut stream = server.tcp().await;
     let head = format!(
         "PUT /agent.md HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
         who.aid,
@@ -34,44 +35,44 @@ async fn half_an_upload(world: &World, who: &Identity, tokens: &Tokens) -> (TcpS
     (stream, later.to_owned())
 }
 
-/// Nobody listens any more, or whoever does hangs up.
-async fn is_shut(port: u16) -> bool {
+/// Nothing listens any more, or what does closes at once.
+async fn is_closed(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else { return true };
     let _ = stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await;
     let mut bytes = Vec::new();
-    let _ = within("a closed gateway", stream.read_to_end(&mut bytes)).await;
+    let _ = within("a closed listener", stream.read_to_end(&mut bytes)).await;
     !bytes.starts_with(b"HTTP/1.1 200")
 }
 
 #[tokio::test]
 async fn sessions_are_closed_with_1012_and_no_disconnect_event() {
-    let mut world = World::start().await;
-    let alice = world.register("alice").await;
-    let long = world.connect(&alice, |_| ()).await;
-    let short = world
+    let mut server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let long = server.connect(&alice, |_| ()).await;
+    let short = server
         .connect(&alice, |hello| hello["options"] = json!({ "kind": "short", "short_ttl_ms": 60_000 }))
         .await;
-    let stranger = world.wire().await;
-    world.terminate();
-    for wire in [&*long, &*short, &stranger] {
-        assert_eq!(wire.closed().await.code, 1012);
-        assert_eq!(wire.kept().await, Vec::<Value>::new(), "clients that get the event do not come back");
+    let unauthenticated = server.socket().await;
+    server.terminate();
+    for socket in [&*long, &*short, &unauthenticated] {
+        assert_eq!(socket.closed().await.code, 1012);
+        assert_eq!(socket.kept().await, Vec::<Value>::new(), "clients that get the event do not come back");
     }
-    assert_eq!(world.ended().await.code(), Some(0));
+    assert_eq!(server.ended().await.code(), Some(0));
 }
 
 #[tokio::test]
 async fn what_is_under_way_is_finished() {
-    let mut world = World::start().await;
-    let alice = world.agent("alice").await;
-    let (mut upload, rest) = half_an_upload(&world, &alice.identity, &alice.tokens).await;
+    let mut server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    let (mut upload, rest) = half_an_upload(&server, &alice.identity, &alice.tokens).await;
     let batch: Vec<Value> =
         (0..50).map(|n| json!({ "jsonrpc": "2.0", "id": n, "method": "auth.download_cert", "params": { "cert_sn": "root" } })).collect();
     alice.send(&json!(batch).to_string()).await;
     // The ping stands behind the batch: once it is answered, the batch has been read.
     alice.send(r#"{"jsonrpc":"2.0","id":"behind","method":"meta.ping"}"#).await;
     let first = alice.next().await;
-    world.terminate();
+    server.terminate();
 
     let second = alice.next().await;
     let answers = [&first, &second].into_iter().find_map(Value::as_array).expect("the batch is answered");
@@ -79,21 +80,21 @@ async fn what_is_under_way_is_finished() {
     assert!(answers.iter().all(|answer| answer.get("result").is_some()), "{answers:?}");
     assert_eq!(alice.closed().await.code, 1012);
 
-    until("the gateway is shut", || async { is_shut(world.plain_port).await.then_some(()) }).await;
+    until("the listener is closed", || async { is_closed(server.plain_port).await.then_some(()) }).await;
     upload.write_all(rest.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     within("the upload's answer", upload.read_to_end(&mut answer)).await.unwrap();
     let answer = String::from_utf8_lossy(&answer).into_owned();
     assert!(answer.contains("HTTP/1.1 200"), "{answer}");
-    assert_eq!(world.ended().await.code(), Some(0));
-    assert!(is_shut(world.tls_port).await && is_shut(world.plain_port).await);
+    assert_eq!(server.ended().await.code(), Some(0));
+    assert!(is_closed(server.tls_port).await && is_closed(server.plain_port).await);
 }
 
 #[tokio::test]
 async fn a_call_that_comes_while_the_server_stops_is_not_begun() {
-    let mut world = World::start().await;
-    let alice = world.agent("alice").await;
-    let blocker = Blocker::hold(&world, "ca", "certificates");
+    let mut server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    let blocker = Blocker::hold(&server, "ca", "certificates");
     let key = public_key(&Key::generate(Curve::P384));
     let slow = json!({ "aid": alice.aid(), "public_key": key, "curve": "P-384" });
     alice
@@ -103,10 +104,10 @@ async fn a_call_that_comes_while_the_server_stops_is_not_begun() {
         )
         .await;
     alice.call("meta.ping", &json!({})).await;
-    world.terminate();
-    until("the gateway is shut", || async { is_shut(world.plain_port).await.then_some(()) }).await;
+    server.terminate();
+    until("the listener is closed", || async { is_closed(server.plain_port).await.then_some(()) }).await;
 
-    // Sessions are told a moment after the gateway was shut, and from then on nothing is begun.
+    // Sessions are told a moment after the listener was closed, and from then on nothing is begun.
     let root = json!({ "cert_sn": "root" });
     let error =
         until("calls are refused", || async { alice.try_call("auth.download_cert", &root).await.err() })
@@ -122,30 +123,30 @@ async fn a_call_that_comes_while_the_server_stops_is_not_begun() {
     let answer = alice.next().await;
     assert_eq!((&answer["id"], &answer["result"]["status"]), (&json!("slow"), &json!("issued")), "{answer}");
     assert_eq!(alice.closed().await.code, 1012);
-    assert_eq!(world.ended().await.code(), Some(0));
+    assert_eq!(server.ended().await.code(), Some(0));
 }
 
 #[tokio::test]
 async fn an_idle_http_connection_does_not_hold_the_server() {
-    let mut world = World::with(PATIENT).await;
-    let mut idle = world.tcp().await;
+    let mut server = TestServer::with(LONG_TIMEOUTS).await;
+    let mut idle = server.tcp().await;
     idle.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
     let mut head = [0; 12];
     within("an answer", idle.read_exact(&mut head)).await.unwrap();
     assert_eq!(&head, b"HTTP/1.1 200");
-    let silent = world.tcp().await;
-    world.terminate();
-    assert_eq!(world.ended().await.code(), Some(0));
+    let silent = server.tcp().await;
+    server.terminate();
+    assert_eq!(server.ended().await.code(), Some(0));
     drop((idle, silent));
 }
 
 #[tokio::test]
 async fn whoever_takes_too_long_is_cut_at_the_deadline() {
-    let mut world = World::with("limits.drain_timeout_ms = 700").await;
-    let alice = world.agent("alice").await;
-    let (mut upload, _) = half_an_upload(&world, &alice.identity, &alice.tokens).await;
-    world.terminate();
-    assert_eq!(world.ended().await.code(), Some(0));
+    let mut server = TestServer::with("limits.drain_timeout_ms = 700").await;
+    let alice = server.agent("alice").await;
+    let (mut upload, _) = half_an_upload(&server, &alice.identity, &alice.tokens).await;
+    server.terminate();
+    assert_eq!(server.ended().await.code(), Some(0));
     let mut rest = Vec::new();
     let _ = within("the end of the upload", upload.read_to_end(&mut rest)).await;
     let rest = String::from_utf8_lossy(&rest);
@@ -153,43 +154,43 @@ async fn whoever_takes_too_long_is_cut_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_say_close_reason_does_not_hold_the_server() {
-    let mut world = World::with(PATIENT).await;
-    let mute = world.agent("mute").await;
-    world.terminate();
-    assert_eq!(world.ended().await.code(), Some(0));
+async fn a_client_that_does_not_answer_the_close_does_not_hold_the_server() {
+    let mut server = TestServer::with(LONG_TIMEOUTS).await;
+    let mute = server.agent("mute").await;
+    server.terminate();
+    assert_eq!(server.ended().await.code(), Some(0));
     drop(mute);
 }
 
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     for second in ["TERM", "INT"] {
-        let mut world = World::with(PATIENT).await;
-        let alice = world.agent("alice").await;
-        let (upload, _) = half_an_upload(&world, &alice.identity, &alice.tokens).await;
-        world.terminate();
+        let mut server = TestServer::with(LONG_TIMEOUTS).await;
+        let alice = server.agent("alice").await;
+        let (upload, _) = half_an_upload(&server, &alice.identity, &alice.tokens).await;
+        server.terminate();
         assert_eq!(alice.closed().await.code, 1012, "the first signal has arrived");
-        world.signal(second);
-        assert!(!world.ended().await.success(), "it left something undone and says so");
+        server.signal(second);
+        assert!(!server.ended().await.success(), "it left something undone and says so");
         drop(upload);
     }
 }
 
 #[tokio::test]
 async fn ctrl_c_drains_too() {
-    let mut world = World::start().await;
-    let alice = world.agent("alice").await;
-    world.signal("INT");
+    let mut server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    server.signal("INT");
     assert_eq!(alice.closed().await.code, 1012);
-    assert_eq!(world.ended().await.code(), Some(0));
+    assert_eq!(server.ended().await.code(), Some(0));
 }
 
 #[tokio::test]
-async fn a_client_that_was_sent_away_finds_everything_as_it_was() {
-    let mut world = World::start().await;
-    let alice = world.agent("alice").await;
-    world.restart().await;
+async fn a_client_that_reconnects_after_a_drain_finds_everything_as_it_was() {
+    let mut server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    server.restart().await;
     assert_eq!(alice.closed().await.code, 1012);
-    let back = world.connect_with(&alice.identity, &alice.tokens, |_| ()).await;
+    let back = server.connect_with(&alice.identity, &alice.tokens, |_| ()).await;
     assert_eq!(back.call("meta.status", &json!({})).await["aid"], alice.aid());
 }

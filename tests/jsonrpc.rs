@@ -1,13 +1,13 @@
-//! JSON-RPC 2.0 exactly: what is a request, what is not, and that nothing malformed leaves a trace.
+//! JSON-RPC 2.0 exactly: what is a request, what is not, and that nothing malformed has an effect.
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
-use crate::world::World;
-use crate::world::agent::text;
-use crate::world::wire::Wire;
+use crate::support::TestServer;
+use crate::support::agent::text;
+use crate::support::socket::TestSocket;
 
 /// A ping with this written in place of its id.
 fn ping(id: &str) -> String {
@@ -18,8 +18,8 @@ fn raw(bytes: &[u8]) -> Message {
     Message::Frame(Frame::message(bytes.to_vec(), OpCode::Data(Data::Text), true))
 }
 
-async fn refused(wire: &Wire, frame: &str, code: i64) -> Value {
-    let answer = wire.answer_to(frame).await;
+async fn refused(socket: &TestSocket, frame: &str, code: i64) -> Value {
+    let answer = socket.answer_to(frame).await;
     assert_eq!(answer["error"]["code"], code, "{frame:.200}: {answer}");
     assert!(answer.get("result").is_none(), "{answer}");
     assert!(!text(&answer["error"]["message"]).is_empty());
@@ -32,8 +32,8 @@ async fn refused(wire: &Wire, frame: &str, code: i64) -> Value {
 
 #[tokio::test]
 async fn ids_come_back_as_they_were_written() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     for id in [r#""rpc-1""#, "7", "-1", "1.50", "0", "9007199254740991", r#""é\u0000\"""#, r#""""#, "null"] {
         alice.send(&ping(id)).await;
         let answer = alice.next_text().await;
@@ -44,8 +44,8 @@ async fn ids_come_back_as_they_were_written() {
 
 #[tokio::test]
 async fn what_is_not_json_gets_a_parse_error_without_an_id() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let whole = ping("1");
     for frame in [
         "",
@@ -68,8 +68,8 @@ async fn what_is_not_json_gets_a_parse_error_without_an_id() {
 
 #[tokio::test]
 async fn a_request_cut_off_anywhere_is_no_json() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let whole =
         r#"{"jsonrpc":"2.0","id":"x","method":"meta.ping","params":{"é":[1.5e1,null,true,"\u00e9"]}}"#;
     assert_eq!(alice.answer_to(whole).await["result"]["pong"], true);
@@ -81,8 +81,8 @@ async fn a_request_cut_off_anywhere_is_no_json() {
 
 #[tokio::test]
 async fn json_that_is_no_request_is_refused_with_its_id_where_it_has_one() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     for frame in
         ["5", "\"text\"", "null", "true", "{}", "[]", r#"{"jsonrpc":"2.0","id":{},"method":"meta.ping"}"#]
     {
@@ -105,8 +105,8 @@ async fn json_that_is_no_request_is_refused_with_its_id_where_it_has_one() {
 
 #[tokio::test]
 async fn duplicate_keys_long_numbers_and_deep_nesting_are_refused_with_where() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let with = |params: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"meta.ping","params":{params}}}"#);
     let nested = |depth: usize| format!(r#"{{"a":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
     for (frame, word) in [
@@ -129,8 +129,8 @@ async fn duplicate_keys_long_numbers_and_deep_nesting_are_refused_with_where() {
 
 #[tokio::test]
 async fn a_number_as_id_beyond_53_bits_is_refused() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     refused(&alice, &ping("9007199254740993"), -32600).await;
     refused(&alice, &ping("true"), -32600).await;
     refused(&alice, &ping("[1]"), -32600).await;
@@ -138,8 +138,8 @@ async fn a_number_as_id_beyond_53_bits_is_refused() {
 
 #[tokio::test]
 async fn parameters_by_position_are_refused_and_absent_ones_are_none() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let answer =
         refused(&alice, r#"{"jsonrpc":"2.0","id":1,"method":"meta.ping","params":[1]}"#, -32602).await;
     assert_eq!(answer["id"], 1);
@@ -150,8 +150,8 @@ async fn parameters_by_position_are_refused_and_absent_ones_are_none() {
 
 #[tokio::test]
 async fn a_wrong_field_is_named_by_its_path() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let error = alice
         .call_error("auth.request_cert", &json!({ "aid": alice.aid(), "public_key": 5, "curve": "P-256" }))
         .await;
@@ -163,8 +163,8 @@ async fn a_wrong_field_is_named_by_its_path() {
 
 #[tokio::test]
 async fn methods_that_do_not_exist_or_are_not_for_clients_look_the_same() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     for method in [
         "no.such",
         "nonsense",
@@ -185,8 +185,8 @@ async fn methods_that_do_not_exist_or_are_not_for_clients_look_the_same() {
 
 #[tokio::test]
 async fn a_notification_is_never_answered() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     for method in ["meta.ping", "no.such", "ca.status", "auth.request_cert"] {
         alice.notify(method, &json!({})).await;
     }
@@ -197,8 +197,8 @@ async fn a_notification_is_never_answered() {
 
 #[tokio::test]
 async fn a_batch_is_answered_as_one_array_without_its_notifications() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let batch = json!([
         { "jsonrpc": "2.0", "id": "a", "method": "meta.ping" },
         { "jsonrpc": "2.0", "method": "meta.ping" },
@@ -218,16 +218,16 @@ async fn a_batch_is_answered_as_one_array_without_its_notifications() {
 
 #[tokio::test]
 async fn a_batch_of_notifications_gets_no_answer_at_all() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     alice.send(r#"[{"jsonrpc":"2.0","method":"meta.ping"},{"jsonrpc":"2.0","method":"no.such"}]"#).await;
     assert_eq!(alice.answer_to(&ping("\"next\"")).await["id"], "next");
 }
 
 #[tokio::test]
 async fn a_batch_holds_one_to_fifty_requests() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let batch = |many: usize| {
         let members: Vec<String> = (0..many).map(|n| ping(&n.to_string())).collect();
         format!("[{}]", members.join(","))
@@ -239,9 +239,9 @@ async fn a_batch_holds_one_to_fifty_requests() {
 }
 
 #[tokio::test]
-async fn what_only_the_server_may_say_is_taken_out_of_params() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.register("carol").await);
+async fn reserved_members_are_removed_from_params() {
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.register("carol").await);
     let spoofed = json!({
         "_auth": { "aid": carol.aid }, "_caller_id": carol.aid, "_federation": { "from_issuer": "evil.example" },
         "_caller": { "service": "auth" }, "caller": { "session": { "aid": carol.aid } }, "_trace": { "trace_id": "0".repeat(32) },
@@ -251,15 +251,15 @@ async fn what_only_the_server_may_say_is_taken_out_of_params() {
     let key = certs::Key::generate(certs::Curve::P384);
     let mut params = spoofed.clone();
     params["aid"] = json!(carol.aid);
-    params["public_key"] = json!(crate::world::agent::public_key(&key));
+    params["public_key"] = json!(crate::support::agent::public_key(&key));
     params["curve"] = json!("P-384");
     assert_eq!(alice.call_error("auth.request_cert", &params).await["code"], -32004);
 }
 
 #[tokio::test]
 async fn answers_come_to_whoever_asked_even_when_many_ask_at_once() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     for n in 0..200 {
         alice.send(&ping(&n.to_string())).await;
     }
@@ -273,55 +273,55 @@ async fn answers_come_to_whoever_asked_even_when_many_ask_at_once() {
 
 #[tokio::test]
 async fn a_binary_frame_ends_the_socket_with_1003() {
-    let world = World::start().await;
-    let (alice, stranger) = (world.agent("alice").await, world.wire().await);
-    for wire in [&alice, &stranger] {
-        wire.send_message(Message::binary(ping("1").into_bytes())).await;
-        assert_eq!(wire.closed().await.code, 1003);
+    let server = TestServer::start().await;
+    let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
+    for socket in [&alice, &unauthenticated] {
+        socket.send_message(Message::binary(ping("1").into_bytes())).await;
+        assert_eq!(socket.closed().await.code, 1003);
     }
 }
 
 #[tokio::test]
 async fn a_text_frame_that_is_not_utf8_ends_the_socket_with_1007() {
-    let world = World::start().await;
-    let (alice, stranger) = (world.agent("alice").await, world.wire().await);
-    for wire in [&alice, &stranger] {
-        wire.send_message(raw(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"meta.\xff\xfe\"}")).await;
-        assert_eq!(wire.closed().await.code, 1007);
+    let server = TestServer::start().await;
+    let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
+    for socket in [&alice, &unauthenticated] {
+        socket.send_message(raw(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"meta.\xff\xfe\"}")).await;
+        assert_eq!(socket.closed().await.code, 1007);
     }
 }
 
 #[tokio::test]
 async fn a_frame_that_breaks_the_rules_of_websocket_ends_the_socket_with_1002() {
-    let world = World::start().await;
-    let (alice, stranger) = (world.agent("alice").await, world.wire().await);
-    for wire in [&alice, &stranger] {
+    let server = TestServer::start().await;
+    let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
+    for socket in [&alice, &unauthenticated] {
         let mut frame = Frame::message(ping("1").into_bytes(), OpCode::Data(Data::Text), true);
         frame.header_mut().rsv1 = true;
-        wire.send_message(Message::Frame(frame)).await;
-        assert_eq!(wire.closed().await.code, 1002);
+        socket.send_message(Message::Frame(frame)).await;
+        assert_eq!(socket.closed().await.code, 1002);
     }
 }
 
 #[tokio::test]
 async fn a_frame_that_is_too_long_ends_the_socket_with_1009() {
-    let world = World::with("limits.frame_bytes = 4096").await;
-    let (alice, stranger) = (world.agent("alice").await, world.wire().await);
+    let server = TestServer::with("limits.frame_bytes = 4096").await;
+    let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
     let padded = |length: usize| {
         let frame = r#"{"jsonrpc":"2.0","id":1,"method":"meta.ping","params":{"pad":""}}"#;
         frame.replace("\"\"", &format!("\"{}\"", "x".repeat(length - frame.len())))
     };
     assert_eq!(alice.answer_to(&padded(4096)).await["result"]["pong"], true, "the limit itself fits");
-    for wire in [&alice, &stranger] {
-        let _ = wire.try_send(Message::text(padded(4097))).await;
-        assert_eq!(wire.closed().await.code, 1009);
+    for socket in [&alice, &unauthenticated] {
+        let _ = socket.try_send(Message::text(padded(4097))).await;
+        assert_eq!(socket.closed().await.code, 1009);
     }
 }
 
 #[tokio::test]
 async fn fragments_together_are_one_frame_and_count_as_one() {
-    let world = World::with("limits.frame_bytes = 4096").await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::with("limits.frame_bytes = 4096").await;
+    let alice = server.agent("alice").await;
     let whole = ping("\"parts\"");
     let (head, tail) = whole.split_at(20);
     let part = |text: &str, data, last| {
@@ -338,9 +338,9 @@ async fn fragments_together_are_one_frame_and_count_as_one() {
 }
 
 #[tokio::test]
-async fn the_largest_frame_of_the_protocol_is_taken() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+async fn the_largest_frame_of_the_protocol_is_accepted() {
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let pong = alice.call("meta.ping", &json!({ "pad": "x".repeat(1_000_000) })).await;
     assert_eq!(pong["pong"], true);
 }

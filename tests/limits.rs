@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::world::agent::{aid, public_key};
-use crate::world::{World, until, within};
+use crate::support::agent::{aid, public_key};
+use crate::support::{TestServer, until, within};
 
 fn is_rate_limit(error: &Value) -> bool {
     let wait = error["data"]["retry_after_ms"].as_u64();
@@ -21,9 +21,9 @@ async fn is_closed(stream: &mut TcpStream) {
     let _ = within("the server closes the connection", stream.read_to_end(&mut bytes)).await;
 }
 
-/// Whether a connection is taken and answered, where it may just as well be turned away.
-async fn lets_in(world: &World) -> Option<()> {
-    let mut stream = world.tcp().await;
+/// Whether a connection is accepted and answered, where it may just as well be refused.
+async fn accepts(server: &TestServer) -> Option<()> {
+    let mut stream = server.tcp().await;
     stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.ok()?;
     let mut bytes = Vec::new();
     within("an answer or the end", stream.read_to_end(&mut bytes)).await.ok()?;
@@ -32,38 +32,38 @@ async fn lets_in(world: &World) -> Option<()> {
 
 #[tokio::test]
 async fn registrations_from_one_address_are_limited() {
-    let world = World::with("limits.registrations_per_minute = 3").await;
-    let wire = world.wire().await;
+    let server = TestServer::with("limits.registrations_per_minute = 3").await;
+    let socket = server.socket().await;
     let create = |n: u32| json!({ "aid": aid(&format!("agent{n}")), "public_key": public_key(&Key::generate(Curve::P256)), "curve": "P-256" });
     for n in 0..3 {
-        wire.call("auth.create_aid", &create(n)).await;
+        socket.call("auth.create_aid", &create(n)).await;
     }
-    let error = wire.call_error("auth.create_aid", &create(3)).await;
+    let error = socket.call_error("auth.create_aid", &create(3)).await;
     assert!(is_rate_limit(&error), "{error}");
     assert_eq!(error["data"]["kind"], "rate_limited");
-    assert_eq!(world.get(&format!("/pki/cert/{}", aid("agent3"))).await.status, 404);
-    let elsewhere = world.ask_error("auth.create_aid", &create(4)).await;
+    assert_eq!(server.get(&format!("/pki/cert/{}", aid("agent3"))).await.status, 404);
+    let elsewhere = server.ask_error("auth.create_aid", &create(4)).await;
     assert!(is_rate_limit(&elsewhere), "another socket is the same address: {elsewhere}");
 }
 
 #[tokio::test]
 async fn logins_of_one_agent_are_limited_and_others_are_not() {
-    let world = World::with("limits.logins_per_minute = 4").await;
-    let (alice, carol) = (world.register("alice").await, world.register("carol").await);
+    let server = TestServer::with("limits.logins_per_minute = 4").await;
+    let (alice, carol) = (server.register("alice").await, server.register("carol").await);
     let mut refused = None;
     for _ in 0..6 {
-        refused = world.ask("auth.aid_login1", &alice.login1()).await.err().or(refused);
+        refused = server.ask("auth.aid_login1", &alice.login1()).await.err().or(refused);
     }
     let error = refused.expect("the fifth is too many");
     assert!(is_rate_limit(&error), "overload must never look like a failed login: {error}");
-    world.ask("auth.aid_login1", &carol.login1()).await.expect("carol has her own limit");
+    server.ask("auth.aid_login1", &carol.login1()).await.expect("carol has her own limit");
 }
 
 #[tokio::test]
 async fn calls_of_one_agent_are_limited_over_all_its_connections() {
-    let world = World::with("limits.calls_per_second = 8").await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
-    let phone = world
+    let server = TestServer::with("limits.calls_per_second = 8").await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
+    let phone = server
         .connect_with(&alice.identity, &alice.tokens, |hello| hello["device"]["id"] = json!("phone"))
         .await;
     let mut refused = Vec::new();
@@ -80,8 +80,8 @@ async fn calls_of_one_agent_are_limited_over_all_its_connections() {
 
 #[tokio::test]
 async fn a_batch_is_no_way_around_the_limit() {
-    let world = World::with("limits.calls_per_second = 5").await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::with("limits.calls_per_second = 5").await;
+    let alice = server.agent("alice").await;
     let batch: Vec<Value> =
         (0..30).map(|n| json!({ "jsonrpc": "2.0", "id": n, "method": "meta.ping" })).collect();
     let answers = alice.answer_to(&json!(batch).to_string()).await;
@@ -92,10 +92,10 @@ async fn a_batch_is_no_way_around_the_limit() {
 
 #[tokio::test]
 async fn http_from_one_address_is_limited_with_429() {
-    let world = World::with("limits.http_per_second = 5").await;
+    let server = TestServer::with("limits.http_per_second = 5").await;
     let mut limited = None;
     for _ in 0..20 {
-        let answer = world.get("/health").await;
+        let answer = server.get("/health").await;
         if answer.status == 429 {
             limited = Some(answer);
             break;
@@ -111,17 +111,17 @@ async fn http_from_one_address_is_limited_with_429() {
     );
     assert!(body["retryAfterMs"].as_u64().is_some_and(|ms| ms >= 1));
     until("the limit lets us in again", || async {
-        (world.get("/health").await.status == 200).then_some(())
+        (server.get("/health").await.status == 200).then_some(())
     })
     .await;
 }
 
 #[tokio::test]
 async fn new_sockets_from_one_address_are_limited() {
-    let world = World::with("limits.connects_per_second = 5").await;
+    let server = TestServer::with("limits.connects_per_second = 5").await;
     let mut streams = Vec::new();
     for _ in 0..30 {
-        streams.push(world.tcp().await);
+        streams.push(server.tcp().await);
     }
     let mut closed = 0;
     for stream in &mut streams {
@@ -130,47 +130,48 @@ async fn new_sockets_from_one_address_are_limited() {
         let _ = within("an answer or the end", stream.read_to_end(&mut bytes)).await;
         closed += usize::from(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 503"));
     }
-    assert!((5..30).contains(&closed), "{closed} of 30 were turned away");
-    until("the limit lets us in again", || lets_in(&world)).await;
+    assert!((5..30).contains(&closed), "{closed} of 30 were refused");
+    until("the limit lets us in again", || accepts(&server)).await;
 }
 
 #[tokio::test]
-async fn there_is_space_for_so_many_sockets_and_a_left_place_is_free() {
-    let world = World::with_one_gateway("limits.sockets_per_address = 4").await;
-    let held = [world.wire().await, world.wire().await, world.wire().await, world.wire().await];
-    let mut fifth = world.tcp().await;
+async fn there_is_space_for_so_many_sockets_and_a_closed_one_makes_space() {
+    let server = TestServer::with_one_gateway("limits.sockets_per_address = 4").await;
+    let held = [server.socket().await, server.socket().await, server.socket().await, server.socket().await];
+    let mut fifth = server.tcp().await;
     fifth.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.ok();
     let mut bytes = Vec::new();
-    let _ = within("the fifth is turned away", fifth.read_to_end(&mut bytes)).await;
+    let _ = within("the fifth is refused", fifth.read_to_end(&mut bytes)).await;
     assert!(bytes.is_empty() || bytes.starts_with(b"HTTP/1.1 503"), "{}", String::from_utf8_lossy(&bytes));
-    for wire in &held {
-        assert!(wire.is_open().await, "those who are in stay in");
+    for socket in &held {
+        assert!(socket.is_open().await, "those who are in stay in");
     }
-    held[0].hang_up().await;
-    until("the place is free", || lets_in(&world)).await;
+    held[0].close().await;
+    until("there is space again", || accepts(&server)).await;
 }
 
 #[tokio::test]
 async fn ten_thousand_half_open_sockets_do_not_keep_anybody_out() {
     let files = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(1024);
     let many = usize::try_from(files / 2).unwrap_or(1000).saturating_sub(500).clamp(200, 10_000);
-    let world = World::with("limits.handshake_timeout_ms = 8000\nlimits.connects_per_second = 100000").await;
+    let server =
+        TestServer::with("limits.handshake_timeout_ms = 8000\nlimits.connects_per_second = 100000").await;
     let mut silent = Vec::with_capacity(many);
     for n in 0..many {
-        let port = if n % 2 == 0 { world.plain_port } else { world.tls_port };
+        let port = if n % 2 == 0 { server.plain_port } else { server.tls_port };
         silent.push(
             within("a connection", TcpStream::connect(("127.0.0.1", port)))
                 .await
                 .expect("connections are accepted"),
         );
     }
-    let alice = world.agent("alice").await;
+    let alice = server.agent("alice").await;
     assert_eq!(
         alice.call("meta.ping", &json!({})).await["pong"],
         true,
         "a login works beside {many} silent sockets"
     );
-    assert_eq!(world.get("/health").await.status, 200);
+    assert_eq!(server.get("/health").await.status, 200);
 
     for stream in &mut silent {
         is_closed(stream).await;
@@ -179,28 +180,29 @@ async fn ten_thousand_half_open_sockets_do_not_keep_anybody_out() {
 }
 
 #[tokio::test]
-async fn only_so_many_may_be_shaking_hands() {
-    let world = World::with_one_gateway("limits.handshakes = 4\nlimits.handshake_timeout_ms = 60000").await;
-    let alice = world.agent("alice").await;
+async fn only_so_many_handshakes_at_once() {
+    let server =
+        TestServer::with_one_gateway("limits.handshakes = 4\nlimits.handshake_timeout_ms = 60000").await;
+    let alice = server.agent("alice").await;
     let mut silent = Vec::new();
     for _ in 0..4 {
-        silent.push(world.tcp().await);
+        silent.push(server.tcp().await);
     }
-    let mut fifth = world.tcp().await;
+    let mut fifth = server.tcp().await;
     is_closed(&mut fifth).await;
     assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true, "sessions do not notice");
     silent.clear();
-    until("their places are free", || lets_in(&world)).await;
+    until("there is space again", || accepts(&server)).await;
 }
 
 #[tokio::test]
 async fn a_handshake_that_stalls_is_ended() {
-    let world = World::with("limits.handshake_timeout_ms = 400").await;
-    let mut tls = within("a connection", TcpStream::connect(("127.0.0.1", world.tls_port))).await.unwrap();
+    let server = TestServer::with("limits.handshake_timeout_ms = 400").await;
+    let mut tls = within("a connection", TcpStream::connect(("127.0.0.1", server.tls_port))).await.unwrap();
     tls.write_all(&[0x16, 0x03, 0x01]).await.unwrap();
-    let mut http = world.tcp().await;
+    let mut http = server.tcp().await;
     http.write_all(b"GET /aun HTTP/1.1\r\nHost: gateway\r\nUpgra").await.unwrap();
-    let mut nothing = world.tcp().await;
+    let mut nothing = server.tcp().await;
     for stream in [&mut tls, &mut http, &mut nothing] {
         is_closed(stream).await;
     }
@@ -208,72 +210,72 @@ async fn a_handshake_that_stalls_is_ended() {
 
 #[tokio::test]
 async fn noise_instead_of_a_handshake_is_ended() {
-    let world = World::start().await;
-    for port in [world.plain_port, world.tls_port] {
+    let server = TestServer::start().await;
+    for port in [server.plain_port, server.tls_port] {
         let mut stream = within("a connection", TcpStream::connect(("127.0.0.1", port))).await.unwrap();
         stream.write_all(&[0xff; 512]).await.unwrap();
         is_closed(&mut stream).await;
     }
-    let mut stream = world.tcp().await;
+    let mut stream = server.tcp().await;
     let endless = format!("GET /{} HTTP/1.1\r\nHost: gateway\r\n\r\n", "x".repeat(100_000));
     let _ = stream.write_all(endless.as_bytes()).await;
     is_closed(&mut stream).await;
-    assert_eq!(world.get("/health").await.status, 200);
+    assert_eq!(server.get("/health").await.status, 200);
 }
 
 #[tokio::test]
 async fn a_slow_reader_is_closed_with_a_reason_and_nobody_else_waits() {
-    let world = World::with(
+    let server = TestServer::with(
         "limits.frame_bytes = 131072\nlimits.outbox_bytes = 262144\nlimits.write_timeout_ms = 3000\nlimits.calls_per_second = 100000",
     )
     .await;
     let (alice, slow, carol) =
-        (world.agent("alice").await, world.agent("slow").await, world.agent("carol").await);
-    let bell = |to: &str| {
+        (server.agent("alice").await, server.agent("slow").await, server.agent("carol").await);
+    let notification = |to: &str| {
         json!({
             "target": { "type": "aid", "aid": to },
             "deliver": { "method": "event/app.flood", "params": { "pad": "x".repeat(60 << 10) } },
         })
     };
-    let (to_slow, to_carol) = (bell(slow.aid()), bell(carol.aid()));
-    until("the reader is given up", || async {
+    let (to_slow, to_carol) = (notification(slow.aid()), notification(carol.aid()));
+    until("the slow reader is closed", || async {
         for _ in 0..20 {
             alice.notify("notification/route", &to_slow).await;
         }
         alice.notify("notification/route", &to_carol).await;
         assert_eq!(carol.next_event().await["method"], "event/app.flood", "whoever reads gets everything");
         alice.call("meta.ping", &json!({})).await;
-        let given_up = world.metric("aund_full_outboxes_total").await
-            + world.metric("aund_closes_total{code=\"1013\"}").await;
+        let given_up = server.metric("aund_full_outboxes_total").await
+            + server.metric("aund_closes_total{code=\"1013\"}").await;
         (given_up > 0.0).then_some(())
     })
     .await;
     assert_eq!(slow.closed().await.code, 1013);
     until("its memory is given back", || async {
-        (world.metric("aund_outbox_bytes").await == 0.0).then_some(())
+        (server.metric("aund_outbox_bytes").await == 0.0).then_some(())
     })
     .await;
-    let back = world.connect_with(&slow.identity, &slow.tokens, |_| ()).await;
+    let back = server.connect_with(&slow.identity, &slow.tokens, |_| ()).await;
     assert_eq!(back.call("meta.ping", &json!({})).await["pong"], true, "it comes back and goes on");
 }
 
 #[tokio::test]
 async fn a_reader_that_never_reads_again_is_dropped() {
-    let world = World::with(
+    let server = TestServer::with(
         "limits.frame_bytes = 131072\nlimits.outbox_bytes = 262144\nlimits.write_timeout_ms = 500\nlimits.calls_per_second = 100000",
     )
     .await;
-    let (alice, dead) = (world.agent("alice").await, world.agent("dead").await);
-    let bell = json!({
+    let (alice, dead) = (server.agent("alice").await, server.agent("dead").await);
+    let notification = json!({
         "target": { "type": "aid", "aid": dead.aid() },
         "deliver": { "method": "event/app.flood", "params": { "pad": "x".repeat(60 << 10) } },
     });
     until("its socket is gone", || async {
         for _ in 0..20 {
-            alice.notify("notification/route", &bell).await;
+            alice.notify("notification/route", &notification).await;
         }
         alice.call("meta.ping", &json!({})).await;
-        (world.metric("aund_sockets ").await <= 1.0).then_some(())
+        (server.metric("aund_sockets ").await <= 1.0).then_some(())
     })
     .await;
     drop(dead);
@@ -281,8 +283,8 @@ async fn a_reader_that_never_reads_again_is_dropped() {
 
 #[tokio::test]
 async fn a_client_that_asks_faster_than_it_reads_waits_for_itself() {
-    let world = World::with("limits.in_flight = 4\nlimits.calls_per_second = 100000").await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::with("limits.in_flight = 4\nlimits.calls_per_second = 100000").await;
+    let alice = server.agent("alice").await;
     for n in 0..300 {
         let frame = json!({ "jsonrpc": "2.0", "id": n, "method": "auth.download_cert", "params": { "cert_sn": "root" } });
         alice.send(&frame.to_string()).await;
@@ -298,10 +300,10 @@ async fn a_client_that_asks_faster_than_it_reads_waits_for_itself() {
 
 #[tokio::test]
 async fn an_http_body_that_never_ends_does_not_hold_the_server() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let mut stream = world.tcp().await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let mut stream = server.tcp().await;
     let head = format!(
         "PUT /agent.md HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nTransfer-Encoding: chunked\r\n\r\n",
         alice.aid, tokens.access
@@ -320,13 +322,13 @@ async fn an_http_body_that_never_ends_does_not_hold_the_server() {
     let mut answer = [0; 12];
     within("a refusal", stream.read_exact(&mut answer)).await.ok();
     assert!(answer == *b"HTTP/1.1 413" || answer == [0; 12], "{}", String::from_utf8_lossy(&answer));
-    assert_eq!(world.get("/health").await.status, 200);
+    assert_eq!(server.get("/health").await.status, 200);
 }
 
 #[tokio::test]
 async fn a_session_is_no_way_around_the_limits_of_registration_and_login() {
-    let world = World::with("limits.registrations_per_minute = 3\nlimits.logins_per_minute = 6").await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::with("limits.registrations_per_minute = 3\nlimits.logins_per_minute = 6").await;
+    let alice = server.agent("alice").await;
     let mut refused = 0;
     for n in 0..6 {
         let key = public_key(&Key::generate(Curve::P256));
@@ -345,8 +347,8 @@ async fn a_session_is_no_way_around_the_limits_of_registration_and_login() {
 
 #[tokio::test]
 async fn an_http_connection_that_falls_silent_is_closed() {
-    let world = World::with("limits.handshake_timeout_ms = 400").await;
-    let mut stream = world.tcp().await;
+    let server = TestServer::with("limits.handshake_timeout_ms = 400").await;
+    let mut stream = server.tcp().await;
     stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
     let mut bytes = Vec::new();
     within("the end of a silent connection", stream.read_to_end(&mut bytes)).await.unwrap();

@@ -1,7 +1,7 @@
-//! The witnesses: the real `aund`, real TLS, real sockets, agents with real keys.
+//! Integration tests: the real `aund`, real TLS, real sockets, agents with real keys.
 //!
 //! Every test is a sentence about what a client or an operator can see. The suite runs on SQLite, or on PostgreSQL with
-//! `AUND_TEST_STORE=postgres` and `AUND_TEST_POSTGRES_URL`; the integration tests do not change.
+//! `AUND_TEST_STORE=postgres` and `AUND_TEST_POSTGRES_URL`; the tests do not change.
 //!
 //! Where each code is produced over a real socket:
 //!
@@ -12,7 +12,7 @@
 //! | -32602 | `auth`, `jsonrpc`, `message`, `schema` |
 //! | -32603 | none: it is the code of our own bugs, and a bug that can be called up is fixed instead |
 //! | -32000 | `connect` |
-//! | -32001 | none: every method that needs a caller is behind the gateway, which answers -32013 first |
+//! | -32001 | none: every method that needs a session is refused with -32013 first |
 //! | -32002, -32003 | `auth` |
 //! | -32004 | `auth` (a certificate for somebody else), `store_down` (a call that takes too long) |
 //! | -32005 | none: an exhausted refresh chain is a result, not an error (`auth`) |
@@ -29,7 +29,7 @@
 //! | 4000, 4001, 4010 | `connect`; 4001 also `auth` (not registered) |
 //! | 4013 | `sessions` |
 //! | 4030, 4040, 4500 | none: -32004, -32008 and 5003 say the same here |
-//! | 4090 | `auth` (taken names), `connect` (`delivery_mode_conflict`, `device_singleton_conflict`) |
+//! | 4090 | `auth` (names that already exist), `connect` (`delivery_mode_conflict`, `device_singleton_conflict`) |
 //! | 5003 | `store_down`, `message` |
 //!
 //! | close | test |
@@ -43,9 +43,9 @@
 //! | 4008, 4010 | `connect` |
 //! | 4009, 4013, 4014, 4015 | `sessions` |
 //! | 4011 | none: it belongs to federation |
-//! | 4012 | none: a newcomer takes the slot under one lock, so the race it reports cannot happen |
+//! | 4012 | none: a new session replaces the old one of its slot under one lock, so the race it reports cannot happen |
 
-mod world;
+mod support;
 
 mod agent_md;
 mod auth;

@@ -1,5 +1,5 @@
-//! The links between processes: who is let onto them, and whom he may speak for. One process with the authority's service
-//! answers; everybody else is played here.
+//! The links between processes: which process gets one, and which services it may speak for. One process with the `ca`
+//! service answers; the others are played by the test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,28 +23,28 @@ use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::world::agent::random_hex;
-use crate::world::{ISSUER, aund, now, printed, setting, within};
+use crate::support::agent::random_hex;
+use crate::support::{ISSUER, aund, now, printed, setting, within};
 
-/// A process that runs the ca space for others, and the authority of its mesh.
-struct Mesh {
+/// A process that runs `ca` for others, and the authority of its mesh.
+struct TestMesh {
     folder: TempDir,
     process: Child,
     address: String,
     authority: Authority,
 }
 
-/// What a process shows of itself.
+/// The certificate of a process, and its key.
 #[derive(Clone)]
-struct Pass {
+struct ProcessCertificate {
     certificate: String,
     key: String,
 }
 
-type Link = WebSocketStream<TlsStream<TcpStream>>;
+type TestMeshLink = WebSocketStream<TlsStream<TcpStream>>;
 
-impl Mesh {
-    fn start() -> Mesh {
+impl TestMesh {
+    fn start() -> TestMesh {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let made = aund(&["certs", "mesh", "mesh", "ca", "gateway", "agent"], folder.path());
         assert!(made.status.success(), "{}", printed(&made.stderr));
@@ -68,19 +68,22 @@ impl Mesh {
         let address = address.expect("it says where the mesh is");
         let read = |name: &str| fs::read_to_string(folder.path().join("mesh").join(name)).expect("a file");
         let authority = Authority::from_pem(&read("authority.crt"), &read("authority.key"));
-        Mesh { authority: authority.expect("an authority"), folder, process, address }
+        TestMesh { authority: authority.expect("an authority"), folder, process, address }
     }
 
-    /// The certificate that was made for a part.
-    fn pass(&self, part: &str) -> Pass {
+    /// The certificate that was made for a service.
+    fn process_certificate(&self, service: &str) -> ProcessCertificate {
         let read = |end: &str| {
-            let file = self.folder.path().join(format!("mesh/{part}.{end}"));
+            let file = self.folder.path().join(format!("mesh/{service}.{end}"));
             fs::read_to_string(file).expect("it was made")
         };
-        Pass { certificate: read("crt"), key: read("key") }
+        ProcessCertificate { certificate: read("crt"), key: read("key") }
     }
 
-    async fn tls(&self, pass: Option<&Pass>) -> std::io::Result<TlsStream<TcpStream>> {
+    async fn tls(
+        &self,
+        process_certificate: Option<&ProcessCertificate>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         let root = self.authority.certificate().der().to_vec();
         roots.add(CertificateDer::from(root)).expect("a root can be trusted");
@@ -89,9 +92,9 @@ impl Mesh {
             .with_safe_default_protocol_versions()
             .expect("ring speaks TLS")
             .with_root_certificates(roots);
-        let config = match pass {
+        let config = match process_certificate {
             None => config.with_no_client_auth(),
-            Some(Pass { certificate, key }) => {
+            Some(ProcessCertificate { certificate, key }) => {
                 let chain =
                     vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("a certificate")];
                 let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a key");
@@ -104,8 +107,8 @@ impl Mesh {
     }
 
     /// A link, if the process lets us have one.
-    async fn link(&self, pass: Option<&Pass>) -> Result<Link, String> {
-        let stream = self.tls(pass).await.map_err(|error| error.to_string())?;
+    async fn link(&self, process_certificate: Option<&ProcessCertificate>) -> Result<TestMeshLink, String> {
+        let stream = self.tls(process_certificate).await.map_err(|error| error.to_string())?;
         let dial =
             within("an upgrade or a refusal", client_async("wss://ca.mesh.internal/mesh", stream)).await;
         dial.map(|(link, _)| link).map_err(|error| error.to_string())
@@ -116,21 +119,26 @@ impl Mesh {
     }
 }
 
-impl Drop for Mesh {
+impl Drop for TestMesh {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
         if std::thread::panicking() {
-            eprintln!("the process's words:\n{}", self.log());
+            eprintln!("the process's log:\n{}", self.log());
         }
     }
 }
 
-fn pass(authority: &Authority, part: &str, not_before: i64, not_after: i64) -> Pass {
-    let (key, name) = (Key::generate(Curve::P256), format!("{part}.mesh.internal"));
+fn process_certificate(
+    authority: &Authority,
+    service: &str,
+    not_before: i64,
+    not_after: i64,
+) -> ProcessCertificate {
+    let (key, name) = (Key::generate(Curve::P256), format!("{service}.mesh.internal"));
     let issued =
         authority.issue_mesh(&name, &key.public(), std::slice::from_ref(&name), not_before, not_after);
-    Pass { certificate: issued.expect("it can be issued").pem().to_owned(), key: key.to_pem() }
+    ProcessCertificate { certificate: issued.expect("it can be issued").pem().to_owned(), key: key.to_pem() }
 }
 
 /// A question that every service may ask the authority, in somebody's name.
@@ -144,7 +152,7 @@ fn answer(of: &Value) -> Value {
 }
 
 /// What comes back: an answer, or nothing but the end of the link.
-async fn ask(link: &mut Link, caller: &Value) -> Option<Value> {
+async fn ask(link: &mut TestMeshLink, caller: &Value) -> Option<Value> {
     let call = json!({ "jsonrpc": "2.0", "method": "mesh.calls", "params": [question(caller)] });
     link.send(Message::text(call.to_string())).await.ok()?;
     loop {
@@ -161,12 +169,13 @@ async fn ask(link: &mut Link, caller: &Value) -> Option<Value> {
 }
 
 /// The gateway's own link, which nothing that others do may harm.
-async fn still_works(mesh: &Mesh, link: &mut Link, after: &str) {
+async fn still_works(mesh: &TestMesh, link: &mut TestMeshLink, after: &str) {
     let gateway = json!({ "service": "gateway" });
     let answer =
         ask(link, &gateway).await.unwrap_or_else(|| panic!("the link of the gateway broke after {after}"));
     assert_eq!(answer["result"]["found"], false, "after {after}: {answer}");
-    let mut another = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the gateway may come again");
+    let mut another =
+        mesh.link(Some(&mesh.process_certificate("gateway"))).await.expect("the gateway may come again");
     assert!(ask(&mut another, &gateway).await.is_some_and(|answer| answer["id"] == 7), "after {after}");
 }
 
@@ -179,51 +188,64 @@ fn session() -> Value {
 
 #[tokio::test]
 async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
-    let mesh = Mesh::start();
-    let mut gateway = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the gateway is let in");
-    let (day, stranger) = (86_400, Authority::root("mesh.internal", "aund mesh", now()));
+    let mesh = TestMesh::start();
+    let mut gateway =
+        mesh.link(Some(&mesh.process_certificate("gateway"))).await.expect("the gateway gets a link");
+    let (day, other_authority) = (86_400, Authority::root("mesh.internal", "aund mesh", now()));
     let outsiders = [
         ("nobody", None),
-        ("another authority", Some(pass(&stranger, "gateway", now() - day, now() + day))),
-        ("an expired certificate", Some(pass(&mesh.authority, "gateway", now() - 2 * day, now() - 60))),
-        ("a certificate of tomorrow", Some(pass(&mesh.authority, "gateway", now() + day, now() + 2 * day))),
+        (
+            "another authority",
+            Some(process_certificate(&other_authority, "gateway", now() - day, now() + day)),
+        ),
+        (
+            "an expired certificate",
+            Some(process_certificate(&mesh.authority, "gateway", now() - 2 * day, now() - 60)),
+        ),
+        (
+            "a certificate of tomorrow",
+            Some(process_certificate(&mesh.authority, "gateway", now() + day, now() + 2 * day)),
+        ),
     ];
-    for (who, pass) in &outsiders {
-        let refused = mesh.link(pass.as_ref()).await;
-        assert!(refused.is_err(), "{who} was let in");
+    for (who, process_certificate) in &outsiders {
+        let refused = mesh.link(process_certificate.as_ref()).await;
+        assert!(refused.is_err(), "{who} got a link");
         still_works(&mesh, &mut gateway, who).await;
     }
     let refusals = mesh.log().lines().filter(|line| line.contains("is not let onto the mesh")).count();
     assert_eq!(refusals, outsiders.len(), "{}", mesh.log());
     // What made the difference was the certificate and nothing else.
-    mesh.link(Some(&pass(&mesh.authority, "gateway", now() - day, now() + day))).await.expect("let in");
+    mesh.link(Some(&process_certificate(&mesh.authority, "gateway", now() - day, now() + day)))
+        .await
+        .expect("let in");
 }
 
 #[tokio::test]
-async fn a_part_speaks_for_itself_and_for_nobody_else() {
-    let mesh = Mesh::start();
-    let mut gateway = mesh.link(Some(&mesh.pass("gateway"))).await.expect("the gateway is let in");
-    let agent = mesh.pass("agent");
+async fn a_service_speaks_for_itself_and_for_no_other() {
+    let mesh = TestMesh::start();
+    let mut gateway =
+        mesh.link(Some(&mesh.process_certificate("gateway"))).await.expect("the gateway gets a link");
+    let agent = mesh.process_certificate("agent");
     for caller in [
         session(),
         json!(5),
         json!("operator"),
-        json!("stranger"),
+        json!("unauthenticated"),
         json!({ "service": "gateway" }),
         json!({ "service": "auth" }),
         json!({ "service": "message" }),
         json!({ "service": "ca" }),
         json!({ "service": "" }),
     ] {
-        let mut link = mesh.link(Some(&agent)).await.expect("the agent service is let in");
+        let mut link = mesh.link(Some(&agent)).await.expect("the agent service gets a link");
         let own = ask(&mut link, &json!({ "service": "agent" })).await.expect("it is answered");
         assert_eq!(own["result"]["found"], false, "{own}");
         assert_eq!(ask(&mut link, &caller).await, None, "it spoke as {caller}");
         assert_eq!(ask(&mut link, &json!({ "service": "agent" })).await, None, "its link is over");
         still_works(&mesh, &mut gateway, &caller.to_string()).await;
     }
-    // The gateway may speak for those it let in: the same calls are answered there, by what the caller may ask.
-    for caller in [session(), json!(5), json!("stranger")] {
+    // The gateway may speak for its connections: the same calls are answered there, by what the caller may ask.
+    for caller in [session(), json!(5), json!("unauthenticated")] {
         let answer = ask(&mut gateway, &caller).await.expect("it is answered");
         assert_eq!(answer["error"]["code"], -32601, "{caller} is no service: {answer}");
     }
@@ -238,9 +260,9 @@ async fn a_part_speaks_for_itself_and_for_nobody_else() {
 
 #[tokio::test]
 async fn somebody_elses_client_understands_the_mesh() {
-    let mesh = Mesh::start();
-    let client = async |part: &str| {
-        let stream = mesh.tls(Some(&mesh.pass(part))).await.expect("it is let in");
+    let mesh = TestMesh::start();
+    let client = async |service: &str| {
+        let stream = mesh.tls(Some(&mesh.process_certificate(service))).await.expect("it gets a link");
         let built = WsClientBuilder::default().build_with_stream("ws://ca.mesh.internal/mesh", stream).await;
         built.expect("it is upgraded")
     };

@@ -1,39 +1,19 @@
 //! `message.*` over the wire: messages from one agent to another, never lost and never doubled.
 
-mod ack;
-mod aside;
-mod carried;
-mod doorbells;
-mod encrypted;
-mod events;
-mod fanout;
+mod delivery;
+mod encryption;
 mod first_server;
-mod history;
 mod idempotency;
-mod keys;
 mod model;
-mod never_connected;
-mod notify;
-mod peer;
-mod peers;
-mod pull;
-mod query_online;
-mod queue;
-mod recall;
-mod refused;
+mod reading;
 mod restart;
-mod send;
-mod split;
 mod store_down;
-mod trace;
-mod v2_pull;
-mod volatile;
 
 use serde_json::{Value, json};
 
-use crate::world::agent::Agent;
-use crate::world::wire::agrees;
-use crate::world::{World, split};
+use crate::support::agent::ConnectedAgent;
+use crate::support::socket::agrees;
+use crate::support::{TestServer, split};
 
 /// Many messages from few agents. An agent of ours that has nothing to read meanwhile answers no pings either.
 const BUSY: &str = "limits.calls_per_second = 1000000\nlimits.ping_interval_ms = 600000";
@@ -48,38 +28,38 @@ fn named(to: &str, id: &str, words: &str) -> Value {
     json!({ "to": to, "message_id": id, "payload": { "type": "text", "text": words } })
 }
 
-/// Calls, and holds the result against the law.
-async fn ask(agent: &Agent, method: &str, params: Value) -> Value {
+/// Calls, and checks the result against its schema.
+async fn ask(agent: &ConnectedAgent, method: &str, params: Value) -> Value {
     let result = agent.call(method, &params).await;
-    let law = proto_schemas::find(method).expect("the law knows the method");
-    if let Err(flaw) = jsonschema::validate(&proto_schemas::standalone(&law.doc()["result"]), &result) {
+    let schema = proto_schemas::find(method).expect("the method has a schema");
+    if let Err(flaw) = jsonschema::validate(&proto_schemas::standalone(&schema.doc()["result"]), &result) {
         panic!("the result of {method} breaks its schema: {flaw} in {result}");
     }
     result
 }
 
-async fn send(from: &Agent, params: Value) -> Value {
+async fn send(from: &ConnectedAgent, params: Value) -> Value {
     ask(from, "message.send", params).await
 }
 
 /// Sends a few words and gives the answer.
-async fn say(from: &Agent, to: &Agent, words: &str) -> Value {
+async fn say(from: &ConnectedAgent, to: &ConnectedAgent, words: &str) -> Value {
     send(from, message(to.aid(), words)).await
 }
 
-async fn refusal(from: &Agent, method: &str, params: Value) -> Value {
+async fn refusal(from: &ConnectedAgent, method: &str, params: Value) -> Value {
     let error = from.call_error(method, &params).await;
     assert!(error["data"]["retryable"].is_boolean(), "every error says whether to try again: {error}");
     error
 }
 
 /// Everything in the inbox of this device that `message.pull` shows.
-async fn pull(agent: &Agent) -> Value {
+async fn pull(agent: &ConnectedAgent) -> Value {
     ask(agent, "message.pull", json!({ "after_seq": 0, "limit": 200 })).await
 }
 
 /// Everything in the inbox of this device that `message.v2.pull` shows on its first page.
-async fn v2_pull(agent: &Agent) -> Value {
+async fn v2_pull(agent: &ConnectedAgent) -> Value {
     ask(agent, "message.v2.pull", json!({ "after_seq": 0, "limit": 50 })).await
 }
 
@@ -107,15 +87,15 @@ fn ids(page: &Value) -> Vec<String> {
     rows(page).iter().map(|row| row["message_id"].as_str().expect("a row has an id").to_owned()).collect()
 }
 
-/// The next event, which must have this name and keep to the law; gives its parameters.
-async fn next(agent: &Agent, event: &str) -> Value {
+/// The next event, which must have this name and keep to its schema; gives its parameters.
+async fn next(agent: &ConnectedAgent, event: &str) -> Value {
     let frame = agent.next_event().await;
     assert_eq!(frame["method"], event, "{frame}");
     agrees(event, &frame["params"]);
     frame["params"].clone()
 }
 
-async fn received(agent: &Agent) -> Value {
+async fn received(agent: &ConnectedAgent) -> Value {
     next(agent, "event/message.received").await
 }
 
@@ -125,8 +105,8 @@ fn may_be_late(frame: &Value) -> bool {
 }
 
 /// Events up to a message that `from` sends now: whatever was to come before it has come.
-async fn heard(from: &Agent, by: &Agent) -> Vec<Value> {
-    let mark = crate::world::agent::random_hex(8);
+async fn events_until_now(from: &ConnectedAgent, by: &ConnectedAgent) -> Vec<Value> {
+    let mark = crate::support::agent::random_hex(8);
     from.call("message.send", &message(by.aid(), &mark)).await;
     let mut events = Vec::new();
     loop {
@@ -139,17 +119,17 @@ async fn heard(from: &Agent, by: &Agent) -> Vec<Value> {
 }
 
 /// Two agents that are connected.
-async fn two(world: &World) -> (Agent, Agent) {
-    (world.agent("alice").await, world.agent("bobb").await)
+async fn two(server: &TestServer) -> (ConnectedAgent, ConnectedAgent) {
+    (server.agent("alice").await, server.agent("bobb").await)
 }
 
-/// So many messages, each saying its number.
+/// So many messages, each with its number as text.
 fn numbered(to: &str, many: usize) -> Vec<Value> {
     (1..=many).map(|n| message(to, &n.to_string())).collect()
 }
 
-/// Sends them all at once; every one must be taken.
-async fn flood(from: &Agent, messages: &[Value]) -> Vec<Value> {
+/// Sends them all at once; every one must be accepted.
+async fn flood(from: &ConnectedAgent, messages: &[Value]) -> Vec<Value> {
     let outcomes = from.call_many("message.send", messages).await;
     outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|error| panic!("refused: {error}"))).collect()
 }

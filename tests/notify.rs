@@ -1,11 +1,11 @@
-//! `notification/route`: one agent rings another's bell. Nothing is stored, nobody is told whether it rang.
+//! `notification/route`: one agent notifies another. Nothing is stored, and the sender is not told whether it arrived.
 
 use serde_json::{Value, json};
 
-use crate::world::World;
-use crate::world::agent::Agent;
+use crate::support::TestServer;
+use crate::support::agent::ConnectedAgent;
 
-async fn ring(from: &Agent, target: Value, method: &str, params: Value) {
+async fn route(from: &ConnectedAgent, target: Value, method: &str, params: Value) {
     from.notify(
         "notification/route",
         &json!({ "target": target, "deliver": { "method": method, "params": params } }),
@@ -13,10 +13,10 @@ async fn ring(from: &Agent, target: Value, method: &str, params: Value) {
     .await;
 }
 
-/// Rings once more at the end, so that whatever came before has arrived or never will.
-async fn heard(from: &Agent, by: &Agent) -> Vec<Value> {
-    let mark = crate::world::agent::random_hex(8);
-    ring(from, json!({ "type": "aid", "aid": by.aid() }), "event/app.mark", json!({ "mark": mark })).await;
+/// Sends one more at the end, so that whatever came before has arrived or never will.
+async fn events_until_now(from: &ConnectedAgent, by: &ConnectedAgent) -> Vec<Value> {
+    let mark = crate::support::agent::random_hex(8);
+    route(from, json!({ "type": "aid", "aid": by.aid() }), "event/app.mark", json!({ "mark": mark })).await;
     let mut events = Vec::new();
     loop {
         let event = by.next_event().await;
@@ -27,8 +27,8 @@ async fn heard(from: &Agent, by: &Agent) -> Vec<Value> {
     }
 }
 
-async fn seated(world: &World, first: &Agent, device: &str, slot: &str) -> Agent {
-    world
+async fn session_at(server: &TestServer, first: &ConnectedAgent, device: &str, slot: &str) -> ConnectedAgent {
+    server
         .connect_with(&first.identity, &first.tokens, |hello| {
             hello["device"]["id"] = json!(device);
             hello["client"]["slot_id"] = json!(slot);
@@ -37,11 +37,11 @@ async fn seated(world: &World, first: &Agent, device: &str, slot: &str) -> Agent
 }
 
 #[tokio::test]
-async fn an_agent_hears_what_another_one_rings() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+async fn an_agent_gets_the_notification_of_another() {
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let words = json!({ "text": "你好", "n": 1.50, "_inner": { "kept": true } });
-    ring(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.typing", words.clone()).await;
+    route(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.typing", words.clone()).await;
     let mut event = carol.next_event().await;
     let notify = event["params"].as_object_mut().and_then(|params| params.remove("_notify")).unwrap();
     assert_eq!(event, json!({ "jsonrpc": "2.0", "method": "event/app.typing", "params": words }));
@@ -50,9 +50,9 @@ async fn an_agent_hears_what_another_one_rings() {
 }
 
 #[tokio::test]
-async fn what_is_rung_arrives_as_it_was_written() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+async fn a_notification_arrives_as_it_was_written() {
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let params = r#"{"f":1.0,"e":1e3,"z":"\u00e9/é","a":[ 1 ]}"#;
     alice
         .send(&format!(
@@ -65,15 +65,15 @@ async fn what_is_rung_arrives_as_it_was_written() {
 
 #[tokio::test]
 async fn all_long_connections_of_the_target_hear_it_and_short_ones_do_not() {
-    let world = World::start().await;
-    let (alice, laptop) = (world.agent("alice").await, world.agent("carol").await);
-    let phone = seated(&world, &laptop, "phone", "default").await;
-    let short = world
+    let server = TestServer::start().await;
+    let (alice, laptop) = (server.agent("alice").await, server.agent("carol").await);
+    let phone = session_at(&server, &laptop, "phone", "default").await;
+    let short = server
         .connect_with(&laptop.identity, &laptop.tokens, |hello| {
             hello["options"] = json!({ "kind": "short", "short_ttl_ms": 60_000 })
         })
         .await;
-    ring(&alice, json!({ "type": "aid", "aid": laptop.aid() }), "event/app.x", json!({})).await;
+    route(&alice, json!({ "type": "aid", "aid": laptop.aid() }), "event/app.x", json!({})).await;
     for session in [&laptop, &phone] {
         assert_eq!(session.next_event().await["method"], "event/app.x");
     }
@@ -82,10 +82,10 @@ async fn all_long_connections_of_the_target_hear_it_and_short_ones_do_not() {
 
 #[tokio::test]
 async fn a_device_or_a_slot_can_be_named() {
-    let world = World::start().await;
-    let (alice, laptop) = (world.agent("alice").await, world.agent("carol").await);
-    let phone = seated(&world, &laptop, "phone", "default").await;
-    let other = seated(&world, &laptop, "phone", "other/x").await;
+    let server = TestServer::start().await;
+    let (alice, laptop) = (server.agent("alice").await, server.agent("carol").await);
+    let phone = session_at(&server, &laptop, "phone", "default").await;
+    let other = session_at(&server, &laptop, "phone", "other/x").await;
     let to = |device: Option<&str>, slot: Option<&str>| {
         let mut target = json!({ "type": "aid", "aid": laptop.aid() });
         if let Some(device) = device {
@@ -96,7 +96,7 @@ async fn a_device_or_a_slot_can_be_named() {
         }
         target
     };
-    let bells = [
+    let notifications = [
         (to(Some("phone"), None), [false, true, true]),
         (to(Some("phone"), Some("other/x")), [false, false, true]),
         (to(Some("phone"), Some("other")), [false, false, true]),
@@ -105,26 +105,26 @@ async fn a_device_or_a_slot_can_be_named() {
         (to(Some("tablet"), None), [false, false, false]),
         (to(Some("laptop"), Some("other")), [false, false, false]),
     ];
-    for (target, expected) in bells {
-        ring(&alice, target.clone(), "event/app.x", json!({})).await;
+    for (target, expected) in notifications {
+        route(&alice, target.clone(), "event/app.x", json!({})).await;
         for (session, expected) in [&laptop, &phone, &other].into_iter().zip(expected) {
-            let events = heard_by_all(&alice, session).await;
+            let events = events_without_marks(&alice, session).await;
             assert_eq!(events.len(), usize::from(expected), "{target}: {events:?}");
         }
     }
 }
 
-/// Like [`heard`], where marks meant for other connections of the same agent may lie around.
-async fn heard_by_all(from: &Agent, by: &Agent) -> Vec<Value> {
-    let mut events = heard(from, by).await;
+/// Like [`events_until_now`], where marks meant for other connections of the same agent may lie around.
+async fn events_without_marks(from: &ConnectedAgent, by: &ConnectedAgent) -> Vec<Value> {
+    let mut events = events_until_now(from, by).await;
     events.retain(|event| event["method"] != "event/app.mark");
     events
 }
 
 #[tokio::test]
 async fn only_names_below_event_app_are_passed_on() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let target = json!({ "type": "aid", "aid": carol.aid() });
     for method in [
         "event/gateway.disconnect",
@@ -140,15 +140,15 @@ async fn only_names_below_event_app_are_passed_on() {
         "event/app.\u{e9}",
         "event/app.x\n",
     ] {
-        ring(&alice, target.clone(), method, json!({})).await;
+        route(&alice, target.clone(), method, json!({})).await;
     }
-    assert_eq!(heard(&alice, &carol).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &carol).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
-async fn malformed_bells_ring_nowhere_and_break_nothing() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+async fn malformed_notifications_reach_nobody_and_break_nothing() {
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let deliver = json!({ "method": "event/app.x", "params": {} });
     let target = json!({ "type": "aid", "aid": carol.aid() });
     for params in [
@@ -165,54 +165,58 @@ async fn malformed_bells_ring_nowhere_and_break_nothing() {
     ] {
         alice.notify("notification/route", &params).await;
     }
-    assert_eq!(heard(&alice, &carol).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &carol).await, Vec::<Value>::new());
     assert!(alice.events_so_far().await.is_empty(), "a notification is never answered");
-    ring(&alice, json!({ "type": "aid", "aid": "nobody1.agents.localhost" }), "event/app.x", json!({})).await;
+    route(&alice, json!({ "type": "aid", "aid": "nobody1.agents.localhost" }), "event/app.x", json!({}))
+        .await;
     assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true);
 }
 
 #[tokio::test]
-async fn a_bell_weighs_at_most_64_kib() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+async fn a_notification_has_at_most_64_kib() {
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let target = json!({ "type": "aid", "aid": carol.aid() });
-    ring(&alice, target.clone(), "event/app.big", json!({ "pad": "x".repeat(60 << 10) })).await;
-    ring(&alice, target.clone(), "event/app.bigger", json!({ "pad": "x".repeat(64 << 10) })).await;
-    let events = heard(&alice, &carol).await;
+    route(&alice, target.clone(), "event/app.big", json!({ "pad": "x".repeat(60 << 10) })).await;
+    route(&alice, target.clone(), "event/app.bigger", json!({ "pad": "x".repeat(64 << 10) })).await;
+    let events = events_until_now(&alice, &carol).await;
     let names: Vec<&Value> = events.iter().map(|event| &event["method"]).collect();
     assert_eq!(names, ["event/app.big"]);
 }
 
 #[tokio::test]
 async fn somebody_who_is_not_there_misses_it() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
-    carol.hang_up().await;
-    world.at_most_sessions(1).await;
-    ring(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.x", json!({})).await;
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
+    carol.close().await;
+    server.at_most_sessions(1).await;
+    route(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.x", json!({})).await;
     alice.call("meta.ping", &json!({})).await;
-    let back = world.connect_with(&carol.identity, &carol.tokens, |_| ()).await;
-    assert_eq!(heard(&alice, &back).await, Vec::<Value>::new());
+    let back = server.connect_with(&carol.identity, &carol.tokens, |_| ()).await;
+    assert_eq!(events_until_now(&alice, &back).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
 async fn the_name_of_a_notification_called_with_an_id_is_no_method() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let params = json!({ "target": { "type": "aid", "aid": carol.aid() }, "deliver": { "method": "event/app.x", "params": {} } });
     let answer = alice.try_call("notification/route", &params).await;
-    let rung = heard(&alice, &carol).await.len();
-    assert!(answer.is_ok() == (rung == 1), "either it is refused or it rings: {answer:?}, {rung}");
+    let delivered = events_until_now(&alice, &carol).await.len();
+    assert!(
+        answer.is_ok() == (delivered == 1),
+        "either it is refused or it is delivered: {answer:?}, {delivered}"
+    );
 }
 
 #[tokio::test]
-async fn bells_come_in_the_order_they_were_rung() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+async fn notifications_come_in_the_order_they_were_sent() {
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     for n in 0..100 {
-        ring(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.n", json!({ "n": n })).await;
+        route(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.n", json!({ "n": n })).await;
     }
-    let events = heard(&alice, &carol).await;
+    let events = events_until_now(&alice, &carol).await;
     let numbers: Vec<i64> = events.iter().filter_map(|event| event["params"]["n"].as_i64()).collect();
     assert_eq!(numbers, (0..100).collect::<Vec<_>>());
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::world::{World, on_sqlite, printed, setting, split, until};
+use crate::support::{TestServer, on_sqlite, printed, setting, split, until};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is inside the workspace").to_owned()
@@ -24,8 +24,8 @@ fn names(metrics: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn every_metric_is_in_the_guide() {
-    let world = World::start().await;
-    let names = names(&world.get("/metrics").await.text());
+    let server = TestServer::start().await;
+    let names = names(&server.get("/metrics").await.text());
     assert!(names.len() > 10, "{names:?}");
     let guide = guide();
     for name in &names {
@@ -35,10 +35,10 @@ async fn every_metric_is_in_the_guide() {
 
 #[tokio::test]
 async fn a_store_counts_its_commits_and_what_they_stored() {
-    let world = World::start().await;
-    let (alice, bob) = (world.agent("alice").await, world.agent("bobb").await);
+    let server = TestServer::start().await;
+    let (alice, bob) = (server.agent("alice").await, server.agent("bobb").await);
     let count = async |what: &str, service: &str| {
-        world.metric_of_all(&format!("aund_store_{what}{{service=\"{service}\"")).await
+        server.metric_of_all(&format!("aund_store_{what}{{service=\"{service}\"")).await
     };
     for service in ["auth", "ca"] {
         assert!(
@@ -65,11 +65,11 @@ async fn a_store_counts_its_commits_and_what_they_stored() {
 
 #[tokio::test]
 async fn health_is_a_line_and_an_exit_code() {
-    let mut world = World::start().await;
-    let data = world.data().display().to_string();
-    let here = world.beside("");
+    let mut server = TestServer::start().await;
+    let data = server.data().display().to_string();
+    let here = server.beside("");
     let health = |more: &[&str]| {
-        let output = crate::world::aund(&[&["health", "--data", &data], more].concat(), &here);
+        let output = crate::support::aund(&[&["health", "--data", &data], more].concat(), &here);
         (output.status.code(), printed(&output.stdout) + &printed(&output.stderr))
     };
     let (code, line) = health(&["--needs", "ca"]);
@@ -79,8 +79,8 @@ async fn health_is_a_line_and_an_exit_code() {
     assert_eq!(code, Some(1), "{line}");
     assert!(line.starts_with("aund: mail does not answer; ok: "), "{line}");
 
-    world.terminate();
-    world.ended().await;
+    server.terminate();
+    server.ended().await;
     let (code, line) = health(&[]);
     assert_eq!(code, Some(1), "{line}");
     assert!(line.starts_with("aund: no server runs on "), "{line}");
@@ -88,13 +88,13 @@ async fn health_is_a_line_and_an_exit_code() {
 
 #[tokio::test]
 async fn top_shows_what_a_server_has_done() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     alice.call("message.query_online", &json!({ "aids": [alice.aid()] })).await;
-    let address = format!("127.0.0.1:{}", world.plain_port);
-    let (data, nobody) = (world.data().display().to_string(), "127.0.0.1:1");
+    let address = format!("127.0.0.1:{}", server.plain_port);
+    let (data, nobody) = (server.data().display().to_string(), "127.0.0.1:1");
     for words in [&["top", "--once", "--data", &data][..], &["top", "--once", &address, nobody]] {
-        let output = crate::world::aund(words, &world.beside(""));
+        let output = crate::support::aund(words, &server.beside(""));
         let text = printed(&output.stdout);
         assert!(output.status.success(), "{}", printed(&output.stderr));
         assert!(text.lines().next().is_some_and(|line| line.starts_with("process ")), "{text}");
@@ -110,19 +110,19 @@ async fn top_shows_what_a_server_has_done() {
             "{text}"
         );
     }
-    let output = crate::world::aund(&["top", "--once", nobody], &world.beside(""));
+    let output = crate::support::aund(&["top", "--once", nobody], &server.beside(""));
     assert_eq!(output.status.code(), Some(1));
 }
 
 #[tokio::test]
 async fn a_traced_call_is_found_in_the_log_of_every_process_it_passed() {
     const ID: &str = "c0ffee00c0ffee00c0ffee00c0ffee00";
-    let world = World::with("log.level = \"debug\"").await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::with("log.level = \"debug\"").await;
+    let alice = server.agent("alice").await;
     let params = json!({ "aids": [alice.aid()], "_trace": { "trace_id": ID, "mode": "log" } });
     alice.call("message.query_online", &params).await;
     let lines = || {
-        let log = world.log();
+        let log = server.log();
         log.lines().filter(|line| line.contains(ID)).map(str::to_owned).collect::<Vec<_>>()
     };
     // The answer is on its way before the line about it is written.
@@ -141,23 +141,23 @@ async fn a_backup_taken_while_the_server_runs_is_the_server() {
         eprintln!("SKIPPED: a backup is taken of one process, where there is {tool}");
         return;
     }
-    let mut world = World::start().await;
-    let (alice, bob) = (world.agent("alice").await, world.agent("bobb").await);
+    let mut server = TestServer::start().await;
+    let (alice, bob) = (server.agent("alice").await, server.agent("bobb").await);
     let send =
         |n: u32| json!({ "to": bob.aid(), "payload": { "type": "text", "text": format!("message {n}") } });
     for n in 1..=3 {
         alice.call("message.send", &send(n)).await;
     }
-    let backup = world.beside("backup");
-    back_up(&world, &backup);
+    let backup = server.beside("backup");
+    back_up(&server, &backup);
     alice.call("message.send", &send(4)).await;
-    world.kill();
+    server.kill();
 
-    let mut restored = World::prepared_on(world.store().to_owned(), "");
-    restore(&world, &backup, &restored.data());
+    let mut restored = TestServer::prepared_on(server.store().to_owned(), "");
+    restore(&server, &backup, &restored.data());
     restored.start_again();
-    assert_eq!(restored.root(), world.root());
-    let (alice, bob) = (restored.again(&alice).await, restored.again(&bob).await);
+    assert_eq!(restored.root(), server.root());
+    let (alice, bob) = (restored.reconnect(&alice).await, restored.reconnect(&bob).await);
     let pulled = bob.call("message.pull", &json!({ "after_seq": 0 })).await;
     let texts: Vec<_> =
         pulled["messages"].as_array().expect("messages").iter().map(|row| &row["payload"]["text"]).collect();
@@ -168,11 +168,11 @@ async fn a_backup_taken_while_the_server_runs_is_the_server() {
 }
 
 /// The script of the guide.
-fn back_up(world: &World, to: &Path) {
+fn back_up(server: &TestServer, to: &Path) {
     let mut script = Command::new(root().join("gateway/deploy/backup"));
-    script.arg(world.data()).arg(to);
+    script.arg(server.data()).arg(to);
     if !on_sqlite() {
-        let (url, prefix) = world.store().split_once("?schema_prefix=").expect("a store of the test's own");
+        let (url, prefix) = server.store().split_once("?schema_prefix=").expect("a store of the test's own");
         script.arg(url).env("AUND_SCHEMA_PREFIX", prefix);
     }
     let output = script.output().expect("there is a shell");
@@ -180,7 +180,7 @@ fn back_up(world: &World, to: &Path) {
 }
 
 /// Puts the backup where a new server will look for it; on PostgreSQL everything is lost first.
-fn restore(world: &World, backup: &Path, data: &Path) {
+fn restore(server: &TestServer, backup: &Path, data: &Path) {
     let run = |command: &mut Command| {
         let output = command.output().expect("it can be started");
         assert!(output.status.success(), "{}", printed(&output.stderr));
@@ -190,9 +190,9 @@ fn restore(world: &World, backup: &Path, data: &Path) {
     let dump = data.join("services.dump");
     if dump.exists() {
         let url = setting("AUND_TEST_POSTGRES_URL").expect("it is where the store is");
-        let (_, prefix) = world.store().split_once("?schema_prefix=").expect("a store of the test's own");
-        let drop =
-            ["auth", "agent", "message", "ca"].map(|service| format!("DROP SCHEMA {prefix}{service} CASCADE"));
+        let (_, prefix) = server.store().split_once("?schema_prefix=").expect("a store of the test's own");
+        let drop = ["auth", "agent", "message", "ca"]
+            .map(|service| format!("DROP SCHEMA {prefix}{service} CASCADE"));
         run(Command::new("psql").args(["--quiet", "--command", &drop.join("; "), &url]));
         run(Command::new("pg_restore").args(["--no-owner", "--dbname", &url]).arg(&dump));
     }

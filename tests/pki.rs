@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use x509_parser::extensions::{DistributionPointName, GeneralName, ParsedExtension};
 use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
 
-use crate::world::{ISSUER, World, certificates, now, within};
+use crate::support::{ISSUER, TestServer, certificates, now, within};
 
 /// The bytes of a PEM block.
 pub fn der(pem: &str) -> Vec<u8> {
@@ -32,7 +32,7 @@ fn element(bytes: &[u8]) -> (u8, &[u8], &[u8]) {
 }
 
 /// What an OCSP answer says about its one certificate.
-pub struct Single {
+pub struct OcspSingleResponse {
     pub status: &'static str,
     this_update: i64,
     next_update: i64,
@@ -50,7 +50,7 @@ fn basic_response(response: &[u8]) -> &[u8] {
 }
 
 /// `SingleResponse { certID, certStatus, thisUpdate, [0] nextUpdate }`, of which there is exactly one.
-pub fn single_response(response: &[u8]) -> Single {
+pub fn single_response(response: &[u8]) -> OcspSingleResponse {
     let (_, mut data, _) = element(basic_response(response));
     let responses = loop {
         let (tag, content, rest) = element(data);
@@ -71,7 +71,7 @@ pub fn single_response(response: &[u8]) -> Single {
         0x82 => "unknown",
         other => panic!("{other:x} is no status"),
     };
-    Single { status, this_update: instant(this_update), next_update: instant(next_update) }
+    OcspSingleResponse { status, this_update: instant(this_update), next_update: instant(next_update) }
 }
 
 /// `20261115030000Z` in unix seconds.
@@ -91,15 +91,15 @@ fn sha256(bytes: &[u8]) -> Vec<u8> {
     digest::digest(&digest::SHA256, bytes).as_ref().to_vec()
 }
 
-async fn issuer(world: &World) -> Certificate {
-    certificates(&world.get("/pki/chain").await.text()).remove(0)
+async fn issuer(server: &TestServer) -> Certificate {
+    certificates(&server.get("/pki/chain").await.text()).remove(0)
 }
 
 #[tokio::test]
 async fn every_host_of_the_domain_tells_where_the_gateway_is() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let wanted = format!("wss://gateway.{ISSUER}:{}/aun", world.tls_port);
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let wanted = format!("wss://gateway.{ISSUER}:{}/aun", server.tls_port);
     for host in [
         ISSUER,
         &format!("gateway.{ISSUER}"),
@@ -108,8 +108,8 @@ async fn every_host_of_the_domain_tells_where_the_gateway_is() {
         "127.0.0.1",
         "localhost",
     ] {
-        for host in [host.to_owned(), format!("{host}:{}", world.plain_port), host.to_uppercase()] {
-            let answer = world.http("GET", "/.well-known/aun-gateway").host(&host).send().await;
+        for host in [host.to_owned(), format!("{host}:{}", server.plain_port), host.to_uppercase()] {
+            let answer = server.http("GET", "/.well-known/aun-gateway").host(&host).send().await;
             assert_eq!(answer.status, 200, "{host}");
             let gateways = answer.json()["gateways"].clone();
             assert_eq!(gateways[0]["url"], wanted, "{host}");
@@ -117,29 +117,29 @@ async fn every_host_of_the_domain_tells_where_the_gateway_is() {
         }
     }
     let over_tls =
-        world.http("GET", "/.well-known/aun-gateway").host(&alice.aid).over_tls(&alice.aid).send().await;
+        server.http("GET", "/.well-known/aun-gateway").host(&alice.aid).over_tls(&alice.aid).send().await;
     assert_eq!(over_tls.json()["gateways"][0]["url"], wanted);
 }
 
 #[tokio::test]
-async fn the_told_gateway_stays_what_the_operator_made_it() {
-    let world = World::with("public_url = \"wss://gateway.agents.localhost:4443/ws\"").await;
-    let told = world.get("/.well-known/aun-gateway").await.json();
+async fn the_advertised_gateway_is_the_one_the_operator_configured() {
+    let server = TestServer::with("public_url = \"wss://gateway.agents.localhost:4443/ws\"").await;
+    let told = server.get("/.well-known/aun-gateway").await.json();
     assert_eq!(told["gateways"][0]["url"], "wss://gateway.agents.localhost:4443/ws");
 }
 
 #[tokio::test]
 async fn health_is_200_while_the_server_lives() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     for (method, host) in [("GET", ISSUER), ("HEAD", "gateway.agents.localhost"), ("GET", "127.0.0.1")] {
-        assert_eq!(world.http(method, "/health").host(host).send().await.status, 200);
+        assert_eq!(server.http(method, "/health").host(host).send().await.status, 200);
     }
 }
 
 #[tokio::test]
 async fn the_chain_is_issuer_registry_root() {
-    let world = World::start().await;
-    let answer = world.get("/pki/chain").await;
+    let server = TestServer::start().await;
+    let answer = server.get("/pki/chain").await;
     assert_eq!(answer.status, 200);
     let kind = answer.header("content-type").unwrap();
     assert!(kind.starts_with("text/plain") || kind.starts_with("application/x-pem-file"), "{kind}");
@@ -150,53 +150,53 @@ async fn the_chain_is_issuer_registry_root() {
         assert_eq!(pair[0].issuer_name_der(), pair[1].subject_name_der(), "byte for byte");
     }
     assert!(chain.iter().all(Certificate::is_ca));
-    assert_eq!(chain[2], world.root());
+    assert_eq!(chain[2], server.root());
     assert_eq!(chain[2].issuer_name_der(), chain[2].subject_name_der());
 }
 
 #[tokio::test]
 async fn the_root_and_the_chain_are_where_certificates_say_they_are() {
-    let world = World::start().await;
-    let root = world.root();
+    let server = TestServer::start().await;
+    let root = server.root();
     for (host, path) in [
         ("gateway.agents.localhost", "/pki/root.crt"),
         ("pki.agents.localhost", "/root.crt"),
         ("pki.agents.localhost", "/pki/root.crt"),
     ] {
-        let answer = world.http("GET", path).host(host).send().await;
+        let answer = server.http("GET", path).host(host).send().await;
         assert_eq!((answer.status, answer.text()), (200, root.pem().to_owned()), "{host}{path}");
     }
-    let chain = world.get("/pki/chain").await.text();
-    let answer = world.http("GET", "/ca/cert").host(ISSUER).send().await;
+    let chain = server.get("/pki/chain").await.text();
+    let answer = server.http("GET", "/ca/cert").host(ISSUER).send().await;
     assert_eq!((answer.status, answer.text()), (200, chain));
 }
 
 #[tokio::test]
 async fn a_certificate_is_there_from_the_moment_of_registration() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let path = "/pki/cert/alice.agents.localhost";
     for method in ["GET", "HEAD"] {
-        let answer = world.http(method, path).send().await;
+        let answer = server.http(method, path).send().await;
         assert_eq!(answer.status, 404, "a free name");
         assert!(answer.header("x-aun-cert-consistency").is_none(), "a 404 proves nothing");
     }
-    let alice = world.register("alice").await;
-    assert_eq!(world.http("HEAD", path).send().await.status, 200);
+    let alice = server.register("alice").await;
+    assert_eq!(server.http("HEAD", path).send().await.status, 200);
     for path in [path, "/pki/cert/alice%2Eagents%2elocalhost", "/pki/cert/ALICE.agents.localhost"] {
-        let answer = world.get(path).await;
+        let answer = server.get(path).await;
         assert_eq!((answer.status, answer.text()), (200, alice.cert.clone()), "{path}");
     }
     for bad in
         ["/pki/cert/", "/pki/cert/%ff", "/pki/cert/%", "/pki/cert/..%2f..%2fca%2fissuer.key", "/pki/cert/a/b"]
     {
-        assert!(matches!(world.get(bad).await.status, 400 | 404), "{bad}");
+        assert!(matches!(server.get(bad).await.status, 400 | 404), "{bad}");
     }
 }
 
 #[tokio::test]
 async fn a_certificate_is_found_by_every_form_of_fingerprint() {
-    let world = World::start().await;
-    let (alice, carol) = (world.register("alice").await, world.register("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.register("alice").await, server.register("carol").await);
     let cert = alice.certificate();
     let of_der = cert.fingerprint().trim_start_matches("sha256:").to_owned();
     let of_key = cert.public_key().fingerprint();
@@ -210,13 +210,13 @@ async fn a_certificate_is_found_by_every_form_of_fingerprint() {
         of_key.trim_start_matches("sha256:").to_owned(),
     ];
     for form in forms {
-        let answer = world.get(&format!("/pki/cert/{}?cert_fingerprint={form}", alice.aid)).await;
+        let answer = server.get(&format!("/pki/cert/{}?cert_fingerprint={form}", alice.aid)).await;
         assert_eq!((answer.status, answer.text()), (200, alice.cert.clone()), "{form}");
     }
     let hers = carol.certificate();
     for form in [hers.fingerprint(), "sha256:00", "nonsense", &"0".repeat(64)] {
         assert_eq!(
-            world.get(&format!("/pki/cert/{}?cert_fingerprint={form}", alice.aid)).await.status,
+            server.get(&format!("/pki/cert/{}?cert_fingerprint={form}", alice.aid)).await.status,
             404,
             "{form}"
         );
@@ -225,11 +225,11 @@ async fn a_certificate_is_found_by_every_form_of_fingerprint() {
 
 #[tokio::test]
 async fn an_authoritative_read_says_what_it_saw_and_when() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
     let fingerprint = alice.certificate().fingerprint().to_owned();
     let path = format!("/pki/cert/{}?cert_fingerprint={fingerprint}&consistency=authoritative", alice.aid);
-    let answer = world.http("GET", &path).header("Cache-Control", "no-cache").send().await;
+    let answer = server.http("GET", &path).header("Cache-Control", "no-cache").send().await;
     assert_eq!((answer.status, answer.text()), (200, alice.cert.clone()));
     assert_eq!(answer.header("x-aun-cert-consistency"), Some("authoritative"));
     assert_eq!(answer.header("x-aun-cert-lifecycle-state"), Some("active_signing"));
@@ -240,18 +240,18 @@ async fn an_authoritative_read_says_what_it_saw_and_when() {
     let age = now() - OffsetDateTime::parse(observed, &Rfc3339).unwrap().unix_timestamp();
     assert!((-5..=30).contains(&age), "{age} seconds old");
 
-    let group = world.get(&format!("{path}&key_purpose=group_identity")).await;
+    let group = server.get(&format!("{path}&key_purpose=group_identity")).await;
     assert_eq!(group.status, 404, "it is no group's certificate");
 }
 
 #[tokio::test]
 async fn the_revocation_list_is_signed_by_the_issuer_and_fresh() {
-    let world = World::start().await;
-    let answer = world.get("/pki/crl.json").await.json();
+    let server = TestServer::start().await;
+    let answer = server.get("/pki/crl.json").await.json();
     assert_eq!(answer["revoked_serials"], json!([]));
     let list = der(answer["crl_pem"].as_str().unwrap());
     let (_, crl) = CertificateRevocationList::from_der(&list).unwrap();
-    let issuer = issuer(&world).await;
+    let issuer = issuer(&server).await;
     assert_eq!(crl.issuer().as_raw(), issuer.subject_name_der());
     assert!(issuer.public_key().verify(crl.tbs_cert_list.as_ref(), &crl.signature_value.data));
     assert!(crl.last_update().timestamp() <= now());
@@ -260,30 +260,30 @@ async fn the_revocation_list_is_signed_by_the_issuer_and_fresh() {
 }
 
 #[tokio::test]
-async fn ocsp_answers_to_every_spelling_of_a_number() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
+async fn ocsp_answers_to_every_spelling_of_a_serial() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
     let serial = alice.certificate().serial().to_owned();
     let odd = if serial.len() % 2 == 1 { serial.clone() } else { format!("0{serial}") };
     for number in [serial.clone(), odd, serial.to_uppercase(), format!("0000{serial}")] {
-        let answer = world.get(&format!("/pki/ocsp/{number}")).await;
+        let answer = server.get(&format!("/pki/ocsp/{number}")).await;
         assert_eq!(answer.status, 200, "{number}");
         assert_eq!(answer.json()["status"], "good", "{number}");
     }
-    let unknown = world.get("/pki/ocsp/badc0de").await;
+    let unknown = server.get("/pki/ocsp/badc0de").await;
     assert!(unknown.status == 404 || unknown.json()["status"] == "unknown");
     for bad in ["xyz", "", "-1", &"f".repeat(200)] {
-        assert!(matches!(world.get(&format!("/pki/ocsp/{bad}")).await.status, 400 | 404), "{bad}");
+        assert!(matches!(server.get(&format!("/pki/ocsp/{bad}")).await.status, 400 | 404), "{bad}");
     }
 }
 
 #[tokio::test]
 async fn an_ocsp_answer_holds_what_the_strict_clients_check() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let answer = world.get(&format!("/pki/ocsp/{}", alice.certificate().serial())).await.json();
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let answer = server.get(&format!("/pki/ocsp/{}", alice.certificate().serial())).await.json();
     let response = STANDARD.decode(answer["ocsp_response"].as_str().unwrap()).unwrap();
-    let issuer = issuer(&world).await;
+    let issuer = issuer(&server).await;
 
     let basic = basic_response(&response);
     // BasicOCSPResponse { tbsResponseData, algorithm, BIT STRING }, and no certificates.
@@ -303,24 +303,24 @@ async fn an_ocsp_answer_holds_what_the_strict_clients_check() {
     assert!((-5..=30).contains(&age), "made for this question, not {age} seconds ago");
     assert!(single.next_update > now());
 
-    let unknown = world.get("/pki/ocsp/badc0de").await.json();
+    let unknown = server.get("/pki/ocsp/badc0de").await.json();
     let response = STANDARD.decode(unknown["ocsp_response"].as_str().unwrap()).unwrap();
     assert_eq!((unknown["status"].as_str(), single_response(&response).status), (Some("unknown"), "unknown"));
 }
 
 #[tokio::test]
 async fn the_trust_list_is_signed_and_the_same_everywhere() {
-    let world = World::start().await;
-    let list = world.get("/pki/trust-roots.json").await.json();
+    let server = TestServer::start().await;
+    let list = server.get("/pki/trust-roots.json").await.json();
     for (host, path) in [
         ("gateway.agents.localhost", "/pki/trust-roots"),
         ("gateway.agents.localhost", "/pki/trust-root.json"),
         ("pki.agents.localhost", "/trust-root.json"),
         (ISSUER, "/pki/trust-roots.json"),
     ] {
-        assert_eq!(world.http("GET", path).host(host).send().await.json(), list, "{host}{path}");
+        assert_eq!(server.http("GET", path).host(host).send().await.json(), list, "{host}{path}");
     }
-    let alice = world.agent("alice").await;
+    let alice = server.agent("alice").await;
     assert_eq!(alice.call("meta.trust_roots", &json!({})).await, list);
 
     let authority = Certificate::from_pem(list["authority_cert_pem"].as_str().unwrap()).unwrap();
@@ -335,27 +335,27 @@ async fn the_trust_list_is_signed_and_the_same_everywhere() {
     assert!(instant("issued_at") <= now() + 300 && instant("next_update") > now());
     let root = &list["root_cas"][0];
     assert_eq!(root["status"], "active");
-    assert_eq!(root["certificate"].as_str(), Some(world.root().pem()));
+    assert_eq!(root["certificate"].as_str(), Some(server.root().pem()));
     assert_eq!(
         root["fingerprint_sha256"].as_str(),
-        Some(world.root().fingerprint().trim_start_matches("sha256:"))
+        Some(server.root().fingerprint().trim_start_matches("sha256:"))
     );
 }
 
 #[tokio::test]
 async fn the_trust_list_never_grows_younger_over_a_restart() {
-    let mut world = World::start().await;
-    let before = world.get("/pki/trust-roots.json").await.json();
-    world.restart().await;
-    let after = world.get("/pki/trust-roots.json").await.json();
+    let mut server = TestServer::start().await;
+    let before = server.get("/pki/trust-roots.json").await.json();
+    server.restart().await;
+    let after = server.get("/pki/trust-roots.json").await.json();
     assert!(after["version"].as_u64() >= before["version"].as_u64());
     assert_eq!(after["root_cas"], before["root_cas"]);
 }
 
 #[tokio::test]
 async fn browsers_may_read_what_is_public() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
     for path in [
         "/.well-known/aun-gateway",
         "/health",
@@ -363,7 +363,7 @@ async fn browsers_may_read_what_is_public() {
         "/pki/crl.json",
         &format!("/pki/cert/{}", alice.aid),
     ] {
-        let answer = world.http("GET", path).header("Origin", "https://app.example").send().await;
+        let answer = server.http("GET", path).header("Origin", "https://app.example").send().await;
         assert_eq!(answer.status, 200, "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{path}");
         let exposed = answer.header("access-control-expose-headers").unwrap_or_default().to_ascii_lowercase();
@@ -372,7 +372,7 @@ async fn browsers_may_read_what_is_public() {
             "{path}: {exposed}"
         );
     }
-    let preflight = world
+    let preflight = server
         .http("OPTIONS", "/agent.md")
         .host(&alice.aid)
         .header("Origin", "https://app.example")
@@ -386,7 +386,7 @@ async fn browsers_may_read_what_is_public() {
 
 #[tokio::test]
 async fn a_path_that_does_not_exist_is_404_in_json_and_nothing_redirects() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     for path in [
         "/nothing",
         "/pki",
@@ -397,7 +397,7 @@ async fn a_path_that_does_not_exist_is_404_in_json_and_nothing_redirects() {
         "/health/",
         "/../etc/passwd",
     ] {
-        let answer = world.get(path).await;
+        let answer = server.get(path).await;
         assert_eq!(answer.status, 404, "{path}");
         assert_eq!(answer.json(), json!({ "error": "Not found", "code": "not_found" }), "{path}");
         assert!(answer.header("location").is_none());
@@ -406,44 +406,47 @@ async fn a_path_that_does_not_exist_is_404_in_json_and_nothing_redirects() {
 
 #[tokio::test]
 async fn a_method_that_does_not_fit_is_refused_and_nothing_breaks() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     for (method, path) in
         [("POST", "/health"), ("DELETE", "/pki/chain"), ("PUT", "/pki/root.crt"), ("PATCH", "/agent.md")]
     {
-        let status = world.http(method, path).send().await.status;
+        let status = server.http(method, path).send().await.status;
         assert!(matches!(status, 404 | 405), "{method} {path}: {status}");
     }
-    assert_eq!(world.get("/aun").await.status / 100, 4, "the socket's path without an upgrade");
-    assert_eq!(world.get("/health").await.status, 200);
+    assert_eq!(server.get("/aun").await.status / 100, 4, "the socket's path without an upgrade");
+    assert_eq!(server.get("/health").await.status, 200);
 }
 
 #[tokio::test]
 async fn the_certificates_of_agents_verify_as_clients_verify_them() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let chain = certificates(&world.get("/pki/chain").await.text());
-    assert_eq!(verify_chain(&alice.certificate(), &chain[..2], &[world.root()], now()), Ok(()));
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let chain = certificates(&server.get("/pki/chain").await.text());
+    assert_eq!(verify_chain(&alice.certificate(), &chain[..2], &[server.root()], now()), Ok(()));
     assert_eq!(alice.certificate().issuer_name_der(), chain[0].subject_name_der());
 }
 
 #[tokio::test]
 async fn the_metrics_count_what_happened() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     for _ in 0..3 {
         alice.call("meta.ping", &json!({})).await;
     }
     alice.call_error("no.such", &json!({})).await;
-    assert_eq!(world.metric("aund_sessions ").await, 1.0);
-    assert_eq!(world.metric("aund_requests_total{method=\"meta.ping\",code=\"0\"}").await, 3.0);
-    assert_eq!(world.metric("aund_requests_total{method=\"unknown\",code=\"-32601\"}").await, 1.0);
-    assert!(!world.get("/metrics").await.text().contains("no.such"), "a stranger cannot make the table grow");
+    assert_eq!(server.metric("aund_sessions ").await, 1.0);
+    assert_eq!(server.metric("aund_requests_total{method=\"meta.ping\",code=\"0\"}").await, 3.0);
+    assert_eq!(server.metric("aund_requests_total{method=\"unknown\",code=\"-32601\"}").await, 1.0);
+    assert!(
+        !server.get("/metrics").await.text().contains("no.such"),
+        "unknown names cannot make the table grow"
+    );
 }
 
 #[tokio::test]
 async fn one_connection_serves_many_requests() {
-    let world = World::start().await;
-    let mut stream = world.tcp().await;
+    let server = TestServer::start().await;
+    let mut stream = server.tcp().await;
     for _ in 0..3 {
         stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
         let mut heard = String::new();
@@ -459,16 +462,16 @@ async fn one_connection_serves_many_requests() {
 
 #[tokio::test]
 async fn what_certificates_point_to_is_there() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let mut chain = certificates(&world.get("/pki/chain").await.text());
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let mut chain = certificates(&server.get("/pki/chain").await.text());
     chain.insert(0, alice.certificate());
     let mut lists = 0;
     for (below, above) in chain.iter().zip(&chain[1..]) {
         for url in crl_urls(below) {
             let (host, path) =
                 url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).expect("an http URL");
-            let answer = world.http("GET", &format!("/{path}")).host(host).send().await;
+            let answer = server.http("GET", &format!("/{path}")).host(host).send().await;
             assert_eq!(answer.status, 200, "{url} of {}", below.common_name());
             let (_, list) = CertificateRevocationList::from_der(&answer.body)
                 .expect("RFC 5280 wants DER behind this URL");

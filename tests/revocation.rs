@@ -1,4 +1,4 @@
-//! `aund certs revoke` on a running server: everything that hangs on the certificate ends at once.
+//! `aund certs revoke` on a running server: sessions, tokens and logins of the certificate end at once.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,34 +7,34 @@ use serde_json::json;
 use x509_parser::prelude::{CertificateRevocationList, FromDer, ReasonCode};
 
 use crate::pki::{der, single_response};
-use crate::world::agent::{Identity, hello, public_key, text};
-use crate::world::{World, aund, printed};
+use crate::support::agent::{TestIdentity, hello, public_key, text};
+use crate::support::{TestServer, aund, printed};
 
-async fn revoke(world: &World, words: &[&str]) -> String {
-    let output = world.aund(&[&["certs", "revoke"], words].concat()).await;
+async fn revoke(server: &TestServer, words: &[&str]) -> String {
+    let output = server.aund(&[&["certs", "revoke"], words].concat()).await;
     assert!(output.status.success(), "{}{}", printed(&output.stdout), printed(&output.stderr));
     printed(&output.stdout)
 }
 
 #[tokio::test]
 async fn a_revoked_agent_is_out_everywhere_at_once() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
-    let short = world
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
+    let short = server
         .connect(&alice.identity, |hello| {
             hello["options"] = json!({ "kind": "short", "short_ttl_ms": 60_000 })
         })
         .await;
-    let begun = world.ask("auth.aid_login1", &alice.identity.login1()).await.unwrap();
+    let begun = server.ask("auth.aid_login1", &alice.identity.login1()).await.unwrap();
     let serial = alice.identity.certificate().serial().to_owned();
 
-    revoke(&world, &[alice.aid(), "--reason", "keyCompromise"]).await;
+    revoke(&server, &[alice.aid(), "--reason", "keyCompromise"]).await;
 
     for session in [&alice, &short] {
-        let told = session.dismissed().await;
+        let told = session.disconnected().await;
         assert_eq!(told["code"], 4001, "{told}");
     }
-    let list = world.get("/pki/crl.json").await.json();
+    let list = server.get("/pki/crl.json").await.json();
     assert!(list["revoked_serials"].as_array().unwrap().contains(&json!(serial)), "{list}");
     let crl = der(list["crl_pem"].as_str().unwrap());
     let (_, crl) = CertificateRevocationList::from_der(&crl).unwrap();
@@ -45,28 +45,29 @@ async fn a_revoked_agent_is_out_everywhere_at_once() {
         Some(serial.clone())
     );
     assert_eq!(entries[0].reason_code().map(|(_, code)| code), Some(ReasonCode::KeyCompromise));
-    let ocsp = world.get(&format!("/pki/ocsp/{serial}")).await.json();
+    let ocsp = server.get(&format!("/pki/ocsp/{serial}")).await.json();
     let response = STANDARD.decode(ocsp["ocsp_response"].as_str().unwrap()).unwrap();
     assert_eq!((ocsp["status"].as_str(), single_response(&response).status), (Some("revoked"), "revoked"));
-    assert_eq!(world.get(&format!("/pki/cert/{}", alice.aid())).await.status, 404, "nothing is current");
+    assert_eq!(server.get(&format!("/pki/cert/{}", alice.aid())).await.status, 404, "nothing is current");
     let historic = format!(
         "/pki/cert/{}?cert_fingerprint={}&consistency=authoritative",
         alice.aid(),
         alice.identity.certificate().fingerprint()
     );
-    assert_eq!(world.get(&historic).await.header("x-aun-cert-lifecycle-state"), Some("revoked"));
+    assert_eq!(server.get(&historic).await.header("x-aun-cert-lifecycle-state"), Some("revoked"));
 
-    let wire = world.wire().await;
-    let error = wire.call_error("auth.connect", &hello(wire.nonce(), &alice.tokens.access)).await;
+    let socket = server.socket().await;
+    let error = socket.call_error("auth.connect", &hello(socket.nonce(), &alice.tokens.access)).await;
     assert_eq!(error["code"], 4001, "the token is worth nothing: {error}");
-    let refreshed = wire.call("auth.refresh_token", &json!({ "refresh_token": alice.tokens.refresh })).await;
+    let refreshed =
+        socket.call("auth.refresh_token", &json!({ "refresh_token": alice.tokens.refresh })).await;
     assert_eq!((&refreshed["success"], &refreshed["relogin_required"]), (&json!(false), &json!(true)));
-    let error = wire.call_error("auth.aid_login1", &alice.identity.login1()).await;
+    let error = socket.call_error("auth.aid_login1", &alice.identity.login1()).await;
     assert_eq!(error["code"], -32050, "{error}");
-    let error = wire.call_error("auth.aid_login2", &alice.identity.login2(&begun)).await;
+    let error = socket.call_error("auth.aid_login2", &alice.identity.login2(&begun)).await;
     assert_eq!(error["code"], -32050, "a login that had begun does not end: {error}");
     let put =
-        world.http("PUT", "/agent.md").host(alice.aid()).bearer(&alice.tokens.access).body("x").send().await;
+        server.http("PUT", "/agent.md").host(alice.aid()).bearer(&alice.tokens.access).body("x").send().await;
     assert_eq!(put.status, 401);
 
     assert_eq!(carol.call("meta.ping", &json!({})).await["pong"], true, "nobody else is touched");
@@ -75,126 +76,127 @@ async fn a_revoked_agent_is_out_everywhere_at_once() {
 
 #[tokio::test]
 async fn a_renewal_in_flight_does_not_survive_a_revocation() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let begun = world.ask("auth.aid_login1", &alice.login1()).await.unwrap();
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let begun = server.ask("auth.aid_login1", &alice.login1()).await.unwrap();
     let nonce = text(&begun["nonce"]);
-    revoke(&world, &[&alice.aid]).await;
+    revoke(&server, &[&alice.aid]).await;
 
     let mut params = json!({ "aid": alice.aid, "request_id": begun["request_id"], "nonce": nonce, "signature": alice.sign(&nonce) });
-    assert_eq!(world.ask_error("auth.renew_cert", &params).await["code"], -32050);
+    assert_eq!(server.ask_error("auth.renew_cert", &params).await["code"], -32050);
     let key = public_key(&Key::generate(certs::Curve::P256));
     params["signature"] = json!(alice.sign(&format!("{nonce}{key}")));
     params["new_public_key"] = json!(key);
     assert_eq!(
-        world.ask_error("auth.rekey", &params).await["code"],
+        server.ask_error("auth.rekey", &params).await["code"],
         -32050,
         "a stolen key does not buy a new one"
     );
 }
 
 #[tokio::test]
-async fn one_certificate_can_be_revoked_by_its_number_in_any_spelling() {
-    let world = World::start().await;
-    let (alice, carol) = (world.register("alice").await, world.register("carol").await);
-    let serial = |who: &Identity| who.certificate().serial().to_owned();
-    revoke(&world, &[&serial(&alice).to_uppercase()]).await;
-    revoke(&world, &[&format!("00{}", serial(&carol))]).await;
-    let list = world.get("/pki/crl.json").await.json()["revoked_serials"].clone();
+async fn one_certificate_can_be_revoked_by_its_serial_in_any_spelling() {
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.register("alice").await, server.register("carol").await);
+    let serial = |who: &TestIdentity| who.certificate().serial().to_owned();
+    revoke(&server, &[&serial(&alice).to_uppercase()]).await;
+    revoke(&server, &[&format!("00{}", serial(&carol))]).await;
+    let list = server.get("/pki/crl.json").await.json()["revoked_serials"].clone();
     assert_eq!(list.as_array().map(Vec::len), Some(2), "{list}");
     for who in [&alice, &carol] {
-        assert_eq!(world.get(&format!("/pki/ocsp/{}", serial(who))).await.json()["status"], "revoked");
-        assert_eq!(world.ask_error("auth.aid_login1", &who.login1()).await["code"], -32050);
+        assert_eq!(server.get(&format!("/pki/ocsp/{}", serial(who))).await.json()["status"], "revoked");
+        assert_eq!(server.ask_error("auth.aid_login1", &who.login1()).await["code"], -32050);
     }
 }
 
 #[tokio::test]
 async fn revoking_again_changes_nothing_and_revoking_nobody_is_said() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    revoke(&world, &[&alice.aid]).await;
-    let before = world.get("/pki/crl.json").await.json()["revoked_serials"].clone();
-    revoke(&world, &[&alice.aid]).await;
-    assert_eq!(world.get("/pki/crl.json").await.json()["revoked_serials"], before);
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    revoke(&server, &[&alice.aid]).await;
+    let before = server.get("/pki/crl.json").await.json()["revoked_serials"].clone();
+    revoke(&server, &[&alice.aid]).await;
+    assert_eq!(server.get("/pki/crl.json").await.json()["revoked_serials"], before);
 
     for words in [["nobody1.agents.localhost"], ["badc0de"]] {
-        let output = world.aund(&[&["certs", "revoke"], &words[..]].concat()).await;
+        let output = server.aund(&[&["certs", "revoke"], &words[..]].concat()).await;
         assert_eq!(output.status.code(), Some(1), "{}", printed(&output.stderr));
         assert!(!printed(&output.stderr).trim().is_empty(), "it says why");
     }
-    let output = world.aund(&["certs", "revoke", &alice.aid, "--reason", "boredom"]).await;
+    let output = server.aund(&["certs", "revoke", &alice.aid, "--reason", "boredom"]).await;
     assert!(!output.status.success());
 }
 
 #[tokio::test]
 async fn a_stopped_server_knows_of_the_revocation_when_it_starts() {
-    let mut world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    world.terminate();
-    world.ended().await;
-    revoke(&world, &[&alice.aid]).await;
-    world.start_again();
+    let mut server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    server.terminate();
+    server.ended().await;
+    revoke(&server, &[&alice.aid]).await;
+    server.start_again();
 
-    let wire = world.wire().await;
-    assert_eq!(wire.call_error("auth.connect", &hello(wire.nonce(), &tokens.access)).await["code"], 4001);
-    assert_eq!(wire.call_error("auth.aid_login1", &alice.login1()).await["code"], -32050);
+    let socket = server.socket().await;
+    assert_eq!(socket.call_error("auth.connect", &hello(socket.nonce(), &tokens.access)).await["code"], 4001);
+    assert_eq!(socket.call_error("auth.aid_login1", &alice.login1()).await["code"], -32050);
     assert_eq!(
-        world.get(&format!("/pki/ocsp/{}", alice.certificate().serial())).await.json()["status"],
+        server.get(&format!("/pki/ocsp/{}", alice.certificate().serial())).await.json()["status"],
         "revoked"
     );
 }
 
 #[tokio::test]
-async fn a_revocation_survives_the_power_cord() {
-    let mut world = World::start().await;
-    let alice = world.agent("alice").await;
-    revoke(&world, &[alice.aid()]).await;
-    world.kill();
-    world.start_again();
-    let wire = world.wire().await;
+async fn a_revocation_survives_a_kill() {
+    let mut server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    revoke(&server, &[alice.aid()]).await;
+    server.kill();
+    server.start_again();
+    let socket = server.socket().await;
     assert_eq!(
-        wire.call_error("auth.connect", &hello(wire.nonce(), &alice.tokens.access)).await["code"],
+        socket.call_error("auth.connect", &hello(socket.nonce(), &alice.tokens.access)).await["code"],
         4001
     );
-    let list = world.get("/pki/crl.json").await.json()["revoked_serials"].clone();
+    let list = server.get("/pki/crl.json").await.json()["revoked_serials"].clone();
     assert_eq!(list, json!([alice.identity.certificate().serial()]));
 }
 
 #[tokio::test]
-async fn a_revoked_name_stays_taken() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    revoke(&world, &[&alice.aid]).await;
+async fn a_revoked_name_stays_reserved() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    revoke(&server, &[&alice.aid]).await;
     for key in [&alice.key, &Key::generate(certs::Curve::P256)] {
         let params = json!({ "aid": alice.aid, "public_key": public_key(key), "curve": "P-256" });
-        let error = world.ask_error("auth.create_aid", &params).await;
+        let error = server.ask_error("auth.create_aid", &params).await;
         assert!(error["code"] == 4090 || error["code"] == -32050, "{error}");
     }
 }
 
 #[tokio::test]
 async fn an_old_certificate_can_be_revoked_and_the_current_one_still_gets_in() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let renewed = world.rekey(&alice).await;
-    revoke(&world, &[alice.certificate().serial(), "--reason", "keyCompromise"]).await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let renewed = server.rekey(&alice).await;
+    revoke(&server, &[alice.certificate().serial(), "--reason", "keyCompromise"]).await;
 
     // At once, in the very second of the revocation: a token given out after it is as good as any.
-    let session = world.connect(&renewed, |_| ()).await;
+    let session = server.connect(&renewed, |_| ()).await;
     assert_eq!(session.call("meta.ping", &json!({})).await["pong"], true);
     let ocsp = |serial: &str| format!("/pki/ocsp/{serial}");
-    assert_eq!(world.get(&ocsp(alice.certificate().serial())).await.json()["status"], "revoked");
-    assert_eq!(world.get(&ocsp(renewed.certificate().serial())).await.json()["status"], "good");
+    assert_eq!(server.get(&ocsp(alice.certificate().serial())).await.json()["status"], "revoked");
+    assert_eq!(server.get(&ocsp(renewed.certificate().serial())).await.json()["status"], "good");
 }
 
 #[tokio::test]
 async fn the_data_folder_alone_tells_the_command_whom_to_ask() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
-    let data = world.data();
-    let output = aund(&["certs", "revoke", alice.aid(), "--data", data.to_str().unwrap()], &world.beside(""));
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    let data = server.data();
+    let output =
+        aund(&["certs", "revoke", alice.aid(), "--data", data.to_str().unwrap()], &server.beside(""));
     assert!(output.status.success(), "{}", printed(&output.stderr));
     assert!(printed(&output.stdout).contains(alice.identity.certificate().serial()), "it says what it did");
-    assert_eq!(alice.dismissed().await["code"], 4001);
+    assert_eq!(alice.disconnected().await["code"], 4001);
 }

@@ -1,4 +1,4 @@
-//! The law and the server agree: every example of `proto-schemas` is sent to a live gateway, good ones and bad ones.
+//! The schemas and the server agree: every example of `proto-schemas` is sent to a live gateway, good ones and bad ones.
 
 use std::collections::HashMap;
 
@@ -6,20 +6,20 @@ use certs::{Curve, Key};
 use proto_schemas::{Access, Method};
 use serde_json::{Value, json};
 
-use crate::world::agent::{Agent, Identity, aid, hello, public_key, random_hex, text};
-use crate::world::envelope::{digest_of_example, put_key};
-use crate::world::wire::Wire;
-use crate::world::{ISSUER, World, now, now_ms};
+use crate::support::agent::{ConnectedAgent, TestIdentity, aid, hello, public_key, random_hex, text};
+use crate::support::envelope::{digest_of_example, put_key};
+use crate::support::socket::TestSocket;
+use crate::support::{ISSUER, TestServer, now, now_ms};
 
 /// Many callers from one address, each with a few calls of its own.
-const ROOMY: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000";
+const HIGH_LIMITS: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000";
 
 /// Whatever only this caller can know, found before the example is filled because finding it takes calls.
 async fn values(
-    world: &World,
-    caller: &Identity,
-    peer: &Agent,
-    wire: &Wire,
+    server: &TestServer,
+    caller: &TestIdentity,
+    peer: &ConnectedAgent,
+    socket: &TestSocket,
     example: &str,
 ) -> HashMap<String, String> {
     let certificate = caller.certificate();
@@ -35,26 +35,26 @@ async fn values(
             ("public_key", public_key(&Key::generate(Curve::P256))),
             ("public_key_p384", public_key(&Key::generate(Curve::P384))),
             ("client_nonce", random_hex(12)),
-            ("challenge_nonce", wire.nonce().to_owned()),
+            ("challenge_nonce", socket.nonce().to_owned()),
             ("now_ms", now_ms().to_string()),
             ("now_seconds", now().to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value)),
     );
     if example.contains("_token}}") {
-        let tokens = world.login(caller).await;
+        let tokens = server.login(caller).await;
         values.insert("access_token".to_owned(), tokens.access);
         values.insert("refresh_token".to_owned(), tokens.refresh);
     }
     if example.contains("{{request_id}}") || example.contains("{{login_nonce}}") {
-        let begun = world.ask("auth.aid_login1", &caller.login1()).await.expect("the first half of a login");
+        let begun = server.ask("auth.aid_login1", &caller.login1()).await.expect("the first half of a login");
         values.insert("request_id".to_owned(), text(&begun["request_id"]));
         values.insert("login_nonce".to_owned(), text(&begun["nonce"]));
     }
     values
 }
 
-fn filled(params: &Value, caller: &Identity, values: &HashMap<String, String>) -> Value {
+fn filled(params: &Value, caller: &TestIdentity, values: &HashMap<String, String>) -> Value {
     let mut lookup = |name: &str| match name.split_once(':') {
         Some(("signature", text)) => Some(caller.sign(text)),
         Some(("digest", aid)) => Some(digest_of_example(aid)),
@@ -64,56 +64,61 @@ fn filled(params: &Value, caller: &Identity, values: &HashMap<String, String>) -
 }
 
 /// Sends one example on a socket in the state it needs, by a caller of its own.
-async fn send(world: &World, method: &Method, example: &Value, peer: &Agent) -> Result<Value, Value> {
-    let caller = world.register(&format!("caller-{}", random_hex(6))).await;
-    let wire = world.wire().await;
-    let values = values(world, &caller, peer, &wire, &example["params"].to_string()).await;
+async fn send(
+    server: &TestServer,
+    method: &Method,
+    example: &Value,
+    peer: &ConnectedAgent,
+) -> Result<Value, Value> {
+    let caller = server.register(&format!("caller-{}", random_hex(6))).await;
+    let socket = server.socket().await;
+    let values = values(server, &caller, peer, &socket, &example["params"].to_string()).await;
     let params = filled(&example["params"], &caller, &values);
     if method.access != Access::Public {
-        let tokens = world.login(&caller).await;
-        wire.call("auth.connect", &hello(wire.nonce(), &tokens.access)).await;
+        let tokens = server.login(&caller).await;
+        socket.call("auth.connect", &hello(socket.nonce(), &tokens.access)).await;
     }
     if method.notification {
-        wire.notify(method.name, &params).await;
-        assert!(wire.events_so_far().await.is_empty(), "{} is never answered", method.name);
+        socket.notify(method.name, &params).await;
+        assert!(socket.events_so_far().await.is_empty(), "{} is never answered", method.name);
         return Ok(Value::Null);
     }
-    wire.try_call(method.name, &params).await
+    socket.try_call(method.name, &params).await
 }
 
 /// What is wrong with an outcome, if anything is.
 fn flaw(method: &Method, example: &Value, outcome: &Result<Value, Value>) -> Option<String> {
-    let place = format!("{}, {}", method.name, example["name"]);
+    let which = format!("{}, {}", method.name, example["name"]);
     if !method.access.is_for_agents() {
         let hidden = outcome.as_ref().is_err_and(|error| error["code"] == -32601);
-        return (!hidden).then(|| format!("{place}: a client must not see it: {outcome:?}"));
+        return (!hidden).then(|| format!("{which}: a client must not see it: {outcome:?}"));
     }
     match (example["error"].as_str(), outcome) {
         (None, Ok(_)) if method.notification => None,
         (None, Ok(result)) => {
             let schema = proto_schemas::standalone(&method.doc()["result"]);
-            jsonschema::validate(&schema, result).err().map(|flaw| format!("{place}: {flaw} in {result}"))
+            jsonschema::validate(&schema, result).err().map(|flaw| format!("{which}: {flaw} in {result}"))
         }
         (Some(name), Err(error)) => {
             let row = &proto_schemas::errors()[name];
             let same = error["code"] == row["code"]
                 && error["data"]["kind"] == name.to_ascii_lowercase()
                 && error["data"]["retryable"] == row["retryable"];
-            (!same).then(|| format!("{place}: {name} was expected: {error}"))
+            (!same).then(|| format!("{which}: {name} was expected: {error}"))
         }
-        (expected, outcome) => Some(format!("{place}: expected {expected:?} and got {outcome:?}")),
+        (expected, outcome) => Some(format!("{which}: expected {expected:?} and got {outcome:?}")),
     }
 }
 
 #[tokio::test]
 async fn every_example_does_what_it_says() {
-    let world = World::with(ROOMY).await;
-    let peer = world.agent("peer-of-all").await;
+    let server = TestServer::with(HIGH_LIMITS).await;
+    let peer = server.agent("peer-of-all").await;
     put_key(&peer).await;
     let mut flaws = Vec::new();
     for method in proto_schemas::methods() {
         for example in method.doc()["examples"].as_array().expect("a method has examples") {
-            let outcome = send(&world, method, example, &peer).await;
+            let outcome = send(&server, method, example, &peer).await;
             flaws.extend(flaw(method, example, &outcome));
         }
     }
@@ -121,33 +126,33 @@ async fn every_example_does_what_it_says() {
 }
 
 #[tokio::test]
-async fn methods_for_the_inside_do_not_exist_for_anybody_outside() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+async fn internal_methods_do_not_exist_for_agents() {
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let internal: Vec<&Method> =
         proto_schemas::methods().iter().filter(|method| method.access == Access::Internal).collect();
     assert!(!internal.is_empty());
     for method in internal {
         assert_eq!(alice.call_error(method.name, &json!({})).await["code"], -32601, "{}", method.name);
-        assert_eq!(world.ask_error(method.name, &json!({})).await["code"], -32013, "{}", method.name);
+        assert_eq!(server.ask_error(method.name, &json!({})).await["code"], -32013, "{}", method.name);
     }
 }
 
 #[tokio::test]
 async fn methods_for_sessions_wait_for_one() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     for method in proto_schemas::methods()
         .iter()
         .filter(|method| method.access == Access::Session && !method.notification)
     {
-        assert_eq!(world.ask_error(method.name, &json!({})).await["code"], -32013, "{}", method.name);
+        assert_eq!(server.ask_error(method.name, &json!({})).await["code"], -32013, "{}", method.name);
     }
 }
 
 #[tokio::test]
-async fn the_server_describes_itself_by_the_same_law() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+async fn the_server_describes_itself_by_the_same_schemas() {
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let document = alice.call("rpc.discover", &json!({})).await;
     let described: Vec<&str> =
         document["methods"].as_array().unwrap().iter().filter_map(|method| method["name"].as_str()).collect();
@@ -161,8 +166,8 @@ async fn the_server_describes_itself_by_the_same_law() {
 
 #[tokio::test]
 async fn every_public_method_can_be_called_after_login_too() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     for method in proto_schemas::methods().iter().filter(|method| method.access == Access::Public) {
         let answer = alice.try_call(method.name, &json!({})).await;
         assert!(

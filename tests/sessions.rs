@@ -1,9 +1,9 @@
-//! Who may stay connected beside whom, and what somebody is told who has to go.
+//! Which sessions of an agent exist beside each other, and what a session is told that is closed for another.
 
 use serde_json::{Value, json};
 
-use crate::world::World;
-use crate::world::agent::{Agent, Identity, hello, text};
+use crate::support::TestServer;
+use crate::support::agent::{ConnectedAgent, TestIdentity, hello, text};
 
 fn at(device: &str, slot: &str) -> impl FnOnce(&mut Value) {
     move |hello| {
@@ -16,22 +16,22 @@ fn short(ttl_ms: u64) -> impl FnOnce(&mut Value) {
     move |hello| hello["options"] = json!({ "kind": "short", "short_ttl_ms": ttl_ms })
 }
 
-async fn is_alive(agent: &Agent) -> bool {
+async fn is_alive(agent: &ConnectedAgent) -> bool {
     agent.call("meta.ping", &json!({})).await["pong"] == true
 }
 
-async fn seated(world: &World, who: &Identity, device: &str, slot: &str) -> Agent {
-    world.connect(who, at(device, slot)).await
+async fn session_at(server: &TestServer, who: &TestIdentity, device: &str, slot: &str) -> ConnectedAgent {
+    server.connect(who, at(device, slot)).await
 }
 
 #[tokio::test]
-async fn a_newcomer_in_the_same_slot_takes_the_place_and_the_old_one_is_told_by_whom() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let old = world.connect(&alice, |_| ()).await;
-    let new = world.connect(&alice, |hello| hello["extra_info"] = json!({ "app": "demo", "n": 1.50 })).await;
+async fn a_new_session_in_the_same_slot_replaces_the_old_one_which_is_told_by_whom() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let old = server.connect(&alice, |_| ()).await;
+    let new = server.connect(&alice, |hello| hello["extra_info"] = json!({ "app": "demo", "n": 1.50 })).await;
 
-    let told = old.dismissed().await;
+    let told = old.disconnected().await;
     assert_eq!(told["code"], 4009);
     assert_eq!(told["detail"]["aid"], alice.aid);
     assert_eq!(
@@ -45,13 +45,13 @@ async fn a_newcomer_in_the_same_slot_takes_the_place_and_the_old_one_is_told_by_
 }
 
 #[tokio::test]
-async fn a_newcomer_that_says_nothing_of_itself_is_shown_so() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let old = world.connect(&alice, |_| ()).await;
-    let _new = world.connect(&alice, |_| ()).await;
+async fn a_new_session_without_extra_info_is_shown_so() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let old = server.connect(&alice, |_| ()).await;
+    let _new = server.connect(&alice, |_| ()).await;
     assert!(
-        old.dismissed().await["detail"]["evicted_by"]["extra_info"]
+        old.disconnected().await["detail"]["evicted_by"]["extra_info"]
             .as_object()
             .is_none_or(|info| info.is_empty())
     );
@@ -59,43 +59,43 @@ async fn a_newcomer_that_says_nothing_of_itself_is_shown_so() {
 
 #[tokio::test]
 async fn slots_are_the_same_up_to_the_first_slash_colon_or_space() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let mut last = seated(&world, &alice, "laptop", "evolclaw cli").await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let mut last = session_at(&server, &alice, "laptop", "evolclaw cli").await;
     for slot in ["evolclaw/web", "evolclaw:x", "evolclaw"] {
-        let next = seated(&world, &alice, "laptop", slot).await;
-        let told = last.dismissed().await;
+        let next = session_at(&server, &alice, "laptop", slot).await;
+        let told = last.disconnected().await;
         assert_eq!(told["code"], 4009, "{slot}");
         assert_eq!(told["detail"]["evicted_by"]["slot_id"], slot);
         last = next;
     }
-    let other = seated(&world, &alice, "laptop", "evolclaw2/web").await;
-    assert!(is_alive(&last).await && is_alive(&other).await, "another key is another place");
+    let other = session_at(&server, &alice, "laptop", "evolclaw2/web").await;
+    assert!(is_alive(&last).await && is_alive(&other).await, "another key is another slot");
 }
 
 #[tokio::test]
-async fn the_same_slot_on_another_device_or_of_another_agent_is_another_place() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let laptop = seated(&world, &alice, "laptop", "default").await;
-    let phone = seated(&world, &alice, "phone", "default").await;
-    let carol = world.agent("carol").await;
+async fn the_same_slot_on_another_device_or_of_another_agent_is_another_slot() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let laptop = session_at(&server, &alice, "laptop", "default").await;
+    let phone = session_at(&server, &alice, "phone", "default").await;
+    let carol = server.agent("carol").await;
     assert!(is_alive(&laptop).await && is_alive(&phone).await && is_alive(&carol).await);
 }
 
 #[tokio::test]
-async fn the_eleventh_slot_of_a_device_pushes_out_the_oldest() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
+async fn the_eleventh_slot_of_a_device_closes_the_oldest() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
     let mut slots = Vec::new();
     for n in 0..10 {
-        slots.push(world.connect_with(&alice, &tokens, at("laptop", &format!("slot{n}"))).await);
+        slots.push(server.connect_with(&alice, &tokens, at("laptop", &format!("slot{n}"))).await);
     }
-    let elsewhere = world.connect_with(&alice, &tokens, at("phone", "default")).await;
-    let eleventh = world.connect_with(&alice, &tokens, at("laptop", "slot10/x")).await;
+    let elsewhere = server.connect_with(&alice, &tokens, at("phone", "default")).await;
+    let eleventh = server.connect_with(&alice, &tokens, at("laptop", "slot10/x")).await;
 
-    let told = slots.remove(0).dismissed().await;
+    let told = slots.remove(0).disconnected().await;
     assert_eq!((&told["code"], &told["reason"]), (&json!(4015), &json!("long_connection_quota_exceeded")));
     assert_eq!(told["detail"]["quota_kind"], "aid_device_slot_quota_exceeded");
     assert_eq!(told["detail"]["limit"], 10);
@@ -107,19 +107,19 @@ async fn the_eleventh_slot_of_a_device_pushes_out_the_oldest() {
 }
 
 #[tokio::test]
-async fn the_eleventh_device_of_an_agent_pushes_out_the_oldest() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
+async fn the_eleventh_device_of_an_agent_closes_the_oldest() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
     let mut devices = Vec::new();
     for n in 0..10 {
-        devices.push(world.connect_with(&alice, &tokens, at(&format!("device{n}"), "default")).await);
+        devices.push(server.connect_with(&alice, &tokens, at(&format!("device{n}"), "default")).await);
     }
-    let second_slot = world.connect_with(&alice, &tokens, at("device0", "other")).await;
-    let eleventh = world.connect_with(&alice, &tokens, at("device10", "default")).await;
+    let second_slot = server.connect_with(&alice, &tokens, at("device0", "other")).await;
+    let eleventh = server.connect_with(&alice, &tokens, at("device10", "default")).await;
 
     for gone in [devices.remove(0), second_slot] {
-        let told = gone.dismissed().await;
+        let told = gone.disconnected().await;
         assert_eq!(told["code"], 4015);
         assert_eq!(told["detail"]["quota_kind"], "aid_devices_quota_exceeded");
         assert_eq!(told["detail"]["limit"], 10);
@@ -132,41 +132,41 @@ async fn the_eleventh_device_of_an_agent_pushes_out_the_oldest() {
 }
 
 #[tokio::test]
-async fn a_place_that_was_left_is_free_again() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
+async fn a_slot_that_was_left_is_free_again() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
     let mut slots = Vec::new();
     for n in 0..10 {
-        slots.push(world.connect_with(&alice, &tokens, at("laptop", &format!("slot{n}"))).await);
+        slots.push(server.connect_with(&alice, &tokens, at("laptop", &format!("slot{n}"))).await);
     }
-    slots.remove(9).hang_up().await;
-    world.at_most_sessions(9).await;
-    let _tenth = world.connect_with(&alice, &tokens, at("laptop", "slot10")).await;
+    slots.remove(9).close().await;
+    server.at_most_sessions(9).await;
+    let _tenth = server.connect_with(&alice, &tokens, at("laptop", "slot10")).await;
     for agent in &slots {
-        assert!(agent.events_so_far().await.is_empty(), "nobody had to go");
+        assert!(agent.events_so_far().await.is_empty(), "nobody was closed");
     }
 }
 
 #[tokio::test]
 async fn the_eleventh_short_connection_is_refused_with_4013() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let long = world.connect_with(&alice, &tokens, |_| ()).await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let long = server.connect_with(&alice, &tokens, |_| ()).await;
     let mut shorts = Vec::new();
     for _ in 0..10 {
-        shorts.push(world.connect_with(&alice, &tokens, short(60_000)).await);
+        shorts.push(server.connect_with(&alice, &tokens, short(60_000)).await);
     }
-    let wire = world.wire().await;
-    let mut eleventh = hello(wire.nonce(), &tokens.access);
+    let socket = server.socket().await;
+    let mut eleventh = hello(socket.nonce(), &tokens.access);
     short(60_000)(&mut eleventh);
-    let error = wire.call_error("auth.connect", &eleventh).await;
+    let error = socket.call_error("auth.connect", &eleventh).await;
     assert_eq!(error["code"], 4013, "{error}");
     assert!(text(&error["message"]).contains("short_connection_capacity_exceeded"));
-    assert_eq!(wire.closed().await.code, 4013);
+    assert_eq!(socket.closed().await.code, 4013);
 
-    let elsewhere = world
+    let elsewhere = server
         .connect_with(&alice, &tokens, |hello| {
             at("laptop", "other")(hello);
             short(60_000)(hello);
@@ -178,23 +178,23 @@ async fn the_eleventh_short_connection_is_refused_with_4013() {
 }
 
 #[tokio::test]
-async fn short_and_long_connections_never_push_each_other_out() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let first = world.connect(&alice, |_| ()).await;
-    let brief = world.connect(&alice, short(60_000)).await;
+async fn short_and_long_connections_never_replace_each_other() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let first = server.connect(&alice, |_| ()).await;
+    let brief = server.connect(&alice, short(60_000)).await;
     assert!(is_alive(&first).await, "a short one came and the long one stays");
-    let second = world.connect(&alice, |_| ()).await;
-    assert_eq!(first.dismissed().await["code"], 4009);
+    let second = server.connect(&alice, |_| ()).await;
+    assert_eq!(first.disconnected().await["code"], 4009);
     assert!(is_alive(&brief).await && is_alive(&second).await, "a long one came and the short one stays");
 }
 
 #[tokio::test]
 async fn a_short_connection_ends_after_its_quiet_time_and_says_so() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let brief = world.connect(&alice, short(500)).await;
-    let told = brief.dismissed().await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let brief = server.connect(&alice, short(500)).await;
+    let told = brief.disconnected().await;
     assert_eq!(told["code"], 4014);
     assert_eq!(told["detail"]["ttl_ms"], 500);
     assert!(told["detail"]["idle_ms"].as_u64().unwrap() >= 500, "{told}");
@@ -202,19 +202,19 @@ async fn a_short_connection_ends_after_its_quiet_time_and_says_so() {
 
 #[tokio::test]
 async fn every_call_renews_the_quiet_time_of_a_short_connection() {
-    let world = World::with("limits.calls_per_second = 1000000").await;
-    let alice = world.register("alice").await;
+    let server = TestServer::with("limits.calls_per_second = 1000000").await;
+    let alice = server.register("alice").await;
     let (busy, idle) = (
-        world.connect(&alice, short(1500)).await,
-        world
+        server.connect(&alice, short(1500)).await,
+        server
             .connect(&alice, |hello| {
                 at("phone", "default")(hello);
                 short(1500)(hello);
             })
             .await,
     );
-    let long = world.connect(&alice, at("tablet", "default")).await;
-    let gone = idle.dismissed();
+    let long = server.connect(&alice, at("tablet", "default")).await;
+    let gone = idle.disconnected();
     tokio::pin!(gone);
     let told = loop {
         tokio::select! {
@@ -229,13 +229,13 @@ async fn every_call_renews_the_quiet_time_of_a_short_connection() {
 
 #[tokio::test]
 async fn a_device_may_serve_many_agents() {
-    let world = World::start().await;
+    let server = TestServer::start().await;
     let mut sharing = Vec::new();
     for name in [
         "alice", "carol", "david", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory", "niaj",
         "olivia",
     ] {
-        sharing.push(world.agent(name).await);
+        sharing.push(server.agent(name).await);
     }
     for agent in &sharing {
         assert!(is_alive(agent).await, "AIDs per device are not limited");
@@ -244,15 +244,15 @@ async fn a_device_may_serve_many_agents() {
 
 #[tokio::test]
 async fn of_many_that_come_at_once_to_one_slot_one_stays() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let tokens = world.login(&alice).await;
-    let coming = (0..8).map(|_| world.connect_with(&alice, &tokens, |_| ()));
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let coming = (0..8).map(|_| server.connect_with(&alice, &tokens, |_| ()));
     let came = futures_util::future::join_all(coming).await;
-    world.at_most_sessions(1).await;
+    server.at_most_sessions(1).await;
     let mut staying = 0;
     for session in &came {
-        match session.last_word().await {
+        match session.close_event().await {
             None => staying += 1,
             Some(told) => assert_eq!(told["code"], 4009, "{told}"),
         }
@@ -262,12 +262,12 @@ async fn of_many_that_come_at_once_to_one_slot_one_stays() {
 
 #[tokio::test]
 async fn a_device_without_slots_is_one_instance() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let old = seated(&world, &alice, "laptop", "").await;
-    let new = seated(&world, &alice, "laptop", "").await;
-    let told = old.dismissed().await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let old = session_at(&server, &alice, "laptop", "").await;
+    let new = session_at(&server, &alice, "laptop", "").await;
+    let told = old.disconnected().await;
     assert_eq!((&told["code"], &told["detail"]["device_id"]), (&json!(4009), &json!("laptop")));
-    let elsewhere = seated(&world, &alice, "phone", "").await;
+    let elsewhere = session_at(&server, &alice, "phone", "").await;
     assert!(is_alive(&new).await && is_alive(&elsewhere).await);
 }

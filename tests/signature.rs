@@ -3,12 +3,12 @@
 use ring::digest;
 use serde_json::json;
 
-use crate::world::agent::{Agent, Identity, text};
-use crate::world::{World, now, printed, split, until};
+use crate::support::agent::{ConnectedAgent, TestIdentity, text};
+use crate::support::{TestServer, now, printed, split, until};
 
 /// A signed call, written out: `params` goes over the wire as it stands, `canonical` is what the signer hashed.
-struct Signed<'a> {
-    who: &'a Identity,
+struct SignedCall<'a> {
+    who: &'a TestIdentity,
     method: &'a str,
     params: &'a str,
     canonical: &'a str,
@@ -16,9 +16,9 @@ struct Signed<'a> {
     timestamp: String,
 }
 
-impl<'a> Signed<'a> {
-    fn new(who: &'a Identity, method: &'a str, params: &'a str, canonical: &'a str) -> Signed<'a> {
-        Signed { who, method, params, canonical, aid: &who.aid, timestamp: now().to_string() }
+impl<'a> SignedCall<'a> {
+    fn new(who: &'a TestIdentity, method: &'a str, params: &'a str, canonical: &'a str) -> SignedCall<'a> {
+        SignedCall { who, method, params, canonical, aid: &who.aid, timestamp: now().to_string() }
     }
 
     fn frame(&self) -> String {
@@ -38,15 +38,15 @@ impl<'a> Signed<'a> {
 const METHOD: &str = "auth.download_cert";
 const PLAIN: &str = r#"{"cert_sn":"root"}"#;
 
-async fn code(agent: &Agent, frame: &str) -> i64 {
+async fn code(agent: &ConnectedAgent, frame: &str) -> i64 {
     let answer = agent.answer_to(frame).await;
     answer["error"]["code"].as_i64().unwrap_or(0)
 }
 
 #[tokio::test]
-async fn a_true_signature_passes_however_the_numbers_and_messages_are_written() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+async fn a_true_signature_passes_however_numbers_and_strings_are_written() {
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     let cases = [
         (PLAIN, PLAIN),
         (r#"{ "cert_sn" : "root" }"#, PLAIN),
@@ -73,32 +73,33 @@ async fn a_true_signature_passes_however_the_numbers_and_messages_are_written() 
         ),
     ];
     for (params, canonical) in cases {
-        let answer = alice.answer_to(&Signed::new(&alice.identity, METHOD, params, canonical).frame()).await;
+        let answer =
+            alice.answer_to(&SignedCall::new(&alice.identity, METHOD, params, canonical).frame()).await;
         assert!(answer.get("result").is_some(), "{params}: {answer}");
     }
 }
 
 #[tokio::test]
 async fn a_signature_over_something_else_is_refused() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.register("carol").await);
-    let good = || Signed::new(&alice.identity, METHOD, PLAIN, PLAIN);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.register("carol").await);
+    let good = || SignedCall::new(&alice.identity, METHOD, PLAIN, PLAIN);
     let true_frame = good().frame();
     let wrong = [
-        Signed { canonical: r#"{"cert_sn":"badc0de"}"#, ..good() }.frame(),
-        Signed { params: r#"{"cert_sn":"root","more":1}"#, ..good() }.frame(),
-        Signed {
+        SignedCall { canonical: r#"{"cert_sn":"badc0de"}"#, ..good() }.frame(),
+        SignedCall { params: r#"{"cert_sn":"root","more":1}"#, ..good() }.frame(),
+        SignedCall {
             params: r#"{"cert_sn":"root","n":1.0}"#,
             canonical: r#"{"cert_sn":"root","n":1}"#,
             ..good()
         }
         .frame(),
-        Signed { who: &carol, aid: alice.aid(), ..good() }.frame(),
-        Signed::new(&carol, METHOD, PLAIN, PLAIN).frame(),
-        Signed { timestamp: (now() - 301 - 60).to_string(), ..good() }.frame(),
-        Signed { timestamp: (now() + 301 + 60).to_string(), ..good() }.frame(),
-        Signed { timestamp: "yesterday".to_owned(), ..good() }.frame(),
-        Signed { timestamp: "NaN".to_owned(), ..good() }.frame(),
+        SignedCall { who: &carol, aid: alice.aid(), ..good() }.frame(),
+        SignedCall::new(&carol, METHOD, PLAIN, PLAIN).frame(),
+        SignedCall { timestamp: (now() - 301 - 60).to_string(), ..good() }.frame(),
+        SignedCall { timestamp: (now() + 301 + 60).to_string(), ..good() }.frame(),
+        SignedCall { timestamp: "yesterday".to_owned(), ..good() }.frame(),
+        SignedCall { timestamp: "NaN".to_owned(), ..good() }.frame(),
         true_frame.replace(METHOD, "meta.trust_roots"),
         true_frame.replace("\"signature\":\"M", "\"signature\":\"N"),
         true_frame.replace("\"signature\":\"", "\"signature\":\"%"),
@@ -113,7 +114,7 @@ async fn a_signature_over_something_else_is_refused() {
     for frame in wrong {
         assert_eq!(code(&alice, &frame).await, -32051, "{frame}");
     }
-    let answer = alice.answer_to(&Signed { who: &carol, aid: alice.aid(), ..good() }.frame()).await;
+    let answer = alice.answer_to(&SignedCall { who: &carol, aid: alice.aid(), ..good() }.frame()).await;
     assert_eq!(answer["error"]["data"]["kind"], "client_signature_invalid");
     assert!(
         text(&answer["error"]["message"]).starts_with("client signature verification failed"),
@@ -124,57 +125,57 @@ async fn a_signature_over_something_else_is_refused() {
 
 #[tokio::test]
 async fn the_gateway_checks_what_it_answers_itself_too() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     for method in ["meta.status", "meta.ping", "meta.capabilities", "rpc.discover", "meta.trust_roots"] {
         assert_eq!(
-            code(&alice, &Signed::new(&alice.identity, method, "{}", "{}").frame()).await,
+            code(&alice, &SignedCall::new(&alice.identity, method, "{}", "{}").frame()).await,
             0,
             "{method}"
         );
-        let forged = Signed::new(&alice.identity, method, "{}", r#"{"other":1}"#).frame();
+        let forged = SignedCall::new(&alice.identity, method, "{}", r#"{"other":1}"#).frame();
         assert_eq!(code(&alice, &forged).await, -32051, "{method}");
     }
 }
 
 #[tokio::test]
 async fn an_unsigned_call_passes() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
     alice.call(METHOD, &json!({ "cert_sn": "root" })).await;
 }
 
 #[tokio::test]
 async fn only_the_current_certificate_signs_calls() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
-    let before = Signed::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    let before = SignedCall::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
     assert_eq!(code(&alice, &before).await, 0);
 
-    let renewed = world.rekey(&alice.identity).await;
+    let renewed = server.rekey(&alice.identity).await;
     assert_eq!(
-        code(&alice, &Signed::new(&renewed, METHOD, PLAIN, PLAIN).frame()).await,
+        code(&alice, &SignedCall::new(&renewed, METHOD, PLAIN, PLAIN).frame()).await,
         0,
         "at once, and on the same connection"
     );
-    let old = Signed::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
+    let old = SignedCall::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
     let refused = || async { (code(&alice, &old).await == -32051).then_some(()) };
     // A gateway in another process than the authority may hear of it a moment later.
     if split() {
         until("the one before signs nothing any more", refused).await;
     }
     assert!(refused().await.is_some(), "replaced");
-    assert_eq!(code(&alice, &Signed::new(&renewed, METHOD, PLAIN, PLAIN).frame()).await, 0);
+    assert_eq!(code(&alice, &SignedCall::new(&renewed, METHOD, PLAIN, PLAIN).frame()).await, 0);
 }
 
 #[tokio::test]
 async fn a_revoked_certificate_signs_nothing_any_more() {
-    let world = World::start().await;
-    let alice = world.agent("alice").await;
-    let frame = Signed::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
-    let output = world.aund(&["certs", "revoke", alice.aid()]).await;
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    let frame = SignedCall::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
+    let output = server.aund(&["certs", "revoke", alice.aid()]).await;
     assert!(output.status.success(), "{}", printed(&output.stderr));
-    // The socket is on its way out. A call that still gets through is refused; most find it closed.
+    // The socket is being closed. A call that still gets through is refused; most find it closed.
     let _ = alice.try_send(frame.into()).await;
     let closed = alice.closed().await;
     assert_eq!(closed.code, 4001);

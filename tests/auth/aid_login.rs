@@ -9,39 +9,39 @@ use certs::{Authority, Certificate, Curve, Key, Urls, verify_chain};
 use serde_json::{Value, json};
 
 use super::begun;
-use crate::world::agent::{Identity, aid, text};
-use crate::world::{ISSUER, World, certificates, now};
+use crate::support::agent::{TestIdentity, aid, text};
+use crate::support::{ISSUER, TestServer, certificates, now};
 
 /// A certificate signed by an authority of ours, for somebody the server has never heard of.
-fn issued_by(authority: &Authority, aid: &str, not_before: i64, not_after: i64) -> Identity {
+fn issued_by(authority: &Authority, aid: &str, not_before: i64, not_after: i64) -> TestIdentity {
     let key = Key::generate(Curve::P256);
     let here = format!("http://{ISSUER}/");
     let urls = Urls { ca_issuers: here.clone(), ocsp: here.clone(), crl: here };
     let cert =
         authority.issue_agent(aid, &key.public(), &urls, not_before, not_after).expect("a certificate");
-    Identity { aid: aid.to_owned(), key, cert: cert.pem().to_owned() }
+    TestIdentity { aid: aid.to_owned(), key, cert: cert.pem().to_owned() }
 }
 
 /// The server's own issuer, as whoever reads its data folder has it.
-fn issuer_of(world: &World) -> Authority {
+fn issuer_of(server: &TestServer) -> Authority {
     let read = |name: &str| {
-        fs::read_to_string(world.data().join("pki/ca").join(name)).expect("the authority's file")
+        fs::read_to_string(server.data().join("pki/ca").join(name)).expect("the authority's file")
     };
     Authority::from_pem(&read("issuer.crt"), &read("issuer.key")).expect("an authority")
 }
 
 #[tokio::test]
 async fn the_server_proves_itself_as_the_sdks_demand() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
     let nonce = "veiB514erPRNMcFX";
     let mut params = alice.login1();
     params["client_nonce"] = json!(nonce);
-    let begun = world.ask("auth.aid_login1", &params).await.unwrap();
+    let begun = server.ask("auth.aid_login1", &params).await.unwrap();
 
     let auth = Certificate::from_pem(begun["auth_cert"].as_str().unwrap()).unwrap();
-    let chain = certificates(&world.get("/pki/chain").await.text());
-    assert_eq!(verify_chain(&auth, &chain[..chain.len() - 1], &[world.root()], now()), Ok(()));
+    let chain = certificates(&server.get("/pki/chain").await.text());
+    assert_eq!(verify_chain(&auth, &chain[..chain.len() - 1], &[server.root()], now()), Ok(()));
     assert_eq!(auth.common_name(), format!("auth.{ISSUER}"));
     assert_eq!(begun["auth_curve"].as_str(), Some(auth.public_key().curve().as_str()));
     let signature = STANDARD.decode(begun["client_nonce_signature"].as_str().unwrap()).unwrap();
@@ -51,16 +51,16 @@ async fn the_server_proves_itself_as_the_sdks_demand() {
     );
     assert!((begun["server_time"].as_f64().unwrap() - now() as f64).abs() < 60.0);
 
-    let ocsp = world.get(&format!("/pki/ocsp/{}", auth.serial())).await.json();
+    let ocsp = server.get(&format!("/pki/ocsp/{}", auth.serial())).await.json();
     assert_eq!(ocsp["status"], "good");
 }
 
 #[tokio::test]
 async fn a_login_gives_tokens_for_an_hour_in_the_documented_form() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let begun = begun(&world, &alice).await;
-    let done = world.ask("auth.aid_login2", &alice.login2(&begun)).await.unwrap();
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let begun = begun(&server, &alice).await;
+    let done = server.ask("auth.aid_login2", &alice.login2(&begun)).await.unwrap();
     assert_eq!(
         (&done["status"], &done["aid"], &done["expires_in"]),
         (&json!("ok"), &json!(alice.aid), &json!(3600))
@@ -79,7 +79,7 @@ async fn a_login_gives_tokens_for_an_hour_in_the_documented_form() {
     assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 3600);
     assert!(claims["jti"].is_string());
 
-    let signer = world.ask("auth.download_cert", &json!({ "cert_sn": header["kid"] })).await.unwrap();
+    let signer = server.ask("auth.download_cert", &json!({ "cert_sn": header["kid"] })).await.unwrap();
     let key = Certificate::from_pem(signer["cert"].as_str().unwrap()).unwrap().public_key().clone();
     let signature = URL_SAFE_NO_PAD.decode(parts[2]).unwrap();
     assert!(
@@ -89,29 +89,29 @@ async fn a_login_gives_tokens_for_an_hour_in_the_documented_form() {
 }
 
 #[tokio::test]
-async fn the_time_is_signed_as_it_was_written_and_never_judged() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
+async fn the_time_is_signed_as_it_was_written_and_never_checked() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
     for token in [r#""1794701761""#, r#""yesterday""#, "1794701761.80", "17947e5", "0", r#""ten past é""#] {
-        let begun = begun(&world, &alice).await;
+        let begun = begun(&server, &alice).await;
         let written = token.trim_matches('"');
         let mut params = alice.login2(&begun);
         params["signature"] = json!(alice.sign(&format!("{}:{written}", text(&begun["nonce"]))));
         params["client_time"] = json!("HERE");
         let frame =
             json!({ "jsonrpc": "2.0", "id": 1, "method": "auth.aid_login2", "params": params }).to_string();
-        let answer = world.wire().await.answer_to(&frame.replace("\"HERE\"", token)).await;
+        let answer = server.socket().await.answer_to(&frame.replace("\"HERE\"", token)).await;
         assert_eq!(answer["result"]["status"], "ok", "{token}: {answer}");
     }
 }
 
 #[tokio::test]
 async fn a_login_can_be_completed_once() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let params = alice.login2(&begun(&world, &alice).await);
-    world.ask("auth.aid_login2", &params).await.unwrap();
-    let error = world.ask_error("auth.aid_login2", &params).await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let params = alice.login2(&begun(&server, &alice).await);
+    server.ask("auth.aid_login2", &params).await.unwrap();
+    let error = server.ask_error("auth.aid_login2", &params).await;
     assert_eq!(error["code"], -32002, "{error}");
 
     // Neither may a completed login be used for something else.
@@ -119,15 +119,15 @@ async fn a_login_can_be_completed_once() {
         "aid": alice.aid, "request_id": params["request_id"], "nonce": params["nonce"],
         "signature": alice.sign(&text(&params["nonce"])),
     });
-    assert_eq!(world.ask_error("auth.renew_cert", &renewal).await["code"], -32002);
+    assert_eq!(server.ask_error("auth.renew_cert", &renewal).await["code"], -32002);
 }
 
 #[tokio::test]
 async fn of_two_completions_of_one_login_at_once_one_wins() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let (first, second) = (world.wire().await, world.wire().await);
-    let params = alice.login2(&begun(&world, &alice).await);
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let (first, second) = (server.socket().await, server.socket().await);
+    let params = alice.login2(&begun(&server, &alice).await);
     let (one, two) = futures_util::join!(
         first.try_call("auth.aid_login2", &params),
         second.try_call("auth.aid_login2", &params),
@@ -137,10 +137,10 @@ async fn of_two_completions_of_one_login_at_once_one_wins() {
 
 #[tokio::test]
 async fn the_halves_of_different_logins_do_not_fit_together() {
-    let world = World::start().await;
-    let (alice, carol) = (world.register("alice").await, world.register("carol").await);
-    let (one, two) = (begun(&world, &alice).await, begun(&world, &alice).await);
-    let hers = begun(&world, &carol).await;
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.register("alice").await, server.register("carol").await);
+    let (one, two) = (begun(&server, &alice).await, begun(&server, &alice).await);
+    let hers = begun(&server, &carol).await;
     let good = alice.login2(&one);
     let changed = |field: &str, value: &Value| {
         let mut params = good.clone();
@@ -157,20 +157,20 @@ async fn the_halves_of_different_logins_do_not_fit_together() {
         alice.login2(&hers),
     ];
     for params in wrong {
-        let error = world.ask_error("auth.aid_login2", &params).await;
+        let error = server.ask_error("auth.aid_login2", &params).await;
         assert!(error["code"] == -32002 || error["code"] == -32602, "{params}: {error}");
     }
-    world.ask("auth.aid_login2", &good).await.expect("no wrong attempt has used up the right one");
+    server.ask("auth.aid_login2", &good).await.expect("no wrong attempt has used up the right one");
 }
 
 #[tokio::test]
 async fn a_signature_by_another_key_or_over_another_text_is_refused() {
-    let world = World::start().await;
-    let (alice, carol) = (world.register("alice").await, world.register("carol").await);
-    let begun = begun(&world, &alice).await;
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.register("alice").await, server.register("carol").await);
+    let begun = begun(&server, &alice).await;
     let good = alice.login2(&begun);
     let nonce = text(&begun["nonce"]);
-    let over = |who: &Identity, text: &str| {
+    let over = |who: &TestIdentity, text: &str| {
         let mut params = good.clone();
         params["signature"] = json!(who.sign(text));
         params
@@ -178,35 +178,36 @@ async fn a_signature_by_another_key_or_over_another_text_is_refused() {
     for params in
         [over(&carol, &format!("{nonce}:1794701761.8452365")), over(&alice, &nonce), over(&alice, "")]
     {
-        assert_eq!(world.ask_error("auth.aid_login2", &params).await["code"], -32003);
+        assert_eq!(server.ask_error("auth.aid_login2", &params).await["code"], -32003);
     }
     let mut params = good.clone();
     params["signature"] = json!("%%%");
-    assert_eq!(world.ask_error("auth.aid_login2", &params).await["code"], -32602);
-    world.ask("auth.aid_login2", &good).await.unwrap();
+    assert_eq!(server.ask_error("auth.aid_login2", &params).await["code"], -32602);
+    server.ask("auth.aid_login2", &good).await.unwrap();
 }
 
 #[tokio::test]
-async fn certificates_of_others_are_no_way_in() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
+async fn certificates_of_others_are_refused() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
     let (yesterday, tomorrow) = (now() - 86_400, now() + 86_400);
     let namesake = issued_by(&Pki::new(ISSUER, now()).issuer, &alice.aid, yesterday, tomorrow);
-    let stranger = issued_by(&Pki::new("elsewhere.example", now()).issuer, &alice.aid, yesterday, tomorrow);
+    let of_another_domain =
+        issued_by(&Pki::new("elsewhere.example", now()).issuer, &alice.aid, yesterday, tomorrow);
     let self_signed = Authority::root(&alice.aid, "Alice", now());
-    let self_signed = Identity { cert: self_signed.certificate().pem().to_owned(), ..alice.clone() };
-    let service = Identity {
-        cert: certificates(&world.get("/pki/chain").await.text())[0].pem().to_owned(),
+    let self_signed = TestIdentity { cert: self_signed.certificate().pem().to_owned(), ..alice.clone() };
+    let service = TestIdentity {
+        cert: certificates(&server.get("/pki/chain").await.text())[0].pem().to_owned(),
         ..alice.clone()
     };
-    for who in [&namesake, &stranger, &self_signed, &service] {
-        let error = world.ask_error("auth.aid_login1", &who.login1()).await;
+    for who in [&namesake, &of_another_domain, &self_signed, &service] {
+        let error = server.ask_error("auth.aid_login1", &who.login1()).await;
         assert_eq!(error["code"], -32002, "{error}");
     }
-    let carol = world.register("carol").await;
-    let borrowed = Identity { cert: alice.cert.clone(), ..carol };
+    let carol = server.register("carol").await;
+    let borrowed = TestIdentity { cert: alice.cert.clone(), ..carol };
     assert_eq!(
-        world.ask_error("auth.aid_login1", &borrowed.login1()).await["code"],
+        server.ask_error("auth.aid_login1", &borrowed.login1()).await["code"],
         -32002,
         "the name is another one"
     );
@@ -214,25 +215,25 @@ async fn certificates_of_others_are_no_way_in() {
 
 #[tokio::test]
 async fn certificates_of_our_issuer_that_nobody_knows_are_expired_or_not_registered() {
-    let world = World::start().await;
-    let issuer = issuer_of(&world);
+    let server = TestServer::start().await;
+    let issuer = issuer_of(&server);
     let unknown = issued_by(&issuer, &aid("ghost"), now() - 86_400, now() + 86_400);
-    let error = world.ask_error("auth.aid_login1", &unknown.login1()).await;
+    let error = server.ask_error("auth.aid_login1", &unknown.login1()).await;
     assert_eq!(error["code"], 4001, "{error}");
     assert!(text(&error["message"]).contains("not registered"), "old clients look for these words: {error}");
     assert_eq!(error["data"]["kind"], "not_registered");
 
     let expired = issued_by(&issuer, &aid("ghost"), now() - 200 * 86_400, now() - 86_400);
-    let error = world.ask_error("auth.aid_login1", &expired.login1()).await;
+    let error = server.ask_error("auth.aid_login1", &expired.login1()).await;
     assert_eq!(error["code"], -32002, "{error}");
     let early = issued_by(&issuer, &aid("ghost"), now() + 86_400, now() + 2 * 86_400);
-    assert_eq!(world.ask_error("auth.aid_login1", &early.login1()).await["code"], -32002);
+    assert_eq!(server.ask_error("auth.aid_login1", &early.login1()).await["code"], -32002);
 }
 
 #[tokio::test]
 async fn what_is_no_certificate_is_refused_as_one() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
     let truncated = alice.cert[..alice.cert.len() / 2].to_owned();
     let twice = alice.cert.repeat(2);
     for cert in
@@ -240,12 +241,12 @@ async fn what_is_no_certificate_is_refused_as_one() {
     {
         let mut params = alice.login1();
         params["cert"] = json!(cert);
-        let error = world.ask_error("auth.aid_login1", &params).await;
+        let error = server.ask_error("auth.aid_login1", &params).await;
         assert!(error["code"] == -32002 || error["code"] == -32602, "{cert:.60}: {error}");
     }
     let mut params = alice.login1();
     params["client_nonce"] = json!("n".repeat(257));
-    assert_eq!(world.ask_error("auth.aid_login1", &params).await["code"], -32602);
+    assert_eq!(server.ask_error("auth.aid_login1", &params).await["code"], -32602);
     params["client_nonce"] = json!("");
-    assert_eq!(world.ask_error("auth.aid_login1", &params).await["code"], -32602);
+    assert_eq!(server.ask_error("auth.aid_login1", &params).await["code"], -32602);
 }

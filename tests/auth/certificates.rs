@@ -4,49 +4,49 @@ use certs::{Certificate, Curve, Key};
 use serde_json::json;
 
 use super::begun;
-use crate::world::World;
-use crate::world::agent::{Identity, public_key, text};
+use crate::support::TestServer;
+use crate::support::agent::{TestIdentity, public_key, text};
 
 #[tokio::test]
 async fn a_renewal_keeps_the_key_and_retires_the_old_certificate() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let begun = begun(&world, &alice).await;
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let begun = begun(&server, &alice).await;
     let nonce = text(&begun["nonce"]);
     let params = json!({ "aid": alice.aid, "request_id": begun["request_id"], "nonce": nonce, "signature": alice.sign(&nonce) });
-    let renewed = world.ask("auth.renew_cert", &params).await.unwrap();
+    let renewed = server.ask("auth.renew_cert", &params).await.unwrap();
     assert_eq!(renewed["status"], "renewed");
     let (old, new) = (alice.certificate(), Certificate::from_pem(renewed["cert"].as_str().unwrap()).unwrap());
     assert_eq!((new.common_name(), new.public_key()), (&*alice.aid, old.public_key()));
     assert_ne!(new.serial(), old.serial());
-    assert_eq!(world.ask_error("auth.renew_cert", &params).await["code"], -32002, "once");
+    assert_eq!(server.ask_error("auth.renew_cert", &params).await["code"], -32002, "once");
 
     assert_eq!(
-        world.get(&format!("/pki/cert/{}", alice.aid)).await.text(),
+        server.get(&format!("/pki/cert/{}", alice.aid)).await.text(),
         new.pem(),
         "the new one is current"
     );
     let by_fingerprint =
         format!("/pki/cert/{}?cert_fingerprint={}&consistency=authoritative", alice.aid, old.fingerprint());
-    let answer = world.get(&by_fingerprint).await;
+    let answer = server.get(&by_fingerprint).await;
     assert_eq!(answer.header("x-aun-cert-lifecycle-state"), Some("verify_only"));
     assert_eq!(
-        world.get(&format!("/pki/ocsp/{}", old.serial())).await.json()["status"],
+        server.get(&format!("/pki/ocsp/{}", old.serial())).await.json()["status"],
         "good",
         "retired is not revoked"
     );
 
     // Whoever missed the answer still holds the old certificate and the same key: it gets the new one at the next login.
-    let begun = super::begun(&world, &alice).await;
-    let done = world.ask("auth.aid_login2", &alice.login2(&begun)).await.unwrap();
+    let begun = super::begun(&server, &alice).await;
+    let done = server.ask("auth.aid_login2", &alice.login2(&begun)).await.unwrap();
     assert_eq!(done["new_cert"].as_str(), Some(new.pem()));
 }
 
 #[tokio::test]
-async fn a_new_key_takes_over_and_the_old_one_is_out() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
-    let begun = begun(&world, &alice).await;
+async fn a_new_key_replaces_the_old_one_which_is_refused() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let begun = begun(&server, &alice).await;
     let (nonce, key) = (text(&begun["nonce"]), Key::generate(Curve::P256));
     let new_public_key = public_key(&key);
     let mut params = json!({
@@ -54,35 +54,35 @@ async fn a_new_key_takes_over_and_the_old_one_is_out() {
         "signature": alice.sign(&nonce),
     });
     assert_eq!(
-        world.ask_error("auth.rekey", &params).await["code"],
+        server.ask_error("auth.rekey", &params).await["code"],
         -32003,
         "the new key must be signed too"
     );
     params["signature"] = json!(alice.sign(&format!("{nonce}{new_public_key}")));
-    let rekeyed = world.ask("auth.rekey", &params).await.unwrap();
+    let rekeyed = server.ask("auth.rekey", &params).await.unwrap();
     assert_eq!(rekeyed["status"], "rekeyed");
 
-    let renewed = Identity { aid: alice.aid.clone(), key, cert: text(&rekeyed["cert"]) };
+    let renewed = TestIdentity { aid: alice.aid.clone(), key, cert: text(&rekeyed["cert"]) };
     assert_eq!(renewed.certificate().public_key(), &renewed.key.public());
-    assert_eq!(world.get(&format!("/pki/cert/{}", alice.aid)).await.text(), renewed.cert);
-    world.connect(&renewed, |_| ()).await;
-    let error = world.ask_error("auth.aid_login1", &alice.login1()).await;
+    assert_eq!(server.get(&format!("/pki/cert/{}", alice.aid)).await.text(), renewed.cert);
+    server.connect(&renewed, |_| ()).await;
+    let error = server.ask_error("auth.aid_login1", &alice.login1()).await;
     assert!(error["code"] == 4001 || error["code"] == -32002, "{error}");
     let historic = format!("/pki/cert/{}?cert_fingerprint={}", alice.aid, alice.certificate().fingerprint());
-    assert_eq!(world.get(&historic).await.text(), alice.cert, "what it signed can still be checked");
+    assert_eq!(server.get(&historic).await.text(), alice.cert, "what it signed can still be checked");
 }
 
 #[tokio::test]
 async fn a_further_certificate_is_only_for_oneself() {
-    let world = World::start().await;
-    let (alice, carol) = (world.agent("alice").await, world.register("carol").await);
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.agent("alice").await, server.register("carol").await);
     let key = public_key(&Key::generate(Curve::P384));
     let wanted = |aid: &str, curve: &str| json!({ "aid": aid, "public_key": key, "curve": curve });
     let issued = alice.call("auth.request_cert", &wanted(alice.aid(), "P-384")).await;
     assert_eq!((&issued["status"], &issued["curve"]), (&json!("issued"), &json!("P-384")));
     assert_eq!(Certificate::from_pem(issued["cert"].as_str().unwrap()).unwrap().common_name(), alice.aid());
     assert_eq!(
-        world.get(&format!("/pki/cert/{}", alice.aid())).await.text(),
+        server.get(&format!("/pki/cert/{}", alice.aid())).await.text(),
         alice.identity.cert,
         "logins go on as before"
     );
@@ -90,24 +90,27 @@ async fn a_further_certificate_is_only_for_oneself() {
     assert_eq!(alice.call_error("auth.request_cert", &wanted(&carol.aid, "P-384")).await["code"], -32004);
     assert_eq!(alice.call_error("auth.request_cert", &wanted(alice.aid(), "P-521")).await["code"], -32602);
     assert_eq!(alice.call_error("auth.request_cert", &wanted(alice.aid(), "P-256")).await["code"], -32602);
-    assert_eq!(world.ask_error("auth.request_cert", &wanted(alice.aid(), "P-384")).await["code"], -32013);
+    assert_eq!(server.ask_error("auth.request_cert", &wanted(alice.aid(), "P-384")).await["code"], -32013);
 }
 
 #[tokio::test]
-async fn any_certificate_can_be_downloaded_by_its_number() {
-    let world = World::start().await;
-    let alice = world.register("alice").await;
+async fn any_certificate_can_be_downloaded_by_its_serial() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
     let serial = alice.certificate().serial().to_owned();
     for number in [serial.clone(), serial.to_uppercase(), format!("00{serial}")] {
-        let got = world.ask("auth.download_cert", &json!({ "cert_sn": number })).await.unwrap();
+        let got = server.ask("auth.download_cert", &json!({ "cert_sn": number })).await.unwrap();
         assert_eq!(got["cert"], alice.cert);
         assert_eq!(got["cert_chain"].as_array().unwrap().len(), 3);
     }
-    let root = world.ask("auth.download_cert", &json!({ "cert_sn": "root" })).await.unwrap();
-    assert_eq!(root["cert"].as_str(), Some(world.root().pem()));
+    let root = server.ask("auth.download_cert", &json!({ "cert_sn": "root" })).await.unwrap();
+    assert_eq!(root["cert"].as_str(), Some(server.root().pem()));
     assert_eq!(
-        world.ask_error("auth.download_cert", &json!({ "cert_sn": "0badc0de" })).await["code"],
+        server.ask_error("auth.download_cert", &json!({ "cert_sn": "0badc0de" })).await["code"],
         -32008
     );
-    assert_eq!(world.ask_error("auth.download_cert", &json!({ "cert_sn": "not hex" })).await["code"], -32602);
+    assert_eq!(
+        server.ask_error("auth.download_cert", &json!({ "cert_sn": "not hex" })).await["code"],
+        -32602
+    );
 }

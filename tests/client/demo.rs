@@ -4,7 +4,7 @@ use std::fs;
 
 use tokio::process::Command;
 
-use crate::world::{World, printed, until, within};
+use crate::support::{TestServer, printed, until, within};
 
 #[tokio::test]
 async fn the_demo_runs_to_its_end_with_a_server_of_its_own_and_leaves_nothing() {
@@ -15,25 +15,25 @@ async fn the_demo_runs_to_its_end_with_a_server_of_its_own_and_leaves_nothing() 
     let shown = printed(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{shown}\n{}", printed(&output.stderr));
     assert!(shown.contains("one of its own"), "{shown}");
-    tells_the_test(&shown);
+    shows_every_step(&shown);
     let left = || async { (fs::read_dir(here.path()).unwrap().count() == 0).then_some(()) };
     until("the demo's folder is gone", left).await;
 }
 
 #[tokio::test]
 async fn the_demo_uses_a_server_that_is_there() {
-    let world = World::start().await;
-    let gateway = format!("127.0.0.1:{}", world.tls_port);
+    let server = TestServer::start().await;
+    let gateway = format!("127.0.0.1:{}", server.tls_port);
     let mut demo = Command::new(env!("CARGO_BIN_EXE_aund"));
-    demo.args(["demo", "--plain", "--gateway", &gateway]).current_dir(world.beside(""));
+    demo.args(["demo", "--plain", "--gateway", &gateway]).current_dir(server.beside(""));
     let output = within("the demo", demo.kill_on_drop(true).output()).await.unwrap();
     let shown = printed(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{shown}\n{}", printed(&output.stderr));
     assert!(shown.contains(&format!("the gateway at {gateway}")), "{shown}");
-    tells_the_test(&shown);
+    shows_every_step(&shown);
 }
 
-fn tells_the_test(shown: &str) {
+fn shows_every_step(shown: &str) {
     let mut rest = shown;
     for (picture, what) in [
         ("alice ──▶ gateway", "auth.create_aid"),

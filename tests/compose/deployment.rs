@@ -11,19 +11,19 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::ROOT;
-use crate::world::agent::random_hex;
-use crate::world::{ISSUER, printed, until};
+use crate::support::agent::random_hex;
+use crate::support::{ISSUER, printed, until};
 
 /// The folders that a container may have; nothing else is mounted anywhere.
-const PLACES: [&str; 4] = ["/keys", "/etc/aund", "/var/lib/aund", "/domains"];
+const MOUNTS: [&str; 4] = ["/keys", "/etc/aund", "/var/lib/aund", "/domains"];
 
 #[derive(Deserialize)]
-struct Compose {
-    services: BTreeMap<String, Service>,
+struct ComposeFile {
+    services: BTreeMap<String, ComposeService>,
 }
 
 #[derive(Deserialize)]
-struct Service {
+struct ComposeService {
     image: String,
     #[serde(default)]
     profiles: Vec<String>,
@@ -37,35 +37,38 @@ struct Service {
     #[serde(default)]
     tmpfs: Vec<String>,
     #[serde(default)]
-    depends_on: BTreeMap<String, Dependency>,
-    healthcheck: Option<Check>,
+    depends_on: BTreeMap<String, ComposeDependency>,
+    healthcheck: Option<ComposeHealthCheck>,
 }
 
 #[derive(Deserialize)]
-struct Dependency {
+struct ComposeDependency {
     condition: String,
 }
 
 #[derive(Deserialize)]
-struct Check {
+struct ComposeHealthCheck {
     test: Vec<String>,
 }
 
 /// Where the stores are that the file has containers for.
-pub struct Stores {
+pub struct ComposeStores {
     postgres: String,
     redis: String,
 }
 
-impl Stores {
-    pub fn none() -> Stores {
-        Stores { postgres: "postgres://nobody@127.0.0.1:1/none".into(), redis: "redis://127.0.0.1:1".into() }
+impl ComposeStores {
+    pub fn none() -> ComposeStores {
+        ComposeStores {
+            postgres: "postgres://nobody@127.0.0.1:1/none".into(),
+            redis: "redis://127.0.0.1:1".into(),
+        }
     }
 
     /// With names in them that no other test shares.
-    pub fn at(postgres: &str, redis: &str) -> Stores {
+    pub fn at(postgres: &str, redis: &str) -> ComposeStores {
         let own = random_hex(8);
-        Stores {
+        ComposeStores {
             postgres: format!("{postgres}?schema_prefix=t{own}_"),
             redis: format!("{redis}?prefix=compose-{own}"),
         }
@@ -74,19 +77,19 @@ impl Stores {
 
 pub struct Deployment {
     folder: TempDir,
-    services: BTreeMap<String, Service>,
+    services: BTreeMap<String, ComposeService>,
     addresses: BTreeMap<String, String>,
     /// Where the port of each gateway is published.
     published: BTreeMap<String, u16>,
-    stores: Stores,
+    stores: ComposeStores,
     running: BTreeMap<String, Child>,
 }
 
 impl Deployment {
     /// What is made of our own image in a profile; the default one has no name.
-    pub fn of(profile: &str, stores: Stores) -> Deployment {
+    pub fn of(profile: &str, stores: ComposeStores) -> Deployment {
         let text = fs::read_to_string(Path::new(ROOT).join("docker-compose.yml")).expect("the file is there");
-        let Compose { mut services } = serde_saphyr::from_str(&text).expect("it is a compose file");
+        let ComposeFile { mut services } = serde_saphyr::from_str(&text).expect("it is a compose file");
         services.retain(|_, service| {
             let wanted = match profile {
                 "" => service.profiles.is_empty(),
@@ -207,10 +210,11 @@ impl Deployment {
     }
 
     /// Makes the folders of a container: volumes are shared by their name, files of ours are copied with their text.
-    fn mount(&self, name: &str, service: &Service) {
+    fn mount(&self, name: &str, service: &ComposeService) {
         fs::create_dir_all(self.path(name, "")).expect("a folder can be made");
         for mount in &service.volumes {
-            let (from, inside) = mount.trim_end_matches(":ro").split_once(':').expect("a place for a volume");
+            let (from, inside) =
+                mount.trim_end_matches(":ro").split_once(':').expect("a volume has a mount point");
             let target = self.target(name, inside);
             match from.strip_prefix("./") {
                 Some(folder) => self.copy(name, &Path::new(ROOT).join(folder), &target),
@@ -228,7 +232,7 @@ impl Deployment {
     }
 
     fn target(&self, name: &str, inside: &str) -> PathBuf {
-        assert!(PLACES.iter().any(|place| inside.starts_with(place)), "{inside} is not a place we know");
+        assert!(MOUNTS.iter().any(|mount| inside.starts_with(mount)), "{inside} is not a known mount point");
         let target = self.path(name, inside);
         fs::create_dir_all(target.parent().expect("inside a folder")).expect("a folder can be made");
         target
@@ -256,8 +260,8 @@ impl Deployment {
             text = text.replace(&format!("={other}:20001"), &format!("={}", self.gateway(other)));
             text = text.replace(&format!("wss://{other}:"), &format!("wss://{address}:"));
         }
-        for place in PLACES {
-            text = text.replace(place, &self.path(name, place).display().to_string());
+        for mount in MOUNTS {
+            text = text.replace(mount, &self.path(name, mount).display().to_string());
         }
         text
     }

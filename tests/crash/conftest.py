@@ -1,4 +1,4 @@
-"""The crash suite borrows the server of the SDK suite."""
+"""The crash suite uses the server of the SDK suite."""
 
 import sys
 from pathlib import Path

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 
 import websockets
 from aund import Aund
+from connection import Key, Refused, opened
 from cryptography import x509
-from wire import Key, Refused, opened
 
 ROUNDS = int(os.environ.get("AUND_CRASH_ROUNDS", "100"))
 SEED = int(os.environ.get("AUND_CRASH_SEED", secrets.randbelow(1_000_000)))
 WORKERS = 6
 LONGEST_SECONDS = 0.5
-# The server meets more registrations from one address here than anybody is allowed in life.
+# More registrations come from one address here than a server accepts by default.
 LIMITS = {"registrations_per_minute": 1_000_000, "connects_per_second": 100_000, "http_per_second": 100_000}
 LOST = (OSError, EOFError, websockets.WebSocketException, asyncio.TimeoutError)
 
@@ -53,7 +53,7 @@ async def rounds(server, chance):
     for number in range(1, ROUNDS + 1):
         names = await one_round(server, chance, number)
         everything |= {aid: winner(attempts).certificate for aid, attempts in names.items() if winner(attempts)}
-        unanswered += sum(in_the_dark(attempt) for attempts in names.values() for attempt in attempts)
+        unanswered += sum(unanswered_attempt(attempt) for attempts in names.values() for attempt in attempts)
         if number % 10 == 0 or number == ROUNDS:
             print(f"round {number}: {len(everything)} names acknowledged, {unanswered} attempts cut off", flush=True)
 
@@ -79,7 +79,7 @@ async def one_round(server, chance, number):
 
 
 async def work(server, names, prefix):
-    """Takes one name after another until the server is gone; every third name is fought over by two keys."""
+    """Takes one name after another until the server is gone; every third name is asked for by two keys."""
     count = 0
     while True:
         aid = f"{prefix}n{count}.{server.issuer}"
@@ -93,27 +93,27 @@ async def work(server, names, prefix):
 async def take(server, aid, attempt):
     """Registers, logs in, refreshes and connects; true when the server went away meanwhile."""
     try:
-        async with asyncio.timeout(10), opened(server) as wire:
+        async with asyncio.timeout(10), opened(server) as connection:
             try:
-                attempt.certificate = await wire.register(aid, attempt.key)
+                attempt.certificate = await connection.register(aid, attempt.key)
             except Refused as refusal:
                 assert refusal.code == 4090, f"{aid} was refused with {refusal}"
                 attempt.refused = True
                 return False
-            tokens = await wire.login(aid, attempt.key, attempt.certificate)
+            tokens = await connection.login(aid, attempt.key, attempt.certificate)
             attempt.access_tokens.append(tokens["access_token"])
             # From the moment it is sent until it is answered, nobody can say which refresh token is the good one.
-            refreshed = await wire.refresh(tokens["refresh_token"])
+            refreshed = await connection.refresh(tokens["refresh_token"])
             attempt.access_tokens.append(refreshed["access_token"])
             attempt.refresh_token = refreshed["refresh_token"]
-            await wire.connect(refreshed["access_token"])
+            await connection.connect(refreshed["access_token"])
         return False
     except LOST:
         return True
 
 
 async def examine(server, aid, attempts):
-    """Holds the restarted server to what it acknowledged about one name."""
+    """Compares the restarted server with what it acknowledged about one name."""
     acknowledged = [attempt for attempt in attempts if attempt.certificate]
     assert len(acknowledged) <= 1, f"{aid} was given to two keys"
     shown = server.certificate(aid)
@@ -124,24 +124,24 @@ async def examine(server, aid, attempts):
         await still_works(server, aid, acknowledged[0])
     owner = await settle(server, aid, attempts, shown)
 
-    async with opened(server) as wire:
+    async with opened(server) as connection:
         try:
-            await wire.register(aid, Key())
+            await connection.register(aid, Key())
             raise AssertionError(f"{aid} was given to a second key")
         except Refused as refusal:
             assert refusal.code == 4090, f"a second key for {aid} was refused with {refusal}"
-        assert load(await wire.register(aid, owner.key)) == load(server.certificate(aid)), f"{aid} exists twice"
+        assert load(await connection.register(aid, owner.key)) == load(server.certificate(aid)), f"{aid} exists twice"
 
 
 async def still_works(server, aid, attempt):
     """Every token that was handed out opens a session, and the last refresh token refreshes."""
     for token in attempt.access_tokens:
-        async with opened(server) as wire:
-            assert (await wire.connect(token))["status"] == "ok", f"a token of {aid} is no longer accepted"
-    async with opened(server) as wire:
+        async with opened(server) as connection:
+            assert (await connection.connect(token))["status"] == "ok", f"a token of {aid} is no longer accepted"
+    async with opened(server) as connection:
         if attempt.refresh_token:
-            assert (await wire.refresh(attempt.refresh_token))["success"] is True, f"the refresh token of {aid} is lost"
-        assert (await wire.login(aid, attempt.key, attempt.certificate))["access_token"]
+            assert (await connection.refresh(attempt.refresh_token))["success"] is True, f"the refresh token of {aid} is lost"
+        assert (await connection.login(aid, attempt.key, attempt.certificate))["access_token"]
 
 
 async def settle(server, aid, attempts, shown):
@@ -151,8 +151,8 @@ async def settle(server, aid, attempts, shown):
         assert len(owners) == 1, f"{aid} has a certificate that none of its {len(attempts)} keys asked for"
         assert not owners[0].refused, f"{aid} belongs to a key that was refused"
         return owners[0]
-    async with opened(server) as wire:
-        await wire.register(aid, attempts[0].key)
+    async with opened(server) as connection:
+        await connection.register(aid, attempts[0].key)
     return attempts[0]
 
 
@@ -164,7 +164,7 @@ def winner(attempts):
     return next((attempt for attempt in attempts if attempt.certificate), None)
 
 
-def in_the_dark(attempt):
+def unanswered_attempt(attempt):
     return not attempt.certificate and not attempt.refused
 
 

@@ -15,8 +15,8 @@ import tempfile
 
 import websockets
 from aund import Aund
-from inbox import BAD, Findings, Inbox, Message
-from wire import Key, Line, opened
+from connection import Key, Session, opened
+from inbox import BAD, Inbox, Message, Results
 
 STORE = os.environ.get("AUND_TEST_STORE", "sqlite")
 ROUNDS = int(os.environ.get("AUND_CRASH_ROUNDS", {"sqlite": "300"}.get(STORE, "100")))
@@ -24,9 +24,9 @@ SEED = int(os.environ.get("AUND_CRASH_SEED", secrets.randbelow(1_000_000)))
 SENDERS = 3
 IN_FLIGHT = 4
 RECEIVERS = 3
-DEVICES = ("phone", "desk")
+DEVICES = ("phone", "laptop")
 LOAD_SECONDS = (0.02, 0.4)
-# One sender here writes more than anybody does in life.
+# One sender here writes more than the default limits allow.
 LIMITS = {"calls_per_second": 1_000_000, "connects_per_second": 100_000}
 LOST = (OSError, EOFError, websockets.WebSocketException)
 
@@ -36,28 +36,28 @@ def test_what_was_acknowledged_is_there_once_after_kill_9():
     with tempfile.TemporaryDirectory(prefix="aund-") as folder:
         server = Aund(folder, limits=LIMITS)
         try:
-            found = asyncio.run(Rounds(server, random.Random(SEED)).run())
+            results = asyncio.run(Rounds(server, random.Random(SEED)).run())
         finally:
             server.stop()
 
-    assert found.counts["rows seen"], "no message was kept: the rounds are too short to prove anything"
-    assert not any(found.counts[what] for what in BAD), "\n".join(found.words)
+    assert results.counts["rows seen"], "no message was kept: the rounds are too short to prove anything"
+    assert not any(results.counts[what] for what in BAD), "\n".join(results.words)
 
 
 class Rounds:
-    """Everything that the test knows, and the server that it holds to it."""
+    """Everything that the test knows, and the server that it compares with it."""
 
     def __init__(self, server, chance):
         self.server = server
         self.chance = chance
-        self.found = Findings()
+        self.results = Results()
         self.messages = {}
         self.fresh = []
         self.recalled = []
         self.numbers = itertools.count(1)
         self.senders = [f"sender{number}.{server.issuer}" for number in range(SENDERS)]
         self.receivers = [f"reader{number}.{server.issuer}" for number in range(RECEIVERS)]
-        self.inboxes = [Inbox(aid, device, self.messages, self.found) for aid in self.receivers for device in DEVICES]
+        self.inboxes = [Inbox(aid, device, self.messages, self.results) for aid in self.receivers for device in DEVICES]
         self.tokens = {}
 
     async def run(self):
@@ -65,79 +65,79 @@ class Rounds:
         for aid in self.senders + self.receivers:
             await self.sign_up(aid)
         for number in range(1, ROUNDS + 1):
-            async with self.everybody() as lines:
-                await self.settle(lines)
-                await self.load(lines)
+            async with self.everybody() as sessions:
+                await self.settle(sessions)
+                await self.load(sessions)
             self.server.start()
             if number % 50 == 0 or number == ROUNDS:
-                print(f"round {number}: {self.found}", flush=True)
-        async with self.everybody() as lines:
-            await self.settle(lines)
+                print(f"round {number}: {self.results}", flush=True)
+        async with self.everybody() as sessions:
+            await self.settle(sessions)
             for inbox in self.inboxes:
-                await inbox.read_again(lines[inbox.name])
-        print(f"read again: {self.found}", flush=True)
-        return self.found
+                await inbox.read_again(sessions[inbox.name])
+        print(f"read again: {self.results}", flush=True)
+        return self.results
 
     async def sign_up(self, aid):
         key = Key()
-        async with opened(self.server) as wire:
-            certificate = await wire.register(aid, key)
-            self.tokens[aid] = (await wire.login(aid, key, certificate))["access_token"]
+        async with opened(self.server) as connection:
+            certificate = await connection.register(aid, key)
+            self.tokens[aid] = (await connection.login(aid, key, certificate))["access_token"]
 
     @contextlib.asynccontextmanager
     async def everybody(self):
         """A session for every sender and for every device of every receiver."""
         async with contextlib.AsyncExitStack() as stack:
-            lines = {aid: await self.line(stack, aid, "desk") for aid in self.senders}
+            sessions = {aid: await self.session(stack, aid, "laptop") for aid in self.senders}
             for inbox in self.inboxes:
-                lines[inbox.name] = await self.line(stack, inbox.aid, inbox.device)
-            yield lines
+                sessions[inbox.name] = await self.session(stack, inbox.aid, inbox.device)
+            yield sessions
 
-    async def line(self, stack, aid, device):
-        wire = await stack.enter_async_context(opened(self.server))
-        await wire.connect(self.tokens[aid], device)
-        return Line(wire)
+    async def session(self, stack, aid, device):
+        connection = await stack.enter_async_context(opened(self.server))
+        await connection.connect(self.tokens[aid], device)
+        return Session(connection)
 
-    async def settle(self, lines):
-        """Sends again what had no answer, then holds every inbox to what was acknowledged."""
+    async def settle(self, sessions):
+        """Sends again what had no answer, then compares every inbox with what was acknowledged."""
         fresh, self.fresh = self.fresh, []
         recalled, self.recalled = self.recalled, []
         for message in fresh:
             if not message.acknowledged:
-                await lines[message.sender].call("message.send", **message.params())
-                self.found.add("retried sends")
+                await sessions[message.sender].call("message.send", **message.params())
+                self.results.add("retried sends")
         for inbox in self.inboxes:
-            await inbox.examine(lines[inbox.name], fresh, recalled)
+            await inbox.examine(sessions[inbox.name], fresh, recalled)
 
-    async def load(self, lines):
+    async def load(self, sessions):
         """Everybody works until the server is gone."""
         for inbox in self.inboxes:
-            lines[inbox.name].heard = inbox.listen()
-        jobs = [self.write(lines[aid], aid) for aid in self.senders for _ in range(IN_FLIGHT)]
-        jobs += [inbox.keep_up(lines[inbox.name], self.chance) for inbox in self.inboxes]
+            sessions[inbox.name].heard = inbox.listen()
+        jobs = [self.write(sessions[aid], aid) for aid in self.senders for _ in range(IN_FLIGHT)]
+        jobs += [inbox.keep_up(sessions[inbox.name], self.chance) for inbox in self.inboxes]
         tasks = [asyncio.create_task(until_gone(job)) for job in jobs]
         await asyncio.sleep(self.chance.uniform(*LOAD_SECONDS))
 
         self.server.kill()
-        await asyncio.gather(*(line.reader for line in lines.values()))
+        await asyncio.gather(*(session.reader for session in sessions.values()))
         for inbox in self.inboxes:
-            inbox.bell.set()
+            inbox.has_news.set()
         await asyncio.gather(*tasks)
 
-    async def write(self, line, sender):
-        """One message after the other; some twice at once, and now and then one is taken back."""
+    async def write(self, session, sender):
+        """One message after the other; some twice at once, and now and then one is recalled."""
         while True:
             message = self.compose(sender)
             twice = self.chance.random() < 0.1
-            answers = await asyncio.gather(*(line.call("message.send", **message.params()) for _ in range(1 + twice)))
+            answers = await asyncio.gather(*(session.call("message.send", **message.params()) for _ in range(1 + twice)))
             message.acknowledged = True
-            self.found.add("acknowledged sends")
+            self.results.add("acknowledged sends")
             if twice:
-                self.found.add("sent twice at once")
+                self.results.add("sent twice at once")
                 if [answer["status"] for answer in answers].count("duplicate") != 1:
-                    self.found.wrong("duplicate message_id on a device", f"{message.message_id} was answered {answers}")
+                    self.results.wrong("duplicate message_id on a device", f"{message.message_id} was answered {answers}")
             if self.chance.random() < 0.05:
-                await self.recall(line, message)
+                await self.recall(session, message)
 
     def compose(self, sender):
         message_id = f"m-{next(self.numbers)}"
@@ -146,13 +146,13 @@ class Rounds:
         self.fresh.append(message)
         return message
 
-    async def recall(self, line, message):
+    async def recall(self, session, message):
         message.recall_asked = True
-        answer = await line.call("message.recall", message_ids=[message.message_id])
+        answer = await session.call("message.recall", message_ids=[message.message_id])
         assert answer["recalled"] == 1, f"{message.message_id} was not recalled: {answer}"
         message.recalled = True
         self.recalled.append(message)
-        self.found.add("recalls")
+        self.results.add("recalls")
 
 
 async def until_gone(job):

@@ -1,4 +1,4 @@
-"""The fault suite borrows the server of the SDK suite and the agents of the crash suite."""
+"""The fault suite uses the server of the SDK suite and the agents of the crash suite."""
 
 import sys
 from pathlib import Path
@@ -8,38 +8,38 @@ import pytest
 for suite in ("sdk", "crash"):
     sys.path.insert(0, str(Path(__file__).parents[1] / suite))
 
-from place import Place  # noqa: E402, it needs the path
+from cluster import Cluster  # noqa: E402, it needs the path
 
 
-class Places:
-    """One server for all integration_tests, as long as they end well: what failed once proves nothing about the next fault."""
+class SharedCluster:
+    """One server for all tests, as long as they pass: a server that failed once proves nothing about the next fault."""
 
     def __init__(self):
-        self.place = None
+        self.cluster = None
 
     def open(self):
-        if self.place is None:
-            self.place = Place()
-        return self.place
+        if self.cluster is None:
+            self.cluster = Cluster()
+        return self.cluster
 
     def close(self):
-        place, self.place = self.place, None
-        if place is not None:
-            place.close()
+        cluster, self.cluster = self.cluster, None
+        if cluster is not None:
+            cluster.close()
 
 
 @pytest.fixture(scope="session")
-def places():
-    places = Places()
-    yield places
-    places.close()
+def shared_cluster():
+    shared = SharedCluster()
+    yield shared
+    shared.close()
 
 
 @pytest.fixture
-def place(places, request):
-    yield places.open()
+def cluster(shared_cluster, request):
+    yield shared_cluster.open()
     if getattr(request.node, "went_wrong", True):
-        places.close()
+        shared_cluster.close()
 
 
 @pytest.hookimpl(hookwrapper=True)

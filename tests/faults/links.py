@@ -1,4 +1,4 @@
-"""Stands in for the network between the processes: every link passes here, and can be cut in one direction or both.
+"""The network between the processes: every link goes through here, and can be cut in one direction or both.
 
 A cut holds what is sent, as a network does that swallows packets: nobody is told, and what was held arrives when the
 link is whole again, if both ends are still there.
@@ -23,7 +23,7 @@ class Links:
         self.dials = {}
         self.loop = None
         self.over = asyncio.Event()
-        self.carried = set()
+        self.carrying = set()
         self.thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self.thread.start()
 
@@ -59,8 +59,8 @@ class Links:
     def _carrier(self, link):
         def carry(reader, writer):
             carrying = asyncio.create_task(link.carry(reader, writer))
-            self.carried.add(carrying)
-            carrying.add_done_callback(self.carried.discard)
+            self.carrying.add(carrying)
+            carrying.add_done_callback(self.carrying.discard)
 
         return carry
 
@@ -81,8 +81,8 @@ class Link:
         except OSError:
             return writer.transport.abort()
         ways = [
-            asyncio.create_task(self.pump(THERE, reader, far_writer)),
-            asyncio.create_task(self.pump(BACK, far_reader, writer)),
+            asyncio.create_task(self.copy(THERE, reader, far_writer)),
+            asyncio.create_task(self.copy(BACK, far_reader, writer)),
         ]
         # One end that breaks takes the other along, but for one that only has nothing more to say.
         await asyncio.wait(ways, return_when=asyncio.FIRST_EXCEPTION)
@@ -92,7 +92,7 @@ class Link:
         for end in (writer, far_writer):
             end.transport.abort()
 
-    async def pump(self, way, reader, writer):
+    async def copy(self, way, reader, writer):
         while True:
             data = await reader.read(65536)
             await self.gates[way].wait()

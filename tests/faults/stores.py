@@ -17,7 +17,7 @@ PR_SET_PDEATHSIG = 1
 class Store:
     """A server process that never outlives us."""
 
-    farewell = signal.SIGKILL
+    last_signal = signal.SIGKILL
     user = None
 
     def __init__(self, folder):
@@ -41,7 +41,7 @@ class Store:
             time.sleep(0.2)
 
     def end_with_us(self):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, self.farewell)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, self.last_signal)
 
     def end(self, sign):
         self.process.send_signal(sign)
@@ -67,15 +67,15 @@ class Redis(Store):
             return False
 
     def say(self, command):
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as line:
-            line.sendall(command.encode() + b"\r\n")
-            return line.recv(100)
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            connection.sendall(command.encode() + b"\r\n")
+            return connection.recv(100)
 
 
 class Postgres(Store):
     """Where we are root it has a small disk of its own, which can be filled."""
 
-    farewell = signal.SIGQUIT
+    last_signal = signal.SIGQUIT
 
     def __init__(self, folder):
         super().__init__(folder)

@@ -1,14 +1,14 @@
-"""Redis that is restarted, flushed and lost, and a gateway that takes its sessions along: who is online is told right."""
+"""Redis that is restarted, flushed and lost, and a gateway that is killed: who is online is answered right."""
 
 import asyncio
 import contextlib
 import signal
 import time
 
+from cluster import GATEWAYS
+from connection import Session, opened
 from load import Load, sign_up
-from place import GATEWAYS
 from test_processes import sessions
-from wire import Line, opened
 
 LOST_SECONDS = 15
 PRESENCE_SECONDS = 10
@@ -17,35 +17,35 @@ IN_A_ROW = 8
 AGENTS = 8
 
 
-def test_redis_is_restarted_flushed_and_lost(place):
+def test_redis_is_restarted_flushed_and_lost(cluster):
     async def test():
-        async with Load(place, "Redis") as load:
-            for words, harm in FAULTS.items():
+        async with Load(cluster, "Redis") as load:
+            for words, fault in FAULTS.items():
                 await load.goes_on()
-                await harm(place)
+                await fault(cluster)
                 took = await presence_is_right(load)
-                bells = load.found.counts["bells"]
+                events = load.results.counts["events"]
                 await load.goes_on()
-                await more_bells(load, bells)
+                await more_events(load, events)
                 load.did.append(f"{words}: presence right in {took} s")
 
-    place.run(test())
+    cluster.run(test())
 
 
-async def restart(place):
-    await asyncio.to_thread(place.redis.kill)
-    await asyncio.to_thread(place.redis.start)
+async def restart(cluster):
+    await asyncio.to_thread(cluster.redis.kill)
+    await asyncio.to_thread(cluster.redis.start)
 
 
-async def flush(place):
-    assert await asyncio.to_thread(place.redis.say, "FLUSHALL") == b"+OK\r\n"
+async def flush(cluster):
+    assert await asyncio.to_thread(cluster.redis.say, "FLUSHALL") == b"+OK\r\n"
 
 
-async def lose(place):
-    await asyncio.to_thread(place.redis.kill)
+async def lose(cluster):
+    await asyncio.to_thread(cluster.redis.kill)
     # Its absence is the fault.
     await asyncio.sleep(LOST_SECONDS)
-    await asyncio.to_thread(place.redis.start)
+    await asyncio.to_thread(cluster.redis.start)
 
 
 FAULTS = {"restarted": restart, "flushed": flush, f"lost for {LOST_SECONDS} s": lose}
@@ -54,9 +54,9 @@ FAULTS = {"restarted": restart, "flushed": flush, f"lost for {LOST_SECONDS} s": 
 async def presence_is_right(load):
     """Everybody who is there is online and nobody else, whoever is asked; answers with the seconds until it was so."""
     began = time.monotonic()
-    stranger = f"stranger.{load.server.issuer}"
-    expected = {aid: True for aid in load.senders + load.receivers} | {stranger: False}
-    await answers(load.people[load.senders[0]], expected, PRESENCE_SECONDS)
+    unknown = f"unknown.{load.server.issuer}"
+    expected = {aid: True for aid in load.senders + load.receivers} | {unknown: False}
+    await answers(load.devices[load.senders[0]], expected, PRESENCE_SECONDS)
     return round(time.monotonic() - began, 1)
 
 
@@ -73,45 +73,45 @@ async def answers(caller, expected, seconds):
         await asyncio.sleep(0.05)
 
 
-async def more_bells(load, before):
+async def more_events(load, before):
     async with asyncio.timeout(PRESENCE_SECONDS):
-        while load.found.counts["bells"] <= before:
+        while load.results.counts["events"] <= before:
             await asyncio.sleep(0.05)
 
 
-def test_a_killed_gateway_leaves_no_ghosts(place):
+def test_sessions_of_a_killed_gateway_are_offline(cluster):
     async def test():
         async with contextlib.AsyncExitStack() as stack:
-            lines = {}
-            while not (lines and all([await asyncio.to_thread(sessions, place, name) for name in GATEWAYS])):
+            agents = {}
+            while not (agents and all([await asyncio.to_thread(sessions, cluster, name) for name in GATEWAYS])):
                 for number in range(AGENTS):
-                    aid = f"ghost{len(lines)}.{place.server.issuer}"
-                    wire = await stack.enter_async_context(opened(place.server))
-                    await wire.connect(await sign_up(place.server, aid), "phone")
-                    lines[aid] = Line(wire)
-            await answers(next(iter(lines.values())), {aid: True for aid in lines}, PRESENCE_SECONDS)
+                    aid = f"agent{len(agents)}.{cluster.server.issuer}"
+                    connection = await stack.enter_async_context(opened(cluster.server))
+                    await connection.connect(await sign_up(cluster.server, aid), "phone")
+                    agents[aid] = Session(connection)
+            await answers(next(iter(agents.values())), {aid: True for aid in agents}, PRESENCE_SECONDS)
 
-            gateway = place.chance.choice(GATEWAYS)
-            there, before = await asyncio.to_thread(sessions, place, gateway), place.pid(gateway)
-            place.hold(gateway)
-            place.signal(gateway, signal.SIGKILL)
+            gateway = cluster.chance.choice(GATEWAYS)
+            there, before = await asyncio.to_thread(sessions, cluster, gateway), cluster.pid(gateway)
+            cluster.hold(gateway)
+            cluster.signal(gateway, signal.SIGKILL)
             killed = time.monotonic()
-            gone = await cut_off(lines, there)
-            left = next(line for aid, line in lines.items() if aid not in gone)
-            await answers(left, {aid: aid not in gone for aid in lines}, PRESENCE_SECONDS)
+            gone = await cut_off(agents, there)
+            left = next(session for aid, session in agents.items() if aid not in gone)
+            await answers(left, {aid: aid not in gone for aid in agents}, PRESENCE_SECONDS)
             took = time.monotonic() - killed
-            place.release(gateway)
-            await place.restarted(gateway, before)
-            await place.heal()
-            await answers(left, {aid: aid not in gone for aid in lines}, PRESENCE_SECONDS)
-            print(f"{gateway} killed: {there} of {len(lines)} sessions gone, no ghost after {took:.1f} s", flush=True)
+            cluster.release(gateway)
+            await cluster.restarted(gateway, before)
+            await cluster.heal()
+            await answers(left, {aid: aid not in gone for aid in agents}, PRESENCE_SECONDS)
+            print(f"{gateway} killed: {there} of {len(agents)} sessions gone, all offline after {took:.1f} s", flush=True)
 
-    place.run(test())
+    cluster.run(test())
 
 
-async def cut_off(lines, count):
+async def cut_off(agents, count):
     """The agents whose connection ended."""
     async with asyncio.timeout(PRESENCE_SECONDS):
-        while len(gone := {aid for aid, line in lines.items() if line.reader.done()}) < count:
+        while len(gone := {aid for aid, session in agents.items() if session.reader.done()}) < count:
             await asyncio.sleep(0.01)
     return gone

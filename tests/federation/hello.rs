@@ -1,4 +1,4 @@
-//! `federation.hello`: nobody comes in who cannot prove whose gateway it is.
+//! `federation.hello`: no peer is accepted that cannot prove whose gateway it is.
 
 use std::fs;
 
@@ -6,25 +6,25 @@ use certs::Authority;
 use certs::dev::Pki;
 use serde_json::{Value, json};
 
-use super::neighbour::{DAY, Neighbour, chain};
+use super::fake_peer::{DAY, FakePeer, chain};
 use super::words;
-use crate::world::agent::hello as connect;
-use crate::world::domain::Pair;
-use crate::world::wire::Wire;
-use crate::world::{World, now, now_ms, printed, until};
+use crate::support::agent::hello as connect;
+use crate::support::domain::DomainPair;
+use crate::support::socket::TestSocket;
+use crate::support::{TestServer, now, now_ms, printed, until};
 
-/// Says hello and is refused: with this code, and then the gateway is shut.
-async fn refused(to: &World, code: i64, hello: impl FnOnce(&str) -> Value) -> Value {
-    let wire = to.secure_wire("/aun").await;
-    let params = hello(wire.nonce());
-    let error = wire.call_error("federation.hello", &params).await;
+/// Says hello and is refused: with this code, and then the socket is closed.
+async fn refused(to: &TestServer, code: i64, hello: impl FnOnce(&str) -> Value) -> Value {
+    let socket = to.tls_socket("/aun").await;
+    let params = hello(socket.nonce());
+    let error = socket.call_error("federation.hello", &params).await;
     assert_eq!(error["code"], code, "{error}");
-    assert_eq!(wire.closed().await.code, 4001, "{error}");
+    assert_eq!(socket.closed().await.code, 4001, "{error}");
     error
 }
 
 /// A hello that was changed and signed again.
-fn changed(who: &Neighbour, to: &str, nonce: &str, name: &str, value: Value) -> Value {
+fn changed(who: &FakePeer, to: &str, nonce: &str, name: &str, value: Value) -> Value {
     let mut hello = who.hello(to, nonce);
     hello[name] = value;
     who.signed(hello)
@@ -32,30 +32,30 @@ fn changed(who: &Neighbour, to: &str, nonce: &str, name: &str, value: Value) -> 
 
 #[tokio::test]
 async fn nothing_is_relayed_before_hello() {
-    let pair = Pair::start().await;
+    let pair = DomainPair::start().await;
     let carol = pair.near.agent("carol").await;
-    let who = Neighbour::of(&pair.far);
+    let who = FakePeer::of(&pair.far);
     let message = who.message("alice", carol.aid(), "before hello");
     for (method, params) in [
         ("federation.relay", message.clone()),
         ("federation.relay_batch", json!({ "batch_id": "b", "items": [message] })),
     ] {
-        let wire = pair.near.secure_wire("/aun").await;
-        let error = wire.call_error(method, &params).await;
+        let socket = pair.near.tls_socket("/aun").await;
+        let error = socket.call_error(method, &params).await;
         assert_eq!(
             (&error["code"], &error["data"]["reason"]),
             (&json!(-32001), &json!("federation_unauthenticated")),
             "{error}"
         );
-        wire.closed().await;
+        socket.closed().await;
     }
     assert!(words(&carol).await.is_empty());
 }
 
 #[tokio::test]
 async fn a_signature_must_be_there_and_be_that_of_the_certificate_for_this_very_conversation() {
-    let pair = Pair::start().await;
-    let (near, who) = (&pair.near, Neighbour::of(&pair.far));
+    let pair = DomainPair::start().await;
+    let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     let to = near.issuer.as_str();
     for bad in ["", "AAAA", "not base64!", &"A".repeat(96)] {
         refused(near, -32003, |nonce| {
@@ -65,13 +65,13 @@ async fn a_signature_must_be_there_and_be_that_of_the_certificate_for_this_very_
         })
         .await;
     }
-    let wire = near.secure_wire("/aun").await;
-    let mut missing = who.hello(to, wire.nonce());
+    let socket = near.tls_socket("/aun").await;
+    let mut missing = who.hello(to, socket.nonce());
     missing.as_object_mut().expect("an object").remove("signature");
-    let error = wire.call_error("federation.hello", &missing).await;
+    let error = socket.call_error("federation.hello", &missing).await;
     assert!([json!(-32602), json!(-32003)].contains(&error["code"]), "{error}");
     // Made by another key, and made for another socket.
-    let other = Neighbour::under(&Pki::new(&who.issuer, now()), &who.issuer);
+    let other = FakePeer::under(&Pki::new(&who.issuer, now()), &who.issuer);
     refused(near, -32003, |nonce| {
         let mut hello = who.hello(to, nonce);
         hello["signature"] = other.signed(hello.clone())["signature"].clone();
@@ -95,28 +95,28 @@ async fn a_signature_must_be_there_and_be_that_of_the_certificate_for_this_very_
 
 #[tokio::test]
 async fn only_the_domain_s_own_authority_makes_a_gateway() {
-    let pair = Pair::start().await;
-    let (near, who) = (&pair.near, Neighbour::of(&pair.far));
+    let pair = DomainPair::start().await;
+    let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     let to = near.issuer.as_str();
     let third = Pki::new("third.test", now() - DAY);
     near.trusts_root(third.root.certificate().pem()).await;
-    Neighbour::under(&third, "third.test").link(near).await;
+    FakePeer::under(&third, "third.test").link(near).await;
 
     let far_ca = far_authority(&pair.far);
     let unknown = Pki::new(&who.issuer, now() - DAY);
     let liars = [
         // The certificate of another issuer.
-        Neighbour { issuer: "third.test".to_owned(), ..who.clone() },
+        FakePeer { issuer: "third.test".to_owned(), ..who.clone() },
         // The right name under the wrong, though trusted, authority.
-        Neighbour::vouched_by(&third.issuer, &chain(&third), &who.issuer, now() - DAY, now() + DAY),
+        FakePeer::vouched_by(&third.issuer, &chain(&third), &who.issuer, now() - DAY, now() + DAY),
         // The right name under a root nobody trusts.
-        Neighbour::under(&unknown, &who.issuer),
+        FakePeer::under(&unknown, &who.issuer),
         // Over, and not yet.
-        Neighbour::vouched_by(&far_ca, &who.chain, &who.issuer, now() - 9 * DAY, now() - 8 * DAY),
-        Neighbour::vouched_by(&far_ca, &who.chain, &who.issuer, now() + DAY, now() + 2 * DAY),
+        FakePeer::vouched_by(&far_ca, &who.chain, &who.issuer, now() - 9 * DAY, now() - 8 * DAY),
+        FakePeer::vouched_by(&far_ca, &who.chain, &who.issuer, now() + DAY, now() + 2 * DAY),
         // Half a chain, and none.
-        Neighbour { chain: who.chain[..1].to_vec(), ..who.clone() },
-        Neighbour { chain: Vec::new(), ..who.clone() },
+        FakePeer { chain: who.chain[..1].to_vec(), ..who.clone() },
+        FakePeer { chain: Vec::new(), ..who.clone() },
     ];
     for liar in liars {
         refused(near, -32002, |nonce| liar.hello(to, nonce)).await;
@@ -129,8 +129,8 @@ async fn only_the_domain_s_own_authority_makes_a_gateway() {
 
 #[tokio::test]
 async fn a_revoked_gateway_is_refused() {
-    let pair = Pair::start().await;
-    let who = Neighbour::of(&pair.far);
+    let pair = DomainPair::start().await;
+    let who = FakePeer::of(&pair.far);
     let output = pair.far.aund(&["certs", "revoke", who.cert.serial(), "--reason", "keyCompromise"]).await;
     assert!(output.status.success(), "{}", printed(&output.stderr));
     refused(&pair.near, -32002, |nonce| who.hello(&pair.near.issuer, nonce)).await;
@@ -138,56 +138,56 @@ async fn a_revoked_gateway_is_refused() {
 
 #[tokio::test]
 async fn a_hello_is_for_one_socket_once_and_now() {
-    let pair = Pair::start().await;
-    let (near, who) = (&pair.near, Neighbour::of(&pair.far));
+    let pair = DomainPair::start().await;
+    let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     let to = near.issuer.as_str();
-    let wire = near.secure_wire("/aun").await;
-    let first = who.hello(to, wire.nonce());
-    wire.call("federation.hello", &first).await;
+    let socket = near.tls_socket("/aun").await;
+    let first = who.hello(to, socket.nonce());
+    socket.call("federation.hello", &first).await;
 
     refused(near, -32002, |_| first.clone()).await;
     // A nonce of ours that was used is used, at each gateway that has seen it.
-    let mut taken = vec![wire];
+    let mut accepted = vec![socket];
     loop {
-        let wire = near.secure_wire("/aun").await;
-        let again = changed(&who, to, wire.nonce(), "client_nonce", first["client_nonce"].clone());
-        match wire.try_call("federation.hello", &again).await {
-            Ok(_) => taken.push(wire),
+        let socket = near.tls_socket("/aun").await;
+        let again = changed(&who, to, socket.nonce(), "client_nonce", first["client_nonce"].clone());
+        match socket.try_call("federation.hello", &again).await {
+            Ok(_) => accepted.push(socket),
             Err(error) => break assert_eq!(error["code"], -32002, "{error}"),
         }
-        assert!(taken.len() <= near.gateways(), "the same nonce counts twice");
+        assert!(accepted.len() <= near.gateways(), "the same nonce counts twice");
     }
-    let wire = taken.swap_remove(0);
+    let socket = accepted.swap_remove(0);
     refused(near, -32002, |nonce| changed(&who, to, nonce, "client_nonce", json!("short"))).await;
     for away in [-600_000, 600_000] {
         refused(near, -32002, |nonce| changed(&who, to, nonce, "timestamp", json!(now_ms() + away))).await;
     }
-    let twice = wire.call_error("federation.hello", &who.hello(to, wire.nonce())).await;
+    let twice = socket.call_error("federation.hello", &who.hello(to, socket.nonce())).await;
     assert_eq!(
         (&twice["code"], &twice["data"]["reason"]),
         (&json!(-32012), &json!("already_authenticated")),
         "{twice}"
     );
-    wire.closed().await;
+    socket.closed().await;
 }
 
 #[tokio::test]
 async fn a_hello_names_both_domains_and_a_version_we_speak() {
-    let pair = Pair::start().await;
-    let (near, who) = (&pair.near, Neighbour::of(&pair.far));
+    let pair = DomainPair::start().await;
+    let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     let to = near.issuer.as_str();
     refused(near, -32001, |nonce| who.hello("third.test", nonce)).await;
-    refused(near, -32001, |nonce| Neighbour::of(near).hello(to, nonce)).await;
+    refused(near, -32001, |nonce| FakePeer::of(near).hello(to, nonce)).await;
     let error = refused(near, -32000, |nonce| changed(&who, to, nonce, "version", json!("9.0"))).await;
     assert!(error["data"]["server_range"].is_object(), "{error}");
 }
 
 #[tokio::test]
 async fn a_link_is_no_session_and_a_session_is_no_link() {
-    let pair = Pair::start().await;
-    let (near, who) = (&pair.near, Neighbour::of(&pair.far));
+    let pair = DomainPair::start().await;
+    let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     let carol = near.agent("carol").await;
-    let link: Wire = who.link(near).await;
+    let link: TestSocket = who.link(near).await;
     let login = link.try_call("auth.connect", &connect(link.nonce(), &carol.tokens.access)).await;
     assert!(login.is_err(), "{login:?}");
     let link = who.link(near).await;
@@ -206,16 +206,16 @@ async fn a_link_is_no_session_and_a_session_is_no_link() {
 }
 
 #[tokio::test]
-async fn one_domain_does_not_take_all_the_links() {
-    let pair = Pair::with("federation.links_per_peer = 2", "").await;
-    let (near, who) = (&pair.near, Neighbour::of(&pair.far));
+async fn one_domain_cannot_use_all_the_links() {
+    let pair = DomainPair::with("federation.links_per_peer = 2", "").await;
+    let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     // Each gateway of the domain counts for itself.
     let mut links = Vec::new();
     let error = loop {
         assert!(links.len() <= 2 * near.gateways(), "there is an end to it");
-        let wire = near.secure_wire("/aun").await;
-        match wire.try_call("federation.hello", &who.hello(&near.issuer, wire.nonce())).await {
-            Ok(_) => links.push(wire),
+        let socket = near.tls_socket("/aun").await;
+        match socket.try_call("federation.hello", &who.hello(&near.issuer, socket.nonce())).await {
+            Ok(_) => links.push(socket),
             Err(error) => break error,
         }
     };
@@ -223,19 +223,19 @@ async fn one_domain_does_not_take_all_the_links() {
     assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32012), &json!("links")), "{error}");
     let third = Pki::new("third.test", now() - DAY);
     near.trusts_root(third.root.certificate().pem()).await;
-    Neighbour::under(&third, "third.test").link(near).await;
+    FakePeer::under(&third, "third.test").link(near).await;
     for link in links {
-        link.hang_up().await;
+        link.close().await;
     }
-    let service = || async {
-        let wire = near.secure_wire("/aun").await;
-        wire.try_call("federation.hello", &who.hello(&near.issuer, wire.nonce())).await.ok()
+    let another = || async {
+        let socket = near.tls_socket("/aun").await;
+        socket.try_call("federation.hello", &who.hello(&near.issuer, socket.nonce())).await.ok()
     };
-    until("a link that ended makes space", service).await;
+    until("a link that ended makes space for another", another).await;
 }
 
 /// The authority of a domain that runs, taken from its folder.
-fn far_authority(world: &World) -> Authority {
-    let read = |name: &str| fs::read_to_string(world.data().join("pki/ca").join(name)).expect("a key");
+fn far_authority(server: &TestServer) -> Authority {
+    let read = |name: &str| fs::read_to_string(server.data().join("pki/ca").join(name)).expect("a key");
     Authority::from_pem(&read("issuer.crt"), &read("issuer.key")).expect("the authority of a domain")
 }

@@ -1,26 +1,26 @@
-//! Agents of two domains write to each other, and each finds what it would find at home.
+//! Agents of two domains write to each other, and each sees what it would see within its own domain.
 
 use serde_json::{Value, json};
 
 use super::{named, next, say, words};
-use crate::world::agent::Agent;
-use crate::world::domain::Pair;
-use crate::world::envelope::{envelope, opened, put_key, row_for};
-use crate::world::{until, within};
+use crate::support::agent::ConnectedAgent;
+use crate::support::domain::DomainPair;
+use crate::support::envelope::{envelope, opened, put_key, row_for};
+use crate::support::{until, within};
 
-async fn two(pair: &Pair) -> (Agent, Agent) {
+async fn two(pair: &DomainPair) -> (ConnectedAgent, ConnectedAgent) {
     (pair.near.agent("alice").await, pair.far.agent("carol").await)
 }
 
 #[tokio::test]
 async fn a_message_and_its_acknowledgement_cross_in_both_directions() {
-    let pair = Pair::start().await;
+    let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     for (from, to) in [(&alice, &carol), (&carol, &alice)] {
         let sent = say(from, to.aid(), "hello over there").await;
         let there = to.aid().split_once('.').expect("an AID has a domain").1;
         assert_eq!((&sent["cross_domain"], &sent["target_issuer"]), (&json!(true), &json!(there)), "{sent}");
-        assert_eq!(sent["seq"], 1, "the receiving domain takes the number: {sent}");
+        assert_eq!(sent["seq"], 1, "the receiving domain assigns the seq: {sent}");
 
         let received = next(to, "event/message.received").await;
         assert_eq!((&received["from"], &received["seq"]), (&json!(from.aid()), &json!(1)), "{received}");
@@ -34,8 +34,8 @@ async fn a_message_and_its_acknowledgement_cross_in_both_directions() {
 }
 
 #[tokio::test]
-async fn the_same_id_is_the_same_message_abroad_too() {
-    let pair = Pair::start().await;
+async fn the_same_id_is_the_same_message_across_domains() {
+    let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     let first = alice.call("message.send", &named(carol.aid(), "m-1", "once")).await;
     let again = alice.call("message.send", &named(carol.aid(), "m-1", "once")).await;
@@ -45,7 +45,7 @@ async fn the_same_id_is_the_same_message_abroad_too() {
 
 #[tokio::test]
 async fn messages_of_one_sender_keep_their_order() {
-    let pair = Pair::with("limits.calls_per_second = 100000", "").await;
+    let pair = DomainPair::with("limits.calls_per_second = 100000", "").await;
     let (alice, carol) = two(&pair).await;
     let messages: Vec<Value> =
         (0..150).map(|n| named(carol.aid(), &format!("m-{n}"), &n.to_string())).collect();
@@ -58,7 +58,7 @@ async fn messages_of_one_sender_keep_their_order() {
 
 #[tokio::test]
 async fn who_is_online_is_asked_where_they_live_and_a_dead_domain_has_nobody() {
-    let pair = Pair::start().await;
+    let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     let away = pair.far.register("dave").await;
     let asked = [alice.aid(), carol.aid(), &away.aid, "erin.nowhere.invalid"];
@@ -75,33 +75,33 @@ async fn who_is_online_is_asked_where_they_live_and_a_dead_domain_has_nobody() {
 
 #[tokio::test]
 async fn whoever_was_away_catches_up() {
-    let pair = Pair::start().await;
+    let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
-    carol.hang_up().await;
+    carol.close().await;
     pair.far.at_most_sessions(0).await;
     for n in 1..=3 {
         say(&alice, carol.aid(), &n.to_string()).await;
     }
-    let carol = pair.far.again(&carol).await;
+    let carol = pair.far.reconnect(&carol).await;
     assert_eq!(words(&carol).await, ["1", "2", "3"]);
 }
 
 #[tokio::test]
-async fn a_bell_rings_abroad_at_the_device_it_is_for_and_says_who_rang() {
-    let pair = Pair::start().await;
+async fn a_notification_crosses_to_its_device_and_says_who_sent_it() {
+    let pair = DomainPair::start().await;
     let (alice, laptop) = two(&pair).await;
-    let phone = pair.far.also(&laptop, "phone", "default").await;
-    let ring = |target: Value, n: u32| {
+    let phone = pair.far.connect_device(&laptop, "phone", "default").await;
+    let notification = |target: Value, n: u32| {
         let deliver = json!({ "method": "event/app.typing", "params": { "n": n, "_notify": { "from_aid": "mallory.far.test" } } });
         json!({ "target": target, "deliver": deliver })
     };
     let all = json!({ "type": "aid", "aid": laptop.aid() });
     let one = json!({ "type": "aid", "aid": laptop.aid(), "device_id": "phone" });
-    alice.notify("notification/route", &ring(one, 1)).await;
-    alice.notify("notification/route", &ring(all, 2)).await;
+    alice.notify("notification/route", &notification(one, 1)).await;
+    alice.notify("notification/route", &notification(all, 2)).await;
     for (device, expected) in [(&phone, vec![1, 2]), (&laptop, vec![2])] {
         for n in expected {
-            let event = within("a bell", next(device, "event/app.typing")).await;
+            let event = within("a notification", next(device, "event/app.typing")).await;
             assert_eq!(
                 (&event["n"], &event["_notify"]["from_aid"]),
                 (&json!(n), &json!(alice.aid())),
@@ -114,7 +114,7 @@ async fn a_bell_rings_abroad_at_the_device_it_is_for_and_says_who_rang() {
 
 #[tokio::test]
 async fn keys_are_fetched_across_and_an_envelope_made_with_them_is_opened_there() {
-    let pair = Pair::start().await;
+    let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     let key = put_key(&carol).await;
     let keys = alice.call("message.v2.bootstrap", &json!({ "peer_aid": carol.aid() })).await;
@@ -133,13 +133,13 @@ async fn keys_are_fetched_across_and_an_envelope_made_with_them_is_opened_there(
 }
 
 #[tokio::test]
-async fn what_was_taken_back_is_gone_abroad_too() {
-    let pair = Pair::start().await;
+async fn what_was_recalled_is_gone_in_the_other_domain() {
+    let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     let dave = pair.near.agent("dave").await;
     alice.call("message.send", &named(carol.aid(), "m-1", "secret")).await;
-    let strangers = dave.call("message.recall", &json!({ "message_ids": ["m-1"] })).await;
-    assert_eq!(strangers["recalled"], 0, "{strangers}");
+    let of_dave = dave.call("message.recall", &json!({ "message_ids": ["m-1"] })).await;
+    assert_eq!(of_dave["recalled"], 0, "{of_dave}");
     let recalled = alice.call("message.recall", &json!({ "message_ids": ["m-1"] })).await;
     assert_eq!(recalled["recalled"], 1, "{recalled}");
     let event = next(&carol, "event/message.recalled").await;
@@ -149,7 +149,7 @@ async fn what_was_taken_back_is_gone_abroad_too() {
 
 #[tokio::test]
 async fn a_thought_is_read_on_both_sides() {
-    let pair = Pair::start().await;
+    let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     let context = json!({ "type": "run", "id": "r-1" });
     let payload = json!({ "type": "e2ee.p2p_encrypted", "n": 7 });
@@ -165,27 +165,27 @@ async fn a_thought_is_read_on_both_sides() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_other_domain_reaches_the_caller_as_it_was_said() {
-    let pair = Pair::start().await;
+async fn a_refusal_of_the_other_domain_reaches_the_caller_unchanged() {
+    let pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     let local =
         carol.call_error("message.send", &named(&format!("nobody1.{}", pair.far.issuer), "m", "x")).await;
-    let abroad =
+    let relayed =
         alice.call_error("message.send", &named(&format!("nobody1.{}", pair.far.issuer), "m", "x")).await;
     assert_eq!(
-        (&abroad["code"], &abroad["data"]["kind"]),
+        (&relayed["code"], &relayed["data"]["kind"]),
         (&local["code"], &local["data"]["kind"]),
-        "{abroad}"
+        "{relayed}"
     );
     assert_eq!(
-        (&abroad["data"]["federated"], &abroad["data"]["target_issuer"]),
+        (&relayed["data"]["federated"], &relayed["data"]["target_issuer"]),
         (&json!(true), &json!(pair.far.issuer))
     );
 }
 
 #[tokio::test]
 async fn a_domain_that_cannot_be_reached_is_said_to_be_so_at_once() {
-    let mut pair = Pair::start().await;
+    let mut pair = DomainPair::start().await;
     let (alice, carol) = two(&pair).await;
     pair.far.kill();
     for to in [carol.aid(), "erin.nowhere.invalid"] {
@@ -196,7 +196,7 @@ async fn a_domain_that_cannot_be_reached_is_said_to_be_so_at_once() {
         assert!(error["data"]["reason"].is_string() && error["data"]["target_issuer"].is_string(), "{error}");
     }
     pair.far.start_again();
-    let carol = pair.far.again(&carol).await;
+    let carol = pair.far.reconnect(&carol).await;
     let delivered =
         || async { alice.try_call("message.send", &named(carol.aid(), "m-2", "back")).await.ok() };
     until("the domain is back", delivered).await;

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{named, words};
-use crate::world::agent::Agent;
-use crate::world::domain::Pair;
-use crate::world::{printed, until};
+use crate::support::agent::ConnectedAgent;
+use crate::support::domain::DomainPair;
+use crate::support::{printed, until};
 
 const KEEP: &str = "federation.retention_seconds = 3600\nlimits.calls_per_second = 100000";
 
-async fn all_of(agent: &Agent) -> Vec<String> {
+async fn all_of(agent: &ConnectedAgent) -> Vec<String> {
     let (mut seen, mut after) = (Vec::new(), 0);
     loop {
         let page = agent.call("message.pull", &json!({ "after_seq": after, "limit": 200 })).await;
@@ -26,7 +26,7 @@ fn messages(to: &str, numbers: std::ops::Range<usize>) -> Vec<Value> {
 
 #[tokio::test]
 async fn what_was_kept_for_a_domain_is_delivered_in_order_and_once() {
-    let mut pair = Pair::with(KEEP, "").await;
+    let mut pair = DomainPair::with(KEEP, "").await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     let sent = alice.call("message.send", &named(carol.aid(), "m-0", "0")).await;
     assert_ne!(sent["status"], "queued", "a domain that is there gets it at once: {sent}");
@@ -54,9 +54,9 @@ async fn what_was_kept_for_a_domain_is_delivered_in_order_and_once() {
     // The sending server dies with everything it holds in memory.
     pair.near.kill();
     pair.near.start_again();
-    let alice = pair.near.again(&alice).await;
+    let alice = pair.near.reconnect(&alice).await;
     pair.far.start_again();
-    let carol = pair.far.again(&carol).await;
+    let carol = pair.far.reconnect(&carol).await;
     let expected: Vec<String> = (0..60).map(|n| n.to_string()).collect();
     let there = || async { (all_of(&carol).await.len() >= expected.len()).then_some(()) };
     until("everything arrives", there).await;
@@ -69,7 +69,7 @@ async fn what_was_kept_for_a_domain_is_delivered_in_order_and_once() {
 
 #[tokio::test]
 async fn a_kept_message_that_is_refused_over_there_holds_up_nobody() {
-    let mut pair = Pair::with(KEEP, "").await;
+    let mut pair = DomainPair::with(KEEP, "").await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     pair.far.kill();
     for (to, id, said) in
@@ -80,7 +80,7 @@ async fn a_kept_message_that_is_refused_over_there_holds_up_nobody() {
         assert_eq!(until("a message is kept", kept).await["status"], "queued");
     }
     pair.far.start_again();
-    let carol = pair.far.again(&carol).await;
+    let carol = pair.far.reconnect(&carol).await;
     let there = || async { (words(&carol).await == ["found"]).then_some(()) };
     until("the message behind the bad one arrives", there).await;
 }

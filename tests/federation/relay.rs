@@ -1,29 +1,29 @@
-//! `federation.relay`: after hello a gateway is believed about who of its own domain is calling, and nothing else.
+//! `federation.relay`: after hello a gateway is trusted about who of its own domain is calling, and nothing else.
 
 use serde_json::{Value, json};
 
-use super::neighbour::Neighbour;
+use super::fake_peer::FakePeer;
 use super::words;
-use crate::world::World;
-use crate::world::agent::{Agent, random_hex};
-use crate::world::domain::Pair;
-use crate::world::wire::Wire;
+use crate::support::TestServer;
+use crate::support::agent::{ConnectedAgent, random_hex};
+use crate::support::domain::DomainPair;
+use crate::support::socket::TestSocket;
 
-/// A real domain, a gateway of another one in the test's hands, and somebody to write to.
-pub struct Scene {
-    pub pair: Pair,
-    pub who: Neighbour,
-    pub carol: Agent,
+/// A real domain, a peer that is the test, and somebody to write to.
+pub struct RelayTest {
+    pub pair: DomainPair,
+    pub who: FakePeer,
+    pub carol: ConnectedAgent,
 }
 
-impl Scene {
-    pub async fn set(settings: &str) -> Scene {
-        let pair = Pair::with(settings, "").await;
+impl RelayTest {
+    pub async fn start(settings: &str) -> RelayTest {
+        let pair = DomainPair::with(settings, "").await;
         let carol = pair.near.agent("carol").await;
-        Scene { who: Neighbour::of(&pair.far), carol, pair }
+        RelayTest { who: FakePeer::of(&pair.far), carol, pair }
     }
 
-    pub fn near(&self) -> &World {
+    pub fn near(&self) -> &TestServer {
         &self.pair.near
     }
 
@@ -55,8 +55,8 @@ pub fn set(target: &mut Value, pointer: &str, value: Value) {
     target.pointer_mut(parent).expect("the parent is there")[name] = value;
 }
 
-/// Why a relay was not let in.
-async fn refusal(link: &Wire, relay: &Value) -> Value {
+/// Why a relay was refused.
+async fn refusal(link: &TestSocket, relay: &Value) -> Value {
     let error = link.call_error("federation.relay", relay).await;
     assert!(error["data"]["reason"].is_string(), "each is refused with its reason: {error}");
     error
@@ -64,25 +64,25 @@ async fn refusal(link: &Wire, relay: &Value) -> Value {
 
 #[tokio::test]
 async fn a_message_is_stored_once_and_says_who_wrote_it() {
-    let scene = Scene::set("").await;
-    let link = scene.who.link(scene.near()).await;
-    let message = scene.message("hello");
+    let test = RelayTest::start("").await;
+    let link = test.who.link(test.near()).await;
+    let message = test.message("hello");
     let first = link.call("federation.relay", &message).await;
     let again = link.call("federation.relay", &message).await;
     assert_eq!((&first["ok"], &first["relay_id"]), (&json!(true), &message["relay_id"]), "{first}");
     assert_eq!(first, again, "the same relay gets the same answer");
-    let received = super::next(&scene.carol, "event/message.received").await;
+    let received = super::next(&test.carol, "event/message.received").await;
     assert_eq!(received["from"], "alice.far.test", "{received}");
-    assert_eq!(words(&scene.carol).await, ["hello"]);
+    assert_eq!(words(&test.carol).await, ["hello"]);
 }
 
 #[tokio::test]
 async fn how_the_method_ended_is_inside_the_result() {
-    let scene = Scene::set("").await;
-    let link = scene.who.link(scene.near()).await;
-    let nobody = format!("nobody1.{}", scene.near().issuer);
-    let relayed = link.call("federation.relay", &scene.who.message("alice", &nobody, "hello")).await;
-    let local = scene
+    let test = RelayTest::start("").await;
+    let link = test.who.link(test.near()).await;
+    let nobody = format!("nobody1.{}", test.near().issuer);
+    let relayed = link.call("federation.relay", &test.who.message("alice", &nobody, "hello")).await;
+    let local = test
         .carol
         .call_error("message.send", &json!({ "to": nobody, "payload": { "type": "text", "text": "x" } }))
         .await;
@@ -91,49 +91,49 @@ async fn how_the_method_ended_is_inside_the_result() {
 
 #[tokio::test]
 async fn nobody_speaks_for_an_agent_of_another_domain() {
-    let scene = Scene::set("").await;
-    let link = scene.who.link(scene.near()).await;
-    let ours = scene.carol.aid().to_owned();
+    let test = RelayTest::start("").await;
+    let link = test.who.link(test.near()).await;
+    let ours = test.carol.aid().to_owned();
     for aid in ["alice.third.test", &ours, "alice.far.test.evil", "alice.sub.far.test", "far.test", ""] {
-        refusal(&link, &scene.but("/caller/aid", json!(aid))).await;
+        refusal(&link, &test.but("/caller/aid", json!(aid))).await;
     }
     for caller in [Value::Null, json!({}), json!("alice.far.test"), json!({ "type": "aid" })] {
-        refusal(&link, &scene.but("/caller", caller)).await;
+        refusal(&link, &test.but("/caller", caller)).await;
     }
-    for kind in ["service", "service", "operator", "", "stranger"] {
-        refusal(&link, &scene.but("/caller/type", json!(kind))).await;
+    for kind in ["service", "operator", "", "unauthenticated"] {
+        refusal(&link, &test.but("/caller/type", json!(kind))).await;
     }
-    let mut unnamed = scene.message("hostile");
+    let mut unnamed = test.message("hostile");
     unnamed.as_object_mut().expect("an object").remove("caller");
     refusal(&link, &unnamed).await;
-    scene.honest_callers_are_unharmed(&[]).await;
+    test.honest_callers_are_unharmed(&[]).await;
 }
 
 #[tokio::test]
 async fn parameters_name_nobody_but_the_caller_as_the_one_who_acts() {
-    let scene = Scene::set("").await;
-    let link = scene.who.link(scene.near()).await;
-    for actor in [scene.carol.aid(), "bobb.far.test", "alice.third.test"] {
-        refusal(&link, &scene.but("/params/from", json!(actor))).await;
-        refusal(&link, &scene.but("/params/client_signature", json!({ "aid": actor, "signature": "AA==" })))
+    let test = RelayTest::start("").await;
+    let link = test.who.link(test.near()).await;
+    for actor in [test.carol.aid(), "bobb.far.test", "alice.third.test"] {
+        refusal(&link, &test.but("/params/from", json!(actor))).await;
+        refusal(&link, &test.but("/params/client_signature", json!({ "aid": actor, "signature": "AA==" })))
             .await;
     }
-    let mut honest = scene.message("from me");
+    let mut honest = test.message("from me");
     set(&mut honest, "/params/from", json!("alice.far.test"));
     assert_eq!(link.call("federation.relay", &honest).await["ok"], true);
-    scene.honest_callers_are_unharmed(&["from me"]).await;
+    test.honest_callers_are_unharmed(&["from me"]).await;
 }
 
 #[tokio::test]
-async fn what_is_smuggled_in_is_left_outside() {
-    let scene = Scene::set("").await;
-    let link = scene.who.link(scene.near()).await;
-    let mut message = scene.message("plain");
+async fn reserved_members_are_removed() {
+    let test = RelayTest::start("").await;
+    let link = test.who.link(test.near()).await;
+    let mut message = test.message("plain");
     for (name, value) in [
-        ("_auth", json!({ "aid": scene.carol.aid(), "role": "operator" })),
-        ("_federation", json!({ "from_issuer": scene.near().issuer })),
+        ("_auth", json!({ "aid": test.carol.aid(), "role": "operator" })),
+        ("_federation", json!({ "from_issuer": test.near().issuer })),
         ("_caller_id", json!("message")),
-        ("_notify", json!({ "from_aid": scene.carol.aid() })),
+        ("_notify", json!({ "from_aid": test.carol.aid() })),
         ("_route", json!({ "aids": ["dave.near.test"] })),
         ("_trusted_internal_caller_id", json!("group")),
     ] {
@@ -141,7 +141,7 @@ async fn what_is_smuggled_in_is_left_outside() {
         set(&mut message, &format!("/{name}"), value);
     }
     assert_eq!(link.call("federation.relay", &message).await["ok"], true);
-    let page = scene.carol.call("message.pull", &json!({ "after_seq": 0 })).await;
+    let page = test.carol.call("message.pull", &json!({ "after_seq": 0 })).await;
     let row = &page["messages"][0];
     assert_eq!((&row["from"], &row["payload"]["text"]), (&json!("alice.far.test"), &json!("plain")), "{row}");
     for name in ["_auth", "_federation", "_caller_id", "_route", "_trusted_internal"] {
@@ -150,28 +150,28 @@ async fn what_is_smuggled_in_is_left_outside() {
 }
 
 #[tokio::test]
-async fn nothing_passes_through_and_nothing_comes_twice_around() {
-    let scene = Scene::set("").await;
-    let link = scene.who.link(scene.near()).await;
+async fn nothing_is_relayed_onward_and_nothing_comes_back() {
+    let test = RelayTest::start("").await;
+    let link = test.who.link(test.near()).await;
     for target in ["dave.third.test", "bobb.far.test", "dave.third.test.near.test", "near.test", ""] {
-        refusal(&link, &scene.but("/params/to", json!(target))).await;
+        refusal(&link, &test.but("/params/to", json!(target))).await;
     }
     for hop in [json!(0), json!(2), json!(-1), json!("1"), Value::Null, json!(1.5)] {
-        refusal(&link, &scene.but("/hop", hop)).await;
+        refusal(&link, &test.but("/hop", hop)).await;
     }
     for depth in [json!(3), json!(4_000_000_000_u64), json!(-1)] {
-        refusal(&link, &scene.but("/depth", depth)).await;
+        refusal(&link, &test.but("/depth", depth)).await;
     }
-    let mut hopless = scene.message("hostile");
+    let mut hopless = test.message("hostile");
     hopless.as_object_mut().expect("an object").remove("hop");
     refusal(&link, &hopless).await;
-    scene.honest_callers_are_unharmed(&[]).await;
+    test.honest_callers_are_unharmed(&[]).await;
 }
 
 #[tokio::test]
 async fn only_what_may_cross_is_called() {
-    let scene = Scene::set("").await;
-    let link = scene.who.link(scene.near()).await;
+    let test = RelayTest::start("").await;
+    let link = test.who.link(test.near()).await;
     for (namespace, method) in [
         ("auth", "create_aid"),
         ("ca", "revoke_cert"),
@@ -194,33 +194,33 @@ async fn only_what_may_cross_is_called() {
         ("message", "send.more"),
         ("message.thought", "put"),
     ] {
-        let mut call = scene.but("/namespace", json!(namespace));
+        let mut call = test.but("/namespace", json!(namespace));
         set(&mut call, "/method", json!(method));
         refusal(&link, &call).await;
     }
-    scene.honest_callers_are_unharmed(&[]).await;
+    test.honest_callers_are_unharmed(&[]).await;
 }
 
 #[tokio::test]
-async fn an_event_is_believed_about_its_own_domain_only() {
-    let scene = Scene::set("").await;
-    let link = scene.who.link(scene.near()).await;
+async fn an_event_is_accepted_about_its_own_domain_only() {
+    let test = RelayTest::start("").await;
+    let link = test.who.link(test.near()).await;
     let event = |name: &str, payload: Value| {
         json!({
             "relay_id": random_hex(16), "kind": "event", "event": name, "event_id": random_hex(8), "hop": 1, "depth": 0,
-            "targets": { "aids": [scene.carol.aid()] }, "payload": payload,
+            "targets": { "aids": [test.carol.aid()] }, "payload": payload,
         })
     };
     for (name, payload) in [
         ("gateway.disconnect", json!({ "code": 4000, "reason": "evil" })),
-        ("client.offline", json!({ "aid": scene.carol.aid() })),
-        ("message.received", json!({ "from": "alice.far.test", "to": scene.carol.aid(), "seq": 1 })),
+        ("client.offline", json!({ "aid": test.carol.aid() })),
+        ("message.received", json!({ "from": "alice.far.test", "to": test.carol.aid(), "seq": 1 })),
         ("push.offline_message", json!({})),
-        ("ca.cert_revoked", json!({ "aid": scene.carol.aid() })),
+        ("ca.cert_revoked", json!({ "aid": test.carol.aid() })),
         ("", json!({})),
         ("message.ack", json!({ "to": "dave.third.test", "ack_seq": 1 })),
-        ("message.ack", json!({ "to": scene.carol.aid(), "ack_seq": 1 })),
-        ("app.typing", json!({ "_notify": { "from_aid": scene.carol.aid() } })),
+        ("message.ack", json!({ "to": test.carol.aid(), "ack_seq": 1 })),
+        ("app.typing", json!({ "_notify": { "from_aid": test.carol.aid() } })),
         ("app.typing", json!({ "n": 1 })),
     ] {
         let outcome = link.try_call("federation.relay", &event(name, payload)).await;
@@ -231,57 +231,57 @@ async fn an_event_is_believed_about_its_own_domain_only() {
     }
     let honest = event("app.typing", json!({ "n": 7, "_notify": { "from_aid": "alice.far.test" } }));
     link.call("federation.relay", &honest).await;
-    let heard = scene.carol.next_event().await;
+    let heard = test.carol.next_event().await;
     assert_eq!((&heard["method"], &heard["params"]["n"]), (&json!("event/app.typing"), &json!(7)), "{heard}");
 }
 
 #[tokio::test]
 async fn an_event_for_many_counts_as_many() {
-    let scene = Scene::set("federation.relays_per_second = 10").await;
-    let link = scene.who.link(scene.near()).await;
+    let test = RelayTest::start("federation.relays_per_second = 10").await;
+    let link = test.who.link(test.near()).await;
     let event = |agents: usize| {
         let payload = json!({ "n": agents, "_notify": { "from_aid": "alice.far.test" } });
         json!({
             "relay_id": random_hex(16), "kind": "event", "event": "app.typing", "event_id": random_hex(8), "hop": 1,
-            "depth": 0, "targets": { "aids": vec![scene.carol.aid(); agents] }, "payload": payload,
+            "depth": 0, "targets": { "aids": vec![test.carol.aid(); agents] }, "payload": payload,
         })
     };
     let error = refusal(&link, &event(11)).await;
     assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32029), &json!("rate")), "{error}");
     link.call("federation.relay", &event(10)).await;
-    assert_eq!(scene.carol.next_event().await["params"]["n"], 10);
+    assert_eq!(test.carol.next_event().await["params"]["n"], 10);
 }
 
 #[tokio::test]
 async fn what_is_too_large_is_refused() {
-    let scene = Scene::set("federation.relays_per_agent = 100000").await;
-    let link = scene.who.link(scene.near()).await;
-    refusal(&link, &scene.but("/relay_id", json!("x".repeat(65)))).await;
-    refusal(&link, &scene.but("/relay_id", json!(""))).await;
+    let test = RelayTest::start("federation.relays_per_agent = 100000").await;
+    let link = test.who.link(test.near()).await;
+    refusal(&link, &test.but("/relay_id", json!("x".repeat(65)))).await;
+    refusal(&link, &test.but("/relay_id", json!(""))).await;
 
-    let items: Vec<Value> = (0..201).map(|_| scene.message("hostile")).collect();
+    let items: Vec<Value> = (0..201).map(|_| test.message("hostile")).collect();
     let batch = json!({ "batch_id": random_hex(8), "items": items });
     let error = link.call_error("federation.relay_batch", &batch).await;
     assert!(error["data"]["reason"].is_string() || error["code"] == -32602, "{error}");
-    assert!(words(&scene.carol).await.is_empty());
+    assert!(words(&test.carol).await.is_empty());
 
     // Beyond the frame limit there is no answer to give, only an end.
-    let wire = scene.who.link(scene.near()).await;
-    let huge = scene.but("/params/payload/text", json!("x".repeat(17 << 20)));
+    let socket = test.who.link(test.near()).await;
+    let huge = test.but("/params/payload/text", json!("x".repeat(17 << 20)));
     let frame =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "federation.relay", "params": huge }).to_string();
-    let _ = wire.try_send(tokio_tungstenite::tungstenite::Message::text(frame)).await;
-    let closed = wire.closed().await;
+    let _ = socket.try_send(tokio_tungstenite::tungstenite::Message::text(frame)).await;
+    let closed = socket.closed().await;
     assert!([1009, 1006].contains(&closed.code), "{closed:?}");
-    scene.honest_callers_are_unharmed(&[]).await;
+    test.honest_callers_are_unharmed(&[]).await;
 }
 
 #[tokio::test]
 async fn one_bad_item_spoils_no_batch() {
-    let scene = Scene::set("").await;
-    let link = scene.who.link(scene.near()).await;
-    link.call("federation.relay", &scene.message("0")).await;
-    let items = [scene.message("1"), scene.but("/caller/aid", json!("alice.third.test")), scene.message("2")];
+    let test = RelayTest::start("").await;
+    let link = test.who.link(test.near()).await;
+    link.call("federation.relay", &test.message("0")).await;
+    let items = [test.message("1"), test.but("/caller/aid", json!("alice.third.test")), test.message("2")];
     let batch = json!({ "batch_id": "b-1", "items": items });
     let answer = link.call("federation.relay_batch", &batch).await;
     let results = answer["results"].as_array().expect("results");
@@ -290,21 +290,21 @@ async fn one_bad_item_spoils_no_batch() {
     assert_eq!(ids, items.iter().map(|item| &item["relay_id"]).collect::<Vec<_>>(), "in their order");
     let ok: Vec<&Value> = results.iter().map(|result| &result["ok"]).collect();
     assert_eq!(ok, [true, false, true]);
-    assert_eq!(words(&scene.carol).await, ["0", "1", "2"]);
+    assert_eq!(words(&test.carol).await, ["0", "1", "2"]);
 }
 
 #[tokio::test]
 async fn a_flood_is_slowed_and_others_are_not() {
-    let scene = Scene::set("federation.relays_per_agent = 5").await;
-    let link = scene.who.link(scene.near()).await;
-    let flood: Vec<Value> = (0..400).map(|_| scene.message("flood")).collect();
+    let test = RelayTest::start("federation.relays_per_agent = 5").await;
+    let link = test.who.link(test.near()).await;
+    let flood: Vec<Value> = (0..400).map(|_| test.message("flood")).collect();
     let outcomes = link.call_many("federation.relay", &flood).await;
     let limited = outcomes.iter().filter(|outcome| match outcome {
         Ok(result) => result["error"]["code"] == -32029,
         Err(error) => error["code"] == -32029 || error["data"]["reason"] == "rate_limited",
     });
     assert!(limited.count() > 100, "most of a flood is turned away");
-    let other = scene.who.message("bobb", scene.carol.aid(), "calm");
+    let other = test.who.message("bobb", test.carol.aid(), "calm");
     assert_eq!(
         link.call("federation.relay", &other).await["ok"],
         true,

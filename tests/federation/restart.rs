@@ -1,43 +1,43 @@
-//! The gateway over there goes and comes back while people write.
+//! The gateway of the other domain restarts while agents write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::named;
-use crate::world::domain::Pair;
-use crate::world::until;
+use crate::support::domain::DomainPair;
+use crate::support::until;
 
 /// Far more than a server that is busy with other tests needs to come back.
 const MESSAGES: usize = 20;
 
 #[tokio::test]
 async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes() {
-    let mut pair = Pair::with("limits.calls_per_second = 100000", "").await;
+    let mut pair = DomainPair::with("limits.calls_per_second = 100000", "").await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     let alice = Arc::new(alice);
     let stop = Arc::new(AtomicBool::new(false));
     let (writer, stopped, to) = (alice.clone(), stop.clone(), carol.aid().to_owned());
     let load = async move {
-        let (mut taken, mut n) = (Vec::new(), 0);
+        let (mut acknowledged, mut n) = (Vec::new(), 0);
         while !stopped.load(Ordering::Relaxed) {
             let id = format!("m-{n}");
             if writer.try_call("message.send", &named(&to, &id, &id)).await.is_ok() {
-                taken.push(id);
+                acknowledged.push(id);
             }
             n += 1;
         }
-        taken
+        acknowledged
     };
     let test = async {
         pair.far.kill();
         pair.far.start_again();
-        let carol = pair.far.again(&carol).await;
+        let carol = pair.far.reconnect(&carol).await;
         let enough = || async { (super::words(&carol).await.len() >= MESSAGES).then_some(()) };
         until("messages arrive again", enough).await;
         stop.store(true, Ordering::Relaxed);
         carol
     };
-    let (taken, carol) = tokio::join!(load, test);
+    let (acknowledged, carol) = tokio::join!(load, test);
     assert!(alice.is_open().await, "our own agent's connection was never touched");
 
     let page = carol.call("message.pull", &serde_json::json!({ "after_seq": 0, "limit": 200 })).await;
@@ -48,8 +48,8 @@ async fn while_the_other_gateway_restarts_our_agents_stay_and_delivery_resumes()
     once.dedup();
     assert_eq!(once.len(), ids.len(), "nothing came twice");
     if page["has_more"] != true {
-        for id in taken {
-            assert!(ids.contains(&id.as_str()), "{id} was taken and is not there");
+        for id in acknowledged {
+            assert!(ids.contains(&id.as_str()), "{id} was acknowledged and is not there");
         }
     }
 }

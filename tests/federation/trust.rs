@@ -1,82 +1,82 @@
-//! Whose word counts: roots come and go while servers run, before they ran, and while they rest.
+//! Trusted roots: added and removed while servers run, before their first start, and while they are stopped.
 
 use serde_json::{Value, json};
 
 use super::{named, say, words};
-use crate::world::domain::{Pair, Place};
-use crate::world::{World, printed, until};
+use crate::support::domain::{DomainPair, TestDomain};
+use crate::support::{TestServer, printed, until};
 
-async fn listed(world: &World) -> Value {
-    let output = world.aund(&["certs", "trust", "list", "--json"]).await;
+async fn listed(server: &TestServer) -> Value {
+    let output = server.aund(&["certs", "trust", "list", "--json"]).await;
     assert!(output.status.success(), "{}", printed(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("the list is JSON")
 }
 
 /// What the list says of a root.
-async fn status(world: &World, fingerprint: &str) -> Option<String> {
-    let list = listed(world).await;
+async fn status(server: &TestServer, fingerprint: &str) -> Option<String> {
+    let list = listed(server).await;
     let mut roots = list["root_cas"].as_array().expect("a list of roots").iter();
     let root = roots.find(|root| root["fingerprint_sha256"] == fingerprint)?;
     root["status"].as_str().map(str::to_owned)
 }
 
-fn digits(world: &World) -> String {
-    world.root().fingerprint().trim_start_matches("sha256:").to_owned()
+fn digits(server: &TestServer) -> String {
+    server.root().fingerprint().trim_start_matches("sha256:").to_owned()
 }
 
 #[tokio::test]
 async fn a_root_is_added_listed_and_removed_whether_the_server_runs_or_not() {
-    let other = World::start().await;
+    let other = TestServer::start().await;
     let (root, file) = (digits(&other), other.data().join("pki/root.crt"));
     let file = file.to_str().expect("a path is text");
-    let mut world = World::start().await;
+    let mut server = TestServer::start().await;
     for running in [true, false] {
-        let added = world.aund(&["certs", "trust", "add", file]).await;
+        let added = server.aund(&["certs", "trust", "add", file]).await;
         assert!(printed(&added.stdout).starts_with("trusted: AUN Root CA"), "{added:?}");
         assert!(printed(&added.stdout).contains(&root), "{added:?}");
-        assert_eq!(status(&world, &root).await.as_deref(), Some("active"));
-        let again = world.aund(&["certs", "trust", "add", file]).await;
+        assert_eq!(status(&server, &root).await.as_deref(), Some("active"));
+        let again = server.aund(&["certs", "trust", "add", file]).await;
         assert!(printed(&again.stdout).starts_with("already trusted"), "{again:?}");
-        let shown = printed(&world.aund(&["certs", "trust", "list"]).await.stdout);
+        let shown = printed(&server.aund(&["certs", "trust", "list"]).await.stdout);
         assert_eq!(shown.lines().filter(|line| line.starts_with("active")).count(), 2, "{shown}");
 
-        let removed = world.aund(&["certs", "trust", "remove", &root]).await;
+        let removed = server.aund(&["certs", "trust", "remove", &root]).await;
         assert!(printed(&removed.stdout).starts_with("not trusted any more"), "{removed:?}");
-        assert_eq!(status(&world, &root).await.as_deref(), Some("retired"));
-        for (which, word) in [(digits(&world), "stays in its own list"), ("0".repeat(64), "no trusted root")]
+        assert_eq!(status(&server, &root).await.as_deref(), Some("retired"));
+        for (which, word) in [(digits(&server), "stays in its own list"), ("0".repeat(64), "no trusted root")]
         {
-            let refused = world.aund(&["certs", "trust", "remove", &which]).await;
+            let refused = server.aund(&["certs", "trust", "remove", &which]).await;
             assert_eq!(refused.status.code(), Some(1));
             assert!(printed(&refused.stderr).contains(word), "{refused:?}");
         }
         let issuer = other.data().join("pki/ca/issuer.crt");
-        let refused = world.aund(&["certs", "trust", "add", issuer.to_str().expect("text")]).await;
+        let refused = server.aund(&["certs", "trust", "add", issuer.to_str().expect("text")]).await;
         assert!(printed(&refused.stderr).contains("another one signed it"), "{refused:?}");
         if running {
-            world.terminate();
-            world.ended().await;
+            server.terminate();
+            server.ended().await;
         }
     }
 }
 
 #[tokio::test]
 async fn a_root_that_was_added_before_the_first_start_is_in_the_first_list_that_counts() {
-    let other = World::start().await;
+    let other = TestServer::start().await;
     let (root, file) = (digits(&other), other.data().join("pki/root.crt"));
-    let mut world = World::prepared("");
-    let added = world.aund(&["certs", "trust", "add", file.to_str().expect("text")]).await;
+    let mut server = TestServer::prepared("");
+    let added = server.aund(&["certs", "trust", "add", file.to_str().expect("text")]).await;
     assert!(printed(&added.stdout).contains("waits"), "{added:?}");
-    assert_eq!(status(&world, &root).await.as_deref(), Some("waiting"));
-    let removed = world.aund(&["certs", "trust", "remove", &root]).await;
-    assert!(removed.status.success() && status(&world, &root).await.is_none(), "{removed:?}");
-    world.aund(&["certs", "trust", "add", file.to_str().expect("text")]).await;
-    world.start_again();
-    assert_eq!(status(&world, &root).await.as_deref(), Some("active"));
+    assert_eq!(status(&server, &root).await.as_deref(), Some("waiting"));
+    let removed = server.aund(&["certs", "trust", "remove", &root]).await;
+    assert!(removed.status.success() && status(&server, &root).await.is_none(), "{removed:?}");
+    server.aund(&["certs", "trust", "add", file.to_str().expect("text")]).await;
+    server.start_again();
+    assert_eq!(status(&server, &root).await.as_deref(), Some("active"));
 }
 
 #[tokio::test]
 async fn without_a_trusted_root_nothing_crosses_and_with_one_it_does_without_a_restart() {
-    let pair = Pair::of_strangers("", "").await;
+    let pair = DomainPair::without_trust("", "").await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     let error = alice.call_error("message.send", &named(carol.aid(), "m-1", "hello")).await;
     assert_eq!(error["code"], -32010, "{error}");
@@ -98,14 +98,14 @@ async fn without_a_trusted_root_nothing_crosses_and_with_one_it_does_without_a_r
 
 #[tokio::test]
 async fn after_a_root_was_removed_no_new_link_is_made() {
-    let mut pair = Pair::start().await;
+    let mut pair = DomainPair::start().await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     say(&alice, carol.aid(), "before").await;
     let output = pair.far.aund(&["certs", "trust", "remove", &digits(&pair.near)]).await;
     assert!(output.status.success(), "{output:?}");
     pair.near.restart().await;
     pair.near.knows_its_gateway().await;
-    let alice = pair.near.again(&alice).await;
+    let alice = pair.near.reconnect(&alice).await;
     let error = alice.call_error("message.send", &named(carol.aid(), "m-2", "after")).await;
     assert_eq!((&error["code"], &error["data"]["phase"]), (&json!(-32010), &json!("hello")), "{error}");
     assert_eq!(words(&carol).await, ["before"]);
@@ -113,7 +113,7 @@ async fn after_a_root_was_removed_no_new_link_is_made() {
 
 #[tokio::test]
 async fn a_domain_on_the_block_list_is_refused_in_both_directions() {
-    let pair = Pair::with("federation.block = [\"far.test\"]", "").await;
+    let pair = DomainPair::with("federation.block = [\"far.test\"]", "").await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     let out = alice.call_error("message.send", &named(carol.aid(), "m-1", "hello")).await;
     assert!([json!(-32010), json!(-32012)].contains(&out["code"]), "{out}");
@@ -124,7 +124,7 @@ async fn a_domain_on_the_block_list_is_refused_in_both_directions() {
 
 #[tokio::test]
 async fn an_operator_sees_the_way_to_a_domain_and_where_it_breaks() {
-    let mut pair = Pair::start().await;
+    let mut pair = DomainPair::start().await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     let nobody = pair.near.aund_on_gateway(&["peers"]).await;
     assert!(printed(&nobody.stdout).contains("no other domain"), "{nobody:?}");
@@ -153,7 +153,7 @@ async fn an_operator_sees_the_way_to_a_domain_and_where_it_breaks() {
     let gone = pair.near.aund_on_gateway(&["peers", "test", "far.test"]).await;
     assert_eq!(gone.status.code(), Some(1), "{gone:?}");
 
-    let stopped = Place::new("stopped").prepared("");
+    let stopped = TestDomain::new("stopped").prepared("");
     let nobody = stopped.aund_on_gateway(&["peers"]).await;
     assert!(printed(&nobody.stderr).contains("no server runs on"), "{nobody:?}");
 }

@@ -9,13 +9,13 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
 use super::{BUSY, named};
-use crate::world::World;
-use crate::world::agent::{Agent, text};
-use crate::world::envelope::{opened, put_key, sealed};
+use crate::support::TestServer;
+use crate::support::agent::{ConnectedAgent, text};
+use crate::support::envelope::{opened, put_key, sealed};
 
 #[derive(Clone, Debug)]
-enum Step {
-    /// A message; one with the number of an earlier one is that message again.
+enum ModelStep {
+    /// A message; one with the index of an earlier one is that message again.
     Send {
         from: usize,
         to: usize,
@@ -46,43 +46,43 @@ enum Step {
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ModelStep> {
     let send = (0..2_usize, 0..2_usize, proptest::option::weighted(0.2, 0..1000_usize), any::<bool>())
-        .prop_map(|(from, to, again, sealed)| Step::Send { from, to, again, sealed });
+        .prop_map(|(from, to, again, sealed)| ModelStep::Send { from, to, again, sealed });
     prop_oneof![
         40 => send,
-        10 => (0..2_usize, 2..20_usize).prop_map(|(to, many)| Step::Burst { to, many }),
-        15 => (0..DEVICES.len()).prop_map(|device| Step::Read { device }),
+        10 => (0..2_usize, 2..20_usize).prop_map(|(to, many)| ModelStep::Burst { to, many }),
+        15 => (0..DEVICES.len()).prop_map(|device| ModelStep::Read { device }),
         15 => (0..DEVICES.len(), 0..130_i64, any::<bool>())
-            .prop_map(|(device, percent, second)| Step::Ack { device, percent, second }),
-        10 => (0..2_usize, 0..1000_usize).prop_map(|(from, which)| Step::Recall { from, which }),
-        1 => Just(Step::Restart),
-        2 => (0..20_usize).prop_map(|on_their_way| Step::Kill { on_their_way }),
+            .prop_map(|(device, percent, second)| ModelStep::Ack { device, percent, second }),
+        10 => (0..2_usize, 0..1000_usize).prop_map(|(from, which)| ModelStep::Recall { from, which }),
+        1 => Just(ModelStep::Restart),
+        2 => (0..20_usize).prop_map(|on_their_way| ModelStep::Kill { on_their_way }),
     ]
 }
 
 /// Two agents, three devices: who is at which one.
 const DEVICES: [(usize, &str); 3] = [(0, "laptop"), (1, "laptop"), (1, "phone")];
 
-/// For so long every message of a run can be taken back.
+/// For so long every message of a run can be recalled.
 const RECALL_WINDOW: Duration = Duration::from_secs(115);
 
 /// What must be true of the messages.
 #[derive(Default)]
-struct Model {
+struct MessageModel {
     /// Every message that was answered: who sent it to whom.
     messages: BTreeMap<String, (usize, usize)>,
     recalled: BTreeSet<String>,
-    /// What each device has seen at each number. A message may become a tombstone, and nothing else changes.
+    /// What each device has seen at each seq. A message may become a tombstone, and nothing else changes.
     seen: [HashMap<i64, String>; 3],
     cursors: [i64; 3],
     next: usize,
 }
 
-struct Run {
-    world: World,
-    agents: Vec<Agent>,
-    model: Model,
+struct ModelRun {
+    server: TestServer,
+    agents: Vec<ConnectedAgent>,
+    model: MessageModel,
     began: Instant,
 }
 
@@ -103,12 +103,16 @@ fn whatever_happens_every_message_arrives_once_and_in_order() {
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-async fn play(script: Vec<Step>) {
-    let world = World::with(BUSY).await;
-    let (alice, bob) = super::two(&world).await;
-    let phone = world.also(&bob, "phone", "default").await;
-    let mut run =
-        Run { world, agents: vec![alice, bob, phone], model: Model::default(), began: Instant::now() };
+async fn play(script: Vec<ModelStep>) {
+    let server = TestServer::with(BUSY).await;
+    let (alice, bob) = super::two(&server).await;
+    let phone = server.connect_device(&bob, "phone", "default").await;
+    let mut run = ModelRun {
+        server,
+        agents: vec![alice, bob, phone],
+        model: MessageModel::default(),
+        began: Instant::now(),
+    };
     for agent in &run.agents {
         put_key(agent).await;
     }
@@ -120,19 +124,19 @@ async fn play(script: Vec<Step>) {
     }
 }
 
-impl Run {
-    async fn take(&mut self, step: Step) {
+impl ModelRun {
+    async fn take(&mut self, step: ModelStep) {
         match step {
-            Step::Send { from, to, again, sealed } => self.send(from, to, again, sealed).await,
-            Step::Burst { to, many } => self.burst(to, many).await,
-            Step::Read { device } => self.read(device).await,
-            Step::Ack { device, percent, second } => self.ack(device, percent, second).await,
-            Step::Recall { from, which } => self.recall(from, which).await,
-            Step::Restart => {
-                self.world.restart().await;
+            ModelStep::Send { from, to, again, sealed } => self.send(from, to, again, sealed).await,
+            ModelStep::Burst { to, many } => self.burst(to, many).await,
+            ModelStep::Read { device } => self.read(device).await,
+            ModelStep::Ack { device, percent, second } => self.ack(device, percent, second).await,
+            ModelStep::Recall { from, which } => self.recall(from, which).await,
+            ModelStep::Restart => {
+                self.server.restart().await;
                 self.come_back().await;
             }
-            Step::Kill { on_their_way } => self.kill(on_their_way).await,
+            ModelStep::Kill { on_their_way } => self.kill(on_their_way).await,
         }
     }
 
@@ -214,8 +218,8 @@ impl Run {
             self.agents[from].ask("message.send", &message).await;
             cut_off.push((id, from, to, message));
         }
-        self.world.kill();
-        self.world.start_again();
+        self.server.kill();
+        self.server.start_again();
         self.come_back().await;
         // Nobody knows what became of them, so they are sent again, as clients do: there once, whatever it was.
         for (id, from, to, message) in cut_off {
@@ -226,7 +230,7 @@ impl Run {
 
     async fn come_back(&mut self) {
         for device in 0..DEVICES.len() {
-            self.agents[device] = self.world.again(&self.agents[device]).await;
+            self.agents[device] = self.server.reconnect(&self.agents[device]).await;
         }
     }
 
@@ -245,18 +249,18 @@ impl Run {
         }
     }
 
-    /// Holds the inbox of a device against the model.
+    /// Compares the inbox of a device with the model.
     async fn read(&mut self, device: usize) {
         let rows = self.rows(device).await;
         let owner = DEVICES[device].0;
         let (mut found, mut notices) = (BTreeMap::new(), BTreeSet::new());
         for (n, row) in rows.iter().enumerate() {
-            let (seq, id) = (row["seq"].as_i64().expect("a number"), text(&row["message_id"]));
+            let (seq, id) = (row["seq"].as_i64().expect("a seq"), text(&row["message_id"]));
             assert_eq!(usize::try_from(seq).expect("a small number"), n + 1, "no hole: {row}");
             let before = self.model.seen[device].insert(seq, id.clone());
             assert!(
                 before.as_ref().is_none_or(|before| *before == id),
-                "number {seq} was {before:?} and is {id}"
+                "seq {seq} was {before:?} and is {id}"
             );
             if self.model.messages.contains_key(&id) {
                 assert!(found.insert(id.clone(), row).is_none(), "{id} is there twice");
@@ -269,16 +273,16 @@ impl Run {
         let expected: BTreeSet<&String> =
             self.model.messages.iter().filter(|(_, (_, to))| *to == owner).map(|(id, _)| id).collect();
         assert_eq!(found.keys().collect::<BTreeSet<_>>(), expected, "the messages at {device}");
-        let taken_back: BTreeSet<String> =
+        let recalled: BTreeSet<String> =
             self.model.recalled.iter().filter(|id| expected.contains(id)).cloned().collect();
-        assert_eq!(notices, taken_back, "the notices at {device}");
+        assert_eq!(notices, recalled, "the notices at {device}");
         for (id, row) in found {
-            check(&id, row, taken_back.contains(&id));
+            check(&id, row, recalled.contains(&id));
         }
         self.events_ascend(device).await;
     }
 
-    /// Whatever this connection was told came in the order of its numbers.
+    /// Events of this connection came in the order of their seq.
     async fn events_ascend(&self, device: usize) {
         let mut last = 0;
         for event in self.agents[device].events_so_far().await {

@@ -6,29 +6,29 @@ use super::{
     BUSY, ask, flood, ids, message, named, numbered, pull, refusal, rows, say, send, seqs, two, v2_pull,
     words,
 };
-use crate::world::World;
-use crate::world::envelope::{opened, put_key, sealed};
+use crate::support::TestServer;
+use crate::support::envelope::{opened, put_key, sealed};
 
 #[tokio::test]
-async fn messages_numbers_cursors_and_names_outlive_an_orderly_end() {
-    let mut world = World::start().await;
-    outlives(&mut world, false).await;
+async fn messages_seqs_cursors_and_ids_outlive_a_drain() {
+    let mut server = TestServer::start().await;
+    outlives(&mut server, false).await;
 }
 
 #[tokio::test]
-async fn messages_numbers_cursors_and_names_outlive_a_kill() {
-    let mut world = World::start().await;
-    outlives(&mut world, true).await;
+async fn messages_seqs_cursors_and_ids_outlive_a_kill() {
+    let mut server = TestServer::start().await;
+    outlives(&mut server, true).await;
 }
 
-async fn outlives(world: &mut World, killed: bool) {
-    let (alice, bob) = two(world).await;
-    let phone = world.also(&bob, "phone", "default").await;
-    let carol = world.register("carol").await;
+async fn outlives(server: &mut TestServer, killed: bool) {
+    let (alice, bob) = two(server).await;
+    let phone = server.connect_device(&bob, "phone", "default").await;
+    let carol = server.register("carol").await;
     put_key(&bob).await;
     let first = send(&alice, named(bob.aid(), "m-1", "one")).await;
     send(&alice, sealed(&alice, bob.aid(), "m-2")).await;
-    send(&alice, named(bob.aid(), "m-3", "taken back")).await;
+    send(&alice, named(bob.aid(), "m-3", "recalled")).await;
     alice.call("message.recall", &json!({ "message_ids": ["m-3"] })).await;
     send(&alice, named(bob.aid(), "m-5", "five")).await;
     send(&alice, message(&carol.aid, "for the first device")).await;
@@ -38,12 +38,13 @@ async fn outlives(world: &mut World, killed: bool) {
     let (before, before_phone) = (v2_pull(&bob).await, pull(&phone).await);
 
     if killed {
-        world.kill();
-        world.start_again();
+        server.kill();
+        server.start_again();
     } else {
-        world.restart().await;
+        server.restart().await;
     }
-    let (alice, bob, phone) = (world.again(&alice).await, world.again(&bob).await, world.again(&phone).await);
+    let (alice, bob, phone) =
+        (server.reconnect(&alice).await, server.reconnect(&bob).await, server.reconnect(&phone).await);
     assert_eq!(v2_pull(&bob).await, before);
     assert_eq!(pull(&phone).await, before_phone);
     opened(&rows(&before)[1]["envelope_json"]);
@@ -58,28 +59,28 @@ async fn outlives(world: &mut World, killed: bool) {
         (&recalled["recalled"], &recalled["errors"][0]["error"]),
         (&json!(1), &json!("already_recalled"))
     );
-    let carol = world.connect(&carol, |_| ()).await;
+    let carol = server.connect(&carol, |_| ()).await;
     assert_eq!(words(&pull(&carol).await), ["for the first device"]);
 }
 
 #[tokio::test]
-async fn no_number_is_given_twice_over_many_kills() {
-    let mut world = World::with(BUSY).await;
-    let (mut alice, mut bob) = two(&world).await;
+async fn no_seq_is_given_twice_over_many_kills() {
+    let mut server = TestServer::with(BUSY).await;
+    let (mut alice, mut bob) = two(&server).await;
     let mut answered = Vec::new();
     for round in 0..6 {
         let messages: Vec<Value> =
             (0..30).map(|n| named(bob.aid(), &format!("m-{round}-{n}"), &n.to_string())).collect();
         for sent in flood(&alice, &messages).await {
-            answered.push((sent["seq"].as_i64().unwrap(), crate::world::agent::text(&sent["message_id"])));
+            answered.push((sent["seq"].as_i64().unwrap(), crate::support::agent::text(&sent["message_id"])));
         }
-        // These are on their way when the server dies: there or not, but never with a number of somebody else.
+        // These are on their way when the server dies: there or not, but never with the seq of another one.
         for n in 0..20 {
             alice.ask("message.send", &named(bob.aid(), &format!("x-{round}-{n}"), "cut off")).await;
         }
-        world.kill();
-        world.start_again();
-        (alice, bob) = (world.again(&alice).await, world.again(&bob).await);
+        server.kill();
+        server.start_again();
+        (alice, bob) = (server.reconnect(&alice).await, server.reconnect(&bob).await);
     }
     let (mut after, mut all, mut numbers) = (0, Vec::new(), Vec::new());
     loop {
@@ -93,7 +94,7 @@ async fn no_number_is_given_twice_over_many_kills() {
     }
     assert_eq!(numbers, (1..=i64::try_from(numbers.len()).unwrap()).collect::<Vec<_>>(), "dense");
     for (seq, id) in &answered {
-        assert_eq!(all[usize::try_from(*seq).unwrap() - 1], *id, "the number that was answered");
+        assert_eq!(all[usize::try_from(*seq).unwrap() - 1], *id, "the seq that was answered");
     }
     let mut unique = all.clone();
     unique.sort();
@@ -103,24 +104,24 @@ async fn no_number_is_given_twice_over_many_kills() {
 
 #[tokio::test]
 async fn a_drain_answers_what_was_begun() {
-    let mut world = World::with(BUSY).await;
-    let (alice, bob) = two(&world).await;
+    let mut server = TestServer::with(BUSY).await;
+    let (alice, bob) = two(&server).await;
     let messages = numbered(bob.aid(), 40);
     let mut asked = Vec::new();
     for message in &messages {
         asked.push(alice.ask("message.send", message).await);
     }
-    world.terminate();
+    server.terminate();
     let closed = alice.closed().await;
     assert_eq!(closed.code, 1012, "{closed:?}");
     let kept = alice.kept().await;
     let answered: Vec<&Value> = kept.iter().filter(|frame| frame["result"]["seq"].is_i64()).collect();
-    assert!(world.ended().await.success());
-    world.start_again();
-    let bob = world.again(&bob).await;
+    assert!(server.ended().await.success());
+    server.start_again();
+    let bob = server.reconnect(&bob).await;
     let there = ids(&pull(&bob).await);
     for frame in answered {
-        assert!(there.contains(&crate::world::agent::text(&frame["result"]["message_id"])), "{frame}");
+        assert!(there.contains(&crate::support::agent::text(&frame["result"]["message_id"])), "{frame}");
     }
     assert_eq!(refusal(&bob, "message.ack", json!({ "seq": -1 })).await["code"], -32602);
 }

@@ -1,11 +1,10 @@
-//! A store that does not do its part: senders are told to come again, nobody is told of what was not stored, and no
-//! number is lost.
+//! A store that fails: senders are told to retry, nobody is told of what was not stored, and no seq is skipped.
 
 use serde_json::{Value, json};
 
-use super::{BUSY, flood, heard, named, pull, received, send, seqs, two, words};
-use crate::world::blocker::Blocker;
-use crate::world::{World, on_sqlite, until};
+use super::{BUSY, events_until_now, flood, named, pull, received, send, seqs, two, words};
+use crate::support::blocker::Blocker;
+use crate::support::{TestServer, on_sqlite, until};
 
 fn is_unavailable(error: &Value) -> bool {
     error["code"] == 5003 && error["data"]["kind"] == "unavailable" && error["data"]["retryable"] == true
@@ -16,11 +15,11 @@ async fn a_message_that_cannot_be_stored_is_refused_and_told_to_nobody() {
     if !on_sqlite() {
         return;
     }
-    let world = World::start().await;
-    let (alice, bob) = two(&world).await;
+    let server = TestServer::start().await;
+    let (alice, bob) = two(&server).await;
     send(&alice, named(bob.aid(), "m-1", "before")).await;
     received(&bob).await;
-    let blocker = Blocker::hold(&world, "message", "message");
+    let blocker = Blocker::hold(&server, "message", "message");
     let error = alice.call_error("message.send", &named(bob.aid(), "m-2", "blocked")).await;
     assert!(is_unavailable(&error), "{error}");
     assert!(!error["message"].to_string().contains("sqlite"), "the cause stays on our side: {error}");
@@ -44,9 +43,9 @@ async fn a_flood_at_a_store_that_stands_still_is_refused_and_can_be_sent_again()
     if !on_sqlite() {
         return;
     }
-    let world = World::with(&format!("{BUSY}\nlimits.outbox_bytes = 67108864")).await;
-    let (alice, bob) = two(&world).await;
-    let carol = world.agent("carol").await;
+    let server = TestServer::with(&format!("{BUSY}\nlimits.outbox_bytes = 67108864")).await;
+    let (alice, bob) = two(&server).await;
+    let carol = server.agent("carol").await;
     let pad = "x".repeat(200 << 10);
     let messages = |from: &str| -> Vec<Value> {
         (0..40)
@@ -54,7 +53,7 @@ async fn a_flood_at_a_store_that_stands_still_is_refused_and_can_be_sent_again()
             .collect()
     };
     let (of_alice, of_carol) = (messages("a"), messages("c"));
-    let blocker = Blocker::hold(&world, "message", "message");
+    let blocker = Blocker::hold(&server, "message", "message");
     let (first, second) = futures_util::join!(
         alice.call_many("message.send", &of_alice),
         carol.call_many("message.send", &of_carol)
@@ -72,7 +71,7 @@ async fn a_flood_at_a_store_that_stands_still_is_refused_and_can_be_sent_again()
     for n in 1..=80 {
         assert_eq!(received(&bob).await["seq"], n);
     }
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
@@ -80,9 +79,9 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
     if !on_sqlite() {
         return;
     }
-    let mut world = World::prepared(BUSY);
-    world.start_on_a_full_disk(2048);
-    let (alice, bob) = two(&world).await;
+    let mut server = TestServer::prepared(BUSY);
+    server.start_on_a_full_disk(2048);
+    let (alice, bob) = two(&server).await;
     let message = |n: usize| json!({ "to": bob.aid(), "message_id": format!("m-{n}"), "payload": { "text": n.to_string(), "pad": "x".repeat(8000) } });
     let mut answered = 0;
     let error = loop {
@@ -99,12 +98,12 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
     assert!(answered > 10);
     let again = alice.call_error("message.send", &message(answered)).await;
     assert!(is_unavailable(&again), "{again}");
-    assert_eq!(world.get("/health").await.status, 200, "the server lives on");
+    assert_eq!(server.get("/health").await.status, 200, "the server lives on");
     assert_eq!(pull(&bob).await["messages"][0]["payload"]["text"], "0", "reading goes on");
 
-    world.kill();
-    world.start_again();
-    let (alice, bob) = (world.again(&alice).await, world.again(&bob).await);
+    server.kill();
+    server.start_again();
+    let (alice, bob) = (server.reconnect(&alice).await, server.reconnect(&bob).await);
     let mut read = Vec::new();
     while read.len() < answered {
         let page = bob.call("message.pull", &json!({ "after_seq": read.len(), "limit": 200 })).await;
@@ -122,32 +121,32 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
 
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_given_up_and_sent_again_it_is_one_message() {
-    let world = World::with("limits.call_timeout_ms = 1500").await;
-    let (alice, bob) = two(&world).await;
-    let blocker = Blocker::hold(&world, "message", "message");
-    let error = alice.call_error("message.send", &named(bob.aid(), "m-1", "patience")).await;
+    let server = TestServer::with("limits.call_timeout_ms = 1500").await;
+    let (alice, bob) = two(&server).await;
+    let blocker = Blocker::hold(&server, "message", "message");
+    let error = alice.call_error("message.send", &named(bob.aid(), "m-1", "slow")).await;
     assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(-32004), &json!(true)), "{error}");
     blocker.release();
     let sent = until("it is sent in the end", || async {
-        alice.try_call("message.send", &named(bob.aid(), "m-1", "patience")).await.ok()
+        alice.try_call("message.send", &named(bob.aid(), "m-1", "slow")).await.ok()
     })
     .await;
     assert_eq!(sent["seq"], 1, "once, whichever try it was");
     received(&bob).await;
-    assert_eq!(heard(&alice, &bob).await, Vec::<Value>::new());
+    assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
     assert_eq!(seqs(&pull(&bob).await), [1, 2], "it and the mark");
 }
 
 #[tokio::test]
-async fn acknowledging_and_taking_back_wait_for_the_store_too() {
+async fn acks_and_recalls_wait_for_the_store_too() {
     if !on_sqlite() {
         return;
     }
-    let world = World::start().await;
-    let (alice, bob) = two(&world).await;
+    let server = TestServer::start().await;
+    let (alice, bob) = two(&server).await;
     send(&alice, named(bob.aid(), "m-1", "hello")).await;
     received(&bob).await;
-    let blocker = Blocker::hold(&world, "message", "message");
+    let blocker = Blocker::hold(&server, "message", "message");
     let recall = json!({ "message_ids": ["m-1"] });
     let ack = json!({ "seq": 1 });
     let (acked, recalled) =

@@ -23,15 +23,15 @@ class Agent:
         self.home = home
         home.mkdir(parents=True, exist_ok=True)
         root = home / "roots.pem"
-        root.write_text("".join(place.root.read_text() for place in (server, *server.neighbours)))
+        root.write_text("".join(domain.root.read_text() for domain in (server, *server.peers)))
         job = {
             "aid": aid,
             "home": str(home),
             "slot": slot,
             "root": str(root),
-            "places": [(place.issuer, place.address, place.port) for place in (server, *server.neighbours)],
+            "domains": [(domain.issuer, domain.address, domain.port) for domain in (server, *server.peers)],
         }
-        # The TLS of the server is really verified: its root, and those of its neighbours, are all this process trusts.
+        # The TLS of the server is really verified: its root, and those of its peers, are all this process trusts.
         environment = {**os.environ, "SSL_CERT_FILE": str(root), "HOME": str(home), "AUN_ENV": "production"}
         python = VENVS / f"fastaun-{version}" / "bin" / "python"
         self.log = home.parent / f"agent-{uuid.uuid4().hex[:6]}.log"

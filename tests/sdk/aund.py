@@ -52,7 +52,7 @@ class Aund:
         self.gateways = []
         self.starts = 0
         self.limits = limits or {}
-        self.neighbours = []
+        self.peers = []
         self._write_config()
 
     @property
@@ -81,7 +81,7 @@ class Aund:
         return self._gone(seconds)
 
     def kill(self):
-        """SIGKILL: no close_reason, nothing flushed."""
+        """SIGKILL: no close reason, nothing flushed."""
         self.process.kill()
         return self._gone(10)
 
@@ -127,9 +127,9 @@ class Aund:
     def log(self):
         return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("aund-*.log")))
 
-    def meet(self, other):
+    def add_peer(self, other):
         """Tells this server, before it starts, where another domain is."""
-        self.neighbours.append(other)
+        self.peers.append(other)
         self._write_config()
 
     def trust(self, other):
@@ -146,7 +146,7 @@ class Aund:
             "[limits]",
             *(f"{name} = {value}" for name, value in self.limits.items()),
             "[federation.resolve]",
-            *(f'"{other.issuer}" = "{other.address}:{other.port}"' for other in self.neighbours),
+            *(f'"{other.issuer}" = "{other.address}:{other.port}"' for other in self.peers),
         ]
         (self.folder / "aund.toml").write_text("\n".join(lines) + "\n")
 

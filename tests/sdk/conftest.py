@@ -1,4 +1,4 @@
-"""The world of the SDK integration_tests: a server of its own for every test, and agents that are real SDK processes."""
+"""What the SDK tests share: a server of its own for every test, and agents that are real SDK processes."""
 
 import os
 import tempfile
@@ -12,12 +12,12 @@ VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.10
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "sdk(since=, before=): the SDK versions that can tell the test")
-    config.addinivalue_line("markers", "only(version, …): the one version of each generation that tells the test")
-    config.addinivalue_line("markers", "pairs(sender>receiver, …): the mixed versions that can tell the test")
+    config.addinivalue_line("markers", "sdk(since=, before=): the SDK versions that can run the test")
+    config.addinivalue_line("markers", "only(version, …): the one version of each generation that runs the test")
+    config.addinivalue_line("markers", "pairs(sender>receiver, …): the mixed versions that can run the test")
     config.addinivalue_line("markers", "limits(name=value): the server of the test has these limits")
     config.addinivalue_line("markers", "slow: the SDK waits for half a minute or longer, whatever the store")
-    config.addinivalue_line("markers", "smoke: the integration_tests of the quick run")
+    config.addinivalue_line("markers", "smoke: the tests of the quick run")
 
 
 def pytest_generate_tests(metafunc):
@@ -67,7 +67,7 @@ def start(server, folder):
 
 @pytest.fixture
 def agent(start, version):
-    """Makes agents of the version that tells the test."""
+    """Makes agents of the version that runs the test."""
     return lambda name="alice", home="home": start(version, name, home)
 
 

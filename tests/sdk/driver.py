@@ -15,7 +15,7 @@ import traceback
 from importlib.metadata import version
 
 import aun_core
-from post import Post, plain
+from message_commands import MessageCommands, plain
 
 VERSION = tuple(int(part) for part in version("fastaun").split("."))
 ONE_WORD = {"connected": "ready", "terminal_failed": "failed", "connection_failed": "failed"}
@@ -24,13 +24,13 @@ SPOILED = "spoiled-by-the-test"
 LINE_BYTES = 4 * 1024 * 1024
 
 
-def aim(places):
+def aim(domains):
     """Makes every name under an issuer resolve to the server under test that has it, and nothing else."""
     ask = socket.getaddrinfo
 
     def getaddrinfo(host, service, *rest, **named):
         name = host.decode() if isinstance(host, bytes) else host
-        for issuer, address, port in places:
+        for issuer, address, port in domains:
             if name is not None and (name == issuer or name.endswith("." + issuer)):
                 return ask(address, port if service in (443, "443", "https") else service, *rest, **named)
         return ask(host, service, *rest, **named)
@@ -38,7 +38,7 @@ def aim(places):
     socket.getaddrinfo = getaddrinfo
 
 
-class Shared(Post):
+class Shared(MessageCommands):
     """What all generations have in common: the client, what it told us, and its state in one vocabulary."""
 
     def __init__(self, job):
@@ -57,7 +57,7 @@ class Shared(Post):
     def listen(self):
         for event in ("gateway.disconnect", "connection.error", "app.greeting"):
             self.client.on(event, lambda data, event=event: self.events.append({"event": event, "data": plain(data)}))
-        self.hear_post()
+        self.listen_for_messages()
 
     async def ping(self):
         return await self.client.call("meta.ping", {})
@@ -125,8 +125,8 @@ class Early(Shared):
 
     def __init__(self, job):
         super().__init__(job)
-        place = {"aun_path": job["home"], "root_ca_path": job["root"], "seed_password": "seed"}
-        self.client = aun_core.AUNClient({**place, "verify_ssl": True, "aid": self.aid})
+        options = {"aun_path": job["home"], "root_ca_path": job["root"], "seed_password": "seed"}
+        self.client = aun_core.AUNClient({**options, "verify_ssl": True, "aid": self.aid})
         self.listen()
 
     async def register(self):
@@ -236,7 +236,7 @@ async def answer(agent, request):
 
 async def main():
     job = json.loads(sys.argv[1])
-    aim(job["places"])
+    aim(job["domains"])
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # Whatever the SDK prints goes to the log; the answers keep the pipe for themselves.
     agent = Early(job) if VERSION < (0, 4) else Stored(job)

@@ -142,7 +142,7 @@ def test_a_second_process_replaces_the_first(server, agent):
     assert second.look()["state"] == "ready", "the newcomer keeps the slot"
 
 
-def test_a_revoked_agent_is_put_out_and_stays_out(server, agent):
+def test_a_revoked_agent_is_disconnected_and_stays_so(server, agent):
     alice = registered(agent)
     alice.ready(retry=SOON)
 
@@ -157,7 +157,7 @@ def test_a_revoked_agent_is_put_out_and_stays_out(server, agent):
     assert again.look()["state"] != "ready"
 
 
-def test_a_taken_name_is_refused(server, agent):
+def test_a_name_of_another_key_is_refused(server, agent):
     registered(agent)
     other = agent(home="elsewhere")
 
@@ -231,7 +231,7 @@ def test_agent_md_is_uploaded_and_read_by_another(server, agent):
 
 
 @pytest.mark.sdk(since="0.4.13")
-def test_a_stranger_finds_and_verifies_a_certificate(server, agent):
+def test_another_agent_finds_and_verifies_a_certificate(server, agent):
     alice = agent()
     mine = alice.register()["certificate"]
     bob = agent(name="bobby", home="elsewhere")

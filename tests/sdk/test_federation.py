@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from agents import Agent
 from aund import Aund, eventually, split
-from messages import acknowledged, arrives, messages, pushed_once, recalls, send_texts, text, texts
+from message_helpers import acknowledged, arrives, messages, pushed_once, recalls, send_texts, text, texts
 
 SOON = {"initial_delay": 1.0, "max_delay": 2.0}
 # What differs between shapes of the server does not differ between versions of the client.
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.only(*VERSIONS), pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def elbow_space():
-    """Two domains of many processes each are a crowd: one such test is told at a time."""
+def one_at_a_time():
+    """Two domains of many processes each need a lot of memory: one such test runs at a time."""
     if not split():
         yield
         return
@@ -28,11 +28,11 @@ def elbow_space():
 
 
 @pytest.fixture
-def domains(folder, elbow_space):
+def domains(folder, one_at_a_time):
     """Two domains that know where the other is and trust its root."""
     here, there = (Aund(folder / name, issuer=f"{name}.test") for name in ("here", "there"))
-    here.meet(there)
-    there.meet(here)
+    here.add_peer(there)
+    there.add_peer(here)
     for server in (here, there):
         server.start()
     here.trust(there)
@@ -44,7 +44,7 @@ def domains(folder, elbow_space):
 
 @pytest.fixture
 def couple(domains, folder, version):
-    """Alice lives here and Bob there. Gives a way to start either, a second time too."""
+    """Alice is of this domain and Bob of the other. Gives a way to start either, a second time too."""
     made = []
 
     def start(name, slot=None):
@@ -111,18 +111,18 @@ def test_whoever_was_away_catches_up(couple):
     bob.end()
     expected = send_texts(alice, bob, "plain", count=8, encrypt=False)
     expected += send_texts(alice, bob, "secret", count=4, encrypt=True)
-    taken_back = alice.send(to=bob.aid, payload=text("taken back"), encrypt=False)
-    recalls(alice, taken_back["message_id"])
+    recalled = alice.send(to=bob.aid, payload=text("recalled"), encrypt=False)
+    recalls(alice, recalled["message_id"])
 
     bob = start("bobby").ready(retry=SOON)
     # 0.4 and the first 0.5 pull by themselves only when something comes.
     expected += send_texts(alice, bob, "nudge", count=1, encrypt=False)
     arrives(bob, expected)
-    assert "taken back" not in texts(bob)
+    assert "recalled" not in texts(bob)
     assert len(set(texts(bob))) == len(texts(bob)), "a message arrived twice"
 
 
-def test_two_slots_of_one_device_hear_the_same(couple):
+def test_two_slots_of_one_device_get_the_same(couple):
     alice, bob, start = couple
     reaches(alice, bob)
     other = start("bobby", slot="second").ready(retry=SOON)

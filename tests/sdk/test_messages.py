@@ -5,7 +5,7 @@ import json
 import pytest
 from agents import numbers
 from aund import eventually
-from messages import (
+from message_helpers import (
     acknowledged,
     arrives,
     couple,
@@ -94,7 +94,7 @@ def test_a_recalled_message_is_gone(agent):
     foreign = bob.call(method="message.recall", params={"message_ids": [seen]})
     assert (foreign["recalled"], len(foreign["errors"])) == (0, 1)
     recalls(alice, seen)
-    assert seen in json.dumps(bob.mail(kind="recalled", count=1, seconds=20))
+    assert seen in json.dumps(bob.message_events(kind="recalled", count=1, seconds=20))
 
     bob.end()
     unseen = alice.send(to=bob.aid, payload=text("unseen"), encrypt=False)["message_id"]
@@ -140,20 +140,20 @@ def test_a_message_sent_twice_arrives_once(agent):
 
 def test_two_devices_of_one_agent_see_the_same_conversation(agent):
     phone, bob = couple(agent)
-    desk = second_device(agent, phone)
+    laptop = second_device(agent, phone)
 
     send_texts(bob, phone, "for both, plain", count=1, encrypt=False)
     send_texts(bob, phone, "for both, secret", count=1, encrypt=True)
-    for device in (phone, desk):
+    for device in (phone, laptop):
         arrives(device, ["for both, plain 0", "for both, secret 0"])
 
     send_texts(phone, bob, "from the phone", count=1, encrypt=True)
     arrives(bob, ["from the phone 0"])
-    arrives(desk, ["from the phone 0"])
-    assert messages(desk)[-1]["from"] == phone.aid
+    arrives(laptop, ["from the phone 0"])
+    assert messages(laptop)[-1]["from"] == phone.aid
 
     send_texts(bob, phone, "and on", count=1, encrypt=True)
-    for device in (phone, desk):
+    for device in (phone, laptop):
         arrives(device, ["and on 0"])
     assert "from the phone 0" not in texts(phone), "a device got its own message"
 

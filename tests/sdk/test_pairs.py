@@ -2,7 +2,7 @@
 
 import pytest
 from agents import Failed, numbers
-from messages import arrives, messages, recalls, send_texts, text, texts
+from message_helpers import arrives, messages, recalls, send_texts, text, texts
 
 # Newer clients upload no prekey of the first kind, and 0.2 refuses to encrypt without one.
 PLAIN_ONLY = ("0.2.20>0.5.25", "0.2.20>0.3.6")

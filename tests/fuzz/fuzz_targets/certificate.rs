@@ -1,4 +1,4 @@
-//! A stranger's certificate or key: parsed or refused, never a panic, and never one that verifies by luck.
+//! A certificate or key from outside: parsed or refused, never a panic, and never one that verifies by luck.
 #![no_main]
 
 use certs::{Certificate, PublicKey};

@@ -1,4 +1,4 @@
-//! A frame, from bytes to request: it is read or refused, and what is read is JSON by everyone's judgement.
+//! A frame, from bytes to request: it is read or refused, and what is read is JSON.
 #![no_main]
 
 use gateway::frame::{self, Frame};

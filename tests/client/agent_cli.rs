@@ -1,0 +1,126 @@
+//! The commands of an agent: identities in a folder, and commands run one after another.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+
+use crate::support::agent::aid;
+use crate::support::{TestServer, printed, within};
+
+/// The agent commands of `aund` at a server, with identities in a folder of their own.
+pub struct AgentCli<'a> {
+    pub server: &'a TestServer,
+    pub home: PathBuf,
+    /// Where the commands are run.
+    pub folder: PathBuf,
+    pub gateway: String,
+}
+
+/// `aund listen` that runs.
+pub struct RunningListener {
+    pub child: Child,
+    notes: Lines<BufReader<ChildStderr>>,
+}
+
+impl<'a> AgentCli<'a> {
+    /// Beside the server's data, where nothing else need be said.
+    pub fn new(server: &'a TestServer) -> AgentCli<'a> {
+        let gateway = format!("127.0.0.1:{}", server.tls_port);
+        AgentCli { server, home: server.beside("home"), folder: server.beside(""), gateway }
+    }
+
+    /// With agents of these names.
+    pub async fn with(server: &'a TestServer, names: &[&str]) -> AgentCli<'a> {
+        let cli = AgentCli::new(server);
+        for name in names {
+            cli.run(&["register", name]).await;
+        }
+        cli
+    }
+
+    pub async fn output_of(&self, words: &[&str]) -> Output {
+        within("a command", self.command(words).output()).await.expect("aund can be started")
+    }
+
+    /// What a command printed, which must succeed.
+    pub async fn run(&self, words: &[&str]) -> String {
+        let output = self.output_of(words).await;
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", printed(&output.stderr));
+        printed(&output.stdout)
+    }
+
+    /// The sentence of a command, which must fail.
+    pub async fn run_refused(&self, words: &[&str]) -> String {
+        let output = self.output_of(words).await;
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", printed(&output.stdout));
+        assert!(output.stdout.is_empty(), "{words:?}: {}", printed(&output.stdout));
+        let sentence = printed(&output.stderr);
+        assert!(sentence.starts_with("aund: ") && sentence.trim().lines().count() == 1, "{sentence}");
+        sentence
+    }
+
+    /// A listener that is ready.
+    pub async fn start_listener(&self, words: &[&str]) -> RunningListener {
+        let mut child = self.command(words).stderr(Stdio::piped()).spawn().expect("aund can be started");
+        let notes = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let mut listener = RunningListener { child, notes };
+        listener.wait_for_note("is listening").await;
+        listener
+    }
+
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aund"));
+        command.args(words).args(["--gateway", &self.gateway]).arg("--home").arg(&self.home);
+        command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        command
+    }
+
+    pub fn agent(&self, name: &str) -> PathBuf {
+        self.home.join("agents").join(aid(name))
+    }
+
+    pub fn tokens(&self, name: &str) -> Value {
+        let text = fs::read_to_string(self.agent(name).join("tokens.json")).expect("tokens are kept");
+        serde_json::from_str(&text).expect("tokens are JSON")
+    }
+
+    pub fn set_tokens(&self, name: &str, tokens: &Value) {
+        fs::write(self.agent(name).join("tokens.json"), tokens.to_string()).expect("a file can be written");
+    }
+}
+
+impl RunningListener {
+    /// Waits for a line beside the output.
+    pub async fn wait_for_note(&mut self, word: &str) -> String {
+        loop {
+            let line = within(word, self.notes.next_line()).await.expect("it can be read");
+            let line = line.unwrap_or_else(|| panic!("the listener ended before it said {word:?}"));
+            if line.contains(word) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits for its end, and gives its code and what it printed.
+    pub async fn ended(mut self) -> (Option<i32>, Vec<String>) {
+        let mut text = String::new();
+        let mut stdout = self.child.stdout.take().expect("a pipe");
+        within("the output", stdout.read_to_string(&mut text)).await.expect("it is text");
+        let status = within("the end", self.child.wait()).await.expect("it is our child");
+        (status.code(), text.lines().map(str::to_owned).collect())
+    }
+}
+
+pub fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+pub fn texts(lines: &[String]) -> Vec<Value> {
+    let frames = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("a line is a frame"));
+    frames.map(|frame| frame["params"]["payload"]["text"].clone()).collect()
+}

@@ -1,0 +1,64 @@
+//! A type's name is unique in the workspace, unless it is the same idea in each place.
+
+use std::collections::BTreeMap;
+
+use super::source::{code, files, tokens};
+
+/// Names that several areas may have, and why.
+const SHARED: [(&str, &str); 3] = [
+    ("Error", "each namespace has its own, with one match from variant to code"),
+    ("Settings", "each namespace has its own table of `aund.toml`"),
+    ("Store", "each namespace has its own database"),
+];
+
+/// The types that a file declares. Aliases count where they stand at the left edge: others belong to a trait or a block.
+pub fn declared(text: &str) -> Vec<String> {
+    let code = code(text);
+    let tokens = tokens(&code);
+    let is_name = |token: &str| token.starts_with(|first: char| first.is_ascii_uppercase());
+    let items = tokens.windows(3).filter(|three| {
+        ["struct", "enum", "trait", "union"].contains(&three[0]) && is_name(three[1]) && three[2] != "::"
+    });
+    let aliases = code.lines().filter_map(|line| {
+        let visible =
+            line.strip_prefix("pub").map(|rest| rest.split_once(' ').map_or(rest, |(_, rest)| rest));
+        let name = visible.unwrap_or(line).strip_prefix("type ")?;
+        name.split(|next: char| !next.is_alphanumeric() && next != '_').next()
+    });
+    items.map(|three| three[1]).chain(aliases).map(str::to_owned).collect()
+}
+
+/// `renew_cert.rs` may declare `RenewCertParams` beside the file of that name in another namespace.
+fn is_of_method(name: &str, path: &str) -> bool {
+    let stem = path.rsplit('/').next().and_then(|file| file.strip_suffix(".rs")).unwrap_or_default();
+    let camel: String =
+        stem.split('_').filter_map(|word| Some(word.get(..1)?.to_ascii_uppercase() + &word[1..])).collect();
+    name.strip_suffix("Params") == Some(camel.as_str())
+}
+
+#[test]
+fn type_names_are_unique_in_the_workspace() {
+    let mut places: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for file in files("", ".rs") {
+        for name in declared(&file.text) {
+            places.entry(name).or_default().push(&file.path);
+        }
+    }
+    assert!(places.len() > 200, "only {} types were found", places.len());
+    places.retain(|name, paths| {
+        let shared = SHARED.iter().any(|(shared, _)| shared == name);
+        paths.len() > 1 && !shared && !paths.iter().all(|path| is_of_method(name, path))
+    });
+    let lines: Vec<String> =
+        places.iter().map(|(name, paths)| format!("{name}: {}", paths.join(", "))).collect();
+    assert!(lines.is_empty(), "{} names are used for several types:\n{}", lines.len(), lines.join("\n"));
+}
+
+#[test]
+fn declarations_are_found() {
+    let text = "pub struct A; enum B<T> {} // struct C\npub(super) type D = u8;\ntype I = u8;\nimpl X { type E = u8; }\n\
+                trait F {} const G: &str = \"struct H\"; fn union(i: u8) {}";
+    assert_eq!(declared(text), ["A", "B", "F", "D", "I"]);
+    assert!(is_of_method("RenewCertParams", "services/ca/renew_cert.rs"));
+    assert!(!is_of_method("RenewCertParams", "services/ca/renew.rs"));
+}

@@ -1,0 +1,190 @@
+//! Notifications that only say "pull now", for clients that do not ask by themselves.
+
+use serde_json::{Value, json};
+
+use crate::message::{
+    ask, events_until_now, flood, may_be_late, message, numbered, pull, rows, say, send, seqs, two,
+};
+use crate::support::TestServer;
+use crate::support::agent::{ConnectedAgent, TestIdentity};
+use crate::support::envelope::{put_key, sealed};
+use crate::support::socket::agrees;
+
+const NOTIFICATION: &str = "event/peer.v2.message_received";
+
+/// A client of the generation that says so in its capabilities.
+async fn client(server: &TestServer, who: &TestIdentity, capabilities: Value) -> ConnectedAgent {
+    server.connect(who, |hello| hello["capabilities"] = capabilities).await
+}
+
+fn second_generation() -> Value {
+    json!({ "supported_p2p_e2ee": ["e2ee_v2"] })
+}
+
+fn first_generation() -> Value {
+    json!({ "supported_p2p_e2ee": ["e2ee", "e2ee_v2"] })
+}
+
+/// The next frame that is no message from before.
+async fn beside_messages(client: &ConnectedAgent) -> Value {
+    loop {
+        let frame = client.next().await;
+        if !may_be_late(&frame) {
+            return frame;
+        }
+    }
+}
+
+/// What the next such notification says.
+async fn notified(client: &ConnectedAgent) -> Value {
+    let frame = beside_messages(client).await;
+    assert_eq!(frame["method"], NOTIFICATION, "{frame}");
+    agrees(NOTIFICATION, &frame["params"]);
+    frame["params"].clone()
+}
+
+/// What comes beside messages from before, up to a message that `from` sends now.
+async fn notifications(from: &ConnectedAgent, client: &ConnectedAgent) -> Vec<Value> {
+    events_until_now(from, client).await.into_iter().filter(|event| !may_be_late(event)).collect()
+}
+
+#[tokio::test]
+async fn a_client_that_never_asks_by_itself_is_notified_after_it_has_put_its_key() {
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    let bob = server.register("bobb").await;
+    flood(&alice, &numbered(&bob.aid, 3)).await;
+    let bob = client(&server, &bob, second_generation()).await;
+    put_key(&bob).await;
+    let notification = notified(&bob).await;
+    assert_eq!(
+        (&notification["seq"], &notification["from_aid"]),
+        (&json!(3), &json!(alice.aid())),
+        "the newest row, though it is plain"
+    );
+    assert_eq!(
+        (&notification["device_id"], &notification["message_id"]),
+        (&json!("laptop"), &rows(&pull(&bob).await)[2]["message_id"])
+    );
+    assert_eq!(notifications(&alice, &bob).await, Vec::<Value>::new(), "once");
+}
+
+#[tokio::test]
+async fn the_notification_follows_the_answer_to_the_key() {
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    let bob = server.register("bobb").await;
+    send(&alice, message(&bob.aid, "waiting")).await;
+    let bob = client(&server, &bob, second_generation()).await;
+    let key = put_key(&bob).await;
+    notified(&bob).await;
+    bob.send(
+        &json!({ "jsonrpc": "2.0", "id": "k", "method": "message.v2.put_peer_pk", "params": key })
+            .to_string(),
+    )
+    .await;
+    assert_eq!(beside_messages(&bob).await["id"], "k", "the answer first");
+    notified(&bob).await;
+}
+
+#[tokio::test]
+async fn a_client_that_has_not_read_everything_is_notified_again_when_it_acknowledges() {
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    let bob = server.register("bobb").await;
+    flood(&alice, &numbered(&bob.aid, 5)).await;
+    let bob = client(&server, &bob, second_generation()).await;
+    ask(&bob, "message.v2.ack", json!({ "up_to_seq": 3 })).await;
+    assert_eq!(
+        notified(&bob).await["seq"],
+        5,
+        "such clients forget a notification that comes while they read"
+    );
+    ask(&bob, "message.v2.ack", json!({ "up_to_seq": 5 })).await;
+    assert_eq!(notifications(&alice, &bob).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn nobody_is_notified_who_has_read_everything() {
+    let server = TestServer::start().await;
+    let (alice, bob) = two(&server).await;
+    say(&alice, &bob, "hello").await;
+    let slot = server
+        .connect_with(&bob.identity, &bob.tokens, |hello| {
+            hello["client"]["slot_id"] = json!("second");
+            hello["capabilities"] = second_generation();
+        })
+        .await;
+    ask(&slot, "message.ack", json!({ "seq": 1 })).await;
+    put_key(&slot).await;
+    assert_eq!(notifications(&alice, &slot).await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn clients_that_ask_by_themselves_are_not_notified() {
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    for (name, capabilities) in [
+        ("bobb1", json!({ "supported_p2p_e2ee": ["e2ee_v2"], "p2p_peer_pull_v1": true })),
+        ("bobb2", first_generation()),
+        ("bobb3", json!({})),
+    ] {
+        let bob = server.register(name).await;
+        send(&alice, message(&bob.aid, "waiting")).await;
+        let bob = client(&server, &bob, capabilities.clone()).await;
+        put_key(&bob).await;
+        assert_eq!(notifications(&alice, &bob).await, Vec::<Value>::new(), "{capabilities}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_of_the_first_generation_is_notified_of_what_it_could_not_be_shown() {
+    let server = TestServer::start().await;
+    let alice = server.agent("alice").await;
+    let bob = server.register("bobb").await;
+    let bob = client(&server, &bob, first_generation()).await;
+    put_key(&bob).await;
+    send(&alice, message(bob.aid(), "2p")).await;
+    for id in ["3e", "4e"] {
+        send(&alice, sealed(&alice, bob.aid(), id)).await;
+    }
+    send(&alice, message(bob.aid(), "5p")).await;
+    assert_eq!(events_until_now(&alice, &bob).await.len(), 4);
+
+    bob.send(r#"{"jsonrpc":"2.0","id":"p","method":"message.pull","params":{"after_seq":0,"limit":50}}"#)
+        .await;
+    let answer = beside_messages(&bob).await;
+    assert_eq!(answer["id"], "p", "the answer first");
+    let page = &answer["result"];
+    assert_eq!(seqs(page), [1, 4, 5], "encrypted ones cannot be shown here");
+    assert_eq!(
+        (&page["latest_seq"], &page["server_ack_seq"]),
+        (&json!(5), &json!(0)),
+        "covered, and not taken as read"
+    );
+    let notification = notified(&bob).await;
+    assert_eq!(
+        (&notification["seq"], &notification["message_id"]),
+        (&json!(3), &json!("4e")),
+        "the last one that was left out"
+    );
+
+    let page = ask(&bob, "message.pull", json!({ "after_seq": 3 })).await;
+    assert_eq!(seqs(&page), [4, 5]);
+    assert_eq!(notifications(&alice, &bob).await, Vec::<Value>::new(), "nothing was left out of this one");
+}
+
+#[tokio::test]
+async fn a_page_of_encrypted_messages_alone_covers_them() {
+    let server = TestServer::start().await;
+    let (alice, bob) = two(&server).await;
+    put_key(&bob).await;
+    for n in 0..3 {
+        send(&alice, sealed(&alice, bob.aid(), &format!("m-{n}"))).await;
+    }
+    let page = pull(&bob).await;
+    assert_eq!(
+        (&page["count"], &page["latest_seq"], &page["has_more"]),
+        (&json!(0), &json!(3), &json!(false))
+    );
+}

@@ -1,0 +1,43 @@
+//! `message.read` and `message.read_state`: what an agent has read on any of its devices.
+
+use serde_json::{Value, json};
+
+use crate::message::{ask, events_until_now, named, next, received, send, two};
+use crate::support::TestServer;
+
+#[tokio::test]
+async fn what_was_read_on_one_device_is_told_to_the_others() {
+    let mut server = TestServer::start().await;
+    let (alice, bob) = two(&server).await;
+    let (phone, brief) =
+        (server.connect_device(&bob, "phone", "default").await, server.connect_short(&bob).await);
+    send(&alice, named(bob.aid(), "m-1", "one")).await;
+    send(&alice, named(bob.aid(), "m-2", "two")).await;
+    assert_eq!(events_until_now(&alice, &bob).await.len(), 2);
+    for _ in 0..3 {
+        received(&phone).await;
+    }
+    let read = |id: &str| json!({ "states": [{ "scope": "p2p", "topic_key": "alice", "last_read_message_id": id }] });
+    assert_eq!(ask(&bob, "message.read", read("m-2")).await["updated"], 1);
+    let event = next(&phone, "event/message.read_changed").await;
+    assert_eq!((&event["owner_aid"], &event["topic_key"]), (&json!(bob.aid()), &json!("alice")));
+    assert_eq!((&event["last_read_message_id"], &event["scope"]), (&json!("m-2"), &json!("p2p")));
+    assert!(event["last_read_order"].as_i64().is_some_and(|order| order > 0));
+
+    let back = ask(&phone, "message.read", read("m-1")).await;
+    assert_eq!((&back["updated"], &back["ignored"]), (&json!(0), &json!(1)), "it only goes forward");
+    assert_eq!(
+        bob.events_so_far().await,
+        Vec::<Value>::new(),
+        "the one that said so is not told, and nothing changed"
+    );
+    assert_eq!(brief.events_so_far().await, Vec::<Value>::new());
+    server.restart().await;
+    let bob = server.reconnect(&bob).await;
+    let state = ask(&bob, "message.read_state", json!({ "scope": "p2p", "topic_key": "alice" })).await;
+    assert_eq!(state["states"][0]["last_read_message_id"], "m-2");
+    assert_eq!(
+        (&state["states"][0]["current_device_seq"], &state["states"][0]["mapping_status"]),
+        (&json!(2), &json!("resolved"))
+    );
+}

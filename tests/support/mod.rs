@@ -1,0 +1,384 @@
+//! What the tests share: the real `aund` in a fresh folder, and agents with real keys.
+//!
+//! One server per test. It listens on two free ports of the loopback address, with TLS and without, and is gone when the
+//! test ends; if the test failed, its log is shown.
+
+pub mod agent;
+pub mod blocker;
+mod calls;
+pub mod domain;
+pub mod envelope;
+pub mod http;
+pub mod socket;
+pub mod wait;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use certs::Certificate;
+use tempfile::TempDir;
+pub use wait::{until, within};
+
+/// The domain of every test that needs only one.
+pub const ISSUER: &str = "agents.localhost";
+
+/// A server, its folder, and where it listens now. The folder outlives a restart, the ports do not.
+pub struct TestServer {
+    folder: TempDir,
+    store: String,
+    /// How many gateways share the ports, if the server is several processes.
+    shared_by: u8,
+    process: Option<Child>,
+    /// The domain whose server this is.
+    pub issuer: String,
+    /// Where it listens, with TLS and without.
+    listen: [SocketAddrV4; 2],
+    /// The port that speaks TLS.
+    pub tls_port: u16,
+    /// The port that does not.
+    pub plain_port: u16,
+    /// Where each gateway shows its metrics, if the server is several processes.
+    gateways: Vec<String>,
+    /// And where each of the other processes does.
+    services: Vec<String>,
+}
+
+impl TestServer {
+    /// A fresh server with default settings.
+    pub async fn start() -> TestServer {
+        TestServer::with("").await
+    }
+
+    /// A fresh server with some settings of its own, written as they stand in a configuration file.
+    pub async fn with(settings: &str) -> TestServer {
+        let mut server = TestServer::prepared(settings);
+        server.start_again();
+        server
+    }
+
+    /// The same with one gateway, also where the server is several processes: for what is a limit of one process.
+    pub async fn with_one_gateway(settings: &str) -> TestServer {
+        let mut server = TestServer::prepared(settings);
+        server.shared_by = 1;
+        server.start_again();
+        server
+    }
+
+    /// The folder of a server that has not been started yet.
+    pub fn prepared(settings: &str) -> TestServer {
+        TestServer::prepared_on(store_url(), settings)
+    }
+
+    /// The same, with a store of the test's choice.
+    pub fn prepared_on(store: String, settings: &str) -> TestServer {
+        // Two free ports, others after each start.
+        TestServer::prepared_as(ISSUER, [SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0); 2], store, settings)
+    }
+
+    fn prepared_as(issuer: &str, listen: [SocketAddrV4; 2], store: String, settings: &str) -> TestServer {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let server = TestServer {
+            folder,
+            store,
+            shared_by: 2,
+            process: None,
+            issuer: issuer.to_owned(),
+            listen,
+            tls_port: 0,
+            plain_port: 0,
+            gateways: Vec::new(),
+            services: Vec::new(),
+        };
+        let text = format!("issuer = \"{issuer}\"\nstore.url = \"{}\"\n{settings}\n", server.store);
+        fs::write(server.config(), text).expect("a file can be written");
+        server
+    }
+
+    /// Starts the stopped server on the same folder.
+    pub fn start_again(&mut self) {
+        let command = self.serve_command(env!("CARGO_BIN_EXE_aund"));
+        self.start_with(command);
+    }
+
+    /// Starts the stopped server where no file can grow beyond so many KiB, as on a disk that is full.
+    pub fn start_on_a_full_disk(&mut self, kib: u32) {
+        // A write beyond the limit is an error only where its signal is ignored.
+        let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
+        let serve = self.serve_command(env!("CARGO_BIN_EXE_aund"));
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(script).arg(serve.get_program()).args(serve.get_args());
+        command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.start_with(command);
+    }
+
+    fn start_with(&mut self, mut command: Command) {
+        assert!(self.process.is_none(), "the server already runs");
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_file())
+            .expect("a log can be kept");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let mut process = command.spawn().expect("aund can be started");
+        let banner = BufReader::new(process.stdout.take().expect("stdout is a pipe"));
+        self.process = Some(process);
+
+        let (tell, told) = mpsc::channel();
+        // The rest of what the server prints is read too, so that it never waits for us.
+        std::thread::spawn(move || {
+            banner.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line)))
+        });
+        self.tls_port = port(&wait_for_line(&told, "gateway "));
+        self.plain_port = port(&wait_for_line(&told, "plain "));
+        if split() {
+            let addresses =
+                |line: String| line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>();
+            self.services = addresses(wait_for_line(&told, "services "));
+            self.gateways = addresses(wait_for_line(&told, "gateways "));
+        }
+    }
+
+    /// SIGTERM, as a service manager does it.
+    pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// A signal by its name.
+    pub fn signal(&self, name: &str) {
+        let process = self.process.as_ref().expect("the server runs");
+        let sent = Command::new("kill").args([format!("-{name}"), process.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "SIG{name} can be sent");
+    }
+
+    /// Waits until the server has ended by itself.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let mut process = self.process.take().expect("the server runs");
+        until("the server ends", || std::future::ready(process.try_wait().expect("it is our child"))).await
+    }
+
+    /// SIGKILL: no close reason, nothing flushed.
+    pub fn kill(&mut self) {
+        let Some(mut process) = self.process.take() else { return };
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+
+    /// Stops the server in an orderly way and starts it again.
+    pub async fn restart(&mut self) {
+        self.terminate();
+        let status = self.ended().await;
+        assert!(status.success(), "a drained server ends with {status}");
+        self.start_again();
+    }
+
+    /// What the server holds in memory, in bytes, with all its processes if it has several.
+    pub fn memory(&self) -> u64 {
+        let process = self.process.as_ref().expect("the server runs").id();
+        let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+        let children = children.expect("the system tells");
+        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+        std::iter::once(process).chain(children).map(resident).sum()
+    }
+
+    /// The folder with keys, certificates and SQLite files.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Where the services keep their data, as the settings say it.
+    pub fn store(&self) -> &str {
+        &self.store
+    }
+
+    /// The address of its listeners.
+    pub fn host(&self) -> Ipv4Addr {
+        *self.listen[0].ip()
+    }
+
+    /// A path beside the data folder.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("aund.toml")
+    }
+
+    /// The root certificate that clients of this server are told to trust.
+    pub fn root(&self) -> Certificate {
+        let pem = fs::read_to_string(self.data().join("pki/root.crt")).expect("the server wrote its root");
+        Certificate::from_pem(&pem).expect("the root is a certificate")
+    }
+
+    /// Another `aund` command on the same folder and settings, run to its end.
+    pub async fn aund(&self, words: &[&str]) -> Output {
+        let mut command = self.command(words);
+        let ended = tokio::task::spawn_blocking(move || command.output());
+        within("an aund command", ended).await.expect("the thread lives").expect("aund can be started")
+    }
+
+    /// Waits until at most so many sessions are left, and every process has heard of it.
+    pub async fn at_most_sessions(&self, many: u32) {
+        let counted = || async { (self.metric("aund_sessions ").await <= f64::from(many)).then_some(()) };
+        until("sessions end", counted).await;
+        self.presence_is(|sessions| sessions <= f64::from(many)).await;
+    }
+
+    /// Waits until every process knows of so many long connections; a single process does from their welcome on.
+    pub async fn at_least_sessions(&self, many: u32) {
+        self.presence_is(|sessions| sessions >= f64::from(many)).await;
+    }
+
+    /// In every process, if the server is several.
+    async fn presence_is(&self, as_wanted: impl Fn(f64) -> bool) {
+        for process in self.services.iter().chain(&self.gateways) {
+            let heard = || async {
+                as_wanted(self.metric_of(process, "aund_presence_sessions ").await).then_some(())
+            };
+            until("all processes hear who is here", heard).await;
+        }
+    }
+
+    /// Everything the server has logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// The server as one process or, where the suite runs in that shape, as many that look like one.
+    fn serve_command(&self, aund: &str) -> Command {
+        let [secure, plain] = self.listen.map(|address| address.to_string());
+        let mut command =
+            self.command(&["serve", "--listen", &secure, "--listen", &format!("plain:{plain}")]);
+        if split() {
+            let redis = setting("AUND_TEST_REDIS_URL").expect("AUND_TEST_REDIS_URL says where Redis is");
+            let mut many = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/split/serve"));
+            many.args(command.get_args()).env("AUND_BIN", aund).env("AUND_SPLIT_BUS", redis);
+            many.env("AUND_SPLIT_GATEWAYS", self.shared_by.to_string());
+            command = many;
+        }
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aund"));
+        command.args(words).arg("--config").arg(self.config()).arg("--data").arg(self.data());
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.path().join("aund.log")
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines.len().saturating_sub(60);
+            eprintln!("the end of the server's log:\n{}", lines[last..].join("\n"));
+        }
+    }
+}
+
+/// `aund` alone, without a folder or settings.
+pub fn aund(words: &[&str], folder: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_aund"))
+        .args(words)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("aund can be started")
+}
+
+fn resident(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the system tells");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("resident memory");
+    let kib: u64 = line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number");
+    kib << 10
+}
+
+/// What a command printed, as text.
+pub fn printed(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The certificates of a PEM text, in its order.
+pub fn certificates(pem: &str) -> Vec<Certificate> {
+    let blocks = pem
+        .split_inclusive("-----END CERTIFICATE-----\n")
+        .filter(|block| block.contains("BEGIN CERTIFICATE"));
+    blocks
+        .map(|block| Certificate::from_pem(block.trim_start()).expect("each block is a certificate"))
+        .collect()
+}
+
+/// Whether the suite runs on SQLite, the store that lives in the data folder.
+pub fn on_sqlite() -> bool {
+    setting("AUND_TEST_STORE").is_none_or(|store| store == "sqlite")
+}
+
+/// Whether the suite runs against a server of many processes.
+pub fn split() -> bool {
+    setting("AUND_TEST_SHAPE").is_some_and(|shape| shape == "split")
+}
+
+/// The present, in unix seconds.
+#[expect(clippy::disallowed_methods, reason = "a test lives in the same time as the server it talks to")]
+pub fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.expect("it is after 1970").as_secs().cast_signed()
+}
+
+/// The present, in unix milliseconds.
+#[expect(clippy::disallowed_methods, reason = "a test lives in the same time as the server it talks to")]
+pub fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    i64::try_from(since.expect("it is after 1970").as_millis()).expect("it is before the end of time")
+}
+
+/// A store that no other test shares: a folder of its own, or schemas of its own in the database we were given.
+fn store_url() -> String {
+    match setting("AUND_TEST_STORE").as_deref() {
+        None | Some("sqlite") => "sqlite:".to_owned(),
+        Some("postgres") => {
+            let url =
+                setting("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL says where PostgreSQL is");
+            format!("{url}?schema_prefix=t{}_", agent::random_hex(8))
+        }
+        Some(other) => panic!("AUND_TEST_STORE is sqlite or postgres, not {other}"),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the suite is told about its stores by the environment")]
+pub fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn wait_for_line(told: &mpsc::Receiver<String>, word: &str) -> String {
+    // Beside many servers, each of many processes, a start takes longer than anything else.
+    let deadline = Instant::now() + 6 * wait::WAIT_TIMEOUT;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        match told.recv_timeout(left) {
+            Ok(line) if line.trim_start().starts_with(word) => return line,
+            Ok(_) => {}
+            Err(problem) => panic!("aund did not print its line {word:?}: {problem}"),
+        }
+    }
+}
+
+/// The port in a line such as `plain  ws://127.0.0.1:20002/aun`.
+fn port(line: &str) -> u16 {
+    let digits =
+        line.split("://").nth(1).and_then(|rest| rest.split('/').next()?.rsplit(':').next()?.parse().ok());
+    digits.unwrap_or_else(|| panic!("there is no port in {line:?}"))
+}
