@@ -1,31 +1,41 @@
 //! How many agents can come in: with a token they have, or with a full login.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Plan;
 use super::client::{Member, Transport, enrol};
 use super::load::{self, Errand};
-use super::process::{Scratch, Server};
+use super::process::{Build, Scratch, Server};
 use super::report::{Goal, Line, Row};
-use super::rounds::{Sample, Series, alternate};
+use super::rounds::{RoundLoad, Sample, Series, alternate};
 
 /// Agents for each worker: when one is used again, the server has long noticed that its last session is gone.
 const AGENTS_PER_WORKER: usize = 8;
 
+/// A server, and workers that come and go.
+pub(super) struct ConnectLoad {
+    server: Server,
+    errand: Errand,
+    workers: usize,
+    _scratch: Option<Scratch>,
+}
+
 /// TCP, upgrade, challenge and `auth.connect`, against TCP and upgrade alone. Both end with a reset.
 pub(super) async fn token(plan: &Plan) -> anyhow::Result<Row> {
-    let title = format!("token connects, plain, {} at once; raw: bare WebSocket accepts", plan.connections);
+    let title = format!("{}; raw: bare WebSocket accepts", token_title(plan));
     eprintln!("{title} …");
-    let scratch = Scratch::new("connect")?;
-    let (server, baseline) = (Server::ours(&scratch).await?, Server::raw().await?);
-    let errand = Errand::Token(members(plan, &server).await?);
+    let mut ours = ConnectLoad::aund(plan, &Build::this()?, None, Errand::Token).await?;
+    let mut raw = ConnectLoad {
+        server: Server::raw().await?,
+        errand: Errand::Accept,
+        workers: plan.connections,
+        _scratch: None,
+    };
 
-    let pairs = alternate(
-        plan.rounds,
-        async || round(plan, &server, &errand).await,
-        async || round(plan, &baseline, &Errand::Accept).await,
-    )
-    .await?;
+    let pairs =
+        alternate(plan.rounds, async || ours.round(plan.span).await, async || raw.round(plan.span).await)
+            .await?;
 
     let goal = Goal::RatioAtLeast { now: Some(0.30), later: 0.40 };
     Ok(Row { title, lines: lines(|figure| Series::of(&pairs, figure), Some(goal)) })
@@ -33,28 +43,46 @@ pub(super) async fn token(plan: &Plan) -> anyhow::Result<Row> {
 
 /// `auth.aid_login1`, `auth.aid_login2` and `auth.connect`; the baseline has nothing like it.
 pub(super) async fn login(plan: &Plan) -> anyhow::Result<Row> {
-    let title = format!("full logins (login1, login2, connect), plain, {} at once", plan.connections);
+    let title = login_title(plan);
     eprintln!("{title} …");
-    let scratch = Scratch::new("login")?;
-    let server = Server::ours(&scratch).await?;
-    let errand = Errand::Login(members(plan, &server).await?);
-
+    let mut ours = ConnectLoad::aund(plan, &Build::this()?, None, Errand::Login).await?;
     let mut samples = Vec::with_capacity(plan.rounds);
     for _ in 0..plan.rounds {
-        samples.push(round(plan, &server, &errand).await?);
+        samples.push(ours.round(plan.span).await?);
     }
 
     Ok(Row { title, lines: lines(|figure| Series::alone(&samples, figure), None) })
 }
 
-async fn members(plan: &Plan, server: &Server) -> anyhow::Result<Arc<[Member]>> {
-    enrol(server.target(Transport::Plain), plan.connections * AGENTS_PER_WORKER).await
+pub(super) fn token_title(plan: &Plan) -> String {
+    format!("token connects, plain, {} at once", plan.connections)
 }
 
-async fn round(plan: &Plan, server: &Server, errand: &Errand) -> anyhow::Result<Sample> {
-    let meter = server.meter()?;
-    let latencies = load::run(server.target(Transport::Plain), errand, plan.connections, plan.span).await?;
-    meter.stop(&latencies)
+pub(super) fn login_title(plan: &Plan) -> String {
+    format!("full logins (login1, login2, connect), plain, {} at once", plan.connections)
+}
+
+impl ConnectLoad {
+    pub(super) async fn aund(
+        plan: &Plan,
+        build: &Build,
+        store: Option<&str>,
+        errand: fn(Arc<[Member]>) -> Errand,
+    ) -> anyhow::Result<Self> {
+        let (scratch, workers) = (Scratch::new("connect")?, plan.connections);
+        let server = Server::aund(build, &scratch, store).await?;
+        let members = enrol(server.target(Transport::Plain), workers * AGENTS_PER_WORKER).await?;
+        Ok(Self { server, errand: errand(members), workers, _scratch: Some(scratch) })
+    }
+}
+
+impl RoundLoad for ConnectLoad {
+    async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+        let meter = self.server.meter()?;
+        let target = self.server.target(Transport::Plain);
+        let latencies = load::run(target, &self.errand, self.workers, span).await?;
+        meter.stop(&latencies)
+    }
 }
 
 fn lines(series: impl Fn(fn(&Sample) -> f64) -> Series, goal: Option<Goal>) -> Vec<Line> {

@@ -1,5 +1,6 @@
 //! What a connection costs in memory while nothing happens on it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -9,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::Plan;
 use super::client::{Member, Socket, Transport, enrol};
-use super::process::{Scratch, Server};
+use super::process::{Build, Scratch, Server};
 use super::report::{Goal, Line, Row};
 use super::rounds::{Series, alternate};
 
@@ -35,25 +36,51 @@ enum Side<'a> {
     Raw,
 }
 
-pub(super) async fn measure(plan: &Plan, transport: Transport) -> anyhow::Result<Row> {
-    let (name, count) = (transport.name(), plan.idle_connections);
-    let title = format!("memory per idle connection, {name}, {count} connections");
-    eprintln!("{title} …");
-    let scratch = Scratch::new("idle")?;
-    let first = Server::ours(&scratch).await?;
-    let members = enrol(first.target(Transport::Plain), (count + FIRST).div_ceil(PER_AGENT)).await?;
-    first.stop().await?;
+/// A build, and agents that are registered in the folder it runs on.
+pub(super) struct IdleAgents {
+    build: Build,
+    scratch: Scratch,
+    members: Arc<[Member]>,
+    count: usize,
+}
 
-    // Each reading is of a fresh process: one that has served before holds memory it would reuse.
-    // Tokens outlive the process that issued them.
+pub(super) async fn measure(plan: &Plan, transport: Transport) -> anyhow::Result<Row> {
+    let (title, count) = (title(plan, transport), plan.idle_connections);
+    eprintln!("{title} …");
+    let agents = IdleAgents::register(plan, &Build::this()?).await?;
     let pairs = alternate(
-        plan.rounds.min(ENOUGH),
-        async || kib_each(Server::ours(&scratch).await?, Side::Ours(&members), transport, count).await,
+        rounds(plan),
+        async || agents.kib_each(transport).await,
         async || kib_each(Server::raw().await?, Side::Raw, transport, count).await,
     )
     .await?;
     let (ours, raw) = pairs.into_iter().unzip();
     Ok(Row { title, lines: vec![Line::new("KiB each", Series { ours, raw }).goal(Some(goal(transport)))] })
+}
+
+pub(super) fn title(plan: &Plan, transport: Transport) -> String {
+    format!("memory per idle connection, {}, {} connections", transport.name(), plan.idle_connections)
+}
+
+pub(super) fn rounds(plan: &Plan) -> usize {
+    plan.rounds.min(ENOUGH)
+}
+
+impl IdleAgents {
+    pub(super) async fn register(plan: &Plan, build: &Build) -> anyhow::Result<Self> {
+        let (scratch, count) = (Scratch::new("idle")?, plan.idle_connections);
+        let first = Server::aund(build, &scratch, None).await?;
+        let members = enrol(first.target(Transport::Plain), (count + FIRST).div_ceil(PER_AGENT)).await?;
+        first.stop().await?;
+        Ok(Self { build: build.clone(), scratch, members, count })
+    }
+
+    /// Each reading is of a fresh process: one that has served before holds memory it would reuse.
+    /// Tokens outlive the process that issued them.
+    pub(super) async fn kib_each(&self, transport: Transport) -> anyhow::Result<f64> {
+        let server = Server::aund(&self.build, &self.scratch, None).await?;
+        kib_each(server, Side::Ours(&self.members), transport, self.count).await
+    }
 }
 
 async fn kib_each(server: Server, side: Side<'_>, transport: Transport, count: usize) -> anyhow::Result<f64> {

@@ -4,8 +4,10 @@
 //! It gives both the same load in alternating rounds. `--message` does the same for messages (`message/`), against
 //! bare loops over the store. The load generator shares the machine with them, so
 //! figures are also given per second of the server's own CPU time, which the generator hardly disturbs.
+//! `--before` compares the same measures with those of an older build instead (`before/`).
 //! Nothing is asserted: the goals stand beside the figures. Reads `/proc`, so it runs on Linux.
 
+mod before;
 mod client;
 mod connect;
 mod idle;
@@ -17,6 +19,7 @@ mod raw;
 mod relay;
 mod report;
 mod rounds;
+mod schemas;
 mod shape;
 mod split;
 mod tls;
@@ -39,7 +42,7 @@ pub struct Args {
     /// Length of a round
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
-    /// Rounds for each of the two servers
+    /// Rounds for each side
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Connections that load a server at once
@@ -63,9 +66,16 @@ pub struct Args {
     /// Messages that wait for an agent which catches up
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     waiting: u32,
-    /// Measure messages on this PostgreSQL too, in schemas of the bench's own
+    /// Measure messages on this PostgreSQL, too, in schemas of the bench's own
     #[arg(long, value_name = "URL")]
     postgres: Option<String>,
+    /// Compare with this older aund, in alternating rounds, instead of with the baselines
+    ///
+    /// Both builds get the same load on servers of their own. The ratio of a figure is this build's over the older one's,
+    /// and the other way round for times and memory, so that 1.0 is equal and more is better. The last line names what did
+    /// not reach 0.95. Messages and logins are measured on SQLite, and with --postgres on PostgreSQL, too.
+    #[arg(long, value_name = "BINARY")]
+    before: Option<PathBuf>,
     /// Measure a server of one process, or of several
     #[arg(long, value_enum, default_value_t = Shape::Whole)]
     shape: Shape,
@@ -134,6 +144,7 @@ struct Plan {
     shape: Shape,
     redis: Option<String>,
     nats_server: PathBuf,
+    before: Option<PathBuf>,
 }
 
 /// Runs the bench and prints its report. Builds its own runtime, so it is called outside of one.
@@ -145,16 +156,20 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         .build()
         .context("the runtime of the load generator did not start")?;
 
-    let report = runtime.block_on(async {
+    let print = async {
+        match &plan.before {
+            Some(file) => before::measure(&plan, file).await?.print(args.json),
+            None => measure(&plan).await?.print(args.json),
+        }
+    };
+    runtime.block_on(async {
         let mut signals = Signals::new()?;
         tokio::select! {
-            report = measure(&plan) => report,
+            printed = print => printed,
             // Leaving this way, and not by the signal, stops the servers and removes their folders.
             () = signals.wait() => bail!("interrupted"),
         }
-    })?;
-
-    if args.json { report.print_json() } else { report.print_table() }
+    })
 }
 
 /// Runs the raw baseline until its standard input ends, which happens when the bench that started it is gone.
@@ -173,13 +188,11 @@ async fn measure(plan: &Plan) -> anyhow::Result<Report> {
         return Ok(report);
     }
     if plan.federation {
-        message::federation(plan, &mut report).await?;
+        message::federation::measure(plan, &mut report).await?;
         return Ok(report);
     }
     if plan.wants(What::Ping) {
-        for (transport, depth) in
-            [Transport::Plain, Transport::Tls].into_iter().flat_map(|t| [(t, 1), (t, 16)])
-        {
+        for (transport, depth) in ping::LOADS {
             report.add(ping::measure(plan, transport, depth).await?);
         }
     }
@@ -212,6 +225,7 @@ impl Plan {
             shape: args.shape,
             redis: args.redis.clone(),
             nats_server: args.nats_server.clone(),
+            before: args.before.clone(),
         }
     }
 

@@ -6,9 +6,9 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::client::{Socket, Transport, enrol};
-use super::process::{Scratch, Server};
+use super::process::{Build, Scratch, Server};
 use super::report::{Goal, Line, Row};
-use super::rounds::{Sample, Series, alternate};
+use super::rounds::{RoundLoad, Sample, Series, alternate};
 use super::{Plan, load};
 
 /// Sessions share a few agents, as several devices of one agent would.
@@ -16,6 +16,10 @@ const SESSIONS_PER_AGENT: usize = 4;
 
 /// Before the first round each side runs this long without being measured.
 const WARM_UP: Duration = Duration::from_millis(500);
+
+/// What is measured: the transport, and the calls in flight on each connection.
+pub(super) const LOADS: [(Transport, usize); 4] =
+    [(Transport::Plain, 1), (Transport::Plain, 16), (Transport::Tls, 1), (Transport::Tls, 16)];
 
 /// What the servers are asked, and how much at once.
 #[derive(Clone, Copy)]
@@ -28,29 +32,45 @@ pub(super) struct Load {
 }
 
 /// A server, and the connections its load comes by.
-pub(super) struct Side<'a> {
-    server: &'a Server,
+pub(super) struct Side {
+    server: Server,
     sockets: Vec<Socket>,
     load: Load,
+    _scratch: Option<Scratch>,
 }
 
 pub(super) async fn measure(plan: &Plan, transport: Transport, depth: usize) -> anyhow::Result<Row> {
-    let title =
-        format!("meta.ping, {}, {} connections, {depth} in flight", transport.name(), plan.connections);
+    let title = title(plan, transport, depth);
     eprintln!("{title} …");
-    let scratch = Scratch::new("ping")?;
-    let (server, baseline) = (Server::ours(&scratch).await?, Server::raw().await?);
-    let load = Load { transport, connections: plan.connections, depth, request: load::ping };
-    let (mut ours, mut raw) = (Side::ours(&server, load).await?, Side::raw(&baseline, load).await?);
+    let load = Load::ping(plan, transport, depth);
+    let mut ours = Side::aund(&Build::this()?, load).await?;
+    let mut raw = Side::raw(Server::raw().await?, load).await?;
     let pairs =
         alternate(plan.rounds, async || ours.round(plan.span).await, async || raw.round(plan.span).await)
             .await?;
     Ok(row(title, &pairs, goal(transport, depth)))
 }
 
-impl<'a> Side<'a> {
-    /// Authenticated sessions.
-    pub(super) async fn ours(server: &'a Server, load: Load) -> anyhow::Result<Self> {
+pub(super) fn title(plan: &Plan, transport: Transport, depth: usize) -> String {
+    format!("meta.ping, {}, {} connections, {depth} in flight", transport.name(), plan.connections)
+}
+
+impl Load {
+    pub(super) fn ping(plan: &Plan, transport: Transport, depth: usize) -> Self {
+        Self { transport, connections: plan.connections, depth, request: load::ping }
+    }
+}
+
+impl Side {
+    /// Authenticated sessions on a server of one process.
+    pub(super) async fn aund(build: &Build, load: Load) -> anyhow::Result<Self> {
+        let scratch = Scratch::new("ping")?;
+        let server = Server::aund(build, &scratch, None).await?;
+        Self::sessions(server, scratch, load).await
+    }
+
+    /// Authenticated sessions on a server that runs already.
+    pub(super) async fn sessions(server: Server, scratch: Scratch, load: Load) -> anyhow::Result<Self> {
         let agents = load.connections.div_ceil(SESSIONS_PER_AGENT);
         let members = enrol(server.target(Transport::Plain), agents).await?;
         let target = server.target(load.transport);
@@ -60,22 +80,25 @@ impl<'a> Side<'a> {
         };
         let sockets =
             stream::iter(0..load.connections).map(connect).buffer_unordered(8).try_collect().await?;
-        Self { server, sockets, load }.warm().await
+        Self { server, sockets, load, _scratch: Some(scratch) }.warm().await
     }
 
     /// Connections to an echo, which takes any method for a ping.
-    pub(super) async fn raw(server: &'a Server, load: Load) -> anyhow::Result<Self> {
+    pub(super) async fn raw(server: Server, load: Load) -> anyhow::Result<Self> {
         let target = server.target(load.transport);
         let dialled = stream::iter(0..load.connections).map(|_| target.dial()).buffer_unordered(8);
-        Self { server, sockets: dialled.try_collect().await?, load }.warm().await
+        let sockets = dialled.try_collect().await?;
+        Self { server, sockets, load, _scratch: None }.warm().await
     }
 
     async fn warm(mut self) -> anyhow::Result<Self> {
         self.round(WARM_UP).await?;
         Ok(self)
     }
+}
 
-    pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+impl RoundLoad for Side {
+    async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         let meter = self.server.meter()?;
         let sockets = std::mem::take(&mut self.sockets);
         let (back, latencies) = load::call(sockets, self.load.depth, span, self.load.request).await?;

@@ -1,7 +1,8 @@
-//! The servers under measurement: child processes of this binary, their addresses, CPU time and memory.
+//! The servers under measurement: child processes, their addresses, CPU time and memory.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -33,6 +34,10 @@ ping_timeout_ms = 600000
 
 /// The domain of the agents that the bench registers.
 pub(super) const ISSUER: &str = "agents.localhost";
+
+/// The `aund` that a server is started from: this one, or the build before it.
+#[derive(Clone, Debug)]
+pub(super) struct Build(PathBuf);
 
 /// A running server; it ends when this is dropped.
 pub(super) struct Server {
@@ -87,14 +92,14 @@ pub(super) fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
 impl Server {
     /// Starts the raw baseline: the echo.
     pub(super) async fn raw() -> anyhow::Result<Self> {
-        let mut command = this_binary()?;
+        let mut command = Build::this()?.command();
         command.arg("bench-raw").stderr(Stdio::inherit());
         Self::start(command).await.context("the raw baseline did not start")
     }
 
     /// Starts the raw baseline of delivery: the relay.
     pub(super) async fn relay() -> anyhow::Result<Self> {
-        let mut command = this_binary()?;
+        let mut command = Build::this()?.command();
         command.args(["bench-raw", "--relay"]).stderr(Stdio::inherit());
         Self::start(command).await.context("the raw relay did not start")
     }
@@ -102,23 +107,19 @@ impl Server {
     /// Starts the raw baseline of a routed call: the echo behind another process that hands everything on.
     pub(super) async fn raw_through() -> anyhow::Result<Self> {
         let echo = Self::raw().await?;
-        let mut command = this_binary()?;
+        let mut command = Build::this()?.command();
         command.args(["bench-raw", "--through", echo.plain.url()]).stderr(Stdio::inherit());
         let service = Service { pid: echo.pid, _child: echo.child, _stdout: echo._stdout };
         Self::with_services(command, vec![service]).await.context("the raw gateway did not start")
     }
 
-    /// Starts the real server on `scratch`, which it finds as an earlier one left it.
-    pub(super) async fn ours(scratch: &Scratch) -> anyhow::Result<Self> {
-        Self::on_store(scratch, None).await
-    }
-
-    /// The same with its services in this store, or else in SQLite files of the scratch folder.
-    pub(super) async fn on_store(scratch: &Scratch, store: Option<&str>) -> anyhow::Result<Self> {
+    /// Starts a real server on `scratch`, which it finds as an earlier one left it. Its data is in this store, or else in
+    /// SQLite files of that folder. It is given only flags and settings that older builds know, too.
+    pub(super) async fn aund(build: &Build, scratch: &Scratch, store: Option<&str>) -> anyhow::Result<Self> {
         let (config, log) = (scratch.file("aund.toml"), scratch.file("aund.log"));
         std::fs::write(&config, CONFIG).context("the server's config could not be written")?;
         let stderr = std::fs::File::create(&log).context("the server's log could not be made")?;
-        let mut command = this_binary()?;
+        let mut command = build.command();
         command.args([
             "serve",
             "--issuer",
@@ -197,7 +198,8 @@ impl Service {
         let (child, mut lines) = spawn(command)?;
         let ready = async {
             while let Some(line) = lines.next_line().await? {
-                if line.trim_start().starts_with("parts ") {
+                // Builds before the second word say the first.
+                if matches!(line.split_whitespace().next(), Some("parts" | "services")) {
                     return Ok(());
                 }
             }
@@ -276,7 +278,9 @@ fn total(pids: &[Pid], figure: fn(Pid) -> anyhow::Result<f64>) -> anyhow::Result
 
 impl Scratch {
     pub(super) fn new(name: &str) -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("aund-bench-{}-{name}", std::process::id()));
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), FOLDERS.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("aund-bench-{pid}-{number}-{name}"));
         std::fs::create_dir_all(&path).with_context(|| format!("{} could not be made", path.display()))?;
         Ok(Self(path))
     }
@@ -292,8 +296,19 @@ impl Drop for Scratch {
     }
 }
 
-pub(super) fn this_binary() -> anyhow::Result<Command> {
-    Ok(Command::new(std::env::current_exe().context("this program cannot find itself")?))
+impl Build {
+    pub(super) fn this() -> anyhow::Result<Self> {
+        Ok(Self(std::env::current_exe().context("this program cannot find itself")?))
+    }
+
+    pub(super) fn at(file: &Path) -> anyhow::Result<Self> {
+        let found = std::fs::canonicalize(file);
+        Ok(Self(found.with_context(|| format!("--before: {} was not found", file.display()))?))
+    }
+
+    pub(super) fn command(&self) -> Command {
+        Command::new(&self.0)
+    }
 }
 
 /// Waits for the lines that say where the server listens, without TLS and with it.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 
-use super::process::{CONFIG, ISSUER, Scratch, Server, Service, this_binary};
+use super::process::{Build, CONFIG, ISSUER, Scratch, Server, Service};
 
 const GATEWAY: &str = "gateway";
 const SERVICES: [&str; 2] = ["ca+auth+agent", "message"];
@@ -17,6 +17,7 @@ const FIRST_PORT: u16 = 7001;
 
 /// Where the processes of one server live.
 pub(super) struct Ground {
+    build: Build,
     folder: PathBuf,
     bus: String,
     store: Option<String>,
@@ -26,17 +27,24 @@ pub(super) struct Ground {
 
 impl Ground {
     /// Certificates for every process.
-    pub(super) async fn prepare(scratch: &Scratch, redis: &str, store: Option<&str>) -> anyhow::Result<Self> {
+    pub(super) async fn prepare(
+        build: &Build,
+        scratch: &Scratch,
+        redis: &str,
+        store: Option<&str>,
+    ) -> anyhow::Result<Self> {
         static SERVERS: AtomicU8 = AtomicU8::new(1);
         let (number, pid) = (SERVERS.fetch_add(1, Ordering::Relaxed), std::process::id());
         let [.., high, low] = pid.to_be_bytes();
         let ground = Self {
+            build: build.clone(),
             folder: scratch.file("split"),
             bus: format!("{redis}?prefix=bench-{pid}-{number}"),
             store: store.map(str::to_owned),
             address: Ipv4Addr::new(127, 64 | (high & 63), low, number),
         };
-        let made = this_binary()?
+        let made = build
+            .command()
             .args(["certs", "mesh"])
             .arg(ground.folder.join("mesh"))
             .arg(GATEWAY)
@@ -72,7 +80,7 @@ impl Ground {
         let (config, log) =
             (self.folder.join(format!("{name}.toml")), self.folder.join(format!("{name}.log")));
         std::fs::write(&config, self.settings(process))?;
-        let mut command = this_binary()?;
+        let mut command = self.build.command();
         command.args(["serve", "--issuer", ISSUER, "--bus", &self.bus]).arg("--config").arg(config);
         command.arg("--data").arg(self.folder.join(name)).stderr(std::fs::File::create(log)?);
         for part in process.split('+') {

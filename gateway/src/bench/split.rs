@@ -14,9 +14,9 @@ use super::Plan;
 use super::client::{Socket, Transport, enrol};
 use super::message;
 use super::ping::{Load, Side};
-use super::process::{ISSUER, Scratch, Server};
+use super::process::{Build, ISSUER, Scratch, Server};
 use super::report::{Goal, Line, Report, Row};
-use super::rounds::{Sample, Series, alternate};
+use super::rounds::{RoundLoad as _, Sample, Series, alternate};
 use super::shape::Ground;
 
 /// How many clients come back at once, and how many sessions an agent has.
@@ -25,7 +25,7 @@ const SESSIONS_PER_AGENT: usize = 10;
 
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     let redis = plan.redis.as_deref().context("--shape split needs --redis URL")?;
-    for (connections, depth) in [(plan.connections, 1), (plan.connections, 16), (1, 1)] {
+    for (connections, depth) in loads(plan) {
         routed(plan, redis, connections, depth, report).await?;
     }
     match &plan.postgres {
@@ -54,6 +54,26 @@ fn question(number: usize) -> Utf8Bytes {
     .into()
 }
 
+/// Connections, and calls in flight on each.
+pub(super) fn loads(plan: &Plan) -> [(usize, usize); 3] {
+    [(plan.connections, 1), (plan.connections, 16), (1, 1)]
+}
+
+pub(super) fn title(connections: usize, depth: usize) -> String {
+    format!("message.query_online in another process, {connections} connections, {depth} in flight")
+}
+
+pub(super) fn routed_load(connections: usize, depth: usize) -> Load {
+    Load { transport: Transport::Plain, connections, depth, request: question }
+}
+
+/// A server of several processes, and sessions at its gateway.
+pub(super) async fn start(build: &Build, redis: &str, load: Load) -> anyhow::Result<Side> {
+    let scratch = Scratch::new("routed")?;
+    let server = Ground::prepare(build, &scratch, redis, None).await?.start().await?;
+    Side::sessions(server, scratch, load).await
+}
+
 async fn routed(
     plan: &Plan,
     redis: &str,
@@ -61,15 +81,12 @@ async fn routed(
     depth: usize,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let title =
-        format!("message.query_online in another process, {connections} connections, {depth} in flight");
+    let title = title(connections, depth);
     eprintln!("{title} …");
-    let scratch = Scratch::new("routed")?;
-    let server = Ground::prepare(&scratch, redis, None).await?.start().await?;
-    let (echo, through) = (Server::raw().await?, Server::raw_through().await?);
-    let load = Load { transport: Transport::Plain, connections, depth, request: question };
-    let (mut ours, mut raw) = (Side::ours(&server, load).await?, Side::raw(&echo, load).await?);
-    let (mut floor, mut floors) = (Side::raw(&through, load).await?, Vec::new());
+    let load = routed_load(connections, depth);
+    let mut ours = start(&Build::this()?, redis, load).await?;
+    let mut raw = Side::raw(Server::raw().await?, load).await?;
+    let (mut floor, mut floors) = (Side::raw(Server::raw_through().await?, load).await?, Vec::new());
     let both = async || {
         floors.push(floor.round(plan.span).await?);
         raw.round(plan.span).await
@@ -100,7 +117,7 @@ async fn moved(plan: &Plan, redis: &str) -> anyhow::Result<Row> {
     let title = format!("{count} sessions of a killed gateway come back on another, {SIDE_BY_SIDE} at once");
     eprintln!("{title} …");
     let scratch = Scratch::new("moved")?;
-    let ground = Ground::prepare(&scratch, redis, None).await?;
+    let ground = Ground::prepare(&Build::this()?, &scratch, redis, None).await?;
     let first = ground.start().await?;
     let target = first.target(Transport::Plain).clone();
     let members = enrol(&target, count.div_ceil(SESSIONS_PER_AGENT)).await?;

@@ -12,9 +12,9 @@ use tokio_tungstenite::tungstenite::Message;
 use super::super::Plan;
 use super::super::client::{Socket, Transport, enrol};
 use super::super::load::{Tasks, answered, gather};
-use super::super::process::{Scratch, Server};
+use super::super::process::{Build, Scratch, Server};
 use super::super::report::{Goal, Line, Report, Row};
-use super::super::rounds::{Latencies, Sample, Series, alternate};
+use super::super::rounds::{Latencies, RoundLoad, Sample, Series, alternate};
 use super::floor::Floor;
 use super::pace::{due, strike};
 use super::payload::{Chance, low_half, request};
@@ -32,12 +32,13 @@ const WARM_UP: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server, and the agents on it.
-struct Post {
+pub(in super::super) struct DeliveryLoad {
     server: Server,
     senders: Vec<Socket>,
     receivers: Vec<Socket>,
     to: Arc<[String]>,
     rounds: u64,
+    _scratch: Option<Scratch>,
 }
 
 /// What every agent knows of a round.
@@ -51,10 +52,10 @@ struct Timetable {
 }
 
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
-    let title = format!("delivery at {PER_SECOND} messages a second; raw: a relay without a store");
+    let title = format!("{}; raw: a relay without a store", title());
     eprintln!("{title} …");
-    let scratch = Scratch::new("delivery")?;
-    let (mut ours, mut raw) = (Post::ours(&scratch).await?, Post::relay().await?);
+    let mut ours = DeliveryLoad::aund(&Build::this()?, None).await?;
+    let mut raw = DeliveryLoad::relay().await?;
     let (folder, mut floors) = (Scratch::new("floor")?, Vec::new());
     let mut floor = Floor::new(&folder, GAP).await?;
     ours.round(WARM_UP).await?;
@@ -84,9 +85,14 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     Ok(())
 }
 
-impl Post {
-    async fn ours(scratch: &Scratch) -> anyhow::Result<Self> {
-        let server = Server::ours(scratch).await?;
+pub(in super::super) fn title() -> String {
+    format!("delivery at {PER_SECOND} messages a second")
+}
+
+impl DeliveryLoad {
+    pub(in super::super) async fn aund(build: &Build, store: Option<&str>) -> anyhow::Result<Self> {
+        let scratch = Scratch::new("delivery")?;
+        let server = Server::aund(build, &scratch, store).await?;
         let target = server.target(Transport::Plain);
         let members = enrol(target, 2 * AGENTS).await?;
         let mut sockets = Vec::with_capacity(2 * AGENTS);
@@ -95,7 +101,7 @@ impl Post {
         }
         let receivers = sockets.split_off(AGENTS);
         let to = members[AGENTS..].iter().map(|member| member.agent.aid.clone()).collect();
-        Ok(Self { server, senders: sockets, receivers, to, rounds: 0 })
+        Ok(Self { server, senders: sockets, receivers, to, rounds: 0, _scratch: Some(scratch) })
     }
 
     async fn relay() -> anyhow::Result<Self> {
@@ -109,9 +115,11 @@ impl Post {
             receiver.call("join", json!({ "to": to })).await?;
             receivers.push(receiver);
         }
-        Ok(Self { server, senders, receivers, to, rounds: 0 })
+        Ok(Self { server, senders, receivers, to, rounds: 0, _scratch: None })
     }
+}
 
+impl RoundLoad for DeliveryLoad {
     async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         self.rounds += 1;
         let each = (span.as_secs_f64() * PER_SECOND as f64) as u64 / AGENTS as u64;

@@ -3,22 +3,22 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use futures_util::StreamExt as _;
 use serde_json::json;
-use tokio::process::Command;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::super::Plan;
 use super::super::client::{Member, Socket, Transport, enrol_under};
 use super::super::load;
-use super::super::process::{CONFIG, ISSUER, Scratch, Server, this_binary};
+use super::super::process::{Build, CONFIG, ISSUER, Scratch, Server};
 use super::super::report::{Goal, Line, Report, Row};
 use super::super::rounds::{Sample, Series};
 use super::payload::{low_half, request};
-use super::send::{Post, SENDERS};
+use super::send::{ONLINE_DEPTH, Post, SENDERS};
 use super::side::{Side, in_turn};
 use crate::admin;
 
@@ -34,10 +34,8 @@ const FILLERS: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(in super::super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
-    const DEPTH: usize = 64;
-    let title = format!(
-        "message.send to another domain, {DEPTH} in flight on {SENDERS} connections; raw: to one's own"
-    );
+    const DEPTH: usize = ONLINE_DEPTH;
+    let title = format!("{}; raw: to one's own", title(DEPTH));
     eprintln!("{title} …");
     let samples = both(DEPTH, plan).await?;
     let line =
@@ -57,10 +55,21 @@ pub(in super::super) async fn measure(plan: &Plan, report: &mut Report) -> anyho
     Ok(())
 }
 
+pub(in super::super) fn title(depth: usize) -> String {
+    format!("message.send to another domain, {depth} in flight on {SENDERS} connections")
+}
+
+/// Two domains, whose agents send to those of the other.
+pub(in super::super) async fn send_load(build: &Build, depth: usize) -> anyhow::Result<Post> {
+    Domains::start(build, 0).await?.post(depth).await
+}
+
 /// Sends abroad, and sends at home on a server of its own, in turn.
 async fn both(depth: usize, plan: &Plan) -> anyhow::Result<Vec<Vec<Sample>>> {
-    let abroad = Domains::start(0).await?.post(depth).await?;
-    let mut sides = [Side::Ours(Box::new(abroad)), Side::Ours(Box::new(Post::online(depth).await?))];
+    let this = Build::this()?;
+    let abroad = send_load(&this, depth).await?;
+    let home = Post::online(&this, depth, None).await?;
+    let mut sides = [Side::Ours(Box::new(abroad)), Side::Ours(Box::new(home))];
     in_turn(&mut sides, plan.rounds, plan.span).await
 }
 
@@ -87,7 +96,7 @@ async fn outage(plan: &Plan) -> anyhow::Result<Row> {
     let waiting = plan.waiting;
     let title = format!("{waiting} messages wait for a domain that is down, and it comes back");
     eprintln!("{title} …");
-    let mut domains = Domains::start(3600).await?;
+    let mut domains = Domains::start(&Build::this()?, 3600).await?;
     let (sender, receiver) = (&domains.here_members[0], &domains.there_members[0]);
     let mut socket = Socket::connect(domains.here.target(Transport::Plain), &sender.token, 0, 0).await?;
     // Once while it is up, so that it is known.
@@ -133,6 +142,7 @@ async fn outage(plan: &Plan) -> anyhow::Result<Row> {
 
 /// Two domains that trust each other, and agents of both.
 struct Domains {
+    build: Build,
     here: Server,
     there: Option<Server>,
     here_members: Arc<[Member]>,
@@ -149,13 +159,16 @@ struct Arrivals {
 }
 
 impl Domains {
-    async fn start(retention_seconds: u64) -> anyhow::Result<Self> {
+    async fn start(build: &Build, retention_seconds: u64) -> anyhow::Result<Self> {
+        static DOMAINS: AtomicU8 = AtomicU8::new(1);
         let [.., high, low] = std::process::id().to_be_bytes();
-        let (here_address, there_address) =
-            (Ipv4Addr::new(127, 32 | (high & 31), low, 1), Ipv4Addr::new(127, 32 | (high & 31), low, 2));
+        let number = DOMAINS.fetch_add(2, Ordering::Relaxed);
+        let address = |number| Ipv4Addr::new(127, 32 | (high & 31), low, number);
+        let (here_address, there_address) = (address(number), address(number + 1));
         let (here_at, there_at) = (Scratch::new("here")?, Scratch::new("there")?);
-        let there = start(&there_at, OTHER, there_address, ISSUER, here_address, 0).await?;
-        let here = start(&here_at, ISSUER, here_address, OTHER, there_address, retention_seconds).await?;
+        let there = start(build, &there_at, OTHER, there_address, ISSUER, here_address, 0).await?;
+        let here =
+            start(build, &here_at, ISSUER, here_address, OTHER, there_address, retention_seconds).await?;
         trust(&here_at, &there_at).await?;
         trust(&there_at, &here_at).await?;
         let here_members = enrol_under(here.target(Transport::Plain), ISSUER, SENDERS).await?;
@@ -164,6 +177,7 @@ impl Domains {
             Socket::connect(there.target(Transport::Plain), &member.token, 0, 0).await?;
         }
         Ok(Self {
+            build: build.clone(),
             here,
             there: Some(there),
             here_members,
@@ -175,7 +189,7 @@ impl Domains {
     }
 
     async fn start_there(&self) -> anyhow::Result<Server> {
-        start(&self.there_at, OTHER, self.address, ISSUER, self.address, 0).await
+        start(&self.build, &self.there_at, OTHER, self.address, ISSUER, self.address, 0).await
     }
 
     /// Senders here, receivers there.
@@ -209,6 +223,7 @@ impl Domains {
 }
 
 async fn start(
+    build: &Build,
     scratch: &Scratch,
     issuer: &str,
     address: Ipv4Addr,
@@ -221,7 +236,7 @@ async fn start(
     );
     let (file, log) = (scratch.file("aund.toml"), scratch.file("aund.log"));
     std::fs::write(&file, config).context("the server's config could not be written")?;
-    let mut command: Command = this_binary()?;
+    let mut command = build.command();
     command.args(["serve", "--issuer", issuer, "--listen", &format!("{address}:{PORT}")]);
     command.args(["--listen", "plain:127.0.0.1:0", "--resolve", &format!("{other}={other_address}:{PORT}")]);
     command.arg("--data").arg(scratch.file("data")).arg("--config").arg(file);

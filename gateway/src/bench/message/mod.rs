@@ -3,16 +3,16 @@
 //! Sends are held against bare group-commit loops that know no sockets, and against JetStream; delivery against a
 //! relay that knows no store. All sides of a comparison take their rounds in turn within one run.
 
-mod delivery;
-mod federation;
+pub(super) mod delivery;
+pub(super) mod federation;
 mod floor;
 mod jetstream;
 mod pace;
 mod payload;
-mod postgres;
-mod pull;
+pub(super) mod postgres;
+pub(super) mod pull;
 mod rows;
-mod send;
+pub(super) mod send;
 mod side;
 mod store;
 
@@ -20,8 +20,6 @@ use super::Plan;
 use super::What;
 use super::report::{Goal, Line, Report, Row};
 use super::rounds::{Sample, Series};
-
-pub(super) use federation::measure as federation;
 
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     if plan.wants(What::Send) {

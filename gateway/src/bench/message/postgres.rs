@@ -10,18 +10,18 @@ use sqlx::{AssertSqlSafe, Executor as _, PgPool};
 use tokio::task::JoinSet;
 
 use super::super::Plan;
-use super::super::process::{Pid, Scratch, Server};
+use super::super::process::{Build, Pid, Scratch};
 use super::super::report::{Goal, Report};
 use super::super::rounds::{Latencies, Sample};
+use super::super::schemas;
 use super::super::shape::Ground;
 use super::payload::{Chance, PAYLOAD};
 use super::row;
 use super::rows::GroupCommit;
-use super::send::{Post, SENDERS};
+use super::send::{OFFLINE_DEPTH as DEPTH, Post, SENDERS};
 use super::side::{Side, in_turn};
 use super::store::{Heads, INBOX, Store, key, name};
 
-const DEPTH: usize = 256;
 const CLIENTS: usize = 64;
 
 /// Clients that each commit one row at a time, on a connection each.
@@ -33,23 +33,20 @@ pub(super) struct Clients {
 }
 
 pub(super) async fn measure(plan: &Plan, url: &str, report: &mut Report) -> anyhow::Result<()> {
-    let prefix = format!("aund_bench_{}_", std::process::id());
-    let measured = in_schemas(plan, url, &prefix, report).await;
-    // Also after a failure: the database is somebody's, and we leave it as it was.
-    clean(url, &prefix).await.context("the bench's schemas could not be dropped")?;
-    measured
+    schemas::dropped_after(url, in_schemas(plan, url, report)).await
 }
 
-async fn in_schemas(plan: &Plan, url: &str, prefix: &str, report: &mut Report) -> anyhow::Result<()> {
+async fn in_schemas(plan: &Plan, url: &str, report: &mut Report) -> anyhow::Result<()> {
     let recipients = plan.recipients;
     let title = format!(
         "message.send on PostgreSQL, {DEPTH} in flight on {SENDERS} connections, {recipients} recipients"
     );
     eprintln!("{title} …");
-    let joint = if url.contains('?') { '&' } else { '?' };
-    let post = Post::offline(DEPTH, recipients, Some(&format!("{url}{joint}schema_prefix={prefix}"))).await?;
-    let groups = Store::PostgresInbox(table(url, prefix, "groups", 1).await?, Heads::new(recipients));
-    let pool = table(url, prefix, "rows", CLIENTS as u32).await?;
+    let prefix = schemas::fresh_prefix();
+    let store = schemas::store_url(url, &prefix);
+    let post = Post::offline(&Build::this()?, DEPTH, recipients, Some(&store)).await?;
+    let groups = Store::PostgresInbox(table(url, &prefix, "groups", 1).await?, Heads::new(recipients));
+    let pool = table(url, &prefix, "rows", CLIENTS as u32).await?;
     let clients = Clients { pool, next: Arc::default(), recipients, rounds: 0 };
 
     let groups = GroupCommit::new(groups, DEPTH)?;
@@ -65,31 +62,16 @@ async fn in_schemas(plan: &Plan, url: &str, prefix: &str, report: &mut Report) -
 
 /// A server of one process and one of several take their rounds in turn.
 pub(super) async fn split(plan: &Plan, url: &str, redis: &str, report: &mut Report) -> anyhow::Result<()> {
-    let prefix = format!("aund_bench_{}_", std::process::id());
-    let measured = both_shapes(plan, url, redis, &prefix, report).await;
-    clean(url, &prefix).await.context("the bench's schemas could not be dropped")?;
-    measured
+    schemas::dropped_after(url, both_shapes(plan, url, redis, report)).await
 }
 
-async fn both_shapes(
-    plan: &Plan,
-    url: &str,
-    redis: &str,
-    prefix: &str,
-    report: &mut Report,
-) -> anyhow::Result<()> {
+async fn both_shapes(plan: &Plan, url: &str, redis: &str, report: &mut Report) -> anyhow::Result<()> {
     let recipients = plan.recipients;
-    let title = format!(
-        "message.send split on PostgreSQL, {DEPTH} in flight on {SENDERS} connections, {recipients} recipients"
-    );
+    let title = split_title(plan);
     eprintln!("{title} …");
-    let joint = if url.contains('?') { '&' } else { '?' };
-    let (whole, split) = (Scratch::new("whole")?, Scratch::new("split")?);
-    let store = |shape| format!("{url}{joint}schema_prefix={prefix}{shape}_");
-    let server = Server::on_store(&whole, Some(&store("whole"))).await?;
-    let whole = Post::to_absent(whole, server, DEPTH, recipients).await?;
-    let server = Ground::prepare(&split, redis, Some(&store("split"))).await?.start().await?;
-    let split = Post::to_absent(split, server, DEPTH, recipients).await?;
+    let (this, store) = (Build::this()?, || schemas::store_url(url, &schemas::fresh_prefix()));
+    let whole = Post::offline(&this, DEPTH, recipients, Some(&store())).await?;
+    let split = split_load(&this, redis, &store(), recipients).await?;
 
     let mut sides = [Side::Ours(Box::new(split)), Side::Ours(Box::new(whole))];
     let samples = in_turn(&mut sides, plan.rounds, plan.span).await?;
@@ -97,6 +79,25 @@ async fn both_shapes(
     let goal = Goal::RatioAtLeast { now: Some(0.6), later: 0.6 };
     report.add(row(format!("{title}; raw: the whole server"), split, whole, goal));
     Ok(())
+}
+
+pub(in super::super) fn split_title(plan: &Plan) -> String {
+    let recipients = plan.recipients;
+    format!(
+        "message.send split on PostgreSQL, {DEPTH} in flight on {SENDERS} connections, {recipients} recipients"
+    )
+}
+
+/// A server of several processes, and agents that send to others who are not online.
+pub(in super::super) async fn split_load(
+    build: &Build,
+    redis: &str,
+    store: &str,
+    recipients: usize,
+) -> anyhow::Result<Post> {
+    let scratch = Scratch::new("split")?;
+    let server = Ground::prepare(build, &scratch, redis, Some(store)).await?.start().await?;
+    Post::to_absent(scratch, server, DEPTH, recipients).await
 }
 
 /// A table of rows with an inbox index in a schema of its own.
@@ -114,16 +115,6 @@ async fn table(url: &str, prefix: &str, name: &str, connections: u32) -> anyhow:
     pool.execute(AssertSqlSafe(format!("CREATE SCHEMA {prefix}{name}"))).await?;
     pool.execute(INBOX).await?;
     Ok(pool)
-}
-
-async fn clean(url: &str, prefix: &str) -> anyhow::Result<()> {
-    let pool = PgPoolOptions::new().max_connections(1).connect(url).await?;
-    let find = "SELECT nspname::text FROM pg_namespace WHERE starts_with(nspname::text, $1)";
-    let schemas: Vec<String> = sqlx::query_scalar(find).bind(prefix).fetch_all(&pool).await?;
-    for schema in schemas {
-        pool.execute(AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).await?;
-    }
-    Ok(())
 }
 
 impl Clients {

@@ -1,7 +1,7 @@
 //! `message.pull`: pages of 200 rows, and an agent that catches up with everything that waits for it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
@@ -10,9 +10,9 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use super::super::Plan;
 use super::super::client::{Member, Socket, Transport, enrol};
 use super::super::load::{self, Tasks};
-use super::super::process::{Scratch, Server};
+use super::super::process::{Build, Scratch, Server};
 use super::super::report::{Line, Row};
-use super::super::rounds::{Sample, Series};
+use super::super::rounds::{RoundLoad, Sample, Series};
 use super::payload::{Chance, Messages};
 
 /// "limit: default 100, max 200" (message.pull).
@@ -34,32 +34,56 @@ struct Inbox {
     _scratch: Scratch,
 }
 
-pub(super) async fn pages(plan: &Plan) -> anyhow::Result<Row> {
-    let title = format!("message.pull, pages of {PAGE} rows, {PULLERS} connections, 1 in flight");
-    eprintln!("{title} …");
-    let inbox = Inbox::new().await?;
-    inbox.fill(PAGES * PAGE).await?;
-    let mut pullers = Vec::with_capacity(PULLERS);
-    for slot in 0..PULLERS {
-        pullers.push(inbox.reader(slot).await?);
-    }
-    let full = pull(&mut pullers[0], 0).await?;
-    ensure!(rows(&full) == PAGE, "a page has {} rows", rows(&full));
+/// The inbox, and connections that pull pages from it.
+pub(in super::super) struct PullLoad {
+    inbox: Inbox,
+    pullers: Vec<Socket>,
+    rounds: usize,
+}
 
+pub(super) async fn pages(plan: &Plan) -> anyhow::Result<Row> {
+    let title = title();
+    eprintln!("{title} …");
+    let mut load = PullLoad::new(&Build::this()?, None).await?;
     let mut samples = Vec::with_capacity(plan.rounds);
-    for round in 0..plan.rounds {
-        let (meter, until) = (inbox.server.meter()?, Instant::now() + plan.span);
+    for _ in 0..plan.rounds {
+        samples.push(load.round(plan.span).await?);
+    }
+    Ok(Row { title, lines: page_lines(&samples) })
+}
+
+pub(in super::super) fn title() -> String {
+    format!("message.pull, pages of {PAGE} rows, {PULLERS} connections, 1 in flight")
+}
+
+impl PullLoad {
+    pub(in super::super) async fn new(build: &Build, store: Option<&str>) -> anyhow::Result<Self> {
+        let inbox = Inbox::new(build, store).await?;
+        inbox.fill(PAGES * PAGE).await?;
+        let mut pullers = Vec::with_capacity(PULLERS);
+        for slot in 0..PULLERS {
+            pullers.push(inbox.reader(slot).await?);
+        }
+        let full = pull(&mut pullers[0], 0).await?;
+        ensure!(rows(&full) == PAGE, "a page has {} rows", rows(&full));
+        Ok(Self { inbox, pullers, rounds: 0 })
+    }
+}
+
+impl RoundLoad for PullLoad {
+    async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+        let (meter, until) = (self.inbox.server.meter()?, Instant::now() + span);
         let mut tasks = Tasks::new();
-        for (number, socket) in pullers.drain(..).enumerate() {
-            let mut chance = Chance::new((round * PULLERS + number) as u64);
+        for (number, socket) in self.pullers.drain(..).enumerate() {
+            let mut chance = Chance::new((self.rounds * PULLERS + number) as u64);
             let write = move |number| page_request(number, chance.below(PAGES) * PAGE);
             tasks.spawn(load::call_while(socket, 1, move |now| now < until, write));
         }
+        self.rounds += 1;
         let (back, latencies) = load::gather(tasks).await?;
-        pullers = back;
-        samples.push(meter.stop(&latencies)?);
+        self.pullers = back;
+        meter.stop(&latencies)
     }
-    Ok(Row { title, lines: page_lines(&samples) })
 }
 
 fn page_request(number: usize, after: usize) -> Utf8Bytes {
@@ -84,7 +108,7 @@ pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Row> {
     let waiting = plan.waiting;
     let title = format!("catching up with {waiting} messages: pull a page, acknowledge it, again");
     eprintln!("{title} …");
-    let inbox = Inbox::new().await?;
+    let inbox = Inbox::new(&Build::this()?, None).await?;
     inbox.fill(waiting).await?;
     let before = inbox.server.resident_kib()?;
 
@@ -118,9 +142,9 @@ pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Row> {
 
 impl Inbox {
     /// The reader has been there once, so that it has a device for which messages wait.
-    async fn new() -> anyhow::Result<Self> {
+    async fn new(build: &Build, store: Option<&str>) -> anyhow::Result<Self> {
         let scratch = Scratch::new("pull")?;
-        let server = Server::ours(&scratch).await?;
+        let server = Server::aund(build, &scratch, store).await?;
         let members = enrol(server.target(Transport::Plain), 2).await?;
         let inbox = Self { server, members, _scratch: scratch };
         drop(inbox.reader(0).await?);

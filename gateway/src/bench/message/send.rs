@@ -12,9 +12,9 @@ use tokio_tungstenite::tungstenite::Message;
 use super::super::Plan;
 use super::super::client::{Member, Socket, Transport, enrol};
 use super::super::load::{self, Tasks};
-use super::super::process::{Scratch, Server};
+use super::super::process::{Build, Scratch, Server};
 use super::super::report::{Goal, Report, Row};
-use super::super::rounds::Sample;
+use super::super::rounds::{RoundLoad, Sample};
 use super::jetstream::JetStream;
 use super::payload::Messages;
 use super::row_with_cpu;
@@ -30,8 +30,12 @@ const RECEIVERS: usize = 4;
 /// How long events may be on their way after the last answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Sends in flight to agents that are online, and to agents that are not.
+pub(in super::super) const ONLINE_DEPTH: usize = 64;
+pub(in super::super) const OFFLINE_DEPTH: usize = 256;
+
 /// The real server, with agents that send to others.
-pub(super) struct Post {
+pub(in super::super) struct Post {
     server: Server,
     senders: Vec<Socket>,
     depth: usize,
@@ -52,10 +56,10 @@ struct Receivers {
 
 /// 64 in flight to agents that are online; against plain rows and against JetStream.
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
-    const DEPTH: usize = 64;
-    let title = format!("message.send, {DEPTH} in flight on {SENDERS} connections, receivers online");
+    const DEPTH: usize = ONLINE_DEPTH;
+    let title = online_title();
     eprintln!("{title} …");
-    let (post, folder) = (Post::online(DEPTH).await?, Scratch::new("rows")?);
+    let (post, folder) = (Post::online(&Build::this()?, DEPTH, None).await?, Scratch::new("rows")?);
     let rows = GroupCommit::sqlite(&folder, Layout::Plain, DEPTH).await?;
     let mut sides = vec![Side::Ours(Box::new(post)), Side::GroupCommit(rows)];
     let mut titles =
@@ -83,11 +87,12 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
 
 /// 256 in flight to many agents, none of them online; against rows with an inbox index and a time-ordered key.
 pub(super) async fn depth(plan: &Plan) -> anyhow::Result<Row> {
-    const DEPTH: usize = 256;
+    const DEPTH: usize = OFFLINE_DEPTH;
     let recipients = plan.recipients;
-    let title = format!("message.send, {DEPTH} in flight on {SENDERS} connections, {recipients} recipients");
+    let title = offline_title(plan);
     eprintln!("{title} …");
-    let (post, folder) = (Post::offline(DEPTH, recipients, None).await?, Scratch::new("rows")?);
+    let (post, folder) =
+        (Post::offline(&Build::this()?, DEPTH, recipients, None).await?, Scratch::new("rows")?);
     let rows = GroupCommit::sqlite(&folder, Layout::Inbox { recipients }, DEPTH).await?;
 
     let mut sides = [Side::Ours(Box::new(post)), Side::GroupCommit(rows)];
@@ -97,24 +102,38 @@ pub(super) async fn depth(plan: &Plan) -> anyhow::Result<Row> {
     Ok(row_with_cpu(title, &samples[0], &samples[1], goal))
 }
 
+pub(in super::super) fn online_title() -> String {
+    format!("message.send, {ONLINE_DEPTH} in flight on {SENDERS} connections, receivers online")
+}
+
+pub(in super::super) fn offline_title(plan: &Plan) -> String {
+    let recipients = plan.recipients;
+    format!("message.send, {OFFLINE_DEPTH} in flight on {SENDERS} connections, {recipients} recipients")
+}
+
 impl Post {
     /// A few receivers who are there and read what arrives.
-    pub(super) async fn online(depth: usize) -> anyhow::Result<Self> {
+    pub(in super::super) async fn online(
+        build: &Build,
+        depth: usize,
+        store: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let scratch = Scratch::new("send")?;
-        let server = Server::ours(&scratch).await?;
+        let server = Server::aund(build, &scratch, store).await?;
         let members = enrol(server.target(Transport::Plain), SENDERS + RECEIVERS).await?;
         let receivers = Receivers::start(&server, &members[SENDERS..]).await?;
         Self::new(scratch, server, &members, depth, Some(receivers)).await
     }
 
     /// Many recipients who have been there once, so that each has a device and its inbox.
-    pub(super) async fn offline(
+    pub(in super::super) async fn offline(
+        build: &Build,
         depth: usize,
         recipients: usize,
         store: Option<&str>,
     ) -> anyhow::Result<Self> {
         let scratch = Scratch::new("depth")?;
-        let server = Server::on_store(&scratch, store).await?;
+        let server = Server::aund(build, &scratch, store).await?;
         Self::to_absent(scratch, server, depth, recipients).await
     }
 
@@ -177,8 +196,10 @@ impl Post {
         let to = members[SENDERS..].iter().map(|member| member.agent.aid.clone()).collect();
         Ok(Self { server, senders, depth, to, rounds: 0, receivers, there: None, _folders: vec![scratch] })
     }
+}
 
-    pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+impl RoundLoad for Post {
+    async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         self.rounds += 1;
         let (meter, until) = (self.server.meter_with(self.there.as_ref())?, Instant::now() + span);
         let mut tasks = Tasks::new();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::super::rounds::Sample;
+use super::super::rounds::{RoundLoad as _, Sample};
 use super::jetstream::JetStream;
 use super::postgres::Clients;
 use super::rows::GroupCommit;
