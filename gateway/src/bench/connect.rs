@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Plan;
-use super::client::{Member, Transport, enrol};
-use super::load::{self, Errand};
-use super::process::{Build, Scratch, Server};
-use super::report::{Goal, Line, Row};
+use super::agent::{LoggedInAgent, Transport, register_agents};
+use super::load::{self, ConnectKind};
+use super::process::{BenchFolder, BenchServer, Build};
+use super::report::{Goal, Measurement, ReportedFigure};
 use super::rounds::{RoundLoad, Sample, Series, alternate};
 
 /// Agents for each worker: when one is used again, the server has long noticed that its last session is gone.
@@ -15,22 +15,22 @@ const AGENTS_PER_WORKER: usize = 8;
 
 /// A server, and workers that come and go.
 pub(super) struct ConnectLoad {
-    server: Server,
-    errand: Errand,
+    server: BenchServer,
+    kind: ConnectKind,
     workers: usize,
-    _scratch: Option<Scratch>,
+    _folder: Option<BenchFolder>,
 }
 
 /// TCP, upgrade, challenge and `auth.connect`, against TCP and upgrade alone. Both end with a reset.
-pub(super) async fn token(plan: &Plan) -> anyhow::Result<Row> {
+pub(super) async fn token(plan: &Plan) -> anyhow::Result<Measurement> {
     let title = format!("{}; raw: bare WebSocket accepts", token_title(plan));
     eprintln!("{title} …");
-    let mut ours = ConnectLoad::aund(plan, &Build::this()?, None, Errand::Token).await?;
+    let mut ours = ConnectLoad::aund(plan, &Build::this()?, None, ConnectKind::Token).await?;
     let mut raw = ConnectLoad {
-        server: Server::raw().await?,
-        errand: Errand::Accept,
+        server: BenchServer::raw().await?,
+        kind: ConnectKind::Accept,
         workers: plan.connections,
-        _scratch: None,
+        _folder: None,
     };
 
     let pairs =
@@ -38,20 +38,20 @@ pub(super) async fn token(plan: &Plan) -> anyhow::Result<Row> {
             .await?;
 
     let goal = Goal::RatioAtLeast { now: Some(0.30), later: 0.40 };
-    Ok(Row { title, lines: lines(|figure| Series::of(&pairs, figure), Some(goal)) })
+    Ok(Measurement { title, lines: lines(|figure| Series::of(&pairs, figure), Some(goal)) })
 }
 
 /// `auth.aid_login1`, `auth.aid_login2` and `auth.connect`; the baseline has nothing like it.
-pub(super) async fn login(plan: &Plan) -> anyhow::Result<Row> {
+pub(super) async fn login(plan: &Plan) -> anyhow::Result<Measurement> {
     let title = login_title(plan);
     eprintln!("{title} …");
-    let mut ours = ConnectLoad::aund(plan, &Build::this()?, None, Errand::Login).await?;
+    let mut ours = ConnectLoad::aund(plan, &Build::this()?, None, ConnectKind::Login).await?;
     let mut samples = Vec::with_capacity(plan.rounds);
     for _ in 0..plan.rounds {
         samples.push(ours.round(plan.span).await?);
     }
 
-    Ok(Row { title, lines: lines(|figure| Series::alone(&samples, figure), None) })
+    Ok(Measurement { title, lines: lines(|figure| Series::alone(&samples, figure), None) })
 }
 
 pub(super) fn token_title(plan: &Plan) -> String {
@@ -67,12 +67,12 @@ impl ConnectLoad {
         plan: &Plan,
         build: &Build,
         store: Option<&str>,
-        errand: fn(Arc<[Member]>) -> Errand,
+        kind: fn(Arc<[LoggedInAgent]>) -> ConnectKind,
     ) -> anyhow::Result<Self> {
-        let (scratch, workers) = (Scratch::new("connect")?, plan.connections);
-        let server = Server::aund(build, &scratch, store).await?;
-        let members = enrol(server.target(Transport::Plain), workers * AGENTS_PER_WORKER).await?;
-        Ok(Self { server, errand: errand(members), workers, _scratch: Some(scratch) })
+        let (folder, workers) = (BenchFolder::new("connect")?, plan.connections);
+        let server = BenchServer::aund(build, &folder, store).await?;
+        let agents = register_agents(server.target(Transport::Plain), workers * AGENTS_PER_WORKER).await?;
+        Ok(Self { server, kind: kind(agents), workers, _folder: Some(folder) })
     }
 }
 
@@ -80,16 +80,16 @@ impl RoundLoad for ConnectLoad {
     async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         let meter = self.server.meter()?;
         let target = self.server.target(Transport::Plain);
-        let latencies = load::run(target, &self.errand, self.workers, span).await?;
+        let latencies = load::run(target, &self.kind, self.workers, span).await?;
         meter.stop(&latencies)
     }
 }
 
-fn lines(series: impl Fn(fn(&Sample) -> f64) -> Series, goal: Option<Goal>) -> Vec<Line> {
+fn lines(series: impl Fn(fn(&Sample) -> f64) -> Series, goal: Option<Goal>) -> Vec<ReportedFigure> {
     vec![
-        Line::new("per server-CPU-second", series(|sample| sample.per_cpu_second)).goal(goal),
-        Line::new("per second", series(|sample| sample.per_second)),
-        Line::new("p50, µs", series(|sample| sample.p50_us)),
-        Line::new("p99, µs", series(|sample| sample.p99_us)),
+        ReportedFigure::new("per server-CPU-second", series(|sample| sample.per_cpu_second)).goal(goal),
+        ReportedFigure::new("per second", series(|sample| sample.per_second)),
+        ReportedFigure::new("p50, µs", series(|sample| sample.p50_us)),
+        ReportedFigure::new("p99, µs", series(|sample| sample.p99_us)),
     ]
 }

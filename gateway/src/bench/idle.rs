@@ -9,9 +9,9 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::Plan;
-use super::client::{Member, Socket, Transport, enrol};
-use super::process::{Build, Scratch, Server};
-use super::report::{Goal, Line, Row};
+use super::agent::{BenchSocket, LoggedInAgent, Transport, register_agents};
+use super::process::{BenchFolder, BenchServer, Build};
+use super::report::{Goal, Measurement, ReportedFigure};
 use super::rounds::{Series, alternate};
 
 /// "long connections per (aid, device) across slots: 10", "devices per aid with long connections: 10".
@@ -31,31 +31,34 @@ const SETTLE: Duration = Duration::from_secs(2);
 const ENOUGH: usize = 3;
 
 /// Who the connections belong to.
-enum Side<'a> {
-    Ours(&'a [Member]),
+enum IdleSide<'a> {
+    Ours(&'a [LoggedInAgent]),
     Raw,
 }
 
 /// A build, and agents that are registered in the folder it runs on.
 pub(super) struct IdleAgents {
     build: Build,
-    scratch: Scratch,
-    members: Arc<[Member]>,
+    folder: BenchFolder,
+    agents: Arc<[LoggedInAgent]>,
     count: usize,
 }
 
-pub(super) async fn measure(plan: &Plan, transport: Transport) -> anyhow::Result<Row> {
+pub(super) async fn measure(plan: &Plan, transport: Transport) -> anyhow::Result<Measurement> {
     let (title, count) = (title(plan, transport), plan.idle_connections);
     eprintln!("{title} …");
     let agents = IdleAgents::register(plan, &Build::this()?).await?;
     let pairs = alternate(
         rounds(plan),
         async || agents.kib_each(transport).await,
-        async || kib_each(Server::raw().await?, Side::Raw, transport, count).await,
+        async || kib_each(BenchServer::raw().await?, IdleSide::Raw, transport, count).await,
     )
     .await?;
     let (ours, raw) = pairs.into_iter().unzip();
-    Ok(Row { title, lines: vec![Line::new("KiB each", Series { ours, raw }).goal(Some(goal(transport)))] })
+    Ok(Measurement {
+        title,
+        lines: vec![ReportedFigure::new("KiB each", Series { ours, raw }).goal(Some(goal(transport)))],
+    })
 }
 
 pub(super) fn title(plan: &Plan, transport: Transport) -> String {
@@ -68,22 +71,28 @@ pub(super) fn rounds(plan: &Plan) -> usize {
 
 impl IdleAgents {
     pub(super) async fn register(plan: &Plan, build: &Build) -> anyhow::Result<Self> {
-        let (scratch, count) = (Scratch::new("idle")?, plan.idle_connections);
-        let first = Server::aund(build, &scratch, None).await?;
-        let members = enrol(first.target(Transport::Plain), (count + FIRST).div_ceil(PER_AGENT)).await?;
+        let (folder, count) = (BenchFolder::new("idle")?, plan.idle_connections);
+        let first = BenchServer::aund(build, &folder, None).await?;
+        let agents =
+            register_agents(first.target(Transport::Plain), (count + FIRST).div_ceil(PER_AGENT)).await?;
         first.stop().await?;
-        Ok(Self { build: build.clone(), scratch, members, count })
+        Ok(Self { build: build.clone(), folder, agents, count })
     }
 
     /// Each reading is of a fresh process: one that has served before holds memory it would reuse.
     /// Tokens outlive the process that issued them.
     pub(super) async fn kib_each(&self, transport: Transport) -> anyhow::Result<f64> {
-        let server = Server::aund(&self.build, &self.scratch, None).await?;
-        kib_each(server, Side::Ours(&self.members), transport, self.count).await
+        let server = BenchServer::aund(&self.build, &self.folder, None).await?;
+        kib_each(server, IdleSide::Ours(&self.agents), transport, self.count).await
     }
 }
 
-async fn kib_each(server: Server, side: Side<'_>, transport: Transport, count: usize) -> anyhow::Result<f64> {
+async fn kib_each(
+    server: BenchServer,
+    side: IdleSide<'_>,
+    transport: Transport,
+    count: usize,
+) -> anyhow::Result<f64> {
     let mut held = JoinSet::new();
     hold(&mut held, &server, &side, transport, 0..FIRST).await?;
     let before = server.resident_kib()?;
@@ -100,18 +109,18 @@ async fn kib_each(server: Server, side: Side<'_>, transport: Transport, count: u
 /// Opens connections and has each wait for the end. Each has served one request, so its buffers have been used.
 async fn hold(
     held: &mut JoinSet<()>,
-    server: &Server,
-    side: &Side<'_>,
+    server: &BenchServer,
+    side: &IdleSide<'_>,
     transport: Transport,
     numbers: std::ops::Range<usize>,
 ) -> anyhow::Result<()> {
     let target = server.target(transport);
     let open = async |number: usize| match side {
-        Side::Ours(members) => {
+        IdleSide::Ours(agents) => {
             let (device, slot) = (number % PER_AGENT / PER_DEVICE, number % PER_DEVICE);
-            Socket::connect(target, &members[number / PER_AGENT].token, device, slot).await
+            BenchSocket::connect(target, &agents[number / PER_AGENT].token, device, slot).await
         }
-        Side::Raw => {
+        IdleSide::Raw => {
             let mut socket = target.dial().await?;
             socket.call("meta.ping", json!({})).await?;
             Ok(socket)

@@ -10,38 +10,38 @@ use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-use super::client::{Member, Socket, Target};
+use super::agent::{BenchEndpoint, BenchSocket, LoggedInAgent};
 use super::rounds::Latencies;
 
 /// What a worker does over and over in a connect round.
 #[derive(Clone)]
-pub(super) enum Errand {
+pub(super) enum ConnectKind {
     /// TCP and the WebSocket upgrade: what any server must do.
     Accept,
     /// The same, the challenge, and `auth.connect` with a token.
-    Token(Arc<[Member]>),
+    Token(Arc<[LoggedInAgent]>),
     /// `auth.aid_login1`, `auth.aid_login2` and `auth.connect`, each on its own socket.
-    Login(Arc<[Member]>),
+    Login(Arc<[LoggedInAgent]>),
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct CallAnswer<'a> {
     id: &'a str,
     #[serde(borrow)]
     result: Option<&'a RawValue>,
 }
 
 /// The connections of a round: each gives its socket back, and how long its calls took.
-pub(super) type Tasks = JoinSet<anyhow::Result<(Socket, Latencies)>>;
+pub(super) type Tasks = JoinSet<anyhow::Result<(BenchSocket, Latencies)>>;
 
 /// Keeps `depth` calls in flight on each socket for `span`, and gives the sockets back. A call is written once and sent
 /// again and again.
 pub(super) async fn call(
-    sockets: Vec<Socket>,
+    sockets: Vec<BenchSocket>,
     depth: usize,
     span: Duration,
     request: fn(usize) -> Utf8Bytes,
-) -> anyhow::Result<(Vec<Socket>, Latencies)> {
+) -> anyhow::Result<(Vec<BenchSocket>, Latencies)> {
     let until = Instant::now() + span;
     let mut tasks = Tasks::new();
     for socket in sockets {
@@ -52,7 +52,7 @@ pub(super) async fn call(
 }
 
 /// Waits for all connections of a round.
-pub(super) async fn gather(mut tasks: Tasks) -> anyhow::Result<(Vec<Socket>, Latencies)> {
+pub(super) async fn gather(mut tasks: Tasks) -> anyhow::Result<(Vec<BenchSocket>, Latencies)> {
     let (mut sockets, mut total) = (Vec::with_capacity(tasks.len()), Latencies::new()?);
     while let Some(done) = tasks.join_next().await {
         let (socket, latencies) = done.context("a connection of the load generator panicked")??;
@@ -62,17 +62,17 @@ pub(super) async fn gather(mut tasks: Tasks) -> anyhow::Result<(Vec<Socket>, Lat
     Ok((sockets, total))
 }
 
-/// Runs the errand on `workers` at once for `span`.
+/// Runs the kind on `workers` at once for `span`.
 pub(super) async fn run(
-    target: &Target,
-    errand: &Errand,
+    target: &BenchEndpoint,
+    kind: &ConnectKind,
     workers: usize,
     span: Duration,
 ) -> anyhow::Result<Latencies> {
     let until = Instant::now() + span;
     let mut tasks = JoinSet::new();
     for worker in 0..workers {
-        tasks.spawn(run_until(target.clone(), errand.clone(), worker, workers, until));
+        tasks.spawn(run_until(target.clone(), kind.clone(), worker, workers, until));
     }
 
     let mut total = Latencies::new()?;
@@ -87,11 +87,11 @@ pub(super) async fn run(
 /// `more` is asked with the time of each answer whether another call should take its place.
 /// `request` writes a call with the id it is given, as `ping` does.
 pub(super) async fn call_while(
-    mut socket: Socket,
+    mut socket: BenchSocket,
     depth: usize,
     mut more: impl FnMut(Instant) -> bool,
     mut request: impl FnMut(usize) -> Utf8Bytes,
-) -> anyhow::Result<(Socket, Latencies)> {
+) -> anyhow::Result<(BenchSocket, Latencies)> {
     let mut latencies = Latencies::new()?;
     for number in 0..depth {
         socket.0.feed(Message::Text(request(number))).await?;
@@ -134,7 +134,8 @@ pub(super) fn answered(message: &Message) -> anyhow::Result<Option<usize>> {
         Message::Close(frame) => bail!("the server closed the connection: {frame:?}"),
         _ => return Ok(None),
     };
-    let answer: Answer<'_> = serde_json::from_str(text).with_context(|| format!("not an answer: {text}"))?;
+    let answer: CallAnswer<'_> =
+        serde_json::from_str(text).with_context(|| format!("not an answer: {text}"))?;
     if answer.result.is_none() {
         bail!("a call was answered with {text}");
     }
@@ -142,10 +143,10 @@ pub(super) fn answered(message: &Message) -> anyhow::Result<Option<usize>> {
     Ok(Some(number.with_context(|| format!("an answer with a foreign id: {text}"))?))
 }
 
-/// Each worker has members of its own, so that no session pushes out another's.
+/// Each worker has agents of its own, so that no session pushes out another's.
 async fn run_until(
-    target: Target,
-    errand: Errand,
+    target: BenchEndpoint,
+    kind: ConnectKind,
     worker: usize,
     workers: usize,
     until: Instant,
@@ -154,15 +155,15 @@ async fn run_until(
     let mut turn = worker;
     while Instant::now() < until {
         let started = Instant::now();
-        let socket = match &errand {
-            Errand::Accept => target.dial().await?,
-            Errand::Token(members) => {
-                let member = &members[turn % members.len()];
-                Socket::connect(&target, &member.token, 0, 0).await?
+        let socket = match &kind {
+            ConnectKind::Accept => target.dial().await?,
+            ConnectKind::Token(agents) => {
+                let agent = &agents[turn % agents.len()];
+                BenchSocket::connect(&target, &agent.token, 0, 0).await?
             }
-            Errand::Login(members) => {
-                let token = members[turn % members.len()].agent.login(&target).await?;
-                Socket::connect(&target, &token, 0, 0).await?
+            ConnectKind::Login(agents) => {
+                let token = agents[turn % agents.len()].identity.login(&target).await?;
+                BenchSocket::connect(&target, &token, 0, 0).await?
             }
         };
         latencies.record(started.elapsed());

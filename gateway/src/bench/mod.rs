@@ -7,8 +7,8 @@
 //! `--before` compares the same measures with those of an older build instead (`before/`).
 //! Nothing is asserted: the goals stand beside the figures. Reads `/proc`, so it runs on Linux.
 
+mod agent;
 mod before;
-mod client;
 mod connect;
 mod idle;
 mod load;
@@ -20,8 +20,8 @@ mod relay;
 mod report;
 mod rounds;
 mod schemas;
-mod shape;
 mod split;
+mod split_setup;
 mod tls;
 
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use crate::signals::Signals;
-use client::Transport;
+use agent::Transport;
 use report::Report;
 
 /// What `aund bench` can be told.

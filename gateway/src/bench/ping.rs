@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::client::{Socket, Transport, enrol};
-use super::process::{Build, Scratch, Server};
-use super::report::{Goal, Line, Row};
+use super::agent::{BenchSocket, Transport, register_agents};
+use super::process::{BenchFolder, BenchServer, Build};
+use super::report::{Goal, Measurement, ReportedFigure};
 use super::rounds::{RoundLoad, Sample, Series, alternate};
 use super::{Plan, load};
 
@@ -23,7 +23,7 @@ pub(super) const LOADS: [(Transport, usize); 4] =
 
 /// What the servers are asked, and how much at once.
 #[derive(Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct CallSpec {
     pub(super) transport: Transport,
     pub(super) connections: usize,
     /// Calls in flight on each connection.
@@ -32,19 +32,19 @@ pub(super) struct Load {
 }
 
 /// A server, and the connections its load comes by.
-pub(super) struct Side {
-    server: Server,
-    sockets: Vec<Socket>,
-    load: Load,
-    _scratch: Option<Scratch>,
+pub(super) struct CallLoad {
+    server: BenchServer,
+    sockets: Vec<BenchSocket>,
+    load: CallSpec,
+    _folder: Option<BenchFolder>,
 }
 
-pub(super) async fn measure(plan: &Plan, transport: Transport, depth: usize) -> anyhow::Result<Row> {
+pub(super) async fn measure(plan: &Plan, transport: Transport, depth: usize) -> anyhow::Result<Measurement> {
     let title = title(plan, transport, depth);
     eprintln!("{title} …");
-    let load = Load::ping(plan, transport, depth);
-    let mut ours = Side::aund(&Build::this()?, load).await?;
-    let mut raw = Side::raw(Server::raw().await?, load).await?;
+    let load = CallSpec::ping(plan, transport, depth);
+    let mut ours = CallLoad::aund(&Build::this()?, load).await?;
+    let mut raw = CallLoad::raw(BenchServer::raw().await?, load).await?;
     let pairs =
         alternate(plan.rounds, async || ours.round(plan.span).await, async || raw.round(plan.span).await)
             .await?;
@@ -55,40 +55,44 @@ pub(super) fn title(plan: &Plan, transport: Transport, depth: usize) -> String {
     format!("meta.ping, {}, {} connections, {depth} in flight", transport.name(), plan.connections)
 }
 
-impl Load {
+impl CallSpec {
     pub(super) fn ping(plan: &Plan, transport: Transport, depth: usize) -> Self {
         Self { transport, connections: plan.connections, depth, request: load::ping }
     }
 }
 
-impl Side {
+impl CallLoad {
     /// Authenticated sessions on a server of one process.
-    pub(super) async fn aund(build: &Build, load: Load) -> anyhow::Result<Self> {
-        let scratch = Scratch::new("ping")?;
-        let server = Server::aund(build, &scratch, None).await?;
-        Self::sessions(server, scratch, load).await
+    pub(super) async fn aund(build: &Build, load: CallSpec) -> anyhow::Result<Self> {
+        let folder = BenchFolder::new("ping")?;
+        let server = BenchServer::aund(build, &folder, None).await?;
+        Self::sessions(server, folder, load).await
     }
 
     /// Authenticated sessions on a server that runs already.
-    pub(super) async fn sessions(server: Server, scratch: Scratch, load: Load) -> anyhow::Result<Self> {
+    pub(super) async fn sessions(
+        server: BenchServer,
+        folder: BenchFolder,
+        load: CallSpec,
+    ) -> anyhow::Result<Self> {
         let agents = load.connections.div_ceil(SESSIONS_PER_AGENT);
-        let members = enrol(server.target(Transport::Plain), agents).await?;
+        let agents = register_agents(server.target(Transport::Plain), agents).await?;
         let target = server.target(load.transport);
         let connect = |number: usize| {
-            let member = &members[number / SESSIONS_PER_AGENT];
-            Socket::connect(target, &member.token, 0, number % SESSIONS_PER_AGENT)
+            let agent = &agents[number / SESSIONS_PER_AGENT];
+            BenchSocket::connect(target, &agent.token, 0, number % SESSIONS_PER_AGENT)
         };
         let sockets =
             stream::iter(0..load.connections).map(connect).buffer_unordered(8).try_collect().await?;
-        Self { server, sockets, load, _scratch: Some(scratch) }.warm().await
+        Self { server, sockets, load, _folder: Some(folder) }.warm().await
     }
 
     /// Connections to an echo, which takes any method for a ping.
-    pub(super) async fn raw(server: Server, load: Load) -> anyhow::Result<Self> {
+    pub(super) async fn raw(server: BenchServer, load: CallSpec) -> anyhow::Result<Self> {
         let target = server.target(load.transport);
         let dialled = stream::iter(0..load.connections).map(|_| target.dial()).buffer_unordered(8);
         let sockets = dialled.try_collect().await?;
-        Self { server, sockets, load, _scratch: None }.warm().await
+        Self { server, sockets, load, _folder: None }.warm().await
     }
 
     async fn warm(mut self) -> anyhow::Result<Self> {
@@ -97,7 +101,7 @@ impl Side {
     }
 }
 
-impl RoundLoad for Side {
+impl RoundLoad for CallLoad {
     async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         let meter = self.server.meter()?;
         let sockets = std::mem::take(&mut self.sockets);
@@ -107,16 +111,17 @@ impl RoundLoad for Side {
     }
 }
 
-fn row(title: String, pairs: &[(Sample, Sample)], goal: Option<Goal>) -> Row {
+fn row(title: String, pairs: &[(Sample, Sample)], goal: Option<Goal>) -> Measurement {
     let p99_goal = Goal::RatioAtMost { now: None, later: 1.25 };
-    Row {
+    Measurement {
         title,
         lines: vec![
-            Line::new("per server-CPU-second", Series::of(pairs, |sample| sample.per_cpu_second)).goal(goal),
-            Line::new("per second", Series::of(pairs, |sample| sample.per_second)),
-            Line::new("p50, µs", Series::of(pairs, |sample| sample.p50_us)),
-            Line::new("p99, µs", Series::of(pairs, |sample| sample.p99_us)).goal(Some(p99_goal)),
-            Line::new("resident, KiB", Series::of(pairs, |sample| sample.resident_kib)),
+            ReportedFigure::new("per server-CPU-second", Series::of(pairs, |sample| sample.per_cpu_second))
+                .goal(goal),
+            ReportedFigure::new("per second", Series::of(pairs, |sample| sample.per_second)),
+            ReportedFigure::new("p50, µs", Series::of(pairs, |sample| sample.p50_us)),
+            ReportedFigure::new("p99, µs", Series::of(pairs, |sample| sample.p99_us)).goal(Some(p99_goal)),
+            ReportedFigure::new("resident, KiB", Series::of(pairs, |sample| sample.resident_kib)),
         ],
     }
 }

@@ -9,11 +9,11 @@ use anyhow::{Context as _, bail};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::client::{Target, Transport};
+use super::agent::{BenchEndpoint, ISSUER, Transport};
 use super::rounds::{Latencies, Sample};
 
 /// How long a server may take to say that it is ready.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What `utime` and `stime` of `/proc/PID/stat` count in: USER_HZ, which Linux fixes for its interface.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -32,33 +32,30 @@ calls_per_second = 10000000
 ping_timeout_ms = 600000
 ";
 
-/// The domain of the agents that the bench registers.
-pub(super) const ISSUER: &str = "agents.localhost";
-
 /// The `aund` that a server is started from: this one, or the build before it.
 #[derive(Clone, Debug)]
 pub(super) struct Build(PathBuf);
 
 /// A running server; it ends when this is dropped.
-pub(super) struct Server {
+pub(super) struct BenchServer {
     child: Child,
     pid: Pid,
-    plain: Target,
-    tls: Target,
+    plain: BenchEndpoint,
+    tls: BenchEndpoint,
     /// The services that live in processes of their own.
-    services: Vec<Service>,
+    services: Vec<ServiceProcess>,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 /// A process without a gateway.
-pub(super) struct Service {
+pub(super) struct ServiceProcess {
     pid: Pid,
     _child: Child,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 /// A folder of its own for each server, removed with everything in it.
-pub(super) struct Scratch(PathBuf);
+pub(super) struct BenchFolder(PathBuf);
 
 /// A process whose CPU time and memory can be read.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +86,7 @@ pub(super) fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Server {
+impl BenchServer {
     /// Starts the raw baseline: the echo.
     pub(super) async fn raw() -> anyhow::Result<Self> {
         let mut command = Build::this()?.command();
@@ -109,14 +106,18 @@ impl Server {
         let echo = Self::raw().await?;
         let mut command = Build::this()?.command();
         command.args(["bench-raw", "--through", echo.plain.url()]).stderr(Stdio::inherit());
-        let service = Service { pid: echo.pid, _child: echo.child, _stdout: echo._stdout };
+        let service = ServiceProcess { pid: echo.pid, _child: echo.child, _stdout: echo._stdout };
         Self::with_services(command, vec![service]).await.context("the raw gateway did not start")
     }
 
-    /// Starts a real server on `scratch`, which it finds as an earlier one left it. Its data is in this store, or else in
+    /// Starts a real server on `folder`, which it finds as an earlier one left it. Its data is in this store, or else in
     /// SQLite files of that folder. It is given only flags and settings that older builds know, too.
-    pub(super) async fn aund(build: &Build, scratch: &Scratch, store: Option<&str>) -> anyhow::Result<Self> {
-        let (config, log) = (scratch.file("aund.toml"), scratch.file("aund.log"));
+    pub(super) async fn aund(
+        build: &Build,
+        folder: &BenchFolder,
+        store: Option<&str>,
+    ) -> anyhow::Result<Self> {
+        let (config, log) = (folder.file("aund.toml"), folder.file("aund.log"));
         std::fs::write(&config, CONFIG).context("the server's config could not be written")?;
         let stderr = std::fs::File::create(&log).context("the server's log could not be made")?;
         let mut command = build.command();
@@ -129,7 +130,7 @@ impl Server {
             "--listen",
             "plain:127.0.0.1:0",
         ]);
-        command.arg("--data").arg(scratch.file("data")).arg("--config").arg(config).stderr(stderr);
+        command.arg("--data").arg(folder.file("data")).arg("--config").arg(config).stderr(stderr);
         if let Some(url) = store {
             command.args(["--store", url]);
         }
@@ -143,16 +144,19 @@ impl Server {
     }
 
     /// A gateway whose services are elsewhere.
-    pub(super) async fn with_services(command: Command, services: Vec<Service>) -> anyhow::Result<Self> {
+    pub(super) async fn with_services(
+        command: Command,
+        services: Vec<ServiceProcess>,
+    ) -> anyhow::Result<Self> {
         let (child, mut lines) = spawn(command)?;
         let pid = Pid::of(&child)?;
-        let (plain, tls) = tokio::time::timeout(START, banner(&mut lines))
+        let (plain, tls) = tokio::time::timeout(START_TIMEOUT, banner(&mut lines))
             .await
-            .with_context(|| format!("no banner within {START:?}"))??;
+            .with_context(|| format!("no banner within {START_TIMEOUT:?}"))??;
         Ok(Self { child, pid, plain, tls, services, _stdout: lines })
     }
 
-    pub(super) fn target(&self, transport: Transport) -> &Target {
+    pub(super) fn target(&self, transport: Transport) -> &BenchEndpoint {
         match transport {
             Transport::Plain => &self.plain,
             Transport::Tls => &self.tls,
@@ -165,8 +169,8 @@ impl Server {
     }
 
     /// Of its processes and those of another server.
-    pub(super) fn meter_with(&self, other: Option<&Server>) -> anyhow::Result<Meter> {
-        Meter::of([Some(self), other].into_iter().flatten().flat_map(Server::pids).collect())
+    pub(super) fn meter_with(&self, other: Option<&BenchServer>) -> anyhow::Result<Meter> {
+        Meter::of([Some(self), other].into_iter().flatten().flat_map(BenchServer::pids).collect())
     }
 
     fn pids(&self) -> impl Iterator<Item = Pid> {
@@ -174,12 +178,12 @@ impl Server {
     }
 
     /// Takes over the services of a gateway that is gone.
-    pub(super) fn beside(self, services: Vec<Service>) -> Self {
+    pub(super) fn beside(self, services: Vec<ServiceProcess>) -> Self {
         Self { services, ..self }
     }
 
     /// The services outlive their gateway.
-    pub(super) async fn kill_gateway(mut self) -> anyhow::Result<Vec<Service>> {
+    pub(super) async fn kill_gateway(mut self) -> anyhow::Result<Vec<ServiceProcess>> {
         self.child.kill().await.context("a gateway could not be killed")?;
         Ok(self.services)
     }
@@ -193,7 +197,7 @@ impl Server {
     }
 }
 
-impl Service {
+impl ServiceProcess {
     pub(super) async fn start(command: Command) -> anyhow::Result<Self> {
         let (child, mut lines) = spawn(command)?;
         let ready = async {
@@ -205,7 +209,9 @@ impl Service {
             }
             bail!("it ended before it was ready")
         };
-        tokio::time::timeout(START, ready).await.with_context(|| format!("no banner within {START:?}"))??;
+        tokio::time::timeout(START_TIMEOUT, ready)
+            .await
+            .with_context(|| format!("no banner within {START_TIMEOUT:?}"))??;
         Ok(Self { pid: Pid::of(&child)?, _child: child, _stdout: lines })
     }
 }
@@ -276,7 +282,7 @@ fn total(pids: &[Pid], figure: fn(Pid) -> anyhow::Result<f64>) -> anyhow::Result
     pids.iter().map(|pid| figure(*pid)).sum()
 }
 
-impl Scratch {
+impl BenchFolder {
     pub(super) fn new(name: &str) -> anyhow::Result<Self> {
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let (pid, number) = (std::process::id(), FOLDERS.fetch_add(1, Ordering::Relaxed));
@@ -290,7 +296,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for BenchFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -312,13 +318,13 @@ impl Build {
 }
 
 /// Waits for the lines that say where the server listens, without TLS and with it.
-async fn banner(lines: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<(Target, Target)> {
+async fn banner(lines: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<(BenchEndpoint, BenchEndpoint)> {
     let (mut plain, mut tls) = (None, None);
     while let Some(line) = lines.next_line().await? {
         let mut words = line.split_whitespace();
         match (words.next(), words.next()) {
-            (Some("plain"), Some(url)) => plain = Some(Target::new(url, Transport::Plain)?),
-            (Some("gateway"), Some(url)) => tls = Some(Target::new(url, Transport::Tls)?),
+            (Some("plain"), Some(url)) => plain = Some(BenchEndpoint::new(url, Transport::Plain)?),
+            (Some("gateway"), Some(url)) => tls = Some(BenchEndpoint::new(url, Transport::Tls)?),
             _ => continue,
         }
         if let (Some(plain), Some(tls)) = (plain.clone(), tls.clone()) {

@@ -11,17 +11,17 @@ pub(super) type Facts = Vec<(&'static str, String)>;
 
 pub(super) struct Report {
     facts: Facts,
-    rows: Vec<Row>,
+    rows: Vec<Measurement>,
 }
 
 /// One measurement.
-pub(super) struct Row {
+pub(super) struct Measurement {
     pub(super) title: String,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ReportedFigure>,
 }
 
 /// One figure of a measurement.
-pub(super) struct Line {
+pub(super) struct ReportedFigure {
     unit: &'static str,
     series: Series,
     goal: Option<Goal>,
@@ -48,7 +48,7 @@ impl Report {
         Self { facts: facts(plan), rows: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, row: Row) {
+    pub(super) fn add(&mut self, row: Measurement) {
         self.rows.push(row);
     }
 
@@ -62,7 +62,7 @@ impl Report {
     }
 
     fn print_json(&self) -> anyhow::Result<()> {
-        let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
+        let rows: Vec<Value> = self.rows.iter().map(Measurement::json).collect();
         let report = json!({ "machine": facts_json(&self.facts), "measurements": rows });
         Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&report)?)?)
     }
@@ -83,13 +83,13 @@ impl Report {
     }
 }
 
-impl Row {
+impl Measurement {
     fn json(&self) -> Value {
-        json!({ "title": self.title, "figures": self.lines.iter().map(Line::json).collect::<Vec<_>>() })
+        json!({ "title": self.title, "figures": self.lines.iter().map(ReportedFigure::json).collect::<Vec<_>>() })
     }
 }
 
-impl Line {
+impl ReportedFigure {
     pub(super) fn new(unit: &'static str, series: Series) -> Self {
         Self { unit, series, goal: None }
     }
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn a_line_shows_the_median_ratio_and_its_range() {
         let series = Series { ours: vec![80.0, 90.0, 70.0], raw: vec![100.0, 100.0, 100.0] };
-        let line =
-            Line::new("per second", series).goal(Some(Goal::RatioAtLeast { now: Some(0.8), later: 0.9 }));
+        let line = ReportedFigure::new("per second", series)
+            .goal(Some(Goal::RatioAtLeast { now: Some(0.8), later: 0.9 }));
         let words = line.text().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words, "per second 80.0 100.0 0.80 (0.70..0.90) ≥ 0.80 (later 0.90)");
     }

@@ -11,13 +11,13 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::Plan;
-use super::client::{Socket, Transport, enrol};
+use super::agent::{BenchSocket, ISSUER, Transport, register_agents};
 use super::message;
-use super::ping::{Load, Side};
-use super::process::{Build, ISSUER, Scratch, Server};
-use super::report::{Goal, Line, Report, Row};
+use super::ping::{CallLoad, CallSpec};
+use super::process::{BenchFolder, BenchServer, Build};
+use super::report::{Goal, Measurement, Report, ReportedFigure};
 use super::rounds::{RoundLoad as _, Sample, Series, alternate};
-use super::shape::Ground;
+use super::split_setup::SplitSetup;
 
 /// How many clients come back at once, and how many sessions an agent has.
 const SIDE_BY_SIDE: usize = 64;
@@ -36,9 +36,9 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     Ok(())
 }
 
-type Figure = (&'static str, fn(&Sample) -> f64);
+type SampleFigure = (&'static str, fn(&Sample) -> f64);
 
-const FIGURES: [Figure; 4] = [
+const FIGURES: [SampleFigure; 4] = [
     ("per server-CPU-second", |sample| sample.per_cpu_second),
     ("per second", |sample| sample.per_second),
     ("p50, µs", |sample| sample.p50_us),
@@ -63,15 +63,15 @@ pub(super) fn title(connections: usize, depth: usize) -> String {
     format!("message.query_online in another process, {connections} connections, {depth} in flight")
 }
 
-pub(super) fn routed_load(connections: usize, depth: usize) -> Load {
-    Load { transport: Transport::Plain, connections, depth, request: question }
+pub(super) fn routed_load(connections: usize, depth: usize) -> CallSpec {
+    CallSpec { transport: Transport::Plain, connections, depth, request: question }
 }
 
 /// A server of several processes, and sessions at its gateway.
-pub(super) async fn start(build: &Build, redis: &str, load: Load) -> anyhow::Result<Side> {
-    let scratch = Scratch::new("routed")?;
-    let server = Ground::prepare(build, &scratch, redis, None).await?.start().await?;
-    Side::sessions(server, scratch, load).await
+pub(super) async fn start(build: &Build, redis: &str, load: CallSpec) -> anyhow::Result<CallLoad> {
+    let folder = BenchFolder::new("routed")?;
+    let server = SplitSetup::prepare(build, &folder, redis, None).await?.start().await?;
+    CallLoad::sessions(server, folder, load).await
 }
 
 async fn routed(
@@ -85,10 +85,11 @@ async fn routed(
     eprintln!("{title} …");
     let load = routed_load(connections, depth);
     let mut ours = start(&Build::this()?, redis, load).await?;
-    let mut raw = Side::raw(Server::raw().await?, load).await?;
-    let (mut floor, mut floors) = (Side::raw(Server::raw_through().await?, load).await?, Vec::new());
+    let mut raw = CallLoad::raw(BenchServer::raw().await?, load).await?;
+    let (mut bare_commits, mut bare) =
+        (CallLoad::raw(BenchServer::raw_through().await?, load).await?, Vec::new());
     let both = async || {
-        floors.push(floor.round(plan.span).await?);
+        bare.push(bare_commits.round(plan.span).await?);
         raw.round(plan.span).await
     };
     let pairs = alternate(plan.rounds, async || ours.round(plan.span).await, both).await?;
@@ -99,33 +100,33 @@ async fn routed(
         _ => Some(Goal::RatioAtLeast { now: Some(0.30), later: 0.40 }),
     };
     let p50 = (connections == 1).then_some(Goal::RatioAtMost { now: Some(1.8), later: 1.6 });
-    let line = |(unit, figure): Figure| Line::new(unit, Series::of(&pairs, figure));
+    let line = |(unit, figure): SampleFigure| ReportedFigure::new(unit, Series::of(&pairs, figure));
     let [per_cpu, per_second, middle, slow] = FIGURES.map(line);
-    report.add(Row { title, lines: vec![per_cpu.goal(cpu), per_second, middle.goal(p50), slow] });
+    report.add(Measurement { title, lines: vec![per_cpu.goal(cpu), per_second, middle.goal(p50), slow] });
 
     let echoed: Vec<Sample> = pairs.into_iter().map(|(_, raw)| raw).collect();
-    let line = |(unit, figure): Figure| Line::new(unit, Series::pair(&floors, &echoed, figure));
+    let line = |(unit, figure): SampleFigure| ReportedFigure::new(unit, Series::pair(&bare, &echoed, figure));
     let title =
         "the least of it: the raw echo behind a raw gateway; raw: the same echo without the gateway".into();
-    report.add(Row { title, lines: FIGURES.map(line).into() });
+    report.add(Measurement { title, lines: FIGURES.map(line).into() });
     Ok(())
 }
 
 /// All sessions are on one gateway; it is killed; all come back on the other.
-async fn moved(plan: &Plan, redis: &str) -> anyhow::Result<Row> {
+async fn moved(plan: &Plan, redis: &str) -> anyhow::Result<Measurement> {
     let count = plan.idle_connections;
     let title = format!("{count} sessions of a killed gateway come back on another, {SIDE_BY_SIDE} at once");
     eprintln!("{title} …");
-    let scratch = Scratch::new("moved")?;
-    let ground = Ground::prepare(&Build::this()?, &scratch, redis, None).await?;
+    let folder = BenchFolder::new("moved")?;
+    let ground = SplitSetup::prepare(&Build::this()?, &folder, redis, None).await?;
     let first = ground.start().await?;
     let target = first.target(Transport::Plain).clone();
-    let members = enrol(&target, count.div_ceil(SESSIONS_PER_AGENT)).await?;
+    let agents = register_agents(&target, count.div_ceil(SESSIONS_PER_AGENT)).await?;
     let connect = |number: usize| {
-        let member = &members[number / SESSIONS_PER_AGENT];
-        Socket::connect(&target, &member.token, 0, number % SESSIONS_PER_AGENT)
+        let agent = &agents[number / SESSIONS_PER_AGENT];
+        BenchSocket::connect(&target, &agent.token, 0, number % SESSIONS_PER_AGENT)
     };
-    let sessions: Vec<Socket> =
+    let sessions: Vec<BenchSocket> =
         stream::iter(0..count).map(connect).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
     let ports = (first.target(Transport::Tls).port(), target.port());
     let second = ground.second_gateway(ports.0, ports.1).await?;
@@ -134,17 +135,17 @@ async fn moved(plan: &Plan, redis: &str) -> anyhow::Result<Row> {
     drop(sessions);
     let second = second.beside(services);
     let (meter, began) = (second.meter()?, Instant::now());
-    let back: Vec<Socket> =
+    let back: Vec<BenchSocket> =
         stream::iter(0..count).map(connect).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
     let seconds = began.elapsed().as_secs_f64();
     let cpu_us = meter.cpu_seconds()? * 1e6 / back.len() as f64;
     let alone = |figure: f64| Series { ours: vec![figure], raw: Vec::new() };
-    Ok(Row {
+    Ok(Measurement {
         title,
         lines: vec![
-            Line::new("seconds until all are back", alone(seconds)),
-            Line::new("CPU of all processes each, µs", alone(cpu_us)),
-            Line::new("resident at the end, KiB", alone(second.resident_kib()?)),
+            ReportedFigure::new("seconds until all are back", alone(seconds)),
+            ReportedFigure::new("CPU of all processes each, µs", alone(cpu_us)),
+            ReportedFigure::new("resident at the end, KiB", alone(second.resident_kib()?)),
         ],
     })
 }

@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use super::client::Transport;
+use super::agent::Transport;
 use super::connect::{self, ConnectLoad};
 use super::idle::{self, IdleAgents};
-use super::load::Errand;
+use super::load::ConnectKind;
 use super::message::delivery::{self, DeliveryLoad};
 use super::message::federation;
 use super::message::postgres;
 use super::message::pull::{self, PullLoad};
-use super::message::send::{self, OFFLINE_DEPTH, ONLINE_DEPTH, Post};
-use super::ping::{self, Load, Side};
+use super::message::send_load::{self, OFFLINE_DEPTH, ONLINE_DEPTH, SendLoad};
+use super::ping::{self, CallLoad, CallSpec};
 use super::process::Build;
 use super::rounds::{RoundLoad, Sample, alternate};
 use super::{Plan, Shape, What, schemas, split};
-use report::{Better, Comparison, Figure};
+use report::{Better, ComparedFigure, Comparison};
 
 /// Before the first round each build runs this long without being measured.
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -72,8 +72,8 @@ impl Builds<'_> {
         let plan = self.plan;
         if plan.wants(What::Ping) {
             for (transport, depth) in ping::LOADS {
-                let load = Load::ping(plan, transport, depth);
-                let start = async |build: &Build| Side::aund(build, load).await;
+                let load = CallSpec::ping(plan, transport, depth);
+                let start = async |build: &Build| CallLoad::aund(build, load).await;
                 self.compare(ping::title(plan, transport, depth), PINGS, start).await?;
             }
         }
@@ -83,11 +83,11 @@ impl Builds<'_> {
         }
         if plan.wants(What::Connect) {
             self.on_each_store(connect::token_title(plan), CALLS, async |build, store| {
-                ConnectLoad::aund(plan, build, store, Errand::Token).await
+                ConnectLoad::aund(plan, build, store, ConnectKind::Token).await
             })
             .await?;
             self.on_each_store(connect::login_title(plan), CALLS, async |build, store| {
-                ConnectLoad::aund(plan, build, store, Errand::Login).await
+                ConnectLoad::aund(plan, build, store, ConnectKind::Login).await
             })
             .await?;
         }
@@ -97,22 +97,22 @@ impl Builds<'_> {
     async fn messages(&mut self) -> anyhow::Result<()> {
         let plan = self.plan;
         if plan.wants(What::Send) {
-            self.on_each_store(send::online_title(), CALLS, async |build, store| {
-                Post::online(build, ONLINE_DEPTH, store).await
+            self.on_each_store(send_load::online_title(), CALLS, async |build, store| {
+                SendLoad::online(build, ONLINE_DEPTH, store).await
             })
             .await?;
         }
         let offline = async |build: &Build, store: Option<&str>| {
-            Post::offline(build, OFFLINE_DEPTH, plan.recipients, store).await
+            SendLoad::offline(build, OFFLINE_DEPTH, plan.recipients, store).await
         };
         if plan.wants(What::Depth) {
-            self.on_sqlite(send::offline_title(plan), CALLS, offline).await?;
+            self.on_sqlite(send_load::offline_title(plan), CALLS, offline).await?;
         }
         if plan.wants(What::Postgres) {
             if plan.postgres.is_none() && plan.only.contains(&What::Postgres) {
                 bail!("--only postgres needs --postgres URL");
             }
-            self.on_postgres(send::offline_title(plan), CALLS, offline).await?;
+            self.on_postgres(send_load::offline_title(plan), CALLS, offline).await?;
         }
         if plan.wants(What::Delivery) {
             self.on_each_store(delivery::title(), DELIVERIES, DeliveryLoad::aund).await?;
@@ -157,7 +157,8 @@ impl Builds<'_> {
         )
         .await?;
         let (this, before) = pairs.into_iter().unzip();
-        self.comparison.add(title, vec![Figure { unit: "KiB each", better: Better::Less, this, before }]);
+        self.comparison
+            .add(title, vec![ComparedFigure { unit: "KiB each", better: Better::Less, this, before }]);
         Ok(())
     }
 
@@ -215,7 +216,7 @@ impl Builds<'_> {
             async || round(&mut before, span).await.context("the build before"),
         )
         .await?;
-        let figure = |(unit, better, figure): &Sampled| Figure {
+        let figure = |(unit, better, figure): &Sampled| ComparedFigure {
             unit,
             better: *better,
             this: pairs.iter().map(|(this, _)| figure(this)).collect(),

@@ -13,17 +13,17 @@ const REACHED: f64 = 0.95;
 
 pub(in super::super) struct Comparison {
     facts: Facts,
-    measures: Vec<Measure>,
+    measures: Vec<ComparedMeasure>,
 }
 
 /// One load, and the figures of it.
-struct Measure {
+struct ComparedMeasure {
     title: String,
-    figures: Vec<Figure>,
+    figures: Vec<ComparedFigure>,
 }
 
 /// One figure, measured once of each build in each round.
-pub(super) struct Figure {
+pub(super) struct ComparedFigure {
     pub(super) unit: &'static str,
     pub(super) better: Better,
     pub(super) this: Vec<f64>,
@@ -42,8 +42,8 @@ impl Comparison {
         Self { facts: facts(plan), measures: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, title: String, figures: Vec<Figure>) {
-        self.measures.push(Measure { title, figures });
+    pub(super) fn add(&mut self, title: String, figures: Vec<ComparedFigure>) {
+        self.measures.push(ComparedMeasure { title, figures });
     }
 
     pub(in super::super) fn print(&self, json: bool) -> anyhow::Result<()> {
@@ -51,7 +51,7 @@ impl Comparison {
     }
 
     fn print_json(&self) -> anyhow::Result<()> {
-        let measures: Vec<Value> = self.measures.iter().map(Measure::json).collect();
+        let measures: Vec<Value> = self.measures.iter().map(ComparedMeasure::json).collect();
         let report = json!({
             "machine": facts_json(&self.facts),
             "measurements": measures,
@@ -93,13 +93,13 @@ impl Comparison {
     }
 }
 
-impl Measure {
+impl ComparedMeasure {
     fn json(&self) -> Value {
-        json!({ "title": self.title, "figures": self.figures.iter().map(Figure::json).collect::<Vec<_>>() })
+        json!({ "title": self.title, "figures": self.figures.iter().map(ComparedFigure::json).collect::<Vec<_>>() })
     }
 }
 
-impl Figure {
+impl ComparedFigure {
     /// More is better: of times and sizes it is the older build's over this one's.
     fn ratio(&self) -> Option<Ratio> {
         let ratios = self.this.iter().zip(&self.before).map(|(this, before)| match self.better {
@@ -130,8 +130,8 @@ impl Figure {
 mod tests {
     use super::*;
 
-    fn figure(unit: &'static str, better: Better, this: [f64; 3], before: [f64; 3]) -> Figure {
-        Figure { unit, better, this: this.to_vec(), before: before.to_vec() }
+    fn figure(unit: &'static str, better: Better, this: [f64; 3], before: [f64; 3]) -> ComparedFigure {
+        ComparedFigure { unit, better, this: this.to_vec(), before: before.to_vec() }
     }
 
     #[test]

@@ -12,14 +12,14 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::super::Plan;
-use super::super::client::{Member, Socket, Transport, enrol_under};
+use super::super::agent::{BenchSocket, ISSUER, LoggedInAgent, Transport, register_agents_under};
 use super::super::load;
-use super::super::process::{Build, CONFIG, ISSUER, Scratch, Server};
-use super::super::report::{Goal, Line, Report, Row};
+use super::super::process::{BenchFolder, BenchServer, Build, CONFIG};
+use super::super::report::{Goal, Measurement, Report, ReportedFigure};
 use super::super::rounds::{Sample, Series};
 use super::payload::{low_half, request};
-use super::send::{ONLINE_DEPTH, Post, SENDERS};
-use super::side::{Side, in_turn};
+use super::send_load::{ONLINE_DEPTH, SENDERS, SendLoad};
+use super::side::{StoreSide, in_turn};
 use crate::admin;
 
 /// The other domain.
@@ -31,17 +31,18 @@ const PORT: u16 = 20001;
 /// Sends in flight while the other domain is down.
 const FILLERS: usize = 64;
 /// How long what waited may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(300);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(in super::super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     const DEPTH: usize = ONLINE_DEPTH;
     let title = format!("{}; raw: to one's own", title(DEPTH));
     eprintln!("{title} …");
     let samples = both(DEPTH, plan).await?;
-    let line =
-        |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::pair(&samples[0], &samples[1], figure));
+    let line = |unit, figure: fn(&Sample) -> f64| {
+        ReportedFigure::new(unit, Series::pair(&samples[0], &samples[1], figure))
+    };
     let goal = Goal::RatioAtLeast { now: Some(0.5), later: 0.6 };
-    report.add(Row {
+    report.add(Measurement {
         title,
         lines: vec![
             line("per second", |sample| sample.per_second).goal(Some(goal)),
@@ -60,47 +61,48 @@ pub(in super::super) fn title(depth: usize) -> String {
 }
 
 /// Two domains, whose agents send to those of the other.
-pub(in super::super) async fn send_load(build: &Build, depth: usize) -> anyhow::Result<Post> {
-    Domains::start(build, 0).await?.post(depth).await
+pub(in super::super) async fn send_load(build: &Build, depth: usize) -> anyhow::Result<SendLoad> {
+    Domains::start(build, 0).await?.load(depth).await
 }
 
 /// Sends abroad, and sends at home on a server of its own, in turn.
 async fn both(depth: usize, plan: &Plan) -> anyhow::Result<Vec<Vec<Sample>>> {
     let this = Build::this()?;
     let abroad = send_load(&this, depth).await?;
-    let home = Post::online(&this, depth, None).await?;
-    let mut sides = [Side::Ours(Box::new(abroad)), Side::Ours(Box::new(home))];
+    let home = SendLoad::online(&this, depth, None).await?;
+    let mut sides = [StoreSide::Ours(Box::new(abroad)), StoreSide::Ours(Box::new(home))];
     in_turn(&mut sides, plan.rounds, plan.span).await
 }
 
-async fn latency(plan: &Plan) -> anyhow::Result<Row> {
+async fn latency(plan: &Plan) -> anyhow::Result<Measurement> {
     const MOST_MORE_US: f64 = 5_000.0;
     let title = format!("the same with {SENDERS} in flight: how long an answer takes");
     eprintln!("{title} …");
     let samples = both(SENDERS, plan).await?;
-    let line =
-        |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::pair(&samples[0], &samples[1], figure));
+    let line = |unit, figure: fn(&Sample) -> f64| {
+        ReportedFigure::new(unit, Series::pair(&samples[0], &samples[1], figure))
+    };
     let more = samples[0].iter().zip(&samples[1]).map(|(abroad, home)| abroad.p99_us - home.p99_us).collect();
-    let more = Line::new("p99 more than at home", Series { ours: more, raw: Vec::new() });
+    let more = ReportedFigure::new("p99 more than at home", Series { ours: more, raw: Vec::new() });
     let lines = vec![
         line("p50, µs", |sample| sample.p50_us),
         line("p99, µs", |sample| sample.p99_us),
         more.goal(Some(Goal::AtMost(MOST_MORE_US))),
     ];
-    Ok(Row { title, lines })
+    Ok(Measurement { title, lines })
 }
 
 /// Once: the other domain is down while messages for it are kept, and comes back.
-async fn outage(plan: &Plan) -> anyhow::Result<Row> {
+async fn outage(plan: &Plan) -> anyhow::Result<Measurement> {
     const MOST_SECONDS: f64 = 30.0;
     let waiting = plan.waiting;
     let title = format!("{waiting} messages wait for a domain that is down, and it comes back");
     eprintln!("{title} …");
     let mut domains = Domains::start(&Build::this()?, 3600).await?;
-    let (sender, receiver) = (&domains.here_members[0], &domains.there_members[0]);
-    let mut socket = Socket::connect(domains.here.target(Transport::Plain), &sender.token, 0, 0).await?;
+    let (sender, receiver) = (&domains.here_agents[0], &domains.there_agents[0]);
+    let mut socket = BenchSocket::connect(domains.here.target(Transport::Plain), &sender.token, 0, 0).await?;
     // Once while it is up, so that it is known.
-    let to = receiver.agent.aid.clone();
+    let to = receiver.identity.aid.clone();
     socket.call("message.send", json!({ "to": to, "payload": { "type": "text" } })).await?;
     domains.there.take().context("the other domain runs")?.stop().await?;
 
@@ -123,11 +125,11 @@ async fn outage(plan: &Plan) -> anyhow::Result<Row> {
 
     domains.there = Some(domains.start_there().await?);
     let back = Instant::now();
-    let arrived = tokio::time::timeout(PATIENCE, domains.arrivals(waiting)).await;
+    let arrived = tokio::time::timeout(ARRIVAL_TIMEOUT, domains.arrivals(waiting)).await;
     let Arrivals { came, doubled, behind } = arrived.context("not every message arrived")??;
     let took = back.elapsed();
     ensure!(came == waiting, "{came} of {waiting} messages came");
-    let one = |unit, value: f64| Line::new(unit, Series { ours: vec![value], raw: Vec::new() });
+    let one = |unit, value: f64| ReportedFigure::new(unit, Series { ours: vec![value], raw: Vec::new() });
     let lines = vec![
         one("kept per second", waiting as f64 / kept.as_secs_f64()),
         one("seconds until all came", took.as_secs_f64()).goal(Some(Goal::AtMost(MOST_SECONDS))),
@@ -137,18 +139,18 @@ async fn outage(plan: &Plan) -> anyhow::Result<Row> {
         one("resident while kept", during),
         one("resident afterwards", domains.here.resident_kib()?),
     ];
-    Ok(Row { title, lines })
+    Ok(Measurement { title, lines })
 }
 
 /// Two domains that trust each other, and agents of both.
 struct Domains {
     build: Build,
-    here: Server,
-    there: Option<Server>,
-    here_members: Arc<[Member]>,
-    there_members: Arc<[Member]>,
-    here_at: Scratch,
-    there_at: Scratch,
+    here: BenchServer,
+    there: Option<BenchServer>,
+    here_agents: Arc<[LoggedInAgent]>,
+    there_agents: Arc<[LoggedInAgent]>,
+    here_at: BenchFolder,
+    there_at: BenchFolder,
     address: Ipv4Addr,
 }
 
@@ -165,45 +167,45 @@ impl Domains {
         let number = DOMAINS.fetch_add(2, Ordering::Relaxed);
         let address = |number| Ipv4Addr::new(127, 32 | (high & 31), low, number);
         let (here_address, there_address) = (address(number), address(number + 1));
-        let (here_at, there_at) = (Scratch::new("here")?, Scratch::new("there")?);
+        let (here_at, there_at) = (BenchFolder::new("here")?, BenchFolder::new("there")?);
         let there = start(build, &there_at, OTHER, there_address, ISSUER, here_address, 0).await?;
         let here =
             start(build, &here_at, ISSUER, here_address, OTHER, there_address, retention_seconds).await?;
         trust(&here_at, &there_at).await?;
         trust(&there_at, &here_at).await?;
-        let here_members = enrol_under(here.target(Transport::Plain), ISSUER, SENDERS).await?;
-        let there_members = enrol_under(there.target(Transport::Plain), OTHER, RECEIVERS).await?;
-        for member in &*there_members {
-            Socket::connect(there.target(Transport::Plain), &member.token, 0, 0).await?;
+        let here_agents = register_agents_under(here.target(Transport::Plain), ISSUER, SENDERS).await?;
+        let there_agents = register_agents_under(there.target(Transport::Plain), OTHER, RECEIVERS).await?;
+        for agent in &*there_agents {
+            BenchSocket::connect(there.target(Transport::Plain), &agent.token, 0, 0).await?;
         }
         Ok(Self {
             build: build.clone(),
             here,
             there: Some(there),
-            here_members,
-            there_members,
+            here_agents,
+            there_agents,
             here_at,
             there_at,
             address: there_address,
         })
     }
 
-    async fn start_there(&self) -> anyhow::Result<Server> {
+    async fn start_there(&self) -> anyhow::Result<BenchServer> {
         start(&self.build, &self.there_at, OTHER, self.address, ISSUER, self.address, 0).await
     }
 
     /// Senders here, receivers there.
-    async fn post(self, depth: usize) -> anyhow::Result<Post> {
+    async fn load(self, depth: usize) -> anyhow::Result<SendLoad> {
         let there = self.there.context("the other domain runs")?;
         let folders = vec![self.here_at, self.there_at];
-        Post::abroad(folders, self.here, there, &self.here_members, &self.there_members, depth).await
+        SendLoad::abroad(folders, self.here, there, &self.here_agents, &self.there_agents, depth).await
     }
 
     /// Reads what comes for the first agent over there, until so many different ones have come.
     async fn arrivals(&self, waiting: usize) -> anyhow::Result<Arrivals> {
         let there = self.there.as_ref().context("the other domain runs")?;
         let mut socket =
-            Socket::connect(there.target(Transport::Plain), &self.there_members[0].token, 0, 0).await?;
+            BenchSocket::connect(there.target(Transport::Plain), &self.there_agents[0].token, 0, 0).await?;
         let (mut seen, mut last) = (vec![false; waiting + 1], 0);
         let mut arrivals = Arrivals { came: 0, doubled: 0, behind: 0 };
         while arrivals.came < waiting {
@@ -224,28 +226,28 @@ impl Domains {
 
 async fn start(
     build: &Build,
-    scratch: &Scratch,
+    folder: &BenchFolder,
     issuer: &str,
     address: Ipv4Addr,
     other: &str,
     other_address: Ipv4Addr,
     retention_seconds: u64,
-) -> anyhow::Result<Server> {
+) -> anyhow::Result<BenchServer> {
     let config = format!(
         "{CONFIG}\n[federation]\nkeep_seconds = {retention_seconds}\nrelays_per_second = 10000000\nrelays_per_agent = 10000000\n"
     );
-    let (file, log) = (scratch.file("aund.toml"), scratch.file("aund.log"));
+    let (file, log) = (folder.file("aund.toml"), folder.file("aund.log"));
     std::fs::write(&file, config).context("the server's config could not be written")?;
     let mut command = build.command();
     command.args(["serve", "--issuer", issuer, "--listen", &format!("{address}:{PORT}")]);
     command.args(["--listen", "plain:127.0.0.1:0", "--resolve", &format!("{other}={other_address}:{PORT}")]);
-    command.arg("--data").arg(scratch.file("data")).arg("--config").arg(file);
+    command.arg("--data").arg(folder.file("data")).arg("--config").arg(file);
     command.stderr(std::fs::File::create(&log).context("the server's log could not be made")?);
-    Server::start(command).await.with_context(|| format!("the domain {issuer} did not start"))
+    BenchServer::start(command).await.with_context(|| format!("the domain {issuer} did not start"))
 }
 
 /// Has the domain in one folder trust the one in the other.
-async fn trust(whose: &Scratch, whom: &Scratch) -> anyhow::Result<()> {
+async fn trust(whose: &BenchFolder, whom: &BenchFolder) -> anyhow::Result<()> {
     let root = whom.file("data").join("pki/root.crt");
     let pem = std::fs::read_to_string(Path::new(&root)).context("a domain has no root")?;
     let asked = admin::ask(&whose.file("data"), "ca.add_trust_root", &json!({ "certificate": pem })).await?;

@@ -1,36 +1,20 @@
 //! The deep rounds on PostgreSQL: ours, indexed UNNEST groups, and a commit for each row from 64 clients.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
-
 use anyhow::Context as _;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Executor as _, PgPool};
-use tokio::task::JoinSet;
 
 use super::super::Plan;
-use super::super::process::{Build, Pid, Scratch};
+use super::super::process::{BenchFolder, Build};
 use super::super::report::{Goal, Report};
-use super::super::rounds::{Latencies, Sample};
 use super::super::schemas;
-use super::super::shape::Ground;
-use super::payload::{Chance, PAYLOAD};
+use super::super::split_setup::SplitSetup;
+use super::bare_store::{BareStore, INBOX, InboxSeqs};
+use super::group_commit::GroupCommit;
 use super::row;
-use super::rows::GroupCommit;
-use super::send::{OFFLINE_DEPTH as DEPTH, Post, SENDERS};
-use super::side::{Side, in_turn};
-use super::store::{Heads, INBOX, Store, key, name};
-
-const CLIENTS: usize = 64;
-
-/// Clients that each commit one row at a time, on a connection each.
-pub(super) struct Clients {
-    pool: PgPool,
-    next: Arc<AtomicI64>,
-    recipients: usize,
-    rounds: u64,
-}
+use super::send_load::{OFFLINE_DEPTH as DEPTH, SENDERS, SendLoad};
+use super::side::{StoreSide, in_turn};
+use super::single_commits::{CLIENTS, SingleCommits};
 
 pub(super) async fn measure(plan: &Plan, url: &str, report: &mut Report) -> anyhow::Result<()> {
     schemas::dropped_after(url, in_schemas(plan, url, report)).await
@@ -44,13 +28,15 @@ async fn in_schemas(plan: &Plan, url: &str, report: &mut Report) -> anyhow::Resu
     eprintln!("{title} …");
     let prefix = schemas::fresh_prefix();
     let store = schemas::store_url(url, &prefix);
-    let post = Post::offline(&Build::this()?, DEPTH, recipients, Some(&store)).await?;
-    let groups = Store::PostgresInbox(table(url, &prefix, "groups", 1).await?, Heads::new(recipients));
+    let load = SendLoad::offline(&Build::this()?, DEPTH, recipients, Some(&store)).await?;
+    let groups =
+        BareStore::PostgresInbox(table(url, &prefix, "groups", 1).await?, InboxSeqs::new(recipients));
     let pool = table(url, &prefix, "rows", CLIENTS as u32).await?;
-    let clients = Clients { pool, next: Arc::default(), recipients, rounds: 0 };
+    let clients = SingleCommits::new(pool, recipients);
 
     let groups = GroupCommit::new(groups, DEPTH)?;
-    let mut sides = [Side::Ours(Box::new(post)), Side::GroupCommit(groups), Side::Clients(clients)];
+    let mut sides =
+        [StoreSide::Ours(Box::new(load)), StoreSide::GroupCommit(groups), StoreSide::SingleCommits(clients)];
     let samples = in_turn(&mut sides, plan.rounds, plan.span).await?;
     let [ours, groups, rows] = &samples[..] else { unreachable!("three sides give three series") };
     let goal = Goal::RatioAtLeast { now: Some(0.5), later: 0.6 };
@@ -70,10 +56,10 @@ async fn both_shapes(plan: &Plan, url: &str, redis: &str, report: &mut Report) -
     let title = split_title(plan);
     eprintln!("{title} …");
     let (this, store) = (Build::this()?, || schemas::store_url(url, &schemas::fresh_prefix()));
-    let whole = Post::offline(&this, DEPTH, recipients, Some(&store())).await?;
+    let whole = SendLoad::offline(&this, DEPTH, recipients, Some(&store())).await?;
     let split = split_load(&this, redis, &store(), recipients).await?;
 
-    let mut sides = [Side::Ours(Box::new(split)), Side::Ours(Box::new(whole))];
+    let mut sides = [StoreSide::Ours(Box::new(split)), StoreSide::Ours(Box::new(whole))];
     let samples = in_turn(&mut sides, plan.rounds, plan.span).await?;
     let [split, whole] = &samples[..] else { unreachable!("two sides give two series") };
     let goal = Goal::RatioAtLeast { now: Some(0.6), later: 0.6 };
@@ -94,10 +80,10 @@ pub(in super::super) async fn split_load(
     redis: &str,
     store: &str,
     recipients: usize,
-) -> anyhow::Result<Post> {
-    let scratch = Scratch::new("split")?;
-    let server = Ground::prepare(build, &scratch, redis, Some(store)).await?.start().await?;
-    Post::to_absent(scratch, server, DEPTH, recipients).await
+) -> anyhow::Result<SendLoad> {
+    let folder = BenchFolder::new("split")?;
+    let server = SplitSetup::prepare(build, &folder, redis, Some(store)).await?.start().await?;
+    SendLoad::to_absent(folder, server, DEPTH, recipients).await
 }
 
 /// A table of rows with an inbox index in a schema of its own.
@@ -115,44 +101,4 @@ async fn table(url: &str, prefix: &str, name: &str, connections: u32) -> anyhow:
     pool.execute(AssertSqlSafe(format!("CREATE SCHEMA {prefix}{name}"))).await?;
     pool.execute(INBOX).await?;
     Ok(pool)
-}
-
-impl Clients {
-    pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
-        self.rounds += 1;
-        let (meter, until) = (Pid::own().meter()?, Instant::now() + span);
-        let mut tasks = JoinSet::new();
-        for number in 0..CLIENTS {
-            let chance = Chance::new(self.rounds * CLIENTS as u64 + number as u64);
-            let (pool, next) = (self.pool.clone(), self.next.clone());
-            tasks.spawn(commit_until(pool, next, self.recipients, chance, until));
-        }
-        let mut total = Latencies::new()?;
-        while let Some(done) = tasks.join_next().await {
-            total.add(&done.context("a client of PostgreSQL panicked")??)?;
-        }
-        meter.stop(&total)
-    }
-}
-
-async fn commit_until(
-    pool: PgPool,
-    next: Arc<AtomicI64>,
-    recipients: usize,
-    mut chance: Chance,
-    until: Instant,
-) -> anyhow::Result<Latencies> {
-    let (mut latencies, mut connection) = (Latencies::new()?, pool.acquire().await?);
-    let insert = "INSERT INTO letter (id, recipient, seq, payload) VALUES ($1, $2, $3, $4)";
-    loop {
-        let since = Instant::now();
-        if since >= until {
-            return Ok(latencies);
-        }
-        // One counter for all inboxes is as good for the index, and costs the clients nothing.
-        let seq = next.fetch_add(1, Ordering::Relaxed);
-        let query = sqlx::query(insert).bind(key(seq as u64)).bind(name(chance.below(recipients))).bind(seq);
-        query.bind(PAYLOAD).execute(&mut *connection).await?;
-        latencies.record(since.elapsed());
-    }
 }

@@ -6,9 +6,8 @@ use serde::Serialize;
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyPool, Executor as _, PgPool};
 
-use super::super::process::ISSUER;
+use super::super::agent::ISSUER;
 use super::payload::PAYLOAD;
-use super::rows::Layout;
 
 const PLAIN: &str = "CREATE TABLE letter (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)";
 
@@ -17,56 +16,65 @@ pub(super) const INBOX: &str = "
     CREATE TABLE letter (id TEXT PRIMARY KEY, recipient TEXT NOT NULL, seq BIGINT NOT NULL, payload TEXT NOT NULL);
     CREATE INDEX inbox ON letter (recipient, seq)";
 
-pub(super) enum Store {
+/// What a row is.
+#[derive(Clone, Copy)]
+pub(super) enum RowLayout {
+    /// A payload.
+    Plain,
+    /// A time-ordered key, a recipient, a number in the recipient's inbox, and the payload.
+    Inbox { recipients: usize },
+}
+
+pub(super) enum BareStore {
     SqlitePlain(AnyPool),
-    SqliteInbox(AnyPool, Heads),
-    PostgresInbox(PgPool, Heads),
+    SqliteInbox(AnyPool, InboxSeqs),
+    PostgresInbox(PgPool, InboxSeqs),
 }
 
 /// The numbers given so far: one for the time-ordered key, one for each inbox.
-pub(super) struct Heads {
+pub(super) struct InboxSeqs {
     key: u64,
     inboxes: Vec<(String, i64)>,
 }
 
 /// A batch, by column.
-struct Messages<'a> {
+struct RowBatch<'a> {
     ids: Vec<String>,
     recipients: Vec<&'a str>,
     seqs: Vec<i64>,
 }
 
-impl Store {
-    pub(super) async fn sqlite(file: &Path, layout: Layout) -> sqlx::Result<Self> {
+impl BareStore {
+    pub(super) async fn sqlite(file: &Path, layout: RowLayout) -> sqlx::Result<Self> {
         sqlx::any::install_default_drivers();
         let url = format!("sqlite:{}?mode=rwc", file.display());
         let pool = AnyPoolOptions::new().max_connections(1).connect(&url).await?;
         pool.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL").await?;
         match layout {
-            Layout::Plain => {
+            RowLayout::Plain => {
                 pool.execute(PLAIN).await?;
-                Ok(Store::SqlitePlain(pool))
+                Ok(BareStore::SqlitePlain(pool))
             }
-            Layout::Inbox { recipients } => {
+            RowLayout::Inbox { recipients } => {
                 pool.execute(INBOX).await?;
-                Ok(Store::SqliteInbox(pool, Heads::new(recipients)))
+                Ok(BareStore::SqliteInbox(pool, InboxSeqs::new(recipients)))
             }
         }
     }
 
     pub(super) fn recipients(&self) -> usize {
         match self {
-            Store::SqlitePlain(_) => 1,
-            Store::SqliteInbox(_, heads) | Store::PostgresInbox(_, heads) => heads.inboxes.len(),
+            BareStore::SqlitePlain(_) => 1,
+            BareStore::SqliteInbox(_, seqs) | BareStore::PostgresInbox(_, seqs) => seqs.inboxes.len(),
         }
     }
 
     /// Makes a row for each recipient durable.
     pub(super) async fn commit(&mut self, recipients: &[usize]) -> sqlx::Result<()> {
         match self {
-            Store::SqlitePlain(pool) => plain(pool, recipients.len()).await,
-            Store::SqliteInbox(pool, heads) => inbox(pool, heads.messages(recipients)).await,
-            Store::PostgresInbox(pool, heads) => unnest(pool, heads.messages(recipients)).await,
+            BareStore::SqlitePlain(pool) => plain(pool, recipients.len()).await,
+            BareStore::SqliteInbox(pool, seqs) => inbox(pool, seqs.messages(recipients)).await,
+            BareStore::PostgresInbox(pool, seqs) => unnest(pool, seqs.messages(recipients)).await,
         }
     }
 }
@@ -77,15 +85,15 @@ async fn plain(pool: &AnyPool, count: usize) -> sqlx::Result<()> {
     sqlx::query(insert).bind(rows).execute(pool).await.map(drop)
 }
 
-async fn inbox(pool: &AnyPool, messages: Messages<'_>) -> sqlx::Result<()> {
-    let Messages { ids, recipients, seqs } = messages;
+async fn inbox(pool: &AnyPool, messages: RowBatch<'_>) -> sqlx::Result<()> {
+    let RowBatch { ids, recipients, seqs } = messages;
     let rows = ids.iter().zip(recipients).zip(seqs).map(|((id, to), seq)| (id, to, seq, PAYLOAD));
     let insert = "INSERT INTO letter (id, recipient, seq, payload)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each($1)";
     sqlx::query(insert).bind(json(&rows.collect::<Vec<_>>())?).execute(pool).await.map(drop)
 }
 
-async fn unnest(pool: &PgPool, messages: Messages<'_>) -> sqlx::Result<()> {
+async fn unnest(pool: &PgPool, messages: RowBatch<'_>) -> sqlx::Result<()> {
     let insert = "INSERT INTO letter (id, recipient, seq, payload)
          SELECT * FROM UNNEST($1::text[], $2::text[], $3::bigint[], $4::text[])";
     let payloads = vec![PAYLOAD; messages.ids.len()];
@@ -97,13 +105,13 @@ fn json(rows: &impl Serialize) -> sqlx::Result<String> {
     serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))
 }
 
-impl Heads {
+impl InboxSeqs {
     pub(super) fn new(recipients: usize) -> Self {
         Self { key: 0, inboxes: (0..recipients).map(|number| (name(number), 0)).collect() }
     }
 
     /// Gives each recipient the next number of its inbox.
-    fn messages(&mut self, recipients: &[usize]) -> Messages<'_> {
+    fn messages(&mut self, recipients: &[usize]) -> RowBatch<'_> {
         let mut ids = Vec::with_capacity(recipients.len());
         let mut seqs = Vec::with_capacity(recipients.len());
         for recipient in recipients {
@@ -113,7 +121,7 @@ impl Heads {
             seqs.push(self.inboxes[*recipient].1);
         }
         let recipients = recipients.iter().map(|recipient| self.inboxes[*recipient].0.as_str()).collect();
-        Messages { ids, recipients, seqs }
+        RowBatch { ids, recipients, seqs }
     }
 }
 

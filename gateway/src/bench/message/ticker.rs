@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 /// Strikes `count` times, each `gap` after the one before, and hands each number to the next of the queues in turn.
 ///
 /// It is a thread that sleeps: timers of the runtime are a millisecond coarse, and at this rate that is five messages.
-pub(super) fn strike(start: Instant, gap: Duration, count: u64, queues: &[mpsc::Sender<u64>]) {
+pub(super) fn tick(start: Instant, gap: Duration, count: u64, queues: &[mpsc::Sender<u64>]) {
     sharpen();
     for number in 0..count {
         std::thread::sleep(due(start, gap, number).saturating_duration_since(Instant::now()));

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 
-use super::process::{Build, CONFIG, ISSUER, Scratch, Server, Service};
+use super::agent::ISSUER;
+use super::process::{BenchFolder, BenchServer, Build, CONFIG, ServiceProcess};
 
 const GATEWAY: &str = "gateway";
 const SERVICES: [&str; 2] = ["ca+auth+agent", "message"];
@@ -16,7 +17,7 @@ const SERVICES: [&str; 2] = ["ca+auth+agent", "message"];
 const FIRST_PORT: u16 = 7001;
 
 /// Where the processes of one server live.
-pub(super) struct Ground {
+pub(super) struct SplitSetup {
     build: Build,
     folder: PathBuf,
     bus: String,
@@ -25,11 +26,11 @@ pub(super) struct Ground {
     address: Ipv4Addr,
 }
 
-impl Ground {
+impl SplitSetup {
     /// Certificates for every process.
     pub(super) async fn prepare(
         build: &Build,
-        scratch: &Scratch,
+        folder: &BenchFolder,
         redis: &str,
         store: Option<&str>,
     ) -> anyhow::Result<Self> {
@@ -38,7 +39,7 @@ impl Ground {
         let [.., high, low] = pid.to_be_bytes();
         let ground = Self {
             build: build.clone(),
-            folder: scratch.file("split"),
+            folder: folder.file("split"),
             bus: format!("{redis}?prefix=bench-{pid}-{number}"),
             store: store.map(str::to_owned),
             address: Ipv4Addr::new(127, 64 | (high & 63), low, number),
@@ -57,23 +58,23 @@ impl Ground {
     }
 
     /// Starts all processes.
-    pub(super) async fn start(&self) -> anyhow::Result<Server> {
+    pub(super) async fn start(&self) -> anyhow::Result<BenchServer> {
         let mut services = Vec::new();
         for process in SERVICES {
-            let started = Service::start(self.command(process, process)?).await;
+            let started = ServiceProcess::start(self.command(process, process)?).await;
             services.push(started.with_context(|| format!("{process} did not start"))?);
         }
         let mut gateway = self.command(GATEWAY, "gateway")?;
         gateway.args(["--listen", "127.0.0.1:0", "--listen", "plain:127.0.0.1:0"]);
-        Server::with_services(gateway, services).await.context("the gateway did not start")
+        BenchServer::with_services(gateway, services).await.context("the gateway did not start")
     }
 
     /// Another gateway on the same port of the first; the services stay with the first.
-    pub(super) async fn second_gateway(&self, tls_port: u16, plain_port: u16) -> anyhow::Result<Server> {
+    pub(super) async fn second_gateway(&self, tls_port: u16, plain_port: u16) -> anyhow::Result<BenchServer> {
         let mut gateway = self.command(GATEWAY, "second-gateway")?;
         gateway.args(["--listen", &format!("127.0.0.1:{tls_port}")]);
         gateway.args(["--listen", &format!("plain:127.0.0.1:{plain_port}")]);
-        Server::start(gateway).await.context("the second gateway did not start")
+        BenchServer::start(gateway).await.context("the second gateway did not start")
     }
 
     fn command(&self, process: &str, name: &str) -> anyhow::Result<Command> {

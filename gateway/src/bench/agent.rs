@@ -10,19 +10,23 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use certs::{Curve, Key};
 use futures_util::{SinkExt as _, StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use super::process::ISSUER;
-use super::raw::READ_BUFFER;
 use super::tls;
+use crate::client::ByteStream;
+
+/// The domain of the agents that the bench registers.
+pub(super) const ISSUER: &str = "agents.localhost";
+
+/// The read buffer of a connection, at both ends; with tungstenite's default of 128 KiB nothing else would show in memory.
+pub(super) const READ_BUFFER: usize = 4 * 1024;
 
 /// How long any single step of an agent may take before the bench gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How many agents register or log in at once.
 const SIDE_BY_SIDE: usize = 32;
@@ -38,53 +42,53 @@ pub(super) enum Transport {
 
 /// Where a server listens and how it is spoken to there.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct BenchEndpoint {
     url: String,
     host: String,
     address: SocketAddr,
     tls: Option<TlsConnector>,
 }
 
-pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
-
 /// An upgraded WebSocket.
-pub(super) struct Socket(pub(super) WebSocketStream<Box<dyn Wire>>);
+pub(super) struct BenchSocket(pub(super) WebSocketStream<Box<dyn ByteStream>>);
 
 /// A registered agent.
-pub(super) struct Agent {
+pub(super) struct BenchAgent {
     pub(super) aid: String,
     key: Key,
     cert: String,
 }
 
 /// An agent with a token, which is all that a connect needs.
-pub(super) struct Member {
-    pub(super) agent: Agent,
+pub(super) struct LoggedInAgent {
+    pub(super) identity: BenchAgent,
     pub(super) token: String,
 }
 
 /// Registers `count` agents and logs each of them in.
-pub(super) async fn enrol(target: &Target, count: usize) -> anyhow::Result<Arc<[Member]>> {
-    enrol_under(target, ISSUER, count).await
+pub(super) async fn register_agents(
+    target: &BenchEndpoint,
+    count: usize,
+) -> anyhow::Result<Arc<[LoggedInAgent]>> {
+    register_agents_under(target, ISSUER, count).await
 }
 
 /// The same under another domain.
-pub(super) async fn enrol_under(
-    target: &Target,
+pub(super) async fn register_agents_under(
+    target: &BenchEndpoint,
     issuer: &str,
     count: usize,
-) -> anyhow::Result<Arc<[Member]>> {
-    let members: Vec<Member> = stream::iter(0..count)
+) -> anyhow::Result<Arc<[LoggedInAgent]>> {
+    let agents: Vec<LoggedInAgent> = stream::iter(0..count)
         .map(|number| async move {
-            let agent = Agent::register(target, issuer, number).await?;
+            let agent = BenchAgent::register(target, issuer, number).await?;
             let token = agent.login(target).await?;
-            anyhow::Ok(Member { agent, token })
+            anyhow::Ok(LoggedInAgent { identity: agent, token })
         })
         .buffered(SIDE_BY_SIDE)
         .try_collect()
         .await?;
-    Ok(members.into())
+    Ok(agents.into())
 }
 
 impl Transport {
@@ -96,7 +100,7 @@ impl Transport {
     }
 }
 
-impl Target {
+impl BenchEndpoint {
     /// Takes the URL of a banner. Whatever host it names, the server is our child and on loopback.
     pub(super) fn new(url: &str, transport: Transport) -> anyhow::Result<Self> {
         let authority = url.split('/').nth(2).with_context(|| format!("{url} has no host"))?;
@@ -118,24 +122,26 @@ impl Target {
     }
 
     /// TCP, TLS if the target has it, and the WebSocket upgrade.
-    pub(super) async fn dial(&self) -> anyhow::Result<Socket> {
-        tokio::time::timeout(PATIENCE, self.upgrade()).await.context("the server did not accept in time")?
+    pub(super) async fn dial(&self) -> anyhow::Result<BenchSocket> {
+        tokio::time::timeout(STEP_TIMEOUT, self.upgrade())
+            .await
+            .context("the server did not accept in time")?
     }
 
-    async fn upgrade(&self) -> anyhow::Result<Socket> {
+    async fn upgrade(&self) -> anyhow::Result<BenchSocket> {
         let stream = source()?.connect(self.address).await.context("the server refused a connection")?;
-        let stream: Box<dyn Wire> = match &self.tls {
+        let stream: Box<dyn ByteStream> = match &self.tls {
             None => Box::new(stream),
             Some(tls) => Box::new(tls.connect(self.host.clone().try_into()?, stream).await?),
         };
         let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER);
         let upgraded = tokio_tungstenite::client_async_with_config(&self.url, stream, Some(config)).await;
         let (socket, _) = upgraded.context("the server refused the WebSocket upgrade")?;
-        Ok(Socket(socket))
+        Ok(BenchSocket(socket))
     }
 
     /// Dials the real server and takes its challenge.
-    async fn challenge(&self) -> anyhow::Result<(Socket, String)> {
+    async fn challenge(&self) -> anyhow::Result<(BenchSocket, String)> {
         let mut socket = self.dial().await?;
         let first: Value = serde_json::from_str(&socket.text().await?)?;
         let nonce = text(&first["params"], "nonce").context("the first frame is not a challenge")?;
@@ -149,8 +155,8 @@ impl Target {
     }
 }
 
-impl Agent {
-    async fn register(target: &Target, issuer: &str, number: usize) -> anyhow::Result<Self> {
+impl BenchAgent {
+    async fn register(target: &BenchEndpoint, issuer: &str, number: usize) -> anyhow::Result<Self> {
         let (aid, key) = (format!("bench-{number:05}.{issuer}"), Key::generate(Curve::P256));
         let public_key = BASE64_STANDARD.encode(key.public().spki_der());
         let params = json!({ "aid": aid, "public_key": public_key, "curve": "P-256" });
@@ -159,7 +165,7 @@ impl Agent {
     }
 
     /// Both steps of a login, and the access token they give.
-    pub(super) async fn login(&self, target: &Target) -> anyhow::Result<String> {
+    pub(super) async fn login(&self, target: &BenchEndpoint) -> anyhow::Result<String> {
         let params = json!({ "aid": self.aid, "cert": self.cert, "client_nonce": "veiB514erPRNMcFX" });
         let first = target.call_once("auth.aid_login1", params).await?;
 
@@ -172,10 +178,10 @@ impl Agent {
     }
 }
 
-impl Socket {
+impl BenchSocket {
     /// Opens a session: dial, challenge, `auth.connect` with a token. It sends what the public SDK sends.
     pub(super) async fn connect(
-        target: &Target,
+        target: &BenchEndpoint,
         token: &str,
         device: usize,
         slot: usize,
@@ -222,7 +228,7 @@ impl Socket {
 
     async fn text(&mut self) -> anyhow::Result<String> {
         loop {
-            let message = tokio::time::timeout(PATIENCE, self.0.next())
+            let message = tokio::time::timeout(STEP_TIMEOUT, self.0.next())
                 .await
                 .context("the server did not answer in time")?;
             match message.context("the server hung up")?? {
