@@ -40,7 +40,7 @@ pub(super) enum Transport {
     Tls,
 }
 
-/// Where a server listens and how it is spoken to there.
+/// Where a server listens, and whether with TLS.
 #[derive(Clone)]
 pub(super) struct BenchEndpoint {
     url: String,
@@ -101,7 +101,7 @@ impl Transport {
 }
 
 impl BenchEndpoint {
-    /// Takes the URL of a banner. Whatever host it names, the server is our child and on loopback.
+    /// From the URL of a banner. Whatever host it names, the server is our child and on loopback.
     pub(super) fn new(url: &str, transport: Transport) -> anyhow::Result<Self> {
         let authority = url.split('/').nth(2).with_context(|| format!("{url} has no host"))?;
         let (host, port) = authority.rsplit_once(':').with_context(|| format!("{url} has no port"))?;
@@ -121,7 +121,7 @@ impl BenchEndpoint {
         self.address.port()
     }
 
-    /// TCP, TLS if the target has it, and the WebSocket upgrade.
+    /// TCP, TLS if the endpoint has it, and the WebSocket upgrade.
     pub(super) async fn dial(&self) -> anyhow::Result<BenchSocket> {
         tokio::time::timeout(STEP_TIMEOUT, self.upgrade())
             .await
@@ -140,7 +140,7 @@ impl BenchEndpoint {
         Ok(BenchSocket(socket))
     }
 
-    /// Dials the real server and takes its challenge.
+    /// Dials the real server and reads its challenge.
     async fn challenge(&self) -> anyhow::Result<(BenchSocket, String)> {
         let mut socket = self.dial().await?;
         let first: Value = serde_json::from_str(&socket.text().await?)?;
@@ -212,7 +212,7 @@ impl BenchSocket {
         loop {
             let mut answer: Value = serde_json::from_str(&self.text().await?)?;
             if answer["id"] != id {
-                continue; // An event; the bench has no use for it.
+                continue; // An event, which is not needed.
             }
             if let Some(error) = answer.get("error") {
                 bail!("{method} was answered with {error}");
@@ -231,7 +231,7 @@ impl BenchSocket {
             let message = tokio::time::timeout(STEP_TIMEOUT, self.0.next())
                 .await
                 .context("the server did not answer in time")?;
-            match message.context("the server hung up")?? {
+            match message.context("the server closed the socket")?? {
                 Message::Text(text) => return Ok(text.as_str().into()),
                 Message::Close(frame) => bail!("the server closed the connection: {frame:?}"),
                 _ => continue,

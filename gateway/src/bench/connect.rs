@@ -1,4 +1,4 @@
-//! How many agents can come in: with a token they have, or with a full login.
+//! How many agents can connect in a second: with a token they have, or with a full login.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::process::{BenchFolder, BenchServer, Build};
 use super::report::{Goal, Measurement, ReportedFigure};
 use super::rounds::{RoundLoad, Sample, Series, alternate};
 
-/// Agents for each worker: when one is used again, the server has long noticed that its last session is gone.
+/// Agents for each worker: when one is used again, the server has long closed its last session.
 const AGENTS_PER_WORKER: usize = 8;
 
-/// A server, and workers that come and go.
+/// A server, and workers that connect and disconnect.
 pub(super) struct ConnectLoad {
     server: BenchServer,
     kind: ConnectKind,

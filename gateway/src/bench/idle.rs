@@ -18,7 +18,7 @@ use super::rounds::{Series, alternate};
 const PER_DEVICE: usize = 10;
 const PER_AGENT: usize = 10 * PER_DEVICE;
 
-/// Open while the first reading is taken, so that the threads, tables and caches of the process do not count.
+/// Open during the first reading, so that the threads, tables and caches of the process do not count.
 const FIRST: usize = 100;
 
 /// Handshakes under way at once.
@@ -30,7 +30,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Memory repeats itself; more rounds than this tell nothing new.
 const ENOUGH: usize = 3;
 
-/// Who the connections belong to.
+/// The side that is measured.
 enum IdleSide<'a> {
     Ours(&'a [LoggedInAgent]),
     Raw,

@@ -1,4 +1,4 @@
-//! The load: many connections that each keep a number of requests in flight, or that each come and go.
+//! The load: many connections that each keep a number of calls in flight, or that connect and disconnect.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ pub(super) async fn gather(mut tasks: Tasks) -> anyhow::Result<(Vec<BenchSocket>
     Ok((sockets, total))
 }
 
-/// Runs the kind on `workers` at once for `span`.
+/// Has `workers` connect this way, over and over, for `span`.
 pub(super) async fn run(
     target: &BenchEndpoint,
     kind: &ConnectKind,
@@ -102,11 +102,11 @@ pub(super) async fn call_while(
     let mut in_flight = depth;
     while in_flight > 0 {
         // One flush per batch of ready answers, as a careful client does.
-        let mut next = Some(socket.0.next().await.context("the server hung up")??);
+        let mut next = Some(socket.0.next().await.context("the server closed the socket")??);
         let now = Instant::now();
         while let Some(message) = next {
             if let Some(number) = answered(&message)? {
-                let since = sent.get_mut(number).context("the server answered what was not asked")?;
+                let since = sent.get_mut(number).context("the server answered a call that was not made")?;
                 latencies.record(now - *since);
                 if more(now) {
                     *since = now;
@@ -127,7 +127,7 @@ pub(super) fn ping(number: usize) -> Utf8Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":"rpc-{number:016x}","method":"meta.ping","params":{{}}}}"#).into()
 }
 
-/// Which call a frame answers; nothing if it is no text.
+/// Which call a frame answers; nothing if it is not text.
 pub(super) fn answered(message: &Message) -> anyhow::Result<Option<usize>> {
     let text = match message {
         Message::Text(text) => text,
@@ -140,10 +140,10 @@ pub(super) fn answered(message: &Message) -> anyhow::Result<Option<usize>> {
         bail!("a call was answered with {text}");
     }
     let number = answer.id.strip_prefix("rpc-").and_then(|hex| usize::from_str_radix(hex, 16).ok());
-    Ok(Some(number.with_context(|| format!("an answer with a foreign id: {text}"))?))
+    Ok(Some(number.with_context(|| format!("an answer with an unknown id: {text}"))?))
 }
 
-/// Each worker has agents of its own, so that no session pushes out another's.
+/// Each worker has agents of its own, so that no session evicts another's.
 async fn run_until(
     target: BenchEndpoint,
     kind: ConnectKind,

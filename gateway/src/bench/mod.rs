@@ -33,7 +33,7 @@ use crate::signals::Signals;
 use agent::Transport;
 use report::Report;
 
-/// What `aund bench` can be told.
+/// The arguments of `aund bench`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Print the figures as JSON instead of a table
@@ -60,10 +60,10 @@ pub struct Args {
     /// Measure two domains instead of one
     #[arg(long)]
     federation: bool,
-    /// Agents that messages are sent to in the deep rounds
+    /// Agents that messages are sent to in the rounds with 256 in flight
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     recipients: u32,
-    /// Messages that wait for an agent which catches up
+    /// Messages in the inbox of an agent that catches up
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     waiting: u32,
     /// Measure messages on this PostgreSQL, too, in schemas of the bench's own
@@ -85,18 +85,18 @@ pub struct Args {
     /// The JetStream server to compare with
     #[arg(long, value_name = "FILE", default_value = "nats-server")]
     nats_server: PathBuf,
-    /// A first look: 2 rounds of 1 second, 500 idle connections, 500 recipients, 5,000 messages that wait
+    /// A short run: 2 rounds of 1 second, 500 idle connections, 500 recipients, 5,000 messages in the inbox
     #[arg(long)]
     quick: bool,
 }
 
-/// What the raw baseline can be told: hardly anything, so that it stays the same for everybody.
+/// The arguments of the raw baseline: few, so that it is the same in every comparison.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RawArgs {
     /// Relay frames between sockets instead of answering them
     #[arg(long)]
     relay: bool,
-    /// Hand every frame on to the baseline at this address, with a connection for each client
+    /// Forward every frame to the baseline at this address, with a connection for each client
     #[arg(long, value_name = "URL", conflicts_with = "relay")]
     through: Option<String>,
 }
@@ -124,7 +124,7 @@ enum What {
     Postgres,
     /// From one agent's send to the other's event, at a fixed rate
     Delivery,
-    /// `message.pull`, and catching up with what waits
+    /// `message.pull`, and catching up with a full inbox
     Pull,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct CallSpec {
     pub(super) request: fn(usize) -> Utf8Bytes,
 }
 
-/// A server, and the connections its load comes by.
+/// A server, and the connections that load it.
 pub(super) struct CallLoad {
     server: BenchServer,
     sockets: Vec<BenchSocket>,
@@ -87,7 +87,7 @@ impl CallLoad {
         Self { server, sockets, load, _folder: Some(folder) }.warm().await
     }
 
-    /// Connections to an echo, which takes any method for a ping.
+    /// Connections to an echo, which answers any method like a ping.
     pub(super) async fn raw(server: BenchServer, load: CallSpec) -> anyhow::Result<Self> {
         let target = server.target(load.transport);
         let dialled = stream::iter(0..load.connections).map(|_| target.dial()).buffer_unordered(8);

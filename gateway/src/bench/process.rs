@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use super::agent::{BenchEndpoint, ISSUER, Transport};
 use super::rounds::{Latencies, Sample};
 
-/// How long a server may take to say that it is ready.
+/// How long a server may take to be ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What `utime` and `stime` of `/proc/PID/stat` count in: USER_HZ, which Linux fixes for its interface.
@@ -42,7 +42,7 @@ pub(super) struct BenchServer {
     pid: Pid,
     plain: BenchEndpoint,
     tls: BenchEndpoint,
-    /// The services that live in processes of their own.
+    /// The services that run in processes of their own.
     services: Vec<ServiceProcess>,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
@@ -74,7 +74,7 @@ pub(super) fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
     let needed = connections as u64 + SPARE;
     let mut files =
         rlimit::increase_nofile_limit(needed).context("the limit of open files could not be read")?;
-    // Beyond the hard limit only the privileged may go, so it is worth a try.
+    // Only a privileged process may raise the hard limit, so this may fail.
     if files < needed && rlimit::setrlimit(rlimit::Resource::NOFILE, needed, needed).is_ok() {
         files = needed;
     }
@@ -101,7 +101,7 @@ impl BenchServer {
         Self::start(command).await.context("the raw relay did not start")
     }
 
-    /// Starts the raw baseline of a routed call: the echo behind another process that hands everything on.
+    /// Starts the raw baseline of a routed call: the echo behind another process that forwards every frame.
     pub(super) async fn raw_through() -> anyhow::Result<Self> {
         let echo = Self::raw().await?;
         let mut command = Build::this()?.command();
@@ -143,7 +143,7 @@ impl BenchServer {
         Self::with_services(command, Vec::new()).await
     }
 
-    /// A gateway whose services are elsewhere.
+    /// A gateway whose services run in other processes.
     pub(super) async fn with_services(
         command: Command,
         services: Vec<ServiceProcess>,
@@ -177,7 +177,7 @@ impl BenchServer {
         [self.pid].into_iter().chain(self.services.iter().map(|service| service.pid))
     }
 
-    /// Takes over the services of a gateway that is gone.
+    /// Takes over the services of a gateway that was killed.
     pub(super) fn beside(self, services: Vec<ServiceProcess>) -> Self {
         Self { services, ..self }
     }
@@ -202,7 +202,7 @@ impl ServiceProcess {
         let (child, mut lines) = spawn(command)?;
         let ready = async {
             while let Some(line) = lines.next_line().await? {
-                // Builds before the second word say the first.
+                // Older builds print `parts`.
                 if matches!(line.split_whitespace().next(), Some("parts" | "services")) {
                     return Ok(());
                 }
@@ -226,7 +226,7 @@ fn spawn(mut command: Command) -> anyhow::Result<(Child, Lines<BufReader<ChildSt
 
 impl Pid {
     pub(super) fn of(child: &Child) -> anyhow::Result<Self> {
-        Ok(Self(child.id().context("the child was gone at once")?))
+        Ok(Self(child.id().context("the child ended at once")?))
     }
 
     /// The bench itself, for baselines that run inside it.
@@ -331,7 +331,7 @@ async fn banner(lines: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<(Be
             return Ok((plain, tls));
         }
     }
-    bail!("it ended before it said where it listens")
+    bail!("it ended before it printed where it listens")
 }
 
 fn tail(log: &Path) -> String {

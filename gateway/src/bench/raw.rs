@@ -1,7 +1,7 @@
 //! The raw baseline: a JSON echo over tokio-tungstenite, and nothing else.
 //!
 //! It parses each request for its id, answers as `meta.ping` does, and flushes once per batch of ready frames.
-//! That is the least a JSON-RPC server on this stack can do, so it is what the gateway is held against. With
+//! That is the least a JSON-RPC server on this stack can do, so it is what the gateway is compared with. With
 //! `--through` it is the least that a second process behind a gateway can cost.
 
 use std::io::{Read as _, Write as _};
@@ -36,18 +36,18 @@ struct EchoRequest<'a> {
     method: &'a str,
 }
 
-/// What becomes of a frame.
+/// What the baseline does with a frame.
 #[derive(Clone)]
 enum RawMode {
     /// It is answered.
     Echo,
-    /// It goes on to the socket of its receiver; see `relay.rs`.
+    /// It is sent to the socket of its recipient; see `relay.rs`.
     Relay(Arc<RelayRouter>),
-    /// It goes on to another process, and the answer comes back from there.
+    /// It is forwarded to another process, whose answer is sent back.
     Through(BenchEndpoint),
 }
 
-/// Listens with and without TLS, and says where in the words of the real server's banner.
+/// Listens with and without TLS, and prints where in the lines of the real server's banner.
 pub(super) async fn serve(args: RawArgs) -> anyhow::Result<()> {
     let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the baseline could not listen")?;
     let secure =
@@ -70,7 +70,7 @@ pub(super) async fn serve(args: RawArgs) -> anyhow::Result<()> {
             accepted = secure.accept() => {
                 let (stream, acceptor, mode) = (ready(accepted)?, acceptor.clone(), mode.clone());
                 tasks.spawn(async move {
-                    // A client that hangs up in the middle of a handshake is its own business.
+                    // A client that closes in the middle of a handshake is ignored.
                     if let Ok(stream) = acceptor.accept(stream).await {
                         upgrade(stream, mode).await;
                     }
@@ -90,7 +90,7 @@ impl RawMode {
     }
 }
 
-/// Reads the pipe the bench holds open, which ends with the bench even if it was killed.
+/// Reads standard input, which the bench holds open and which ends with it even if it was killed.
 fn exit_with_the_parent() {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     std::process::exit(0);
@@ -144,7 +144,7 @@ async fn echo<S: AsyncRead + AsyncWrite + Unpin>(mut socket: WebSocketStream<S>)
     }
 }
 
-/// Hands on what is ready on one socket to the other, and flushes once.
+/// Forwards what is ready on one socket to the other, and flushes once.
 async fn pass<S, T>(
     first: Option<Result<Message, WebSocketError>>,
     from: &mut WebSocketStream<S>,
@@ -164,7 +164,7 @@ where
     to.flush().await.ok()
 }
 
-/// Whoever hands a request on has to know what it asks for.
+/// A process that forwards a request must know its method.
 fn checked(text: Utf8Bytes) -> Option<Utf8Bytes> {
     serde_json::from_str::<EchoRequest<'_>>(&text).is_ok().then_some(text)
 }

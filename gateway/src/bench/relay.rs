@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-/// Frames that may wait for one receiver. What does not fit is lost, and the bench notices.
+/// Frames that may wait for one receiver. What does not fit is lost, and the bench fails.
 const WAITING: usize = 65_536;
 
-/// Who receives where.
+/// The outbox of each recipient.
 #[derive(Default)]
 pub(super) struct RelayRouter(Mutex<HashMap<String, mpsc::Sender<Utf8Bytes>>>);
 
@@ -61,7 +61,7 @@ impl RelayRouter {
         }
     }
 
-    /// Hands a message on, or remembers who receives here; gives the answer.
+    /// Forwards a message, or registers this socket for a recipient; gives the answer.
     fn take(&self, text: &str, outbox: &mpsc::Sender<Utf8Bytes>) -> Option<Utf8Bytes> {
         let request: RelayRequest<'_> = serde_json::from_str(text).ok()?;
         let params: RelayParams<'_> = serde_json::from_str(request.params.get()).ok()?;

@@ -35,7 +35,7 @@ pub(super) struct Ratio {
     high: f64,
 }
 
-/// What we hold ourselves to now, and what we want to reach.
+/// What the build must reach now, and what it shall reach later.
 #[derive(Clone, Copy)]
 pub(super) enum Goal {
     RatioAtLeast { now: Option<f64>, later: f64 },
@@ -192,7 +192,7 @@ fn grouped(value: u64) -> String {
     }
 }
 
-/// The command line as typed, without the folder the program lies in.
+/// The command line as typed, without the folder of the program.
 fn command() -> String {
     let name = std::env::args().next().unwrap_or_default();
     let name = name.rsplit('/').next().unwrap_or_default().to_owned();

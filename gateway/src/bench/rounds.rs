@@ -28,7 +28,7 @@ pub(super) trait RoundLoad {
     async fn round(&mut self, span: Duration) -> anyhow::Result<Sample>;
 }
 
-/// Runs `rounds` pairs. The order within a pair changes each time, so that a machine that warms up or tires
+/// Runs `rounds` pairs. The order within a pair changes each time, so that a machine that changes its speed
 /// favours neither side.
 pub(super) async fn alternate<T>(
     rounds: usize,
@@ -98,7 +98,7 @@ impl Series {
         Self { ours: ours.iter().map(&figure).collect(), raw: raw.iter().map(&figure).collect() }
     }
 
-    /// A figure that nothing is held against.
+    /// A figure that nothing is compared with.
     pub(super) fn alone(samples: &[Sample], figure: impl Fn(&Sample) -> f64) -> Self {
         Self { ours: samples.iter().map(figure).collect(), raw: Vec::new() }
     }

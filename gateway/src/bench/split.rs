@@ -1,4 +1,4 @@
-//! `aund bench --shape split`: what it costs that a service lives in another process.
+//! `aund bench --shape split`: what it costs that a service runs in another process.
 //!
 //! The CPU time of all processes of a server is taken together. The baseline of a routed call is the same raw echo as
 //! always, and beside it the echo behind a raw gateway, because nothing that is routed can be cheaper than that; the baseline
@@ -19,7 +19,7 @@ use super::report::{Goal, Measurement, Report, ReportedFigure};
 use super::rounds::{RoundLoad as _, Sample, Series, alternate};
 use super::split_setup::SplitSetup;
 
-/// How many clients come back at once, and how many sessions an agent has.
+/// How many clients reconnect at once, and how many sessions an agent has.
 const SIDE_BY_SIDE: usize = 64;
 const SESSIONS_PER_AGENT: usize = 10;
 
@@ -32,7 +32,7 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
         Some(url) => message::split(plan, url, redis, report).await?,
         None => report.note("messages", "left out: they need --postgres URL".to_owned()),
     }
-    report.add(moved(plan, redis).await?);
+    report.add(reconnected(plan, redis).await?);
     Ok(())
 }
 
@@ -46,7 +46,7 @@ const FIGURES: [SampleFigure; 4] = [
 ];
 
 /// A call that the message service answers without its store.
-fn question(number: usize) -> Utf8Bytes {
+fn query_online(number: usize) -> Utf8Bytes {
     let params = format!(r#"{{"aids":["bench-00000.{ISSUER}"]}}"#);
     format!(
         r#"{{"jsonrpc":"2.0","id":"rpc-{number:016x}","method":"message.query_online","params":{params}}}"#
@@ -64,7 +64,7 @@ pub(super) fn title(connections: usize, depth: usize) -> String {
 }
 
 pub(super) fn routed_load(connections: usize, depth: usize) -> CallSpec {
-    CallSpec { transport: Transport::Plain, connections, depth, request: question }
+    CallSpec { transport: Transport::Plain, connections, depth, request: query_online }
 }
 
 /// A server of several processes, and sessions at its gateway.
@@ -112,12 +112,12 @@ async fn routed(
     Ok(())
 }
 
-/// All sessions are on one gateway; it is killed; all come back on the other.
-async fn moved(plan: &Plan, redis: &str) -> anyhow::Result<Measurement> {
+/// All sessions are on one gateway; it is killed; all reconnect to the other.
+async fn reconnected(plan: &Plan, redis: &str) -> anyhow::Result<Measurement> {
     let count = plan.idle_connections;
-    let title = format!("{count} sessions of a killed gateway come back on another, {SIDE_BY_SIDE} at once");
+    let title = format!("{count} sessions of a killed gateway reconnect to another, {SIDE_BY_SIDE} at once");
     eprintln!("{title} …");
-    let folder = BenchFolder::new("moved")?;
+    let folder = BenchFolder::new("reconnect")?;
     let ground = SplitSetup::prepare(&Build::this()?, &folder, redis, None).await?;
     let first = ground.start().await?;
     let target = first.target(Transport::Plain).clone();
@@ -143,7 +143,7 @@ async fn moved(plan: &Plan, redis: &str) -> anyhow::Result<Measurement> {
     Ok(Measurement {
         title,
         lines: vec![
-            ReportedFigure::new("seconds until all are back", alone(seconds)),
+            ReportedFigure::new("seconds until all are up", alone(seconds)),
             ReportedFigure::new("CPU of all processes each, µs", alone(cpu_us)),
             ReportedFigure::new("resident at the end, KiB", alone(second.resident_kib()?)),
         ],

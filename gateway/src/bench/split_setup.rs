@@ -1,4 +1,4 @@
-//! One server as three processes: the gateway, the message service, and the services of identity.
+//! One server as three processes: the gateway; the message service; `ca`, `auth` and `agent` together.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -16,18 +16,18 @@ const SERVICES: [&str; 2] = ["ca+auth+agent", "message"];
 /// Where the services listen on the server's own address.
 const FIRST_PORT: u16 = 7001;
 
-/// Where the processes of one server live.
+/// The folders and addresses of the processes of one server.
 pub(super) struct SplitSetup {
     build: Build,
     folder: PathBuf,
     bus: String,
     store: Option<String>,
-    /// An address of loopback that is this server's own, so that every port on it is free.
+    /// A loopback address of this server's own, so that every port on it is free.
     address: Ipv4Addr,
 }
 
 impl SplitSetup {
-    /// Certificates for every process.
+    /// Makes the certificates of every process.
     pub(super) async fn prepare(
         build: &Build,
         folder: &BenchFolder,
@@ -69,7 +69,7 @@ impl SplitSetup {
         BenchServer::with_services(gateway, services).await.context("the gateway did not start")
     }
 
-    /// Another gateway on the same port of the first; the services stay with the first.
+    /// Another gateway on the same ports as the first; the services stay with the first.
     pub(super) async fn second_gateway(&self, tls_port: u16, plain_port: u16) -> anyhow::Result<BenchServer> {
         let mut gateway = self.command(GATEWAY, "second-gateway")?;
         gateway.args(["--listen", &format!("127.0.0.1:{tls_port}")]);
@@ -84,8 +84,8 @@ impl SplitSetup {
         let mut command = self.build.command();
         command.args(["serve", "--issuer", ISSUER, "--bus", &self.bus]).arg("--config").arg(config);
         command.arg("--data").arg(self.folder.join(name)).stderr(std::fs::File::create(log)?);
-        for part in process.split('+') {
-            command.args(["--only", part]);
+        for name in process.split('+') {
+            command.args(["--only", name]);
         }
         if let Some(url) = &self.store {
             command.args(["--store", url]);
@@ -108,8 +108,8 @@ impl SplitSetup {
         for (service, port) in
             SERVICES.into_iter().zip(FIRST_PORT..).filter(|(service, _)| *service != process)
         {
-            for part in service.split('+') {
-                text += &format!("[services.{part}]\nremote = \"wss://{}:{port}\"\n", self.address);
+            for name in service.split('+') {
+                text += &format!("[services.{name}]\nremote = \"wss://{}:{port}\"\n", self.address);
             }
         }
         text

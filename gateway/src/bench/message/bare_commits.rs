@@ -1,4 +1,4 @@
-//! The disk's own part of a delivery: rows that are due at the same rate, each committed as soon as the disk lets it.
+//! The disk's share of a delivery: rows that are due at the same rate, each committed as soon as the disk lets it.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::super::rounds::{Latencies, Sample};
 use super::bare_store::{BareStore, RowLayout};
 use super::ticker::{due, tick};
 
-/// A bare SQLite file, with nothing around it.
+/// Commits to a SQLite file, and nothing else.
 pub(super) struct BareCommits {
     store: BareStore,
     gap: Duration,
@@ -28,7 +28,7 @@ impl BareCommits {
         let meter = Pid::own().meter()?;
         let start = Instant::now() + Duration::from_millis(10);
         let (queue, mut numbers) = mpsc::channel(count as usize);
-        let pace = tokio::task::spawn_blocking(move || tick(start, gap, count, &[queue]));
+        let ticker = tokio::task::spawn_blocking(move || tick(start, gap, count, &[queue]));
         let (mut latencies, mut group) = (Latencies::new()?, Vec::new());
         while numbers.recv_many(&mut group, count as usize).await > 0 {
             self.store.commit(&vec![0; group.len()]).await?;
@@ -37,7 +37,7 @@ impl BareCommits {
                 latencies.record(now.saturating_duration_since(due(start, gap, number)));
             }
         }
-        pace.await.context("the clock panicked")?;
+        ticker.await.context("the ticker panicked")?;
         meter.stop(&latencies)
     }
 }

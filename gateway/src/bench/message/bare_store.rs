@@ -9,19 +9,19 @@ use sqlx::{AnyPool, Executor as _, PgPool};
 use super::super::agent::ISSUER;
 use super::payload::PAYLOAD;
 
-const PLAIN: &str = "CREATE TABLE letter (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)";
+const PLAIN: &str = "CREATE TABLE stored_message (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)";
 
 /// The same on both engines.
 pub(super) const INBOX: &str = "
-    CREATE TABLE letter (id TEXT PRIMARY KEY, recipient TEXT NOT NULL, seq BIGINT NOT NULL, payload TEXT NOT NULL);
-    CREATE INDEX inbox ON letter (recipient, seq)";
+    CREATE TABLE stored_message (id TEXT PRIMARY KEY, recipient TEXT NOT NULL, seq BIGINT NOT NULL, payload TEXT NOT NULL);
+    CREATE INDEX inbox ON stored_message (recipient, seq)";
 
 /// What a row is.
 #[derive(Clone, Copy)]
 pub(super) enum RowLayout {
     /// A payload.
     Plain,
-    /// A time-ordered key, a recipient, a number in the recipient's inbox, and the payload.
+    /// A time-ordered key, a recipient, a seq in the recipient's inbox, and the payload.
     Inbox { recipients: usize },
 }
 
@@ -31,7 +31,7 @@ pub(super) enum BareStore {
     PostgresInbox(PgPool, InboxSeqs),
 }
 
-/// The numbers given so far: one for the time-ordered key, one for each inbox.
+/// The last time-ordered key, and the last seq of each inbox.
 pub(super) struct InboxSeqs {
     key: u64,
     inboxes: Vec<(String, i64)>,
@@ -73,31 +73,31 @@ impl BareStore {
     pub(super) async fn commit(&mut self, recipients: &[usize]) -> sqlx::Result<()> {
         match self {
             BareStore::SqlitePlain(pool) => plain(pool, recipients.len()).await,
-            BareStore::SqliteInbox(pool, seqs) => inbox(pool, seqs.messages(recipients)).await,
-            BareStore::PostgresInbox(pool, seqs) => unnest(pool, seqs.messages(recipients)).await,
+            BareStore::SqliteInbox(pool, seqs) => inbox(pool, seqs.batch(recipients)).await,
+            BareStore::PostgresInbox(pool, seqs) => unnest(pool, seqs.batch(recipients)).await,
         }
     }
 }
 
 async fn plain(pool: &AnyPool, count: usize) -> sqlx::Result<()> {
     let rows = json(&vec![PAYLOAD; count])?;
-    let insert = "INSERT INTO letter (payload) SELECT value FROM json_each($1)";
+    let insert = "INSERT INTO stored_message (payload) SELECT value FROM json_each($1)";
     sqlx::query(insert).bind(rows).execute(pool).await.map(drop)
 }
 
-async fn inbox(pool: &AnyPool, messages: RowBatch<'_>) -> sqlx::Result<()> {
-    let RowBatch { ids, recipients, seqs } = messages;
+async fn inbox(pool: &AnyPool, batch: RowBatch<'_>) -> sqlx::Result<()> {
+    let RowBatch { ids, recipients, seqs } = batch;
     let rows = ids.iter().zip(recipients).zip(seqs).map(|((id, to), seq)| (id, to, seq, PAYLOAD));
-    let insert = "INSERT INTO letter (id, recipient, seq, payload)
+    let insert = "INSERT INTO stored_message (id, recipient, seq, payload)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each($1)";
     sqlx::query(insert).bind(json(&rows.collect::<Vec<_>>())?).execute(pool).await.map(drop)
 }
 
-async fn unnest(pool: &PgPool, messages: RowBatch<'_>) -> sqlx::Result<()> {
-    let insert = "INSERT INTO letter (id, recipient, seq, payload)
+async fn unnest(pool: &PgPool, batch: RowBatch<'_>) -> sqlx::Result<()> {
+    let insert = "INSERT INTO stored_message (id, recipient, seq, payload)
          SELECT * FROM UNNEST($1::text[], $2::text[], $3::bigint[], $4::text[])";
-    let payloads = vec![PAYLOAD; messages.ids.len()];
-    let query = sqlx::query(insert).bind(messages.ids).bind(messages.recipients).bind(messages.seqs);
+    let payloads = vec![PAYLOAD; batch.ids.len()];
+    let query = sqlx::query(insert).bind(batch.ids).bind(batch.recipients).bind(batch.seqs);
     query.bind(payloads).execute(pool).await.map(drop)
 }
 
@@ -110,8 +110,8 @@ impl InboxSeqs {
         Self { key: 0, inboxes: (0..recipients).map(|number| (name(number), 0)).collect() }
     }
 
-    /// Gives each recipient the next number of its inbox.
-    fn messages(&mut self, recipients: &[usize]) -> RowBatch<'_> {
+    /// Gives each row the next seq of its recipient's inbox.
+    fn batch(&mut self, recipients: &[usize]) -> RowBatch<'_> {
         let mut ids = Vec::with_capacity(recipients.len());
         let mut seqs = Vec::with_capacity(recipients.len());
         for recipient in recipients {

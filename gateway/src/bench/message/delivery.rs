@@ -23,7 +23,7 @@ use super::ticker::{due, tick};
 const PER_SECOND: u64 = 5_000;
 const GAP: Duration = Duration::from_nanos(1_000_000_000 / PER_SECOND);
 
-/// Agents on each side. The messages go round among them.
+/// Agents on each side. Messages go to each of them in turn.
 const AGENTS: usize = 4;
 
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub(in super::super) struct DeliveryLoad {
     _folder: Option<BenchFolder>,
 }
 
-/// What every agent knows of a round.
+/// When each message of a round is due, and to whom.
 #[derive(Clone)]
 struct RoundSchedule {
     start: Instant,
@@ -125,7 +125,7 @@ impl RoundLoad for DeliveryLoad {
         self.rounds += 1;
         let each = (span.as_secs_f64() * PER_SECOND as f64) as u64 / AGENTS as u64;
         let meter = self.server.meter()?;
-        // A moment ahead, so that everyone is in place.
+        // A moment ahead, so that every task has started.
         let start = Instant::now() + Duration::from_millis(10);
         let timetable = RoundSchedule { start, each, to: self.to.clone(), round: self.rounds };
         let (mut senders, mut receivers, mut queues) = (Tasks::new(), Tasks::new(), Vec::new());
@@ -135,13 +135,13 @@ impl RoundLoad for DeliveryLoad {
             senders.spawn(send(sender, numbers, timetable.clone()));
             receivers.spawn(receive(receiver, timetable.clone()));
         }
-        let pace = tokio::task::spawn_blocking(move || tick(start, GAP, each * AGENTS as u64, &queues));
+        let ticker = tokio::task::spawn_blocking(move || tick(start, GAP, each * AGENTS as u64, &queues));
 
         let all = async { tokio::try_join!(gather(receivers), gather(senders)) };
         let arrived = tokio::time::timeout(span + ARRIVAL_TIMEOUT, all).await;
         let (receivers, senders) = arrived.context("not every message arrived")??;
         let sample = meter.stop(&receivers.1)?;
-        pace.await.context("the clock panicked")?;
+        ticker.await.context("the ticker panicked")?;
         (self.receivers, self.senders) = (receivers.0, senders.0);
         Ok(sample)
     }
@@ -163,22 +163,22 @@ async fn send(
                 socket.0.send(Message::Text(message)).await?;
             }
             frame = socket.0.next() => {
-                unanswered -= u64::from(answered(&frame.context("the server hung up")??)?.is_some());
+                unanswered -= u64::from(answered(&frame.context("the server closed the socket")??)?.is_some());
             }
         }
     }
-    // How long an answer took is no figure of this measurement.
+    // How long an answer took is not measured here.
     Ok((socket, Latencies::new()?))
 }
 
-/// Reads events until all have come.
+/// Reads events until all have arrived.
 async fn receive(
     mut socket: BenchSocket,
     timetable: RoundSchedule,
 ) -> anyhow::Result<(BenchSocket, Latencies)> {
     let mut latencies = Latencies::new()?;
     for _ in 0..timetable.each {
-        let frame = socket.0.next().await.context("the server hung up")??;
+        let frame = socket.0.next().await.context("the server closed the socket")??;
         let now = Instant::now();
         let Message::Text(event) = frame else { bail!("a receiver was sent {frame:?}") };
         let number = low_half(&event).with_context(|| format!("a receiver was sent {event}"))?;

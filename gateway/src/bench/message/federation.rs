@@ -24,18 +24,18 @@ use crate::admin;
 
 /// The other domain.
 const OTHER: &str = "others.localhost";
-/// Agents over there.
+/// Agents of the other domain.
 const RECEIVERS: usize = 4;
-/// Both domains listen here, each on an address of loopback that is its own.
+/// Both domains listen on this port, each on a loopback address of its own.
 const PORT: u16 = 20001;
 /// Sends in flight while the other domain is down.
 const FILLERS: usize = 64;
-/// How long what waited may take to arrive.
+/// How long the messages in the outbox may take to arrive.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(in super::super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     const DEPTH: usize = ONLINE_DEPTH;
-    let title = format!("{}; raw: to one's own", title(DEPTH));
+    let title = format!("{}; raw: within one domain", title(DEPTH));
     eprintln!("{title} …");
     let samples = both(DEPTH, plan).await?;
     let line = |unit, figure: fn(&Sample) -> f64| {
@@ -65,12 +65,12 @@ pub(in super::super) async fn send_load(build: &Build, depth: usize) -> anyhow::
     Domains::start(build, 0).await?.load(depth).await
 }
 
-/// Sends abroad, and sends at home on a server of its own, in turn.
+/// Sends to another domain, and sends within a domain on a server of its own, in turn.
 async fn both(depth: usize, plan: &Plan) -> anyhow::Result<Vec<Vec<Sample>>> {
     let this = Build::this()?;
-    let abroad = send_load(&this, depth).await?;
-    let home = SendLoad::online(&this, depth, None).await?;
-    let mut sides = [StoreSide::Ours(Box::new(abroad)), StoreSide::Ours(Box::new(home))];
+    let to_another = send_load(&this, depth).await?;
+    let within = SendLoad::online(&this, depth, None).await?;
+    let mut sides = [StoreSide::Ours(Box::new(to_another)), StoreSide::Ours(Box::new(within))];
     in_turn(&mut sides, plan.rounds, plan.span).await
 }
 
@@ -82,8 +82,12 @@ async fn latency(plan: &Plan) -> anyhow::Result<Measurement> {
     let line = |unit, figure: fn(&Sample) -> f64| {
         ReportedFigure::new(unit, Series::pair(&samples[0], &samples[1], figure))
     };
-    let more = samples[0].iter().zip(&samples[1]).map(|(abroad, home)| abroad.p99_us - home.p99_us).collect();
-    let more = ReportedFigure::new("p99 more than at home", Series { ours: more, raw: Vec::new() });
+    let more = samples[0]
+        .iter()
+        .zip(&samples[1])
+        .map(|(to_another, within)| to_another.p99_us - within.p99_us)
+        .collect();
+    let more = ReportedFigure::new("p99 more than within", Series { ours: more, raw: Vec::new() });
     let lines = vec![
         line("p50, µs", |sample| sample.p50_us),
         line("p99, µs", |sample| sample.p99_us),
@@ -92,16 +96,16 @@ async fn latency(plan: &Plan) -> anyhow::Result<Measurement> {
     Ok(Measurement { title, lines })
 }
 
-/// Once: the other domain is down while messages for it are kept, and comes back.
+/// Once: the other domain is down while messages for it go to the outbox, and is started again.
 async fn outage(plan: &Plan) -> anyhow::Result<Measurement> {
     const MOST_SECONDS: f64 = 30.0;
     let waiting = plan.waiting;
-    let title = format!("{waiting} messages wait for a domain that is down, and it comes back");
+    let title = format!("{waiting} messages are sent to a domain that is down, and it is started again");
     eprintln!("{title} …");
     let mut domains = Domains::start(&Build::this()?, 3600).await?;
     let (sender, receiver) = (&domains.here_agents[0], &domains.there_agents[0]);
     let mut socket = BenchSocket::connect(domains.here.target(Transport::Plain), &sender.token, 0, 0).await?;
-    // Once while it is up, so that it is known.
+    // Once while it is up, so that its certificates are known.
     let to = receiver.identity.aid.clone();
     socket.call("message.send", json!({ "to": to, "payload": { "type": "text" } })).await?;
     domains.there.take().context("the other domain runs")?.stop().await?;
@@ -125,18 +129,18 @@ async fn outage(plan: &Plan) -> anyhow::Result<Measurement> {
 
     domains.there = Some(domains.start_there().await?);
     let back = Instant::now();
-    let arrived = tokio::time::timeout(ARRIVAL_TIMEOUT, domains.arrivals(waiting)).await;
-    let Arrivals { came, doubled, behind } = arrived.context("not every message arrived")??;
+    let waited = tokio::time::timeout(ARRIVAL_TIMEOUT, domains.arrivals(waiting)).await;
+    let Arrivals { arrived, duplicates, out_of_order } = waited.context("not every message arrived")??;
     let took = back.elapsed();
-    ensure!(came == waiting, "{came} of {waiting} messages came");
+    ensure!(arrived == waiting, "{arrived} of {waiting} messages arrived");
     let one = |unit, value: f64| ReportedFigure::new(unit, Series { ours: vec![value], raw: Vec::new() });
     let lines = vec![
-        one("kept per second", waiting as f64 / kept.as_secs_f64()),
-        one("seconds until all came", took.as_secs_f64()).goal(Some(Goal::AtMost(MOST_SECONDS))),
-        one("doubled", doubled as f64).goal(Some(Goal::AtMost(0.0))),
-        one("out of order", behind as f64).goal(Some(Goal::AtMost(0.0))),
+        one("queued per second", waiting as f64 / kept.as_secs_f64()),
+        one("seconds until all arrived", took.as_secs_f64()).goal(Some(Goal::AtMost(MOST_SECONDS))),
+        one("duplicates", duplicates as f64).goal(Some(Goal::AtMost(0.0))),
+        one("out of order", out_of_order as f64).goal(Some(Goal::AtMost(0.0))),
         one("resident before, KiB", before),
-        one("resident while kept", during),
+        one("resident while queued", during),
         one("resident afterwards", domains.here.resident_kib()?),
     ];
     Ok(Measurement { title, lines })
@@ -155,9 +159,9 @@ struct Domains {
 }
 
 struct Arrivals {
-    came: usize,
-    doubled: usize,
-    behind: usize,
+    arrived: usize,
+    duplicates: usize,
+    out_of_order: usize,
 }
 
 impl Domains {
@@ -194,30 +198,31 @@ impl Domains {
         start(&self.build, &self.there_at, OTHER, self.address, ISSUER, self.address, 0).await
     }
 
-    /// Senders here, receivers there.
+    /// Senders in this domain, receivers in the other.
     async fn load(self, depth: usize) -> anyhow::Result<SendLoad> {
         let there = self.there.context("the other domain runs")?;
         let folders = vec![self.here_at, self.there_at];
-        SendLoad::abroad(folders, self.here, there, &self.here_agents, &self.there_agents, depth).await
+        SendLoad::to_another_domain(folders, self.here, there, &self.here_agents, &self.there_agents, depth)
+            .await
     }
 
-    /// Reads what comes for the first agent over there, until so many different ones have come.
+    /// Reads the events of the first agent of the other domain, until so many different messages have arrived.
     async fn arrivals(&self, waiting: usize) -> anyhow::Result<Arrivals> {
         let there = self.there.as_ref().context("the other domain runs")?;
         let mut socket =
             BenchSocket::connect(there.target(Transport::Plain), &self.there_agents[0].token, 0, 0).await?;
         let (mut seen, mut last) = (vec![false; waiting + 1], 0);
-        let mut arrivals = Arrivals { came: 0, doubled: 0, behind: 0 };
-        while arrivals.came < waiting {
-            let frame = socket.0.next().await.context("the server hung up")??;
+        let mut arrivals = Arrivals { arrived: 0, duplicates: 0, out_of_order: 0 };
+        while arrivals.arrived < waiting {
+            let frame = socket.0.next().await.context("the server closed the socket")??;
             let Message::Text(event) = frame else { continue };
             let Some(number) = low_half(&event) else { continue };
-            let slot = seen.get_mut(number as usize).context("a message nobody sent")?;
+            let slot = seen.get_mut(number as usize).context("a message that was not sent")?;
             match std::mem::replace(slot, true) {
-                true => arrivals.doubled += 1,
-                false => arrivals.came += 1,
+                true => arrivals.duplicates += 1,
+                false => arrivals.arrived += 1,
             }
-            arrivals.behind += usize::from(number < last);
+            arrivals.out_of_order += usize::from(number < last);
             last = last.max(number);
         }
         Ok(arrivals)
@@ -251,5 +256,5 @@ async fn trust(whose: &BenchFolder, whom: &BenchFolder) -> anyhow::Result<()> {
     let root = whom.file("data").join("pki/root.crt");
     let pem = std::fs::read_to_string(Path::new(&root)).context("a domain has no root")?;
     let asked = admin::ask(&whose.file("data"), "ca.add_trust_root", &json!({ "certificate": pem })).await?;
-    asked.map(drop).context("a domain does not answer its operator")
+    asked.map(drop).context("a domain does not answer the operator")
 }

@@ -16,7 +16,7 @@ use super::super::rounds::{Latencies, Sample};
 use super::bare_store::{BareStore, RowLayout};
 use super::payload::SplitMix64;
 
-/// SingleCommits that each have one row in flight, and the task that commits them together.
+/// Clients that each have one row in flight, and the task that commits them together.
 pub(super) struct GroupCommit {
     queue: mpsc::Sender<PendingRow>,
     latencies: Arc<Mutex<Latencies>>,
@@ -86,7 +86,7 @@ async fn store_until(
     }
 }
 
-/// There is no timer: the running commit is the timer.
+/// There is no timer: rows are collected for as long as the running commit takes.
 async fn commit_all(
     mut store: BareStore,
     mut waiting: mpsc::Receiver<PendingRow>,
@@ -104,7 +104,7 @@ async fn commit_all(
         let (now, mut latencies) = (Instant::now(), latencies.lock());
         for row in group.drain(..) {
             latencies.record(now - row.since);
-            // A client waits for each row, except when the bench is on its way out.
+            // A client waits for each row, except while the bench ends.
             let _ = row.answer.send(());
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct JetStream {
     _folder: BenchFolder,
 }
 
-/// A connection whose acknowledgements come to an inbox of its own.
+/// A connection whose acknowledgements arrive on a subject of its own.
 struct Publisher {
     inbox: String,
     reader: BufReader<OwnedReadHalf>,
@@ -45,12 +45,12 @@ struct Publisher {
 }
 
 impl JetStream {
-    /// What the server calls itself, or why there is none.
+    /// The version of the server, or why there is none.
     pub(super) async fn version(binary: &Path) -> anyhow::Result<String> {
         let output = Command::new(binary).arg("--version").output().await;
         let output = output.with_context(|| format!("{} could not be run", binary.display()))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        Ok(text.split_whitespace().last().context("nats-server did not tell its version")?.to_owned())
+        Ok(text.split_whitespace().last().context("nats-server did not print its version")?.to_owned())
     }
 
     /// With `sync` a publish is acknowledged after it was synced; without, the server syncs every two minutes.
@@ -108,7 +108,7 @@ async fn address(ports: &Path) -> anyhow::Result<String> {
         }
     };
     let ports =
-        tokio::time::timeout(START_TIMEOUT, written).await.context("it did not say where it listens")?;
+        tokio::time::timeout(START_TIMEOUT, written).await.context("it did not write where it listens")?;
     let url = ports["nats"][0].as_str().with_context(|| format!("no address in {ports}"))?;
     Ok(url.trim_start_matches("nats://").to_owned())
 }
@@ -128,7 +128,7 @@ async fn publish_until(
     let mut in_flight = depth;
     while in_flight > 0 {
         let number = publisher.answer().await?;
-        let (now, since) = (Instant::now(), sent.get_mut(number).context("an answer to nothing")?);
+        let (now, since) = (Instant::now(), sent.get_mut(number).context("an answer to no publish")?);
         latencies.record(now - *since);
         if now < until {
             *since = now;
@@ -176,18 +176,18 @@ impl Publisher {
     /// Waits for an answer and gives its number. An error in it ends the bench.
     async fn answer(&mut self) -> anyhow::Result<usize> {
         loop {
-            // One flush per batch of what is here, and always one before waiting: a PING may be all that is left.
+            // One flush per batch of what is ready, and always one before waiting: a PING may be all that is left.
             if self.reader.buffer().is_empty() {
                 self.writer.flush().await?;
             }
             self.line.clear();
-            ensure!(self.reader.read_line(&mut self.line).await? > 0, "nats-server hung up");
+            ensure!(self.reader.read_line(&mut self.line).await? > 0, "nats-server closed the socket");
             let mut words = self.line.split_whitespace();
             match words.next() {
                 Some("MSG") => break,
                 Some("PING") => self.send("PONG\r\n").await?,
                 Some("INFO" | "PONG" | "+OK") => continue,
-                _ => bail!("nats-server said {}", self.line.trim_end()),
+                _ => bail!("nats-server sent {}", self.line.trim_end()),
             }
         }
         // MSG subject subscription length
@@ -198,7 +198,7 @@ impl Publisher {
         self.reader.read_exact(&mut self.body).await?;
         let body = str::from_utf8(&self.body)?;
         ensure!(!body.contains(r#""error""#), "JetStream answered with {body}");
-        number.context("a message for nobody")
+        number.context("a message on an unknown subject")
     }
 
     async fn send(&mut self, text: &str) -> anyhow::Result<()> {

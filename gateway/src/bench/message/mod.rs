@@ -1,7 +1,7 @@
 //! `aund bench --message`: what a durable message costs, against the least that a store and a socket can cost.
 //!
-//! Sends are held against bare group-commit loops that know no sockets, and against JetStream; delivery against a
-//! relay that knows no store. All sides of a comparison take their rounds in turn within one run.
+//! Sends are compared with bare group-commit loops that have no sockets, and with JetStream; delivery with a relay that has
+//! no store. All sides of a comparison take their rounds in turn within one run.
 
 mod bare_commits;
 mod bare_store;
@@ -45,7 +45,7 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     Ok(())
 }
 
-/// The same deep rounds with the service in a process of its own, against the whole server on the same PostgreSQL.
+/// The same rounds with the service in a process of its own, against the whole server on the same PostgreSQL.
 pub(super) async fn split(plan: &Plan, url: &str, redis: &str, report: &mut Report) -> anyhow::Result<()> {
     postgres::split(plan, url, redis, report).await
 }

@@ -1,4 +1,4 @@
-//! The messages of the bench, and the random that is in them.
+//! The messages of the bench, and the random numbers in them.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ pub(super) const PAYLOAD: &str = concat!(
     r#"whoever reads this may answer in the morning, or not at all, as the two of us agreed at six."}"#
 );
 
-/// Writes `message.send` calls to agents picked by random.
+/// Writes `message.send` calls to agents picked at random.
 pub(super) struct SendRequests {
     to: Arc<[String]>,
     random: SplitMix64,
 }
 
-/// Numbers without a pattern (SplitMix64). Cheap, and the same in every run.
+/// A random number generator that is cheap, and gives the same numbers in every run.
 #[derive(Clone)]
 pub(super) struct SplitMix64(u64);
 
@@ -26,7 +26,7 @@ impl SendRequests {
         Self { to, random: SplitMix64::new(seed) }
     }
 
-    /// The ids of the SDKs have no order, which is what the server's store has to live with.
+    /// The ids of the SDKs have no order, so those of the bench have none, either.
     pub(super) fn request(&mut self, number: usize) -> Utf8Bytes {
         let to = &self.to[self.random.below(self.to.len())];
         request(number, to, self.random.next(), self.random.next())
@@ -35,7 +35,7 @@ impl SendRequests {
 
 impl SplitMix64 {
     pub(super) fn new(seed: u64) -> Self {
-        // Neighbouring seeds are the same sequence a step apart; this parts them.
+        // Adjacent seeds give the same sequence a step apart; this separates them.
         Self(Self(seed).next())
     }
 

@@ -1,4 +1,4 @@
-//! The deep rounds on PostgreSQL: ours, indexed UNNEST groups, and a commit for each row from 64 clients.
+//! Sends with 256 in flight on PostgreSQL: ours, indexed UNNEST groups, and a commit for each row from 64 clients.
 
 use anyhow::Context as _;
 use sqlx::postgres::PgPoolOptions;
@@ -83,7 +83,7 @@ pub(in super::super) async fn split_load(
 ) -> anyhow::Result<SendLoad> {
     let folder = BenchFolder::new("split")?;
     let server = SplitSetup::prepare(build, &folder, redis, Some(store)).await?.start().await?;
-    SendLoad::to_absent(folder, server, DEPTH, recipients).await
+    SendLoad::to_offline(folder, server, DEPTH, recipients).await
 }
 
 /// A table of rows with an inbox index in a schema of its own.

@@ -1,4 +1,4 @@
-//! `message.pull`: pages of 200 rows, and an agent that catches up with everything that waits for it.
+//! `message.pull`: pages of 200 rows, and an agent that catches up with its whole inbox.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ const PAGES: usize = 50;
 /// Sends in flight while an inbox is filled.
 const FILLERS: usize = 64;
 
-/// A server with one agent, for whom messages wait, and one that writes them.
+/// A server with one agent that has messages in its inbox, and one that sends them.
 struct PullInbox {
     server: BenchServer,
     agents: Arc<[LoggedInAgent]>,
@@ -103,7 +103,7 @@ fn page_lines(samples: &[Sample]) -> Vec<ReportedFigure> {
     ]
 }
 
-/// Once: what waits can be caught up with only once.
+/// Once: an inbox can be caught up with only once.
 pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Measurement> {
     let waiting = plan.waiting;
     let title = format!("catching up with {waiting} messages: pull a page, acknowledge it, again");
@@ -128,7 +128,7 @@ pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Measurement> {
     }
     let took = started.elapsed();
 
-    ensure!(after == waiting as u64, "{after} of {waiting} messages came");
+    ensure!(after == waiting as u64, "{after} of {waiting} messages arrived");
     let one = |unit, value: f64| ReportedFigure::new(unit, Series { ours: vec![value], raw: Vec::new() });
     let lines = vec![
         one("seconds", took.as_secs_f64()),
@@ -141,7 +141,7 @@ pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Measurement> {
 }
 
 impl PullInbox {
-    /// The reader has been there once, so that it has a device for which messages wait.
+    /// The reader has connected once, so that it has a device with an inbox.
     async fn new(build: &Build, store: Option<&str>) -> anyhow::Result<Self> {
         let folder = BenchFolder::new("pull")?;
         let server = BenchServer::aund(build, &folder, store).await?;
@@ -155,7 +155,7 @@ impl PullInbox {
         BenchSocket::connect(self.server.target(Transport::Plain), &self.agents[1].token, 0, slot).await
     }
 
-    /// Has the other agent write until exactly `count` messages wait.
+    /// Has the other agent send exactly `count` messages.
     async fn fill(&self, count: usize) -> anyhow::Result<()> {
         let target = self.server.target(Transport::Plain);
         let sender = BenchSocket::connect(target, &self.agents[0].token, 0, 0).await?;

@@ -1,4 +1,4 @@
-//! Agents that send durable messages, a number in flight on a few connections, and those that receive them.
+//! A load of `message.send`: agents that keep a number of sends in flight on a few connections, and their recipients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,17 +19,17 @@ use super::payload::SendRequests;
 /// Connections that send. The depth is shared among them.
 pub(super) const SENDERS: usize = 4;
 
-/// Agents that are online and read, when they are.
+/// Recipients that are online.
 const RECEIVERS: usize = 4;
 
-/// How long events may be on their way after the last answer.
+/// How long events may take to arrive after the last answer.
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends in flight to agents that are online, and to agents that are not.
 pub(in super::super) const ONLINE_DEPTH: usize = 64;
 pub(in super::super) const OFFLINE_DEPTH: usize = 256;
 
-/// The real server, with agents that send to others.
+/// A real server, with agents that send to others.
 pub(in super::super) struct SendLoad {
     server: BenchServer,
     senders: Vec<BenchSocket>,
@@ -37,7 +37,7 @@ pub(in super::super) struct SendLoad {
     to: Arc<[String]>,
     rounds: u64,
     receivers: Option<Receivers>,
-    /// The server of the recipients, where it is another one.
+    /// The server of the recipients, if it is another one.
     there: Option<BenchServer>,
     _folders: Vec<BenchFolder>,
 }
@@ -59,7 +59,7 @@ pub(in super::super) fn offline_title(plan: &Plan) -> String {
 }
 
 impl SendLoad {
-    /// A few receivers who are there and read what arrives.
+    /// To a few agents that are online and read their events.
     pub(in super::super) async fn online(
         build: &Build,
         depth: usize,
@@ -72,7 +72,7 @@ impl SendLoad {
         Self::new(folder, server, &agents, depth, Some(receivers)).await
     }
 
-    /// Many recipients who have been there once, so that each has a device and its inbox.
+    /// To many agents that have connected once, so that each has a device and its inbox.
     pub(in super::super) async fn offline(
         build: &Build,
         depth: usize,
@@ -81,11 +81,11 @@ impl SendLoad {
     ) -> anyhow::Result<Self> {
         let folder = BenchFolder::new("depth")?;
         let server = BenchServer::aund(build, &folder, store).await?;
-        Self::to_absent(folder, server, depth, recipients).await
+        Self::to_offline(folder, server, depth, recipients).await
     }
 
     /// The same on a server that runs already.
-    pub(super) async fn to_absent(
+    pub(super) async fn to_offline(
         folder: BenchFolder,
         server: BenchServer,
         depth: usize,
@@ -93,17 +93,17 @@ impl SendLoad {
     ) -> anyhow::Result<Self> {
         let target = server.target(Transport::Plain);
         let agents = register_agents(target, SENDERS + recipients).await?;
-        let visit = |agent: &LoggedInAgent| {
+        let connect_once = |agent: &LoggedInAgent| {
             let token = agent.token.clone();
             async move { BenchSocket::connect(target, &token, 0, 0).await.map(drop) }
         };
-        let visits: Vec<_> = agents[SENDERS..].iter().map(visit).collect();
-        stream::iter(visits).buffer_unordered(32).try_collect::<()>().await?;
+        let connects: Vec<_> = agents[SENDERS..].iter().map(connect_once).collect();
+        stream::iter(connects).buffer_unordered(32).try_collect::<()>().await?;
         Self::new(folder, server, &agents, depth, None).await
     }
 
-    /// The senders on one server, and receivers who are there and read on another.
-    pub(super) async fn abroad(
+    /// From agents on one server to agents that are online on another.
+    pub(super) async fn to_another_domain(
         folders: Vec<BenchFolder>,
         server: BenchServer,
         there: BenchServer,

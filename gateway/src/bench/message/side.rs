@@ -16,7 +16,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// How long the last answers of a round may take.
 const ROUND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Whoever stores messages.
+/// One side of a comparison: something that stores messages.
 pub(super) enum StoreSide {
     Ours(Box<SendLoad>),
     GroupCommit(GroupCommit),
@@ -51,7 +51,7 @@ impl StoreSide {
 }
 
 /// Runs each side `rounds` times and gives the samples of each. Another side begins each time, so that a machine
-/// that warms up or tires favours none.
+/// that changes its speed favours none.
 pub(super) async fn in_turn(
     sides: &mut [StoreSide],
     rounds: usize,

@@ -15,7 +15,7 @@ use super::payload::{PAYLOAD, SplitMix64};
 
 pub(super) const CLIENTS: usize = 64;
 
-/// SingleCommits that each commit one row at a time, on a connection each.
+/// Clients that each commit one row at a time, on a connection each.
 pub(super) struct SingleCommits {
     pool: PgPool,
     next: Arc<AtomicI64>,
@@ -53,7 +53,7 @@ async fn commit_until(
     until: Instant,
 ) -> anyhow::Result<Latencies> {
     let (mut latencies, mut connection) = (Latencies::new()?, pool.acquire().await?);
-    let insert = "INSERT INTO letter (id, recipient, seq, payload) VALUES ($1, $2, $3, $4)";
+    let insert = "INSERT INTO stored_message (id, recipient, seq, payload) VALUES ($1, $2, $3, $4)";
     loop {
         let since = Instant::now();
         if since >= until {
