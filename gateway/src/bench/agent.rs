@@ -67,22 +67,22 @@ pub(super) struct LoggedInAgent {
 
 /// Registers `count` agents and logs each of them in.
 pub(super) async fn register_agents(
-    target: &BenchEndpoint,
+    endpoint: &BenchEndpoint,
     count: usize,
 ) -> anyhow::Result<Arc<[LoggedInAgent]>> {
-    register_agents_under(target, ISSUER, count).await
+    register_agents_under(endpoint, ISSUER, count).await
 }
 
 /// The same under another domain.
 pub(super) async fn register_agents_under(
-    target: &BenchEndpoint,
+    endpoint: &BenchEndpoint,
     issuer: &str,
     count: usize,
 ) -> anyhow::Result<Arc<[LoggedInAgent]>> {
     let agents: Vec<LoggedInAgent> = stream::iter(0..count)
         .map(|number| async move {
-            let agent = BenchAgent::register(target, issuer, number).await?;
-            let token = agent.login(target).await?;
+            let agent = BenchAgent::register(endpoint, issuer, number).await?;
+            let token = agent.login(endpoint).await?;
             anyhow::Ok(LoggedInAgent { identity: agent, token })
         })
         .buffered(SIDE_BY_SIDE)
@@ -156,24 +156,24 @@ impl BenchEndpoint {
 }
 
 impl BenchAgent {
-    async fn register(target: &BenchEndpoint, issuer: &str, number: usize) -> anyhow::Result<Self> {
+    async fn register(endpoint: &BenchEndpoint, issuer: &str, number: usize) -> anyhow::Result<Self> {
         let (aid, key) = (format!("bench-{number:05}.{issuer}"), Key::generate(Curve::P256));
         let public_key = BASE64_STANDARD.encode(key.public().spki_der());
         let params = json!({ "aid": aid, "public_key": public_key, "curve": "P-256" });
-        let created = target.call_once("auth.create_aid", params).await?;
+        let created = endpoint.call_once("auth.create_aid", params).await?;
         Ok(Self { cert: text(&created, "cert")?, aid, key })
     }
 
     /// Both steps of a login, and the access token they give.
-    pub(super) async fn login(&self, target: &BenchEndpoint) -> anyhow::Result<String> {
+    pub(super) async fn login(&self, endpoint: &BenchEndpoint) -> anyhow::Result<String> {
         let params = json!({ "aid": self.aid, "cert": self.cert, "client_nonce": "veiB514erPRNMcFX" });
-        let first = target.call_once("auth.aid_login1", params).await?;
+        let first = endpoint.call_once("auth.aid_login1", params).await?;
 
         let (request_id, nonce) = (text(&first, "request_id")?, text(&first, "nonce")?);
         let signature = BASE64_STANDARD.encode(self.key.sign(format!("{nonce}:{CLIENT_TIME}").as_bytes()));
         let params = json!({ "aid": self.aid, "request_id": request_id, "nonce": nonce,
             "client_time": CLIENT_TIME, "signature": signature });
-        let second = target.call_once("auth.aid_login2", params).await?;
+        let second = endpoint.call_once("auth.aid_login2", params).await?;
         text(&second, "access_token")
     }
 }
@@ -181,12 +181,12 @@ impl BenchAgent {
 impl BenchSocket {
     /// Opens a session: dial, challenge, `auth.connect` with a token. It sends what the public SDK sends.
     pub(super) async fn connect(
-        target: &BenchEndpoint,
+        endpoint: &BenchEndpoint,
         token: &str,
         device: usize,
         slot: usize,
     ) -> anyhow::Result<Self> {
-        let (mut socket, nonce) = target.challenge().await?;
+        let (mut socket, nonce) = endpoint.challenge().await?;
         let params = json!({
             "nonce": nonce,
             "auth": { "method": "kite_token", "token": token },

@@ -71,7 +71,7 @@ impl ConnectLoad {
     ) -> anyhow::Result<Self> {
         let (folder, workers) = (BenchFolder::new("connect")?, plan.connections);
         let server = BenchServer::aund(build, &folder, store).await?;
-        let agents = register_agents(server.target(Transport::Plain), workers * AGENTS_PER_WORKER).await?;
+        let agents = register_agents(server.endpoint(Transport::Plain), workers * AGENTS_PER_WORKER).await?;
         Ok(Self { server, kind: kind(agents), workers, _folder: Some(folder) })
     }
 }
@@ -79,8 +79,8 @@ impl ConnectLoad {
 impl RoundLoad for ConnectLoad {
     async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         let meter = self.server.meter()?;
-        let target = self.server.target(Transport::Plain);
-        let latencies = load::run(target, &self.kind, self.workers, span).await?;
+        let endpoint = self.server.endpoint(Transport::Plain);
+        let latencies = load::run(endpoint, &self.kind, self.workers, span).await?;
         meter.stop(&latencies)
     }
 }

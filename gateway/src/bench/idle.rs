@@ -74,7 +74,7 @@ impl IdleAgents {
         let (folder, count) = (BenchFolder::new("idle")?, plan.idle_connections);
         let first = BenchServer::aund(build, &folder, None).await?;
         let agents =
-            register_agents(first.target(Transport::Plain), (count + FIRST).div_ceil(PER_AGENT)).await?;
+            register_agents(first.endpoint(Transport::Plain), (count + FIRST).div_ceil(PER_AGENT)).await?;
         first.stop().await?;
         Ok(Self { build: build.clone(), folder, agents, count })
     }
@@ -114,14 +114,14 @@ async fn hold(
     transport: Transport,
     numbers: std::ops::Range<usize>,
 ) -> anyhow::Result<()> {
-    let target = server.target(transport);
+    let endpoint = server.endpoint(transport);
     let open = async |number: usize| match side {
         IdleSide::Ours(agents) => {
             let (device, slot) = (number % PER_AGENT / PER_DEVICE, number % PER_DEVICE);
-            BenchSocket::connect(target, &agents[number / PER_AGENT].token, device, slot).await
+            BenchSocket::connect(endpoint, &agents[number / PER_AGENT].token, device, slot).await
         }
         IdleSide::Raw => {
-            let mut socket = target.dial().await?;
+            let mut socket = endpoint.dial().await?;
             socket.call("meta.ping", json!({})).await?;
             Ok(socket)
         }

@@ -64,7 +64,7 @@ pub(super) async fn gather(mut tasks: Tasks) -> anyhow::Result<(Vec<BenchSocket>
 
 /// Has `workers` connect this way, over and over, for `span`.
 pub(super) async fn run(
-    target: &BenchEndpoint,
+    endpoint: &BenchEndpoint,
     kind: &ConnectKind,
     workers: usize,
     span: Duration,
@@ -72,7 +72,7 @@ pub(super) async fn run(
     let until = Instant::now() + span;
     let mut tasks = JoinSet::new();
     for worker in 0..workers {
-        tasks.spawn(run_until(target.clone(), kind.clone(), worker, workers, until));
+        tasks.spawn(run_until(endpoint.clone(), kind.clone(), worker, workers, until));
     }
 
     let mut total = Latencies::new()?;
@@ -145,7 +145,7 @@ pub(super) fn answered(message: &Message) -> anyhow::Result<Option<usize>> {
 
 /// Each worker has agents of its own, so that no session evicts another's.
 async fn run_until(
-    target: BenchEndpoint,
+    endpoint: BenchEndpoint,
     kind: ConnectKind,
     worker: usize,
     workers: usize,
@@ -156,14 +156,14 @@ async fn run_until(
     while Instant::now() < until {
         let started = Instant::now();
         let socket = match &kind {
-            ConnectKind::Accept => target.dial().await?,
+            ConnectKind::Accept => endpoint.dial().await?,
             ConnectKind::Token(agents) => {
                 let agent = &agents[turn % agents.len()];
-                BenchSocket::connect(&target, &agent.token, 0, 0).await?
+                BenchSocket::connect(&endpoint, &agent.token, 0, 0).await?
             }
             ConnectKind::Login(agents) => {
-                let token = agents[turn % agents.len()].identity.login(&target).await?;
-                BenchSocket::connect(&target, &token, 0, 0).await?
+                let token = agents[turn % agents.len()].identity.login(&endpoint).await?;
+                BenchSocket::connect(&endpoint, &token, 0, 0).await?
             }
         };
         latencies.record(started.elapsed());

@@ -76,11 +76,11 @@ impl CallLoad {
         load: CallSpec,
     ) -> anyhow::Result<Self> {
         let agents = load.connections.div_ceil(SESSIONS_PER_AGENT);
-        let agents = register_agents(server.target(Transport::Plain), agents).await?;
-        let target = server.target(load.transport);
+        let agents = register_agents(server.endpoint(Transport::Plain), agents).await?;
+        let endpoint = server.endpoint(load.transport);
         let connect = |number: usize| {
             let agent = &agents[number / SESSIONS_PER_AGENT];
-            BenchSocket::connect(target, &agent.token, 0, number % SESSIONS_PER_AGENT)
+            BenchSocket::connect(endpoint, &agent.token, 0, number % SESSIONS_PER_AGENT)
         };
         let sockets =
             stream::iter(0..load.connections).map(connect).buffer_unordered(8).try_collect().await?;
@@ -89,8 +89,8 @@ impl CallLoad {
 
     /// Connections to an echo, which answers any method like a ping.
     pub(super) async fn raw(server: BenchServer, load: CallSpec) -> anyhow::Result<Self> {
-        let target = server.target(load.transport);
-        let dialled = stream::iter(0..load.connections).map(|_| target.dial()).buffer_unordered(8);
+        let endpoint = server.endpoint(load.transport);
+        let dialled = stream::iter(0..load.connections).map(|_| endpoint.dial()).buffer_unordered(8);
         let sockets = dialled.try_collect().await?;
         Self { server, sockets, load, _folder: None }.warm().await
     }

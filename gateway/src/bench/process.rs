@@ -156,7 +156,7 @@ impl BenchServer {
         Ok(Self { child, pid, plain, tls, services, _stdout: lines })
     }
 
-    pub(super) fn target(&self, transport: Transport) -> &BenchEndpoint {
+    pub(super) fn endpoint(&self, transport: Transport) -> &BenchEndpoint {
         match transport {
             Transport::Plain => &self.plain,
             Transport::Tls => &self.tls,
@@ -334,7 +334,8 @@ async fn banner(lines: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<(Be
     bail!("it ended before it printed where it listens")
 }
 
-fn tail(log: &Path) -> String {
+/// The last lines of a server's log.
+pub(super) fn tail(log: &Path) -> String {
     const LINES: usize = 20;
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

@@ -111,8 +111,8 @@ async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, mode: RawMode) {
     match mode {
         RawMode::Echo => echo(socket).await,
         RawMode::Relay(router) => router.serve(socket).await,
-        RawMode::Through(target) => {
-            let Ok(BenchSocket(mut behind)) = target.dial().await else { return };
+        RawMode::Through(endpoint) => {
+            let Ok(BenchSocket(mut behind)) = endpoint.dial().await else { return };
             while tokio::select! {
                 frame = socket.next() => pass(frame, &mut socket, &mut behind, checked).await,
                 frame = behind.next() => pass(frame, &mut behind, &mut socket, Some).await,

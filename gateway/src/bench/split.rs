@@ -120,15 +120,15 @@ async fn reconnected(plan: &Plan, redis: &str) -> anyhow::Result<Measurement> {
     let folder = BenchFolder::new("reconnect")?;
     let ground = SplitSetup::prepare(&Build::this()?, &folder, redis, None).await?;
     let first = ground.start().await?;
-    let target = first.target(Transport::Plain).clone();
-    let agents = register_agents(&target, count.div_ceil(SESSIONS_PER_AGENT)).await?;
+    let endpoint = first.endpoint(Transport::Plain).clone();
+    let agents = register_agents(&endpoint, count.div_ceil(SESSIONS_PER_AGENT)).await?;
     let connect = |number: usize| {
         let agent = &agents[number / SESSIONS_PER_AGENT];
-        BenchSocket::connect(&target, &agent.token, 0, number % SESSIONS_PER_AGENT)
+        BenchSocket::connect(&endpoint, &agent.token, 0, number % SESSIONS_PER_AGENT)
     };
     let sessions: Vec<BenchSocket> =
         stream::iter(0..count).map(connect).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
-    let ports = (first.target(Transport::Tls).port(), target.port());
+    let ports = (first.endpoint(Transport::Tls).port(), endpoint.port());
     let second = ground.second_gateway(ports.0, ports.1).await?;
 
     let services = first.kill_gateway().await?;

@@ -94,11 +94,11 @@ impl DeliveryLoad {
     pub(in super::super) async fn aund(build: &Build, store: Option<&str>) -> anyhow::Result<Self> {
         let folder = BenchFolder::new("delivery")?;
         let server = BenchServer::aund(build, &folder, store).await?;
-        let target = server.target(Transport::Plain);
-        let agents = register_agents(target, 2 * AGENTS).await?;
+        let endpoint = server.endpoint(Transport::Plain);
+        let agents = register_agents(endpoint, 2 * AGENTS).await?;
         let mut sockets = Vec::with_capacity(2 * AGENTS);
         for agent in &*agents {
-            sockets.push(BenchSocket::connect(target, &agent.token, 0, 0).await?);
+            sockets.push(BenchSocket::connect(endpoint, &agent.token, 0, 0).await?);
         }
         let receivers = sockets.split_off(AGENTS);
         let to = agents[AGENTS..].iter().map(|agent| agent.identity.aid.clone()).collect();
@@ -107,12 +107,12 @@ impl DeliveryLoad {
 
     async fn relay() -> anyhow::Result<Self> {
         let server = BenchServer::relay().await?;
-        let target = server.target(Transport::Plain);
+        let endpoint = server.endpoint(Transport::Plain);
         let to: Arc<[String]> = (0..AGENTS).map(name).collect();
         let (mut senders, mut receivers) = (Vec::new(), Vec::new());
         for to in &*to {
-            senders.push(target.dial().await?);
-            let mut receiver = target.dial().await?;
+            senders.push(endpoint.dial().await?);
+            let mut receiver = endpoint.dial().await?;
             receiver.call("join", json!({ "to": to })).await?;
             receivers.push(receiver);
         }

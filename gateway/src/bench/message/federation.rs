@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::super::Plan;
 use super::super::agent::{BenchSocket, ISSUER, LoggedInAgent, Transport, register_agents_under};
 use super::super::load;
-use super::super::process::{BenchFolder, BenchServer, Build, CONFIG};
+use super::super::process::{BenchFolder, BenchServer, Build, CONFIG, tail};
 use super::super::report::{Goal, Measurement, Report, ReportedFigure};
 use super::super::rounds::{Sample, Series};
 use super::payload::{low_half, request};
@@ -104,7 +104,8 @@ async fn outage(plan: &Plan) -> anyhow::Result<Measurement> {
     eprintln!("{title} …");
     let mut domains = Domains::start(&Build::this()?, 3600).await?;
     let (sender, receiver) = (&domains.here_agents[0], &domains.there_agents[0]);
-    let mut socket = BenchSocket::connect(domains.here.target(Transport::Plain), &sender.token, 0, 0).await?;
+    let mut socket =
+        BenchSocket::connect(domains.here.endpoint(Transport::Plain), &sender.token, 0, 0).await?;
     // Once while it is up, so that its certificates are known.
     let to = receiver.identity.aid.clone();
     socket.call("message.send", json!({ "to": to, "payload": { "type": "text" } })).await?;
@@ -177,10 +178,10 @@ impl Domains {
             start(build, &here_at, ISSUER, here_address, OTHER, there_address, retention_seconds).await?;
         trust(&here_at, &there_at).await?;
         trust(&there_at, &here_at).await?;
-        let here_agents = register_agents_under(here.target(Transport::Plain), ISSUER, SENDERS).await?;
-        let there_agents = register_agents_under(there.target(Transport::Plain), OTHER, RECEIVERS).await?;
+        let here_agents = register_agents_under(here.endpoint(Transport::Plain), ISSUER, SENDERS).await?;
+        let there_agents = register_agents_under(there.endpoint(Transport::Plain), OTHER, RECEIVERS).await?;
         for agent in &*there_agents {
-            BenchSocket::connect(there.target(Transport::Plain), &agent.token, 0, 0).await?;
+            BenchSocket::connect(there.endpoint(Transport::Plain), &agent.token, 0, 0).await?;
         }
         Ok(Self {
             build: build.clone(),
@@ -210,7 +211,7 @@ impl Domains {
     async fn arrivals(&self, waiting: usize) -> anyhow::Result<Arrivals> {
         let there = self.there.as_ref().context("the other domain runs")?;
         let mut socket =
-            BenchSocket::connect(there.target(Transport::Plain), &self.there_agents[0].token, 0, 0).await?;
+            BenchSocket::connect(there.endpoint(Transport::Plain), &self.there_agents[0].token, 0, 0).await?;
         let (mut seen, mut last) = (vec![false; waiting + 1], 0);
         let mut arrivals = Arrivals { arrived: 0, duplicates: 0, out_of_order: 0 };
         while arrivals.arrived < waiting {
@@ -238,9 +239,12 @@ async fn start(
     other_address: Ipv4Addr,
     retention_seconds: u64,
 ) -> anyhow::Result<BenchServer> {
-    let config = format!(
-        "{CONFIG}\n[federation]\nkeep_seconds = {retention_seconds}\nrelays_per_second = 10000000\nrelays_per_agent = 10000000\n"
-    );
+    let mut config =
+        format!("{CONFIG}\n[federation]\nrelays_per_second = 10000000\nrelays_per_agent = 10000000\n");
+    // Left out where it is the default, because older builds have another name for it.
+    if retention_seconds > 0 {
+        config += &format!("retention_seconds = {retention_seconds}\n");
+    }
     let (file, log) = (folder.file("aund.toml"), folder.file("aund.log"));
     std::fs::write(&file, config).context("the server's config could not be written")?;
     let mut command = build.command();
@@ -248,7 +252,9 @@ async fn start(
     command.args(["--listen", "plain:127.0.0.1:0", "--resolve", &format!("{other}={other_address}:{PORT}")]);
     command.arg("--data").arg(folder.file("data")).arg("--config").arg(file);
     command.stderr(std::fs::File::create(&log).context("the server's log could not be made")?);
-    BenchServer::start(command).await.with_context(|| format!("the domain {issuer} did not start"))
+    BenchServer::start(command)
+        .await
+        .with_context(|| format!("the domain {issuer} did not start; its log ends:\n{}", tail(&log)))
 }
 
 /// Has the domain in one folder trust the one in the other.

@@ -145,20 +145,20 @@ impl PullInbox {
     async fn new(build: &Build, store: Option<&str>) -> anyhow::Result<Self> {
         let folder = BenchFolder::new("pull")?;
         let server = BenchServer::aund(build, &folder, store).await?;
-        let agents = register_agents(server.target(Transport::Plain), 2).await?;
+        let agents = register_agents(server.endpoint(Transport::Plain), 2).await?;
         let inbox = Self { server, agents, _folder: folder };
         drop(inbox.reader(0).await?);
         Ok(inbox)
     }
 
     async fn reader(&self, slot: usize) -> anyhow::Result<BenchSocket> {
-        BenchSocket::connect(self.server.target(Transport::Plain), &self.agents[1].token, 0, slot).await
+        BenchSocket::connect(self.server.endpoint(Transport::Plain), &self.agents[1].token, 0, slot).await
     }
 
     /// Has the other agent send exactly `count` messages.
     async fn fill(&self, count: usize) -> anyhow::Result<()> {
-        let target = self.server.target(Transport::Plain);
-        let sender = BenchSocket::connect(target, &self.agents[0].token, 0, 0).await?;
+        let endpoint = self.server.endpoint(Transport::Plain);
+        let sender = BenchSocket::connect(endpoint, &self.agents[0].token, 0, 0).await?;
         let mut messages = SendRequests::new([self.agents[1].identity.aid.clone()].into(), 0);
         let depth = FILLERS.min(count);
         let mut left = count - depth;

@@ -67,7 +67,7 @@ impl SendLoad {
     ) -> anyhow::Result<Self> {
         let folder = BenchFolder::new("send")?;
         let server = BenchServer::aund(build, &folder, store).await?;
-        let agents = register_agents(server.target(Transport::Plain), SENDERS + RECEIVERS).await?;
+        let agents = register_agents(server.endpoint(Transport::Plain), SENDERS + RECEIVERS).await?;
         let receivers = Receivers::start(&server, &agents[SENDERS..]).await?;
         Self::new(folder, server, &agents, depth, Some(receivers)).await
     }
@@ -91,11 +91,11 @@ impl SendLoad {
         depth: usize,
         recipients: usize,
     ) -> anyhow::Result<Self> {
-        let target = server.target(Transport::Plain);
-        let agents = register_agents(target, SENDERS + recipients).await?;
+        let endpoint = server.endpoint(Transport::Plain);
+        let agents = register_agents(endpoint, SENDERS + recipients).await?;
         let connect_once = |agent: &LoggedInAgent| {
             let token = agent.token.clone();
-            async move { BenchSocket::connect(target, &token, 0, 0).await.map(drop) }
+            async move { BenchSocket::connect(endpoint, &token, 0, 0).await.map(drop) }
         };
         let connects: Vec<_> = agents[SENDERS..].iter().map(connect_once).collect();
         stream::iter(connects).buffer_unordered(32).try_collect::<()>().await?;
@@ -115,7 +115,7 @@ impl SendLoad {
         let to = receivers.iter().map(|agent| agent.identity.aid.clone()).collect();
         let mut sockets = Vec::with_capacity(senders.len());
         for agent in senders {
-            sockets.push(BenchSocket::connect(server.target(Transport::Plain), &agent.token, 0, 0).await?);
+            sockets.push(BenchSocket::connect(server.endpoint(Transport::Plain), &agent.token, 0, 0).await?);
         }
         Ok(Self {
             server,
@@ -138,7 +138,7 @@ impl SendLoad {
     ) -> anyhow::Result<Self> {
         let mut senders = Vec::with_capacity(SENDERS);
         for agent in &agents[..SENDERS] {
-            senders.push(BenchSocket::connect(server.target(Transport::Plain), &agent.token, 0, 0).await?);
+            senders.push(BenchSocket::connect(server.endpoint(Transport::Plain), &agent.token, 0, 0).await?);
         }
         let to = agents[SENDERS..].iter().map(|agent| agent.identity.aid.clone()).collect();
         Ok(Self { server, senders, depth, to, rounds: 0, receivers, there: None, _folders: vec![folder] })
@@ -172,7 +172,7 @@ impl Receivers {
     async fn start(server: &BenchServer, agents: &[LoggedInAgent]) -> anyhow::Result<Self> {
         let (seen, mut readers) = (Arc::new(AtomicU64::new(0)), JoinSet::new());
         for agent in agents {
-            let socket = BenchSocket::connect(server.target(Transport::Plain), &agent.token, 0, 0).await?;
+            let socket = BenchSocket::connect(server.endpoint(Transport::Plain), &agent.token, 0, 0).await?;
             readers.spawn(read(socket, seen.clone()));
         }
         Ok(Self { seen, expected: 0, _readers: readers })
