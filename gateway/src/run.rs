@@ -132,7 +132,7 @@ fn answer_inside(
     if let Some(address) = config.mesh.listen {
         let listener = listen::bind(address, false)?;
         banner.line("mesh", format!("wss://{}", listener.local_addr()?));
-        banner.line("parts", running(config).join(", "));
+        banner.line("services", running(config).join(", "));
         calls.spawn(mesh::accept(wiring.clone(), listener, calls.clone(), world.stop.clone()));
     }
     if let Some(address) = config.status.listen {

@@ -1,67 +1,95 @@
-//! How many agents can come in: with a token they have, or with a full login.
+//! How many agents can connect in a second: with a token they have, or with a full login.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Plan;
-use super::client::{Member, Transport, enrol};
-use super::load::{self, Errand};
-use super::process::{Scratch, Server};
-use super::report::{Goal, Line, Row};
-use super::rounds::{Sample, Series, alternate};
+use super::agent::{LoggedInAgent, Transport, register_agents};
+use super::load::{self, ConnectKind};
+use super::process::{BenchFolder, BenchServer, Build};
+use super::report::{Goal, Measurement, ReportedFigure};
+use super::rounds::{RoundLoad, Sample, Series, alternate};
 
-/// Agents for each worker: when one is used again, the server has long noticed that its last session is gone.
+/// Agents for each worker: when one is used again, the server has long closed its last session.
 const AGENTS_PER_WORKER: usize = 8;
 
-/// TCP, upgrade, challenge and `auth.connect`, against TCP and upgrade alone. Both end with a reset.
-pub(super) async fn token(plan: &Plan) -> anyhow::Result<Row> {
-    let title = format!("token connects, plain, {} at once; raw: bare WebSocket accepts", plan.connections);
-    eprintln!("{title} …");
-    let scratch = Scratch::new("connect")?;
-    let (server, baseline) = (Server::ours(&scratch).await?, Server::raw().await?);
-    let errand = Errand::Token(members(plan, &server).await?);
+/// A server, and workers that connect and disconnect.
+pub(super) struct ConnectLoad {
+    server: BenchServer,
+    kind: ConnectKind,
+    workers: usize,
+    _folder: Option<BenchFolder>,
+}
 
-    let pairs = alternate(
-        plan.rounds,
-        async || round(plan, &server, &errand).await,
-        async || round(plan, &baseline, &Errand::Accept).await,
-    )
-    .await?;
+/// TCP, upgrade, challenge and `auth.connect`, against TCP and upgrade alone. Both end with a reset.
+pub(super) async fn token(plan: &Plan) -> anyhow::Result<Measurement> {
+    let title = format!("{}; raw: bare WebSocket accepts", token_title(plan));
+    eprintln!("{title} …");
+    let mut ours = ConnectLoad::aund(plan, &Build::this()?, None, ConnectKind::Token).await?;
+    let mut raw = ConnectLoad {
+        server: BenchServer::raw().await?,
+        kind: ConnectKind::Accept,
+        workers: plan.connections,
+        _folder: None,
+    };
+
+    let pairs =
+        alternate(plan.rounds, async || ours.round(plan.span).await, async || raw.round(plan.span).await)
+            .await?;
 
     let goal = Goal::RatioAtLeast { now: Some(0.30), later: 0.40 };
-    Ok(Row { title, lines: lines(|figure| Series::of(&pairs, figure), Some(goal)) })
+    Ok(Measurement { title, lines: lines(|figure| Series::of(&pairs, figure), Some(goal)) })
 }
 
 /// `auth.aid_login1`, `auth.aid_login2` and `auth.connect`; the baseline has nothing like it.
-pub(super) async fn login(plan: &Plan) -> anyhow::Result<Row> {
-    let title = format!("full logins (login1, login2, connect), plain, {} at once", plan.connections);
+pub(super) async fn login(plan: &Plan) -> anyhow::Result<Measurement> {
+    let title = login_title(plan);
     eprintln!("{title} …");
-    let scratch = Scratch::new("login")?;
-    let server = Server::ours(&scratch).await?;
-    let errand = Errand::Login(members(plan, &server).await?);
-
+    let mut ours = ConnectLoad::aund(plan, &Build::this()?, None, ConnectKind::Login).await?;
     let mut samples = Vec::with_capacity(plan.rounds);
     for _ in 0..plan.rounds {
-        samples.push(round(plan, &server, &errand).await?);
+        samples.push(ours.round(plan.span).await?);
     }
 
-    Ok(Row { title, lines: lines(|figure| Series::alone(&samples, figure), None) })
+    Ok(Measurement { title, lines: lines(|figure| Series::alone(&samples, figure), None) })
 }
 
-async fn members(plan: &Plan, server: &Server) -> anyhow::Result<Arc<[Member]>> {
-    enrol(server.target(Transport::Plain), plan.connections * AGENTS_PER_WORKER).await
+pub(super) fn token_title(plan: &Plan) -> String {
+    format!("token connects, plain, {} at once", plan.connections)
 }
 
-async fn round(plan: &Plan, server: &Server, errand: &Errand) -> anyhow::Result<Sample> {
-    let meter = server.meter()?;
-    let latencies = load::run(server.target(Transport::Plain), errand, plan.connections, plan.span).await?;
-    meter.stop(&latencies)
+pub(super) fn login_title(plan: &Plan) -> String {
+    format!("full logins (login1, login2, connect), plain, {} at once", plan.connections)
 }
 
-fn lines(series: impl Fn(fn(&Sample) -> f64) -> Series, goal: Option<Goal>) -> Vec<Line> {
+impl ConnectLoad {
+    pub(super) async fn aund(
+        plan: &Plan,
+        build: &Build,
+        store: Option<&str>,
+        kind: fn(Arc<[LoggedInAgent]>) -> ConnectKind,
+    ) -> anyhow::Result<Self> {
+        let (folder, workers) = (BenchFolder::new("connect")?, plan.connections);
+        let server = BenchServer::aund(build, &folder, store).await?;
+        let agents = register_agents(server.endpoint(Transport::Plain), workers * AGENTS_PER_WORKER).await?;
+        Ok(Self { server, kind: kind(agents), workers, _folder: Some(folder) })
+    }
+}
+
+impl RoundLoad for ConnectLoad {
+    async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+        let meter = self.server.meter()?;
+        let endpoint = self.server.endpoint(Transport::Plain);
+        let latencies = load::run(endpoint, &self.kind, self.workers, span).await?;
+        meter.stop(&latencies)
+    }
+}
+
+fn lines(series: impl Fn(fn(&Sample) -> f64) -> Series, goal: Option<Goal>) -> Vec<ReportedFigure> {
     vec![
-        Line::new("per server-CPU-second", series(|sample| sample.per_cpu_second)).goal(goal),
-        Line::new("per second", series(|sample| sample.per_second)),
-        Line::new("p50, µs", series(|sample| sample.p50_us)),
-        Line::new("p99, µs", series(|sample| sample.p99_us)),
+        ReportedFigure::new("per server-CPU-second", series(|sample| sample.per_cpu_second)).goal(goal),
+        ReportedFigure::new("per second", series(|sample| sample.per_second)),
+        ReportedFigure::new("p50, µs", series(|sample| sample.p50_us)),
+        ReportedFigure::new("p99, µs", series(|sample| sample.p99_us)),
     ]
 }

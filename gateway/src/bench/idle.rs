@@ -1,5 +1,6 @@
 //! What a connection costs in memory while nothing happens on it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -8,16 +9,16 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::Plan;
-use super::client::{Member, Socket, Transport, enrol};
-use super::process::{Scratch, Server};
-use super::report::{Goal, Line, Row};
+use super::agent::{BenchSocket, LoggedInAgent, Transport, register_agents};
+use super::process::{BenchFolder, BenchServer, Build};
+use super::report::{Goal, Measurement, ReportedFigure};
 use super::rounds::{Series, alternate};
 
 /// "long connections per (aid, device) across slots: 10", "devices per aid with long connections: 10".
 const PER_DEVICE: usize = 10;
 const PER_AGENT: usize = 10 * PER_DEVICE;
 
-/// Open while the first reading is taken, so that the threads, tables and caches of the process do not count.
+/// Open during the first reading, so that the threads, tables and caches of the process do not count.
 const FIRST: usize = 100;
 
 /// Handshakes under way at once.
@@ -29,34 +30,69 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Memory repeats itself; more rounds than this tell nothing new.
 const ENOUGH: usize = 3;
 
-/// Who the connections belong to.
-enum Side<'a> {
-    Ours(&'a [Member]),
+/// The side that is measured.
+enum IdleSide<'a> {
+    Ours(&'a [LoggedInAgent]),
     Raw,
 }
 
-pub(super) async fn measure(plan: &Plan, transport: Transport) -> anyhow::Result<Row> {
-    let (name, count) = (transport.name(), plan.idle_connections);
-    let title = format!("memory per idle connection, {name}, {count} connections");
-    eprintln!("{title} …");
-    let scratch = Scratch::new("idle")?;
-    let first = Server::ours(&scratch).await?;
-    let members = enrol(first.target(Transport::Plain), (count + FIRST).div_ceil(PER_AGENT)).await?;
-    first.stop().await?;
+/// A build, and agents that are registered in the folder it runs on.
+pub(super) struct IdleAgents {
+    build: Build,
+    folder: BenchFolder,
+    agents: Arc<[LoggedInAgent]>,
+    count: usize,
+}
 
-    // Each reading is of a fresh process: one that has served before holds memory it would reuse.
-    // Tokens outlive the process that issued them.
+pub(super) async fn measure(plan: &Plan, transport: Transport) -> anyhow::Result<Measurement> {
+    let (title, count) = (title(plan, transport), plan.idle_connections);
+    eprintln!("{title} …");
+    let agents = IdleAgents::register(plan, &Build::this()?).await?;
     let pairs = alternate(
-        plan.rounds.min(ENOUGH),
-        async || kib_each(Server::ours(&scratch).await?, Side::Ours(&members), transport, count).await,
-        async || kib_each(Server::raw().await?, Side::Raw, transport, count).await,
+        rounds(plan),
+        async || agents.kib_each(transport).await,
+        async || kib_each(BenchServer::raw().await?, IdleSide::Raw, transport, count).await,
     )
     .await?;
     let (ours, raw) = pairs.into_iter().unzip();
-    Ok(Row { title, lines: vec![Line::new("KiB each", Series { ours, raw }).goal(Some(goal(transport)))] })
+    Ok(Measurement {
+        title,
+        lines: vec![ReportedFigure::new("KiB each", Series { ours, raw }).goal(Some(goal(transport)))],
+    })
 }
 
-async fn kib_each(server: Server, side: Side<'_>, transport: Transport, count: usize) -> anyhow::Result<f64> {
+pub(super) fn title(plan: &Plan, transport: Transport) -> String {
+    format!("memory per idle connection, {}, {} connections", transport.name(), plan.idle_connections)
+}
+
+pub(super) fn rounds(plan: &Plan) -> usize {
+    plan.rounds.min(ENOUGH)
+}
+
+impl IdleAgents {
+    pub(super) async fn register(plan: &Plan, build: &Build) -> anyhow::Result<Self> {
+        let (folder, count) = (BenchFolder::new("idle")?, plan.idle_connections);
+        let first = BenchServer::aund(build, &folder, None).await?;
+        let agents =
+            register_agents(first.endpoint(Transport::Plain), (count + FIRST).div_ceil(PER_AGENT)).await?;
+        first.stop().await?;
+        Ok(Self { build: build.clone(), folder, agents, count })
+    }
+
+    /// Each reading is of a fresh process: one that has served before holds memory it would reuse.
+    /// Tokens outlive the process that issued them.
+    pub(super) async fn kib_each(&self, transport: Transport) -> anyhow::Result<f64> {
+        let server = BenchServer::aund(&self.build, &self.folder, None).await?;
+        kib_each(server, IdleSide::Ours(&self.agents), transport, self.count).await
+    }
+}
+
+async fn kib_each(
+    server: BenchServer,
+    side: IdleSide<'_>,
+    transport: Transport,
+    count: usize,
+) -> anyhow::Result<f64> {
     let mut held = JoinSet::new();
     hold(&mut held, &server, &side, transport, 0..FIRST).await?;
     let before = server.resident_kib()?;
@@ -73,19 +109,19 @@ async fn kib_each(server: Server, side: Side<'_>, transport: Transport, count: u
 /// Opens connections and has each wait for the end. Each has served one request, so its buffers have been used.
 async fn hold(
     held: &mut JoinSet<()>,
-    server: &Server,
-    side: &Side<'_>,
+    server: &BenchServer,
+    side: &IdleSide<'_>,
     transport: Transport,
     numbers: std::ops::Range<usize>,
 ) -> anyhow::Result<()> {
-    let target = server.target(transport);
+    let endpoint = server.endpoint(transport);
     let open = async |number: usize| match side {
-        Side::Ours(members) => {
+        IdleSide::Ours(agents) => {
             let (device, slot) = (number % PER_AGENT / PER_DEVICE, number % PER_DEVICE);
-            Socket::connect(target, &members[number / PER_AGENT].token, device, slot).await
+            BenchSocket::connect(endpoint, &agents[number / PER_AGENT].token, device, slot).await
         }
-        Side::Raw => {
-            let mut socket = target.dial().await?;
+        IdleSide::Raw => {
+            let mut socket = endpoint.dial().await?;
             socket.call("meta.ping", json!({})).await?;
             Ok(socket)
         }

@@ -1,4 +1,4 @@
-//! The load: many connections that each keep a number of requests in flight, or that each come and go.
+//! The load: many connections that each keep a number of calls in flight, or that connect and disconnect.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,38 +10,38 @@ use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-use super::client::{Member, Socket, Target};
+use super::agent::{BenchEndpoint, BenchSocket, LoggedInAgent};
 use super::rounds::Latencies;
 
 /// What a worker does over and over in a connect round.
 #[derive(Clone)]
-pub(super) enum Errand {
+pub(super) enum ConnectKind {
     /// TCP and the WebSocket upgrade: what any server must do.
     Accept,
     /// The same, the challenge, and `auth.connect` with a token.
-    Token(Arc<[Member]>),
+    Token(Arc<[LoggedInAgent]>),
     /// `auth.aid_login1`, `auth.aid_login2` and `auth.connect`, each on its own socket.
-    Login(Arc<[Member]>),
+    Login(Arc<[LoggedInAgent]>),
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct CallAnswer<'a> {
     id: &'a str,
     #[serde(borrow)]
     result: Option<&'a RawValue>,
 }
 
 /// The connections of a round: each gives its socket back, and how long its calls took.
-pub(super) type Tasks = JoinSet<anyhow::Result<(Socket, Latencies)>>;
+pub(super) type Tasks = JoinSet<anyhow::Result<(BenchSocket, Latencies)>>;
 
 /// Keeps `depth` calls in flight on each socket for `span`, and gives the sockets back. A call is written once and sent
 /// again and again.
 pub(super) async fn call(
-    sockets: Vec<Socket>,
+    sockets: Vec<BenchSocket>,
     depth: usize,
     span: Duration,
     request: fn(usize) -> Utf8Bytes,
-) -> anyhow::Result<(Vec<Socket>, Latencies)> {
+) -> anyhow::Result<(Vec<BenchSocket>, Latencies)> {
     let until = Instant::now() + span;
     let mut tasks = Tasks::new();
     for socket in sockets {
@@ -52,7 +52,7 @@ pub(super) async fn call(
 }
 
 /// Waits for all connections of a round.
-pub(super) async fn gather(mut tasks: Tasks) -> anyhow::Result<(Vec<Socket>, Latencies)> {
+pub(super) async fn gather(mut tasks: Tasks) -> anyhow::Result<(Vec<BenchSocket>, Latencies)> {
     let (mut sockets, mut total) = (Vec::with_capacity(tasks.len()), Latencies::new()?);
     while let Some(done) = tasks.join_next().await {
         let (socket, latencies) = done.context("a connection of the load generator panicked")??;
@@ -62,17 +62,17 @@ pub(super) async fn gather(mut tasks: Tasks) -> anyhow::Result<(Vec<Socket>, Lat
     Ok((sockets, total))
 }
 
-/// Runs the errand on `workers` at once for `span`.
+/// Has `workers` connect this way, over and over, for `span`.
 pub(super) async fn run(
-    target: &Target,
-    errand: &Errand,
+    endpoint: &BenchEndpoint,
+    kind: &ConnectKind,
     workers: usize,
     span: Duration,
 ) -> anyhow::Result<Latencies> {
     let until = Instant::now() + span;
     let mut tasks = JoinSet::new();
     for worker in 0..workers {
-        tasks.spawn(run_until(target.clone(), errand.clone(), worker, workers, until));
+        tasks.spawn(run_until(endpoint.clone(), kind.clone(), worker, workers, until));
     }
 
     let mut total = Latencies::new()?;
@@ -87,11 +87,11 @@ pub(super) async fn run(
 /// `more` is asked with the time of each answer whether another call should take its place.
 /// `request` writes a call with the id it is given, as `ping` does.
 pub(super) async fn call_while(
-    mut socket: Socket,
+    mut socket: BenchSocket,
     depth: usize,
     mut more: impl FnMut(Instant) -> bool,
     mut request: impl FnMut(usize) -> Utf8Bytes,
-) -> anyhow::Result<(Socket, Latencies)> {
+) -> anyhow::Result<(BenchSocket, Latencies)> {
     let mut latencies = Latencies::new()?;
     for number in 0..depth {
         socket.0.feed(Message::Text(request(number))).await?;
@@ -102,11 +102,11 @@ pub(super) async fn call_while(
     let mut in_flight = depth;
     while in_flight > 0 {
         // One flush per batch of ready answers, as a careful client does.
-        let mut next = Some(socket.0.next().await.context("the server hung up")??);
+        let mut next = Some(socket.0.next().await.context("the server closed the socket")??);
         let now = Instant::now();
         while let Some(message) = next {
             if let Some(number) = answered(&message)? {
-                let since = sent.get_mut(number).context("the server answered what was not asked")?;
+                let since = sent.get_mut(number).context("the server answered a call that was not made")?;
                 latencies.record(now - *since);
                 if more(now) {
                     *since = now;
@@ -127,25 +127,26 @@ pub(super) fn ping(number: usize) -> Utf8Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":"rpc-{number:016x}","method":"meta.ping","params":{{}}}}"#).into()
 }
 
-/// Which call a frame answers; nothing if it is no text.
+/// Which call a frame answers; nothing if it is not text.
 pub(super) fn answered(message: &Message) -> anyhow::Result<Option<usize>> {
     let text = match message {
         Message::Text(text) => text,
         Message::Close(frame) => bail!("the server closed the connection: {frame:?}"),
         _ => return Ok(None),
     };
-    let answer: Answer<'_> = serde_json::from_str(text).with_context(|| format!("not an answer: {text}"))?;
+    let answer: CallAnswer<'_> =
+        serde_json::from_str(text).with_context(|| format!("not an answer: {text}"))?;
     if answer.result.is_none() {
         bail!("a call was answered with {text}");
     }
     let number = answer.id.strip_prefix("rpc-").and_then(|hex| usize::from_str_radix(hex, 16).ok());
-    Ok(Some(number.with_context(|| format!("an answer with a foreign id: {text}"))?))
+    Ok(Some(number.with_context(|| format!("an answer with an unknown id: {text}"))?))
 }
 
-/// Each worker has members of its own, so that no session pushes out another's.
+/// Each worker has agents of its own, so that no session evicts another's.
 async fn run_until(
-    target: Target,
-    errand: Errand,
+    endpoint: BenchEndpoint,
+    kind: ConnectKind,
     worker: usize,
     workers: usize,
     until: Instant,
@@ -154,15 +155,15 @@ async fn run_until(
     let mut turn = worker;
     while Instant::now() < until {
         let started = Instant::now();
-        let socket = match &errand {
-            Errand::Accept => target.dial().await?,
-            Errand::Token(members) => {
-                let member = &members[turn % members.len()];
-                Socket::connect(&target, &member.token, 0, 0).await?
+        let socket = match &kind {
+            ConnectKind::Accept => endpoint.dial().await?,
+            ConnectKind::Token(agents) => {
+                let agent = &agents[turn % agents.len()];
+                BenchSocket::connect(&endpoint, &agent.token, 0, 0).await?
             }
-            Errand::Login(members) => {
-                let token = members[turn % members.len()].agent.login(&target).await?;
-                Socket::connect(&target, &token, 0, 0).await?
+            ConnectKind::Login(agents) => {
+                let token = agents[turn % agents.len()].identity.login(&endpoint).await?;
+                BenchSocket::connect(&endpoint, &token, 0, 0).await?
             }
         };
         latencies.record(started.elapsed());

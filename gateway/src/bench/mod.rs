@@ -4,9 +4,11 @@
 //! It gives both the same load in alternating rounds. `--message` does the same for messages (`message/`), against
 //! bare loops over the store. The load generator shares the machine with them, so
 //! figures are also given per second of the server's own CPU time, which the generator hardly disturbs.
+//! `--before` compares the same measures with those of an older build instead (`before/`).
 //! Nothing is asserted: the goals stand beside the figures. Reads `/proc`, so it runs on Linux.
 
-mod client;
+mod agent;
+mod before;
 mod connect;
 mod idle;
 mod load;
@@ -17,8 +19,9 @@ mod raw;
 mod relay;
 mod report;
 mod rounds;
-mod shape;
+mod schemas;
 mod split;
+mod split_setup;
 mod tls;
 
 use std::path::PathBuf;
@@ -27,10 +30,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use crate::signals::Signals;
-use client::Transport;
+use agent::Transport;
 use report::Report;
 
-/// What `aund bench` can be told.
+/// The arguments of `aund bench`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Print the figures as JSON instead of a table
@@ -39,7 +42,7 @@ pub struct Args {
     /// Length of a round
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
     seconds: u64,
-    /// Rounds for each of the two servers
+    /// Rounds for each side
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Connections that load a server at once
@@ -57,15 +60,22 @@ pub struct Args {
     /// Measure two domains instead of one
     #[arg(long)]
     federation: bool,
-    /// Agents that messages are sent to in the deep rounds
+    /// Agents that messages are sent to in the rounds with 256 in flight
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     recipients: u32,
-    /// Messages that wait for an agent which catches up
+    /// Messages in the inbox of an agent that catches up
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     waiting: u32,
-    /// Measure messages on this PostgreSQL too, in schemas of the bench's own
+    /// Measure messages on this PostgreSQL, too, in schemas of the bench's own
     #[arg(long, value_name = "URL")]
     postgres: Option<String>,
+    /// Compare with this older aund, in alternating rounds, instead of with the baselines
+    ///
+    /// Both builds get the same load on servers of their own. The ratio of a figure is this build's over the older one's,
+    /// and the other way round for times and memory, so that 1.0 is equal and more is better. The last line names what did
+    /// not reach 0.95. Messages and logins are measured on SQLite, and with --postgres on PostgreSQL, too.
+    #[arg(long, value_name = "BINARY")]
+    before: Option<PathBuf>,
     /// Measure a server of one process, or of several
     #[arg(long, value_enum, default_value_t = Shape::Whole)]
     shape: Shape,
@@ -75,18 +85,18 @@ pub struct Args {
     /// The JetStream server to compare with
     #[arg(long, value_name = "FILE", default_value = "nats-server")]
     nats_server: PathBuf,
-    /// A first look: 2 rounds of 1 second, 500 idle connections, 500 recipients, 5,000 messages that wait
+    /// A short run: 2 rounds of 1 second, 500 idle connections, 500 recipients, 5,000 messages in the inbox
     #[arg(long)]
     quick: bool,
 }
 
-/// What the raw baseline can be told: hardly anything, so that it stays the same for everybody.
+/// The arguments of the raw baseline: few, so that it is the same in every comparison.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RawArgs {
     /// Relay frames between sockets instead of answering them
     #[arg(long)]
     relay: bool,
-    /// Hand every frame on to the baseline at this address, with a connection for each client
+    /// Forward every frame to the baseline at this address, with a connection for each client
     #[arg(long, value_name = "URL", conflicts_with = "relay")]
     through: Option<String>,
 }
@@ -114,7 +124,7 @@ enum What {
     Postgres,
     /// From one agent's send to the other's event, at a fixed rate
     Delivery,
-    /// `message.pull`, and catching up with what waits
+    /// `message.pull`, and catching up with a full inbox
     Pull,
 }
 
@@ -134,6 +144,7 @@ struct Plan {
     shape: Shape,
     redis: Option<String>,
     nats_server: PathBuf,
+    before: Option<PathBuf>,
 }
 
 /// Runs the bench and prints its report. Builds its own runtime, so it is called outside of one.
@@ -145,16 +156,20 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         .build()
         .context("the runtime of the load generator did not start")?;
 
-    let report = runtime.block_on(async {
+    let print = async {
+        match &plan.before {
+            Some(file) => before::measure(&plan, file).await?.print(args.json),
+            None => measure(&plan).await?.print(args.json),
+        }
+    };
+    runtime.block_on(async {
         let mut signals = Signals::new()?;
         tokio::select! {
-            report = measure(&plan) => report,
+            printed = print => printed,
             // Leaving this way, and not by the signal, stops the servers and removes their folders.
             () = signals.wait() => bail!("interrupted"),
         }
-    })?;
-
-    if args.json { report.print_json() } else { report.print_table() }
+    })
 }
 
 /// Runs the raw baseline until its standard input ends, which happens when the bench that started it is gone.
@@ -173,13 +188,11 @@ async fn measure(plan: &Plan) -> anyhow::Result<Report> {
         return Ok(report);
     }
     if plan.federation {
-        message::federation(plan, &mut report).await?;
+        message::federation::measure(plan, &mut report).await?;
         return Ok(report);
     }
     if plan.wants(What::Ping) {
-        for (transport, depth) in
-            [Transport::Plain, Transport::Tls].into_iter().flat_map(|t| [(t, 1), (t, 16)])
-        {
+        for (transport, depth) in ping::LOADS {
             report.add(ping::measure(plan, transport, depth).await?);
         }
     }
@@ -212,6 +225,7 @@ impl Plan {
             shape: args.shape,
             redis: args.redis.clone(),
             nats_server: args.nats_server.clone(),
+            before: args.before.clone(),
         }
     }
 

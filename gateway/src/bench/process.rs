@@ -1,18 +1,19 @@
-//! The servers under measurement: child processes of this binary, their addresses, CPU time and memory.
+//! The servers under measurement: child processes, their addresses, CPU time and memory.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use super::client::{Target, Transport};
+use super::agent::{BenchEndpoint, ISSUER, Transport};
 use super::rounds::{Latencies, Sample};
 
-/// How long a server may take to say that it is ready.
-const START: Duration = Duration::from_secs(60);
+/// How long a server may take to be ready.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What `utime` and `stime` of `/proc/PID/stat` count in: USER_HZ, which Linux fixes for its interface.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -31,29 +32,30 @@ calls_per_second = 10000000
 ping_timeout_ms = 600000
 ";
 
-/// The domain of the agents that the bench registers.
-pub(super) const ISSUER: &str = "agents.localhost";
+/// The `aund` that a server is started from: this one, or the build before it.
+#[derive(Clone, Debug)]
+pub(super) struct Build(PathBuf);
 
 /// A running server; it ends when this is dropped.
-pub(super) struct Server {
+pub(super) struct BenchServer {
     child: Child,
     pid: Pid,
-    plain: Target,
-    tls: Target,
-    /// The services that live in processes of their own.
-    services: Vec<Service>,
+    plain: BenchEndpoint,
+    tls: BenchEndpoint,
+    /// The services that run in processes of their own.
+    services: Vec<ServiceProcess>,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 /// A process without a gateway.
-pub(super) struct Service {
+pub(super) struct ServiceProcess {
     pid: Pid,
     _child: Child,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 /// A folder of its own for each server, removed with everything in it.
-pub(super) struct Scratch(PathBuf);
+pub(super) struct BenchFolder(PathBuf);
 
 /// A process whose CPU time and memory can be read.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +74,7 @@ pub(super) fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
     let needed = connections as u64 + SPARE;
     let mut files =
         rlimit::increase_nofile_limit(needed).context("the limit of open files could not be read")?;
-    // Beyond the hard limit only the privileged may go, so it is worth a try.
+    // Only a privileged process may raise the hard limit, so this may fail.
     if files < needed && rlimit::setrlimit(rlimit::Resource::NOFILE, needed, needed).is_ok() {
         files = needed;
     }
@@ -84,41 +86,41 @@ pub(super) fn raise_file_limit(connections: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Server {
+impl BenchServer {
     /// Starts the raw baseline: the echo.
     pub(super) async fn raw() -> anyhow::Result<Self> {
-        let mut command = this_binary()?;
+        let mut command = Build::this()?.command();
         command.arg("bench-raw").stderr(Stdio::inherit());
         Self::start(command).await.context("the raw baseline did not start")
     }
 
     /// Starts the raw baseline of delivery: the relay.
     pub(super) async fn relay() -> anyhow::Result<Self> {
-        let mut command = this_binary()?;
+        let mut command = Build::this()?.command();
         command.args(["bench-raw", "--relay"]).stderr(Stdio::inherit());
         Self::start(command).await.context("the raw relay did not start")
     }
 
-    /// Starts the raw baseline of a routed call: the echo behind another process that hands everything on.
+    /// Starts the raw baseline of a routed call: the echo behind another process that forwards every frame.
     pub(super) async fn raw_through() -> anyhow::Result<Self> {
         let echo = Self::raw().await?;
-        let mut command = this_binary()?;
+        let mut command = Build::this()?.command();
         command.args(["bench-raw", "--through", echo.plain.url()]).stderr(Stdio::inherit());
-        let service = Service { pid: echo.pid, _child: echo.child, _stdout: echo._stdout };
+        let service = ServiceProcess { pid: echo.pid, _child: echo.child, _stdout: echo._stdout };
         Self::with_services(command, vec![service]).await.context("the raw gateway did not start")
     }
 
-    /// Starts the real server on `scratch`, which it finds as an earlier one left it.
-    pub(super) async fn ours(scratch: &Scratch) -> anyhow::Result<Self> {
-        Self::on_store(scratch, None).await
-    }
-
-    /// The same with its services in this store, or else in SQLite files of the scratch folder.
-    pub(super) async fn on_store(scratch: &Scratch, store: Option<&str>) -> anyhow::Result<Self> {
-        let (config, log) = (scratch.file("aund.toml"), scratch.file("aund.log"));
+    /// Starts a real server on `folder`, which it finds as an earlier one left it. Its data is in this store, or else in
+    /// SQLite files of that folder. It is given only flags and settings that older builds know, too.
+    pub(super) async fn aund(
+        build: &Build,
+        folder: &BenchFolder,
+        store: Option<&str>,
+    ) -> anyhow::Result<Self> {
+        let (config, log) = (folder.file("aund.toml"), folder.file("aund.log"));
         std::fs::write(&config, CONFIG).context("the server's config could not be written")?;
         let stderr = std::fs::File::create(&log).context("the server's log could not be made")?;
-        let mut command = this_binary()?;
+        let mut command = build.command();
         command.args([
             "serve",
             "--issuer",
@@ -128,7 +130,7 @@ impl Server {
             "--listen",
             "plain:127.0.0.1:0",
         ]);
-        command.arg("--data").arg(scratch.file("data")).arg("--config").arg(config).stderr(stderr);
+        command.arg("--data").arg(folder.file("data")).arg("--config").arg(config).stderr(stderr);
         if let Some(url) = store {
             command.args(["--store", url]);
         }
@@ -141,17 +143,20 @@ impl Server {
         Self::with_services(command, Vec::new()).await
     }
 
-    /// A gateway whose services are elsewhere.
-    pub(super) async fn with_services(command: Command, services: Vec<Service>) -> anyhow::Result<Self> {
+    /// A gateway whose services run in other processes.
+    pub(super) async fn with_services(
+        command: Command,
+        services: Vec<ServiceProcess>,
+    ) -> anyhow::Result<Self> {
         let (child, mut lines) = spawn(command)?;
         let pid = Pid::of(&child)?;
-        let (plain, tls) = tokio::time::timeout(START, banner(&mut lines))
+        let (plain, tls) = tokio::time::timeout(START_TIMEOUT, banner(&mut lines))
             .await
-            .with_context(|| format!("no banner within {START:?}"))??;
+            .with_context(|| format!("no banner within {START_TIMEOUT:?}"))??;
         Ok(Self { child, pid, plain, tls, services, _stdout: lines })
     }
 
-    pub(super) fn target(&self, transport: Transport) -> &Target {
+    pub(super) fn endpoint(&self, transport: Transport) -> &BenchEndpoint {
         match transport {
             Transport::Plain => &self.plain,
             Transport::Tls => &self.tls,
@@ -164,21 +169,21 @@ impl Server {
     }
 
     /// Of its processes and those of another server.
-    pub(super) fn meter_with(&self, other: Option<&Server>) -> anyhow::Result<Meter> {
-        Meter::of([Some(self), other].into_iter().flatten().flat_map(Server::pids).collect())
+    pub(super) fn meter_with(&self, other: Option<&BenchServer>) -> anyhow::Result<Meter> {
+        Meter::of([Some(self), other].into_iter().flatten().flat_map(BenchServer::pids).collect())
     }
 
     fn pids(&self) -> impl Iterator<Item = Pid> {
         [self.pid].into_iter().chain(self.services.iter().map(|service| service.pid))
     }
 
-    /// Takes over the services of a gateway that is gone.
-    pub(super) fn beside(self, services: Vec<Service>) -> Self {
+    /// Takes over the services of a gateway that was killed.
+    pub(super) fn beside(self, services: Vec<ServiceProcess>) -> Self {
         Self { services, ..self }
     }
 
     /// The services outlive their gateway.
-    pub(super) async fn kill_gateway(mut self) -> anyhow::Result<Vec<Service>> {
+    pub(super) async fn kill_gateway(mut self) -> anyhow::Result<Vec<ServiceProcess>> {
         self.child.kill().await.context("a gateway could not be killed")?;
         Ok(self.services)
     }
@@ -192,18 +197,21 @@ impl Server {
     }
 }
 
-impl Service {
+impl ServiceProcess {
     pub(super) async fn start(command: Command) -> anyhow::Result<Self> {
         let (child, mut lines) = spawn(command)?;
         let ready = async {
             while let Some(line) = lines.next_line().await? {
-                if line.trim_start().starts_with("parts ") {
+                // Older builds print `parts`.
+                if matches!(line.split_whitespace().next(), Some("parts" | "services")) {
                     return Ok(());
                 }
             }
             bail!("it ended before it was ready")
         };
-        tokio::time::timeout(START, ready).await.with_context(|| format!("no banner within {START:?}"))??;
+        tokio::time::timeout(START_TIMEOUT, ready)
+            .await
+            .with_context(|| format!("no banner within {START_TIMEOUT:?}"))??;
         Ok(Self { pid: Pid::of(&child)?, _child: child, _stdout: lines })
     }
 }
@@ -218,7 +226,7 @@ fn spawn(mut command: Command) -> anyhow::Result<(Child, Lines<BufReader<ChildSt
 
 impl Pid {
     pub(super) fn of(child: &Child) -> anyhow::Result<Self> {
-        Ok(Self(child.id().context("the child was gone at once")?))
+        Ok(Self(child.id().context("the child ended at once")?))
     }
 
     /// The bench itself, for baselines that run inside it.
@@ -274,9 +282,11 @@ fn total(pids: &[Pid], figure: fn(Pid) -> anyhow::Result<f64>) -> anyhow::Result
     pids.iter().map(|pid| figure(*pid)).sum()
 }
 
-impl Scratch {
+impl BenchFolder {
     pub(super) fn new(name: &str) -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("aund-bench-{}-{name}", std::process::id()));
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), FOLDERS.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("aund-bench-{pid}-{number}-{name}"));
         std::fs::create_dir_all(&path).with_context(|| format!("{} could not be made", path.display()))?;
         Ok(Self(path))
     }
@@ -286,34 +296,46 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for BenchFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-pub(super) fn this_binary() -> anyhow::Result<Command> {
-    Ok(Command::new(std::env::current_exe().context("this program cannot find itself")?))
+impl Build {
+    pub(super) fn this() -> anyhow::Result<Self> {
+        Ok(Self(std::env::current_exe().context("this program cannot find itself")?))
+    }
+
+    pub(super) fn at(file: &Path) -> anyhow::Result<Self> {
+        let found = std::fs::canonicalize(file);
+        Ok(Self(found.with_context(|| format!("--before: {} was not found", file.display()))?))
+    }
+
+    pub(super) fn command(&self) -> Command {
+        Command::new(&self.0)
+    }
 }
 
 /// Waits for the lines that say where the server listens, without TLS and with it.
-async fn banner(lines: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<(Target, Target)> {
+async fn banner(lines: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<(BenchEndpoint, BenchEndpoint)> {
     let (mut plain, mut tls) = (None, None);
     while let Some(line) = lines.next_line().await? {
         let mut words = line.split_whitespace();
         match (words.next(), words.next()) {
-            (Some("plain"), Some(url)) => plain = Some(Target::new(url, Transport::Plain)?),
-            (Some("gateway"), Some(url)) => tls = Some(Target::new(url, Transport::Tls)?),
+            (Some("plain"), Some(url)) => plain = Some(BenchEndpoint::new(url, Transport::Plain)?),
+            (Some("gateway"), Some(url)) => tls = Some(BenchEndpoint::new(url, Transport::Tls)?),
             _ => continue,
         }
         if let (Some(plain), Some(tls)) = (plain.clone(), tls.clone()) {
             return Ok((plain, tls));
         }
     }
-    bail!("it ended before it said where it listens")
+    bail!("it ended before it printed where it listens")
 }
 
-fn tail(log: &Path) -> String {
+/// The last lines of a server's log.
+pub(super) fn tail(log: &Path) -> String {
     const LINES: usize = 20;
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

@@ -1,7 +1,7 @@
 //! The raw baseline: a JSON echo over tokio-tungstenite, and nothing else.
 //!
 //! It parses each request for its id, answers as `meta.ping` does, and flushes once per batch of ready frames.
-//! That is the least a JSON-RPC server on this stack can do, so it is what the gateway is held against. With
+//! That is the least a JSON-RPC server on this stack can do, so it is what the gateway is compared with. With
 //! `--through` it is the least that a second process behind a gateway can cost.
 
 use std::io::{Read as _, Write as _};
@@ -21,15 +21,12 @@ use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message, Utf8Bytes
 use tokio_util::task::TaskTracker;
 
 use super::RawArgs;
-use super::client::{Socket, Target, Transport};
-use super::relay::Desk;
+use super::agent::{BenchEndpoint, BenchSocket, READ_BUFFER, Transport};
+use super::relay::RelayRouter;
 use super::tls;
 
-/// The read buffer of a connection; with tungstenite's default of 128 KiB nothing else would show in memory.
-pub(super) const READ_BUFFER: usize = 4 * 1024;
-
 #[derive(Deserialize)]
-struct Request<'a> {
+struct EchoRequest<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
     #[expect(
@@ -39,18 +36,18 @@ struct Request<'a> {
     method: &'a str,
 }
 
-/// What becomes of a frame.
+/// What the baseline does with a frame.
 #[derive(Clone)]
-enum Work {
+enum RawMode {
     /// It is answered.
     Echo,
-    /// It goes on to the socket of its receiver; see `relay.rs`.
-    Relay(Arc<Desk>),
-    /// It goes on to another process, and the answer comes back from there.
-    Through(Target),
+    /// It is sent to the socket of its recipient; see `relay.rs`.
+    Relay(Arc<RelayRouter>),
+    /// It is forwarded to another process, whose answer is sent back.
+    Through(BenchEndpoint),
 }
 
-/// Listens with and without TLS, and says where in the words of the real server's banner.
+/// Listens with and without TLS, and prints where in the lines of the real server's banner.
 pub(super) async fn serve(args: RawArgs) -> anyhow::Result<()> {
     let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the baseline could not listen")?;
     let secure =
@@ -63,19 +60,19 @@ pub(super) async fn serve(args: RawArgs) -> anyhow::Result<()> {
     std::thread::spawn(exit_with_the_parent);
 
     let tasks = TaskTracker::new();
-    let work = Work::of(args)?;
+    let mode = RawMode::of(args)?;
     loop {
         tokio::select! {
             accepted = plain.accept() => {
                 let stream = ready(accepted)?;
-                tasks.spawn(upgrade(stream, work.clone()));
+                tasks.spawn(upgrade(stream, mode.clone()));
             }
             accepted = secure.accept() => {
-                let (stream, acceptor, work) = (ready(accepted)?, acceptor.clone(), work.clone());
+                let (stream, acceptor, mode) = (ready(accepted)?, acceptor.clone(), mode.clone());
                 tasks.spawn(async move {
-                    // A client that hangs up in the middle of a handshake is its own business.
+                    // A client that closes in the middle of a handshake is ignored.
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        upgrade(stream, work).await;
+                        upgrade(stream, mode).await;
                     }
                 });
             }
@@ -83,17 +80,17 @@ pub(super) async fn serve(args: RawArgs) -> anyhow::Result<()> {
     }
 }
 
-impl Work {
+impl RawMode {
     fn of(args: RawArgs) -> anyhow::Result<Self> {
         Ok(match args.through {
-            Some(url) => Work::Through(Target::new(&url, Transport::Plain)?),
-            None if args.relay => Work::Relay(Arc::default()),
-            None => Work::Echo,
+            Some(url) => RawMode::Through(BenchEndpoint::new(&url, Transport::Plain)?),
+            None if args.relay => RawMode::Relay(Arc::default()),
+            None => RawMode::Echo,
         })
     }
 }
 
-/// Reads the pipe the bench holds open, which ends with the bench even if it was killed.
+/// Reads standard input, which the bench holds open and which ends with it even if it was killed.
 fn exit_with_the_parent() {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     std::process::exit(0);
@@ -106,16 +103,16 @@ fn ready(accepted: std::io::Result<(TcpStream, std::net::SocketAddr)>) -> anyhow
     Ok(stream)
 }
 
-async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, work: Work) {
+async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, mode: RawMode) {
     let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER);
     let Ok(mut socket) = tokio_tungstenite::accept_async_with_config(stream, Some(config)).await else {
         return;
     };
-    match work {
-        Work::Echo => echo(socket).await,
-        Work::Relay(desk) => desk.serve(socket).await,
-        Work::Through(target) => {
-            let Ok(Socket(mut behind)) = target.dial().await else { return };
+    match mode {
+        RawMode::Echo => echo(socket).await,
+        RawMode::Relay(router) => router.serve(socket).await,
+        RawMode::Through(endpoint) => {
+            let Ok(BenchSocket(mut behind)) = endpoint.dial().await else { return };
             while tokio::select! {
                 frame = socket.next() => pass(frame, &mut socket, &mut behind, checked).await,
                 frame = behind.next() => pass(frame, &mut behind, &mut socket, Some).await,
@@ -147,7 +144,7 @@ async fn echo<S: AsyncRead + AsyncWrite + Unpin>(mut socket: WebSocketStream<S>)
     }
 }
 
-/// Hands on what is ready on one socket to the other, and flushes once.
+/// Forwards what is ready on one socket to the other, and flushes once.
 async fn pass<S, T>(
     first: Option<Result<Message, WebSocketError>>,
     from: &mut WebSocketStream<S>,
@@ -167,14 +164,14 @@ where
     to.flush().await.ok()
 }
 
-/// Whoever hands a request on has to know what it asks for.
+/// A process that forwards a request must know its method.
 fn checked(text: Utf8Bytes) -> Option<Utf8Bytes> {
-    serde_json::from_str::<Request<'_>>(&text).is_ok().then_some(text)
+    serde_json::from_str::<EchoRequest<'_>>(&text).is_ok().then_some(text)
 }
 
 /// The timestamp does not move: reading a clock is the gateway's cost, not the baseline's.
 fn answer(text: &str) -> Option<Utf8Bytes> {
-    let request: Request<'_> = serde_json::from_str(text).ok()?;
+    let request: EchoRequest<'_> = serde_json::from_str(text).ok()?;
     let id = request.id.get();
     Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"pong":true,"timestamp":1700000000}}}}"#).into())
 }

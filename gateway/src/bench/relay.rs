@@ -13,15 +13,15 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-/// Frames that may wait for one receiver. What does not fit is lost, and the bench notices.
+/// Frames that may wait for one receiver. What does not fit is lost, and the bench fails.
 const WAITING: usize = 65_536;
 
-/// Who receives where.
+/// The outbox of each recipient.
 #[derive(Default)]
-pub(super) struct Desk(Mutex<HashMap<String, mpsc::Sender<Utf8Bytes>>>);
+pub(super) struct RelayRouter(Mutex<HashMap<String, mpsc::Sender<Utf8Bytes>>>);
 
 #[derive(Deserialize)]
-struct Request<'a> {
+struct RelayRequest<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
     method: &'a str,
@@ -30,11 +30,11 @@ struct Request<'a> {
 }
 
 #[derive(Deserialize)]
-struct Params<'a> {
+struct RelayParams<'a> {
     to: &'a str,
 }
 
-impl Desk {
+impl RelayRouter {
     pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, mut socket: WebSocketStream<S>) {
         let (outbox, mut inbox) = mpsc::channel(WAITING);
         loop {
@@ -61,10 +61,10 @@ impl Desk {
         }
     }
 
-    /// Hands a message on, or remembers who receives here; gives the answer.
+    /// Forwards a message, or registers this socket for a recipient; gives the answer.
     fn take(&self, text: &str, outbox: &mpsc::Sender<Utf8Bytes>) -> Option<Utf8Bytes> {
-        let request: Request<'_> = serde_json::from_str(text).ok()?;
-        let params: Params<'_> = serde_json::from_str(request.params.get()).ok()?;
+        let request: RelayRequest<'_> = serde_json::from_str(text).ok()?;
+        let params: RelayParams<'_> = serde_json::from_str(request.params.get()).ok()?;
         if request.method == "join" {
             self.0.lock().insert(params.to.to_owned(), outbox.clone());
         } else {

@@ -7,25 +7,35 @@ use serde_json::{Value, json};
 use super::Plan;
 use super::rounds::{Series, median};
 
+pub(super) type Facts = Vec<(&'static str, String)>;
+
 pub(super) struct Report {
-    facts: Vec<(&'static str, String)>,
-    rows: Vec<Row>,
+    facts: Facts,
+    rows: Vec<Measurement>,
 }
 
 /// One measurement.
-pub(super) struct Row {
+pub(super) struct Measurement {
     pub(super) title: String,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ReportedFigure>,
 }
 
 /// One figure of a measurement.
-pub(super) struct Line {
+pub(super) struct ReportedFigure {
     unit: &'static str,
     series: Series,
     goal: Option<Goal>,
 }
 
-/// What we hold ourselves to now, and what we want to reach.
+/// The ratio of two sides, over their rounds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ratio {
+    pub(super) median: f64,
+    low: f64,
+    high: f64,
+}
+
+/// What the build must reach now, and what it shall reach later.
 #[derive(Clone, Copy)]
 pub(super) enum Goal {
     RatioAtLeast { now: Option<f64>, later: f64 },
@@ -35,23 +45,10 @@ pub(super) enum Goal {
 
 impl Report {
     pub(super) fn new(plan: &Plan) -> Self {
-        let facts = vec![
-            ("version", env!("CARGO_PKG_VERSION").to_owned()),
-            ("command", command()),
-            ("rounds", format!("{} of {:?} on each side, alternating", plan.rounds, plan.span)),
-            (
-                "cores",
-                std::thread::available_parallelism().map_or_else(|_| "unknown".into(), |n| n.to_string()),
-            ),
-            ("processor", field("/proc/cpuinfo", "model name")),
-            ("memory", field("/proc/meminfo", "MemTotal")),
-            ("kernel", content("/proc/sys/kernel/osrelease")),
-            ("load", content("/proc/loadavg") + ", before the first round"),
-        ];
-        Self { facts, rows: Vec::new() }
+        Self { facts: facts(plan), rows: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, row: Row) {
+    pub(super) fn add(&mut self, row: Measurement) {
         self.rows.push(row);
     }
 
@@ -60,15 +57,17 @@ impl Report {
         self.facts.push((name, fact));
     }
 
-    pub(super) fn print_json(&self) -> anyhow::Result<()> {
-        let facts: serde_json::Map<String, Value> =
-            self.facts.iter().map(|(name, fact)| ((*name).to_owned(), json!(fact))).collect();
-        let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
-        let report = json!({ "machine": facts, "measurements": rows });
+    pub(super) fn print(&self, json: bool) -> anyhow::Result<()> {
+        if json { self.print_json() } else { self.print_table() }
+    }
+
+    fn print_json(&self) -> anyhow::Result<()> {
+        let rows: Vec<Value> = self.rows.iter().map(Measurement::json).collect();
+        let report = json!({ "machine": facts_json(&self.facts), "measurements": rows });
         Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&report)?)?)
     }
 
-    pub(super) fn print_table(&self) -> anyhow::Result<()> {
+    fn print_table(&self) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
         for (name, fact) in &self.facts {
             writeln!(out, "{name:<10} {fact}")?;
@@ -84,13 +83,13 @@ impl Report {
     }
 }
 
-impl Row {
+impl Measurement {
     fn json(&self) -> Value {
-        json!({ "title": self.title, "figures": self.lines.iter().map(Line::json).collect::<Vec<_>>() })
+        json!({ "title": self.title, "figures": self.lines.iter().map(ReportedFigure::json).collect::<Vec<_>>() })
     }
 }
 
-impl Line {
+impl ReportedFigure {
     pub(super) fn new(unit: &'static str, series: Series) -> Self {
         Self { unit, series, goal: None }
     }
@@ -102,31 +101,39 @@ impl Line {
     fn text(&self) -> String {
         let number = |values: &[f64]| median(values).map_or_else(String::new, shown);
         let (ours, raw) = (number(&self.series.ours), number(&self.series.raw));
-        let ratio = self
-            .ratio()
-            .map_or_else(String::new, |(middle, low, high)| format!("{middle:.2} ({low:.2}..{high:.2})"));
+        let ratio = self.ratio().map_or_else(String::new, Ratio::text);
         let goal = self.goal.map_or_else(String::new, Goal::text);
         format!("  {:<23}{ours:>11}{raw:>11}  {ratio:<22}{goal}", self.unit)
     }
 
     fn json(&self) -> Value {
-        let ratio =
-            self.ratio().map(|(middle, low, high)| json!({ "median": middle, "min": low, "max": high }));
         json!({
             "unit": self.unit,
             "ours": { "median": median(&self.series.ours), "rounds": self.series.ours },
             "raw": { "median": median(&self.series.raw), "rounds": self.series.raw },
-            "ratio": ratio,
+            "ratio": self.ratio().map(Ratio::json),
             "goal": self.goal.map(Goal::json),
         })
     }
 
-    /// Median, lowest and highest ratio of a round.
-    fn ratio(&self) -> Option<(f64, f64, f64)> {
-        let ratios = self.series.ratios();
+    fn ratio(&self) -> Option<Ratio> {
+        Ratio::of(&self.series.ratios())
+    }
+}
+
+impl Ratio {
+    pub(super) fn of(ratios: &[f64]) -> Option<Self> {
         let low = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         let high = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        Some((median(&ratios)?, low, high))
+        Some(Self { median: median(ratios)?, low, high })
+    }
+
+    pub(super) fn text(self) -> String {
+        format!("{:.2} ({:.2}..{:.2})", self.median, self.low, self.high)
+    }
+
+    pub(super) fn json(self) -> Value {
+        json!({ "median": self.median, "min": self.low, "max": self.high })
     }
 }
 
@@ -150,7 +157,30 @@ impl Goal {
     }
 }
 
-fn shown(value: f64) -> String {
+/// What was run, and on which machine.
+pub(super) fn facts(plan: &Plan) -> Facts {
+    let cores = std::thread::available_parallelism();
+    vec![
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("command", command()),
+        ("rounds", format!("{} of {:?} on each side, alternating", plan.rounds, plan.span)),
+        ("cores", cores.map_or_else(|_| "unknown".into(), |cores| cores.to_string())),
+        ("processor", field("/proc/cpuinfo", "model name")),
+        ("memory", field("/proc/meminfo", "MemTotal")),
+        ("kernel", content("/proc/sys/kernel/osrelease")),
+        ("load", content("/proc/loadavg") + ", before the first round"),
+    ]
+}
+
+pub(super) fn facts_json(facts: &Facts) -> Value {
+    facts
+        .iter()
+        .map(|(name, fact)| ((*name).to_owned(), json!(fact)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+pub(super) fn shown(value: f64) -> String {
     if value >= 1_000.0 { grouped(value.round() as u64) } else { format!("{value:.1}") }
 }
 
@@ -162,7 +192,7 @@ fn grouped(value: u64) -> String {
     }
 }
 
-/// The command line as typed, without the folder the program lies in.
+/// The command line as typed, without the folder of the program.
 fn command() -> String {
     let name = std::env::args().next().unwrap_or_default();
     let name = name.rsplit('/').next().unwrap_or_default().to_owned();
@@ -194,8 +224,8 @@ mod tests {
     #[test]
     fn a_line_shows_the_median_ratio_and_its_range() {
         let series = Series { ours: vec![80.0, 90.0, 70.0], raw: vec![100.0, 100.0, 100.0] };
-        let line =
-            Line::new("per second", series).goal(Some(Goal::RatioAtLeast { now: Some(0.8), later: 0.9 }));
+        let line = ReportedFigure::new("per second", series)
+            .goal(Some(Goal::RatioAtLeast { now: Some(0.8), later: 0.9 }));
         let words = line.text().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words, "per second 80.0 100.0 0.80 (0.70..0.90) ≥ 0.80 (later 0.90)");
     }

@@ -1,5 +1,7 @@
 //! Rounds: the same load for one server, then for the other, again and again.
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 
 /// How long each request took, in nanoseconds.
@@ -21,7 +23,12 @@ pub(super) struct Series {
     pub(super) raw: Vec<f64>,
 }
 
-/// Runs `rounds` pairs. The order within a pair changes each time, so that a machine that warms up or tires
+/// A server and the load it is given, a round at a time.
+pub(super) trait RoundLoad {
+    async fn round(&mut self, span: Duration) -> anyhow::Result<Sample>;
+}
+
+/// Runs `rounds` pairs. The order within a pair changes each time, so that a machine that changes its speed
 /// favours neither side.
 pub(super) async fn alternate<T>(
     rounds: usize,
@@ -48,7 +55,7 @@ impl Latencies {
         Ok(Self(Histogram::new_with_bounds(MICROSECOND, TWO_MINUTES, 2)?))
     }
 
-    pub(super) fn record(&mut self, took: std::time::Duration) {
+    pub(super) fn record(&mut self, took: Duration) {
         self.0.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
@@ -91,7 +98,7 @@ impl Series {
         Self { ours: ours.iter().map(&figure).collect(), raw: raw.iter().map(&figure).collect() }
     }
 
-    /// A figure that nothing is held against.
+    /// A figure that nothing is compared with.
     pub(super) fn alone(samples: &[Sample], figure: impl Fn(&Sample) -> f64) -> Self {
         Self { ours: samples.iter().map(figure).collect(), raw: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! `aund bench --shape split`: what it costs that a service lives in another process.
+//! `aund bench --shape split`: what it costs that a service runs in another process.
 //!
 //! The CPU time of all processes of a server is taken together. The baseline of a routed call is the same raw echo as
 //! always, and beside it the echo behind a raw gateway, because nothing that is routed can be cheaper than that; the baseline
@@ -11,34 +11,34 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::Plan;
-use super::client::{Socket, Transport, enrol};
+use super::agent::{BenchSocket, ISSUER, Transport, register_agents};
 use super::message;
-use super::ping::{Load, Side};
-use super::process::{ISSUER, Scratch, Server};
-use super::report::{Goal, Line, Report, Row};
-use super::rounds::{Sample, Series, alternate};
-use super::shape::Ground;
+use super::ping::{CallLoad, CallSpec};
+use super::process::{BenchFolder, BenchServer, Build};
+use super::report::{Goal, Measurement, Report, ReportedFigure};
+use super::rounds::{RoundLoad as _, Sample, Series, alternate};
+use super::split_setup::SplitSetup;
 
-/// How many clients come back at once, and how many sessions an agent has.
+/// How many clients reconnect at once, and how many sessions an agent has.
 const SIDE_BY_SIDE: usize = 64;
 const SESSIONS_PER_AGENT: usize = 10;
 
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     let redis = plan.redis.as_deref().context("--shape split needs --redis URL")?;
-    for (connections, depth) in [(plan.connections, 1), (plan.connections, 16), (1, 1)] {
+    for (connections, depth) in loads(plan) {
         routed(plan, redis, connections, depth, report).await?;
     }
     match &plan.postgres {
         Some(url) => message::split(plan, url, redis, report).await?,
         None => report.note("messages", "left out: they need --postgres URL".to_owned()),
     }
-    report.add(moved(plan, redis).await?);
+    report.add(reconnected(plan, redis).await?);
     Ok(())
 }
 
-type Figure = (&'static str, fn(&Sample) -> f64);
+type SampleFigure = (&'static str, fn(&Sample) -> f64);
 
-const FIGURES: [Figure; 4] = [
+const FIGURES: [SampleFigure; 4] = [
     ("per server-CPU-second", |sample| sample.per_cpu_second),
     ("per second", |sample| sample.per_second),
     ("p50, µs", |sample| sample.p50_us),
@@ -46,12 +46,32 @@ const FIGURES: [Figure; 4] = [
 ];
 
 /// A call that the message service answers without its store.
-fn question(number: usize) -> Utf8Bytes {
+fn query_online(number: usize) -> Utf8Bytes {
     let params = format!(r#"{{"aids":["bench-00000.{ISSUER}"]}}"#);
     format!(
         r#"{{"jsonrpc":"2.0","id":"rpc-{number:016x}","method":"message.query_online","params":{params}}}"#
     )
     .into()
+}
+
+/// Connections, and calls in flight on each.
+pub(super) fn loads(plan: &Plan) -> [(usize, usize); 3] {
+    [(plan.connections, 1), (plan.connections, 16), (1, 1)]
+}
+
+pub(super) fn title(connections: usize, depth: usize) -> String {
+    format!("message.query_online in another process, {connections} connections, {depth} in flight")
+}
+
+pub(super) fn routed_load(connections: usize, depth: usize) -> CallSpec {
+    CallSpec { transport: Transport::Plain, connections, depth, request: query_online }
+}
+
+/// A server of several processes, and sessions at its gateway.
+pub(super) async fn start(build: &Build, redis: &str, load: CallSpec) -> anyhow::Result<CallLoad> {
+    let folder = BenchFolder::new("routed")?;
+    let server = SplitSetup::prepare(build, &folder, redis, None).await?.start().await?;
+    CallLoad::sessions(server, folder, load).await
 }
 
 async fn routed(
@@ -61,17 +81,15 @@ async fn routed(
     depth: usize,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let title =
-        format!("message.query_online in another process, {connections} connections, {depth} in flight");
+    let title = title(connections, depth);
     eprintln!("{title} …");
-    let scratch = Scratch::new("routed")?;
-    let server = Ground::prepare(&scratch, redis, None).await?.start().await?;
-    let (echo, through) = (Server::raw().await?, Server::raw_through().await?);
-    let load = Load { transport: Transport::Plain, connections, depth, request: question };
-    let (mut ours, mut raw) = (Side::ours(&server, load).await?, Side::raw(&echo, load).await?);
-    let (mut floor, mut floors) = (Side::raw(&through, load).await?, Vec::new());
+    let load = routed_load(connections, depth);
+    let mut ours = start(&Build::this()?, redis, load).await?;
+    let mut raw = CallLoad::raw(BenchServer::raw().await?, load).await?;
+    let (mut bare_commits, mut bare) =
+        (CallLoad::raw(BenchServer::raw_through().await?, load).await?, Vec::new());
     let both = async || {
-        floors.push(floor.round(plan.span).await?);
+        bare.push(bare_commits.round(plan.span).await?);
         raw.round(plan.span).await
     };
     let pairs = alternate(plan.rounds, async || ours.round(plan.span).await, both).await?;
@@ -82,52 +100,52 @@ async fn routed(
         _ => Some(Goal::RatioAtLeast { now: Some(0.30), later: 0.40 }),
     };
     let p50 = (connections == 1).then_some(Goal::RatioAtMost { now: Some(1.8), later: 1.6 });
-    let line = |(unit, figure): Figure| Line::new(unit, Series::of(&pairs, figure));
+    let line = |(unit, figure): SampleFigure| ReportedFigure::new(unit, Series::of(&pairs, figure));
     let [per_cpu, per_second, middle, slow] = FIGURES.map(line);
-    report.add(Row { title, lines: vec![per_cpu.goal(cpu), per_second, middle.goal(p50), slow] });
+    report.add(Measurement { title, lines: vec![per_cpu.goal(cpu), per_second, middle.goal(p50), slow] });
 
     let echoed: Vec<Sample> = pairs.into_iter().map(|(_, raw)| raw).collect();
-    let line = |(unit, figure): Figure| Line::new(unit, Series::pair(&floors, &echoed, figure));
+    let line = |(unit, figure): SampleFigure| ReportedFigure::new(unit, Series::pair(&bare, &echoed, figure));
     let title =
         "the least of it: the raw echo behind a raw gateway; raw: the same echo without the gateway".into();
-    report.add(Row { title, lines: FIGURES.map(line).into() });
+    report.add(Measurement { title, lines: FIGURES.map(line).into() });
     Ok(())
 }
 
-/// All sessions are on one gateway; it is killed; all come back on the other.
-async fn moved(plan: &Plan, redis: &str) -> anyhow::Result<Row> {
+/// All sessions are on one gateway; it is killed; all reconnect to the other.
+async fn reconnected(plan: &Plan, redis: &str) -> anyhow::Result<Measurement> {
     let count = plan.idle_connections;
-    let title = format!("{count} sessions of a killed gateway come back on another, {SIDE_BY_SIDE} at once");
+    let title = format!("{count} sessions of a killed gateway reconnect to another, {SIDE_BY_SIDE} at once");
     eprintln!("{title} …");
-    let scratch = Scratch::new("moved")?;
-    let ground = Ground::prepare(&scratch, redis, None).await?;
+    let folder = BenchFolder::new("reconnect")?;
+    let ground = SplitSetup::prepare(&Build::this()?, &folder, redis, None).await?;
     let first = ground.start().await?;
-    let target = first.target(Transport::Plain).clone();
-    let members = enrol(&target, count.div_ceil(SESSIONS_PER_AGENT)).await?;
+    let endpoint = first.endpoint(Transport::Plain).clone();
+    let agents = register_agents(&endpoint, count.div_ceil(SESSIONS_PER_AGENT)).await?;
     let connect = |number: usize| {
-        let member = &members[number / SESSIONS_PER_AGENT];
-        Socket::connect(&target, &member.token, 0, number % SESSIONS_PER_AGENT)
+        let agent = &agents[number / SESSIONS_PER_AGENT];
+        BenchSocket::connect(&endpoint, &agent.token, 0, number % SESSIONS_PER_AGENT)
     };
-    let sessions: Vec<Socket> =
+    let sessions: Vec<BenchSocket> =
         stream::iter(0..count).map(connect).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
-    let ports = (first.target(Transport::Tls).port(), target.port());
+    let ports = (first.endpoint(Transport::Tls).port(), endpoint.port());
     let second = ground.second_gateway(ports.0, ports.1).await?;
 
     let services = first.kill_gateway().await?;
     drop(sessions);
     let second = second.beside(services);
     let (meter, began) = (second.meter()?, Instant::now());
-    let back: Vec<Socket> =
+    let back: Vec<BenchSocket> =
         stream::iter(0..count).map(connect).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
     let seconds = began.elapsed().as_secs_f64();
     let cpu_us = meter.cpu_seconds()? * 1e6 / back.len() as f64;
     let alone = |figure: f64| Series { ours: vec![figure], raw: Vec::new() };
-    Ok(Row {
+    Ok(Measurement {
         title,
         lines: vec![
-            Line::new("seconds until all are back", alone(seconds)),
-            Line::new("CPU of all processes each, µs", alone(cpu_us)),
-            Line::new("resident at the end, KiB", alone(second.resident_kib()?)),
+            ReportedFigure::new("seconds until all are up", alone(seconds)),
+            ReportedFigure::new("CPU of all processes each, µs", alone(cpu_us)),
+            ReportedFigure::new("resident at the end, KiB", alone(second.resident_kib()?)),
         ],
     })
 }

@@ -1,4 +1,4 @@
-//! TLS at both ends of the bench: a throw-away PKI for the baseline, and a client that believes anybody.
+//! TLS at both ends of the bench: a throw-away PKI for the baseline, and a client that verifies no certificate.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
 
-/// The baseline's certificates are valid around this moment. Nobody checks, so it need not be now.
+/// The baseline's certificates are valid around this moment. They are not verified, so it need not be now.
 const ISSUED: i64 = 1_700_000_000;
 const YEAR: i64 = 365 * 24 * 60 * 60;
 
@@ -32,23 +32,23 @@ pub(super) fn server() -> anyhow::Result<Arc<ServerConfig>> {
 
 /// What the load generator dials with.
 ///
-/// It talks to its own children over loopback, and the price of checking a chain would be the client's, which
+/// It talks to its own children over loopback, and the cost of verifying a chain would be the client's, which
 /// is not measured. Resumption is off, so that each connect is a full handshake.
 pub(super) fn client() -> anyhow::Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_custom_certificate_verifier(Arc::new(UnverifiedServer(provider)))
         .with_no_client_auth();
     config.resumption = rustls::client::Resumption::disabled();
     Ok(Arc::new(config))
 }
 
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct UnverifiedServer(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for UnverifiedServer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! `aund doctor`: looks at everything a server needs, and says what to do about what is missing.
+//! `aund doctor`: checks everything a server needs, and says what to do about what is missing.
 
 use crate::config::{Config, Listen};
 use crate::{admin, run};
@@ -11,18 +11,18 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::slice;
 
-/// The outcome of one look: fine, worth knowing, or broken; each with what was seen and what to do.
-enum Finding {
+/// The outcome of one check: good, worth knowing, or bad; each with what was found and what to do.
+enum CheckOutcome {
     Good(String),
     Note(String, String),
     Bad(String, String),
 }
-use Finding::{Bad, Good, Note};
+use CheckOutcome::{Bad, Good, Note};
 
 pub(super) async fn run(config: Config) -> anyhow::Result<()> {
     let running = admin::ask(&config.data, "ca.status", &json!({})).await.ok().flatten().is_some();
-    let mut findings = vec![("config", Good(format!("issuer {}", config.issuer)))];
-    findings.extend([
+    let mut outcomes = vec![("config", Good(format!("issuer {}", config.issuer)))];
+    outcomes.extend([
         (
             "server",
             if running {
@@ -38,12 +38,12 @@ pub(super) async fn run(config: Config) -> anyhow::Result<()> {
         ("store", store(&config).await),
     ]);
     for at in &config.listen {
-        findings.push(("port", port(*at, running)));
+        outcomes.push(("port", port(*at, running)));
     }
 
     let mut broken = 0;
-    for (what, finding) in findings {
-        match finding {
+    for (what, outcome) in outcomes {
+        match outcome {
             Good(seen) => println!("ok    {what:<8} {seen}"),
             Note(seen, todo) => println!("note  {what:<8} {seen}\n               {todo}"),
             Bad(seen, todo) => {
@@ -57,7 +57,7 @@ pub(super) async fn run(config: Config) -> anyhow::Result<()> {
 }
 
 /// Clients look up the gateway's name, the apex and every AID.
-fn names(config: &Config) -> Finding {
+fn names(config: &Config) -> CheckOutcome {
     let issuer = &config.issuer;
     let hosts = [issuer.clone(), format!("gateway.{issuer}"), format!("some-agent.{issuer}")];
     let missing: Vec<&str> = hosts
@@ -75,7 +75,7 @@ fn names(config: &Config) -> Finding {
 }
 
 /// There is no second clock to compare with, but time must not be before what was written.
-fn clock(data: &Path) -> Finding {
+fn clock(data: &Path) -> CheckOutcome {
     let now = Clock::System.now_seconds();
     let Some(root) = certificate(&data.join("pki/root.crt")) else {
         return Good(format!("{now} seconds since 1970"));
@@ -89,7 +89,7 @@ fn clock(data: &Path) -> Finding {
     Good("after the root certificate was made".into())
 }
 
-fn files(data: &Path) -> Finding {
+fn files(data: &Path) -> CheckOutcome {
     if !run::is_initialised(data) {
         return Note(
             format!("{} is new", data.display()),
@@ -123,7 +123,7 @@ fn files(data: &Path) -> Finding {
     Good(format!("{} holds its keys, readable by their owner only", data.display()))
 }
 
-fn chain(data: &Path) -> Finding {
+fn chain(data: &Path) -> CheckOutcome {
     let find = |name: &str| certificate(&data.join("pki").join(name));
     let (Some(root), Some(registry), Some(issuer)) =
         (find("root.crt"), find("registry/registry.crt"), find("ca/issuer.crt"))
@@ -148,7 +148,7 @@ fn certificate(file: &Path) -> Option<Certificate> {
     Certificate::from_pem(&fs::read_to_string(file).ok()?).ok()
 }
 
-async fn store(config: &Config) -> Finding {
+async fn store(config: &Config) -> CheckOutcome {
     let url = match config.store_url() {
         Ok(url) => url,
         Err(error) => return Bad(error.to_string(), "set store.url".into()),
@@ -174,7 +174,7 @@ async fn store(config: &Config) -> Finding {
     }
 }
 
-fn port(at: Listen, running: bool) -> Finding {
+fn port(at: Listen, running: bool) -> CheckOutcome {
     match TcpListener::bind(at.address) {
         Ok(_) => Good(format!("{at} is free")),
         Err(_) if running => Good(format!("{at} is the running server's")),

@@ -1,4 +1,4 @@
-//! `aund health`: how the process on a data folder is, in one line and an exit code, for whoever starts it again.
+//! `aund health`: the health of the process on a data folder, in one line and an exit code, for a supervisor.
 
 use crate::admin;
 use anyhow::{Context as _, ensure};
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whoever asks every few seconds does not wait for long.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// A supervisor asks every few seconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Args)]
-pub(super) struct Health {
+pub(super) struct HealthCommand {
     /// The data folder of the process
     #[arg(long, value_name = "DIR", default_value = "./data")]
     data: PathBuf,
@@ -20,12 +20,14 @@ pub(super) struct Health {
     needs: Vec<String>,
 }
 
-impl Health {
-    /// A process that answers has opened its services: what others lack is said, and is not its fault.
+impl HealthCommand {
+    /// A process that answers has opened its services. Services of other processes that are down are named, and fail the
+    /// check only if they are needed.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let nothing = json!({});
         let asking = admin::ask(&self.data, "health", &nothing);
-        let answer = tokio::time::timeout(PATIENCE, asking).await.context("the server does not answer")??;
+        let answer =
+            tokio::time::timeout(ANSWER_TIMEOUT, asking).await.context("the server does not answer")??;
         let health = answer.with_context(|| format!("no server runs on {}", self.data.display()))?;
         let down: Vec<&str> =
             self.needs.iter().map(String::as_str).filter(|name| !is_up(&health, name)).collect();
@@ -55,6 +57,6 @@ mod tests {
     fn what_is_down_is_named() {
         let health = json!({ "status": "degraded", "services": { "auth": "up", "message": "down" } });
         assert_eq!(line(&health), "degraded: auth up, message down");
-        assert!(is_up(&health, "auth") && !is_up(&health, "message") && !is_up(&health, "mail"));
+        assert!(is_up(&health, "auth") && !is_up(&health, "message") && !is_up(&health, "task"));
     }
 }

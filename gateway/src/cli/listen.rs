@@ -1,9 +1,9 @@
-//! `aund listen`: what an agent receives, as it comes; and what waited, before it.
+//! `aund listen`: the messages and events of an agent as they arrive, after those that are in its inbox.
 
-use super::agent::acknowledged;
-use super::place::{Place, pause};
+use super::agent_args::{AgentArgs, pause};
+use super::messages::acknowledged;
 use super::show::Show;
-use crate::client::{Error, Event, Home, Identity, Kind, Wire};
+use crate::client::{ClientConnection, ConnectionKind, Error, Home, LocalAgent, ReceivedEvent};
 use crate::signals::Signals;
 use clap::Args;
 use serde_json::{Value, json};
@@ -13,76 +13,76 @@ use std::mem;
 /// Rows of one pull.
 const PAGE: u32 = 200;
 
-/// The events that have a number of the inbox.
+/// The events that have a seq of the inbox.
 const RECEIVED: &str = "event/message.received";
 const RECALLED: &str = "event/message.recalled";
 const ENCRYPTED: &str = "event/peer.v2.message_received";
 
 #[derive(Args)]
-pub(super) struct Listen {
+pub(super) struct ListenCommand {
     /// Who listens: an agent of this machine
     name: String,
     /// End after so many messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    args: AgentArgs,
 }
 
-/// One ear, through all its connections.
-struct Ear {
-    place: Place,
+/// What has been shown, over all connections.
+struct EventListener {
+    args: AgentArgs,
     show: Show,
     home: Home,
-    who: Identity,
-    /// Up to where everything has been shown; nothing is known before the first connection.
+    agent: LocalAgent,
+    /// The seq up to which everything has been shown; unknown before the first connection.
     seen: Option<u64>,
-    /// The last encrypted message that was announced.
-    rung: Option<u64>,
-    /// Messages without a number that were shown; a pull and an event may both bring one.
-    fleeting: HashSet<String>,
-    /// Those of them the server does not know of yet.
-    unsaid: Vec<String>,
-    /// How many messages are still to come.
+    /// The seq of the last encrypted message that was shown.
+    encrypted_seen: Option<u64>,
+    /// Cursors of the messages without a seq that were shown; a pull and an event may both bring one.
+    volatile_seen: HashSet<String>,
+    /// Those of them that are not acknowledged yet.
+    volatile_unacked: Vec<String>,
+    /// How many messages are still to be shown.
     left: Option<u64>,
     /// Attempts since the last connection.
     tries: u32,
 }
 
-impl Listen {
+impl ListenCommand {
     pub async fn run(self) -> anyhow::Result<()> {
-        let (show, home) = (self.place.show(), self.place.home()?);
-        let who = self.place.agent(&home, &self.name)?;
-        let mut ear = Ear {
-            place: self.place,
+        let (show, home) = (self.args.show(), self.args.home()?);
+        let agent = self.args.agent(&home, &self.name)?;
+        let mut listener = EventListener {
+            args: self.args,
             show,
             home,
-            who,
+            agent,
             seen: None,
-            rung: None,
-            fleeting: HashSet::new(),
-            unsaid: Vec::new(),
+            encrypted_seen: None,
+            volatile_seen: HashSet::new(),
+            volatile_unacked: Vec::new(),
             left: self.count,
             tries: 0,
         };
         let mut signals = Signals::new()?;
         tokio::select! {
-            outcome = ear.listen() => outcome,
+            outcome = listener.listen() => outcome,
             () = signals.wait() => Ok(()),
         }
     }
 }
 
-impl Ear {
-    /// Until enough has come. Whoever was never connected is told at once that it does not work.
+impl EventListener {
+    /// Until enough messages have been shown. A first connection that fails is not tried again.
     async fn listen(&mut self) -> anyhow::Result<()> {
         loop {
             let error = match self.connection().await {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            let passes = error.downcast_ref::<Error>().is_some_and(Error::may_pass);
-            if self.seen.is_none() || !passes {
+            let transient = error.downcast_ref::<Error>().is_some_and(Error::is_transient);
+            if self.seen.is_none() || !transient {
                 return Err(error);
             }
             let wait = pause(self.tries);
@@ -92,31 +92,31 @@ impl Ear {
         }
     }
 
-    /// One connection, from its first word to its last.
+    /// One connection, from login to its end.
     async fn connection(&mut self) -> anyhow::Result<()> {
-        let mut wire = self.place.connect(&self.home, &self.who, Kind::Long).await?;
+        let mut connection = self.args.connect(&self.home, &self.agent, ConnectionKind::Long).await?;
         self.tries = 0;
         if self.seen.is_none() {
-            self.seen = Some(acknowledged(&mut wire).await?);
-            self.rung = self.seen;
+            self.seen = Some(acknowledged(&mut connection).await?);
+            self.encrypted_seen = self.seen;
         }
-        self.catch_up(&mut wire).await?;
+        self.catch_up(&mut connection).await?;
         if !self.is_done() {
-            self.show.note(&format!("{} is listening; Ctrl-C ends", self.who.aid));
+            self.show.note(&format!("{} is listening; Ctrl-C ends", self.agent.aid));
         }
         while !self.is_done() {
-            let event = wire.next_event().await?;
-            self.hear(&mut wire, &event).await?;
+            let event = connection.next_event().await?;
+            self.handle(&mut connection, &event).await?;
         }
-        wire.close().await;
+        connection.close().await;
         Ok(())
     }
 
-    /// Shows what waits behind the last number, page by page.
-    async fn catch_up(&mut self, wire: &mut Wire) -> anyhow::Result<()> {
+    /// Shows the messages after the last seq, page by page.
+    async fn catch_up(&mut self, connection: &mut ClientConnection) -> anyhow::Result<()> {
         while !self.is_done() {
             let after = self.seen();
-            let page = wire.call("message.pull", &json!({ "after_seq": after, "limit": PAGE })).await?;
+            let page = connection.call("message.pull", &json!({ "after_seq": after, "limit": PAGE })).await?;
             for row in page["messages"].as_array().into_iter().flatten() {
                 if self.is_done() {
                     break;
@@ -124,14 +124,14 @@ impl Ear {
                 let text = json!({ "jsonrpc": "2.0", "method": RECEIVED, "params": row });
                 self.show_message(row, &text.to_string())?;
             }
-            // What the page skipped was not meant for a client without keys.
+            // A page leaves out encrypted messages: this client has no keys.
             if !self.is_done() {
                 self.seen = self.seen.max(page["latest_seq"].as_u64());
             }
-            if self.seen() == after && self.unsaid.is_empty() {
+            if self.seen() == after && self.volatile_unacked.is_empty() {
                 return Ok(());
             }
-            self.acknowledge(wire).await?;
+            self.acknowledge(connection).await?;
             if page["has_more"] != true {
                 return Ok(());
             }
@@ -139,19 +139,23 @@ impl Ear {
         Ok(())
     }
 
-    async fn hear(&mut self, wire: &mut Wire, event: &Event) -> anyhow::Result<()> {
-        let Event { method, params, text } = event;
+    async fn handle(
+        &mut self,
+        connection: &mut ClientConnection,
+        event: &ReceivedEvent,
+    ) -> anyhow::Result<()> {
+        let ReceivedEvent { method, params, text } = event;
         let seq = match method.as_str() {
             RECEIVED | RECALLED | ENCRYPTED => params["seq"].as_u64(),
             _ => None,
         };
-        // A number was left out: what is missing comes first.
+        // A seq was skipped: what is missing is shown first.
         if seq.is_some_and(|seq| seq > self.seen() + 1) {
-            self.catch_up(wire).await?;
+            self.catch_up(connection).await?;
         }
         let is_new = match method.as_str() {
             // A pull leaves these out, so it cannot have shown them.
-            ENCRYPTED => seq > self.rung,
+            ENCRYPTED => seq > self.encrypted_seen,
             _ => seq.is_none_or(|seq| seq > self.seen()),
         };
         if is_new && !self.is_done() {
@@ -159,33 +163,33 @@ impl Ear {
                 RECEIVED => self.show_message(params, text)?,
                 _ => self.print(text, || self.show.event(method, params))?,
             }
-            self.rung = if method == ENCRYPTED { seq } else { self.rung };
+            self.encrypted_seen = if method == ENCRYPTED { seq } else { self.encrypted_seen };
             self.seen = self.seen.max(seq);
         }
-        // One acknowledgement does for all that came together.
-        let anything = seq.is_some() || !self.unsaid.is_empty();
-        if anything && (self.is_done() || !wire.has_event()) {
-            self.acknowledge(wire).await?;
+        // One acknowledgement for all events that came together.
+        let anything = seq.is_some() || !self.volatile_unacked.is_empty();
+        if anything && (self.is_done() || !connection.has_event()) {
+            self.acknowledge(connection).await?;
         }
         Ok(())
     }
 
-    /// Says what was shown. A message without a number is named by its cursor, and then the server forgets it.
-    async fn acknowledge(&mut self, wire: &mut Wire) -> anyhow::Result<()> {
+    /// Acknowledges what was shown. A message without a seq is acknowledged by its cursor, and then the server deletes it.
+    async fn acknowledge(&mut self, connection: &mut ClientConnection) -> anyhow::Result<()> {
         let mut params = json!({ "seq": self.seen() });
-        if !self.unsaid.is_empty() {
-            params["volatile_cursors"] = json!(mem::take(&mut self.unsaid));
+        if !self.volatile_unacked.is_empty() {
+            params["volatile_cursors"] = json!(mem::take(&mut self.volatile_unacked));
         }
-        wire.call("message.ack", &params).await?;
+        connection.call("message.ack", &params).await?;
         Ok(())
     }
 
     fn show_message(&mut self, row: &Value, text: &str) -> anyhow::Result<()> {
         if let Some(cursor) = row["volatile_cursor"].as_str() {
-            if !self.fleeting.insert(cursor.to_owned()) {
+            if !self.volatile_seen.insert(cursor.to_owned()) {
                 return Ok(());
             }
-            self.unsaid.push(cursor.to_owned());
+            self.volatile_unacked.push(cursor.to_owned());
         }
         self.print(text, || self.show.message(row))?;
         self.seen = self.seen.max(row["seq"].as_u64());
@@ -195,7 +199,7 @@ impl Ear {
         Ok(())
     }
 
-    /// The frame for a program, a line for a person.
+    /// The frame with --json, else a line.
     fn print(&self, text: &str, line: impl FnOnce() -> String) -> anyhow::Result<()> {
         let printed = if self.show.json { self.show.line(text) } else { self.show.line(&line()) };
         Ok(printed?)

@@ -1,17 +1,18 @@
 //! The command line: what an operator types, and what it answers.
 
-mod agent;
+mod agent_args;
+mod agents;
+mod call;
 mod certs;
 mod demo;
 mod doctor;
 mod health;
 mod listen;
-mod mesh;
+mod messages;
+mod operator;
 mod peers;
-mod place;
 mod show;
 mod top;
-mod trust;
 
 use crate::config::{Config, Listen};
 use crate::federation::resolve;
@@ -29,7 +30,7 @@ const BAD_CONFIG: u8 = 64;
 #[command(name = "aund", version, max_term_width = 110)]
 pub struct Cli {
     #[command(flatten)]
-    settings: Settings,
+    settings: ConfigArgs,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -37,33 +38,33 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the server (the default)
-    Serve(Settings),
-    /// Print the configuration that would be used, and whether it is sound
-    Check(Settings),
+    Serve(ConfigArgs),
+    /// Print the configuration that would be used, and whether it is valid
+    Check(ConfigArgs),
     /// Print every method a client can call, as an OpenRPC document
     Schema,
-    /// Look at, revoke and export certificates
-    Certs(Box<certs::Certs>),
+    /// Show, revoke and export certificates
+    Certs(Box<certs::CertsCommand>),
     /// Check names, ports, clock, files, store and certificates, and say what to do
-    Doctor(Settings),
-    /// Ask the server on a data folder how it is: one line, and an exit code for whoever watches over it
-    Health(health::Health),
-    /// Watch a server work: calls, connections, links, events
-    Top(top::Top),
-    /// Show the other domains this one deals with, or test the way to one
-    Peers(peers::Peers),
-    /// Watch two agents talk, frame by frame
-    Demo(demo::Demo),
+    Doctor(ConfigArgs),
+    /// Print the health of the server on a data folder: one line, and an exit code for a supervisor
+    Health(health::HealthCommand),
+    /// Show what a server does: calls, connections, links, events
+    Top(top::TopCommand),
+    /// Show the peers of this domain, or test the connection to one
+    Peers(peers::PeersCommand),
+    /// Show two agents exchange messages, frame by frame
+    Demo(demo::DemoCommand),
     /// Make an agent: a key that stays here, a certificate from the server
-    Register(agent::Register),
+    Register(agents::RegisterCommand),
     /// Send a message from an agent of yours
-    Send(agent::Send),
-    /// Show what an agent receives, as it comes
-    Listen(listen::Listen),
-    /// Show what waits for an agent
-    Pull(agent::Pull),
+    Send(messages::SendCommand),
+    /// Show the messages and events of an agent as they arrive
+    Listen(listen::ListenCommand),
+    /// Show the messages in an agent's inbox
+    Pull(messages::PullCommand),
     /// Call any method as an agent
-    Call(agent::Call),
+    Call(call::CallCommand),
     /// Measure this server beside a raw baseline, in one run
     Bench(bench::Args),
     #[command(hide = true)]
@@ -71,11 +72,11 @@ enum Command {
 }
 
 #[derive(Args, Clone, Default)]
-struct Settings {
+struct ConfigArgs {
     /// Read settings from this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The domain whose agents live here [default: agents.localhost]
+    /// The domain of the agents of this server [default: agents.localhost]
     #[arg(long, value_name = "DOMAIN")]
     issuer: Option<String>,
     /// Listen here; plain:ADDR speaks without TLS; may be given more than once [default: 127.0.0.1:20001]
@@ -90,7 +91,7 @@ struct Settings {
     /// Where events travel [default: local:]
     #[arg(long, value_name = "URL")]
     bus: Option<String>,
-    /// Run only this part; may be given more than once [default: everything]
+    /// Run only this service, or the gateway; may be given more than once [default: everything]
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Reach every name under another domain at this address; may be given more than once
@@ -98,11 +99,25 @@ struct Settings {
     resolve: Vec<resolve::Entry>,
 }
 
-impl Settings {
-    /// The file, then what the command line says over it.
+impl ConfigArgs {
+    /// The same flags may stand before or after a subcommand; those after it count.
+    fn or(self, outer: ConfigArgs) -> ConfigArgs {
+        ConfigArgs {
+            config: self.config.or(outer.config),
+            issuer: self.issuer.or(outer.issuer),
+            listen: if self.listen.is_empty() { outer.listen } else { self.listen },
+            data: self.data.or(outer.data),
+            store: self.store.or(outer.store),
+            bus: self.bus.or(outer.bus),
+            only: if self.only.is_empty() { outer.only } else { self.only },
+            resolve: if self.resolve.is_empty() { outer.resolve } else { self.resolve },
+        }
+    }
+
+    /// The settings of the file, overridden by those of the command line.
     fn config(&self) -> anyhow::Result<Config> {
         let mut config = Config::load(self.config.as_deref())?;
-        let Settings { issuer, listen, data, store, bus, only, resolve, .. } = self.clone();
+        let ConfigArgs { issuer, listen, data, store, bus, only, resolve, .. } = self.clone();
         config.issuer = issuer.unwrap_or(config.issuer);
         config.data = data.unwrap_or(config.data);
         config.store.url = store.unwrap_or(config.store.url);
@@ -144,8 +159,8 @@ impl Cli {
         };
         match outcome {
             Ok(()) => ExitCode::SUCCESS,
-            // Whoever reads us may stop reading, as `head` does.
-            Err(error) if show::nobody_reads(&error) => ExitCode::SUCCESS,
+            // The reader of our output may end early, as `head` does.
+            Err(error) if show::is_broken_pipe(&error) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("aund: {error:#}");
                 ExitCode::from(if error.is::<BadConfig>() { BAD_CONFIG } else { 1 })
@@ -159,7 +174,7 @@ impl Cli {
 #[error("the configuration cannot be used")]
 struct BadConfig;
 
-fn with_config(settings: &Settings, then: impl FnOnce(Config) -> anyhow::Result<()>) -> anyhow::Result<()> {
+fn with_config(settings: &ConfigArgs, then: impl FnOnce(Config) -> anyhow::Result<()>) -> anyhow::Result<()> {
     match settings.config() {
         Ok(config) => then(config),
         Err(error) => Err(anyhow::anyhow!("{error:#}")).context(BadConfig),

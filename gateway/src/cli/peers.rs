@@ -1,4 +1,4 @@
-//! `aund peers`: the other domains this one deals with, and where the way to one of them breaks.
+//! `aund peers`: the peers of this domain, and at which step a connection to one of them fails.
 
 use super::show::printable;
 use crate::admin;
@@ -8,26 +8,26 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
-pub(super) struct Peers {
+pub(super) struct PeersCommand {
     #[command(subcommand)]
-    command: Option<PeersCommand>,
+    command: Option<PeersSubcommand>,
     #[command(flatten)]
-    place: Place,
+    args: PeersArgs,
 }
 
 #[derive(Subcommand)]
-enum PeersCommand {
-    /// Walk the way to a domain: discovery, TLS, hello and a ping; ends with 1 if a step fails
+enum PeersSubcommand {
+    /// Test every step to a domain: discovery, TLS, hello and a ping; exits with 1 if one fails
     Test {
         #[arg(value_name = "DOMAIN")]
         domain: String,
         #[command(flatten)]
-        place: Place,
+        args: PeersArgs,
     },
 }
 
 #[derive(Args)]
-struct Place {
+struct PeersArgs {
     /// The data folder of the server, or of one of its processes [default: ./data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -36,20 +36,20 @@ struct Place {
     json: bool,
 }
 
-impl Peers {
+impl PeersCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let Peers { command, place: outer } = self;
+        let PeersCommand { command, args: outer } = self;
         match command {
             None => list(&outer).await,
-            Some(PeersCommand::Test { domain, place }) => {
-                let place = Place { data: place.data.or(outer.data), json: place.json || outer.json };
-                test(&place, &domain).await
+            Some(PeersSubcommand::Test { domain, args }) => {
+                let args = PeersArgs { data: args.data.or(outer.data), json: args.json || outer.json };
+                test(&args, &domain).await
             }
         }
     }
 }
 
-impl Place {
+impl PeersArgs {
     async fn ask(&self, method: &str, params: &Value) -> anyhow::Result<Value> {
         let data = self.data.as_deref().unwrap_or(Path::new("./data"));
         let answer = admin::ask(data, method, params).await?;
@@ -57,12 +57,12 @@ impl Place {
     }
 }
 
-async fn list(place: &Place) -> anyhow::Result<()> {
-    let peers = place.ask("gateway.peers", &json!({})).await?;
-    // What waits in the store for a domain that is down. A server whose message service is away still has links to show.
-    let outbox = place.ask("message.outbox", &json!({})).await.unwrap_or_default();
+async fn list(args: &PeersArgs) -> anyhow::Result<()> {
+    let peers = args.ask("gateway.peers", &json!({})).await?;
+    // The outbox: what is stored for a peer that is down. Without the message service there are still peer links to show.
+    let outbox = args.ask("message.outbox", &json!({})).await.unwrap_or_default();
     let rows = merged(&peers["peers"], &outbox["issuers"]);
-    if place.json {
+    if args.json {
         println!("{}", json!({ "peers": rows }));
         return Ok(());
     }
@@ -70,15 +70,15 @@ async fn list(place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One row for each domain, with what waits for it in the store.
+/// One row for each peer, with what its outbox holds.
 fn merged(peers: &Value, outbox: &Value) -> Vec<Value> {
     let mut rows = peers.as_array().cloned().unwrap_or_default();
     for waiting in outbox.as_array().into_iter().flatten() {
-        let place = rows.iter().position(|row| row["issuer"] == waiting["issuer"]).unwrap_or_else(|| {
+        let position = rows.iter().position(|row| row["issuer"] == waiting["issuer"]).unwrap_or_else(|| {
             rows.push(json!({ "issuer": waiting["issuer"], "outbound": "none", "inbound": 0 }));
             rows.len() - 1
         });
-        rows[place]["outbox"] = waiting.clone();
+        rows[position]["outbox"] = waiting.clone();
     }
     rows.sort_by(|one, other| one["issuer"].as_str().cmp(&other["issuer"].as_str()));
     rows
@@ -86,7 +86,7 @@ fn merged(peers: &Value, outbox: &Value) -> Vec<Value> {
 
 fn table(rows: &[Value]) -> String {
     if rows.is_empty() {
-        return "no other domain was reached yet, and none came\n".to_owned();
+        return "no peer was connected to yet, and none connected\n".to_owned();
     }
     let wide = rows.iter().filter_map(|row| row["issuer"].as_str()).map(str::len).max().unwrap_or(0).max(6);
     let mut text = format!(
@@ -108,7 +108,7 @@ fn table(rows: &[Value]) -> String {
     text
 }
 
-/// What waits in memory and on the wire, and what is kept in the store for as long as the policy says.
+/// What is queued or in flight, and what the outbox keeps for as long as the retention says.
 fn line(row: &Value, wide: usize) -> String {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let stored = &row["outbox"];
@@ -142,9 +142,9 @@ fn span(ms: u64) -> String {
     }
 }
 
-async fn test(place: &Place, domain: &str) -> anyhow::Result<()> {
-    let tested = place.ask("gateway.test_peer", &json!({ "issuer": domain })).await?;
-    if place.json {
+async fn test(args: &PeersArgs, domain: &str) -> anyhow::Result<()> {
+    let tested = args.ask("gateway.test_peer", &json!({ "issuer": domain })).await?;
+    if args.json {
         println!("{tested}");
     } else {
         for step in tested["steps"].as_array().into_iter().flatten() {
@@ -177,6 +177,6 @@ mod tests {
         assert_eq!(lines[1], ["a.example", "none", "0", "0", "2", "10ms", "0", "0", "-", "away"]);
         assert_eq!(lines[2], ["b.example", "down", "1", "2", "3", "90s", "7", "2", "900ms", "refused"]);
         assert_eq!(lines.len(), 3);
-        assert!(table(&[]).starts_with("no other domain"));
+        assert!(table(&[]).starts_with("no peer"));
     }
 }

@@ -1,4 +1,4 @@
-//! How things look on a terminal, and what a program gets instead.
+//! Lines for a terminal, and JSON for a program instead.
 
 use serde_json::Value;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -22,7 +22,7 @@ impl Show {
         out.flush()
     }
 
-    /// A line beside the output, for the person who waits.
+    /// A line on standard error, for the person who waits.
     pub fn note(&self, text: &str) {
         let _ = writeln!(io::stderr(), "{text}");
     }
@@ -51,31 +51,31 @@ impl Show {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// One message in one line: when, its number, who to whom, and what.
+    /// One message in one line: time, seq, sender, recipient and payload.
     pub fn message(&self, row: &Value) -> String {
-        let number = row["seq"].as_i64().map_or_else(String::new, |seq| format!("#{seq} "));
+        let seq = row["seq"].as_i64().map_or_else(String::new, |seq| format!("#{seq} "));
         let (from, to) = (word(&row["from"]), word(&row["to"]));
-        let head = format!("{} {}", self.when(row), self.dim(&number));
+        let head = format!("{} {}", self.when(row), self.dim(&seq));
         format!("{head}{} → {}  {}", self.cyan(&from), self.cyan(&to), printable(&what(row)))
     }
 
     /// One event in one line.
     pub fn event(&self, method: &str, params: &Value) -> String {
         let when = self.when(params);
-        let said = match method {
+        let text = match method {
             "event/message.received" => return self.message(params),
             "event/message.ack" => format!("{} has read up to #{}", word(&params["to"]), params["ack_seq"]),
             "event/message.recalled" => recalled(params),
             "event/peer.v2.message_received" => {
                 let (from, seq) = (word(&params["from_aid"]), &params["seq"]);
-                format!("#{seq} {from} sent something encrypted, and there is no key for it here")
+                format!("#{seq} {from} sent an encrypted message; its key is not known here")
             }
             "event/gateway.disconnect" => {
                 format!("the gateway ends the connection: {} ({})", word(&params["reason"]), params["code"])
             }
             _ => format!("{} {params}", method.trim_start_matches("event/")),
         };
-        format!("{when} {}", self.yellow(&printable(&said)))
+        format!("{when} {}", self.yellow(&printable(&text)))
     }
 
     /// `09:14:03Z`, from whichever field tells the time.
@@ -91,7 +91,7 @@ impl Show {
 }
 
 /// Whether an error only says that standard output was closed.
-pub(super) fn nobody_reads(error: &anyhow::Error) -> bool {
+pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
@@ -101,7 +101,7 @@ fn what(row: &Value) -> String {
     let kind = row["type"].as_str().or_else(|| payload["type"].as_str()).unwrap_or_default();
     match (kind, payload["text"].as_str()) {
         ("message.recalled", _) => format!("({})", recalled(payload)),
-        (kind, _) if kind.starts_with("e2ee.") => "(encrypted, and there is no key for it here)".to_owned(),
+        (kind, _) if kind.starts_with("e2ee.") => "(encrypted; its key is not known here)".to_owned(),
         ("text", Some(text)) => text.to_owned(),
         _ => payload.to_string(),
     }
@@ -118,7 +118,7 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| "?".to_owned(), printable)
 }
 
-/// Text from a stranger, for a terminal: whatever could move the cursor or turn the writing round is spelt out.
+/// Text from elsewhere, for a terminal: whatever could move the cursor or reverse the direction of text is escaped.
 pub(super) fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -148,15 +148,12 @@ mod tests {
         row["payload"] = json!({ "type": "offer", "price": 7 });
         assert!(PLAIN.message(&row).ends_with(r#"{"price":7,"type":"offer"}"#));
         row["payload"] = json!({ "type": "e2ee.encrypted", "ciphertext": "…" });
-        assert!(PLAIN.message(&row).ends_with("(encrypted, and there is no key for it here)"));
-        assert!(
-            PLAIN.message(&json!({})).contains("? → ?"),
-            "a row without anything is no reason to fall over"
-        );
+        assert!(PLAIN.message(&row).ends_with("(encrypted; its key is not known here)"));
+        assert!(PLAIN.message(&json!({})).contains("? → ?"), "an empty row is shown, too");
     }
 
     #[test]
-    fn nobody_writes_to_the_terminal_but_us() {
+    fn control_characters_of_others_are_escaped() {
         assert_eq!(printable("\x1b[2J\u{9b}x\u{202e}y\r\n"), "\\u{1b}[2J\\u{9b}x\\u{202e}y\\r\n    ");
     }
 }

@@ -1,10 +1,11 @@
-//! `aund top`: a server at work, in a terminal or as one page of text.
+//! `aund top`: the metrics of a server, in a terminal or as text.
 
 mod cells;
 mod methods;
 mod model;
-mod numbers;
 mod rows;
+mod samples;
+mod snapshot;
 mod stores;
 mod view;
 
@@ -12,64 +13,69 @@ use crate::admin;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use futures_util::future::join_all;
-use model::{Look, Model, Order};
-use numbers::Numbers;
+use methods::SortOrder;
+use model::TopModel;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use samples::MetricSamples;
 use serde_json::{Value, json};
+use snapshot::ProcessSnapshot;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A process that needs longer to say how it is, is not well.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// No process has so much to say.
+/// How long a process may take to answer with its metrics.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The metrics of a process are never longer.
 const PAGE_BYTES: u64 = 16 << 20;
 
 #[derive(Args)]
-pub(super) struct Top {
+pub(super) struct TopCommand {
     /// HOST:PORT of status.listen, or of a listener without TLS, of each process [default: the one on the data folder]
     #[arg(value_name = "URL")]
     urls: Vec<String>,
     /// The data folder of a server on this machine
     #[arg(long, value_name = "DIR", default_value = "./data")]
     data: PathBuf,
-    /// Print what there is as text, and end
+    /// Print once as text, and exit
     #[arg(long)]
     once: bool,
-    /// Seconds between two looks
+    /// Seconds between two readings
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     every: f64,
 }
 
-impl Top {
+impl TopCommand {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let every = Duration::try_from_secs_f64(self.every).ok().filter(|every| !every.is_zero());
         let every = every.context("--every: write how many seconds, such as 2")?;
-        let places = match self.urls.is_empty() {
-            true => vec![Place::Data(&self.data)],
+        let sources = match self.urls.is_empty() {
+            true => vec![MetricsSource::Data(&self.data)],
             false => {
-                let addresses = self.urls.iter().map(|url| address(url).map(Place::Address));
+                let addresses = self.urls.iter().map(|url| address(url).map(MetricsSource::Address));
                 addresses.collect::<anyhow::Result<_>>()?
             }
         };
         if !self.once {
-            return watch(&places, every).await;
+            return watch(&sources, every).await;
         }
-        let looks = look(&places).await;
-        print!("{}", view::text(&Model::new(None, &looks, Order::default()), Order::default()));
-        ensure!(looks.iter().any(|look| look.numbers.is_some()), "no process answers");
+        let snapshots = snapshot(&sources).await;
+        print!(
+            "{}",
+            view::text(&TopModel::new(None, &snapshots, SortOrder::default()), SortOrder::default())
+        );
+        ensure!(snapshots.iter().any(|snapshot| snapshot.samples.is_some()), "no process answers");
         Ok(())
     }
 }
 
-/// Where a process says how it is.
-enum Place<'a> {
+/// Where the metrics of a process are read.
+enum MetricsSource<'a> {
     Address(&'a str),
     Data(&'a Path),
 }
 
-/// `HOST:PORT`, however it was written.
+/// `HOST:PORT` of an address or a URL.
 fn address(url: &str) -> anyhow::Result<&str> {
     if url.starts_with("https://") {
         bail!("{url}: metrics are read without TLS; give the address of status.listen");
@@ -81,18 +87,18 @@ fn address(url: &str) -> anyhow::Result<&str> {
     Ok(address)
 }
 
-async fn look(places: &[Place<'_>]) -> Vec<Look> {
-    join_all(places.iter().map(|place| async {
-        let (process, fetched) = match place {
-            Place::Address(address) => {
-                ((*address).to_owned(), tokio::time::timeout(PATIENCE, fetch(address)).await)
+async fn snapshot(sources: &[MetricsSource<'_>]) -> Vec<ProcessSnapshot> {
+    join_all(sources.iter().map(|source| async {
+        let (process, fetched) = match source {
+            MetricsSource::Address(address) => {
+                ((*address).to_owned(), tokio::time::timeout(ANSWER_TIMEOUT, fetch(address)).await)
             }
-            Place::Data(data) => {
-                (data.display().to_string(), tokio::time::timeout(PATIENCE, ask(data)).await)
+            MetricsSource::Data(data) => {
+                (data.display().to_string(), tokio::time::timeout(ANSWER_TIMEOUT, ask(data)).await)
             }
         };
-        let numbers = fetched.ok().and_then(Result::ok).map(|text| Numbers::parse(&text));
-        Look { process, numbers, at: Instant::now() }
+        let samples = fetched.ok().and_then(Result::ok).map(|text| MetricSamples::parse(&text));
+        ProcessSnapshot { process, samples, at: Instant::now() }
     }))
     .await
 }
@@ -106,8 +112,8 @@ async fn ask(data: &Path) -> anyhow::Result<String> {
 /// HTTP 1.0 is enough here: the answer ends with the connection.
 async fn fetch(address: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
-    let ask = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
-    stream.write_all(ask.as_bytes()).await?;
+    let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
     let mut page = String::new();
     stream.take(PAGE_BYTES).read_to_string(&mut page).await?;
     let (head, body) = page.split_once("\r\n\r\n").context("no answer")?;
@@ -115,16 +121,16 @@ async fn fetch(address: &str) -> anyhow::Result<String> {
     Ok(body.to_owned())
 }
 
-/// Looks, draws and waits for a key, until it is q.
-async fn watch(places: &[Place<'_>], every: Duration) -> anyhow::Result<()> {
+/// Reads, draws and waits for a key, until it is q.
+async fn watch(sources: &[MetricsSource<'_>], every: Duration) -> anyhow::Result<()> {
     let mut terminal = ratatui::try_init().context("this is no terminal; --once prints text")?;
-    let watched = async {
-        let (mut before, mut order) = (None, Order::default());
+    let watch = async {
+        let (mut before, mut order) = (None, SortOrder::default());
         loop {
-            let now = look(places).await;
-            let seen = Instant::now();
-            while let Some(left) = every.checked_sub(seen.elapsed()) {
-                let model = Model::new(before.as_deref(), &now, order);
+            let now = snapshot(sources).await;
+            let read_at = Instant::now();
+            while let Some(left) = every.checked_sub(read_at.elapsed()) {
+                let model = TopModel::new(before.as_deref(), &now, order);
                 terminal.draw(|frame| view::draw(&model, order, frame.area(), frame.buffer_mut()))?;
                 match tokio::task::block_in_place(|| key(left))? {
                     Some(KeyCode::Char('q') | KeyCode::Esc) => return Ok(()),
@@ -135,7 +141,7 @@ async fn watch(places: &[Place<'_>], every: Duration) -> anyhow::Result<()> {
             before = Some(now);
         }
     };
-    let outcome = watched.await;
+    let outcome = watch.await;
     ratatui::restore();
     outcome
 }
@@ -162,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_taken_as_people_write_it() {
+    fn an_address_is_accepted_with_and_without_http() {
         for url in ["127.0.0.1:9000", "http://127.0.0.1:9000", "http://127.0.0.1:9000/metrics"] {
             assert_eq!(address(url).ok(), Some("127.0.0.1:9000"));
         }

@@ -6,21 +6,21 @@ use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server answered, and the answer is no. `error` is the whole object of the answer.
+    /// The server answered with an error. `error` is the whole object of the answer.
     #[error("{method} was refused: {message} ({code})")]
     Refused { method: String, code: i64, message: String, error: Value },
     #[error("no gateway answers at {0}")]
     Unreachable(String, #[source] io::Error),
-    #[error("the root in {} does not vouch for the gateway at {place}", root.display())]
-    Untrusted { place: String, root: PathBuf, source: io::Error },
+    #[error("the root in {} did not issue the certificate of the gateway at {host_and_port}", root.display())]
+    Untrusted { host_and_port: String, root: PathBuf, source: io::Error },
     #[error("the gateway closed the connection with {code}{}{reason}", if reason.is_empty() { "" } else { ": " })]
     Closed { code: u16, reason: String },
     #[error("the connection is lost: {0}")]
-    Lost(String),
+    Disconnected(String),
     #[error("{0} was not answered in time")]
-    Late(String),
-    #[error("the gateway said something an agent cannot understand: {0}")]
-    Odd(String),
+    TimedOut(String),
+    #[error("the gateway's answer was not expected: {0}")]
+    Unexpected(String),
 }
 
 impl Error {
@@ -41,15 +41,17 @@ impl Error {
         }
     }
 
-    /// Whether the same can succeed a little later. Close codes are the protocol's: after these a client stays away.
-    pub fn may_pass(&self) -> bool {
+    /// Whether the same can succeed a little later. Close codes are the protocol's: after these a client does not reconnect.
+    pub fn is_transient(&self) -> bool {
         match self {
             Error::Refused { error, .. } => error["data"]["retryable"] == true,
             Error::Closed { code, .. } => {
                 !matches!(code, 4001 | 4003 | 4008 | 4009 | 4010 | 4011 | 4013 | 4015)
             }
             Error::Untrusted { .. } => false,
-            Error::Unreachable(..) | Error::Lost(_) | Error::Late(_) | Error::Odd(_) => true,
+            Error::Unreachable(..) | Error::Disconnected(_) | Error::TimedOut(_) | Error::Unexpected(_) => {
+                true
+            }
         }
     }
 }

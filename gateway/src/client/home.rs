@@ -1,12 +1,12 @@
-//! Where agents live on this machine: a folder each, with a key that never leaves it.
+//! The agents of this machine: a folder each, with a key that never leaves it.
 //!
 //! ```text
 //! device                                 the name of this installation
-//! roots/127.0.0.1:20001.crt              whom to trust at a gateway
+//! roots/127.0.0.1:20001.crt              the root certificate of a gateway
 //! agents/alice.agents.localhost/key.pem  and cert.pem, tokens.json, gateway
 //! ```
 
-use super::dial::Gateway;
+use super::gateway_url::GatewayUrl;
 use anyhow::{Context as _, bail, ensure};
 use certs::{Curve, Key};
 use serde::{Deserialize, Serialize};
@@ -22,15 +22,15 @@ pub struct Home(PathBuf);
 
 /// An agent of this machine.
 #[derive(Clone)]
-pub struct Identity {
+pub struct LocalAgent {
     pub aid: Aid,
     pub key: Key,
     folder: PathBuf,
 }
 
-/// What a login gave.
+/// The tokens that a login answered with.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Tokens {
+pub struct StoredTokens {
     pub access_token: String,
     pub refresh_token: String,
     /// When the access token ends, in unix seconds.
@@ -54,20 +54,20 @@ impl Home {
     }
 
     /// Where the root of a gateway is kept once it is trusted.
-    pub fn root_file(&self, gateway: &Gateway) -> PathBuf {
-        self.0.join("roots").join(format!("{}.crt", gateway.place()))
+    pub fn root_file(&self, gateway: &GatewayUrl) -> PathBuf {
+        self.0.join("roots").join(format!("{}.crt", gateway.host_and_port()))
     }
 
     /// The agent of this name: a whole AID, or a name under `issuer`, or under the only issuer it is known at.
-    pub fn find(&self, name: &str, issuer: Option<&str>) -> anyhow::Result<Option<Identity>> {
+    pub fn find(&self, name: &str, issuer: Option<&str>) -> anyhow::Result<Option<LocalAgent>> {
         let known = match (name.contains('.'), issuer) {
             (true, _) => vec![Aid::parse(name)?],
             (false, Some(issuer)) => vec![Aid::parse(&format!("{name}.{issuer}"))?],
-            (false, None) => self.called(&name.to_ascii_lowercase())?,
+            (false, None) => self.with_name(&name.to_ascii_lowercase())?,
         };
         match &known[..] {
             [] => Ok(None),
-            [aid] => self.identity(aid),
+            [aid] => self.agent(aid),
             several => {
                 let names: Vec<&str> = several.iter().map(Aid::as_str).collect();
                 bail!("there is more than one {name}, say which: {}", names.join(" or "))
@@ -75,8 +75,8 @@ impl Home {
         }
     }
 
-    /// The agent of this AID, if it lives here.
-    pub fn identity(&self, aid: &Aid) -> anyhow::Result<Option<Identity>> {
+    /// The agent of this AID, if its key is in this folder.
+    pub fn agent(&self, aid: &Aid) -> anyhow::Result<Option<LocalAgent>> {
         let folder = self.folder(aid);
         let file = folder.join("key.pem");
         let mode = match fs::metadata(&file) {
@@ -86,22 +86,22 @@ impl Home {
         };
         ensure!(mode & 0o077 == 0, "others can read {0}: chmod 600 {0}", file.display());
         let key = Key::from_pem(&read(&file)?).with_context(|| unreadable(&file))?;
-        Ok(Some(Identity { aid: aid.clone(), key, folder }))
+        Ok(Some(LocalAgent { aid: aid.clone(), key, folder }))
     }
 
-    /// A fresh key for an AID that has none here. It is kept before anybody hears of it: a key that was registered and
-    /// then lost would take its name with it.
-    pub fn create(&self, aid: &Aid) -> anyhow::Result<Identity> {
+    /// A new key for an AID that has none in this folder. It is written before it is registered: a key that was registered
+    /// and then lost would leave its AID unusable.
+    pub fn create(&self, aid: &Aid) -> anyhow::Result<LocalAgent> {
         let (folder, key) = (self.folder(aid), Key::generate(Curve::P256));
         put_new(&folder.join("key.pem"), &key.to_pem())?;
-        Ok(Identity { aid: aid.clone(), key, folder })
+        Ok(LocalAgent { aid: aid.clone(), key, folder })
     }
 
     fn folder(&self, aid: &Aid) -> PathBuf {
         self.0.join("agents").join(aid.as_str())
     }
 
-    fn called(&self, name: &str) -> anyhow::Result<Vec<Aid>> {
+    fn with_name(&self, name: &str) -> anyhow::Result<Vec<Aid>> {
         let agents = self.0.join("agents");
         let entries = match fs::read_dir(&agents) {
             Ok(entries) => entries,
@@ -120,7 +120,7 @@ impl Home {
     }
 }
 
-impl Identity {
+impl LocalAgent {
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -134,30 +134,31 @@ impl Identity {
     }
 
     /// Where the agent is registered.
-    pub fn gateway(&self) -> Option<Gateway> {
+    pub fn gateway(&self) -> Option<GatewayUrl> {
         fs::read_to_string(self.folder.join("gateway")).ok()?.trim().parse().ok()
     }
 
-    pub fn keep_gateway(&self, gateway: &Gateway) -> anyhow::Result<()> {
+    pub fn keep_gateway(&self, gateway: &GatewayUrl) -> anyhow::Result<()> {
         replace(&self.folder.join("gateway"), &format!("{gateway}\n"))
     }
 
     /// Tokens that cannot be read are as good as none: a login gives new ones.
-    pub fn tokens(&self) -> Option<Tokens> {
+    pub fn tokens(&self) -> Option<StoredTokens> {
         serde_json::from_str(&fs::read_to_string(self.folder.join("tokens.json")).ok()?).ok()
     }
 
-    pub fn keep_tokens(&self, tokens: &Tokens) -> anyhow::Result<()> {
+    pub fn keep_tokens(&self, tokens: &StoredTokens) -> anyhow::Result<()> {
         replace(&self.folder.join("tokens.json"), &serde_json::to_string(tokens)?)
     }
 
-    /// Takes back a key that nobody accepted.
-    pub fn forget(self) -> anyhow::Result<()> {
-        fs::remove_dir_all(&self.folder).with_context(|| format!("{} stays", self.folder.display()))
+    /// Deletes an agent whose key the server refused.
+    pub fn delete(self) -> anyhow::Result<()> {
+        fs::remove_dir_all(&self.folder)
+            .with_context(|| format!("{} cannot be removed", self.folder.display()))
     }
 }
 
-/// Puts a file in its place, whole or not at all, and never over another.
+/// Puts a file in its host_and_port, whole or not at all, and never over another.
 fn put_new(file: &Path, text: &str) -> anyhow::Result<()> {
     let put = beside(file, text).and_then(|draft| {
         let linked = fs::hard_link(&draft, file);
@@ -166,7 +167,7 @@ fn put_new(file: &Path, text: &str) -> anyhow::Result<()> {
     put.with_context(|| format!("{} cannot be written", file.display()))
 }
 
-/// The same, content with what is there already.
+/// The same, and a file that exists already stays as it is.
 pub(super) fn put_once(file: &Path, text: &str) -> anyhow::Result<()> {
     if file.exists() {
         Ok(())
@@ -175,7 +176,7 @@ pub(super) fn put_once(file: &Path, text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Puts a file in the place of an older one, whole or not at all.
+/// Puts a file in the host_and_port of an older one, whole or not at all.
 fn replace(file: &Path, text: &str) -> anyhow::Result<()> {
     let put = beside(file, text).and_then(|draft| fs::rename(&draft, file));
     put.with_context(|| format!("{} cannot be written", file.display()))
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(mode(&alice.folder().join("key.pem")), 0o600);
 
         assert!(home.create(&aid).is_err());
-        let again = home.identity(&aid).unwrap().unwrap();
+        let again = home.agent(&aid).unwrap().unwrap();
         assert_eq!(again.key.public(), alice.key.public());
         assert_eq!(fs::read_dir(alice.folder()).unwrap().count(), 1, "no draft stays behind");
     }
@@ -235,18 +236,18 @@ mod tests {
         let aid = Aid::parse("alice.agents.localhost").unwrap();
         let file = home.create(&aid).unwrap().folder().join("key.pem");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(home.identity(&aid).err().unwrap().to_string().contains("chmod 600"));
+        assert!(home.agent(&aid).err().unwrap().to_string().contains("chmod 600"));
     }
 
     #[test]
-    fn a_short_name_is_enough_where_it_is_the_only_one() {
+    fn a_short_name_is_enough_if_only_one_agent_has_it() {
         let (_folder, home) = home();
         assert!(home.find("alice", None).unwrap().is_none());
         for issuer in ["a.example", "b.example"] {
             home.create(&Aid::parse(&format!("alice.{issuer}")).unwrap()).unwrap();
         }
         home.create(&Aid::parse("alicex.a.example").unwrap()).unwrap();
-        let found = |name, issuer| home.find(name, issuer).unwrap().map(|who| who.aid.to_string());
+        let found = |name, issuer| home.find(name, issuer).unwrap().map(|agent| agent.aid.to_string());
         assert_eq!(found("alice", Some("b.example")).as_deref(), Some("alice.b.example"));
         assert_eq!(found("alice.a.example", None).as_deref(), Some("alice.a.example"));
         assert_eq!(found("AliceX", None).as_deref(), Some("alicex.a.example"));

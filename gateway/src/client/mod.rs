@@ -1,17 +1,21 @@
-//! The agent's side of the wire: an identity kept in a folder, a gateway dialled with TLS, one session after another.
+//! The agent's side of the protocol: agents kept in a folder, a gateway dialled with TLS, one session after another.
 //!
 //! It sends what the public SDKs send, so whoever uses it sees the server as any agent does.
 
+mod connection;
 mod dial;
 mod error;
+mod first_use;
+mod gateway_url;
 mod home;
 mod login;
 mod trust;
-mod wire;
 
-pub use dial::{Gateway, Target};
+pub use connection::{ByteStream, ClientConnection, FrameDirection, FrameObserver, ReceivedEvent};
+pub use dial::GatewayDialer;
 pub use error::Error;
-pub use home::{Home, Identity, Tokens};
-pub use login::{Kind, connect, register};
-pub use trust::{Root, root_of};
-pub use wire::{Event, Tap, Way, Wire};
+pub use first_use::find_root;
+pub use gateway_url::GatewayUrl;
+pub use home::{Home, LocalAgent, StoredTokens};
+pub use login::{ConnectionKind, connect, register};
+pub use trust::TrustedRoot;

@@ -13,10 +13,10 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-use super::super::process::{Pid, Scratch};
+use super::super::process::{BenchFolder, Pid};
 use super::super::rounds::{Latencies, Sample};
 use super::payload::PAYLOAD;
-use super::send::SENDERS;
+use super::send_load::SENDERS;
 
 /// What ends each line of the protocol, and each body.
 const END: &str = "\r\n";
@@ -24,7 +24,7 @@ const END: &str = "\r\n";
 const BUFFER: usize = 64 * 1024;
 
 /// How long the server may take to listen.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A nats-server with one stream, and the connections that publish to it. It ends when this is dropped.
 pub(super) struct JetStream {
@@ -32,10 +32,10 @@ pub(super) struct JetStream {
     publishers: Vec<Publisher>,
     depth: usize,
     _child: Child,
-    _scratch: Scratch,
+    _folder: BenchFolder,
 }
 
-/// A connection whose acknowledgements come to an inbox of its own.
+/// A connection whose acknowledgements arrive on a subject of its own.
 struct Publisher {
     inbox: String,
     reader: BufReader<OwnedReadHalf>,
@@ -45,31 +45,31 @@ struct Publisher {
 }
 
 impl JetStream {
-    /// What the server calls itself, or why there is none.
+    /// The version of the server, or why there is none.
     pub(super) async fn version(binary: &Path) -> anyhow::Result<String> {
         let output = Command::new(binary).arg("--version").output().await;
         let output = output.with_context(|| format!("{} could not be run", binary.display()))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        Ok(text.split_whitespace().last().context("nats-server did not tell its version")?.to_owned())
+        Ok(text.split_whitespace().last().context("nats-server did not print its version")?.to_owned())
     }
 
     /// With `sync` a publish is acknowledged after it was synced; without, the server syncs every two minutes.
     pub(super) async fn start(binary: &Path, sync: bool, depth: usize) -> anyhow::Result<Self> {
-        let scratch = Scratch::new(if sync { "jetstream-always" } else { "jetstream-default" })?;
-        let (store, config) = (scratch.file("store"), scratch.file("nats.conf"));
+        let folder = BenchFolder::new(if sync { "jetstream-always" } else { "jetstream-default" })?;
+        let (store, config) = (folder.file("store"), folder.file("nats.conf"));
         let always = if sync { "sync_interval: always" } else { "" };
         let text = format!("host: 127.0.0.1\nport: -1\njetstream {{ store_dir: {store:?}, {always} }}\n");
         std::fs::write(&config, text).context("the config of nats-server could not be written")?;
-        let log = std::fs::File::create(scratch.file("log")).context("the log could not be made")?;
+        let log = std::fs::File::create(folder.file("log")).context("the log could not be made")?;
         let mut command = Command::new(binary);
-        command.arg("--config").arg(config).arg("--ports_file_dir").arg(scratch.file(""));
+        command.arg("--config").arg(config).arg("--ports_file_dir").arg(folder.file(""));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
         let child = command.spawn().context("nats-server could not be run")?;
 
         let pid = Pid::of(&child)?;
-        let ports = scratch.file(&format!("nats-server_{}.ports", child.id().unwrap_or_default()));
+        let ports = folder.file(&format!("nats-server_{}.ports", child.id().unwrap_or_default()));
         let address = address(&ports).await.with_context(|| {
-            let log = std::fs::read_to_string(scratch.file("log")).unwrap_or_default();
+            let log = std::fs::read_to_string(folder.file("log")).unwrap_or_default();
             format!("nats-server did not start; its log is:\n{log}")
         })?;
         let mut publishers = Vec::with_capacity(SENDERS);
@@ -77,7 +77,7 @@ impl JetStream {
             publishers.push(Publisher::connect(&address, number).await?);
         }
         publishers[0].make_stream().await?;
-        Ok(Self { pid, publishers, depth, _child: child, _scratch: scratch })
+        Ok(Self { pid, publishers, depth, _child: child, _folder: folder })
     }
 
     pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
@@ -107,7 +107,8 @@ async fn address(ports: &Path) -> anyhow::Result<String> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let ports = tokio::time::timeout(START, written).await.context("it did not say where it listens")?;
+    let ports =
+        tokio::time::timeout(START_TIMEOUT, written).await.context("it did not write where it listens")?;
     let url = ports["nats"][0].as_str().with_context(|| format!("no address in {ports}"))?;
     Ok(url.trim_start_matches("nats://").to_owned())
 }
@@ -127,7 +128,7 @@ async fn publish_until(
     let mut in_flight = depth;
     while in_flight > 0 {
         let number = publisher.answer().await?;
-        let (now, since) = (Instant::now(), sent.get_mut(number).context("an answer to nothing")?);
+        let (now, since) = (Instant::now(), sent.get_mut(number).context("an answer to no publish")?);
         latencies.record(now - *since);
         if now < until {
             *since = now;
@@ -175,18 +176,18 @@ impl Publisher {
     /// Waits for an answer and gives its number. An error in it ends the bench.
     async fn answer(&mut self) -> anyhow::Result<usize> {
         loop {
-            // One flush per batch of what is here, and always one before waiting: a PING may be all that is left.
+            // One flush per batch of what is ready, and always one before waiting: a PING may be all that is left.
             if self.reader.buffer().is_empty() {
                 self.writer.flush().await?;
             }
             self.line.clear();
-            ensure!(self.reader.read_line(&mut self.line).await? > 0, "nats-server hung up");
+            ensure!(self.reader.read_line(&mut self.line).await? > 0, "nats-server closed the socket");
             let mut words = self.line.split_whitespace();
             match words.next() {
                 Some("MSG") => break,
                 Some("PING") => self.send("PONG\r\n").await?,
                 Some("INFO" | "PONG" | "+OK") => continue,
-                _ => bail!("nats-server said {}", self.line.trim_end()),
+                _ => bail!("nats-server sent {}", self.line.trim_end()),
             }
         }
         // MSG subject subscription length
@@ -197,7 +198,7 @@ impl Publisher {
         self.reader.read_exact(&mut self.body).await?;
         let body = str::from_utf8(&self.body)?;
         ensure!(!body.contains(r#""error""#), "JetStream answered with {body}");
-        number.context("a message for nobody")
+        number.context("a message on an unknown subject")
     }
 
     async fn send(&mut self, text: &str) -> anyhow::Result<()> {

@@ -1,27 +1,27 @@
 //! `aund bench --message`: what a durable message costs, against the least that a store and a socket can cost.
 //!
-//! Sends are held against bare group-commit loops that know no sockets, and against JetStream; delivery against a
-//! relay that knows no store. All sides of a comparison take their rounds in turn within one run.
+//! Sends are compared with bare group-commit loops that have no sockets, and with JetStream; delivery with a relay that has
+//! no store. All sides of a comparison take their rounds in turn within one run.
 
-mod delivery;
-mod federation;
-mod floor;
+mod bare_commits;
+mod bare_store;
+pub(super) mod delivery;
+pub(super) mod federation;
+mod group_commit;
 mod jetstream;
-mod pace;
 mod payload;
-mod postgres;
-mod pull;
-mod rows;
+pub(super) mod postgres;
+pub(super) mod pull;
 mod send;
+pub(super) mod send_load;
 mod side;
-mod store;
+mod single_commits;
+mod ticker;
 
 use super::Plan;
 use super::What;
-use super::report::{Goal, Line, Report, Row};
+use super::report::{Goal, Measurement, Report, ReportedFigure};
 use super::rounds::{Sample, Series};
-
-pub(super) use federation::measure as federation;
 
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     if plan.wants(What::Send) {
@@ -45,15 +45,16 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     Ok(())
 }
 
-/// The same deep rounds with the service in a process of its own, against the whole server on the same PostgreSQL.
+/// The same rounds with the service in a process of its own, against the whole server on the same PostgreSQL.
 pub(super) async fn split(plan: &Plan, url: &str, redis: &str, report: &mut Report) -> anyhow::Result<()> {
     postgres::split(plan, url, redis, report).await
 }
 
 /// Sends of ours against those of another side.
-fn row(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Row {
-    let line = |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::pair(ours, other, figure));
-    Row {
+fn row(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Measurement {
+    let line =
+        |unit, figure: fn(&Sample) -> f64| ReportedFigure::new(unit, Series::pair(ours, other, figure));
+    Measurement {
         title,
         lines: vec![
             line("per second", |sample| sample.per_second).goal(Some(goal)),
@@ -64,9 +65,9 @@ fn row(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Row {
 }
 
 /// The same where each side is one process, whose CPU time tells something.
-fn row_with_cpu(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Row {
+fn row_with_cpu(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Measurement {
     let mut row = row(title, ours, other, goal);
     let series = Series::pair(ours, other, |sample| sample.per_cpu_second);
-    row.lines.insert(1, Line::new("per server-CPU-second", series));
+    row.lines.insert(1, ReportedFigure::new("per server-CPU-second", series));
     row
 }

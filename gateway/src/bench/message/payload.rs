@@ -1,4 +1,4 @@
-//! The messages of the bench, and the chance that is in them.
+//! The messages of the bench, and the random numbers in them.
 
 use std::sync::Arc;
 
@@ -10,32 +10,32 @@ pub(super) const PAYLOAD: &str = concat!(
     r#"whoever reads this may answer in the morning, or not at all, as the two of us agreed at six."}"#
 );
 
-/// Writes `message.send` calls to agents picked by chance.
-pub(super) struct Messages {
+/// Writes `message.send` calls to agents picked at random.
+pub(super) struct SendRequests {
     to: Arc<[String]>,
-    chance: Chance,
+    random: SplitMix64,
 }
 
-/// Numbers without a pattern (SplitMix64). Cheap, and the same in every run.
+/// A random number generator that is cheap, and gives the same numbers in every run.
 #[derive(Clone)]
-pub(super) struct Chance(u64);
+pub(super) struct SplitMix64(u64);
 
-impl Messages {
+impl SendRequests {
     /// Give each writer a seed of its own, or they write the same message ids.
     pub(super) fn new(to: Arc<[String]>, seed: u64) -> Self {
-        Self { to, chance: Chance::new(seed) }
+        Self { to, random: SplitMix64::new(seed) }
     }
 
-    /// The ids of the SDKs have no order, which is what the server's store has to live with.
+    /// The ids of the SDKs have no order, so those of the bench have none, either.
     pub(super) fn request(&mut self, number: usize) -> Utf8Bytes {
-        let to = &self.to[self.chance.below(self.to.len())];
-        request(number, to, self.chance.next(), self.chance.next())
+        let to = &self.to[self.random.below(self.to.len())];
+        request(number, to, self.random.next(), self.random.next())
     }
 }
 
-impl Chance {
+impl SplitMix64 {
     pub(super) fn new(seed: u64) -> Self {
-        // Neighbouring seeds are the same sequence a step apart; this parts them.
+        // Adjacent seeds give the same sequence a step apart; this separates them.
         Self(Self(seed).next())
     }
 
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn two_writers_write_different_ids() {
         let to: Arc<[String]> = ["bob".to_owned()].into();
-        let (mut one, mut two) = (Messages::new(to.clone(), 1), Messages::new(to, 2));
+        let (mut one, mut two) = (SendRequests::new(to.clone(), 1), SendRequests::new(to, 2));
         let first = one.request(0);
         assert_ne!(first, one.request(0));
         assert!((0..100).all(|_| two.request(0) != first));

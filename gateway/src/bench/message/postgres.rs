@@ -1,59 +1,42 @@
-//! The deep rounds on PostgreSQL: ours, indexed UNNEST groups, and a commit for each row from 64 clients.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+//! Sends with 256 in flight on PostgreSQL: ours, indexed UNNEST groups, and a commit for each row from 64 clients.
 
 use anyhow::Context as _;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, Executor as _, PgPool};
-use tokio::task::JoinSet;
 
 use super::super::Plan;
-use super::super::process::{Pid, Scratch, Server};
+use super::super::process::{BenchFolder, Build};
 use super::super::report::{Goal, Report};
-use super::super::rounds::{Latencies, Sample};
-use super::super::shape::Ground;
-use super::payload::{Chance, PAYLOAD};
+use super::super::schemas;
+use super::super::split_setup::SplitSetup;
+use super::bare_store::{BareStore, INBOX, InboxSeqs};
+use super::group_commit::GroupCommit;
 use super::row;
-use super::rows::GroupCommit;
-use super::send::{Post, SENDERS};
-use super::side::{Side, in_turn};
-use super::store::{Heads, INBOX, Store, key, name};
-
-const DEPTH: usize = 256;
-const CLIENTS: usize = 64;
-
-/// Clients that each commit one row at a time, on a connection each.
-pub(super) struct Clients {
-    pool: PgPool,
-    next: Arc<AtomicI64>,
-    recipients: usize,
-    rounds: u64,
-}
+use super::send_load::{OFFLINE_DEPTH as DEPTH, SENDERS, SendLoad};
+use super::side::{StoreSide, in_turn};
+use super::single_commits::{CLIENTS, SingleCommits};
 
 pub(super) async fn measure(plan: &Plan, url: &str, report: &mut Report) -> anyhow::Result<()> {
-    let prefix = format!("aund_bench_{}_", std::process::id());
-    let measured = in_schemas(plan, url, &prefix, report).await;
-    // Also after a failure: the database is somebody's, and we leave it as it was.
-    clean(url, &prefix).await.context("the bench's schemas could not be dropped")?;
-    measured
+    schemas::dropped_after(url, in_schemas(plan, url, report)).await
 }
 
-async fn in_schemas(plan: &Plan, url: &str, prefix: &str, report: &mut Report) -> anyhow::Result<()> {
+async fn in_schemas(plan: &Plan, url: &str, report: &mut Report) -> anyhow::Result<()> {
     let recipients = plan.recipients;
     let title = format!(
         "message.send on PostgreSQL, {DEPTH} in flight on {SENDERS} connections, {recipients} recipients"
     );
     eprintln!("{title} …");
-    let joint = if url.contains('?') { '&' } else { '?' };
-    let post = Post::offline(DEPTH, recipients, Some(&format!("{url}{joint}schema_prefix={prefix}"))).await?;
-    let groups = Store::PostgresInbox(table(url, prefix, "groups", 1).await?, Heads::new(recipients));
-    let pool = table(url, prefix, "rows", CLIENTS as u32).await?;
-    let clients = Clients { pool, next: Arc::default(), recipients, rounds: 0 };
+    let prefix = schemas::fresh_prefix();
+    let store = schemas::store_url(url, &prefix);
+    let load = SendLoad::offline(&Build::this()?, DEPTH, recipients, Some(&store)).await?;
+    let groups =
+        BareStore::PostgresInbox(table(url, &prefix, "groups", 1).await?, InboxSeqs::new(recipients));
+    let pool = table(url, &prefix, "rows", CLIENTS as u32).await?;
+    let clients = SingleCommits::new(pool, recipients);
 
     let groups = GroupCommit::new(groups, DEPTH)?;
-    let mut sides = [Side::Ours(Box::new(post)), Side::GroupCommit(groups), Side::Clients(clients)];
+    let mut sides =
+        [StoreSide::Ours(Box::new(load)), StoreSide::GroupCommit(groups), StoreSide::SingleCommits(clients)];
     let samples = in_turn(&mut sides, plan.rounds, plan.span).await?;
     let [ours, groups, rows] = &samples[..] else { unreachable!("three sides give three series") };
     let goal = Goal::RatioAtLeast { now: Some(0.5), later: 0.6 };
@@ -65,38 +48,42 @@ async fn in_schemas(plan: &Plan, url: &str, prefix: &str, report: &mut Report) -
 
 /// A server of one process and one of several take their rounds in turn.
 pub(super) async fn split(plan: &Plan, url: &str, redis: &str, report: &mut Report) -> anyhow::Result<()> {
-    let prefix = format!("aund_bench_{}_", std::process::id());
-    let measured = both_shapes(plan, url, redis, &prefix, report).await;
-    clean(url, &prefix).await.context("the bench's schemas could not be dropped")?;
-    measured
+    schemas::dropped_after(url, both_shapes(plan, url, redis, report)).await
 }
 
-async fn both_shapes(
-    plan: &Plan,
-    url: &str,
-    redis: &str,
-    prefix: &str,
-    report: &mut Report,
-) -> anyhow::Result<()> {
+async fn both_shapes(plan: &Plan, url: &str, redis: &str, report: &mut Report) -> anyhow::Result<()> {
     let recipients = plan.recipients;
-    let title = format!(
-        "message.send split on PostgreSQL, {DEPTH} in flight on {SENDERS} connections, {recipients} recipients"
-    );
+    let title = split_title(plan);
     eprintln!("{title} …");
-    let joint = if url.contains('?') { '&' } else { '?' };
-    let (whole, split) = (Scratch::new("whole")?, Scratch::new("split")?);
-    let store = |shape| format!("{url}{joint}schema_prefix={prefix}{shape}_");
-    let server = Server::on_store(&whole, Some(&store("whole"))).await?;
-    let whole = Post::to_absent(whole, server, DEPTH, recipients).await?;
-    let server = Ground::prepare(&split, redis, Some(&store("split"))).await?.start().await?;
-    let split = Post::to_absent(split, server, DEPTH, recipients).await?;
+    let (this, store) = (Build::this()?, || schemas::store_url(url, &schemas::fresh_prefix()));
+    let whole = SendLoad::offline(&this, DEPTH, recipients, Some(&store())).await?;
+    let split = split_load(&this, redis, &store(), recipients).await?;
 
-    let mut sides = [Side::Ours(Box::new(split)), Side::Ours(Box::new(whole))];
+    let mut sides = [StoreSide::Ours(Box::new(split)), StoreSide::Ours(Box::new(whole))];
     let samples = in_turn(&mut sides, plan.rounds, plan.span).await?;
     let [split, whole] = &samples[..] else { unreachable!("two sides give two series") };
     let goal = Goal::RatioAtLeast { now: Some(0.6), later: 0.6 };
     report.add(row(format!("{title}; raw: the whole server"), split, whole, goal));
     Ok(())
+}
+
+pub(in super::super) fn split_title(plan: &Plan) -> String {
+    let recipients = plan.recipients;
+    format!(
+        "message.send split on PostgreSQL, {DEPTH} in flight on {SENDERS} connections, {recipients} recipients"
+    )
+}
+
+/// A server of several processes, and agents that send to others who are not online.
+pub(in super::super) async fn split_load(
+    build: &Build,
+    redis: &str,
+    store: &str,
+    recipients: usize,
+) -> anyhow::Result<SendLoad> {
+    let folder = BenchFolder::new("split")?;
+    let server = SplitSetup::prepare(build, &folder, redis, Some(store)).await?.start().await?;
+    SendLoad::to_offline(folder, server, DEPTH, recipients).await
 }
 
 /// A table of rows with an inbox index in a schema of its own.
@@ -114,54 +101,4 @@ async fn table(url: &str, prefix: &str, name: &str, connections: u32) -> anyhow:
     pool.execute(AssertSqlSafe(format!("CREATE SCHEMA {prefix}{name}"))).await?;
     pool.execute(INBOX).await?;
     Ok(pool)
-}
-
-async fn clean(url: &str, prefix: &str) -> anyhow::Result<()> {
-    let pool = PgPoolOptions::new().max_connections(1).connect(url).await?;
-    let find = "SELECT nspname::text FROM pg_namespace WHERE starts_with(nspname::text, $1)";
-    let schemas: Vec<String> = sqlx::query_scalar(find).bind(prefix).fetch_all(&pool).await?;
-    for schema in schemas {
-        pool.execute(AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).await?;
-    }
-    Ok(())
-}
-
-impl Clients {
-    pub(super) async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
-        self.rounds += 1;
-        let (meter, until) = (Pid::own().meter()?, Instant::now() + span);
-        let mut tasks = JoinSet::new();
-        for number in 0..CLIENTS {
-            let chance = Chance::new(self.rounds * CLIENTS as u64 + number as u64);
-            let (pool, next) = (self.pool.clone(), self.next.clone());
-            tasks.spawn(commit_until(pool, next, self.recipients, chance, until));
-        }
-        let mut total = Latencies::new()?;
-        while let Some(done) = tasks.join_next().await {
-            total.add(&done.context("a client of PostgreSQL panicked")??)?;
-        }
-        meter.stop(&total)
-    }
-}
-
-async fn commit_until(
-    pool: PgPool,
-    next: Arc<AtomicI64>,
-    recipients: usize,
-    mut chance: Chance,
-    until: Instant,
-) -> anyhow::Result<Latencies> {
-    let (mut latencies, mut connection) = (Latencies::new()?, pool.acquire().await?);
-    let insert = "INSERT INTO letter (id, recipient, seq, payload) VALUES ($1, $2, $3, $4)";
-    loop {
-        let since = Instant::now();
-        if since >= until {
-            return Ok(latencies);
-        }
-        // One counter for all inboxes is as good for the index, and costs the clients nothing.
-        let seq = next.fetch_add(1, Ordering::Relaxed);
-        let query = sqlx::query(insert).bind(key(seq as u64)).bind(name(chance.below(recipients))).bind(seq);
-        query.bind(PAYLOAD).execute(&mut *connection).await?;
-        latencies.record(since.elapsed());
-    }
 }

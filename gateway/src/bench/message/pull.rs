@@ -1,19 +1,19 @@
-//! `message.pull`: pages of 200 rows, and an agent that catches up with everything that waits for it.
+//! `message.pull`: pages of 200 rows, and an agent that catches up with its whole inbox.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::super::Plan;
-use super::super::client::{Member, Socket, Transport, enrol};
+use super::super::agent::{BenchSocket, LoggedInAgent, Transport, register_agents};
 use super::super::load::{self, Tasks};
-use super::super::process::{Scratch, Server};
-use super::super::report::{Line, Row};
-use super::super::rounds::{Sample, Series};
-use super::payload::{Chance, Messages};
+use super::super::process::{BenchFolder, BenchServer, Build};
+use super::super::report::{Measurement, ReportedFigure};
+use super::super::rounds::{RoundLoad, Sample, Series};
+use super::payload::{SendRequests, SplitMix64};
 
 /// "limit: default 100, max 200" (message.pull).
 const PAGE: usize = 200;
@@ -27,39 +27,63 @@ const PAGES: usize = 50;
 /// Sends in flight while an inbox is filled.
 const FILLERS: usize = 64;
 
-/// A server with one agent, for whom messages wait, and one that writes them.
-struct Inbox {
-    server: Server,
-    members: Arc<[Member]>,
-    _scratch: Scratch,
+/// A server with one agent that has messages in its inbox, and one that sends them.
+struct PullInbox {
+    server: BenchServer,
+    agents: Arc<[LoggedInAgent]>,
+    _folder: BenchFolder,
 }
 
-pub(super) async fn pages(plan: &Plan) -> anyhow::Result<Row> {
-    let title = format!("message.pull, pages of {PAGE} rows, {PULLERS} connections, 1 in flight");
-    eprintln!("{title} …");
-    let inbox = Inbox::new().await?;
-    inbox.fill(PAGES * PAGE).await?;
-    let mut pullers = Vec::with_capacity(PULLERS);
-    for slot in 0..PULLERS {
-        pullers.push(inbox.reader(slot).await?);
-    }
-    let full = pull(&mut pullers[0], 0).await?;
-    ensure!(rows(&full) == PAGE, "a page has {} rows", rows(&full));
+/// The inbox, and connections that pull pages from it.
+pub(in super::super) struct PullLoad {
+    inbox: PullInbox,
+    pullers: Vec<BenchSocket>,
+    rounds: usize,
+}
 
+pub(super) async fn pages(plan: &Plan) -> anyhow::Result<Measurement> {
+    let title = title();
+    eprintln!("{title} …");
+    let mut load = PullLoad::new(&Build::this()?, None).await?;
     let mut samples = Vec::with_capacity(plan.rounds);
-    for round in 0..plan.rounds {
-        let (meter, until) = (inbox.server.meter()?, Instant::now() + plan.span);
+    for _ in 0..plan.rounds {
+        samples.push(load.round(plan.span).await?);
+    }
+    Ok(Measurement { title, lines: page_lines(&samples) })
+}
+
+pub(in super::super) fn title() -> String {
+    format!("message.pull, pages of {PAGE} rows, {PULLERS} connections, 1 in flight")
+}
+
+impl PullLoad {
+    pub(in super::super) async fn new(build: &Build, store: Option<&str>) -> anyhow::Result<Self> {
+        let inbox = PullInbox::new(build, store).await?;
+        inbox.fill(PAGES * PAGE).await?;
+        let mut pullers = Vec::with_capacity(PULLERS);
+        for slot in 0..PULLERS {
+            pullers.push(inbox.reader(slot).await?);
+        }
+        let full = pull(&mut pullers[0], 0).await?;
+        ensure!(rows(&full) == PAGE, "a page has {} rows", rows(&full));
+        Ok(Self { inbox, pullers, rounds: 0 })
+    }
+}
+
+impl RoundLoad for PullLoad {
+    async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+        let (meter, until) = (self.inbox.server.meter()?, Instant::now() + span);
         let mut tasks = Tasks::new();
-        for (number, socket) in pullers.drain(..).enumerate() {
-            let mut chance = Chance::new((round * PULLERS + number) as u64);
-            let write = move |number| page_request(number, chance.below(PAGES) * PAGE);
+        for (number, socket) in self.pullers.drain(..).enumerate() {
+            let mut random = SplitMix64::new((self.rounds * PULLERS + number) as u64);
+            let write = move |number| page_request(number, random.below(PAGES) * PAGE);
             tasks.spawn(load::call_while(socket, 1, move |now| now < until, write));
         }
+        self.rounds += 1;
         let (back, latencies) = load::gather(tasks).await?;
-        pullers = back;
-        samples.push(meter.stop(&latencies)?);
+        self.pullers = back;
+        meter.stop(&latencies)
     }
-    Ok(Row { title, lines: page_lines(&samples) })
 }
 
 fn page_request(number: usize, after: usize) -> Utf8Bytes {
@@ -69,8 +93,8 @@ fn page_request(number: usize, after: usize) -> Utf8Bytes {
     .into()
 }
 
-fn page_lines(samples: &[Sample]) -> Vec<Line> {
-    let line = |unit, figure: fn(&Sample) -> f64| Line::new(unit, Series::alone(samples, figure));
+fn page_lines(samples: &[Sample]) -> Vec<ReportedFigure> {
+    let line = |unit, figure: fn(&Sample) -> f64| ReportedFigure::new(unit, Series::alone(samples, figure));
     vec![
         line("rows per CPU-second", |sample| sample.per_cpu_second * PAGE as f64),
         line("rows per second", |sample| sample.per_second * PAGE as f64),
@@ -79,12 +103,12 @@ fn page_lines(samples: &[Sample]) -> Vec<Line> {
     ]
 }
 
-/// Once: what waits can be caught up with only once.
-pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Row> {
+/// Once: an inbox can be caught up with only once.
+pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Measurement> {
     let waiting = plan.waiting;
     let title = format!("catching up with {waiting} messages: pull a page, acknowledge it, again");
     eprintln!("{title} …");
-    let inbox = Inbox::new().await?;
+    let inbox = PullInbox::new(&Build::this()?, None).await?;
     inbox.fill(waiting).await?;
     let before = inbox.server.resident_kib()?;
 
@@ -104,8 +128,8 @@ pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Row> {
     }
     let took = started.elapsed();
 
-    ensure!(after == waiting as u64, "{after} of {waiting} messages came");
-    let one = |unit, value: f64| Line::new(unit, Series { ours: vec![value], raw: Vec::new() });
+    ensure!(after == waiting as u64, "{after} of {waiting} messages arrived");
+    let one = |unit, value: f64| ReportedFigure::new(unit, Series { ours: vec![value], raw: Vec::new() });
     let lines = vec![
         one("seconds", took.as_secs_f64()),
         one("pages", f64::from(pages)),
@@ -113,29 +137,29 @@ pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Row> {
         one("resident before, KiB", before),
         one("resident after, KiB", inbox.server.resident_kib()?),
     ];
-    Ok(Row { title, lines })
+    Ok(Measurement { title, lines })
 }
 
-impl Inbox {
-    /// The reader has been there once, so that it has a device for which messages wait.
-    async fn new() -> anyhow::Result<Self> {
-        let scratch = Scratch::new("pull")?;
-        let server = Server::ours(&scratch).await?;
-        let members = enrol(server.target(Transport::Plain), 2).await?;
-        let inbox = Self { server, members, _scratch: scratch };
+impl PullInbox {
+    /// The reader has connected once, so that it has a device with an inbox.
+    async fn new(build: &Build, store: Option<&str>) -> anyhow::Result<Self> {
+        let folder = BenchFolder::new("pull")?;
+        let server = BenchServer::aund(build, &folder, store).await?;
+        let agents = register_agents(server.endpoint(Transport::Plain), 2).await?;
+        let inbox = Self { server, agents, _folder: folder };
         drop(inbox.reader(0).await?);
         Ok(inbox)
     }
 
-    async fn reader(&self, slot: usize) -> anyhow::Result<Socket> {
-        Socket::connect(self.server.target(Transport::Plain), &self.members[1].token, 0, slot).await
+    async fn reader(&self, slot: usize) -> anyhow::Result<BenchSocket> {
+        BenchSocket::connect(self.server.endpoint(Transport::Plain), &self.agents[1].token, 0, slot).await
     }
 
-    /// Has the other agent write until exactly `count` messages wait.
+    /// Has the other agent send exactly `count` messages.
     async fn fill(&self, count: usize) -> anyhow::Result<()> {
-        let target = self.server.target(Transport::Plain);
-        let sender = Socket::connect(target, &self.members[0].token, 0, 0).await?;
-        let mut messages = Messages::new([self.members[1].agent.aid.clone()].into(), 0);
+        let endpoint = self.server.endpoint(Transport::Plain);
+        let sender = BenchSocket::connect(endpoint, &self.agents[0].token, 0, 0).await?;
+        let mut messages = SendRequests::new([self.agents[1].identity.aid.clone()].into(), 0);
         let depth = FILLERS.min(count);
         let mut left = count - depth;
         let more = |_| {
@@ -148,7 +172,7 @@ impl Inbox {
     }
 }
 
-async fn pull(reader: &mut Socket, after: u64) -> anyhow::Result<Value> {
+async fn pull(reader: &mut BenchSocket, after: u64) -> anyhow::Result<Value> {
     reader.call("message.pull", json!({ "after_seq": after, "limit": PAGE })).await
 }
 

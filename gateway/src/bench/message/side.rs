@@ -4,56 +4,56 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::super::rounds::Sample;
+use super::super::rounds::{RoundLoad as _, Sample};
+use super::group_commit::GroupCommit;
 use super::jetstream::JetStream;
-use super::postgres::Clients;
-use super::rows::GroupCommit;
-use super::send::Post;
+use super::send_load::SendLoad;
+use super::single_commits::SingleCommits;
 
 /// Before the first round each side runs this long without being measured.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// How long the last answers of a round may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ROUND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Whoever stores messages.
-pub(super) enum Side {
-    Ours(Box<Post>),
+/// One side of a comparison: something that stores messages.
+pub(super) enum StoreSide {
+    Ours(Box<SendLoad>),
     GroupCommit(GroupCommit),
-    Clients(Clients),
+    SingleCommits(SingleCommits),
     JetStream(JetStream),
 }
 
-impl Side {
+impl StoreSide {
     async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         let name = self.name();
-        let round = tokio::time::timeout(span + PATIENCE, self.run(span)).await;
-        round.with_context(|| format!("{name} did not finish its round within {PATIENCE:?}"))?
+        let round = tokio::time::timeout(span + ROUND_TIMEOUT, self.run(span)).await;
+        round.with_context(|| format!("{name} did not finish its round within {ROUND_TIMEOUT:?}"))?
     }
 
     fn name(&self) -> &'static str {
         match self {
-            Side::Ours(_) => "aund",
-            Side::GroupCommit(_) => "the bare loop",
-            Side::Clients(_) => "PostgreSQL",
-            Side::JetStream(_) => "JetStream",
+            StoreSide::Ours(_) => "aund",
+            StoreSide::GroupCommit(_) => "the bare loop",
+            StoreSide::SingleCommits(_) => "PostgreSQL",
+            StoreSide::JetStream(_) => "JetStream",
         }
     }
 
     async fn run(&mut self, span: Duration) -> anyhow::Result<Sample> {
         match self {
-            Side::Ours(post) => post.round(span).await,
-            Side::GroupCommit(rows) => rows.round(span).await,
-            Side::Clients(clients) => clients.round(span).await,
-            Side::JetStream(jetstream) => jetstream.round(span).await,
+            StoreSide::Ours(load) => load.round(span).await,
+            StoreSide::GroupCommit(rows) => rows.round(span).await,
+            StoreSide::SingleCommits(clients) => clients.round(span).await,
+            StoreSide::JetStream(jetstream) => jetstream.round(span).await,
         }
     }
 }
 
 /// Runs each side `rounds` times and gives the samples of each. Another side begins each time, so that a machine
-/// that warms up or tires favours none.
+/// that changes its speed favours none.
 pub(super) async fn in_turn(
-    sides: &mut [Side],
+    sides: &mut [StoreSide],
     rounds: usize,
     span: Duration,
 ) -> anyhow::Result<Vec<Vec<Sample>>> {

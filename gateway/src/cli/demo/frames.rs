@@ -1,7 +1,7 @@
-//! Frames as they pass: who says what to whom, a line each.
+//! Frames as they are sent and received, a line each.
 
 use super::super::show::{Show, printable};
-use crate::client::{Tap, Way};
+use crate::client::{FrameDirection, FrameObserver};
 use parking_lot::Mutex;
 use serde_json::Value;
 use services::kernel::Aid;
@@ -33,57 +33,57 @@ const FIRST: [&str; 13] = [
     "nonce",
 ];
 
-/// The two wires of the demo: Alice's on the left of the gateway, Bobb's on the right.
+/// Prints the frames of both connections: Alice's on the left of the gateway, Bobb's on the right.
 #[derive(Clone)]
-pub(super) struct Frames {
+pub(super) struct FramePrinter {
     show: Show,
     /// AIDs, and what they are called here.
     names: Vec<(Aid, &'static str)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum ScreenSide {
     Left,
     Right,
 }
 
-impl Frames {
-    pub fn new(show: Show, names: Vec<(Aid, &'static str)>) -> Frames {
-        Frames { show, names }
+impl FramePrinter {
+    pub fn new(show: Show, names: Vec<(Aid, &'static str)>) -> FramePrinter {
+        FramePrinter { show, names }
     }
 
-    pub fn left(&self) -> Tap {
-        self.clone().tap(Side::Left)
+    pub fn left(&self) -> FrameObserver {
+        self.clone().observer(ScreenSide::Left)
     }
 
-    pub fn right(&self) -> Tap {
-        self.clone().tap(Side::Right)
+    pub fn right(&self) -> FrameObserver {
+        self.clone().observer(ScreenSide::Right)
     }
 
-    fn tap(self, side: Side) -> Tap {
+    fn observer(self, side: ScreenSide) -> FrameObserver {
         // An answer names its call by id only; the reader wants to know the method.
         let calls: Mutex<HashMap<String, String>> = Mutex::default();
-        Arc::new(move |way, frame| {
+        Arc::new(move |direction, frame| {
             let (id, method) = (frame["id"].as_str(), frame["method"].as_str());
-            let method = match (way, id, method) {
-                (Way::Out, Some(id), Some(method)) => {
+            let method = match (direction, id, method) {
+                (FrameDirection::Sent, Some(id), Some(method)) => {
                     calls.lock().insert(id.to_owned(), method.to_owned());
                     method.to_owned()
                 }
                 (_, Some(id), None) => calls.lock().remove(id).unwrap_or_default(),
                 (_, _, method) => method.unwrap_or_default().to_owned(),
             };
-            // A demo that nobody watches any more ends at its next line.
-            let _ = self.show.line(&self.line(side, way, &method, frame));
+            // A demo whose output was closed ends at its next line.
+            let _ = self.show.line(&self.line(side, direction, &method, frame));
         })
     }
 
-    fn line(&self, side: Side, way: Way, method: &str, frame: &Value) -> String {
-        let picture = match (side, way) {
-            (Side::Left, Way::Out) => "alice ──▶ gateway         ",
-            (Side::Left, Way::In) => "alice ◀── gateway         ",
-            (Side::Right, Way::Out) => "          gateway ◀── bobb",
-            (Side::Right, Way::In) => "          gateway ──▶ bobb",
+    fn line(&self, side: ScreenSide, direction: FrameDirection, method: &str, frame: &Value) -> String {
+        let picture = match (side, direction) {
+            (ScreenSide::Left, FrameDirection::Sent) => "alice ──▶ gateway         ",
+            (ScreenSide::Left, FrameDirection::Received) => "alice ◀── gateway         ",
+            (ScreenSide::Right, FrameDirection::Sent) => "          gateway ◀── bobb",
+            (ScreenSide::Right, FrameDirection::Received) => "          gateway ──▶ bobb",
         };
         let (name, body) = match (frame.get("result"), frame.get("error")) {
             (Some(result), _) => (format!("{method} ok"), result),
@@ -151,9 +151,9 @@ mod tests {
     #[test]
     fn a_frame_is_one_line_of_bounded_length() {
         let alice = Aid::parse("alice-12d3.agents.localhost").unwrap();
-        let frames = Frames::new(Show::new(false, true), vec![(alice.clone(), "alice")]);
+        let frames = FramePrinter::new(Show::new(false, true), vec![(alice.clone(), "alice")]);
         let frame = json!({ "params": { "cert": "x".repeat(900), "many": vec![7; 900] } });
-        let line = frames.line(Side::Left, Way::Out, "auth.create_aid", &frame);
+        let line = frames.line(ScreenSide::Left, FrameDirection::Sent, "auth.create_aid", &frame);
         assert!(line.chars().count() <= LINE && !line.contains('\n'), "{line}");
         assert!(line.starts_with("  alice ──▶ gateway") && line.contains("auth.create_aid"), "{line}");
         let body = json!({ "n": [1, null], "none": {}, "to": alice });

@@ -1,6 +1,6 @@
-//! A server of the demo's own: this same program, on a free port, in a folder that goes with it.
+//! A server of the demo's own: this same program, on a free port, in a folder that is removed at the end.
 
-use crate::client::Gateway;
+use crate::client::GatewayUrl;
 use anyhow::{Context as _, bail};
 use services::kernel::{Ids, files};
 use std::fs::{self, File};
@@ -12,24 +12,24 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// How long a first start may take, keys of an authority included.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A folder that is removed with everything in it.
-pub(super) struct Scratch(PathBuf);
+pub(super) struct DemoFolder(PathBuf);
 
 /// It ends when this is dropped.
-pub(super) struct Server {
-    pub gateway: Gateway,
+pub(super) struct DemoServer {
+    pub gateway: GatewayUrl,
     pub root: PathBuf,
     _child: Child,
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
-impl Scratch {
-    pub fn new() -> anyhow::Result<Scratch> {
+impl DemoFolder {
+    pub fn new() -> anyhow::Result<DemoFolder> {
         let folder = std::env::temp_dir().join(Ids::default().tagged("aund-demo"));
         files::make_folder(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-        Ok(Scratch(folder))
+        Ok(DemoFolder(folder))
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -37,15 +37,15 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for DemoFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-impl Server {
-    pub async fn start(scratch: &Scratch) -> anyhow::Result<Server> {
-        let (data, log) = (scratch.path("data"), scratch.path("aund.log"));
+impl DemoServer {
+    pub async fn start(folder: &DemoFolder) -> anyhow::Result<DemoServer> {
+        let (data, log) = (folder.path("data"), folder.path("aund.log"));
         let program = std::env::current_exe().context("this program cannot find itself")?;
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
@@ -54,17 +54,17 @@ impl Server {
         let stdout = child.stdout.take().context("the demo's gateway has no standard output")?;
         let mut lines = BufReader::new(stdout).lines();
         let gateway =
-            timeout(PATIENCE, banner(&mut lines)).await.context("the demo's gateway is not ready")?;
+            timeout(START_TIMEOUT, banner(&mut lines)).await.context("the demo's gateway is not ready")?;
         let gateway = gateway.with_context(|| {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            said.lines().last().unwrap_or("the demo's gateway said nothing").to_owned()
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            text.lines().last().unwrap_or("the demo's gateway printed nothing").to_owned()
         })?;
-        Ok(Server { gateway, root: data.join("pki/root.crt"), _child: child, _stdout: lines })
+        Ok(DemoServer { gateway, root: data.join("pki/root.crt"), _child: child, _stdout: lines })
     }
 }
 
 /// The line of the banner that says where the server listens.
-async fn banner(lines: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<Gateway> {
+async fn banner(lines: &mut Lines<BufReader<ChildStdout>>) -> anyhow::Result<GatewayUrl> {
     while let Some(line) = lines.next_line().await? {
         if let Some(url) = line.trim().strip_prefix("gateway ") {
             return url.trim().parse().map_err(anyhow::Error::msg);

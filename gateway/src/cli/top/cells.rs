@@ -1,27 +1,27 @@
-//! Words, numbers, sizes and times as they stand in a table.
+//! Words, figures, sizes and times as they stand in a table.
 
-use super::model::Times;
+use super::samples::Quantiles;
 use ratatui::style::{Color, Style};
 
-/// A word or a number, and how it looks.
-pub struct Shown {
+/// A word or a number, and how it snapshots.
+pub struct StyledText {
     pub text: String,
     pub style: Style,
 }
 
-impl From<String> for Shown {
-    fn from(text: String) -> Shown {
-        Shown { text, style: Style::new() }
+impl From<String> for StyledText {
+    fn from(text: String) -> StyledText {
+        StyledText { text, style: Style::new() }
     }
 }
 
-pub fn state(up: bool) -> Shown {
-    if up { "up".to_owned().into() } else { Shown { text: "DOWN".to_owned(), style: bad().bold() } }
+pub fn state(up: bool) -> StyledText {
+    if up { "up".to_owned().into() } else { StyledText { text: "DOWN".to_owned(), style: bad().bold() } }
 }
 
-pub fn trouble(count: f64) -> Shown {
+pub fn trouble(count: f64) -> StyledText {
     let style = if count > 0.0 { Style::new().fg(Color::Yellow) } else { Style::new() };
-    Shown { text: number(count), style }
+    StyledText { text: number(count), style }
 }
 
 pub fn bad() -> Style {
@@ -44,7 +44,7 @@ pub fn bytes(value: f64) -> String {
     if unit == "B" || size >= 99.95 { format!("{size:.0} {unit}") } else { format!("{size:.1} {unit}") }
 }
 
-pub fn times(times: Times) -> (String, String) {
+pub fn times(times: Quantiles) -> (String, String) {
     times.map_or_else(|| ("-".to_owned(), "-".to_owned()), |(p50, p99)| (time(p50), time(p99)))
 }
 

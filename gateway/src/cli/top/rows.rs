@@ -1,17 +1,19 @@
-//! What stands in the rows of each table.
+//! The cells in the rows of each table.
 
-use super::cells::{Shown, bad, bytes, number, state, time, times, trouble};
-use super::model::{Bus, Link, Method, Process, Service, Store};
+use super::cells::{StyledText, bad, bytes, number, state, time, times, trouble};
+use super::methods::{MethodRow, ServiceRow};
+use super::model::{BusRow, LinkRow, ProcessRow};
+use super::stores::StoreRow;
 
-pub fn of_process(row: &Process) -> Vec<Shown> {
+pub fn of_process(row: &ProcessRow) -> Vec<StyledText> {
     if !row.up {
         return [row.name.clone(), "does not answer".to_owned()]
-            .map(|text| Shown { text, style: bad() })
+            .map(|text| StyledText { text, style: bad() })
             .into();
     }
     vec![
         row.name.clone().into(),
-        row.parts.clone().into(),
+        row.services.clone().into(),
         number(row.sockets).into(),
         number(row.sessions).into(),
         bytes(row.outbox_bytes).into(),
@@ -20,7 +22,7 @@ pub fn of_process(row: &Process) -> Vec<Shown> {
     ]
 }
 
-pub fn of_method(row: &Method) -> Vec<Shown> {
+pub fn of_method(row: &MethodRow) -> Vec<StyledText> {
     let ((p50, p99), (service_p50, service_p99)) = (times(row.gateway), times(row.service));
     vec![
         row.name.clone().into(),
@@ -33,7 +35,7 @@ pub fn of_method(row: &Method) -> Vec<Shown> {
     ]
 }
 
-pub fn of_service(row: &Service) -> Vec<Shown> {
+pub fn of_service(row: &ServiceRow) -> Vec<StyledText> {
     let (p50, p99) = times(row.times);
     vec![
         row.namespace.clone().into(),
@@ -44,7 +46,7 @@ pub fn of_service(row: &Service) -> Vec<Shown> {
     ]
 }
 
-pub fn of_store(row: &Store) -> Vec<Shown> {
+pub fn of_store(row: &StoreRow) -> Vec<StyledText> {
     let (p50, p99) = times(row.times);
     vec![
         row.process.clone().into(),
@@ -59,7 +61,7 @@ pub fn of_store(row: &Store) -> Vec<Shown> {
     ]
 }
 
-pub fn of_link(row: &Link) -> Vec<Shown> {
+pub fn of_link(row: &LinkRow) -> Vec<StyledText> {
     vec![
         row.from.clone().into(),
         row.namespace.clone().into(),
@@ -71,7 +73,7 @@ pub fn of_link(row: &Link) -> Vec<Shown> {
     ]
 }
 
-pub fn of_bus(row: &Bus) -> Vec<Shown> {
+pub fn of_bus(row: &BusRow) -> Vec<StyledText> {
     vec![
         row.process.clone().into(),
         state(row.up),
@@ -79,6 +81,6 @@ pub fn of_bus(row: &Bus) -> Vec<Shown> {
         bytes(row.queue_bytes).into(),
         trouble(row.dropped),
         trouble(row.errors),
-        number(row.seats).into(),
+        number(row.sessions).into(),
     ]
 }

@@ -1,7 +1,8 @@
-//! How `aund top` looks, on a terminal and as plain text.
+//! The tables of `aund top`, on a terminal and as plain text.
 
-use super::cells::Shown;
-use super::model::{Model, Order};
+use super::cells::StyledText;
+use super::methods::SortOrder;
+use super::model::TopModel;
 use super::rows::{of_bus, of_link, of_method, of_process, of_service, of_store};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -9,13 +10,13 @@ use ratatui::style::{Style, Stylize as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table, Widget as _};
 
-/// What one line of a snapshot holds.
+/// The width of the text output.
 const WIDTH: u16 = 120;
 
-/// Draws as much as there is space for; the methods give way first.
-pub fn draw(model: &Model, order: Order, area: Rect, buffer: &mut Buffer) {
+/// Draws as much as there is space for; the table of methods is cut short first.
+pub fn draw(model: &TopModel, order: SortOrder, area: Rect, buffer: &mut Buffer) {
     let tables = tables(model, order, area.width);
-    let heights = tables.iter().enumerate().map(|(place, (_, rows))| match place {
+    let heights = tables.iter().enumerate().map(|(position, (_, rows))| match position {
         METHODS => Constraint::Min(height(*rows).min(4)),
         _ => Constraint::Length(height(*rows)),
     });
@@ -25,8 +26,8 @@ pub fn draw(model: &Model, order: Order, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The same as text, without colours and however long it is.
-pub fn text(model: &Model, order: Order) -> String {
+/// The same as text, without colours and of any length.
+pub fn text(model: &TopModel, order: SortOrder) -> String {
     let rows: u16 = tables(model, order, WIDTH).iter().map(|(_, rows)| height(*rows)).sum();
     let area = Rect::new(0, 0, WIDTH, rows);
     let mut buffer = Buffer::empty(area);
@@ -40,7 +41,7 @@ pub fn text(model: &Model, order: Order) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-/// Where the table stands that may be cut short.
+/// The position of the table that may be cut short.
 const METHODS: usize = 1;
 
 /// A table takes its rows, its head and a line below; an empty one takes nothing.
@@ -48,7 +49,7 @@ fn height(rows: usize) -> u16 {
     if rows == 0 { 0 } else { u16::try_from(rows).unwrap_or(u16::MAX - 2) + 2 }
 }
 
-fn tables(model: &Model, order: Order, width: u16) -> Vec<(Table<'static>, usize)> {
+fn tables(model: &TopModel, order: SortOrder, width: u16) -> Vec<(Table<'static>, usize)> {
     let unit = if model.per_second { "/s" } else { "" };
     let (calls, errors) = (format!("calls{unit}"), format!("errors{unit}"));
     let sorted = format!("method (by {})", order.name());
@@ -79,7 +80,7 @@ fn tables(model: &Model, order: Order, width: u16) -> Vec<(Table<'static>, usize
             model.links.iter().map(of_link).collect(),
         ),
         table(
-            &["bus of", "state", "lag", "queue", "dropped", "errors", "seats"],
+            &["bus of", "state", "lag", "queue", "dropped", "errors", "sessions"],
             &[24, 7, 9, 9, 9, 9, 9],
             width,
             model.buses.iter().map(of_bus).collect(),
@@ -87,8 +88,8 @@ fn tables(model: &Model, order: Order, width: u16) -> Vec<(Table<'static>, usize
     ]
 }
 
-/// Where it is narrow the median gives way: it is the slow commits that senders wait for.
-fn stores(model: &Model, width: u16) -> (Table<'static>, usize) {
+/// Where it is narrow the median is left out: it is the slow commits that senders wait for.
+fn stores(model: &TopModel, width: u16) -> (Table<'static>, usize) {
     let commits = if model.per_second { "commits/s" } else { "commits" };
     let mut head =
         vec!["store of", "service", commits, "rows each", "p50", "p99", "waiting", "failed", "busy"];
@@ -108,12 +109,12 @@ fn stores(model: &Model, width: u16) -> (Table<'static>, usize) {
     table(&head, &widths, width, rows.collect())
 }
 
-/// Words stand at the left, numbers at the right. Where it is narrow, numbers first do without the space between them, and
-/// then it is words that are cut short: half a number would be another one.
-fn table(head: &[&str], widths: &[u16], width: u16, rows: Vec<Vec<Shown>>) -> (Table<'static>, usize) {
+/// Words are aligned left, figures right. Where it is narrow, figures first do without the space between them, and then
+/// words are cut short: half a figure would be another one.
+fn table(head: &[&str], widths: &[u16], width: u16, rows: Vec<Vec<StyledText>>) -> (Table<'static>, usize) {
     let many = rows.len();
     let is_long = |at: usize| is_word(head[at]) && widths[at] > SHORT;
-    // Where two columns of words share what is left, none takes more than it needs.
+    // Where two columns of words share what is left, none is wider than its text.
     let shared = width < WIDTH && (0..head.len()).filter(|at| is_long(*at)).count() > 1;
     let constraint = |at: usize| match is_word(head[at]) {
         true if !is_long(at) => Constraint::Length(widths[at]),
@@ -136,16 +137,16 @@ fn table(head: &[&str], widths: &[u16], width: u16, rows: Vec<Vec<Shown>>) -> (T
     (Table::new(rows.collect::<Vec<_>>(), constraints).header(words).column_spacing(1), many)
 }
 
-/// So long are the protocol's own words, which are never cut.
+/// The longest name of a namespace, which is never cut.
 const SHORT: u16 = 8;
 
-/// What a column of words holds at most.
-fn longest(head: &str, at: usize, rows: &[Vec<Shown>]) -> u16 {
+/// The longest text in a column of words.
+fn longest(head: &str, at: usize, rows: &[Vec<StyledText>]) -> u16 {
     let lengths = rows.iter().filter_map(|row| Some(row.get(at)?.text.chars().count()));
     u16::try_from(lengths.fold(head.len(), usize::max)).unwrap_or(u16::MAX)
 }
 
-/// Space for a number of any size there is, and for what stands above it.
+/// Space for any figure, and for the head above it.
 fn narrow(head: &str) -> u16 {
     u16::try_from(head.len()).unwrap_or(u16::MAX).max(8)
 }

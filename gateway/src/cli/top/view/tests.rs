@@ -1,16 +1,16 @@
-use super::super::model::Look;
-use super::super::numbers::Numbers;
+use super::super::samples::MetricSamples;
+use super::super::snapshot::ProcessSnapshot;
 use super::*;
 use std::time::{Duration, Instant};
 
-fn look(process: &str, text: &str, at: Instant) -> Look {
-    Look { process: process.to_owned(), numbers: Some(Numbers::parse(text)), at }
+fn snapshot(process: &str, text: &str, at: Instant) -> ProcessSnapshot {
+    ProcessSnapshot { process: process.to_owned(), samples: Some(MetricSamples::parse(text)), at }
 }
 
 /// What a terminal of this size shows.
-fn drawn(model: &Model, width: u16, height: u16) -> String {
+fn drawn(model: &TopModel, width: u16, height: u16) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    draw(model, Order::default(), buffer.area, &mut buffer);
+    draw(model, SortOrder::default(), buffer.area, &mut buffer);
     let lines = buffer.content.chunks(usize::from(width));
     let lines = lines.map(|line| line.iter().map(ratatui::buffer::Cell::symbol).collect::<String>());
     lines.collect::<Vec<_>>().join("\n")
@@ -51,14 +51,14 @@ aund_store_busy_total{service="message"} 12
 "#;
 
 #[test]
-fn one_look_shows_what_happened_since_the_start() {
+fn one_snapshot_shows_what_happened_since_the_start() {
     let at = Instant::now();
-    let mut looks = vec![look("gateway:1", GATEWAY, at), look("service:1", SERVICE, at)];
-    looks.push(Look { process: "gone:1".to_owned(), numbers: None, at });
-    let text = text(&Model::new(None, &looks, Order::default()), Order::default());
+    let mut snapshots = vec![snapshot("gateway:1", GATEWAY, at), snapshot("service:1", SERVICE, at)];
+    snapshots.push(ProcessSnapshot { process: "down:1".to_owned(), samples: None, at });
+    let text = text(&TopModel::new(None, &snapshots, SortOrder::default()), SortOrder::default());
     assert_eq!(line(&text, "gateway:1"), ["gateway:1", "gateway", "3", "2", "0", "B", "110", "10"]);
-    assert!(text.contains("gone:1                   does not answer"), "{text}");
-    // Told by both, counted once; the gateway's time and the service's time apart.
+    assert!(text.contains("down:1                   does not answer"), "{text}");
+    // Reported by both processes and counted once; the gateway's time and the service's time apart.
     assert_eq!(
         line(&text, "message.send"),
         ["message.send", "110", "10", "500", "µs", "990", "µs", "50", "µs", "99", "µs"]
@@ -69,20 +69,25 @@ fn one_look_shows_what_happened_since_the_start() {
 }
 
 #[test]
-fn two_looks_show_what_happened_between_them() {
+fn two_snapshots_show_what_happened_between_them() {
     let at = Instant::now();
     let later = GATEWAY.replace("\"0\"} 100", "\"0\"} 300").replace(" 110", " 310");
-    let (first, second) = ([look("d", GATEWAY, at)], [look("d", &later, at + Duration::from_secs(2))]);
-    let text = text(&Model::new(Some(&first), &second, Order::Name), Order::Name);
+    let (first, second) =
+        ([snapshot("d", GATEWAY, at)], [snapshot("d", &later, at + Duration::from_secs(2))]);
+    let text = text(&TopModel::new(Some(&first), &second, SortOrder::Name), SortOrder::Name);
     assert_eq!(line(&text, "message.send")[..3], ["message.send", "100", "0"]);
     assert!(text.contains("calls/s") && text.contains("(by name)"), "{text}");
 }
 
 #[test]
-fn a_narrow_terminal_cuts_words_short_and_never_numbers() {
+fn a_narrow_terminal_cuts_words_short_and_never_figures() {
     let at = Instant::now();
     let gateway = GATEWAY.replace("message.send", "message.v2.get_statistics");
-    let model = Model::new(None, &[look("somebody.far.away.example:7443", &gateway, at)], Order::default());
+    let model = TopModel::new(
+        None,
+        &[snapshot("somebody.far.away.example:7443", &gateway, at)],
+        SortOrder::default(),
+    );
     for (width, name) in [(80, "message.v2.get_statistics "), (62, "message.")] {
         let text = drawn(&model, width, 12);
         for whole in [" sessions ", "errors", "service p50 service p99", "110", "500 µs", "990 µs", name] {
@@ -99,9 +104,12 @@ fn below(text: &str, head: &str) -> String {
 #[test]
 fn a_store_has_a_line_for_each_service_and_process() {
     let at = Instant::now();
-    let looks =
-        [look("gateway:1", GATEWAY, at), look("service:1", SERVICE, at), look("service:2", SERVICE, at)];
-    let text = text(&Model::new(None, &looks, Order::default()), Order::default());
+    let snapshots = [
+        snapshot("gateway:1", GATEWAY, at),
+        snapshot("service:1", SERVICE, at),
+        snapshot("service:2", SERVICE, at),
+    ];
+    let text = text(&TopModel::new(None, &snapshots, SortOrder::default()), SortOrder::default());
     let stores = below(&text, "store of");
     assert_eq!(
         line(&stores, "store"),
@@ -117,20 +125,21 @@ fn a_store_has_a_line_for_each_service_and_process() {
         .replace(" 40", " 60")
         .replace(" 20\n", " 40\n")
         .replace(" 100\naund_store", " 110\naund_store");
-    let (first, second) = ([look("r", SERVICE, at)], [look("r", &later, at + Duration::from_secs(2))]);
-    let model = Model::new(Some(&first), &second, Order::default());
+    let (first, second) =
+        ([snapshot("r", SERVICE, at)], [snapshot("r", &later, at + Duration::from_secs(2))]);
+    let model = TopModel::new(Some(&first), &second, SortOrder::default());
     let store = &model.stores[1];
-    assert_eq!((store.commits, store.rows_each), (10.0, Some(0.5)), "between the two looks");
+    assert_eq!((store.commits, store.rows_each), (10.0, Some(0.5)), "between the two snapshots");
     assert_eq!((store.failures, store.busy), (3.0, 12.0), "since the start");
     assert!(store.times.is_some_and(|(p50, _)| p50 < 0.0002), "{store:?}");
 }
 
 #[test]
-fn where_it_is_narrow_no_word_takes_service_that_another_needs() {
+fn where_it_is_narrow_no_word_takes_space_that_another_needs() {
     let at = Instant::now();
     let gateway =
         GATEWAY.replace("10.0.0.2:7443", "wss://127.0.0.1:7104").replace("\"message\"", "\"gateway\"");
-    let model = Model::new(None, &[look("127.0.0.1:7206", &gateway, at)], Order::default());
+    let model = TopModel::new(None, &[snapshot("127.0.0.1:7206", &gateway, at)], SortOrder::default());
     let links = below(&drawn(&model, 80, 24), "link from");
     assert_eq!(line(&links, "127")[..3], ["127.0.0.1:7206", "gateway", "wss://127.0.0.1:7104"]);
 }
@@ -138,7 +147,7 @@ fn where_it_is_narrow_no_word_takes_service_that_another_needs() {
 #[test]
 fn a_narrow_terminal_names_every_store_whole() {
     let at = Instant::now();
-    let model = Model::new(None, &[look("127.0.0.1:7204", SERVICE, at)], Order::default());
+    let model = TopModel::new(None, &[snapshot("127.0.0.1:7204", SERVICE, at)], SortOrder::default());
     let text = below(&drawn(&model, 80, 24), "store of");
     for whole in
         ["service ", "rows each", " p99", "waiting", "failed", " busy", "396 µs", "1023 KiB", " 3 ", " 12"]
@@ -147,6 +156,6 @@ fn a_narrow_terminal_names_every_store_whole() {
     }
     assert!(!text.contains("p50"), "{text}");
     let ends: Vec<usize> = text.lines().take(3).map(|line| line.trim_end().chars().count()).collect();
-    assert_eq!(ends, [80; 3], "numbers stand below their heads\n{text}");
+    assert_eq!(ends, [80; 3], "figures stand below their heads\n{text}");
     assert_eq!(line(&text, "127.0.0.1:7204")[..2], ["127.0.0.1:7204", "agent"]);
 }

@@ -1,7 +1,9 @@
-//! Which server, which folder: what every command of an agent may be told, and how it finds its way without.
+//! The arguments that every command of an agent has: which gateway, which folder, and what is used without them.
 
 use super::show::Show;
-use crate::client::{self, Error, Gateway, Home, Identity, Kind, Root, Target, Wire};
+use crate::client::{
+    self, ClientConnection, ConnectionKind, Error, GatewayDialer, GatewayUrl, Home, LocalAgent, TrustedRoot,
+};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
@@ -10,28 +12,28 @@ use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where a server on this machine writes its root when it is started from here.
+/// The root certificate of a server that was started in this folder.
 const LOCAL_ROOT: &str = "./data/pki/root.crt";
 
-/// How long to wait before the first and before a late attempt to come back.
+/// How long to wait before the first and before a late attempt to reconnect.
 const SOON: Duration = Duration::from_millis(500);
 const LATE: Duration = Duration::from_secs(30);
 
-/// How often a crowded gateway is asked for a seat.
+/// How often a session is tried for while the gateway has no capacity.
 const ATTEMPTS: u32 = 6;
 
 #[derive(Args, Clone, Default)]
-pub(super) struct Place {
+pub(super) struct AgentArgs {
     /// HOST:PORT or wss://HOST:PORT/aun [default: where the agent registered, else 127.0.0.1:20001]
     #[arg(long, value_name = "HOST:PORT")]
-    pub gateway: Option<Gateway>,
+    pub gateway: Option<GatewayUrl>,
     /// The domain of a NAME without one [default: the server's own]
     #[arg(long, value_name = "DOMAIN")]
     pub issuer: Option<String>,
     /// Trust the servers of this root certificate [default: ./data/pki/root.crt, else on first use]
     #[arg(long, value_name = "FILE")]
     pub root: Option<PathBuf>,
-    /// Keep agents here [default: ~/.aund]
+    /// The folder of agents [default: ~/.aund]
     #[arg(long, value_name = "DIR")]
     pub home: Option<PathBuf>,
     /// Print JSON for programs
@@ -42,7 +44,7 @@ pub(super) struct Place {
     pub plain: bool,
 }
 
-impl Place {
+impl AgentArgs {
     pub fn show(&self) -> Show {
         Show::new(self.json, self.plain || environment("NO_COLOR").is_some())
     }
@@ -51,28 +53,33 @@ impl Place {
         if let Some(home) = &self.home {
             return Ok(Home::new(home.clone()));
         }
-        let user = environment("HOME").context("nothing says where your folder is: say --home DIR")?;
+        let user = environment("HOME").context("HOME is not set: say --home DIR")?;
         Ok(Home::new(PathBuf::from(user).join(".aund")))
     }
 
-    /// An agent that lives here already.
-    pub fn agent(&self, home: &Home, name: &str) -> anyhow::Result<Identity> {
+    /// An agent of this machine.
+    pub fn agent(&self, home: &Home, name: &str) -> anyhow::Result<LocalAgent> {
         home.find(name, self.issuer.as_deref())?.with_context(|| {
             format!(
-                "there is no agent {name} in {}: make it with aund register {name}",
+                "the agent {name} was not found in {}: make it with aund register {name}",
                 home.path().display()
             )
         })
     }
 
-    /// A session of an agent that lives here.
-    pub async fn connect(&self, home: &Home, who: &Identity, kind: Kind) -> anyhow::Result<Wire> {
-        let gateway = self.gateway.clone().or_else(|| who.gateway());
-        let target = self.target(home, gateway).await?.of_issuer(who.aid.issuer());
+    /// A session of an agent of this machine.
+    pub async fn connect(
+        &self,
+        home: &Home,
+        agent: &LocalAgent,
+        kind: ConnectionKind,
+    ) -> anyhow::Result<ClientConnection> {
+        let gateway = self.gateway.clone().or_else(|| agent.gateway());
+        let dialer = self.dialer(home, gateway).await?.of_issuer(agent.aid.issuer());
         let device = home.device()?;
         let mut tries = 0;
         let connected = loop {
-            let connected = client::connect(&target, who, &device, kind).await;
+            let connected = client::connect(&dialer, agent, &device, kind).await;
             tries += 1;
             match &connected {
                 Err(error) if is_full(error) && tries < ATTEMPTS => {
@@ -83,15 +90,15 @@ impl Place {
         };
         connected.map_err(|error| {
             let code = error.downcast_ref::<Error>().and_then(Error::code);
-            // What a server says that was set up anew and never heard of this agent.
+            // The answer of a server that was set up anew and does not know this agent.
             if matches!(code, Some(4001 | -32002)) {
-                return error.context(format!("{0} cannot log in, try aund register {0}", who.aid));
+                return error.context(format!("{0} cannot log in, try aund register {0}", agent.aid));
             }
             self.explained(home, error)
         })
     }
 
-    /// A root that was trusted on first use may be out of date, which only the person can know.
+    /// A root that was trusted on first use may be out of date, which only its user can know.
     pub fn explained(&self, home: &Home, error: anyhow::Error) -> anyhow::Error {
         match error.downcast_ref::<Error>() {
             Some(Error::Untrusted { root, .. }) if root.starts_with(home.path()) => {
@@ -103,64 +110,61 @@ impl Place {
         }
     }
 
-    /// The server, and how to know it.
-    pub async fn target(&self, home: &Home, gateway: Option<Gateway>) -> anyhow::Result<Target> {
-        let gateway = gateway.unwrap_or_else(Gateway::local);
+    /// The gateway, and the root it is verified with.
+    pub async fn dialer(&self, home: &Home, gateway: Option<GatewayUrl>) -> anyhow::Result<GatewayDialer> {
+        let gateway = gateway.unwrap_or_else(GatewayUrl::local);
         if !gateway.is_secure() {
-            return Target::unproven(gateway);
+            return GatewayDialer::unverified(gateway);
         }
         let keep_at = home.root_file(&gateway);
         let root = match &self.root {
-            Some(file) => Root::read(file)?,
-            None => client::root_of(&gateway, &[PathBuf::from(LOCAL_ROOT)], &keep_at).await?,
+            Some(file) => TrustedRoot::read(file)?,
+            None => client::find_root(&gateway, &[PathBuf::from(LOCAL_ROOT)], &keep_at).await?,
         };
         if root.first_use {
-            let (place, file) = (gateway.place(), root.file.display());
-            self.show().note(&format!("trusting the root of {place} from now on, it is kept in {file}"));
+            let (address, file) = (gateway.host_and_port(), root.file.display());
+            self.show().note(&format!("trusting the root of {address} from now on, it is kept in {file}"));
         }
-        Target::new(gateway, &root)
+        GatewayDialer::new(gateway, &root)
     }
 
-    /// The AID of a name, under the domain of the server where nobody says another.
-    pub async fn aid(&self, name: &str, home: &Home, target: &Target) -> anyhow::Result<Aid> {
+    /// The AID of a name, under the server's domain unless another is given.
+    pub async fn aid(&self, name: &str, home: &Home, dialer: &GatewayDialer) -> anyhow::Result<Aid> {
         if name.contains('.') {
             return Ok(Aid::parse(name)?);
         }
         let issuer = match &self.issuer {
             Some(issuer) => issuer.clone(),
-            None => issuer_of(target).await.map_err(|error| self.explained(home, error))?,
+            None => issuer_of(dialer).await.map_err(|error| self.explained(home, error))?,
         };
         Ok(Aid::parse(&format!("{name}.{issuer}"))?)
     }
 }
 
-/// The domain a server vouches for, as it says itself.
-pub(super) async fn issuer_of(target: &Target) -> anyhow::Result<String> {
-    let told: Value = serde_json::from_str(&target.get("/.well-known/aun-gateway").await?)?;
+/// The domain of a server, as its well-known document says.
+pub(super) async fn issuer_of(dialer: &GatewayDialer) -> anyhow::Result<String> {
+    let document: Value = serde_json::from_str(&dialer.get("/.well-known/aun-gateway").await?)?;
     let issuer =
-        told["issuer"].as_str().context("the server does not say its domain: say --issuer DOMAIN")?;
+        document["issuer"].as_str().context("the server does not say its domain: say --issuer DOMAIN")?;
     Ok(issuer.to_owned())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "these two belong to the person, and no configuration knows them"
-)]
+#[expect(clippy::disallowed_methods, reason = "HOME and NO_COLOR are the user's, and not settings")]
 fn environment(name: &str) -> Option<std::ffi::OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Nothing has been done yet, and a short connection of the same agent makes space within a moment.
+/// Nothing has been done yet, and another short connection of the same agent ends within a moment.
 fn is_full(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref::<Error>().and_then(Error::code);
     code == Some(i64::from(codes::SHORT_CAPACITY.code))
 }
 
-/// Twice as long each time, and never the same for two who lost the same server.
+/// Twice as long each time, with jitter, so that clients of one server do not reconnect together.
 pub(super) fn pause(tries: u32) -> Duration {
     let longest = SOON.saturating_mul(2_u32.saturating_pow(tries)).min(LATE);
-    let [chance] = Ids::default().bytes::<1>();
-    longest.mul_f64(0.5 + f64::from(chance) / 512.0)
+    let [random] = Ids::default().bytes::<1>();
+    longest.mul_f64(0.5 + f64::from(random) / 512.0)
 }
 
 #[cfg(test)]

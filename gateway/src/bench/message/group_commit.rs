@@ -11,23 +11,14 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::super::process::{Pid, Scratch};
+use super::super::process::{BenchFolder, Pid};
 use super::super::rounds::{Latencies, Sample};
-use super::payload::Chance;
-use super::store::Store;
-
-/// What a row is.
-#[derive(Clone, Copy)]
-pub(super) enum Layout {
-    /// A payload.
-    Plain,
-    /// A time-ordered key, a recipient, a number in the recipient's inbox, and the payload.
-    Inbox { recipients: usize },
-}
+use super::bare_store::{BareStore, RowLayout};
+use super::payload::SplitMix64;
 
 /// Clients that each have one row in flight, and the task that commits them together.
 pub(super) struct GroupCommit {
-    queue: mpsc::Sender<Waiting>,
+    queue: mpsc::Sender<PendingRow>,
     latencies: Arc<Mutex<Latencies>>,
     depth: usize,
     recipients: usize,
@@ -36,20 +27,24 @@ pub(super) struct GroupCommit {
 }
 
 /// A row for a recipient, and the client that waits for it.
-struct Waiting {
+struct PendingRow {
     recipient: usize,
     since: Instant,
     answer: oneshot::Sender<()>,
 }
 
 impl GroupCommit {
-    /// On a SQLite file in `scratch`, with the settings of our own stores.
-    pub(super) async fn sqlite(scratch: &Scratch, layout: Layout, depth: usize) -> anyhow::Result<Self> {
-        let file = scratch.file("rows.db");
-        Self::new(Store::sqlite(&file, layout).await.context("the bare loop has no store")?, depth)
+    /// On a SQLite file in `folder`, with the settings of our own stores.
+    pub(super) async fn sqlite(
+        folder: &BenchFolder,
+        layout: RowLayout,
+        depth: usize,
+    ) -> anyhow::Result<Self> {
+        let file = folder.file("rows.db");
+        Self::new(BareStore::sqlite(&file, layout).await.context("the bare loop has no store")?, depth)
     }
 
-    pub(super) fn new(store: Store, depth: usize) -> anyhow::Result<Self> {
+    pub(super) fn new(store: BareStore, depth: usize) -> anyhow::Result<Self> {
         let (queue, waiting) = mpsc::channel(depth);
         let (recipients, latencies) = (store.recipients(), Arc::new(Mutex::new(Latencies::new()?)));
         let mut committer = JoinSet::new();
@@ -63,8 +58,8 @@ impl GroupCommit {
         let (meter, until) = (Pid::own().meter()?, Instant::now() + span);
         let mut clients = JoinSet::new();
         for number in 0..self.depth {
-            let chance = Chance::new(self.rounds * self.depth as u64 + number as u64);
-            clients.spawn(store_until(self.queue.clone(), self.recipients, chance, until));
+            let random = SplitMix64::new(self.rounds * self.depth as u64 + number as u64);
+            clients.spawn(store_until(self.queue.clone(), self.recipients, random, until));
         }
         while let Some(done) = clients.join_next().await {
             done.context("a client of the bare loop panicked")??;
@@ -74,9 +69,9 @@ impl GroupCommit {
 }
 
 async fn store_until(
-    queue: mpsc::Sender<Waiting>,
+    queue: mpsc::Sender<PendingRow>,
     recipients: usize,
-    mut chance: Chance,
+    mut random: SplitMix64,
     until: Instant,
 ) -> anyhow::Result<()> {
     loop {
@@ -85,23 +80,23 @@ async fn store_until(
             return Ok(());
         }
         let (answer, done) = oneshot::channel();
-        let row = Waiting { recipient: chance.below(recipients), since, answer };
+        let row = PendingRow { recipient: random.below(recipients), since, answer };
         queue.send(row).await.ok().context("the bare loop has ended")?;
         done.await.context("the bare loop could not commit")?;
     }
 }
 
-/// There is no timer: the running commit is the timer.
+/// There is no timer: rows are collected for as long as the running commit takes.
 async fn commit_all(
-    mut store: Store,
-    mut waiting: mpsc::Receiver<Waiting>,
+    mut store: BareStore,
+    mut waiting: mpsc::Receiver<PendingRow>,
     most: usize,
     latencies: Arc<Mutex<Latencies>>,
 ) {
     let (mut group, mut recipients) = (Vec::with_capacity(most), Vec::with_capacity(most));
     while waiting.recv_many(&mut group, most).await > 0 {
         recipients.clear();
-        recipients.extend(group.iter().map(|row: &Waiting| row.recipient));
+        recipients.extend(group.iter().map(|row: &PendingRow| row.recipient));
         if let Err(error) = store.commit(&recipients).await {
             eprintln!("the bare loop could not commit: {error}");
             return;
@@ -109,7 +104,7 @@ async fn commit_all(
         let (now, mut latencies) = (Instant::now(), latencies.lock());
         for row in group.drain(..) {
             latencies.record(now - row.since);
-            // A client waits for each row, except when the bench is on its way out.
+            // A client waits for each row, except while the bench ends.
             let _ = row.answer.send(());
         }
     }

@@ -1,25 +1,24 @@
-//! The disk's own part of a delivery: rows that are due at the same rate, each committed as soon as the disk lets it.
+//! The disk's share of a delivery: rows that are due at the same rate, each committed as soon as the disk lets it.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tokio::sync::mpsc;
 
-use super::super::process::{Pid, Scratch};
+use super::super::process::{BenchFolder, Pid};
 use super::super::rounds::{Latencies, Sample};
-use super::pace::{due, strike};
-use super::rows::Layout;
-use super::store::Store;
+use super::bare_store::{BareStore, RowLayout};
+use super::ticker::{due, tick};
 
-/// A bare SQLite file, with nothing around it.
-pub(super) struct Floor {
-    store: Store,
+/// Commits to a SQLite file, and nothing else.
+pub(super) struct BareCommits {
+    store: BareStore,
     gap: Duration,
 }
 
-impl Floor {
-    pub(super) async fn new(scratch: &Scratch, gap: Duration) -> anyhow::Result<Self> {
-        let store = Store::sqlite(&scratch.file("floor.db"), Layout::Plain).await;
+impl BareCommits {
+    pub(super) async fn new(folder: &BenchFolder, gap: Duration) -> anyhow::Result<Self> {
+        let store = BareStore::sqlite(&folder.file("bare_commits.db"), RowLayout::Plain).await;
         Ok(Self { store: store.context("the bare commits have no store")?, gap })
     }
 
@@ -29,7 +28,7 @@ impl Floor {
         let meter = Pid::own().meter()?;
         let start = Instant::now() + Duration::from_millis(10);
         let (queue, mut numbers) = mpsc::channel(count as usize);
-        let pace = tokio::task::spawn_blocking(move || strike(start, gap, count, &[queue]));
+        let ticker = tokio::task::spawn_blocking(move || tick(start, gap, count, &[queue]));
         let (mut latencies, mut group) = (Latencies::new()?, Vec::new());
         while numbers.recv_many(&mut group, count as usize).await > 0 {
             self.store.commit(&vec![0; group.len()]).await?;
@@ -38,7 +37,7 @@ impl Floor {
                 latencies.record(now.saturating_duration_since(due(start, gap, number)));
             }
         }
-        pace.await.context("the clock panicked")?;
+        ticker.await.context("the ticker panicked")?;
         meter.stop(&latencies)
     }
 }

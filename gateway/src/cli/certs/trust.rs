@@ -1,8 +1,8 @@
-//! `aund certs trust`: the roots of other operators, whose domains this one deals with.
+//! `aund certs trust`: the trusted roots of other operators.
 
-use super::Settings;
-use super::certs::{ask, over};
-use super::show::printable;
+use super::super::ConfigArgs;
+use super::super::operator::ask;
+use super::super::show::printable;
 use crate::{admin, run};
 use anyhow::{Context as _, bail, ensure};
 use certs::Certificate;
@@ -13,28 +13,28 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The authority takes up what waits here when it opens for the first time.
-const WAITING: &str = "trust";
+/// The folder of roots that were added before the first start, which adds them to the signed list.
+const PENDING: &str = "trust";
 /// No certificate is longer.
 const FILE_BYTES: u64 = 64 << 10;
 
 #[derive(Args)]
-pub(super) struct Trust {
+pub(super) struct TrustCommand {
     #[command(subcommand)]
-    command: TrustCommand,
+    command: TrustSubcommand,
     #[command(flatten)]
-    settings: Settings,
+    settings: ConfigArgs,
 }
 
 #[derive(Subcommand)]
-enum TrustCommand {
-    /// Trust the root of another operator; a running server does so at once
+enum TrustSubcommand {
+    /// TrustCommand the root of another operator; a running server does so at once
     Add {
         /// Its certificate; - reads it from standard input
         #[arg(value_name = "PEM")]
         file: PathBuf,
         #[command(flatten)]
-        settings: Settings,
+        settings: ConfigArgs,
     },
     /// Print the roots this domain trusts
     List {
@@ -42,41 +42,41 @@ enum TrustCommand {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        settings: Settings,
+        settings: ConfigArgs,
     },
-    /// Trust a root no longer
+    /// TrustCommand a root no longer
     Remove {
         /// The fingerprint that list prints, or the id
         #[arg(value_name = "FINGERPRINT")]
         which: String,
         #[command(flatten)]
-        settings: Settings,
+        settings: ConfigArgs,
     },
 }
 
-impl Trust {
-    pub(super) async fn run(self, outer: Settings) -> anyhow::Result<()> {
-        let outer = over(self.settings, outer);
+impl TrustCommand {
+    pub(super) async fn run(self, outer: ConfigArgs) -> anyhow::Result<()> {
+        let outer = self.settings.or(outer);
         match self.command {
-            TrustCommand::Add { file, settings } => add(&over(settings, outer), &file).await,
-            TrustCommand::List { json, settings } => list(&over(settings, outer), json).await,
-            TrustCommand::Remove { which, settings } => remove(&over(settings, outer), &which).await,
+            TrustSubcommand::Add { file, settings } => add(&settings.or(outer), &file).await,
+            TrustSubcommand::List { json, settings } => list(&settings.or(outer), json).await,
+            TrustSubcommand::Remove { which, settings } => remove(&settings.or(outer), &which).await,
         }
     }
 }
 
-async fn add(settings: &Settings, file: &Path) -> anyhow::Result<()> {
+async fn add(settings: &ConfigArgs, file: &Path) -> anyhow::Result<()> {
     let pem = read(file)?;
     let certificate = Certificate::from_pem(pem.trim_start())
         .with_context(|| format!("{} is not a certificate", file.display()))?;
-    if let Some(waiting) = waiting(settings).await? {
-        let place = waiting.join(format!("{}.crt", digits(&certificate)));
-        ensure!(certificate.is_ca(), "the certificate of {} is no root", certificate.common_name());
-        if !place.exists() {
-            files::write_new(&place, certificate.pem())
-                .with_context(|| format!("{} cannot be written", place.display()))?;
+    if let Some(folder) = pending_folder(settings).await? {
+        let file = folder.join(format!("{}.crt", digits(&certificate)));
+        ensure!(certificate.is_ca(), "the certificate of {} is not a root", certificate.common_name());
+        if !file.exists() {
+            files::write_new(&file, certificate.pem())
+                .with_context(|| format!("{} cannot be written", file.display()))?;
         }
-        println!("{} waits in {} for the first start", name(&certificate), waiting.display());
+        println!("{} is in {} until the first start trusts it", name(&certificate), folder.display());
         return Ok(());
     }
     let added = ask(settings, "ca.add_trust_root", &json!({ "certificate": pem })).await?;
@@ -86,9 +86,9 @@ async fn add(settings: &Settings, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn list(settings: &Settings, json: bool) -> anyhow::Result<()> {
-    if let Some(waiting) = waiting(settings).await? {
-        let roots = waiting_roots(&waiting);
+async fn list(settings: &ConfigArgs, json: bool) -> anyhow::Result<()> {
+    if let Some(folder) = pending_folder(settings).await? {
+        let roots = pending_roots(&folder);
         if json {
             let roots = roots.iter().map(|(_, root)| {
                 json!({ "name": root.common_name(), "fingerprint_sha256": digits(root), "status": "waiting" })
@@ -111,21 +111,21 @@ async fn list(settings: &Settings, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn remove(settings: &Settings, which: &str) -> anyhow::Result<()> {
-    if let Some(waiting) = waiting(settings).await? {
+async fn remove(settings: &ConfigArgs, which: &str) -> anyhow::Result<()> {
+    if let Some(folder) = pending_folder(settings).await? {
         let plain = which.to_ascii_lowercase().replace("sha256:", "").replace(':', "");
-        let Some((file, root)) = waiting_roots(&waiting).into_iter().find(|(_, root)| digits(root) == plain)
+        let Some((file, root)) = pending_roots(&folder).into_iter().find(|(_, root)| digits(root) == plain)
         else {
-            bail!("there is no trusted root {which}");
+            bail!("the trusted root {which} was not found");
         };
         fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
-        println!("not trusted any more: {}", name(&root));
+        println!("no longer trusted: {}", name(&root));
         return Ok(());
     }
-    let question =
+    let params =
         if which.starts_with("root-") { json!({ "id": which }) } else { json!({ "fingerprint": which }) };
-    let removed = ask(settings, "ca.remove_trust_root", &question).await?;
-    println!("not trusted any more: {}", printable(removed["name"].as_str().unwrap_or("?")));
+    let removed = ask(settings, "ca.remove_trust_root", &params).await?;
+    println!("no longer trusted: {}", printable(removed["name"].as_str().unwrap_or("?")));
     Ok(())
 }
 
@@ -144,15 +144,15 @@ fn read(file: &Path) -> anyhow::Result<String> {
     Ok(pem)
 }
 
-/// Where a root waits, if there is no authority yet that could put it into its list.
-async fn waiting(settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
+/// The folder of pending roots, if there is no authority yet that could put a root into its list.
+async fn pending_folder(settings: &ConfigArgs) -> anyhow::Result<Option<PathBuf>> {
     let config = settings.config()?;
     let keys = config.keys.unwrap_or_else(|| config.data.clone());
     let there = run::is_initialised(&keys) || admin::is_running(&config.data).await;
-    Ok((!there).then(|| keys.join(WAITING)))
+    Ok((!there).then(|| keys.join(PENDING)))
 }
 
-fn waiting_roots(folder: &Path) -> Vec<(PathBuf, Certificate)> {
+fn pending_roots(folder: &Path) -> Vec<(PathBuf, Certificate)> {
     let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
     let mut roots: Vec<_> = files
         .filter_map(|file| Some((Certificate::from_pem(&fs::read_to_string(&file).ok()?).ok()?, file)))

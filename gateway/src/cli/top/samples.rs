@@ -1,26 +1,27 @@
-//! The numbers of one process: its metrics as they are printed, and what grew between two looks.
+//! The metrics of one process as it prints them, and how much they increased between two snapshots.
 
-use super::model::Times;
 use std::collections::BTreeMap;
 
 /// Every sample under its own text, labels and all: `aund_closes_total{code="1012"}`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Numbers(BTreeMap<String, f64>);
+pub struct MetricSamples(BTreeMap<String, f64>);
 
-impl Numbers {
-    pub fn parse(text: &str) -> Numbers {
+impl MetricSamples {
+    pub fn parse(text: &str) -> MetricSamples {
         let samples = text.lines().filter(|line| !line.starts_with('#'));
         let samples = samples.filter_map(|line| line.rsplit_once(' '));
-        Numbers(samples.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect())
+        MetricSamples(
+            samples.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect(),
+        )
     }
 
-    /// What was counted since. A process that began anew counts from nothing again.
-    pub fn since(&self, before: &Numbers) -> Numbers {
-        let grown = self.0.iter().map(|(name, now)| {
+    /// How much was counted since. A process that was restarted counts from zero again.
+    pub fn since(&self, before: &MetricSamples) -> MetricSamples {
+        let increase = self.0.iter().map(|(name, now)| {
             let then = before.0.get(name).copied().unwrap_or_default();
             (name.clone(), if *now < then { *now } else { now - then })
         });
-        Numbers(grown.collect())
+        MetricSamples(increase.collect())
     }
 
     /// All samples of one metric together.
@@ -50,6 +51,9 @@ impl<'a> Labels<'a> {
     }
 }
 
+/// How long the median and all but one in a hundred took, in seconds.
+pub type Quantiles = Option<(f64, f64)>;
+
 /// A histogram: how many took at most so many seconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram(Vec<(f64, f64)>);
@@ -74,7 +78,7 @@ impl Histogram {
     }
 
     /// The median and what all but one in a hundred took; nothing if nothing was counted.
-    pub fn times(&self) -> Times {
+    pub fn times(&self) -> Quantiles {
         Some((self.quantile(0.5)?, self.quantile(0.99)?))
     }
 
@@ -109,20 +113,20 @@ aund_sockets_total 1
 "#;
 
     #[test]
-    fn samples_are_found_by_their_name_and_their_labels() {
-        let numbers = Numbers::parse(TEXT);
-        assert_eq!(numbers.sum("aund_requests_total"), 42.0);
-        assert_eq!(numbers.sum("aund_sockets"), 7.0, "a longer name is another metric");
+    fn samples_are_found_by_name_and_labels() {
+        let samples = MetricSamples::parse(TEXT);
+        assert_eq!(samples.sum("aund_requests_total"), 42.0);
+        assert_eq!(samples.sum("aund_sockets"), 7.0, "a longer name is another metric");
         let codes: Vec<_> =
-            numbers.of("aund_requests_total").map(|(labels, n)| (labels.get("code"), n)).collect();
+            samples.of("aund_requests_total").map(|(labels, n)| (labels.get("code"), n)).collect();
         assert_eq!(codes, [("0", 40.0), ("5003", 2.0)]);
-        assert_eq!(numbers.of("aund_requests_total").next().map(|(labels, _)| labels.get("x")), Some(""));
+        assert_eq!(samples.of("aund_requests_total").next().map(|(labels, _)| labels.get("x")), Some(""));
     }
 
     #[test]
-    fn what_grew_is_told_also_after_a_restart() {
-        let (before, now) = (Numbers::parse("a 10\nb 10"), Numbers::parse("a 15\nb 3\nc 1"));
-        assert_eq!(now.since(&before), Numbers::parse("a 5\nb 3\nc 1"));
+    fn an_increase_is_right_also_after_a_restart() {
+        let (before, now) = (MetricSamples::parse("a 10\nb 10"), MetricSamples::parse("a 15\nb 3\nc 1"));
+        assert_eq!(now.since(&before), MetricSamples::parse("a 5\nb 3\nc 1"));
     }
 
     #[test]

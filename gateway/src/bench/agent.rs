@@ -10,19 +10,23 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use certs::{Curve, Key};
 use futures_util::{SinkExt as _, StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use super::process::ISSUER;
-use super::raw::READ_BUFFER;
 use super::tls;
+use crate::client::ByteStream;
+
+/// The domain of the agents that the bench registers.
+pub(super) const ISSUER: &str = "agents.localhost";
+
+/// The read buffer of a connection, at both ends; with tungstenite's default of 128 KiB nothing else would show in memory.
+pub(super) const READ_BUFFER: usize = 4 * 1024;
 
 /// How long any single step of an agent may take before the bench gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How many agents register or log in at once.
 const SIDE_BY_SIDE: usize = 32;
@@ -36,55 +40,55 @@ pub(super) enum Transport {
     Tls,
 }
 
-/// Where a server listens and how it is spoken to there.
+/// Where a server listens, and whether with TLS.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct BenchEndpoint {
     url: String,
     host: String,
     address: SocketAddr,
     tls: Option<TlsConnector>,
 }
 
-pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
-
 /// An upgraded WebSocket.
-pub(super) struct Socket(pub(super) WebSocketStream<Box<dyn Wire>>);
+pub(super) struct BenchSocket(pub(super) WebSocketStream<Box<dyn ByteStream>>);
 
 /// A registered agent.
-pub(super) struct Agent {
+pub(super) struct BenchAgent {
     pub(super) aid: String,
     key: Key,
     cert: String,
 }
 
 /// An agent with a token, which is all that a connect needs.
-pub(super) struct Member {
-    pub(super) agent: Agent,
+pub(super) struct LoggedInAgent {
+    pub(super) identity: BenchAgent,
     pub(super) token: String,
 }
 
 /// Registers `count` agents and logs each of them in.
-pub(super) async fn enrol(target: &Target, count: usize) -> anyhow::Result<Arc<[Member]>> {
-    enrol_under(target, ISSUER, count).await
+pub(super) async fn register_agents(
+    endpoint: &BenchEndpoint,
+    count: usize,
+) -> anyhow::Result<Arc<[LoggedInAgent]>> {
+    register_agents_under(endpoint, ISSUER, count).await
 }
 
 /// The same under another domain.
-pub(super) async fn enrol_under(
-    target: &Target,
+pub(super) async fn register_agents_under(
+    endpoint: &BenchEndpoint,
     issuer: &str,
     count: usize,
-) -> anyhow::Result<Arc<[Member]>> {
-    let members: Vec<Member> = stream::iter(0..count)
+) -> anyhow::Result<Arc<[LoggedInAgent]>> {
+    let agents: Vec<LoggedInAgent> = stream::iter(0..count)
         .map(|number| async move {
-            let agent = Agent::register(target, issuer, number).await?;
-            let token = agent.login(target).await?;
-            anyhow::Ok(Member { agent, token })
+            let agent = BenchAgent::register(endpoint, issuer, number).await?;
+            let token = agent.login(endpoint).await?;
+            anyhow::Ok(LoggedInAgent { identity: agent, token })
         })
         .buffered(SIDE_BY_SIDE)
         .try_collect()
         .await?;
-    Ok(members.into())
+    Ok(agents.into())
 }
 
 impl Transport {
@@ -96,8 +100,8 @@ impl Transport {
     }
 }
 
-impl Target {
-    /// Takes the URL of a banner. Whatever host it names, the server is our child and on loopback.
+impl BenchEndpoint {
+    /// From the URL of a banner. Whatever host it names, the server is our child and on loopback.
     pub(super) fn new(url: &str, transport: Transport) -> anyhow::Result<Self> {
         let authority = url.split('/').nth(2).with_context(|| format!("{url} has no host"))?;
         let (host, port) = authority.rsplit_once(':').with_context(|| format!("{url} has no port"))?;
@@ -117,25 +121,27 @@ impl Target {
         self.address.port()
     }
 
-    /// TCP, TLS if the target has it, and the WebSocket upgrade.
-    pub(super) async fn dial(&self) -> anyhow::Result<Socket> {
-        tokio::time::timeout(PATIENCE, self.upgrade()).await.context("the server did not accept in time")?
+    /// TCP, TLS if the endpoint has it, and the WebSocket upgrade.
+    pub(super) async fn dial(&self) -> anyhow::Result<BenchSocket> {
+        tokio::time::timeout(STEP_TIMEOUT, self.upgrade())
+            .await
+            .context("the server did not accept in time")?
     }
 
-    async fn upgrade(&self) -> anyhow::Result<Socket> {
+    async fn upgrade(&self) -> anyhow::Result<BenchSocket> {
         let stream = source()?.connect(self.address).await.context("the server refused a connection")?;
-        let stream: Box<dyn Wire> = match &self.tls {
+        let stream: Box<dyn ByteStream> = match &self.tls {
             None => Box::new(stream),
             Some(tls) => Box::new(tls.connect(self.host.clone().try_into()?, stream).await?),
         };
         let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER);
         let upgraded = tokio_tungstenite::client_async_with_config(&self.url, stream, Some(config)).await;
         let (socket, _) = upgraded.context("the server refused the WebSocket upgrade")?;
-        Ok(Socket(socket))
+        Ok(BenchSocket(socket))
     }
 
-    /// Dials the real server and takes its challenge.
-    async fn challenge(&self) -> anyhow::Result<(Socket, String)> {
+    /// Dials the real server and reads its challenge.
+    async fn challenge(&self) -> anyhow::Result<(BenchSocket, String)> {
         let mut socket = self.dial().await?;
         let first: Value = serde_json::from_str(&socket.text().await?)?;
         let nonce = text(&first["params"], "nonce").context("the first frame is not a challenge")?;
@@ -149,38 +155,38 @@ impl Target {
     }
 }
 
-impl Agent {
-    async fn register(target: &Target, issuer: &str, number: usize) -> anyhow::Result<Self> {
+impl BenchAgent {
+    async fn register(endpoint: &BenchEndpoint, issuer: &str, number: usize) -> anyhow::Result<Self> {
         let (aid, key) = (format!("bench-{number:05}.{issuer}"), Key::generate(Curve::P256));
         let public_key = BASE64_STANDARD.encode(key.public().spki_der());
         let params = json!({ "aid": aid, "public_key": public_key, "curve": "P-256" });
-        let created = target.call_once("auth.create_aid", params).await?;
+        let created = endpoint.call_once("auth.create_aid", params).await?;
         Ok(Self { cert: text(&created, "cert")?, aid, key })
     }
 
     /// Both steps of a login, and the access token they give.
-    pub(super) async fn login(&self, target: &Target) -> anyhow::Result<String> {
+    pub(super) async fn login(&self, endpoint: &BenchEndpoint) -> anyhow::Result<String> {
         let params = json!({ "aid": self.aid, "cert": self.cert, "client_nonce": "veiB514erPRNMcFX" });
-        let first = target.call_once("auth.aid_login1", params).await?;
+        let first = endpoint.call_once("auth.aid_login1", params).await?;
 
         let (request_id, nonce) = (text(&first, "request_id")?, text(&first, "nonce")?);
         let signature = BASE64_STANDARD.encode(self.key.sign(format!("{nonce}:{CLIENT_TIME}").as_bytes()));
         let params = json!({ "aid": self.aid, "request_id": request_id, "nonce": nonce,
             "client_time": CLIENT_TIME, "signature": signature });
-        let second = target.call_once("auth.aid_login2", params).await?;
+        let second = endpoint.call_once("auth.aid_login2", params).await?;
         text(&second, "access_token")
     }
 }
 
-impl Socket {
+impl BenchSocket {
     /// Opens a session: dial, challenge, `auth.connect` with a token. It sends what the public SDK sends.
     pub(super) async fn connect(
-        target: &Target,
+        endpoint: &BenchEndpoint,
         token: &str,
         device: usize,
         slot: usize,
     ) -> anyhow::Result<Self> {
-        let (mut socket, nonce) = target.challenge().await?;
+        let (mut socket, nonce) = endpoint.challenge().await?;
         let params = json!({
             "nonce": nonce,
             "auth": { "method": "kite_token", "token": token },
@@ -206,7 +212,7 @@ impl Socket {
         loop {
             let mut answer: Value = serde_json::from_str(&self.text().await?)?;
             if answer["id"] != id {
-                continue; // An event; the bench has no use for it.
+                continue; // An event, which is not needed.
             }
             if let Some(error) = answer.get("error") {
                 bail!("{method} was answered with {error}");
@@ -222,10 +228,10 @@ impl Socket {
 
     async fn text(&mut self) -> anyhow::Result<String> {
         loop {
-            let message = tokio::time::timeout(PATIENCE, self.0.next())
+            let message = tokio::time::timeout(STEP_TIMEOUT, self.0.next())
                 .await
                 .context("the server did not answer in time")?;
-            match message.context("the server hung up")?? {
+            match message.context("the server closed the socket")?? {
                 Message::Text(text) => return Ok(text.as_str().into()),
                 Message::Close(frame) => bail!("the server closed the connection: {frame:?}"),
                 _ => continue,

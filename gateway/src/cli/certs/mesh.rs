@@ -1,8 +1,8 @@
-//! `aund certs mesh`: the private authority of one server's processes, and a certificate for each of them.
+//! `aund certs mesh`: the private authority of a split server, and a certificate for each of its processes.
 
 use crate::config;
 use crate::mesh::server_name;
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use certs::{Authority, Curve, Key};
 use clap::Args;
 use services::kernel::{Clock, files};
@@ -14,26 +14,26 @@ const DAY: i64 = 86_400;
 const BACKDATE: i64 = 3600;
 
 #[derive(Args)]
-pub(super) struct Mesh {
+pub(super) struct MeshCommand {
     /// The folder for them; the key of the authority stays in it and is needed only here
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// What each process runs: gateway, auth, ca, message, ...; auth+ca for a process that runs both
-    #[arg(value_name = "PARTS", required = true)]
+    #[arg(value_name = "SERVICES", required = true)]
     processes: Vec<String>,
     /// How long the certificates live
     #[arg(long, value_name = "DAYS", default_value_t = 365)]
     days: i64,
 }
 
-impl Mesh {
+impl MeshCommand {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let now = Clock::System.now_seconds();
         for process in &self.processes {
-            let unknown = process.split('+').find(|part| !config::parts().any(|known| known == *part));
-            if let Some(part) = unknown {
+            let unknown = process.split('+').find(|service| !config::parts().any(|known| known == *service));
+            if let Some(service) = unknown {
                 let known: Vec<_> = config::parts().collect();
-                anyhow::bail!("there is no part called {part}; the parts are {}", known.join(", "));
+                bail!("{service} is not a service; the services are {}", known.join(", "));
             }
         }
         ensure!(self.days > 0, "--days: a certificate lives at least a day");
@@ -65,7 +65,7 @@ impl Mesh {
     }
 }
 
-/// Takes the authority of the folder up again, or makes one in a folder that has none.
+/// Reads the authority of the folder, or makes one in a folder that has none.
 fn authority(folder: &Path, now: i64) -> anyhow::Result<Authority> {
     let (crt, key) = (folder.join("authority.crt"), folder.join("authority.key"));
     if crt.exists() {
@@ -83,7 +83,7 @@ fn authority(folder: &Path, now: i64) -> anyhow::Result<Authority> {
     Ok(authority)
 }
 
-/// Written beside its place and then moved there.
+/// Writes a temporary file beside it, and then renames it.
 fn put(file: &Path, text: &str) -> anyhow::Result<()> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let new = file.with_file_name(format!(".{name}"));

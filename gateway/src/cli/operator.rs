@@ -1,0 +1,33 @@
+//! Calls of the operator: on a running server through its socket, on a stopped one through its store.
+
+use super::ConfigArgs;
+use crate::{admin, run};
+use certs::Certificate;
+use serde_json::Value;
+use services::kernel::{Caller, World};
+use std::fs;
+
+/// Calls a method as the operator: at the server that runs on the data folder, or with the services opened by this process
+/// if none does.
+pub(super) async fn ask(settings: &ConfigArgs, method: &str, params: &Value) -> anyhow::Result<Value> {
+    let mut config = settings.config()?;
+    let keys = config.keys.clone().unwrap_or_else(|| config.data.clone());
+    if let Some(answer) = admin::ask(&config.data, method, params).await? {
+        return Ok(answer);
+    }
+    anyhow::ensure!(
+        run::is_initialised(&keys),
+        "{} holds no certificate authority yet: start the server once, or say --data DIR",
+        keys.display()
+    );
+    if settings.issuer.is_none() && settings.config.is_none() {
+        // The issuer's certificate in the folder names the domain.
+        let issuer = fs::read_to_string(keys.join("pki/ca/issuer.crt"))?;
+        config.issuer = Certificate::from_pem(&issuer)?.common_name().to_owned();
+    }
+    let _lock = run::lock_data(&config.data)?;
+    let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
+    world.keys = keys;
+    run::open_services(&world, |_| true).await?;
+    Ok(world.mesh.ask(Caller::Operator, method, params).await?)
+}
