@@ -1,6 +1,6 @@
 //! `aund doctor`: looks at everything a server needs, and says what to do about what is missing.
 
-use crate::config::{Config, Listen};
+use crate::config::{Config, ListenAddress};
 use crate::{admin, run};
 use certs::Certificate;
 use serde_json::json;
@@ -174,7 +174,7 @@ async fn store(config: &Config) -> Finding {
     }
 }
 
-fn port(at: Listen, running: bool) -> Finding {
+fn port(at: ListenAddress, running: bool) -> Finding {
     match TcpListener::bind(at.address) {
         Ok(_) => Good(format!("{at} is free")),
         Err(_) if running => Good(format!("{at} is the running server's")),

@@ -30,9 +30,10 @@ impl Mesh {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let now = Clock::System.now_seconds();
         for process in &self.processes {
-            let unknown = process.split('+').find(|part| !config::parts().any(|known| known == *part));
+            let unknown =
+                process.split('+').find(|part| !config::service_names().any(|known| known == *part));
             if let Some(part) = unknown {
-                let known: Vec<_> = config::parts().collect();
+                let known: Vec<_> = config::service_names().collect();
                 anyhow::bail!("there is no part called {part}; the parts are {}", known.join(", "));
             }
         }

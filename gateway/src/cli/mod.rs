@@ -13,8 +13,7 @@ mod show;
 mod top;
 mod trust;
 
-use crate::config::{Config, Listen};
-use crate::federation::resolve;
+use crate::config::{Config, ListenAddress, ResolveEntry};
 use crate::{bench, run};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
@@ -80,7 +79,7 @@ struct Settings {
     issuer: Option<String>,
     /// Listen here; plain:ADDR speaks without TLS; may be given more than once [default: 127.0.0.1:20001]
     #[arg(long, value_name = "ADDR")]
-    listen: Vec<Listen>,
+    listen: Vec<ListenAddress>,
     /// Keep keys and data here [default: ./data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -95,7 +94,7 @@ struct Settings {
     only: Vec<String>,
     /// Reach every name under another domain at this address; may be given more than once
     #[arg(long, value_name = "DOMAIN=HOST:PORT")]
-    resolve: Vec<resolve::Entry>,
+    resolve: Vec<ResolveEntry>,
 }
 
 impl Settings {

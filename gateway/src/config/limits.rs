@@ -1,4 +1,4 @@
-//! How much the gateway takes, from whom, and how long it waits for it.
+//! How much the gateway accepts, from whom, and how long it waits.
 
 use super::Config;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ const DRAIN_WINDOW_MS: u64 = 5_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct LimitsConfig {
     /// Sockets of any kind, all together and from one address.
     pub sockets: usize,
     pub sockets_per_address: usize,
@@ -29,7 +29,7 @@ pub struct Limits {
     pub preauth_calls: u32,
     /// Calls of one AID, over all its connections.
     pub calls_per_second: u32,
-    /// The largest frame taken.
+    /// The largest frame that is accepted.
     pub frame_bytes: usize,
     /// What may wait to be written to one connection, and to all of them.
     pub outbox_bytes: usize,
@@ -58,9 +58,9 @@ impl Config {
     }
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
+        LimitsConfig {
             sockets: 60_000,
             sockets_per_address: 20_000,
             handshakes: 16_384,

@@ -176,12 +176,12 @@ impl Grown {
 
 /// A process that does not say what it runs is an older one, which has a gateway.
 fn is_gateway(numbers: &Numbers) -> bool {
-    let mut parts = numbers.of("aund_part").peekable();
+    let mut parts = numbers.of("aund_service").peekable();
     parts.peek().is_none() || parts.any(|(labels, _)| labels.get("part") == "gateway")
 }
 
 fn process(name: &str, numbers: &Numbers, grown: &Grown) -> Process {
-    let parts: Vec<&str> = numbers.of("aund_part").map(|(labels, _)| labels.get("part")).collect();
+    let parts: Vec<&str> = numbers.of("aund_service").map(|(labels, _)| labels.get("service")).collect();
     Process {
         name: name.to_owned(),
         parts: parts.join(" "),
