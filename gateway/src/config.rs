@@ -47,7 +47,7 @@ pub struct Config {
     pub mesh: MeshConfig,
     pub status: StatusConfig,
     pub federation: FederationConfig,
-    /// Namespaces that live in other processes. What is not named here, and runs here, is a function call away.
+    /// The services that run in other processes, and where.
     pub services: BTreeMap<String, ServiceConfig>,
 }
 

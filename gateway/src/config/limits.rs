@@ -45,13 +45,13 @@ pub struct LimitsConfig {
     pub write_timeout_ms: u64,
     /// How long a stopping server waits for what is in flight.
     pub drain_timeout_ms: u64,
-    /// Over how long it sends its clients away, so that the other gateways do not get all of them at once. Without it: 5
+    /// Over how long it closes its connections, so that the other gateways do not get all clients at once. Without it: 5
     /// seconds if events travel over Redis, at once if not.
     pub drain_window_ms: Option<u64>,
 }
 
 impl Config {
-    /// Over how long clients are sent away when the server stops: at once if there is no other gateway to go to.
+    /// Over how long connections are closed when the server stops: at once if no other gateway can take the clients.
     pub fn drain_window_ms(&self) -> u64 {
         let wide = if self.redis().is_some() { DRAIN_WINDOW_MS } else { 0 };
         self.limits.drain_window_ms.unwrap_or(wide.min(self.limits.drain_timeout_ms / 2))

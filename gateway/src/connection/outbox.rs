@@ -29,14 +29,14 @@ impl OutboxBudget {
 }
 
 pub struct ConnectionOutbox {
-    state: Mutex<OutboxState>,
+    state: Mutex<QueuedFrames>,
     waiting: AtomicBool,
     waker: AtomicWaker,
     budget: Arc<OutboxBudget>,
 }
 
 #[derive(Default)]
-struct OutboxState {
+struct QueuedFrames {
     frames: VecDeque<Utf8Bytes>,
     bytes: usize,
     /// How many there were last time: the next queue is allocated for as many.
@@ -119,7 +119,7 @@ impl ConnectionOutbox {
         if self.is_waiting() { self.next(&mut self.state.lock()) } else { None }
     }
 
-    fn next(&self, state: &mut OutboxState) -> Option<OutboxItem> {
+    fn next(&self, state: &mut QueuedFrames) -> Option<OutboxItem> {
         if let Some(frame) = state.frames.pop_front() {
             state.bytes -= frame.len();
             self.budget.used.fetch_sub(frame.len(), Ordering::Relaxed);
@@ -150,7 +150,7 @@ impl ConnectionOutbox {
     }
 
     /// Wakes the connection's task, although nothing waits: it may read again.
-    pub fn nudge(&self) {
+    pub fn wake_reader(&self) {
         self.waker.wake();
     }
 
@@ -161,7 +161,7 @@ impl ConnectionOutbox {
         }
     }
 
-    fn drop_frames(&self, state: &mut OutboxState) {
+    fn drop_frames(&self, state: &mut QueuedFrames) {
         self.budget.used.fetch_sub(state.bytes, Ordering::Relaxed);
         state.bytes = 0;
         state.frames.clear();

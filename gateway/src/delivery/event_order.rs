@@ -167,7 +167,7 @@ fn device_and_seq(event: &Event) -> Option<(DeviceKey, i64)> {
 /// The sender the event is for, the cursor it is about, and its position.
 fn acknowledged(event: &Event) -> Option<(Aid, AckCursor, i64)> {
     #[derive(Deserialize)]
-    struct AckParams {
+    struct AckEventParams {
         #[serde(flatten)]
         cursor: AckCursor,
         ack_seq: i64,
@@ -176,6 +176,6 @@ fn acknowledged(event: &Event) -> Option<(Aid, AckCursor, i64)> {
     if event.method != "event/message.ack" {
         return None;
     }
-    let AckParams { cursor, ack_seq } = serde_json::from_str(event.params.get()).ok()?;
+    let AckEventParams { cursor, ack_seq } = serde_json::from_str(event.params.get()).ok()?;
     Some((sender.clone(), cursor, ack_seq))
 }

@@ -161,6 +161,6 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.link.in_flight.fetch_sub(self.count, Ordering::Relaxed);
-        self.link.outbox.nudge();
+        self.link.outbox.wake_reader();
     }
 }

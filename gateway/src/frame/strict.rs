@@ -19,7 +19,7 @@ const FEW: usize = 8;
 pub enum Flaw {
     #[error("what is not JSON: {0}")]
     Syntax(String),
-    /// JSON that nobody may pass on.
+    /// JSON that must not be passed on.
     #[error("{0}")]
     Forbidden(String),
 }

@@ -40,12 +40,12 @@ pub(super) async fn answer(request: &HttpRequest<'_>, path: &str) -> Result<Repl
 }
 
 #[derive(Deserialize)]
-struct CertChain {
+struct CertChainAnswer {
     chain: String,
     certs: Vec<String>,
 }
 
-async fn chain(request: &HttpRequest<'_>) -> Result<CertChain, RpcError> {
+async fn chain(request: &HttpRequest<'_>) -> Result<CertChainAnswer, RpcError> {
     request.gateway.ask("ca.get_cert_chain", &json!({})).await
 }
 

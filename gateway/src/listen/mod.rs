@@ -72,20 +72,20 @@ fn admit(gateway: &Arc<GatewayState>, stream: TcpStream, address: SocketAddr, tl
         Err(limit) => return gateway.metrics.refused(reason(limit)),
     };
     let _ = stream.set_nodelay(true);
-    let accepted_socket = Arc::new(AcceptedSocket {
+    let accepted = Arc::new(AcceptedSocket {
         gateway: gateway.clone(),
         address: address.ip(),
         permit: Mutex::new(Some(permit)),
         handshake: Mutex::new(Some(handshake)),
     });
     gateway.tracker.spawn(async move {
-        let limit = Duration::from_millis(accepted_socket.gateway.config.limits.handshake_timeout_ms);
+        let limit = Duration::from_millis(accepted.gateway.config.limits.handshake_timeout_ms);
         match tls {
-            None => serve(accepted_socket, stream, limit).await,
+            None => serve(accepted, stream, limit).await,
             // A handshake that fails or stalls is not logged: the address is counted, the socket is closed.
             Some(tls) => {
                 if let Ok(Ok(stream)) = tokio::time::timeout(limit, tls.accept(stream)).await {
-                    serve(accepted_socket, stream, limit).await;
+                    serve(accepted, stream, limit).await;
                 }
             }
         }
@@ -110,12 +110,12 @@ struct AcceptedSocket {
     handshake: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
-async fn serve<S>(accepted_socket: Arc<AcceptedSocket>, stream: S, head_limit: Duration)
+async fn serve<S>(accepted: Arc<AcceptedSocket>, stream: S, head_limit: Duration)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stop = accepted_socket.gateway.stop.clone();
-    let service = service_fn(move |request| answer::<S>(accepted_socket.clone(), request));
+    let stop = accepted.gateway.stop.clone();
+    let service = service_fn(move |request| answer::<S>(accepted.clone(), request));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_limit).max_buf_size(16 << 10);
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
@@ -132,25 +132,25 @@ where
 }
 
 async fn answer<S>(
-    accepted_socket: Arc<AcceptedSocket>,
+    accepted: Arc<AcceptedSocket>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    accepted_socket.handshake.lock().take();
+    accepted.handshake.lock().take();
     if matches!(request.uri().path(), "/aun" | "/ws") {
-        return Ok(upgrade::<S>(&accepted_socket, request));
+        return Ok(upgrade::<S>(&accepted, request));
     }
-    Ok(http::answer(&accepted_socket.gateway, accepted_socket.address, request).await)
+    Ok(http::answer(&accepted.gateway, accepted.address, request).await)
 }
 
 /// Answers the WebSocket handshake and hands the socket to a session.
-fn upgrade<S>(accepted_socket: &AcceptedSocket, mut request: Request<Incoming>) -> Response<Full<Bytes>>
+fn upgrade<S>(accepted: &AcceptedSocket, mut request: Request<Incoming>) -> Response<Full<Bytes>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let gateway = accepted_socket.gateway.clone();
+    let gateway = accepted.gateway.clone();
     let header =
         |name: hyper::header::HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let says = |value: Option<&str>, word: &str| {
@@ -177,9 +177,9 @@ where
         return http::refuse(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server is stopping").done();
     }
     let accept = derive_accept_key(key.as_bytes());
-    let (permit, address) = (accepted_socket.permit.lock().take(), accepted_socket.address);
+    let (permit, address) = (accepted.permit.lock().take(), accepted.address);
     let upgrading = hyper::upgrade::on(&mut request);
-    accepted_socket.gateway.tracker.spawn(async move {
+    accepted.gateway.tracker.spawn(async move {
         // Boxed one after the other, so that a session does not keep the memory of its upgrade.
         if let Some(socket) = Box::pin(upgraded::<S>(&gateway, upgrading)).await {
             Box::pin(session::run(gateway, socket, address)).await;

@@ -12,7 +12,7 @@ mod unauthenticated;
 mod wire;
 
 use crate::connection::{CloseReason, Connection, ConnectionKind, OpenSession, OutboxItem};
-use crate::federation::{Guest, IN_FLIGHT};
+use crate::federation::{Guest as InboundPeer, IN_FLIGHT};
 use crate::frame::{self, InvalidRequest, RequestFrame};
 use crate::gateway::GatewayState;
 use futures_util::Stream;
@@ -53,7 +53,7 @@ where
         asked: false,
         began: None,
         calls: 0,
-        guest: None,
+        inbound: None,
         socket,
         connection,
         gateway,
@@ -79,8 +79,8 @@ struct Conversation<S> {
     /// When the frames that are read together began, for their durations: the clock is read once for all of them.
     began: Option<std::time::Instant>,
     calls: u32,
-    /// The other side is the gateway of another domain.
-    guest: Option<Arc<Guest>>,
+    /// Set if the other side is the gateway of another domain.
+    inbound: Option<Arc<InboundPeer>>,
 }
 
 /// However a conversation ends, also by a panic, its connection is removed everywhere.
@@ -91,8 +91,8 @@ impl<S> Drop for Conversation<S> {
         if self.connection.session().is_some() {
             self.gateway.metrics.sessions.dec();
         }
-        if let (Some(guest), Some(federation)) = (&self.guest, &self.gateway.federation) {
-            federation.guests.leave(guest);
+        if let (Some(inbound), Some(federation)) = (&self.inbound, &self.gateway.federation) {
+            federation.guests.leave(inbound);
         }
     }
 }
@@ -190,7 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     }
 
     fn may_read(&self) -> bool {
-        let most = if self.guest.is_some() { IN_FLIGHT } else { self.gateway.config.limits.in_flight };
+        let most = if self.inbound.is_some() { IN_FLIGHT } else { self.gateway.config.limits.in_flight };
         self.connection.in_flight.load(Ordering::Relaxed) < most
     }
 
@@ -235,9 +235,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         if self.connection.session().is_some() {
             return self.session_frame(read).await;
         }
-        if let Some(guest) = &self.guest {
-            let guest = guest.clone();
-            return Box::pin(self.guest_frame(&guest, read)).await;
+        if let Some(inbound) = &self.inbound {
+            let inbound = inbound.clone();
+            return Box::pin(self.peer_frame(&inbound, read)).await;
         }
         // Boxed, like every rare path here: what a login needs must not add to the memory of idle sessions.
         Box::pin(self.unauthenticated_frame(read)).await

@@ -1,7 +1,7 @@
 //! A socket whose other side is the gateway of another domain: an inbound peer link.
 
 use super::{Conversation, SocketResult, close_reason};
-use crate::federation::{Federation, Guest};
+use crate::federation::{Federation, Guest as InboundPeer};
 use crate::frame::{self, InvalidRequest, RequestFrame, RpcRequest};
 use services::kernel::{RpcError, codes};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                 .with("reason", "federation_unauthenticated")),
         };
         match outcome {
-            Ok((guest, welcome)) => {
-                self.guest = Some(guest);
+            Ok((inbound, welcome)) => {
+                self.inbound = Some(inbound);
                 self.set_deadline();
                 let id = request.id.unwrap_or(serde_json::value::RawValue::NULL);
                 self.feed(frame::success(id, welcome.get()).into()).await
@@ -36,15 +36,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         }
     }
 
-    pub(super) async fn guest_frame(
+    pub(super) async fn peer_frame(
         &mut self,
-        guest: &Arc<Guest>,
+        inbound: &Arc<InboundPeer>,
         read: Result<RequestFrame<'_>, InvalidRequest>,
     ) -> SocketResult {
         let Some(federation) = &self.gateway.federation else { return Ok(()) };
         let (id, error) = match read {
             Ok(RequestFrame::One(request)) => {
-                match federation.asked(guest, &self.connection, &self.gateway.tracker, &request) {
+                match federation.asked(inbound, &self.connection, &self.gateway.tracker, &request) {
                     Ok(()) => return Ok(()),
                     Err(error) => (request.id.map(ToOwned::to_owned), error),
                 }

@@ -23,7 +23,7 @@ impl Drop for InFlight {
         let before = self.connection.in_flight.fetch_sub(1, Ordering::Relaxed);
         // A connection at its limit is not read: its task has to be woken to read again.
         if before >= self.limit {
-            self.connection.outbox.nudge();
+            self.connection.outbox.wake_reader();
         }
     }
 }
