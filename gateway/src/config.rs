@@ -23,9 +23,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The domain this server vouches for. Every AID it registers lives under it.
+    /// The domain of this server. Every AID it registers is under it.
     pub issuer: String,
-    /// Where to listen. `ADDR:PORT` speaks TLS; `plain:ADDR:PORT` does not, for use behind a proxy that does.
+    /// Where to listen. `ADDR:PORT` has TLS; `plain:ADDR:PORT` has not, for use behind a proxy that has.
     pub listen: Vec<ListenAddress>,
     /// Let several gateways of one machine listen on the same address: the system spreads connections over them.
     pub share_port: bool,

@@ -21,7 +21,7 @@ pub const BATCH: usize = 50;
 /// What a frame asks for.
 pub enum RequestFrame<'a> {
     One(RpcRequest<'a>),
-    /// An array; each member stands or falls by itself.
+    /// An array; each member is answered by itself.
     Batch(Vec<Result<RpcRequest<'a>, InvalidRequest>>),
 }
 
@@ -39,7 +39,7 @@ pub struct InvalidRequest {
     pub error: RpcError,
 }
 
-/// The members of a request, as they were written. Each stands once; what else there may be is ignored.
+/// The members of a request, as they were written. Each may be there once; other members are ignored.
 #[derive(Default)]
 struct RawRequest<'a> {
     jsonrpc: Option<&'a RawValue>,

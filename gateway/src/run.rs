@@ -123,7 +123,7 @@ pub async fn open_services(world: &World, wanted: impl Fn(&str) -> bool) -> anyh
     Ok(())
 }
 
-/// Answers the other processes and the operator, until the world stops.
+/// Answers the other processes and the operator, until the server stops.
 fn answer_internal(
     config: &Config,
     world: &World,

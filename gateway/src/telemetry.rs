@@ -94,7 +94,7 @@ impl Metrics {
         let all = &mut registry;
         let calls = CallMetrics::register(all);
         let outbox = "Bytes that wait to be written to clients";
-        let waiting = "Bytes of calls that wait for other domains or are under way to them";
+        let waiting = "Bytes of calls that wait for other domains or are in flight to them";
         let oldest = "How long the oldest of these calls has waited";
         all.register_collector(Box::new(StoreMetrics(stores.clone())));
         Metrics {
@@ -195,7 +195,7 @@ fn measured<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, he
 mod tests {
     use super::*;
 
-    /// Every metric as it stands in front of its value, a histogram by its own name.
+    /// Every metric as it is printed before its value, a histogram by its own name.
     fn names(text: &str) -> Vec<String> {
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
         types.map(|(name, kind)| format!("{name}{}", if kind == "counter" { "_total" } else { "" })).collect()

@@ -3,7 +3,7 @@
 use super::Config;
 use serde::{Deserialize, Serialize};
 
-/// Clients come back after a second or two: this spreads them without keeping the operator waiting.
+/// Clients reconnect after a second or two: this spreads them without keeping the operator waiting.
 const DRAIN_WINDOW_MS: u64 = 5_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct LimitsConfig {
     /// What may wait to be written to one connection, and to all of them.
     pub outbox_bytes: usize,
     pub outbox_total_bytes: usize,
-    /// Calls of one connection that may be under way; past that it is not read.
+    /// Calls of one connection that may be in flight; past that it is not read.
     pub in_flight: u32,
     /// How long a call may take. Clients give up after 35 seconds.
     pub call_timeout_ms: u64,

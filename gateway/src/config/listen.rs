@@ -14,7 +14,7 @@ pub struct ListenAddress {
 }
 
 impl Config {
-    /// The gateway URL told to clients of a server that listens here: its name, and the port where TLS is spoken.
+    /// The gateway URL told to clients of a server that listens here: its name, and the port with TLS.
     pub fn gateway_url(&self, addresses: &[ListenAddress]) -> String {
         if let Some(url) = &self.public_url {
             return url.clone();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// How this process speaks with the other processes of the same server. `aund certs mesh` makes the three files.
+/// How this process reaches the other processes of the same server. `aund certs mesh` makes the three files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeshConfig {

@@ -40,7 +40,7 @@ fn check(domain: &str, address: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An IPv6 address stands in brackets.
+/// An IPv6 address has to be in brackets.
 pub fn host_and_port(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port != 0)?;

@@ -47,7 +47,7 @@ impl Sessions {
     }
 
     /// Opens a session on a connection, after evicting those that it takes the quota of. Evicted ones that are connected to
-    /// another gateway are closed by it, when it hears of this session.
+    /// another gateway are closed by it, when it learns of this session.
     pub fn open(&self, connection: &Arc<Connection>, mut open: OpenSession) -> Result<(), RpcError> {
         let mut connections = self.connections.lock();
         let elsewhere = self.presence.elsewhere(&open.session.aid);

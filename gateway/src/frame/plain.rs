@@ -53,7 +53,7 @@ impl<'a> UnreadText<'a> {
         Some(())
     }
 
-    /// The content of a string in which every byte stands for itself.
+    /// The content of a string without escapes.
     fn string(&mut self) -> Option<&'a str> {
         self.byte(b'"')?;
         let end = self.0.bytes().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))?;

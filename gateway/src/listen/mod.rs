@@ -1,4 +1,4 @@
-//! Listeners: TCP, TLS, how many sockets at once, and whether a socket becomes a WebSocket or speaks HTTP.
+//! Listeners: TCP, TLS, how many sockets at once, and whether a socket becomes a WebSocket or stays HTTP.
 
 pub mod tls;
 

@@ -22,7 +22,7 @@ pub struct RunningServer {
 impl RunningServer {
     /// Stops within the limit; at once on a second signal.
     pub async fn stop(self, limit: Duration, signals: &mut Signals) {
-        tracing::info!("stopping: no new connections, finishing what is under way");
+        tracing::info!("stopping: no new connections, finishing the calls in flight");
         self.world.stop.cancel();
         tokio::select! {
             done = tokio::time::timeout(limit, self.drain()) => match done {

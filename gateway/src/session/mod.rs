@@ -160,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         }
     }
 
-    /// Whether the only call under way was answered: then no other answer is about to come.
+    /// Whether the only call in flight was answered: then no other answer is about to come.
     fn answers_the_only_call(&mut self) -> bool {
         std::mem::take(&mut self.asked) && self.connection.in_flight.load(Ordering::Relaxed) == 0
     }
@@ -169,7 +169,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         if self.connection.outbox.is_waiting() {
             return Poll::Ready(SocketStep::Outbox);
         }
-        // Too many calls under way: what is not read now stays with the sender.
+        // Too many calls in flight: what is not read now stays with the sender.
         let reading = self.may_read();
         if reading {
             match Pin::new(&mut self.socket).poll_next(cx) {

@@ -133,7 +133,7 @@ impl ConnectProtocol {
             return Ok(());
         }
         let error =
-            RpcError::new(codes::VERSION_MISMATCH, format!("this server speaks version {PROTOCOL} only"))
+            RpcError::new(codes::VERSION_MISMATCH, format!("this server supports version {PROTOCOL} only"))
                 .with("server_range", json!({ "min": PROTOCOL, "max": PROTOCOL }))
                 .with("client_range", json!({ "min": self.min, "max": self.max }));
         Err(ConnectRefused { error, close: Some(1008) })
