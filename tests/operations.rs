@@ -191,8 +191,8 @@ fn restore(world: &World, backup: &Path, data: &Path) {
     if dump.exists() {
         let url = setting("AUND_TEST_POSTGRES_URL").expect("it is where the store is");
         let (_, prefix) = world.store().split_once("?schema_prefix=").expect("a store of the test's own");
-        let drop = ["auth", "agent", "message", "ca"]
-            .map(|service| format!("DROP SCHEMA {prefix}{service} CASCADE"));
+        let drop =
+            ["auth", "agent", "message", "ca"].map(|service| format!("DROP SCHEMA {prefix}{service} CASCADE"));
         run(Command::new("psql").args(["--quiet", "--command", &drop.join("; "), &url]));
         run(Command::new("pg_restore").args(["--no-owner", "--dbname", &url]).arg(&dump));
     }
