@@ -1,7 +1,7 @@
-//! The operator's socket: whoever may enter the data folder may call any method, one JSON object a line.
+//! The operator's socket: a user who can access the data folder can call any method, one JSON object a line.
 
 use crate::telemetry::Metrics;
-use crate::{frame, status};
+use crate::{frame, http::status};
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,14 +16,14 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::task::TaskTracker;
 
-const LINE_BYTES: u64 = 1 << 20;
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_LINE_BYTES: u64 = 1 << 20;
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn path(data: &Path) -> PathBuf {
     data.join("aund.sock")
 }
 
-/// Answers on `aund.sock` until the server stops. The data folder's lock is held, so an old socket there is a dead one.
+/// Answers on `aund.sock` until the server stops. The data folder's lock is held, so an old socket there is not in use.
 pub fn listen(
     world: &World,
     metrics: &Arc<Metrics>,
@@ -46,8 +46,8 @@ pub fn listen(
         while let Some(Ok((stream, _))) = world.stop.run_until_cancelled(listener.accept()).await {
             let (world, metrics) = (world.clone(), metrics.clone());
             calls.spawn(async move {
-                let visit = tokio::time::timeout(PATIENCE, serve(&world, &metrics, stream));
-                world.stop.run_until_cancelled(visit).await
+                let connection = tokio::time::timeout(TIMEOUT, serve(&world, &metrics, stream));
+                world.stop.run_until_cancelled(connection).await
             });
         }
     });
@@ -60,7 +60,7 @@ pub fn remove(data: &Path) {
 
 async fn serve(world: &World, metrics: &Metrics, stream: UnixStream) -> std::io::Result<()> {
     let (read, mut write) = stream.into_split();
-    let mut lines = BufReader::new(read.take(LINE_BYTES)).lines();
+    let mut lines = BufReader::new(read.take(MAX_LINE_BYTES)).lines();
     while let Some(line) = lines.next_line().await? {
         let answer = answer(world, metrics, &line).await + "\n";
         write.write_all(answer.as_bytes()).await?;
@@ -70,17 +70,17 @@ async fn serve(world: &World, metrics: &Metrics, stream: UnixStream) -> std::io:
 
 async fn answer(world: &World, metrics: &Metrics, line: &str) -> String {
     #[derive(Deserialize)]
-    struct Ask<'a> {
+    struct AdminCall<'a> {
         method: String,
         #[serde(borrow, default)]
         params: Option<&'a RawValue>,
     }
-    let ask: Ask<'_> = match serde_json::from_str(line) {
-        Ok(ask) => ask,
+    let call: AdminCall<'_> = match serde_json::from_str(line) {
+        Ok(call) => call,
         Err(error) => return frame::failure(None, &RpcError::new(codes::PARSE_ERROR, error)),
     };
-    // About the process and not about a service: answered also where there is none.
-    let about = match ask.method.as_str() {
+    // About the process and not about a service: answered also where no service runs.
+    let about = match call.method.as_str() {
         "health" => Some(status::health(&world.mesh).1),
         "metrics" => Some(status::metrics_of(world, metrics).into()),
         _ => None,
@@ -88,7 +88,7 @@ async fn answer(world: &World, metrics: &Metrics, line: &str) -> String {
     if let Some(about) = about {
         return frame::success(RawValue::NULL, &about.to_string());
     }
-    match world.mesh.call(Caller::Operator, &ask.method, ask.params.map(ToOwned::to_owned)).await {
+    match world.mesh.call(Caller::Operator, &call.method, call.params.map(ToOwned::to_owned)).await {
         Ok(result) => frame::success(RawValue::NULL, result.get()),
         Err(error) => frame::failure(None, &error),
     }
@@ -106,8 +106,8 @@ pub async fn ask(data: &Path, method: &str, params: &Value) -> anyhow::Result<Op
     let line = json!({ "method": method, "params": params }).to_string() + "\n";
     write.write_all(line.as_bytes()).await?;
     let mut answer = String::new();
-    let mut reader = BufReader::new(read.take(LINE_BYTES));
-    tokio::time::timeout(PATIENCE, reader.read_line(&mut answer))
+    let mut reader = BufReader::new(read.take(MAX_LINE_BYTES));
+    tokio::time::timeout(TIMEOUT, reader.read_line(&mut answer))
         .await
         .context("the server does not answer")??;
     let answer: Value = serde_json::from_str(&answer).context("the server's answer is not understood")?;

@@ -6,11 +6,13 @@ mod file;
 mod limits;
 mod listen;
 mod mesh;
+mod resolve;
 
-pub use federation::Federation;
-pub use limits::Limits;
-pub use listen::Listen;
-pub use mesh::{Addresses, Mesh, Service, mesh_address, parts};
+pub use federation::FederationConfig;
+pub use limits::LimitsConfig;
+pub use listen::ListenAddress;
+pub use mesh::{Addresses, MeshConfig, ServiceConfig, mesh_address, service_names};
+pub use resolve::{ResolveEntry, host_and_port};
 
 use serde::{Deserialize, Serialize};
 use services::kernel::{RedisSettings, StoreUrl};
@@ -21,44 +23,44 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The domain this server vouches for. Every AID it registers lives under it.
+    /// The domain of this server. Every AID it registers is under it.
     pub issuer: String,
-    /// Where to listen. `ADDR:PORT` speaks TLS; `plain:ADDR:PORT` does not, for use behind a proxy that does.
-    pub listen: Vec<Listen>,
+    /// Where to listen. `ADDR:PORT` has TLS; `plain:ADDR:PORT` has not, for use behind a proxy that has.
+    pub listen: Vec<ListenAddress>,
     /// Let several gateways of one machine listen on the same address: the system spreads connections over them.
     pub share_port: bool,
     /// The folder with keys, certificates and SQLite files.
     pub data: PathBuf,
-    /// The folder whose `pki` has the keys of this process; the data folder by default. Processes that run the same part
-    /// share it.
+    /// The folder whose `pki` has the keys of this process; the data folder by default. Processes that run the same
+    /// service share it.
     pub keys: Option<PathBuf>,
     /// The gateway URL told to clients. They keep it for ever, so it must not change; by default it is made of the
     /// issuer and the first TLS port.
     pub public_url: Option<String>,
-    pub store: Store,
-    pub bus: Bus,
-    pub tls: Tls,
-    pub log: Log,
-    pub limits: Limits,
-    /// Which parts run in this process; empty means all of them.
+    pub store: StoreConfig,
+    pub bus: BusConfig,
+    pub tls: TlsConfig,
+    pub log: LogConfig,
+    pub limits: LimitsConfig,
+    /// Which services run in this process, `gateway` among them; empty means all of them.
     pub only: Vec<String>,
-    pub mesh: Mesh,
-    pub status: Status,
-    pub federation: Federation,
-    /// Namespaces that live in other processes. What is not named here, and runs here, is a function call away.
-    pub services: BTreeMap<String, Service>,
+    pub mesh: MeshConfig,
+    pub status: StatusConfig,
+    pub federation: FederationConfig,
+    /// The services that run in other processes, and where.
+    pub services: BTreeMap<String, ServiceConfig>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Store {
+pub struct StoreConfig {
     /// `sqlite:FOLDER` (empty: the data folder) or `postgres://…`, a schema per service.
     pub url: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Bus {
+pub struct BusConfig {
     /// `local:` carries events inside this process; `redis://…` (over TLS `rediss://…`) also between processes, so that
     /// several gateways serve one domain.
     pub url: String,
@@ -67,14 +69,14 @@ pub struct Bus {
 /// A certificate of your own for the listener; without it the server's authority makes one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Tls {
+pub struct TlsConfig {
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Log {
+pub struct LogConfig {
     /// A filter such as `info` or `gateway=debug,info`.
     pub level: String,
     pub format: LogFormat,
@@ -90,7 +92,7 @@ pub enum LogFormat {
 /// How the operator's tools see this process: `/health` and `/metrics` over plain HTTP. For machines of your own only.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Status {
+pub struct StatusConfig {
     pub listen: Option<SocketAddr>,
 }
 
@@ -110,39 +112,39 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             issuer: "agents.localhost".to_owned(),
-            listen: vec![Listen { address: ([127, 0, 0, 1], 20001).into(), tls: true }],
+            listen: vec![ListenAddress { address: ([127, 0, 0, 1], 20001).into(), tls: true }],
             share_port: false,
             data: "./data".into(),
             keys: None,
             public_url: None,
-            store: Store::default(),
-            bus: Bus::default(),
-            tls: Tls::default(),
-            log: Log::default(),
-            limits: Limits::default(),
+            store: StoreConfig::default(),
+            bus: BusConfig::default(),
+            tls: TlsConfig::default(),
+            log: LogConfig::default(),
+            limits: LimitsConfig::default(),
             only: Vec::new(),
-            mesh: Mesh::default(),
-            status: Status::default(),
-            federation: Federation::default(),
+            mesh: MeshConfig::default(),
+            status: StatusConfig::default(),
+            federation: FederationConfig::default(),
             services: BTreeMap::new(),
         }
     }
 }
 
-impl Default for Store {
-    fn default() -> Store {
-        Store { url: "sqlite:".to_owned() }
+impl Default for StoreConfig {
+    fn default() -> StoreConfig {
+        StoreConfig { url: "sqlite:".to_owned() }
     }
 }
 
-impl Default for Bus {
-    fn default() -> Bus {
-        Bus { url: "local:".to_owned() }
+impl Default for BusConfig {
+    fn default() -> BusConfig {
+        BusConfig { url: "local:".to_owned() }
     }
 }
 
-impl Default for Log {
-    fn default() -> Log {
-        Log { level: "info".to_owned(), format: LogFormat::Text }
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        LogConfig { level: "info".to_owned(), format: LogFormat::Text }
     }
 }

@@ -1,6 +1,5 @@
 //! JSON-RPC frames: reading a request without copying it, writing answers.
 
-use crate::strict::{self, Flaw};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
@@ -8,8 +7,11 @@ use serde_json::value::RawValue;
 use services::kernel::{RpcError, codes};
 use std::borrow::Cow;
 use std::fmt;
+use strict::Flaw;
 
+pub mod params;
 mod plain;
+pub mod strict;
 #[cfg(test)]
 mod tests;
 
@@ -17,60 +19,60 @@ mod tests;
 pub const BATCH: usize = 50;
 
 /// What a frame asks for.
-pub enum Frame<'a> {
-    One(Request<'a>),
-    /// An array; each member stands or falls by itself.
-    Batch(Vec<Result<Request<'a>, Refusal>>),
+pub enum RequestFrame<'a> {
+    One(RpcRequest<'a>),
+    /// An array; each member is answered by itself.
+    Batch(Vec<Result<RpcRequest<'a>, InvalidRequest>>),
 }
 
 /// A request that has the right shape. Without an id it is a notification and gets no answer.
-pub struct Request<'a> {
+pub struct RpcRequest<'a> {
     pub id: Option<&'a RawValue>,
     pub method: Cow<'a, str>,
     /// Always an object, or absent.
     pub params: Option<&'a RawValue>,
 }
 
-/// A frame that is no request, and the id to answer to if one could be read.
-pub struct Refusal {
+/// Why a frame is no request, and the id to answer to if one could be read.
+pub struct InvalidRequest {
     pub id: Option<Box<RawValue>>,
     pub error: RpcError,
 }
 
-/// The members of a request, as they were written. Each stands once; what else there may be is ignored.
+/// The members of a request, as they were written. Each may be there once; other members are ignored.
 #[derive(Default)]
-struct Envelope<'a> {
+struct RawRequest<'a> {
     jsonrpc: Option<&'a RawValue>,
     id: Option<&'a RawValue>,
     method: Option<&'a RawValue>,
     params: Option<&'a RawValue>,
 }
 
-impl<'de> Deserialize<'de> for Envelope<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Envelope<'de>, D::Error> {
-        deserializer.deserialize_map(Members)
+impl<'de> Deserialize<'de> for RawRequest<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawRequest<'de>, D::Error> {
+        deserializer.deserialize_map(RequestVisitor)
     }
 }
 
-struct Members;
+struct RequestVisitor;
 
-impl<'de> Visitor<'de> for Members {
-    type Value = Envelope<'de>;
+impl<'de> Visitor<'de> for RequestVisitor {
+    type Value = RawRequest<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Envelope<'de>, A::Error> {
-        let mut envelope = Envelope::default();
-        let mut others = strict::Keys::default();
-        while let Some(strict::Key(key)) = members.next_key()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<RawRequest<'de>, A::Error> {
+        let mut request = RawRequest::default();
+        let mut others = strict::ObjectKeys::default();
+        while let Some(strict::ObjectKey(key)) = members.next_key()? {
             let value: &RawValue = members.next_value()?;
             let member = match &*key {
-                "jsonrpc" => &mut envelope.jsonrpc,
-                "id" => &mut envelope.id,
-                "method" => &mut envelope.method,
-                "params" => &mut envelope.params,
+                "jsonrpc" => &mut request.jsonrpc,
+                "id" => &mut request.id,
+                "method" => &mut request.method,
+                "params" => &mut request.params,
                 _ => {
                     others.add(key)?;
                     strict::check(value.get()).map_err(A::Error::custom)?;
@@ -81,33 +83,35 @@ impl<'de> Visitor<'de> for Members {
                 return Err(A::Error::custom(format_args!("the key {key:?} twice in one object")));
             }
         }
-        Ok(envelope)
+        Ok(request)
     }
 }
 
-/// Reads one frame in one pass: the envelope is taken apart without copying, and only the parameters, which others may
-/// get to see, are looked at as strictly as the strictest client would.
-pub fn read(text: &str) -> Result<Frame<'_>, Refusal> {
+/// Reads one frame in one pass: its members are borrowed, not copied, and only the parameters, which may be passed on to
+/// other agents, are checked as strictly as the strictest client would.
+pub fn read(text: &str) -> Result<RequestFrame<'_>, InvalidRequest> {
     if !text.trim_start().starts_with('[') {
-        return read_one(text).map(Frame::One);
+        return read_one(text).map(RequestFrame::One);
     }
     let members: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| malformed(&error))?;
     match members.len() {
-        0 => Err(invalid(None, "an empty array asks for nothing")),
-        1..=BATCH => Ok(Frame::Batch(members.into_iter().map(|member| read_one(member.get())).collect())),
+        0 => Err(invalid(None, "an empty array holds no request")),
+        1..=BATCH => {
+            Ok(RequestFrame::Batch(members.into_iter().map(|member| read_one(member.get())).collect()))
+        }
         many => Err(invalid(None, &format!("an array holds at most {BATCH} requests, not {many}"))),
     }
 }
 
-fn read_one(text: &str) -> Result<Request<'_>, Refusal> {
-    match plain::envelope(text) {
-        Some(plain::Envelope { id, method, params }) => with_params(id, method.into(), params),
+fn read_one(text: &str) -> Result<RpcRequest<'_>, InvalidRequest> {
+    match plain::request(text) {
+        Some(plain::PlainRequest { id, method, params }) => with_params(id, method.into(), params),
         None => read_carefully(text),
     }
 }
 
-fn read_carefully(text: &str) -> Result<Request<'_>, Refusal> {
-    let Envelope { jsonrpc, id, method, params } =
+fn read_carefully(text: &str) -> Result<RpcRequest<'_>, InvalidRequest> {
+    let RawRequest { jsonrpc, id, method, params } =
         serde_json::from_str(text).map_err(|error| malformed(&error))?;
     if let Some(id) = id {
         check_id(id)?;
@@ -123,29 +127,29 @@ fn with_params<'a>(
     id: Option<&'a RawValue>,
     method: Cow<'a, str>,
     params: Option<&'a RawValue>,
-) -> Result<Request<'a>, Refusal> {
+) -> Result<RpcRequest<'a>, InvalidRequest> {
     let Some(given) = params.map(RawValue::get).filter(|params| *params != "{}") else {
-        return Ok(Request { id, method, params });
+        return Ok(RpcRequest { id, method, params });
     };
     match given.as_bytes().first() {
         Some(b'{') => {}
         Some(b'[') => {
             let sentence = "params: parameters are given by name, in an object, not by position";
-            return Err(refusal(id, codes::INVALID_PARAMS, sentence.to_owned()));
+            return Err(refused(id, codes::INVALID_PARAMS, sentence.to_owned()));
         }
         _ => return Err(invalid(id, "params is not an object")),
     }
     match strict::check(given) {
-        Ok(()) => Ok(Request { id, method, params }),
+        Ok(()) => Ok(RpcRequest { id, method, params }),
         Err(Flaw::Forbidden(reason)) => Err(invalid(id, &format!("params: the frame holds {reason}"))),
         Err(Flaw::Syntax(reason)) => {
-            Err(refusal(id, codes::PARSE_ERROR, format!("params: the frame is not JSON: {reason}")))
+            Err(refused(id, codes::PARSE_ERROR, format!("params: the frame is not JSON: {reason}")))
         }
     }
 }
 
 /// A string, a number or null, and nothing that could not be echoed to the strictest client.
-fn check_id(id: &RawValue) -> Result<(), Refusal> {
+fn check_id(id: &RawValue) -> Result<(), InvalidRequest> {
     if !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9' | b'n')) {
         return Err(invalid(None, "id is a string, a number or null"));
     }
@@ -167,28 +171,28 @@ fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str(text).ok().map(Cow::Owned)
 }
 
-fn malformed(error: &serde_json::Error) -> Refusal {
+fn malformed(error: &serde_json::Error) -> InvalidRequest {
     match error.classify() {
         Category::Data => {
-            refusal(None, codes::INVALID_REQUEST, format!("the frame holds no request: {error}"))
+            refused(None, codes::INVALID_REQUEST, format!("the frame holds no request: {error}"))
         }
-        _ => refusal(None, codes::PARSE_ERROR, format!("the frame is not JSON: {error}")),
+        _ => refused(None, codes::PARSE_ERROR, format!("the frame is not JSON: {error}")),
     }
 }
 
-fn invalid(id: Option<&RawValue>, reason: &str) -> Refusal {
-    refusal(id, codes::INVALID_REQUEST, reason.to_owned())
+fn invalid(id: Option<&RawValue>, reason: &str) -> InvalidRequest {
+    refused(id, codes::INVALID_REQUEST, reason.to_owned())
 }
 
-fn refusal(id: Option<&RawValue>, code: proto_schemas::Code, sentence: String) -> Refusal {
-    Refusal { id: id.map(ToOwned::to_owned), error: RpcError::new(code, sentence) }
+fn refused(id: Option<&RawValue>, code: proto_schemas::Code, sentence: String) -> InvalidRequest {
+    InvalidRequest { id: id.map(ToOwned::to_owned), error: RpcError::new(code, sentence) }
 }
 
 pub fn success(id: &RawValue, result: &str) -> String {
     answer(id.get(), Ok(result))
 }
 
-/// What is told to whoever asked with this id.
+/// The response to the request with this id.
 pub fn answer(id: &str, outcome: Result<&str, &RpcError>) -> String {
     match outcome {
         // Space for exactly this much: text that fills its allocation is handed to the socket without another one.

@@ -1,30 +1,33 @@
-//! The only file that knows everything: it builds the world, opens the services, stands the gateway, and takes it all down.
+//! The only module that knows everything: it builds the world, opens the services and the gateway, and stops them.
 
 mod banner;
 mod data;
 mod drain;
 mod housekeeping;
+mod readiness;
 
 pub use data::{is_initialised, lock_data};
 
-use crate::config::{self, Config, Listen};
+use crate::admin;
+use crate::config::{self, Config, ListenAddress};
 use crate::federation::Federation;
-use crate::gateway::Gateway;
+use crate::gateway::GatewayState;
+use crate::http::status;
+use crate::listen::{self, tls};
 use crate::mesh::{self, Pass, Wiring};
 use crate::signals::Signals;
 use crate::telemetry::{self, Metrics};
-use crate::{admin, events, listen, readiness, status, tls};
 use anyhow::{Context as _, bail};
 use banner::Banner;
-use drain::Running;
+use drain::RunningServer;
 use housekeeping::housekeeping;
-use services::kernel::{Redis, World};
+use services::kernel::{Audience, Bus, Redis, World};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Runs the server, or the parts of it that this process has, until it is told to stop and has drained.
+/// Runs the server, or the services of it that this process has, until a signal stops it and it has drained.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
     telemetry::init(&config.log)?;
     let _ = rlimit::increase_nofile_limit(u64::MAX);
@@ -32,43 +35,43 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 
     let world = world(&config).await?;
     let metrics = Arc::new(Metrics::of(&world.stores));
-    running(&config).into_iter().for_each(|part| metrics.runs(part));
+    running(&config).into_iter().for_each(|service| metrics.runs(service));
     let wiring = wire(&config, &world, &metrics)?;
-    // Heard from before we say that we are ready: whoever reads the banner may send a signal at once.
+    // Installed before the banner is printed: whoever reads it may send a signal at once.
     let mut signals = Signals::new()?;
     tokio::select! {
-        met = readiness::authority(&config, &world.mesh) => met?,
+        ready = readiness::ca(&config, &world.mesh) => ready?,
         () = signals.wait() => return Ok(()),
     }
     open_services(&world, |service| config.runs(service)).await?;
     let mut banner = Banner::new(&config.issuer);
-    let calls = answer_inside(&config, &world, &metrics, &wiring, &mut banner)?;
-    // It already answers other processes, so also a stop in between has to be an orderly one.
-    let stays = tokio::select! {
-        () = readiness::everybody(&world.mesh) => true,
+    let calls = answer_internal(&config, &world, &metrics, &wiring, &mut banner)?;
+    // It already answers other processes, so a stop in between has to drain as well.
+    let runs = tokio::select! {
+        () = readiness::others(&world.mesh) => true,
         () = signals.wait() => false,
     };
     let data = config.data.clone();
     let limit = Duration::from_millis(config.limits.drain_timeout_ms);
-    let gateway = match stays && config.runs("gateway") {
+    let gateway = match runs && config.runs("gateway") {
         true => Some(open_gateway(config, &world, metrics, &mut banner).await?),
         false => None,
     };
-    if stays {
+    if runs {
         banner.print();
         signals.wait().await;
     }
-    Running { gateway, calls, world, wiring }.stop(limit, &mut signals).await;
+    RunningServer { gateway, calls, world, wiring }.stop(limit, &mut signals).await;
     admin::remove(&data);
     Ok(())
 }
 
-/// What the services may ask of the outside, as the settings have it.
+/// What the services are given, as the configuration has it.
 async fn world(config: &Config) -> anyhow::Result<World> {
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = config.keys.clone().unwrap_or(world.keys);
-    let keep = config.federation.retention_seconds;
-    world.peer_retention = (keep > 0).then(|| Duration::from_secs(keep));
+    let seconds = config.federation.retention_seconds;
+    world.peer_retention = (seconds > 0).then(|| Duration::from_secs(seconds));
     if let Some(settings) = config.redis() {
         let redis = Redis::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());
@@ -76,13 +79,13 @@ async fn world(config: &Config) -> anyhow::Result<World> {
     Ok(world)
 }
 
-/// Dials whatever lives in other processes.
+/// Dials the services that run in other processes.
 fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Result<Arc<Wiring>> {
     if config.is_split() {
         let named = Pass::read(&config.mesh)?.parts();
-        if let Some(part) = running(config).into_iter().find(|part| !named.contains(part)) {
+        if let Some(service) = running(config).into_iter().find(|service| !named.contains(service)) {
             let named = if named.is_empty() { "nothing".to_owned() } else { named.join(" and ") };
-            bail!("mesh.cert speaks for {named}, and {part} is to run here: nobody would believe it");
+            bail!("mesh.cert is for {named}, and {service} runs here: other processes would refuse it");
         }
     }
     let wiring = Arc::new(Wiring {
@@ -94,7 +97,7 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Resul
         tracker: TaskTracker::new(),
         stop: CancellationToken::new(),
     });
-    for namespace in config::parts() {
+    for namespace in config::service_names() {
         if let Some(service) = config.services.get(namespace) {
             mesh::dial(&wiring, namespace, service.remote.as_slice());
         }
@@ -103,7 +106,7 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Resul
 }
 
 fn running(config: &Config) -> Vec<&'static str> {
-    config::parts().filter(|part| config.runs(part)).collect()
+    config::service_names().filter(|service| config.runs(service)).collect()
 }
 
 /// Opens the services this process runs and puts them on the mesh; their work is spawned on the tracker.
@@ -120,8 +123,8 @@ pub async fn open_services(world: &World, wanted: impl Fn(&str) -> bool) -> anyh
     Ok(())
 }
 
-/// Answers the other processes and the operator, until the world stops.
-fn answer_inside(
+/// Answers the other processes and the operator, until the server stops.
+fn answer_internal(
     config: &Config,
     world: &World,
     metrics: &Arc<Metrics>,
@@ -144,32 +147,33 @@ fn answer_inside(
     Ok(calls)
 }
 
-/// Stands the gateway: listeners, events, sessions.
+/// Opens the gateway: listeners, sessions, events.
 async fn open_gateway(
     config: Config,
     world: &World,
     metrics: Arc<Metrics>,
     banner: &mut Banner,
-) -> anyhow::Result<Arc<Gateway>> {
+) -> anyhow::Result<Arc<GatewayState>> {
     let tls = tls::acceptor(&config, world).await?;
     let mut bound = Vec::new();
     for at in &config.listen {
         let listener = listen::bind(at.address, config.share_port)?;
-        bound.push((Listen { address: listener.local_addr()?, tls: at.tls }, listener));
+        bound.push((ListenAddress { address: listener.local_addr()?, tls: at.tls }, listener));
     }
-    let addresses: Vec<Listen> = bound.iter().map(|(at, _)| *at).collect();
+    let addresses: Vec<ListenAddress> = bound.iter().map(|(at, _)| *at).collect();
     let public_url = config.gateway_url(&addresses);
     let federation = match config.federation.enabled {
         true => Some(Federation::open(&config, world, &metrics).await.context("federation")?),
         false => None,
     };
-    let gateway = Gateway::new(config, public_url, world, metrics);
-    if let Some(federation) = federation {
+    let gateway = GatewayState::new(config, public_url, world, metrics, federation);
+    if let Some(federation) = &gateway.federation {
         world.mesh.add_local("gateway", federation.methods());
         world.mesh.set_forwarder(federation.clone());
-        gateway.federate(federation);
+        follow_trust(&world.bus, federation, &gateway.tracker);
     }
-    events::listen(&gateway, &world.bus);
+    gateway.sessions.listen();
+    gateway.delivery.listen();
     for (at, listener) in bound {
         let tls = at.tls.then(|| tls.clone());
         gateway.tracker.spawn(listen::accept(gateway.clone(), listener, tls));
@@ -177,4 +181,18 @@ async fn open_gateway(
     gateway.tracker.spawn(housekeeping(gateway.clone()));
     banner.gateway(&gateway, &addresses);
     Ok(gateway)
+}
+
+/// Has federation read the list of trusted roots again each time that it changed. That takes a call, which a listener must
+/// not wait for.
+fn follow_trust(bus: &Bus, federation: &Arc<Federation>, tracker: &TaskTracker) {
+    let (weak, tracker) = (Arc::downgrade(federation), tracker.clone());
+    bus.listen(move |event| {
+        if event.to != Audience::Gateways || event.method != "ca.trust_changed" {
+            return;
+        }
+        if let Some(federation) = weak.upgrade() {
+            tracker.spawn(async move { federation.trust_changed().await });
+        }
+    });
 }

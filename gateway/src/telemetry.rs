@@ -1,4 +1,4 @@
-//! What the operator sees: log lines and metrics. Never a payload, token or key.
+//! Logs and metrics. Never a payload, token or key.
 
 mod bus;
 mod calls;
@@ -6,16 +6,16 @@ mod links;
 mod relays;
 mod stores;
 
-use crate::config::{Log, LogFormat};
+use crate::config::{LogConfig, LogFormat};
 use bus::BusMetrics;
-use calls::Calls;
-use links::Links;
+use calls::CallMetrics;
+use links::MeshLinkMetrics;
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry, Unit};
-use relays::Relayed;
+use relays::RelayMetrics;
 use services::kernel::{BusStats, Stores};
 use std::io::IsTerminal as _;
 use std::sync::atomic::AtomicU64;
@@ -26,7 +26,7 @@ pub use calls::MethodMetrics;
 pub use links::LinkMetrics;
 
 /// Logs go to standard error; standard output is for what the command was asked to print.
-pub fn init(log: &Log) -> anyhow::Result<()> {
+pub fn init(log: &LogConfig) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&log.level).map_err(|error| anyhow::anyhow!("log.level: {error}"))?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -57,13 +57,13 @@ struct HttpLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PartLabels {
-    part: &'static str,
+struct ServiceLabels {
+    service: &'static str,
 }
 
 pub struct Metrics {
     registry: Registry,
-    calls: Calls,
+    calls: CallMetrics,
     /// `meta.ping` without an error.
     pub pings: Counter,
     closes: Family<CloseLabels, Counter>,
@@ -74,10 +74,10 @@ pub struct Metrics {
     pub outbox_bytes: Gauge,
     pub full_outboxes: Counter,
     pub events: Counter,
-    links: Links,
-    parts: Family<PartLabels, Gauge>,
+    links: MeshLinkMetrics,
+    services: Family<ServiceLabels, Gauge>,
     bus: BusMetrics,
-    pub relayed: Relayed,
+    pub relayed: RelayMetrics,
     pub federation_links: Gauge,
     pub federation_queue_bytes: Gauge,
     pub federation_oldest_seconds: Gauge<f64, AtomicU64>,
@@ -92,26 +92,30 @@ impl Metrics {
     pub fn of(stores: &Stores) -> Metrics {
         let mut registry = Registry::with_prefix("aund");
         let all = &mut registry;
-        let calls = Calls::register(all);
+        let calls = CallMetrics::register(all);
         let outbox = "Bytes that wait to be written to clients";
-        let waiting = "Bytes of calls that wait for other domains or are under way to them";
+        let waiting = "Bytes of calls that wait for other domains or are in flight to them";
         let oldest = "How long the oldest of these calls has waited";
         all.register_collector(Box::new(StoreMetrics(stores.clone())));
         Metrics {
             pings: calls.method("meta.ping").ok.clone(),
             calls,
             closes: counted(all, "closes", "WebSockets closed by the server, by close code"),
-            refused: counted(all, "refused_sockets", "Sockets not taken, by reason"),
+            refused: counted(all, "refused_sockets", "Sockets refused, by reason"),
             http: counted(all, "http_responses", "HTTP answers, by route and status"),
             sockets: counted(all, "sockets", "Open WebSockets"),
             sessions: counted(all, "sessions", "WebSockets that logged in"),
             outbox_bytes: measured(all, "outbox", outbox, Unit::Bytes),
-            full_outboxes: counted(all, "full_outboxes", "Readers closed because too much waited"),
-            events: counted(all, "events", "Events handed to sessions"),
-            links: Links::register(all),
-            parts: counted(all, "part", "What runs in this process: 1 for each part"),
+            full_outboxes: counted(
+                all,
+                "full_outboxes",
+                "Connections closed because too much waited to be written to them",
+            ),
+            events: counted(all, "events", "Events delivered to sessions"),
+            links: MeshLinkMetrics::register(all),
+            services: counted(all, "service", "Services that run in this process: 1 for each"),
             bus: BusMetrics::register(all),
-            relayed: Relayed::register(all),
+            relayed: RelayMetrics::register(all),
             federation_links: counted(all, "federation_links", "Links to other domains that are up"),
             federation_queue_bytes: measured(all, "federation_queue", waiting, Unit::Bytes),
             federation_oldest_seconds: measured(all, "federation_oldest", oldest, Unit::Seconds),
@@ -123,22 +127,22 @@ impl Metrics {
         self.links.link(namespace, address)
     }
 
-    /// Says that this process runs a part of the server.
-    pub fn runs(&self, part: &'static str) {
-        self.parts.get_or_create(&PartLabels { part }).set(1);
+    /// Says that this process runs a service.
+    pub fn runs(&self, service: &'static str) {
+        self.services.get_or_create(&ServiceLabels { service }).set(1);
     }
 
-    /// Taken over when somebody asks.
-    pub fn take_bus(&self, stats: BusStats, seats: usize) {
-        self.bus.take(stats, seats);
+    /// Copied at the time of a scrape: the bus counts by itself.
+    pub fn set_bus(&self, stats: BusStats, sessions: usize) {
+        self.bus.set(stats, sessions);
     }
 
     pub fn method(&self, name: &str) -> &MethodMetrics {
         self.calls.method(name)
     }
 
-    pub fn method_at(&self, place: usize) -> &MethodMetrics {
-        self.calls.method_at(place)
+    pub fn method_at(&self, position: usize) -> &MethodMetrics {
+        self.calls.method_at(position)
     }
 
     pub fn answered(&self, method: &MethodMetrics, code: i32, seconds: f64) {
@@ -173,7 +177,7 @@ impl Default for Metrics {
     }
 }
 
-/// A metric of its own, as it stands in the list.
+/// Registers a metric without a unit.
 fn counted<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name, help, metric.clone());
@@ -191,7 +195,7 @@ fn measured<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, he
 mod tests {
     use super::*;
 
-    /// Every metric as it stands in front of its value, a histogram by its own name.
+    /// Every metric as it is printed before its value, a histogram by its own name.
     fn names(text: &str) -> Vec<String> {
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
         types.map(|(name, kind)| format!("{name}{}", if kind == "counter" { "_total" } else { "" })).collect()
@@ -210,13 +214,13 @@ mod tests {
         let (text, guide) = (metrics.text(), include_str!("../../docs/operations.md"));
         let names = names(&text);
         for name in &names {
-            assert!(guide.contains(&format!("| `{name}")), "{name} has no line in the table of the guide");
+            assert!(guide.contains(&format!("| `{name}")), "{name} has no row in the table of the guide");
         }
-        for told in guide.split('`').skip(1).step_by(2).filter(|word| word.starts_with("aund_")) {
-            let told = told.split('{').next().unwrap_or(told);
-            assert!(names.iter().any(|name| name == told), "the guide tells of {told}, which does not exist");
+        for named in guide.split('`').skip(1).step_by(2).filter(|word| word.starts_with("aund_")) {
+            let named = named.split('{').next().unwrap_or(named);
+            assert!(names.iter().any(|name| name == named), "the guide has {named}, which does not exist");
         }
         let help = text.lines().filter(|line| line.starts_with("# HELP ")).count();
-        assert_eq!(names.len(), help, "each says what it is");
+        assert_eq!(names.len(), help, "each has a help text");
     }
 }

@@ -1,4 +1,4 @@
-//! TLS to a server whose certificate is judged by a rule of our own. That the server has the key of what it shows is
+//! TLS to a server whose certificate is verified by a rule of the caller. That the server has the key of its certificate is
 //! checked here, whatever the rule says.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -12,8 +12,8 @@ pub static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(r
 
 pub type Verdict = Result<ServerCertVerified, rustls::Error>;
 
-/// What a server shows of itself, and the name it was called by.
-pub struct Shown<'a> {
+/// The certificate a server presents, and the name it was dialled by.
+pub struct PresentedCertificate<'a> {
     pub leaf: &'a CertificateDer<'a>,
     pub between: &'a [CertificateDer<'a>],
     pub name: &'a ServerName<'a>,
@@ -22,7 +22,7 @@ pub struct Shown<'a> {
 }
 
 pub fn client_config(
-    rule: impl Fn(&Shown<'_>) -> Verdict + Send + Sync + 'static,
+    rule: impl Fn(&PresentedCertificate<'_>) -> Verdict + Send + Sync + 'static,
 ) -> Result<ClientConfig, rustls::Error> {
     let config = ClientConfig::builder_with_provider(PROVIDER.clone())
         .with_safe_default_protocol_versions()?
@@ -40,7 +40,7 @@ impl<Rule> fmt::Debug for TlsVerifier<Rule> {
     }
 }
 
-impl<Rule: Fn(&Shown<'_>) -> Verdict + Send + Sync> ServerCertVerifier for TlsVerifier<Rule> {
+impl<Rule: Fn(&PresentedCertificate<'_>) -> Verdict + Send + Sync> ServerCertVerifier for TlsVerifier<Rule> {
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,
@@ -49,7 +49,7 @@ impl<Rule: Fn(&Shown<'_>) -> Verdict + Send + Sync> ServerCertVerifier for TlsVe
         ocsp: &[u8],
         now: UnixTime,
     ) -> Verdict {
-        (self.0)(&Shown { leaf, between, name, ocsp, now })
+        (self.0)(&PresentedCertificate { leaf, between, name, ocsp, now })
     }
 
     fn verify_tls12_signature(

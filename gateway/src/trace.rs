@@ -1,30 +1,29 @@
 //! `_trace`: a client follows one call through the server.
 
-use crate::gateway::Gateway;
-use crate::params;
+use crate::frame::params;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use services::kernel::{Trace, TraceMode};
+use services::kernel::{Clock, Trace, TraceMode};
 use std::time::Instant;
 use tracing::Span;
 
-/// The trace a call asks for, if it does and writes it properly. What it says of spans is not taken over.
-pub fn asked(params: &RawValue) -> Option<Trace> {
+/// The trace a call asks for, if it is well formed. Spans that the client sends are ignored.
+pub fn requested(params: &RawValue) -> Option<Trace> {
     #[derive(Deserialize)]
-    struct Asking {
+    struct TraceParams {
         _trace: Trace,
     }
-    if !params::may_hold(params, "\"_trace\"") {
+    if !params::may_contain(params, "\"_trace\"") {
         return None;
     }
-    let Asking { _trace: trace } = serde_json::from_str(params.get()).ok()?;
+    let TraceParams { _trace: trace } = serde_json::from_str(params.get()).ok()?;
     let plain = trace.trace_id.len() == 32 && trace.trace_id.bytes().all(|b| b.is_ascii_hexdigit());
     plain.then_some(trace)
 }
 
-/// Everything that is logged on behalf of a call that is traced says so, in whichever process it is: one search finds
-/// all of it. A call that is not traced costs nothing.
+/// Everything that is logged for a traced call has its trace id, in every process: one search finds all of it. A call that
+/// is not traced costs nothing.
 pub fn span(method: &str, trace: Option<&Trace>) -> Span {
     match trace {
         Some(trace) => tracing::info_span!("rpc", rpc.method = method, trace.id = trace.trace_id),
@@ -32,17 +31,17 @@ pub fn span(method: &str, trace: Option<&Trace>) -> Span {
     }
 }
 
-/// The answer, with where the time went if the client asked for that.
-pub fn told(
+/// The answer, with its spans if the client asked for them.
+pub fn with_spans(
     answer: String,
     trace: Option<&Trace>,
     method: &str,
-    gateway: &Gateway,
+    clock: &Clock,
     started: Instant,
 ) -> String {
     let Some(trace) = trace.filter(|trace| trace.mode == TraceMode::Diag) else { return answer };
     let ms = (started.elapsed().as_secs_f64() * 1_000_000.0).ceil() / 1000.0;
-    let (node, now) = (method.split('.').next().unwrap_or(method), gateway.clock.now_ms());
+    let (node, now) = (method.split('.').next().unwrap_or(method), clock.now_ms());
     let spans = json!([
         { "node": "gateway", "action": "route", "ts": now, "ms": ms },
         { "node": node, "action": "relay_in", "ts": now, "ms": 0 },

@@ -1,6 +1,6 @@
 //! `aund doctor`: checks everything a server needs, and says what to do about what is missing.
 
-use crate::config::{Config, Listen};
+use crate::config::{Config, ListenAddress};
 use crate::{admin, run};
 use certs::Certificate;
 use serde_json::json;
@@ -174,7 +174,7 @@ async fn store(config: &Config) -> CheckOutcome {
     }
 }
 
-fn port(at: Listen, running: bool) -> CheckOutcome {
+fn port(at: ListenAddress, running: bool) -> CheckOutcome {
     match TcpListener::bind(at.address) {
         Ok(_) => Good(format!("{at} is free")),
         Err(_) if running => Good(format!("{at} is the running server's")),

@@ -14,8 +14,7 @@ mod peers;
 mod show;
 mod top;
 
-use crate::config::{Config, Listen};
-use crate::federation::resolve;
+use crate::config::{Config, ListenAddress, ResolveEntry};
 use crate::{bench, run};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
@@ -81,7 +80,7 @@ struct ConfigArgs {
     issuer: Option<String>,
     /// Listen here; plain:ADDR speaks without TLS; may be given more than once [default: 127.0.0.1:20001]
     #[arg(long, value_name = "ADDR")]
-    listen: Vec<Listen>,
+    listen: Vec<ListenAddress>,
     /// Keep keys and data here [default: ./data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -96,7 +95,7 @@ struct ConfigArgs {
     only: Vec<String>,
     /// Reach every name under another domain at this address; may be given more than once
     #[arg(long, value_name = "DOMAIN=HOST:PORT")]
-    resolve: Vec<resolve::Entry>,
+    resolve: Vec<ResolveEntry>,
 }
 
 impl ConfigArgs {

@@ -1,7 +1,6 @@
-//! What a type cannot know of itself: settings that contradict each other are said before a port is bound.
+//! Settings that contradict each other are refused before a port is bound.
 
-use super::{Config, mesh_address, parts};
-use crate::federation::resolve;
+use super::{Config, mesh_address, resolve, service_names};
 use anyhow::{Context as _, bail};
 use services::kernel::Aid;
 
@@ -20,18 +19,18 @@ impl Config {
         self.check_shape()?;
         resolve::check_all(&self.federation.resolve)?;
         if self.runs("gateway") && self.listen.is_empty() {
-            bail!("listen: no address is given");
+            bail!("listen: at least one address is needed");
         }
         self.check_limits()
     }
 
-    /// Every part that is named is one that there is.
+    /// Every service that is named exists.
     fn check_names(&self) -> anyhow::Result<()> {
-        let known: Vec<&str> = parts().collect();
+        let known: Vec<&str> = service_names().collect();
         let named = self.only.iter().map(|name| ("only", name));
         let moved = self.services.keys().map(|name| ("services", name));
         if let Some((setting, name)) = named.chain(moved).find(|(_, name)| !known.contains(&name.as_str())) {
-            bail!("{setting}: there is no part called {name}; the parts are {}", known.join(", "));
+            bail!("{setting}: unknown service {name}; the services are {}", known.join(", "));
         }
         Ok(())
     }
@@ -40,21 +39,23 @@ impl Config {
     fn check_shape(&self) -> anyhow::Result<()> {
         for (name, service) in &self.services {
             if self.only.contains(name) {
-                bail!("services.{name}.remote: {name} is to run here, too; leave out one of the two");
+                bail!(
+                    "services.{name}.remote: {name} is also in `only` and would run here; leave out one of the two"
+                );
             }
             if service.remote.as_slice().is_empty() {
-                bail!("services.{name}.remote: no address is given");
+                bail!("services.{name}.remote: at least one address is needed");
             }
             for url in service.remote.as_slice() {
                 mesh_address(url).with_context(|| format!("services.{name}.remote"))?;
             }
         }
         if !self.runs("gateway") && self.mesh.listen.is_none() {
-            bail!("mesh.listen: a process without the gateway has nobody to talk to without it");
+            bail!("mesh.listen: a process without the gateway cannot be reached without it");
         }
         if self.is_split() && self.redis().is_none() {
             bail!(
-                "bus.url: parts in several processes hear of each other over Redis, so redis://… is needed"
+                "bus.url: services in several processes need Redis for their events, so redis://… is needed"
             );
         }
         let files = [("cert", &self.mesh.cert), ("key", &self.mesh.key), ("authority", &self.mesh.authority)];
@@ -81,7 +82,7 @@ impl Config {
             ("in_flight", limits.in_flight),
         ];
         if let Some((name, _)) = rates.into_iter().find(|(_, rate)| *rate == 0) {
-            bail!("limits.{name}: zero would let nobody in");
+            bail!("limits.{name}: must be at least 1");
         }
         Ok(())
     }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contradictions_are_said_before_a_port_is_bound() {
+    fn contradictions_are_refused_before_a_port_is_bound() {
         let says =
             |text: &str| Config::parse(text).and_then(|config| config.check()).unwrap_err().to_string();
         assert!(says("issuer = 'UPPER..case'").contains("issuer"));
@@ -108,7 +109,9 @@ mod tests {
         assert!(says("services.ca.remote = 'wss://x:1'").contains("bus.url"));
         let wide = "bus.url = 'redis://x'\nservices.ca.remote = 'wss://x:1'";
         assert!(says(wide).contains("mesh.cert"));
-        assert!(says("only = ['ca', 'gateway']\nservices.ca.remote = 'wss://x:1'").contains("run here"));
+        assert!(
+            says("only = ['ca', 'gateway']\nservices.ca.remote = 'wss://x:1'").contains("would run here")
+        );
         assert!(says("listen = ['nowhere']").contains("nowhere"));
         assert!(says("federation.resolve = { 'x.example' = 'nowhere' }").contains("federation.resolve"));
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));

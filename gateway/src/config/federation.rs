@@ -1,25 +1,25 @@
-//! How this domain deals with others.
+//! Federation with other domains.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Federation {
+pub struct FederationConfig {
     /// Whether agents here reach those of other domains, and the other way round.
     pub enabled: bool,
     /// The namespaces that may cross.
     pub namespaces: Vec<String>,
-    /// The domains we deal with, if not with every one whose root is trusted; and those we never do.
+    /// The domains that may federate with this one (empty: every one whose root is trusted), and those that never may.
     pub allow: Vec<String>,
     pub block: Vec<String>,
     /// `DOMAIN = "HOST:PORT"`: every name under the domain is reached at this address, whatever the resolver says.
     pub resolve: BTreeMap<String, String>,
     /// Whether TLS certificates of the public authorities are believed, beside those of the trusted AUN roots.
     pub public_roots: bool,
-    /// How long a message waits for a domain that cannot be reached, in seconds. 0: its sender is told at once.
+    /// How long a message waits for a domain that cannot be reached, in seconds. 0: its sender gets an error at once.
     pub retention_seconds: u64,
-    /// Relays a second that are taken from one domain, and from one agent of it.
+    /// Relays a second that are accepted from one domain, and from one agent of it.
     pub relays_per_second: u32,
     pub relays_per_agent: u32,
     /// Other domains this gateway may have links to, and links from one domain.
@@ -27,9 +27,9 @@ pub struct Federation {
     pub links_per_peer: usize,
 }
 
-impl Default for Federation {
-    fn default() -> Federation {
-        Federation {
+impl Default for FederationConfig {
+    fn default() -> FederationConfig {
+        FederationConfig {
             enabled: true,
             namespaces: vec!["message".to_owned()],
             allow: Vec::new(),

@@ -1,4 +1,4 @@
-//! The settings as text: read from `aund.toml`, where a typing mistake is told with what was meant, and shown.
+//! The settings as text: read from `aund.toml`, with a hint at the nearest name for an unknown key, and printed.
 
 use super::Config;
 use anyhow::Context as _;
@@ -36,9 +36,9 @@ impl Config {
 fn first_line(error: &toml::de::Error) -> String {
     let line = error.to_string();
     let message = error.message().lines().next().unwrap_or_default();
-    // The parser's own text begins with the place: "TOML parse error at line 3, column 1".
+    // The parser's own text begins with the position: "TOML parse error at line 3, column 1".
     match line.lines().next().and_then(|first| first.split_once(" at ")) {
-        Some((_, place)) => format!("{place}: {message}"),
+        Some((_, position)) => format!("{position}: {message}"),
         None => message.to_owned(),
     }
 }

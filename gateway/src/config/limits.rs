@@ -1,14 +1,14 @@
-//! How much the gateway takes, from whom, and how long it waits for it.
+//! How much the gateway accepts, from whom, and how long it waits.
 
 use super::Config;
 use serde::{Deserialize, Serialize};
 
-/// Clients come back after a second or two: this spreads them without keeping the operator waiting.
+/// Clients reconnect after a second or two: this spreads them without keeping the operator waiting.
 const DRAIN_WINDOW_MS: u64 = 5_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct LimitsConfig {
     /// Sockets of any kind, all together and from one address.
     pub sockets: usize,
     pub sockets_per_address: usize,
@@ -29,12 +29,12 @@ pub struct Limits {
     pub preauth_calls: u32,
     /// Calls of one AID, over all its connections.
     pub calls_per_second: u32,
-    /// The largest frame taken.
+    /// The largest frame that is accepted.
     pub frame_bytes: usize,
     /// What may wait to be written to one connection, and to all of them.
     pub outbox_bytes: usize,
     pub outbox_total_bytes: usize,
-    /// Calls of one connection that may be under way; past that it is not read.
+    /// Calls of one connection that may be in flight; past that it is not read.
     pub in_flight: u32,
     /// How long a call may take. Clients give up after 35 seconds.
     pub call_timeout_ms: u64,
@@ -45,22 +45,22 @@ pub struct Limits {
     pub write_timeout_ms: u64,
     /// How long a stopping server waits for what is in flight.
     pub drain_timeout_ms: u64,
-    /// Over how long it sends its clients away, so that the other gateways do not get all of them at once. Without it: 5
+    /// Over how long it closes its connections, so that the other gateways do not get all clients at once. Without it: 5
     /// seconds if events travel over Redis, at once if not.
     pub drain_window_ms: Option<u64>,
 }
 
 impl Config {
-    /// Over how long clients are sent away when the server stops: at once if there is no other gateway to go to.
+    /// Over how long connections are closed when the server stops: at once if no other gateway can take the clients.
     pub fn drain_window_ms(&self) -> u64 {
         let wide = if self.redis().is_some() { DRAIN_WINDOW_MS } else { 0 };
         self.limits.drain_window_ms.unwrap_or(wide.min(self.limits.drain_timeout_ms / 2))
     }
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for LimitsConfig {
+    fn default() -> LimitsConfig {
+        LimitsConfig {
             sockets: 60_000,
             sockets_per_address: 20_000,
             handshakes: 16_384,

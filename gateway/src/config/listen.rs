@@ -8,14 +8,14 @@ use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Listen {
+pub struct ListenAddress {
     pub address: SocketAddr,
     pub tls: bool,
 }
 
 impl Config {
-    /// The gateway URL told to clients of a server that listens here: its name, and the port where TLS is spoken.
-    pub fn gateway_url(&self, addresses: &[Listen]) -> String {
+    /// The gateway URL told to clients of a server that listens here: its name, and the port with TLS.
+    pub fn gateway_url(&self, addresses: &[ListenAddress]) -> String {
         if let Some(url) = &self.public_url {
             return url.clone();
         }
@@ -27,10 +27,10 @@ impl Config {
     }
 }
 
-impl FromStr for Listen {
+impl FromStr for ListenAddress {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Listen, String> {
+    fn from_str(text: &str) -> Result<ListenAddress, String> {
         let (address, tls) = match text.strip_prefix("plain:") {
             Some(address) => (address, false),
             None => (text, true),
@@ -40,24 +40,24 @@ impl FromStr for Listen {
                 "{text:?} is not an address to listen on: write 127.0.0.1:20001, or plain:127.0.0.1:20002"
             )
         })?;
-        Ok(Listen { address, tls })
+        Ok(ListenAddress { address, tls })
     }
 }
 
-impl TryFrom<String> for Listen {
+impl TryFrom<String> for ListenAddress {
     type Error = String;
-    fn try_from(text: String) -> Result<Listen, String> {
+    fn try_from(text: String) -> Result<ListenAddress, String> {
         text.parse()
     }
 }
 
-impl From<Listen> for String {
-    fn from(listen: Listen) -> String {
+impl From<ListenAddress> for String {
+    fn from(listen: ListenAddress) -> String {
         listen.to_string()
     }
 }
 
-impl fmt::Display for Listen {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", if self.tls { "" } else { "plain:" }, self.address)
     }

@@ -1,4 +1,4 @@
-//! One server in several processes: which part runs where, and how the processes reach each other.
+//! One server in several processes: which service runs where, and how the processes reach each other.
 
 use super::Config;
 use anyhow::Context as _;
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// How this process speaks with the other processes of the same server. `aund certs mesh` makes the three files.
+/// How this process reaches the other processes of the same server. `aund certs mesh` makes the three files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Mesh {
+pub struct MeshConfig {
     /// Where other processes reach the services of this one.
     pub listen: Option<SocketAddr>,
     /// The certificate and the key of this process; read anew for every link, so that they can be replaced any time.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
-    /// Whose certificates are believed.
+    /// The authority whose certificates are accepted.
     pub authority: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Service {
+pub struct ServiceConfig {
     /// `wss://HOST:PORT` of each process that runs the namespace.
     pub remote: Addresses,
 }
@@ -44,10 +44,10 @@ impl Addresses {
 }
 
 impl Config {
-    /// Whether the part runs in this process.
-    pub fn runs(&self, part: &str) -> bool {
-        let wanted = self.only.is_empty() || self.only.iter().any(|name| name == part);
-        wanted && !self.services.contains_key(part)
+    /// Whether the service runs in this process.
+    pub fn runs(&self, service: &str) -> bool {
+        let wanted = self.only.is_empty() || self.only.iter().any(|name| name == service);
+        wanted && !self.services.contains_key(service)
     }
 
     /// Whether other processes belong to this server.
@@ -56,8 +56,8 @@ impl Config {
     }
 }
 
-/// Everything that can run in a process of its own.
-pub fn parts() -> impl Iterator<Item = &'static str> {
+/// Every service, the gateway among them: each can run in a process of its own.
+pub fn service_names() -> impl Iterator<Item = &'static str> {
     services::NAMESPACES.iter().copied().chain(["gateway"])
 }
 

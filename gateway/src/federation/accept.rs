@@ -3,7 +3,7 @@
 use super::card::{self, Peer};
 use super::hello::{HelloParams, Limits, Welcome, bad_nonce};
 use super::{Federation, refused};
-use crate::session::{CloseReason, Link};
+use crate::connection::{CloseReason, Connection};
 use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -30,7 +30,7 @@ pub struct Guest {
     pub session_id: String,
     chain: Vec<String>,
     until_ms: i64,
-    link: Arc<Link>,
+    link: Arc<Connection>,
 }
 
 /// Those who are here.
@@ -71,7 +71,7 @@ impl Federation {
     /// Answers `federation.hello` on a socket whose challenge had this nonce, `age_ms` ago.
     pub async fn greet(
         &self,
-        link: &Arc<Link>,
+        link: &Arc<Connection>,
         nonce: &str,
         age_ms: i64,
         params: Option<&RawValue>,

@@ -3,7 +3,7 @@
 use super::job::Outcome;
 use super::refused;
 use super::trouble::{read_error, refused_there};
-use crate::strict;
+use crate::frame::strict;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use services::kernel::{RpcError, codes};

@@ -4,7 +4,8 @@ use super::accept::Guest;
 use super::relay::short;
 use super::wire::{Kind, Relay, Targets};
 use super::{Federation, refused};
-use crate::notify;
+use crate::delivery::is_app_event;
+use crate::frame::params;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use services::kernel::{Aid, Audience, Caller, DeviceId, Event, Notice, RpcError, SlotId, codes};
@@ -161,9 +162,7 @@ impl Federation {
             Some("to") => members.to,
             Some("from") => members.from,
             Some(_) => members.owner_aid,
-            None if notify::is_app_event(&format!("event/{event}")) => {
-                members.notify.map(|notify| notify.from_aid)
-            }
+            None if is_app_event(&format!("event/{event}")) => members.notify.map(|notify| notify.from_aid),
             None => return Err(refused("event", format!("{:?} does not cross domains", short(event)))),
         };
         if member.is_some() && !namespaces.iter().any(|allowed| allowed == namespace) {
@@ -177,10 +176,10 @@ impl Federation {
 
 /// How it was meant to be delivered is between gateways.
 fn without_route(payload: &RawValue) -> Result<Box<RawValue>, RpcError> {
-    if !crate::params::may_hold(payload, "\"_route\"") {
+    if !params::may_contain(payload, "\"_route\"") {
         return Ok(payload.to_owned());
     }
-    let mut members = crate::params::members(payload)?;
+    let mut members = params::members(payload)?;
     members.remove("_route");
     serde_json::value::to_raw_value(&members).map_err(RpcError::internal)
 }

@@ -24,7 +24,7 @@ mod peers;
 mod pool;
 mod relay;
 mod relay_batch;
-pub mod resolve;
+mod resolve;
 mod revocation;
 mod seen;
 mod test_peer;
@@ -45,8 +45,8 @@ pub use trust::Trust;
 use wire::RelayIds;
 pub use wire::Targets;
 
+use crate::admission::per_second;
 use crate::config::Config;
-use crate::limits;
 use crate::telemetry::Metrics;
 use accept::Guests;
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
@@ -104,8 +104,8 @@ impl Federation {
             nonces: Nonces::default(),
             relays: Arc::default(),
             relay_ids: RelayIds::new(&world.ids),
-            issuer_rate: RateLimiter::keyed(limits::per_second(config.federation.relays_per_second)),
-            agent_rate: RateLimiter::keyed(limits::per_second(config.federation.relays_per_agent)),
+            issuer_rate: RateLimiter::keyed(per_second(config.federation.relays_per_second)),
+            agent_rate: RateLimiter::keyed(per_second(config.federation.relays_per_agent)),
         }))
     }
 

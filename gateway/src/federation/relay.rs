@@ -7,7 +7,8 @@ use super::seen::Turn;
 use super::wire::{Kind, Relay};
 use super::work::{Now, Task, Told, Work, done};
 use super::{Federation, refused};
-use crate::params;
+use crate::admission::strip_reserved;
+use crate::frame::params;
 use proto_schemas::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -158,10 +159,10 @@ fn is_trace(trace: &Trace) -> bool {
 
 /// Names of the server are taken out, where there are any.
 fn cleaned(params: &RawValue) -> Result<Cow<'_, RawValue>, RpcError> {
-    if !params::may_hold(params, "\"_") {
+    if !params::may_contain(params, "\"_") {
         return Ok(Cow::Borrowed(params));
     }
-    let cleaned = params::clean(Some(params.to_owned()))?;
+    let cleaned = strip_reserved(Some(params.to_owned()))?;
     Ok(cleaned.map_or(Cow::Borrowed(params), Cow::Owned))
 }
 

@@ -5,8 +5,8 @@ use super::relay::short;
 use super::wire::Relay;
 use super::work::{self, Now, Told, Work};
 use super::{Federation, refused};
-use crate::frame::{self, Request};
-use crate::session::Link;
+use crate::connection::Connection;
+use crate::frame::{self, RpcRequest};
 use futures_util::FutureExt as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -38,9 +38,9 @@ impl Federation {
     pub fn asked(
         self: &Arc<Self>,
         guest: &Arc<Guest>,
-        link: &Arc<Link>,
+        link: &Arc<Connection>,
         tracker: &TaskTracker,
-        request: &Request<'_>,
+        request: &RpcRequest<'_>,
     ) -> Result<(), RpcError> {
         let now = Now { at: Instant::now(), ms: self.clock.now_ms() };
         let (form, works) = self.read(guest, request, &now)?;
@@ -64,7 +64,7 @@ impl Federation {
     fn read(
         self: &Arc<Self>,
         guest: &Guest,
-        request: &Request<'_>,
+        request: &RpcRequest<'_>,
         now: &Now,
     ) -> Result<(Form, Vec<Work>), RpcError> {
         let text = request.params.map_or("{}", RawValue::get);
@@ -147,12 +147,12 @@ fn relay_id(item: &RawValue) -> String {
 
 /// Counts relays as under way until it is dropped, however they end.
 struct UnderWay {
-    link: Arc<Link>,
+    link: Arc<Connection>,
     count: u32,
 }
 
 impl UnderWay {
-    fn new(link: &Arc<Link>, count: u32) -> UnderWay {
+    fn new(link: &Arc<Connection>, count: u32) -> UnderWay {
         link.in_flight.fetch_add(count, Ordering::Relaxed);
         UnderWay { link: link.clone(), count }
     }
@@ -161,6 +161,6 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.link.in_flight.fetch_sub(self.count, Ordering::Relaxed);
-        self.link.outbox.nudge();
+        self.link.outbox.wake_reader();
     }
 }

@@ -1,56 +1,9 @@
 //! Where the names of another domain are dialled: at the address the operator gave for it, or where the resolver says.
 
-use anyhow::{Context as _, bail};
+use crate::config::host_and_port;
 use std::collections::BTreeMap;
 use std::io;
 use tokio::net::TcpStream;
-
-/// `DOMAIN=HOST:PORT`, as the command line takes it.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub domain: String,
-    pub address: String,
-}
-
-impl std::str::FromStr for Entry {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Entry, String> {
-        let (domain, address) = text.split_once('=').ok_or_else(|| {
-            format!("{text:?} says no address: write DOMAIN=HOST:PORT, such as other.example=127.0.0.1:20002")
-        })?;
-        check(domain, address).map_err(|error| error.to_string())?;
-        Ok(Entry { domain: domain.to_owned(), address: address.to_owned() })
-    }
-}
-
-/// Whether the configuration's table can be used.
-pub fn check_all(table: &BTreeMap<String, String>) -> anyhow::Result<()> {
-    for (domain, address) in table {
-        check(domain, address).context("federation.resolve")?;
-    }
-    Ok(())
-}
-
-fn check(domain: &str, address: &str) -> anyhow::Result<()> {
-    services::kernel::Aid::parse(&format!("name.{domain}"))
-        .with_context(|| format!("{domain:?} is not a domain"))?;
-    if split(address).is_none() {
-        bail!("{domain}: {address:?} is not an address: write HOST:PORT, such as 127.0.0.1:20002");
-    }
-    Ok(())
-}
-
-/// Host and port; an IPv6 address stands in brackets.
-fn split(address: &str) -> Option<(&str, u16)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let port = port.parse().ok().filter(|port| *port != 0)?;
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let host = bare.unwrap_or(host);
-    let fine = !host.is_empty() && (bare.is_some() || !host.contains(':'));
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':');
-    (fine && host.bytes().all(plain)).then_some((host, port))
-}
 
 /// The address for a name: that of the longest domain it is, or is under.
 fn at<'a>(table: &'a BTreeMap<String, String>, name: &str) -> Option<(&'a str, u16)> {
@@ -64,7 +17,7 @@ fn at<'a>(table: &'a BTreeMap<String, String>, name: &str) -> Option<(&'a str, u
     };
     let (_, address) =
         table.iter().filter(|(domain, _)| under(domain)).max_by_key(|(domain, _)| domain.len())?;
-    split(address)
+    host_and_port(address)
 }
 
 /// A TCP connection for this name; the port counts only where the operator has said nothing.
@@ -101,20 +54,5 @@ mod tests {
         ] {
             assert_eq!(at(&table, name), found, "{name}");
         }
-    }
-
-    #[test]
-    fn an_entry_is_refused_with_a_sentence_where_it_cannot_be_used() {
-        for bad in
-            ["other.example", "=1.2.3.4:5", "a..b=x:1", "x.example=", "x.example=host", "x.example=::1:5"]
-        {
-            assert!(bad.parse::<Entry>().is_err(), "{bad}");
-        }
-        for bad in ["x.example=host:0", "x.example=host:70000", "x.example=ho st:1", "x.example=[]:1"] {
-            assert!(bad.parse::<Entry>().is_err(), "{bad}");
-        }
-        let entry: Entry = "x.example=[::1]:20002".parse().unwrap();
-        assert_eq!((entry.domain.as_str(), entry.address.as_str()), ("x.example", "[::1]:20002"));
-        assert!(check_all(&table(&[("x.example", "nowhere")])).is_err());
     }
 }

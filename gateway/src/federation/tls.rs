@@ -2,7 +2,7 @@
 //! domain's own authority does under a root of our list.
 
 use super::trust::Trust;
-use crate::tls_verifier::{self, PROVIDER, Shown, Verdict};
+use crate::tls_verifier::{self, PROVIDER, PresentedCertificate, Verdict};
 use certs::Certificate;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
@@ -42,19 +42,19 @@ struct Verifier {
 }
 
 impl Verifier {
-    fn judge(&self, shown: &Shown<'_>) -> Verdict {
+    fn judge(&self, shown: &PresentedCertificate<'_>) -> Verdict {
         let by_its_authority = self.by_its_authority(shown);
         let Some(public) = self.public.as_ref().filter(|_| by_its_authority.is_err()) else {
             return by_its_authority;
         };
         // Which of two refusals is told: the first knows the domain, and says what is wrong with its authority.
-        let Shown { leaf, between, name, ocsp, now } = *shown;
+        let PresentedCertificate { leaf, between, name, ocsp, now } = *shown;
         public.verify_server_cert(leaf, between, name, ocsp, now).or(by_its_authority)
     }
 
     /// A chain to a trusted root whose last authority is that of the domain: another domain's could sign any name.
-    fn by_its_authority(&self, shown: &Shown<'_>) -> Verdict {
-        let Shown { leaf, between, name, now, .. } = *shown;
+    fn by_its_authority(&self, shown: &PresentedCertificate<'_>) -> Verdict {
+        let PresentedCertificate { leaf, between, name, now, .. } = *shown;
         let Some(own) = &self.own else {
             return Err(Error::General("no root is trusted here".to_owned()));
         };

@@ -27,7 +27,7 @@ struct Entry {
 }
 
 impl Trust {
-    pub fn new(mesh: Arc<Mesh>, config: &config::Federation) -> Trust {
+    pub fn new(mesh: Arc<Mesh>, config: &config::FederationConfig) -> Trust {
         let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect();
         Trust {
             mesh,

@@ -1,19 +1,19 @@
-//! The envelope of a request as almost everybody writes it, read without a parser of everything.
+//! A request as almost every client writes it, read without the full JSON parser.
 //!
-//! Whatever is unusual is left to the parser, which also knows what to say about it: here nothing is ever refused.
+//! Whatever is unusual is left to the parser, which also has the error sentences: here nothing is ever refused.
 
 use serde_json::value::RawValue;
 
-pub(super) struct Envelope<'a> {
+pub(super) struct PlainRequest<'a> {
     pub id: Option<&'a RawValue>,
     pub method: &'a str,
     pub params: Option<&'a RawValue>,
 }
 
 /// `jsonrpc`, `method` and perhaps `id` and `params`, each once and nothing else; names and ids without escapes.
-pub(super) fn envelope(text: &str) -> Option<Envelope<'_>> {
+pub(super) fn request(text: &str) -> Option<PlainRequest<'_>> {
     let (mut version, mut id, mut method, mut params) = (None, None, None, None);
-    let mut rest = Rest(text);
+    let mut rest = UnreadText(text);
     rest.byte(b'{')?;
     loop {
         let key = rest.string()?;
@@ -34,13 +34,13 @@ pub(super) fn envelope(text: &str) -> Option<Envelope<'_>> {
     }
     rest.byte(b'}')?;
     let plain = rest.space().is_empty() && version == Some("2.0");
-    plain.then_some(Envelope { id, method: method?, params })
+    plain.then_some(PlainRequest { id, method: method?, params })
 }
 
 /// What is not read yet.
-struct Rest<'a>(&'a str);
+struct UnreadText<'a>(&'a str);
 
-impl<'a> Rest<'a> {
+impl<'a> UnreadText<'a> {
     fn space(&mut self) -> &'a str {
         self.0 = self.0.trim_start_matches([' ', '\n', '\t', '\r']);
         self.0
@@ -53,7 +53,7 @@ impl<'a> Rest<'a> {
         Some(())
     }
 
-    /// The content of a string in which every byte stands for itself.
+    /// The content of a string without escapes.
     fn string(&mut self) -> Option<&'a str> {
         self.byte(b'"')?;
         let end = self.0.bytes().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))?;

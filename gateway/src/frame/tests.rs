@@ -1,4 +1,4 @@
-//! What is read, what is refused, and that the short way never differs from the long one.
+//! What is read, what is refused, and that the plain reader never differs from the full parser.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 fn code(text: &str) -> i32 {
     match read(text) {
         Err(refusal) => refusal.error.code(),
-        Ok(Frame::One(_)) => 0,
-        Ok(Frame::Batch(members)) => {
+        Ok(RequestFrame::One(_)) => 0,
+        Ok(RequestFrame::Batch(members)) => {
             members.into_iter().find_map(Result::err).map_or(0, |refusal| refusal.error.code())
         }
     }
@@ -15,7 +15,8 @@ fn code(text: &str) -> i32 {
 
 #[test]
 fn requests_of_the_right_shape_are_read() {
-    let Ok(Frame::One(request)) = read(r#"{"jsonrpc":"2.0","id":"a","method":"meta.ping","params":{}}"#)
+    let Ok(RequestFrame::One(request)) =
+        read(r#"{"jsonrpc":"2.0","id":"a","method":"meta.ping","params":{}}"#)
     else {
         panic!("not read")
     };
@@ -60,12 +61,12 @@ fn everything_else_gets_its_code() {
     assert_eq!(code(&format!("[{many}]")), -32600);
 }
 
-fn shown(read: Result<Request<'_>, Refusal>) -> String {
+fn shown(read: Result<RpcRequest<'_>, InvalidRequest>) -> String {
     match read {
-        Ok(Request { id, method, params }) => {
+        Ok(RpcRequest { id, method, params }) => {
             format!("{:?} {method} {:?}", id.map(RawValue::get), params.map(RawValue::get))
         }
-        Err(Refusal { id, error }) => {
+        Err(InvalidRequest { id, error }) => {
             format!("{:?} {} {error}", id.as_deref().map(RawValue::get), error.code())
         }
     }
@@ -115,18 +116,18 @@ fn frames() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
     #[test]
-    fn the_short_way_reads_what_the_long_way_reads(text in frames()) {
+    fn the_plain_reader_reads_what_the_full_parser_reads(text in frames()) {
         prop_assert_eq!(shown(read_one(&text)), shown(read_carefully(&text)));
     }
 }
 
 #[test]
-fn what_clients_write_takes_the_short_way() {
+fn what_clients_write_is_read_by_the_plain_reader() {
     for text in [
         r#"{"jsonrpc":"2.0","id":"rpc-1","method":"meta.ping","params":{}}"#,
         r#"{"jsonrpc": "2.0", "id": 7, "method": "message.send", "params": {"to": "x", "payload": {"a": [1]}}}"#,
         r#"{"method":"meta.ping","jsonrpc":"2.0"}"#,
     ] {
-        assert!(plain::envelope(text).is_some(), "{text}");
+        assert!(plain::request(text).is_some(), "{text}");
     }
 }

@@ -1,40 +1,40 @@
 //! `/agent.md` on an agent's host: read by everybody, written by the agent itself.
 
-use super::ask::{Ask, Host};
 use super::reply::{Reply, json_reply, refuse, text};
+use super::request::{Host, HttpRequest};
 use hyper::header::{ALLOW, ETAG, LAST_MODIFIED, VARY};
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
-use services::kernel::{Aid, RpcError};
+use services::kernel::{Aid, RpcError, codes};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const FORMAT: &str = "x-aun-signature-format";
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
-pub(super) async fn answer(mut ask: Ask<'_>) -> Result<Reply, RpcError> {
-    let Host::Agent(aid) = std::mem::replace(&mut ask.host, Host::Ours) else {
+pub(super) async fn answer(mut request: HttpRequest<'_>) -> Result<Reply, RpcError> {
+    let Host::Agent(aid) = std::mem::replace(&mut request.host, Host::Gateway) else {
         return Ok(refuse(
             StatusCode::NOT_FOUND,
             "not_found",
-            "an agent.md is found under the host name of its agent",
+            "an agent.md is served under the host name of its agent",
         ));
     };
-    match ask.method {
-        Method::GET | Method::HEAD => read(&ask, &aid).await,
-        Method::PUT => write(&mut ask, &aid).await,
+    match request.method {
+        Method::GET | Method::HEAD => read(&request, &aid).await,
+        Method::PUT => write(&mut request, &aid).await,
         _ => Ok(refuse(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
-            "GET, HEAD and PUT are answered here",
+            "only GET, HEAD and PUT are allowed",
         )
         .header(ALLOW, "GET, HEAD, PUT, OPTIONS")),
     }
 }
 
-async fn read(ask: &Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
+async fn read(request: &HttpRequest<'_>, aid: &Aid) -> Result<Reply, RpcError> {
     #[derive(Deserialize)]
-    struct Got {
+    struct StoredAgentMd {
         found: bool,
         #[serde(default)]
         content: String,
@@ -43,15 +43,16 @@ async fn read(ask: &Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
         #[serde(default)]
         last_modified: u64,
     }
-    let multi = ask.header(FORMAT) == Some("multi-v1");
-    let got: Got = ask.gateway.ask("agent.get_agent_md", &json!({ "aid": aid, "multi": multi })).await?;
+    let multi = request.header(FORMAT) == Some("multi-v1");
+    let got: StoredAgentMd =
+        request.gateway.ask("agent.get_agent_md", &json!({ "aid": aid, "multi": multi })).await?;
     if !got.found {
         return Ok(refuse(StatusCode::NOT_FOUND, "not_found", &format!("{aid} has published no agent.md")));
     }
     let modified = UNIX_EPOCH + Duration::from_millis(got.last_modified);
-    let unchanged = match ask.header("if-none-match") {
+    let unchanged = match request.header("if-none-match") {
         Some(etags) => etags.split(',').map(str::trim).any(|etag| etag == "*" || etag == got.etag),
-        None => ask
+        None => request
             .header("if-modified-since")
             .and_then(date)
             .is_some_and(|since| whole_seconds(modified) <= since),
@@ -64,8 +65,8 @@ async fn read(ask: &Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
         .header(VARY, "X-AUN-Signature-Format"))
 }
 
-async fn write(ask: &mut Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
-    let Some(caller) = bearer(ask).await? else {
+async fn write(request: &mut HttpRequest<'_>, aid: &Aid) -> Result<Reply, RpcError> {
+    let Some(caller) = bearer(request).await? else {
         return Ok(refuse(
             StatusCode::UNAUTHORIZED,
             "unauthorized",
@@ -80,7 +81,7 @@ async fn write(ask: &mut Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
             &format!("{caller} may not publish for {aid}"),
         ));
     }
-    let body = match ask.body().await {
+    let body = match request.body().await {
         Ok(body) => body,
         Err(refused) => return Ok(refused),
     };
@@ -89,17 +90,17 @@ async fn write(ask: &mut Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
     };
 
     #[derive(Deserialize)]
-    struct Published {
+    struct PublishedAgentMd {
         etag: String,
         last_modified: u64,
     }
-    let request = json!({
+    let params = json!({
         "aid": aid,
         "content": content,
-        "if_match": ask.header("if-match"),
-        "if_none_match": ask.header("if-none-match"),
+        "if_match": request.header("if-match"),
+        "if_none_match": request.header("if-none-match"),
     });
-    let published: Published = ask.gateway.ask("agent.put_agent_md", &request).await?;
+    let published: PublishedAgentMd = request.gateway.ask("agent.put_agent_md", &params).await?;
     let modified = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(published.last_modified));
     let answer = json!({
         "aid": aid,
@@ -110,21 +111,17 @@ async fn write(ask: &mut Ask<'_>, aid: &Aid) -> Result<Reply, RpcError> {
     Ok(json_reply(StatusCode::OK, &answer).header(ETAG, &published.etag).header(LAST_MODIFIED, &modified))
 }
 
-/// The agent whose token the request carries, if it is good.
-async fn bearer(ask: &Ask<'_>) -> Result<Option<Aid>, RpcError> {
-    #[derive(Deserialize)]
-    struct Verified {
-        aid: Aid,
-    }
-    let token = ask.header("authorization").and_then(|value| value.split_once(' '));
+/// The agent whose token the request has, if it is valid.
+async fn bearer(request: &HttpRequest<'_>) -> Result<Option<Aid>, RpcError> {
+    let token = request.header("authorization").and_then(|value| value.split_once(' '));
     let Some(token) =
         token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim())
     else {
         return Ok(None);
     };
-    match ask.gateway.ask::<Verified>("auth.verify_token", &json!({ "token": token })).await {
-        Ok(verified) => Ok(Some(verified.aid)),
-        Err(error) if error.code() == 4001 => Ok(None),
+    match request.gateway.admission.authenticate(token).await {
+        Ok(aid) => Ok(Some(aid)),
+        Err(error) if error.code() == codes::TOKEN_INVALID.code => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -133,7 +130,7 @@ fn date(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text).ok()
 }
 
-/// HTTP dates know no fractions.
+/// HTTP dates have no fractions of a second.
 fn whole_seconds(time: SystemTime) -> SystemTime {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     UNIX_EPOCH + Duration::from_secs(seconds)

@@ -1,6 +1,6 @@
-//! What is said over HTTP: a document, a refusal, and how the error of a service reads there.
+//! HTTP responses: documents, errors, and the status for the error of a service.
 
-use crate::gateway::Gateway;
+use crate::gateway::GatewayState;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
@@ -8,12 +8,13 @@ use hyper::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, CONTENT_TYPE, IntoHeaderName, RETRY_AFTER,
 };
 use hyper::{Response, StatusCode};
+use proto_schemas::Code;
 use serde_json::{Value, json};
-use services::kernel::RpcError;
+use services::kernel::{RpcError, codes};
 use std::time::Duration;
 
-/// A response in the making. Every one may be read from any origin: nothing here depends on who asks, but for `PUT`,
-/// which wants a token that no browser sends by itself.
+/// A response that is being built. Every one may be read from any origin: nothing here depends on who asks, but for `PUT`,
+/// which needs a token that no browser sends by itself.
 pub struct Reply(Response<Full<Bytes>>);
 
 impl Reply {
@@ -68,27 +69,32 @@ pub fn not_found() -> Reply {
     refuse(StatusCode::NOT_FOUND, "not_found", "Not found")
 }
 
-/// Metrics, in the form that tools scrape.
+/// Metrics, in the format that tools scrape.
 pub fn openmetrics(metrics: &str) -> Reply {
     text(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", metrics)
 }
 
-/// What a service's refusal is over HTTP.
+/// The HTTP status of an error that does not bring its own.
+const STATUSES: [(Code, StatusCode); 5] = [
+    (codes::INVALID_PARAMS, StatusCode::BAD_REQUEST),
+    (codes::TOKEN_INVALID, StatusCode::UNAUTHORIZED),
+    (codes::UNAUTHENTICATED, StatusCode::UNAUTHORIZED),
+    (codes::NOT_FOUND, StatusCode::NOT_FOUND),
+    (codes::UNAVAILABLE, StatusCode::SERVICE_UNAVAILABLE),
+];
+
+/// The response for the error of a service.
 pub(super) fn failed(error: &RpcError) -> Reply {
     error.log("http");
-    let status = match (error.data("http_status").and_then(Value::as_u64), error.code()) {
-        (Some(status), _) => u16::try_from(status).ok().and_then(|status| StatusCode::from_u16(status).ok()),
-        (None, -32602) => Some(StatusCode::BAD_REQUEST),
-        (None, 4001 | -32001) => Some(StatusCode::UNAUTHORIZED),
-        (None, -32008) => Some(StatusCode::NOT_FOUND),
-        (None, 5003) => Some(StatusCode::SERVICE_UNAVAILABLE),
-        (None, _) => None,
+    let status = match error.data("http_status").and_then(Value::as_u64) {
+        Some(status) => u16::try_from(status).ok().and_then(|status| StatusCode::from_u16(status).ok()),
+        None => STATUSES.iter().find(|(code, _)| code.code == error.code()).map(|(_, status)| *status),
     };
     let kind = error.data("kind").and_then(Value::as_str).unwrap_or("internal");
     refuse(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), kind, &error.to_string())
 }
 
-pub(super) fn too_many(gateway: &Gateway, wait: Duration) -> Response<Full<Bytes>> {
+pub(super) fn too_many(gateway: &GatewayState, wait: Duration) -> Response<Full<Bytes>> {
     let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
     let seconds = ms.div_ceil(1000);
     let body = json!({
@@ -99,7 +105,7 @@ pub(super) fn too_many(gateway: &Gateway, wait: Duration) -> Response<Full<Bytes
     });
     json_reply(StatusCode::TOO_MANY_REQUESTS, &body)
         .header(RETRY_AFTER, &seconds.to_string())
-        .header("x-ratelimit-limit", &gateway.limits.http_per_second.to_string())
+        .header("x-ratelimit-limit", &gateway.admission.limits.http_per_second.to_string())
         .header("x-ratelimit-remaining", "0")
         .header(
             "x-ratelimit-reset",

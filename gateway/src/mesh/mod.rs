@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 
 /// What every link of this process shares. It is taken down last: a draining service still asks other services.
 pub struct Wiring {
-    pub settings: config::Mesh,
+    pub settings: config::MeshConfig,
     pub mesh: Arc<Mesh>,
     pub metrics: Arc<Metrics>,
     pub clock: Clock,

@@ -27,7 +27,7 @@ pub fn server_name(part: &str) -> String {
 }
 
 impl Pass {
-    pub fn read(mesh: &config::Mesh) -> anyhow::Result<Pass> {
+    pub fn read(mesh: &config::MeshConfig) -> anyhow::Result<Pass> {
         let chain = certificates("mesh.cert", mesh.cert.as_deref())?;
         let file = mesh.key.as_deref().context("mesh.key is not set")?;
         let key = PrivateKeyDer::from_pem_file(file)
@@ -87,7 +87,7 @@ pub(super) async fn ended(clock: &Clock, second: i64) {
 /// The parts a certificate may speak for.
 pub(super) fn parts_of(certificate: &CertificateDer<'_>) -> Vec<&'static str> {
     let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return Vec::new() };
-    config::parts()
+    config::service_names()
         .filter(|part| {
             let name = ServerName::try_from(server_name(part));
             name.is_ok_and(|name| rustls::client::verify_server_name(&parsed, &name).is_ok())

@@ -49,7 +49,7 @@ struct Pair {
 
 fn wiring() -> Arc<Wiring> {
     Arc::new(Wiring {
-        settings: config::Mesh::default(),
+        settings: config::MeshConfig::default(),
         mesh: Arc::new(Mesh::default()),
         metrics: Arc::new(Metrics::new()),
         clock: Clock::System,

@@ -1,7 +1,7 @@
-//! What somebody who has just started the server wants to know.
+//! What is printed when the server is ready.
 
-use crate::config::{Config, Listen};
-use crate::gateway::Gateway;
+use crate::config::{Config, ListenAddress};
+use crate::gateway::GatewayState;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -20,10 +20,10 @@ impl Banner {
         self.0 += &format!("  {name:<10}{value}\n");
     }
 
-    /// Where agents come in, and what to try there.
-    pub fn gateway(&mut self, gateway: &Gateway, addresses: &[Listen]) {
+    /// Where agents connect, and what to try there.
+    pub fn gateway(&mut self, gateway: &GatewayState, addresses: &[ListenAddress]) {
         self.line("gateway", &gateway.public_url);
-        for Listen { address, .. } in addresses.iter().filter(|at| !at.tls) {
+        for ListenAddress { address, .. } in addresses.iter().filter(|at| !at.tls) {
             self.line("plain", format!("ws://{address}/aun"));
         }
         if !gateway.config.runs("ca") {
@@ -32,7 +32,7 @@ impl Banner {
         let root = gateway.config.data.join("pki/root.crt");
         self.line("root", root.display());
         let secure = addresses.iter().find(|at| at.tls);
-        if let Some(Listen { address: SocketAddr::V4(address), .. }) = secure {
+        if let Some(ListenAddress { address: SocketAddr::V4(address), .. }) = secure {
             self.try_next(&gateway.config, &root, address);
         }
     }

@@ -1,11 +1,11 @@
-//! The data folder: one server at a time works on it.
+//! The data folder: one server at a time uses it.
 
 use anyhow::{Context as _, bail};
 use services::kernel::files;
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
-/// Keeps others out. The lock is the kernel's and goes with the process, however it ends.
+/// Keeps other servers out. The operating system holds the lock and drops it with the process, however that ends.
 pub fn lock_data(data: &Path) -> anyhow::Result<File> {
     files::make_folder(data).with_context(|| format!("the data folder {} cannot be made", data.display()))?;
     let file = data.join("aund.lock");

@@ -1,8 +1,8 @@
-//! How a server stops: everybody is answered, and nobody closes what another one still uses.
+//! How a server stops: every call is answered, and nothing is closed that something else still uses.
 
-use crate::gateway::Gateway;
+use crate::connection::{CloseReason, Connection};
+use crate::gateway::GatewayState;
 use crate::mesh::Wiring;
-use crate::session::{CloseReason, Link};
 use crate::signals::Signals;
 use services::kernel::World;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use tokio_util::task::TaskTracker;
 
 /// What a running server is made of.
-pub struct Running {
-    pub gateway: Option<Arc<Gateway>>,
-    /// Links from other processes, and calls of the operator.
+pub struct RunningServer {
+    pub gateway: Option<Arc<GatewayState>>,
+    /// Mesh links from other processes, and calls of the operator.
     pub calls: TaskTracker,
     pub world: World,
     pub wiring: Arc<Wiring>,
 }
 
-impl Running {
-    /// Stops within the limit; at once, if it is told a second time.
+impl RunningServer {
+    /// Stops within the limit; at once on a second signal.
     pub async fn stop(self, limit: Duration, signals: &mut Signals) {
-        tracing::info!("stopping: no new connections, finishing what is under way");
+        tracing::info!("stopping: no new connections, finishing the calls in flight");
         self.world.stop.cancel();
         tokio::select! {
             done = tokio::time::timeout(limit, self.drain()) => match done {
@@ -30,19 +30,19 @@ impl Running {
                 Err(_) => tracing::warn!("stopped with calls unanswered: they took longer than {limit:?}"),
             },
             () = signals.wait() => {
-                tracing::warn!("told to stop twice: leaving at once");
+                tracing::warn!("stopped by a second signal: leaving at once");
                 std::process::exit(1);
             }
         }
     }
 
-    /// Each session leaves when its calls are answered, then the links from other processes do; then nobody can call the
-    /// services any more, and they close their stores; the links to other processes go last, because services use them.
+    /// Each connection is closed when its calls are answered, then the mesh links from other processes; then nobody can call
+    /// the services any more, and they close their stores; the mesh links to other processes go last, because services use them.
     async fn drain(self) {
-        let Running { gateway, calls, world, wiring } = self;
-        let federation = gateway.as_ref().and_then(|gateway| gateway.federation().cloned());
+        let RunningServer { gateway, calls, world, wiring } = self;
+        let federation = gateway.as_ref().and_then(|gateway| gateway.federation.clone());
         if let Some(gateway) = gateway {
-            send_away(&gateway, Duration::from_millis(gateway.config.drain_window_ms())).await;
+            drain_connections(&gateway, Duration::from_millis(gateway.config.drain_window_ms())).await;
             finish(&gateway.tracker).await;
         }
         finish(&calls).await;
@@ -65,27 +65,27 @@ async fn finish(tracker: &TaskTracker) {
     tracker.wait().await;
 }
 
-/// Sends everybody away, a share at a time over the window, so that the other gateways do not get all of them at once.
-/// Whoever waits for its turn is served as ever. Clients come back by themselves after a 1012, which is why they get no
-/// disconnect event.
-async fn send_away(gateway: &Gateway, window: Duration) {
+/// Closes all connections, a share at a time over the window, so that the other gateways do not get all clients at once.
+/// Those that are not closed yet are served as before. Clients reconnect by themselves after a 1012, which is why they get
+/// no disconnect event.
+async fn drain_connections(gateway: &GatewayState, window: Duration) {
     let began = Instant::now();
-    let everybody = gateway.registry.all().len();
+    let at_first = gateway.sessions.all().len();
     loop {
-        let links = gateway.registry.all();
-        if links.is_empty() {
+        let connections = gateway.sessions.all();
+        if connections.is_empty() {
             return;
         }
         let passed = began.elapsed().as_secs_f64() / window.as_secs_f64().max(f64::MIN_POSITIVE);
-        let may_stay = (everybody as f64 * (1.0 - passed).max(0.0)) as usize;
-        for link in links.iter().skip(may_stay) {
-            link.leaves.store(true, Ordering::Relaxed);
+        let may_remain = (at_first as f64 * (1.0 - passed).max(0.0)) as usize;
+        for connection in connections.iter().skip(may_remain) {
+            connection.drains.store(true, Ordering::Relaxed);
         }
-        let ready = |link: &&Arc<Link>| {
-            link.leaves.load(Ordering::Relaxed) && link.in_flight.load(Ordering::Relaxed) == 0
+        let ready = |connection: &&Arc<Connection>| {
+            connection.drains.load(Ordering::Relaxed) && connection.in_flight.load(Ordering::Relaxed) == 0
         };
-        for link in links.iter().filter(ready) {
-            link.outbox.close(CloseReason::plain(1012, "the server restarts"));
+        for connection in connections.iter().filter(ready) {
+            connection.outbox.close(CloseReason::plain(1012, "the server restarts"));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

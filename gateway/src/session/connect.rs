@@ -3,52 +3,50 @@
 mod params;
 
 use super::greeting::welcome;
-use super::registry::{Bound, Kind, Link};
-use crate::event_order;
-use crate::gateway::Gateway;
-use params::{Auth, ConnectParams, bad, missing};
-use serde::Deserialize;
+use crate::connection::{Connection, ConnectionKind, OpenSession};
+use crate::gateway::GatewayState;
+use params::{ConnectAuth, ConnectParams, bad, missing};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use services::kernel::{Aid, DeviceId, RpcError, Session, Subscription, codes};
 use std::sync::Arc;
 
-/// A refusal, and the close code if the socket has to go. It mostly stays: clients recover on it.
-pub(super) struct Refused {
+/// Why no session was opened, and the close code if the socket is closed. Mostly it stays open: clients try again on it.
+pub(super) struct ConnectRefused {
     pub error: RpcError,
     pub close: Option<u16>,
 }
 
-impl From<RpcError> for Refused {
-    fn from(error: RpcError) -> Refused {
-        Refused { error, close: None }
+impl From<RpcError> for ConnectRefused {
+    fn from(error: RpcError) -> ConnectRefused {
+        ConnectRefused { error, close: None }
     }
 }
 
 pub(super) async fn connect(
-    gateway: &Gateway,
-    link: &Arc<Link>,
+    gateway: &GatewayState,
+    connection: &Arc<Connection>,
     nonce: &str,
     params: Option<&RawValue>,
-) -> Result<String, Refused> {
+) -> Result<String, ConnectRefused> {
     let params = ConnectParams::read(params)?;
     let kind = params.check(nonce)?;
     let generation = params.generation();
-    let aid = whose(gateway, params.auth).await?;
+    let aid = authenticate(gateway, params.auth).await?;
     let (device, slot) = (params.device.id, params.client.slot_id);
 
-    // Before anyone can write to it: what comes from now on waits for this device, and its bell is heard here.
-    let (subscription, joined) = tokio::join!(hear(gateway, kind, &aid), join(gateway, &aid, &device));
+    // Before the session can be found: messages from now on are kept for this device, and their events come to this process.
+    let (subscription, joined) = tokio::join!(subscribe(gateway, kind, &aid), join(gateway, &aid, &device));
     let joined = joined?;
 
     let now = gateway.clock.now_ms();
-    let bound = Bound {
+    let open = OpenSession {
         session: Session {
             aid: aid.clone(),
             device: device.clone(),
             slot,
-            connection: link.id,
-            address: link.address,
+            connection: connection.id,
+            address: connection.address,
             connected_at_ms: now,
             generation,
             trace: None,
@@ -59,31 +57,32 @@ pub(super) async fn connect(
         since_ms: now,
         instead_of: Vec::new(),
         _subscription: subscription,
-        limit: gateway.limits.agent(&aid),
+        limit: gateway.admission.limits.agent(&aid),
         signer: Default::default(),
     };
-    gateway.registry.enter(link, bound).map_err(|error| {
+    gateway.sessions.open(connection, open).map_err(|error| {
         let close = (error.code() == codes::SHORT_CAPACITY.code).then_some(4013);
-        Refused { error, close }
+        ConnectRefused { error, close }
     })?;
-    event_order::begin(gateway, &aid, &device);
+    gateway.delivery.begin(&aid, &device);
     if !joined {
-        gateway.resync.missed([aid.clone()]);
+        gateway.delivery.missed([aid.clone()]);
     }
-    gateway.presence.announced().await;
-    Ok(welcome(gateway, link.id, &aid, &device, kind, now))
+    gateway.sessions.announced().await;
+    Ok(welcome(gateway, connection.id, &aid, &device, kind, now))
 }
 
 /// Events are for long connections only.
-async fn hear(gateway: &Gateway, kind: Kind, aid: &Aid) -> Option<Subscription> {
+async fn subscribe(gateway: &GatewayState, kind: ConnectionKind, aid: &Aid) -> Option<Subscription> {
     match kind {
-        Kind::Long => Some(gateway.bus.subscribe(aid).await),
-        Kind::Short(_) => None,
+        ConnectionKind::Long => Some(gateway.delivery.subscribe(aid).await),
+        ConnectionKind::Short(_) => None,
     }
 }
 
-/// Whether the message service knows of the device. Nobody is kept out because it is away: it hears of him when it is back.
-async fn join(gateway: &Gateway, aid: &Aid, device: &DeviceId) -> Result<bool, RpcError> {
+/// Whether the message service knows of the device. A login does not fail because that service is down: it is asked again
+/// when it is back.
+async fn join(gateway: &GatewayState, aid: &Aid, device: &DeviceId) -> Result<bool, RpcError> {
     if !gateway.mesh.has("message") {
         return Ok(!gateway.mesh.knows("message"));
     }
@@ -91,20 +90,15 @@ async fn join(gateway: &Gateway, aid: &Aid, device: &DeviceId) -> Result<bool, R
     Ok(true)
 }
 
-/// Every other way of proving oneself ends in a token too.
-async fn whose(gateway: &Gateway, auth: Option<Auth>) -> Result<Aid, RpcError> {
+/// Every other way to log in ends in a token, too.
+async fn authenticate(gateway: &GatewayState, auth: Option<ConnectAuth>) -> Result<Aid, RpcError> {
     let auth = auth.ok_or_else(|| missing("auth"))?;
     if auth.method != "kite_token" {
-        let sentence = format!("auth.method: {:?} is not taken here, log in and use kite_token", auth.method);
+        let sentence = format!("auth.method: {:?} is not accepted, log in and use kite_token", auth.method);
         return Err(bad(sentence));
     }
     if auth.token.is_empty() {
         return Err(missing("auth.token"));
     }
-    #[derive(Deserialize)]
-    struct Verified {
-        aid: Aid,
-    }
-    let verified: Verified = gateway.ask("auth.verify_token", &json!({ "token": auth.token })).await?;
-    Ok(verified.aid)
+    gateway.admission.authenticate(&auth.token).await
 }

@@ -1,8 +1,8 @@
-//! What the gateway says first on a socket, and what it says when somebody is let in. Written by hand: every connection gets
-//! both, and nothing in them needs escapes.
+//! The challenge, and the result of `auth.connect`. Written by hand: every connection gets both, and nothing in them needs
+//! escapes.
 
-use super::registry::Kind;
-use crate::gateway::Gateway;
+use crate::connection::ConnectionKind;
+use crate::gateway::GatewayState;
 use services::kernel::{Aid, DeviceId};
 
 pub(super) const PROTOCOL: &str = "1.0";
@@ -17,16 +17,16 @@ pub(super) fn challenge(nonce: &str, now_ms: i64) -> String {
 }
 
 pub(super) fn welcome(
-    gateway: &Gateway,
+    gateway: &GatewayState,
     connection: u64,
     aid: &Aid,
     device: &DeviceId,
-    kind: Kind,
+    kind: ConnectionKind,
     now_ms: i64,
 ) -> String {
     let seconds = now_ms as f64 / 1000.0;
-    let (device, kind) = (device.as_str(), if kind == Kind::Long { "long" } else { "short" });
-    let (version, capabilities) = (env!("CARGO_PKG_VERSION"), gateway.told().session);
+    let (device, kind) = (device.as_str(), if kind == ConnectionKind::Long { "long" } else { "short" });
+    let (version, capabilities) = (env!("CARGO_PKG_VERSION"), gateway.admission.session_capabilities());
     format!(
         "{{\"status\":\"ok\",\"protocol\":\"{PROTOCOL}\",\"server_time\":{seconds},\"authenticated\":true,\
          \"identity\":{{\"module_id\":\"gateway-client-{connection}\",\"role\":\"agent\",\"aid\":\"{aid}\"}},\

@@ -1,31 +1,21 @@
-//! One socket's life: the challenge, what a stranger may ask, `auth.connect`, the session, and the end.
+//! One socket's life: the challenge, calls before login, `auth.connect`, the session, and the close.
 //!
 //! One task owns the socket. It reads whatever is there, answers it, writes what waits in the outbox, and flushes once
 //! for all of it.
 
 mod clock;
 mod connect;
+mod dispatch;
 mod greeting;
-mod guest;
-mod outbox;
-mod registry;
-mod rules;
-mod signer;
-#[cfg(test)]
-mod tests;
+mod peer_link;
 mod unauthenticated;
 mod wire;
 
-pub use outbox::{Budget, CloseReason, Outbox};
-pub use registry::{Bound, Kind, Link, Registry, disconnect};
-pub use signer::Signer;
-
-use crate::dispatch;
-use crate::federation::{Guest, IN_FLIGHT};
-use crate::frame::{self, Frame};
-use crate::gateway::Gateway;
+use crate::connection::{CloseReason, Connection, ConnectionKind, OpenSession, OutboxItem};
+use crate::federation::{Guest as InboundPeer, IN_FLIGHT};
+use crate::frame::{self, InvalidRequest, RequestFrame};
+use crate::gateway::GatewayState;
 use futures_util::Stream;
-use outbox::Item;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -40,18 +30,18 @@ use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 use wire::broken;
 
 /// How many ready frames are answered before one flush.
-const READY: usize = 64;
+const FRAMES_PER_FLUSH: usize = 64;
 
 /// Serves one WebSocket until it ends.
 pub fn run<S>(
-    gateway: Arc<Gateway>,
+    gateway: Arc<GatewayState>,
     socket: WebSocketStream<S>,
     address: IpAddr,
 ) -> impl Future<Output = ()> + Send
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let link = gateway.new_link(address);
+    let connection = gateway.sessions.connect(address);
     gateway.metrics.sockets.inc();
     let conversation = Conversation {
         nonce: gateway.ids.secret(),
@@ -61,19 +51,19 @@ where
         heard: true,
         pinged: false,
         asked: false,
-        turn: None,
+        began: None,
         calls: 0,
-        guest: None,
+        inbound: None,
         socket,
-        link,
+        connection,
         gateway,
     };
     conversation.live()
 }
 
 struct Conversation<S> {
-    gateway: Arc<Gateway>,
-    link: Arc<Link>,
+    gateway: Arc<GatewayState>,
+    connection: Arc<Connection>,
     socket: WebSocketStream<S>,
     nonce: String,
     /// When to look at the clock next.
@@ -86,36 +76,36 @@ struct Conversation<S> {
     pinged: bool,
     /// Whether something was asked of a service since the last look into the outbox.
     asked: bool,
-    /// When this turn began, for those who want to know: one look at the clock for all that is read together.
-    turn: Option<std::time::Instant>,
+    /// When the frames that are read together began, for their durations: the clock is read once for all of them.
+    began: Option<std::time::Instant>,
     calls: u32,
-    /// The other side is the gateway of another domain.
-    guest: Option<Arc<Guest>>,
+    /// Set if the other side is the gateway of another domain.
+    inbound: Option<Arc<InboundPeer>>,
 }
 
-/// However a conversation ends, also by a bug of ours, nobody goes on counting on it.
+/// However a conversation ends, also by a panic, its connection is removed everywhere.
 impl<S> Drop for Conversation<S> {
     fn drop(&mut self) {
-        self.gateway.registry.leave(&self.link);
+        self.gateway.sessions.leave(&self.connection);
         self.gateway.metrics.sockets.dec();
-        if self.link.bound().is_some() {
+        if self.connection.session().is_some() {
             self.gateway.metrics.sessions.dec();
         }
-        if let (Some(guest), Some(federation)) = (&self.guest, self.gateway.federation()) {
-            federation.guests.leave(guest);
+        if let (Some(inbound), Some(federation)) = (&self.inbound, &self.gateway.federation) {
+            federation.guests.leave(inbound);
         }
     }
 }
 
 /// How a conversation ends.
-enum End {
-    /// The other side left, or the wire broke.
+enum SocketEnd {
+    /// The other side left, or the connection broke.
     Gone,
     CloseReason(CloseReason),
 }
 
 /// What to do next.
-enum Step {
+enum SocketStep {
     Frame(Message),
     Broken(WsError),
     Left,
@@ -123,165 +113,167 @@ enum Step {
     Clock,
 }
 
-type Go = Result<(), End>;
+type SocketResult = Result<(), SocketEnd>;
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     async fn live(mut self) {
-        let end = self.greet_and_talk().await;
-        // Left before the last words, so that nobody counts on a connection that is on its way out.
-        self.gateway.registry.leave(&self.link);
-        if let Err(End::CloseReason(close_reason)) = end {
+        let end = self.serve().await;
+        // Removed before the close frame, so that no event is put into the outbox of a connection that is about to close.
+        self.gateway.sessions.leave(&self.connection);
+        if let Err(SocketEnd::CloseReason(close_reason)) = end {
             self.gateway.metrics.closed(close_reason.code);
-            Box::pin(self.part(close_reason)).await;
+            Box::pin(self.close(close_reason)).await;
         }
     }
 
-    async fn greet_and_talk(&mut self) -> Go {
+    async fn serve(&mut self) -> SocketResult {
         let challenge = greeting::challenge(&self.nonce, self.gateway.clock.now_ms());
         self.feed(challenge.into()).await?;
         self.flush().await?;
         let mut quiet = false;
         loop {
             let step = poll_fn(|cx| {
-                // Whoever found nothing to do a moment ago is woken when there is: no second look before it sleeps.
-                if std::mem::take(&mut quiet) && !self.link.outbox.is_waiting() {
+                // It found nothing to do a moment ago, and its waker is registered: no second look before it sleeps.
+                if std::mem::take(&mut quiet) && !self.connection.outbox.is_waiting() {
                     return Poll::Pending;
                 }
                 self.poll_step(cx)
             })
             .await;
-            self.turn = None;
-            if matches!(step, Step::Outbox) && !self.answers_the_only_call() {
-                // The answers of one commit become ready task by task. A turn of the runtime later they share a flush.
+            self.began = None;
+            if matches!(step, SocketStep::Outbox) && !self.answers_the_only_call() {
+                // The answers of one commit become ready task by task. After one yield to the runtime they share a flush.
                 tokio::task::yield_now().await;
             }
-            self.take(step).await?;
-            for _ in 1..READY {
+            self.handle(step).await?;
+            for _ in 1..FRAMES_PER_FLUSH {
                 match poll_fn(|cx| Poll::Ready(self.poll_step(cx))).await {
-                    Poll::Ready(next) => self.take(next).await?,
+                    Poll::Ready(next) => self.handle(next).await?,
                     Poll::Pending => {
                         quiet = true;
                         break;
                     }
                 }
             }
-            // Whatever woke us while we waited for the wire may have been about something else.
+            // While the socket was not writable, a wake-up may have come for something else.
             quiet &= self.flush().await?;
         }
     }
 
-    /// Whether whoever asked for one thing, and waits for nothing else, has it: then nothing more is about to come.
+    /// Whether the only call in flight was answered: then no other answer is about to come.
     fn answers_the_only_call(&mut self) -> bool {
-        std::mem::take(&mut self.asked) && self.link.in_flight.load(Ordering::Relaxed) == 0
+        std::mem::take(&mut self.asked) && self.connection.in_flight.load(Ordering::Relaxed) == 0
     }
 
-    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        if self.link.outbox.is_waiting() {
-            return Poll::Ready(Step::Outbox);
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<SocketStep> {
+        if self.connection.outbox.is_waiting() {
+            return Poll::Ready(SocketStep::Outbox);
         }
-        // Too many calls under way: what is not read now stays with the sender.
+        // Too many calls in flight: what is not read now stays with the sender.
         let reading = self.may_read();
         if reading {
             match Pin::new(&mut self.socket).poll_next(cx) {
-                Poll::Ready(Some(Ok(message))) => return Poll::Ready(Step::Frame(message)),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Step::Broken(error)),
-                Poll::Ready(None) => return Poll::Ready(Step::Left),
+                Poll::Ready(Some(Ok(message))) => return Poll::Ready(SocketStep::Frame(message)),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(SocketStep::Broken(error)),
+                Poll::Ready(None) => return Poll::Ready(SocketStep::Left),
                 Poll::Pending => {}
             }
         }
-        // Looked at again after asking to be woken, or what came in between would wait for the next wake.
-        if self.link.outbox.poll_waiting(cx) {
-            return Poll::Ready(Step::Outbox);
+        // Looked at again after the waker is registered, or what came in between would wait for the next wake.
+        if self.connection.outbox.poll_waiting(cx) {
+            return Poll::Ready(SocketStep::Outbox);
         }
         if !reading && self.may_read() {
             cx.waker().wake_by_ref();
         }
-        self.deadline.as_mut().poll(cx).map(|()| Step::Clock)
+        self.deadline.as_mut().poll(cx).map(|()| SocketStep::Clock)
     }
 
     fn may_read(&self) -> bool {
-        let most = if self.guest.is_some() { IN_FLIGHT } else { self.gateway.config.limits.in_flight };
-        self.link.in_flight.load(Ordering::Relaxed) < most
+        let most = if self.inbound.is_some() { IN_FLIGHT } else { self.gateway.config.limits.in_flight };
+        self.connection.in_flight.load(Ordering::Relaxed) < most
     }
 
-    async fn take(&mut self, step: Step) -> Go {
+    async fn handle(&mut self, step: SocketStep) -> SocketResult {
         match step {
-            Step::Frame(Message::Text(text)) => {
+            SocketStep::Frame(Message::Text(text)) => {
                 self.heard = true;
                 self.text(&text).await
             }
-            Step::Frame(Message::Ping(_) | Message::Pong(_)) => {
+            SocketStep::Frame(Message::Ping(_) | Message::Pong(_)) => {
                 self.heard = true;
                 Ok(())
             }
-            Step::Frame(Message::Binary(_)) => Err(close_reason(1003, "binary frames are not taken")),
-            Step::Frame(Message::Close(_) | Message::Frame(_)) => Ok(()),
-            Step::Left => Err(End::Gone),
-            Step::Broken(error) => Err(broken(&error)),
-            Step::Outbox => self.empty_outbox().await,
-            Step::Clock => Box::pin(self.look_at_clock()).await,
+            SocketStep::Frame(Message::Binary(_)) => {
+                Err(close_reason(1003, "binary frames are not accepted"))
+            }
+            SocketStep::Frame(Message::Close(_) | Message::Frame(_)) => Ok(()),
+            SocketStep::Left => Err(SocketEnd::Gone),
+            SocketStep::Broken(error) => Err(broken(&error)),
+            SocketStep::Outbox => self.empty_outbox().await,
+            SocketStep::Clock => Box::pin(self.on_deadline()).await,
         }
     }
 
-    async fn empty_outbox(&mut self) -> Go {
-        while let Some(item) = self.link.outbox.take() {
+    async fn empty_outbox(&mut self) -> SocketResult {
+        while let Some(item) = self.connection.outbox.take() {
             match item {
-                Item::Frame(frame) => self.feed(frame).await?,
-                Item::Frames(frames) => {
+                OutboxItem::Frame(frame) => self.feed(frame).await?,
+                OutboxItem::Frames(frames) => {
                     for frame in frames {
                         self.feed(frame).await?;
                     }
                 }
-                Item::CloseReason(close_reason) => return Err(End::CloseReason(close_reason)),
+                OutboxItem::CloseReason(close_reason) => return Err(SocketEnd::CloseReason(close_reason)),
             }
         }
         Ok(())
     }
 
-    async fn text(&mut self, text: &str) -> Go {
+    async fn text(&mut self, text: &str) -> SocketResult {
         let read = frame::read(text);
-        if self.link.bound().is_some() {
+        if self.connection.session().is_some() {
             return self.session_frame(read).await;
         }
-        if let Some(guest) = &self.guest {
-            let guest = guest.clone();
-            return Box::pin(self.guest_frame(&guest, read)).await;
+        if let Some(inbound) = &self.inbound {
+            let inbound = inbound.clone();
+            return Box::pin(self.peer_frame(&inbound, read)).await;
         }
-        // Boxed, like every rare path here: what a login needs must not weigh on ten thousand idle sessions.
+        // Boxed, like every rare path here: what a login needs must not add to the memory of idle sessions.
         Box::pin(self.unauthenticated_frame(read)).await
     }
 
-    async fn session_frame(&mut self, read: Result<Frame<'_>, frame::Refusal>) -> Go {
-        if let Some(Bound { kind: Kind::Short(_), .. }) = self.link.bound() {
+    async fn session_frame(&mut self, read: Result<RequestFrame<'_>, InvalidRequest>) -> SocketResult {
+        if let Some(OpenSession { kind: ConnectionKind::Short(_), .. }) = self.connection.session() {
             self.last_call = Instant::now();
         }
         match read {
-            Ok(Frame::One(request)) => {
-                match dispatch::at_once(&self.gateway, &self.link, &request, &mut self.turn) {
-                    dispatch::Answer::Now(Some(answer)) => self.feed(answer.into()).await,
-                    dispatch::Answer::Now(None) => Ok(()),
-                    dispatch::Answer::Elsewhere => {
+            Ok(RequestFrame::One(request)) => {
+                match dispatch::handle(&self.gateway, &self.connection, &request, &mut self.began) {
+                    dispatch::Handled::Now(Some(answer)) => self.feed(answer.into()).await,
+                    dispatch::Handled::Now(None) => Ok(()),
+                    dispatch::Handled::Routed => {
                         self.asked = true;
                         Ok(())
                     }
-                    dispatch::Answer::Later => {
+                    dispatch::Handled::NeedsTask => {
                         self.asked = true;
-                        dispatch::spawn(&self.gateway, &self.link, &request);
+                        dispatch::spawn(&self.gateway, &self.connection, &request);
                         Ok(())
                     }
                 }
             }
-            Ok(Frame::Batch(members)) => {
-                dispatch::spawn_batch(&self.gateway, &self.link, members);
+            Ok(RequestFrame::Batch(members)) => {
+                dispatch::spawn_batch(&self.gateway, &self.connection, members);
                 Ok(())
             }
-            Err(refusal) => self.feed(frame::failure(refusal.id.as_deref(), &refusal.error).into()).await,
+            Err(invalid) => self.feed(frame::failure(invalid.id.as_deref(), &invalid.error).into()).await,
         }
     }
 }
 
-fn close_reason(code: u16, reason: &str) -> End {
-    End::CloseReason(CloseReason::plain(code, reason))
+fn close_reason(code: u16, reason: &str) -> SocketEnd {
+    SocketEnd::CloseReason(CloseReason::plain(code, reason))
 }
 
 fn ms(ms: u64) -> Duration {

@@ -1,6 +1,7 @@
-//! The way out: frames into the socket's buffer, one flush for all of them, and the last words.
+//! Writing: frames into the socket's buffer, one flush for all of them, and the close.
 
-use super::{CloseReason, Conversation, End, Go, close_reason, ms};
+use super::{Conversation, SocketEnd, SocketResult, close_reason, ms};
+use crate::connection::CloseReason;
 use futures_util::{FutureExt as _, Sink, SinkExt as _, StreamExt as _};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,15 +16,15 @@ use tokio_tungstenite::tungstenite::{Error as WsError, Message, Utf8Bytes, error
 /// Clients read the disconnect event before they see the close.
 const EVENT_LEAD: Duration = Duration::from_millis(200);
 /// How long the other side has to answer our close.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
-    pub(super) async fn feed(&mut self, text: Utf8Bytes) -> Go {
+    pub(super) async fn feed(&mut self, text: Utf8Bytes) -> SocketResult {
         self.send(Message::Text(text)).await
     }
 
-    /// Hands a frame to the socket's buffer. A wire that takes nothing for too long belongs to a slow reader.
-    pub(super) async fn send(&mut self, message: Message) -> Go {
+    /// Hands a frame to the socket's buffer. A socket that is not writable for too long belongs to a slow reader.
+    pub(super) async fn send(&mut self, message: Message) -> SocketResult {
         let ready = poll_fn(|cx| Poll::Ready(Pin::new(&mut self.socket).poll_ready(cx))).await;
         match ready {
             Poll::Ready(ready) => ready.map_err(|error| broken(&error))?,
@@ -39,8 +40,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         Pin::new(&mut self.socket).start_send(message).map_err(|error| broken(&error))
     }
 
-    /// Says whether the wire took everything at once.
-    pub(super) async fn flush(&mut self) -> Result<bool, End> {
+    /// Says whether everything could be written at once.
+    pub(super) async fn flush(&mut self) -> Result<bool, SocketEnd> {
         let done = self.socket.flush().now_or_never();
         let at_once = done.is_some();
         let done = match done {
@@ -56,10 +57,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         done.map(|()| at_once).map_err(|error| broken(&error))
     }
 
-    /// The last words: the event if there is one, then the close, then a short wait for the other side to agree.
-    pub(super) async fn part(&mut self, close_reason: CloseReason) {
+    /// The event if there is one, then the close frame, then a short wait for the other side's close frame.
+    pub(super) async fn close(&mut self, close_reason: CloseReason) {
         let CloseReason { code, mut reason, event } = close_reason;
-        let last_words = async {
+        let closing = async {
             if let Some(event) = event {
                 self.socket.send(Message::Text(event)).await?;
                 tokio::time::sleep(EVENT_LEAD).await;
@@ -73,17 +74,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             while let Some(Ok(_)) = self.socket.next().await {}
             Ok::<(), WsError>(())
         };
-        let _ = timeout(EVENT_LEAD + CLOSE_PATIENCE, last_words).await;
+        let _ = timeout(EVENT_LEAD + CLOSE_TIMEOUT, closing).await;
     }
 }
 
-pub(super) fn broken(error: &WsError) -> End {
+pub(super) fn broken(error: &WsError) -> SocketEnd {
     match error {
         WsError::Capacity(CapacityError::MessageTooLong { max_size, .. }) => {
-            close_reason(1009, &format!("a frame holds at most {max_size} bytes"))
+            close_reason(1009, &format!("a frame has at most {max_size} bytes"))
         }
         WsError::Utf8(_) => close_reason(1007, "a text frame is not UTF-8"),
         WsError::Protocol(reason) => close_reason(1002, &reason.to_string()),
-        _ => End::Gone,
+        _ => SocketEnd::Gone,
     }
 }

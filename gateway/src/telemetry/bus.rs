@@ -13,34 +13,33 @@ pub(super) struct BusMetrics {
     errors: Counter,
     lag_seconds: Gauge<f64, AtomicU64>,
     up: Gauge,
-    seats: Gauge,
+    sessions: Gauge,
 }
 
 impl BusMetrics {
     pub fn register(registry: &mut Registry) -> BusMetrics {
         let waiting = "Bytes of events that wait to be published to other processes";
-        let dropped =
-            "Events that other processes were not told of: the queue was full, or Redis away too long";
+        let dropped = "Events that were not published to other processes: the queue was full, or Redis unreachable for too long";
         let lag = "How long the last heartbeat of this gateway took through Redis";
-        let seats = "Long connections to all gateways, as far as this process knows";
+        let sessions = "Long connections to all gateways, as far as this process knows";
         BusMetrics {
             queue_bytes: measured(registry, "bus_queue", waiting, Unit::Bytes),
             dropped: counted(registry, "bus_dropped", dropped),
-            errors: counted(registry, "bus_errors", "Commands that Redis did not answer well"),
+            errors: counted(registry, "bus_errors", "Commands that failed in Redis"),
             lag_seconds: measured(registry, "bus_lag", lag, Unit::Seconds),
-            up: counted(registry, "bus_up", "Whether other processes are heard"),
-            seats: counted(registry, "presence_sessions", seats),
+            up: counted(registry, "bus_up", "Whether events of other processes arrive"),
+            sessions: counted(registry, "presence_sessions", sessions),
         }
     }
 
-    /// Taken over when somebody asks: the bus counts by itself.
-    pub fn take(&self, stats: BusStats, seats: usize) {
+    /// Copied at the time of a scrape: the bus counts by itself.
+    pub fn set(&self, stats: BusStats, sessions: usize) {
         let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.queue_bytes.set(whole(stats.queue_bytes));
         self.dropped.inner().store(stats.dropped, Ordering::Relaxed);
         self.errors.inner().store(stats.errors, Ordering::Relaxed);
         self.lag_seconds.set(stats.lag_ms as f64 / 1000.0);
         self.up.set(i64::from(stats.up));
-        self.seats.set(whole(seats));
+        self.sessions.set(whole(sessions));
     }
 }

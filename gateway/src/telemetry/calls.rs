@@ -19,27 +19,27 @@ struct MethodLabels {
     method: &'static str,
 }
 
-/// The counters of one method, found once and kept, so that a call costs no look-up.
+/// The counters of one method, looked up once and kept.
 #[derive(Clone)]
 pub struct MethodMetrics {
     pub name: &'static str,
-    /// Where it stands in the list: whoever comes back to it later needs no look-up either.
-    pub place: usize,
-    /// What the law says of it; nothing if it does not know it.
+    /// Its position in the list, for [`CallMetrics::method_at`]: an answer that comes later needs no second look-up.
+    pub position: usize,
+    /// `None` for a name that no schema has.
     pub schema: Option<&'static Method>,
     pub(super) ok: Counter,
     seconds: Histogram,
 }
 
-pub(super) struct Calls {
+pub(super) struct CallMetrics {
     by_code: Family<CallLabels, Counter>,
-    /// Names that no schema knows share the last one.
+    /// Names that no schema has share the last one.
     methods: Vec<MethodMetrics>,
-    places: HashMap<&'static str, usize>,
+    positions: HashMap<&'static str, usize>,
 }
 
-impl Calls {
-    pub fn register(registry: &mut Registry) -> Calls {
+impl CallMetrics {
+    pub fn register(registry: &mut Registry) -> CallMetrics {
         let by_code = Family::<CallLabels, Counter>::default();
         let help = "Calls answered, by method and error code (0: no error)";
         registry.register("requests", help, by_code.clone());
@@ -48,26 +48,26 @@ impl Calls {
         });
         let help = "How long calls took";
         registry.register_with_unit("request_duration", help, Unit::Seconds, seconds.clone());
-        let of = |(place, name): (usize, &'static str)| MethodMetrics {
+        let of = |(position, name): (usize, &'static str)| MethodMetrics {
             name,
-            place,
+            position,
             schema: proto_schemas::find(name),
             ok: by_code.get_or_create_owned(&CallLabels { method: name, code: 0 }),
             seconds: seconds.get_or_create_owned(&MethodLabels { method: name }),
         };
         let names = proto_schemas::methods().iter().map(|method| method.name).chain(["unknown"]);
         let methods: Vec<_> = names.enumerate().map(of).collect();
-        let places = methods.iter().map(|method| (method.name, method.place)).collect();
-        Calls { by_code, methods, places }
+        let positions = methods.iter().map(|method| (method.name, method.position)).collect();
+        CallMetrics { by_code, methods, positions }
     }
 
-    /// Names that no schema knows share one row: a stranger must not make the table grow.
+    /// Names that no schema has share one row: an unauthenticated caller must not make the table grow.
     pub fn method(&self, name: &str) -> &MethodMetrics {
-        self.method_at(self.places.get(name).copied().unwrap_or(self.methods.len() - 1))
+        self.method_at(self.positions.get(name).copied().unwrap_or(self.methods.len() - 1))
     }
 
-    pub fn method_at(&self, place: usize) -> &MethodMetrics {
-        &self.methods[place]
+    pub fn method_at(&self, position: usize) -> &MethodMetrics {
+        &self.methods[position]
     }
 
     pub fn answered(&self, method: &MethodMetrics, code: i32, seconds: f64) {

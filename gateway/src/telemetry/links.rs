@@ -13,7 +13,7 @@ struct LinkLabels {
     address: String,
 }
 
-/// One link.
+/// One mesh link.
 #[derive(Clone)]
 pub struct LinkMetrics {
     pub up: Gauge,
@@ -22,19 +22,19 @@ pub struct LinkMetrics {
     pub redials: Counter,
 }
 
-pub(super) struct Links {
+pub(super) struct MeshLinkMetrics {
     up: Family<LinkLabels, Gauge>,
     calls: Family<LinkLabels, Counter>,
     pending: Family<LinkLabels, Gauge>,
     redials: Family<LinkLabels, Counter>,
 }
 
-impl Links {
-    pub fn register(registry: &mut Registry) -> Links {
-        Links {
+impl MeshLinkMetrics {
+    pub fn register(registry: &mut Registry) -> MeshLinkMetrics {
+        MeshLinkMetrics {
             up: counted(registry, "mesh_link_up", "Links to other processes: 1 is up"),
             calls: counted(registry, "mesh_calls", "Calls sent over a link"),
-            pending: counted(registry, "mesh_pending", "Calls under way on a link"),
+            pending: counted(registry, "mesh_pending", "Calls in flight on a link"),
             redials: counted(registry, "mesh_redials", "Times a link was dialled again"),
         }
     }

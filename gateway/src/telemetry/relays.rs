@@ -1,4 +1,4 @@
-//! Calls to other domains. Totals only: how many domains there are is for strangers to decide.
+//! Calls to other domains. Totals only: a label per domain would let other domains make the table grow.
 
 use super::counted;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -12,19 +12,19 @@ struct OutcomeLabels {
 }
 
 /// How calls to other domains ended.
-pub struct Relayed {
+pub struct RelayMetrics {
     pub answered: Counter,
     pub refused: Counter,
     pub timeout: Counter,
     pub unreachable: Counter,
 }
 
-impl Relayed {
-    pub(super) fn register(registry: &mut Registry) -> Relayed {
+impl RelayMetrics {
+    pub(super) fn register(registry: &mut Registry) -> RelayMetrics {
         let help = "Calls to other domains that ended, by outcome";
         let relays: Family<OutcomeLabels, Counter> = counted(registry, "federation_relays", help);
         let of = |outcome| relays.get_or_create_owned(&OutcomeLabels { outcome });
-        Relayed {
+        RelayMetrics {
             answered: of("answered"),
             refused: of("refused"),
             timeout: of("timeout"),

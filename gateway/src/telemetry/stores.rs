@@ -1,18 +1,14 @@
-//! The stores of the services in this process. They count by themselves and are asked when somebody asks us.
+//! The stores of the services in this process. They count by themselves; a scrape reads their counters.
 
+use super::ServiceLabels;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 use services::kernel::{StoreStats, Stores};
 use std::fmt;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ServiceLabels {
-    service: &'static str,
-}
 
 pub(super) struct StoreMetrics(pub Stores);
 
@@ -22,13 +18,13 @@ impl fmt::Debug for StoreMetrics {
     }
 }
 
-/// One look at every store.
-type Looks = [(&'static str, StoreStats)];
+/// The state of every store at one moment.
+type StoreSnapshots = [(&'static str, StoreStats)];
 
 impl Collector for StoreMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let stores = self.0.stats();
-        // A process without a service says nothing of stores, as with everything else it does not have.
+        // A process without a store has no such metrics.
         if stores.is_empty() {
             return Ok(());
         }
@@ -44,12 +40,12 @@ impl Collector for StoreMetrics {
         let help = "Bytes that wait to be committed, or are being committed";
         let bytes = Some(&Unit::Bytes);
         each(&mut encoder, "store_queue", help, bytes, &stores, |store| Some(gauge(store.queue_bytes)))?;
-        let help = "Bytes that are committed and wait for their place in the index";
-        each(&mut encoder, "store_unfiled", help, bytes, &stores, |store| store.unfiled_bytes.map(gauge))
+        let help = "Bytes that are committed and not indexed yet";
+        each(&mut encoder, "store_unindexed", help, bytes, &stores, |store| store.unfiled_bytes.map(gauge))
     }
 }
 
-fn commits(encoder: &mut DescriptorEncoder, stores: &Looks) -> fmt::Result {
+fn commits(encoder: &mut DescriptorEncoder, stores: &StoreSnapshots) -> fmt::Result {
     let help = "How long commits took, those that failed among them";
     let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
     let mut metric = encoder.encode_descriptor("store_commit_duration", help, unit, kind)?;
@@ -62,13 +58,13 @@ fn commits(encoder: &mut DescriptorEncoder, stores: &Looks) -> fmt::Result {
     Ok(())
 }
 
-/// One number of every store that has it.
+/// One metric of every store that has it.
 fn each<M: EncodeMetric>(
     encoder: &mut DescriptorEncoder,
     name: &str,
     help: &str,
     unit: Option<&Unit>,
-    stores: &Looks,
+    stores: &StoreSnapshots,
     number: impl Fn(&StoreStats) -> Option<M>,
 ) -> fmt::Result {
     let numbers: Vec<_> = stores

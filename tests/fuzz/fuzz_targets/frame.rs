@@ -1,13 +1,13 @@
 //! A frame, from bytes to request: it is read or refused, and what is read is JSON.
 #![no_main]
 
-use gateway::frame::{self, Frame};
+use gateway::frame::{self, RequestFrame};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     match frame::read(text) {
-        Ok(Frame::One(request)) => assert!(request.params.is_none_or(|params| params.get().starts_with('{'))),
-        Ok(Frame::Batch(members)) => assert!((1..=frame::BATCH).contains(&members.len())),
+        Ok(RequestFrame::One(request)) => assert!(request.params.is_none_or(|params| params.get().starts_with('{'))),
+        Ok(RequestFrame::Batch(members)) => assert!((1..=frame::BATCH).contains(&members.len())),
         Err(refusal) => {
             let code = refusal.error.code();
             assert!(matches!(code, -32700 | -32600 | -32602), "{code}");

@@ -77,12 +77,12 @@ impl TopModel {
 
 /// A process that does not say what it runs is an older one, which has a gateway.
 fn is_gateway(samples: &MetricSamples) -> bool {
-    let mut services = samples.of("aund_part").peekable();
-    services.peek().is_none() || services.any(|(labels, _)| labels.get("part") == "gateway")
+    let mut services = samples.of("aund_service").peekable();
+    services.peek().is_none() || services.any(|(labels, _)| labels.get("service") == "gateway")
 }
 
 fn process(name: &str, samples: &MetricSamples, increase: &Increase) -> ProcessRow {
-    let services: Vec<&str> = samples.of("aund_part").map(|(labels, _)| labels.get("part")).collect();
+    let services: Vec<&str> = samples.of("aund_service").map(|(labels, _)| labels.get("service")).collect();
     ProcessRow {
         name: name.to_owned(),
         services: services.join(" "),

@@ -30,9 +30,9 @@ fn good(domain: &str, pki: &Pki) -> Card {
 }
 
 fn trust(roots: &[&Pki], block: &[&str]) -> Trust {
-    let config = config::Federation {
+    let config = config::FederationConfig {
         block: block.iter().map(|name| (*name).to_owned()).collect(),
-        ..config::Federation::default()
+        ..config::FederationConfig::default()
     };
     let trust = Trust::new(Arc::default(), &config);
     trust.set(roots.iter().map(|pki| pki.root.certificate().clone()).collect());

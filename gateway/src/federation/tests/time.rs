@@ -3,7 +3,7 @@
 use super::rig::{LONG, OURS, Rig, THEIRS};
 use crate::federation::HelloParams;
 use crate::federation::peer_state::Outbound;
-use crate::gateway::Gateway;
+use crate::gateway::GatewayState;
 use crate::session;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ async fn a_link_does_not_outlive_the_certificates_and_the_next_call_makes_anothe
 /// The gateway of the other domain, on a socket of ours.
 struct Visitor {
     socket: WebSocketStream<DuplexStream>,
-    gateway: Arc<Gateway>,
+    gateway: Arc<GatewayState>,
 }
 
 impl Visitor {
@@ -53,8 +53,8 @@ impl Visitor {
         (config.limits.ping_interval_ms, config.limits.ping_timeout_ms) = (10, 10);
         let mut world = World::local(OURS, Path::new("unused"), config.store_url().unwrap());
         world.clock = rig.fed.clock.clone();
-        let gateway = Gateway::new(config, format!("wss://gateway.{OURS}/aun"), &world, Arc::default());
-        gateway.federate(rig.fed.clone());
+        let url = format!("wss://gateway.{OURS}/aun");
+        let gateway = GatewayState::new(config, url, &world, Arc::default(), Some(rig.fed.clone()));
         let (near, far) = tokio::io::duplex(1 << 16);
         let near = WebSocketStream::from_raw_socket(near, Role::Server, None).await;
         gateway.tracker.spawn(session::run(gateway.clone(), near, [127, 0, 0, 1].into()));
@@ -112,7 +112,7 @@ async fn whoever_came_to_us_proves_himself_anew_after_a_day() {
     rig.fed.clock.advance_ms(DAY_MS - 1);
     visitor.is_pinged().await;
     rig.fed.clock.advance_ms(1);
-    assert_eq!(visitor.close_reason().await, (1001, "this link has to prove itself anew".to_owned()));
+    assert_eq!(visitor.close_reason().await, (1001, "this link has to authenticate again".to_owned()));
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn whoever_came_to_us_does_not_outlive_his_certificate() {
     let mut visitor = Visitor::new(&rig).await;
     visitor.is_pinged().await;
     rig.fed.clock.advance_ms(1);
-    assert_eq!(visitor.close_reason().await, (1001, "this link has to prove itself anew".to_owned()));
+    assert_eq!(visitor.close_reason().await, (1001, "this link has to authenticate again".to_owned()));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
-//! What a client says of itself in `auth.connect`, and what is wrong with it.
+//! The parameters of `auth.connect`, and what is wrong with them.
 
-use super::Refused;
-use crate::session::Kind;
+use super::ConnectRefused;
+use crate::connection::ConnectionKind;
 use crate::session::greeting::PROTOCOL;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -18,25 +18,25 @@ pub(super) struct ConnectParams {
     #[serde(default)]
     nonce: String,
     #[serde(default)]
-    pub(super) auth: Option<Auth>,
+    pub(super) auth: Option<ConnectAuth>,
     #[serde(default)]
-    protocol: Protocol,
+    protocol: ConnectProtocol,
     #[serde(default)]
-    pub(super) device: Device,
+    pub(super) device: ConnectDevice,
     #[serde(default)]
-    pub(super) client: Client,
+    pub(super) client: ConnectClient,
     #[serde(default)]
     pub(super) delivery_mode: Delivery,
     #[serde(default)]
     capabilities: Option<Box<RawValue>>,
     #[serde(default)]
-    options: Options,
+    options: ConnectOptions,
     #[serde(default)]
     pub(super) extra_info: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Auth {
+pub(super) struct ConnectAuth {
     #[serde(default)]
     pub(super) method: String,
     #[serde(default)]
@@ -45,26 +45,26 @@ pub(super) struct Auth {
 
 #[derive(Deserialize)]
 #[serde(default)]
-struct Protocol {
+struct ConnectProtocol {
     min: String,
     max: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct Device {
+pub(super) struct ConnectDevice {
     pub(super) id: DeviceId,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct Client {
+pub(super) struct ConnectClient {
     pub(super) slot_id: SlotId,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Options {
+struct ConnectOptions {
     kind: Option<String>,
     short_ttl_ms: Option<u64>,
 }
@@ -76,13 +76,13 @@ impl ConnectParams {
     }
 
     /// Whether they fit each other and the challenge of this connection; says which kind of connection is asked for.
-    pub(super) fn check(&self, nonce: &str) -> Result<Kind, Refused> {
+    pub(super) fn check(&self, nonce: &str) -> Result<ConnectionKind, ConnectRefused> {
         if self.nonce.is_empty() {
             return Err(missing("nonce").into());
         }
         if !same(self.nonce.as_bytes(), nonce.as_bytes()) {
             let error = RpcError::new(codes::BAD_NONCE, "nonce: not the one of this connection's challenge");
-            return Err(Refused { error, close: Some(4010) });
+            return Err(ConnectRefused { error, close: Some(4010) });
         }
         self.protocol.check()?;
         let kind = self.options.kind()?;
@@ -95,16 +95,16 @@ impl ConnectParams {
         Ok(kind)
     }
 
-    /// Clients say what they can read in lists and flags of their own; three groups of them need different bells.
+    /// Clients list what they can read in flags that changed over time; three groups of them need different events.
     pub(super) fn generation(&self) -> Generation {
         #[derive(Deserialize, Default)]
         #[serde(default)]
-        struct Capabilities {
+        struct ClientCapabilities {
             p2p_peer_pull_v1: Value,
             supported_p2p_e2ee: Value,
         }
         let Some(capabilities) = &self.capabilities else { return Generation::First };
-        let Capabilities { p2p_peer_pull_v1, supported_p2p_e2ee } =
+        let ClientCapabilities { p2p_peer_pull_v1, supported_p2p_e2ee } =
             serde_json::from_str(capabilities.get()).unwrap_or_default();
         if p2p_peer_pull_v1 == json!(true) {
             return Generation::Peer;
@@ -113,39 +113,39 @@ impl ConnectParams {
     }
 }
 
-impl Default for Protocol {
-    fn default() -> Protocol {
-        Protocol { min: PROTOCOL.to_owned(), max: PROTOCOL.to_owned() }
+impl Default for ConnectProtocol {
+    fn default() -> ConnectProtocol {
+        ConnectProtocol { min: PROTOCOL.to_owned(), max: PROTOCOL.to_owned() }
     }
 }
 
-impl Protocol {
-    /// There is one version; a range that does not hold it cannot talk to us.
-    fn check(&self) -> Result<(), Refused> {
+impl ConnectProtocol {
+    /// The range has to contain the one version this server has.
+    fn check(&self) -> Result<(), ConnectRefused> {
         let number = |text: &str| -> Option<(u32, u32)> {
             let (major, minor) = text.split_once('.').unwrap_or((text, "0"));
             Some((major.parse().ok()?, minor.parse().ok()?))
         };
         let (Some(min), Some(max)) = (number(&self.min), number(&self.max)) else {
-            return Err(bad("protocol: versions are written like 1.0").into());
+            return Err(bad("protocol: a version must be written like 1.0").into());
         };
         if (min..=max).contains(&(1, 0)) {
             return Ok(());
         }
         let error =
-            RpcError::new(codes::VERSION_MISMATCH, format!("this server speaks version {PROTOCOL} only"))
+            RpcError::new(codes::VERSION_MISMATCH, format!("this server supports version {PROTOCOL} only"))
                 .with("server_range", json!({ "min": PROTOCOL, "max": PROTOCOL }))
                 .with("client_range", json!({ "min": self.min, "max": self.max }));
-        Err(Refused { error, close: Some(1008) })
+        Err(ConnectRefused { error, close: Some(1008) })
     }
 }
 
-impl Options {
-    fn kind(&self) -> Result<Kind, RpcError> {
+impl ConnectOptions {
+    fn kind(&self) -> Result<ConnectionKind, RpcError> {
         match self.kind.as_deref() {
-            None | Some("long") => Ok(Kind::Long),
-            Some("short") => Ok(Kind::Short(self.short_ttl_ms.filter(|ttl| *ttl > 0))),
-            Some(other) => Err(bad(format!("options.kind: long or short, not {other:?}"))),
+            None | Some("long") => Ok(ConnectionKind::Long),
+            Some("short") => Ok(ConnectionKind::Short(self.short_ttl_ms.filter(|ttl| *ttl > 0))),
+            Some(other) => Err(bad(format!("options.kind must be long or short, not {other:?}"))),
         }
     }
 }
@@ -163,10 +163,8 @@ fn check_delivery(delivery: &Delivery) -> Result<(), RpcError> {
 
 fn bounded(name: &str, value: Option<&RawValue>, most: usize) -> Result<(), RpcError> {
     match value {
-        Some(value) if value.get().len() > most => {
-            Err(bad(format!("{name}: at most {most} bytes are taken")))
-        }
-        Some(value) if !value.get().starts_with('{') => Err(bad(format!("{name}: an object is taken"))),
+        Some(value) if value.get().len() > most => Err(bad(format!("{name} must have at most {most} bytes"))),
+        Some(value) if !value.get().starts_with('{') => Err(bad(format!("{name} must be an object"))),
         _ => Ok(()),
     }
 }
@@ -179,7 +177,7 @@ pub(super) fn bad(sentence: impl Display) -> RpcError {
     RpcError::new(codes::BAD_PARAMETER, sentence)
 }
 
-/// Compared without telling by time how much of it was right.
+/// Compared in constant time: how long it takes does not tell how much of it was right.
 fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |differ, (l, r)| differ | (l ^ r)) == 0
 }

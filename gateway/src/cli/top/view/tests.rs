@@ -21,7 +21,7 @@ fn line<'a>(text: &'a str, begins: &str) -> Vec<&'a str> {
     line.unwrap_or_else(|| panic!("no line {begins:?} in\n{text}")).split_whitespace().collect()
 }
 
-const GATEWAY: &str = r#"aund_part{part="gateway"} 1
+const GATEWAY: &str = r#"aund_service{service="gateway"} 1
 aund_sockets 3
 aund_sessions 2
 aund_requests_total{method="message.send",code="0"} 100
@@ -35,7 +35,7 @@ aund_mesh_redials_total{namespace="message",address="10.0.0.2:7443"} 5
 aund_bus_up 1
 aund_bus_lag_seconds 0.002
 "#;
-const SERVICE: &str = r#"aund_part{part="message"} 1
+const SERVICE: &str = r#"aund_service{service="message"} 1
 aund_requests_total{method="message.send",code="0"} 100
 aund_request_duration_seconds_bucket{le="0.0001",method="message.send"} 100
 aund_request_duration_seconds_bucket{le="+Inf",method="message.send"} 100

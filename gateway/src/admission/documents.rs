@@ -1,0 +1,39 @@
+//! The documents in which clients read what this server can do, made once for each state of the mesh.
+
+use super::capabilities::AdvertisedCapabilities;
+use serde_json::json;
+use services::kernel::Mesh;
+use std::sync::Arc;
+
+/// The largest message; a frame holds a little more.
+const MESSAGE_BYTES: usize = 1 << 20;
+
+pub(super) struct AdvertisedDocuments {
+    /// The `capabilities` member of the answer to `auth.connect`.
+    pub session: Arc<str>,
+    /// The answer to `rpc.discover`.
+    pub openrpc: Arc<str>,
+}
+
+impl AdvertisedDocuments {
+    pub fn new(capabilities: &AdvertisedCapabilities, mesh: &Mesh) -> AdvertisedDocuments {
+        let mut namespaces: Vec<&str> = proto_schemas::methods()
+            .iter()
+            .filter(|method| method.access.is_for_agents() && !method.notification)
+            .filter_map(|method| method.name.split('.').next())
+            .filter(|namespace| matches!(*namespace, "meta" | "rpc") || mesh.has(namespace))
+            .collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        let session = json!({
+            "namespaces": namespaces,
+            "features": { "e2ee": mesh.has("message"), "binary_message": false, "max_message_size": MESSAGE_BYTES },
+            // Clients from 0.5.25 on do not connect without it.
+            "p2p_peer_pull_v1": true,
+        });
+        let openrpc = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
+            method.access.is_for_agents() && capabilities.allows(method.name)
+        });
+        AdvertisedDocuments { session: session.to_string().into(), openrpc: openrpc.to_string().into() }
+    }
+}

@@ -1,0 +1,218 @@
+//! How much one address or one agent may ask for, and how many sockets there may be.
+
+use crate::config::LimitsConfig;
+use governor::clock::{Clock as _, DefaultClock};
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
+use services::kernel::{Aid, Bus, RpcError, codes};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The calls of one agent, shared by all its connections.
+pub type AgentLimit = RateLimiter<NotKeyed, InMemoryState, DefaultClock>;
+
+pub struct GatewayLimits {
+    connects: DefaultKeyedRateLimiter<IpAddr>,
+    http: DefaultKeyedRateLimiter<IpAddr>,
+    registrations: DefaultKeyedRateLimiter<IpAddr>,
+    logins: DefaultKeyedRateLimiter<(IpAddr, Aid)>,
+    calls: Quota,
+    agents: Mutex<HashMap<Aid, Weak<AgentLimit>>>,
+    sockets: Arc<Semaphore>,
+    handshakes: Arc<Semaphore>,
+    per_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    most_per_address: usize,
+    /// Registrations and logins are counted over all gateways, too.
+    bus: Bus,
+    registrations_per_minute: u32,
+    logins_per_minute: u32,
+    pub http_per_second: u32,
+}
+
+/// The limit for which a socket is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SocketLimit {
+    Sockets,
+    Address,
+    Handshakes,
+    Rate,
+}
+
+/// One socket, counted until this is dropped.
+pub struct SocketPermit {
+    _socket: OwnedSemaphorePermit,
+    address: IpAddr,
+    per_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Drop for SocketPermit {
+    fn drop(&mut self) {
+        let mut counts = self.per_address.lock();
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
+impl GatewayLimits {
+    pub fn new(config: &LimitsConfig, bus: &Bus) -> GatewayLimits {
+        GatewayLimits {
+            bus: bus.clone(),
+            registrations_per_minute: config.registrations_per_minute,
+            logins_per_minute: config.logins_per_minute,
+            connects: RateLimiter::keyed(per_second(config.connects_per_second)),
+            http: RateLimiter::keyed(per_second(config.http_per_second)),
+            registrations: RateLimiter::keyed(per_minute(config.registrations_per_minute)),
+            logins: RateLimiter::keyed(per_minute(config.logins_per_minute)),
+            calls: per_second(config.calls_per_second),
+            agents: Mutex::default(),
+            sockets: Arc::new(Semaphore::new(config.sockets)),
+            handshakes: Arc::new(Semaphore::new(config.handshakes)),
+            per_address: Arc::default(),
+            most_per_address: config.sockets_per_address,
+            http_per_second: config.http_per_second,
+        }
+    }
+
+    /// Counts a new socket, and its handshake until that is done.
+    pub fn admit(&self, address: IpAddr) -> Result<(SocketPermit, OwnedSemaphorePermit), SocketLimit> {
+        let address = network(address);
+        let socket = self.sockets.clone().try_acquire_owned().map_err(|_| SocketLimit::Sockets)?;
+        let handshake = self.handshakes.clone().try_acquire_owned().map_err(|_| SocketLimit::Handshakes)?;
+        self.connects.check_key(&address).map_err(|_| SocketLimit::Rate)?;
+        let mut counts = self.per_address.lock();
+        let count = counts.entry(address).or_default();
+        if *count >= self.most_per_address {
+            return Err(SocketLimit::Address);
+        }
+        *count += 1;
+        Ok((SocketPermit { _socket: socket, address, per_address: self.per_address.clone() }, handshake))
+    }
+
+    /// The error says how long to wait.
+    pub fn http(&self, address: IpAddr) -> Result<(), Duration> {
+        self.http
+            .check_key(&network(address))
+            .map_err(|not_until| not_until.wait_time_from(DefaultClock::default().now()))
+    }
+
+    pub async fn registration(&self, address: IpAddr) -> Result<(), RpcError> {
+        let (what, address) = ("registrations from this address", network(address));
+        self.registrations
+            .check_key(&address)
+            .map_err(|until| too_fast(what, until.wait_time_from(now())))?;
+        let counted = self.bus.count(&format!("register:{address}"), self.registrations_per_minute).await;
+        counted.map_err(|wait| too_fast(what, wait))
+    }
+
+    /// By address and name: somebody who knows a name cannot lock its owner out from another address.
+    pub async fn login(&self, address: IpAddr, aid: Aid) -> Result<(), RpcError> {
+        let (what, address) = ("logins of this agent", network(address));
+        let key = format!("login:{address}:{aid}");
+        self.logins
+            .check_key(&(address, aid))
+            .map_err(|until| too_fast(what, until.wait_time_from(now())))?;
+        let counted = self.bus.count(&key, self.logins_per_minute).await;
+        counted.map_err(|wait| too_fast(what, wait))
+    }
+
+    /// The limiter of an agent: the same for all its connections, gone with the last of them.
+    pub fn agent(&self, aid: &Aid) -> Arc<AgentLimit> {
+        let mut agents = self.agents.lock();
+        if let Some(limit) = agents.get(aid).and_then(Weak::upgrade) {
+            return limit;
+        }
+        let limit = Arc::new(RateLimiter::direct(self.calls));
+        agents.insert(aid.clone(), Arc::downgrade(&limit));
+        limit
+    }
+
+    /// Forgets addresses and agents that have been quiet, so that the tables do not grow with everyone ever seen.
+    pub fn forget_quiet(&self) {
+        self.connects.retain_recent();
+        self.http.retain_recent();
+        self.registrations.retain_recent();
+        self.logins.retain_recent();
+        self.agents.lock().retain(|_, limit| limit.strong_count() > 0);
+    }
+}
+
+pub fn within_agent_rate(limit: &AgentLimit) -> Result<(), RpcError> {
+    limit.check().map_err(|until| too_fast("calls of this agent", until.wait_time_from(now())))
+}
+
+fn now() -> <DefaultClock as governor::clock::Clock>::Instant {
+    DefaultClock::default().now()
+}
+
+fn too_fast(what: &str, wait: Duration) -> RpcError {
+    let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+    RpcError::new(codes::RATE_LIMITED, format!("too many {what}; try again in {ms} ms"))
+        .with("retry_after_ms", ms)
+}
+
+/// The holder of one IPv6 address has its whole /64.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => {
+            let s = v6.segments();
+            IpAddr::V6(Ipv6Addr::new(s[0], s[1], s[2], s[3], 0, 0, 0, 0))
+        }
+        v4 => v4,
+    }
+}
+
+pub fn per_second(rate: u32) -> Quota {
+    Quota::per_second(NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN))
+}
+
+fn per_minute(rate: u32) -> Quota {
+    Quota::per_minute(NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(text: &str) -> GatewayLimits {
+        GatewayLimits::new(&crate::config::Config::parse(text).unwrap().limits, &Bus::local())
+    }
+
+    #[test]
+    fn a_dropped_permit_is_free_again() {
+        let (limits, home) = (limits("limits.sockets_per_address = 1"), "127.0.0.1".parse().unwrap());
+        let permit = limits.admit(home).unwrap();
+        assert_eq!(limits.admit(home).err(), Some(SocketLimit::Address));
+        drop(permit);
+        assert!(limits.admit(home).is_ok());
+        assert!(limits.per_address.lock().is_empty());
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_count_together() {
+        let limits = limits("limits.connects_per_second = 1");
+        assert!(limits.admit("2001:db8::1".parse().unwrap()).is_ok());
+        assert_eq!(limits.admit("2001:db8::2".parse().unwrap()).err(), Some(SocketLimit::Rate));
+        assert!(limits.admit("2001:db8:0:1::1".parse().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn an_agent_has_one_limit_over_all_its_connections() {
+        let (limits, alice) = (limits("limits.calls_per_second = 2"), Aid::parse("alice.aid.pub").unwrap());
+        let (first, second) = (limits.agent(&alice), limits.agent(&alice));
+        within_agent_rate(&first).unwrap();
+        within_agent_rate(&second).unwrap();
+        assert_eq!(within_agent_rate(&first).unwrap_err().code(), -32029);
+        drop((first, second));
+        limits.forget_quiet();
+        assert!(limits.agents.lock().is_empty());
+    }
+}

@@ -1,0 +1,58 @@
+//! Connections as others see them: a socket's outbox, the session it opened, and all sessions of this gateway.
+//!
+//! The task that owns a socket is in [`crate::session`]; whoever has something for the socket puts it into its outbox.
+
+mod close_reason;
+mod eviction;
+mod open_session;
+mod outbox;
+mod sessions;
+#[cfg(test)]
+mod tests;
+
+pub use close_reason::CloseReason;
+pub use open_session::{ConnectionKind, OpenSession};
+pub use outbox::{ConnectionOutbox, OutboxBudget, OutboxItem};
+pub use sessions::Sessions;
+
+use std::net::IpAddr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+/// One socket, as others see it.
+pub struct Connection {
+    pub id: u64,
+    pub address: IpAddr,
+    pub outbox: ConnectionOutbox,
+    /// Calls that are not answered yet.
+    pub in_flight: AtomicU32,
+    /// Whether `event/meta.capabilities_changed` was subscribed to.
+    pub wants_capabilities: AtomicBool,
+    /// The server drains it: new calls are refused, and it is closed when the others are answered.
+    pub drains: AtomicBool,
+    session: OnceLock<OpenSession>,
+}
+
+impl Connection {
+    pub fn new(id: u64, address: IpAddr, outbox: ConnectionOutbox) -> Connection {
+        Connection {
+            id,
+            address,
+            outbox,
+            in_flight: AtomicU32::new(0),
+            wants_capabilities: AtomicBool::new(false),
+            drains: AtomicBool::new(false),
+            session: OnceLock::new(),
+        }
+    }
+
+    /// The session that `auth.connect` opened on it.
+    pub fn session(&self) -> Option<&OpenSession> {
+        self.session.get()
+    }
+
+    /// Events are for long connections only.
+    pub fn is_long(&self) -> bool {
+        self.session().is_some_and(|open| open.kind == ConnectionKind::Long)
+    }
+}

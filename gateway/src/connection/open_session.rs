@@ -1,0 +1,50 @@
+//! What `auth.connect` makes of a connection.
+
+use crate::admission::{AgentLimit, KnownSigner};
+use serde_json::value::RawValue;
+use services::kernel::{AnnouncedSession, Delivery, PresentSession, Session, Subscription};
+use std::sync::Arc;
+
+pub struct OpenSession {
+    /// Who it is, as services see it.
+    pub session: Session,
+    pub kind: ConnectionKind,
+    pub delivery: Delivery,
+    pub extra_info: Option<Box<RawValue>>,
+    /// Orders the sessions of an agent; set when it is opened.
+    pub since_ms: i64,
+    /// The connections that were evicted for it; set then, too.
+    pub instead_of: Vec<u64>,
+    /// While it lives, the agent's events come to this process.
+    pub _subscription: Option<Subscription>,
+    pub limit: Arc<AgentLimit>,
+    /// The agent's current certificate, once a signed call needed it.
+    pub signer: KnownSigner,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionKind {
+    Long,
+    /// Closed after so many milliseconds without a call; `None` never.
+    Short(Option<u64>),
+}
+
+impl OpenSession {
+    /// What other gateways are told of it.
+    pub(super) fn announced(&self) -> AnnouncedSession {
+        let Session { device, slot, address, connection, .. } = &self.session;
+        AnnouncedSession {
+            session: PresentSession {
+                connection: *connection,
+                device: device.clone(),
+                slot: slot.clone(),
+                address: *address,
+                delivery: self.delivery.clone(),
+            },
+            long: self.kind == ConnectionKind::Long,
+            since_ms: self.since_ms,
+            extra_info: self.extra_info.clone(),
+            instead_of: self.instead_of.clone(),
+        }
+    }
+}

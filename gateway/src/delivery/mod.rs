@@ -1,0 +1,167 @@
+//! Events out, in order: from the bus to the outboxes of the sessions they are for, and to the gateway itself.
+
+mod event_order;
+mod resync;
+
+use crate::connection::{CloseReason, Sessions};
+use crate::frame;
+use crate::telemetry::Metrics;
+use event_order::EventOrder;
+use resync::Resync;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use services::kernel::{Aid, Audience, Bus, BusStats, DeviceId, Event, Mesh, Subscription, World};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub struct EventDelivery {
+    sessions: Arc<Sessions>,
+    bus: Bus,
+    mesh: Arc<Mesh>,
+    metrics: Arc<Metrics>,
+    order: EventOrder,
+    resync: Resync,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl EventDelivery {
+    pub fn new(
+        world: &World,
+        sessions: Arc<Sessions>,
+        metrics: Arc<Metrics>,
+        tracker: TaskTracker,
+    ) -> EventDelivery {
+        EventDelivery {
+            sessions,
+            bus: world.bus.clone(),
+            mesh: world.mesh.clone(),
+            metrics,
+            order: EventOrder::default(),
+            resync: Resync::default(),
+            tracker,
+            stop: world.stop.clone(),
+        }
+    }
+
+    /// Delivers what services and other gateways publish, for as long as the gateway runs.
+    pub fn listen(self: &Arc<Self>) {
+        let weak = Arc::downgrade(self);
+        self.bus.listen(move |event| {
+            let Some(delivery) = weak.upgrade() else { return };
+            match event.to {
+                Audience::Gateways => delivery.for_the_gateway(event),
+                // One process publishes in order by itself.
+                _ if !delivery.bus.is_wide() => delivery.deliver(event),
+                _ => delivery.deliver_in_order(event),
+            }
+        });
+        resync::listen(self);
+    }
+
+    /// Has the events of an agent come to this process, until the answer is dropped.
+    pub async fn subscribe(&self, aid: &Aid) -> Subscription {
+        self.bus.subscribe(aid).await
+    }
+
+    pub fn publish(&self, event: &Event) {
+        self.bus.publish(event);
+    }
+
+    /// Puts one frame, written once, into every outbox it is for.
+    fn deliver(&self, event: &Event) {
+        let audience = self.sessions.audience(&event.to);
+        if audience.is_empty() {
+            return;
+        }
+        let frame = Utf8Bytes::from(frame::notification(&event.method, event.params.get()));
+        for connection in audience {
+            connection.outbox.push(frame.clone());
+            self.metrics.events.inc();
+        }
+    }
+
+    /// Delivers at once what has no seq or the next one, and the others after those before them.
+    fn deliver_in_order(self: &Arc<Self>, event: &Event) {
+        let Some(device) = self.order.add(event, |event| self.deliver(event)) else { return };
+        let delivery = self.clone();
+        self.tracker.spawn(async move {
+            tokio::time::sleep(event_order::GAP_TIMEOUT).await;
+            delivery.order.give_up(&device, |event| delivery.deliver(event));
+        });
+    }
+
+    /// A new session of a device may begin at any seq.
+    pub fn begin(&self, aid: &Aid, device: &DeviceId) {
+        self.order.begin(&(aid.clone(), device.clone()), |event| self.deliver(event));
+    }
+
+    /// Drops what is known of the order of events for agents that are not here any more.
+    pub fn forget_absent(&self) {
+        self.order.keep(|aid| !self.sessions.of_agent(aid).is_empty());
+    }
+
+    /// Agents that may have missed events: every one of their devices is notified to pull.
+    pub fn missed(&self, aids: impl IntoIterator<Item = Aid>) {
+        self.resync.missed(aids);
+    }
+
+    /// The same for all that are connected here.
+    pub fn all_missed(&self) {
+        self.missed(self.sessions.agents());
+    }
+
+    /// Sends what was added and removed to the connections that subscribed to it.
+    pub fn capabilities_changed(&self, change: &Value) {
+        let frame =
+            Utf8Bytes::from(frame::notification("event/meta.capabilities_changed", &change.to_string()));
+        for connection in self.sessions.all() {
+            if connection.wants_capabilities.load(Ordering::Relaxed) {
+                connection.outbox.push(frame.clone());
+            }
+        }
+    }
+
+    pub fn bus_stats(&self) -> BusStats {
+        self.bus.stats().unwrap_or_default()
+    }
+
+    fn for_the_gateway(&self, event: &Event) {
+        #[derive(Deserialize)]
+        struct CertificateOwner {
+            aid: Aid,
+        }
+        let owner = || serde_json::from_str(event.params.get()).ok().map(|CertificateOwner { aid }| aid);
+        match event.method.as_str() {
+            "ca.cert_revoked" => owner().into_iter().for_each(|aid| self.certificate_revoked(&aid)),
+            "ca.cert_replaced" => owner().into_iter().for_each(|aid| self.certificate_replaced(&aid)),
+            _ => {}
+        }
+    }
+
+    fn certificate_revoked(&self, aid: &Aid) {
+        for connection in self.sessions.of_agent(aid) {
+            let reason = CloseReason::disconnect(4001, "certificate_revoked", &json!({ "aid": aid }));
+            connection.outbox.close(reason);
+        }
+    }
+
+    /// The next signed call asks for the current certificate.
+    fn certificate_replaced(&self, aid: &Aid) {
+        for connection in self.sessions.of_agent(aid) {
+            if let Some(open) = connection.session() {
+                open.signer.forget();
+            }
+        }
+    }
+}
+
+/// The events that agents may publish themselves; everything else under `event/` is the server's.
+pub fn is_app_event(method: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    method.len() <= 256
+        && method.strip_prefix("event/app.").is_some_and(|name| !name.is_empty() && name.bytes().all(plain))
+}

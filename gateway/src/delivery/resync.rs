@@ -1,0 +1,112 @@
+//! When events may have been missed, or a session was opened while the message service was down: the message service is
+//! asked to notify every device that may have missed one, and ca whether the agent's certificate is still active.
+
+#[cfg(test)]
+mod tests;
+
+use super::EventDelivery;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use services::kernel::{Aid, Caller, DeviceId, KnownCert, RpcError, codes};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Agents that are resynced at once: ten thousand of them must not ask at the same time.
+const CHUNK: usize = 32;
+/// How long to wait before a service that was down is asked again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Agents that wait for a resync; at most those that are connected here.
+#[derive(Default)]
+pub struct Resync {
+    aids: Mutex<HashSet<Aid>>,
+    grew: Notify,
+}
+
+impl Resync {
+    pub fn missed(&self, aids: impl IntoIterator<Item = Aid>) {
+        self.aids.lock().extend(aids);
+        self.grew.notify_one();
+    }
+
+    fn take(&self) -> Vec<Aid> {
+        self.aids.lock().drain().collect()
+    }
+}
+
+pub fn listen(delivery: &Arc<EventDelivery>) {
+    let weak = Arc::downgrade(delivery);
+    delivery.bus.on_resync(move |aids| {
+        let Some(delivery) = weak.upgrade() else { return };
+        // The bus does not know of short connections, and their certificates can be revoked as well.
+        delivery.resync.missed(aids.into_iter().chain(delivery.sessions.agents_with_short()));
+    });
+    let delivery = delivery.clone();
+    delivery.tracker.clone().spawn(async move {
+        delivery.stop.run_until_cancelled(resync_missed(&delivery)).await;
+    });
+}
+
+async fn resync_missed(delivery: &EventDelivery) {
+    loop {
+        delivery.resync.grew.notified().await;
+        let mut again = Vec::new();
+        for chunk in delivery.resync.take().chunks(CHUNK) {
+            let settled = join_all(chunk.iter().map(|aid| resync_agent(delivery, aid))).await;
+            again.extend(
+                chunk.iter().zip(settled).filter(|(_, settled)| !settled).map(|(aid, _)| aid.clone()),
+            );
+        }
+        if !again.is_empty() {
+            tokio::time::sleep(RETRY_AFTER).await;
+            delivery.resync.missed(again);
+        }
+    }
+}
+
+/// Gives whether it is done, or has to be tried again.
+async fn resync_agent(delivery: &EventDelivery, aid: &Aid) -> bool {
+    let connections = delivery.sessions.of_agent(aid);
+    if connections.is_empty() {
+        return true;
+    }
+    delivery.certificate_replaced(aid);
+    let cert: Result<KnownCert, RpcError> = ask(delivery, "ca.get_cert", &json!({ "aid": aid })).await;
+    match &cert {
+        Ok(known) if !known.found => {
+            delivery.certificate_revoked(aid);
+            return true;
+        }
+        Ok(_) => {}
+        Err(error) if is_down(error) => return false,
+        Err(error) => error.log("ca.get_cert"),
+    }
+    let long = connections.iter().filter(|connection| connection.is_long());
+    let devices: HashSet<DeviceId> =
+        long.filter_map(|connection| Some(connection.session()?.session.device.clone())).collect();
+    for device in devices {
+        let params = json!({ "aid": aid, "device_id": device });
+        // A service that is down is asked again; one that does not have the method never will have it.
+        let notified: Result<Value, RpcError> = ask(delivery, "message.wake", &params).await;
+        if notified.is_err_and(|error| is_down(&error)) {
+            return false;
+        }
+    }
+    true
+}
+
+async fn ask<T: DeserializeOwned>(
+    delivery: &EventDelivery,
+    method: &str,
+    params: &Value,
+) -> Result<T, RpcError> {
+    delivery.mesh.ask(Caller::service("gateway"), method, params).await
+}
+
+fn is_down(error: &RpcError) -> bool {
+    [codes::UNAVAILABLE.code, codes::SERVICE_STOPPING.code].contains(&error.code())
+}

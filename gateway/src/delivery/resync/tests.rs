@@ -1,0 +1,168 @@
+//! Which services are asked on a resync, for whom, and how often.
+
+use super::{resync_agent, resync_missed};
+use crate::admission::GatewayLimits;
+use crate::config::Config;
+use crate::connection::{Connection, ConnectionKind, OpenSession, OutboxBudget, Sessions};
+use crate::delivery::EventDelivery;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use services::kernel::{
+    Aid, Bus, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
+};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::task::TaskTracker;
+
+/// The two services that are asked. What they answer is set before: an error, or whether there is an active certificate.
+#[derive(Default)]
+struct AskedServices {
+    certs: Mutex<Vec<Result<bool, RpcError>>>,
+    wakes: Mutex<Vec<RpcError>>,
+    woken: Mutex<Vec<String>>,
+}
+
+impl AskedServices {
+    async fn get_cert(self: Arc<Self>, _: Caller, _: Value) -> Result<Value, RpcError> {
+        Ok(json!({ "found": self.certs.lock().pop().unwrap_or(Ok(true))? }))
+    }
+
+    async fn wake(self: Arc<Self>, _: Caller, params: Value) -> Result<Value, RpcError> {
+        self.woken.lock().push(params["device_id"].as_str().unwrap_or_default().to_owned());
+        self.wakes.lock().pop().map_or(Ok(json!({})), Err)
+    }
+
+    fn methods(self: &Arc<Self>) -> [(&'static str, Methods); 2] {
+        let ca = Rpc::new(self.clone()).method("ca.get_cert", AskedServices::get_cert);
+        let message = Rpc::new(self.clone()).method("message.wake", AskedServices::wake);
+        [("ca", ca.into()), ("message", message.into())]
+    }
+}
+
+fn alice() -> Aid {
+    Aid::parse("alice.agents.localhost").unwrap()
+}
+
+fn delivery(services: &Arc<AskedServices>) -> EventDelivery {
+    let config = Config::default();
+    let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
+    for (namespace, methods) in services.methods() {
+        world.mesh.add_local(namespace, methods);
+    }
+    let budget = OutboxBudget::new(1 << 20, 1 << 20, Arc::default());
+    let sessions = Arc::new(Sessions::new(world.presence.clone(), budget, 1));
+    EventDelivery::new(&world, sessions, Arc::default(), TaskTracker::new())
+}
+
+fn open(delivery: &EventDelivery, device: &str, slot: &str, kind: ConnectionKind) -> Arc<Connection> {
+    let address = [127, 0, 0, 1].into();
+    let connection = delivery.sessions.connect(address);
+    let session = Session {
+        aid: alice(),
+        device: DeviceId::parse(device).unwrap(),
+        slot: SlotId::parse(slot).unwrap(),
+        connection: connection.id,
+        address,
+        connected_at_ms: 1,
+        generation: Generation::default(),
+        trace: None,
+    };
+    let open = OpenSession {
+        session,
+        kind,
+        delivery: Delivery::default(),
+        extra_info: None,
+        since_ms: 0,
+        instead_of: Vec::new(),
+        _subscription: None,
+        limit: GatewayLimits::new(&Config::default().limits, &Bus::local()).agent(&alice()),
+        signer: Default::default(),
+    };
+    delivery.sessions.open(&connection, open).unwrap();
+    connection
+}
+
+fn down() -> RpcError {
+    RpcError::new(codes::UNAVAILABLE, "down")
+}
+
+#[tokio::test]
+async fn every_device_is_notified_once() {
+    let services = Arc::new(AskedServices::default());
+    let delivery = delivery(&services);
+    for (device, slot) in [("phone", "a"), ("phone", "b"), ("laptop", "a")] {
+        open(&delivery, device, slot, ConnectionKind::Long);
+    }
+    open(&delivery, "tablet", "a", ConnectionKind::Short(None));
+    assert!(resync_agent(&delivery, &alice()).await);
+    let mut woken = services.woken.lock().clone();
+    woken.sort_unstable();
+    assert_eq!(woken, ["laptop", "phone"], "short connections get no events");
+}
+
+#[tokio::test]
+async fn no_service_is_asked_for_an_agent_that_left() {
+    let services =
+        Arc::new(AskedServices { certs: Mutex::new(vec![Err(down())]), ..AskedServices::default() });
+    assert!(resync_agent(&delivery(&services), &alice()).await);
+    assert_eq!(services.certs.lock().len(), 1, "ca was not asked");
+}
+
+#[tokio::test]
+async fn sessions_with_a_revoked_certificate_are_closed() {
+    let services = Arc::new(AskedServices { certs: Mutex::new(vec![Ok(false)]), ..AskedServices::default() });
+    let delivery = delivery(&services);
+    let connections = [
+        open(&delivery, "phone", "a", ConnectionKind::Long),
+        open(&delivery, "phone", "a", ConnectionKind::Short(None)),
+    ];
+    assert!(resync_agent(&delivery, &alice()).await);
+    assert!(connections.iter().all(|connection| connection.outbox.is_waiting()), "both are closed");
+    assert_eq!(services.woken.lock().len(), 0, "they are not notified");
+}
+
+#[tokio::test]
+async fn a_service_that_is_down_is_asked_again_and_one_that_refuses_is_not() {
+    let stopping = RpcError::new(codes::SERVICE_STOPPING, "stopping");
+    let broken = || RpcError::new(codes::METHOD_NOT_FOUND, "no such method");
+    for (certs, wakes, settled) in [
+        (vec![Err(down())], vec![], false),
+        (vec![], vec![down()], false),
+        (vec![], vec![stopping], false),
+        (vec![], vec![broken()], true),
+        (vec![Err(broken())], vec![], true),
+    ] {
+        let case = format!("{certs:?} {wakes:?}");
+        let services = Arc::new(AskedServices {
+            certs: Mutex::new(certs),
+            wakes: Mutex::new(wakes),
+            ..AskedServices::default()
+        });
+        let delivery = delivery(&services);
+        open(&delivery, "phone", "a", ConnectionKind::Long);
+        assert_eq!(resync_agent(&delivery, &alice()).await, settled, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn no_agent_is_forgotten_while_a_service_is_down() {
+    let services =
+        Arc::new(AskedServices { certs: Mutex::new(vec![Err(down())]), ..AskedServices::default() });
+    let delivery = delivery(&services);
+    open(&delivery, "phone", "a", ConnectionKind::Long);
+    delivery.resync.missed([alice(), alice()]);
+    let began = Instant::now();
+    let resynced = async {
+        while services.woken.lock().is_empty() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it was not tried again");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        () = resync_missed(&delivery) => unreachable!("it never ends by itself"),
+        () = resynced => {}
+    }
+    assert_eq!(*services.woken.lock(), ["phone"]);
+    assert!(delivery.resync.take().is_empty());
+}

@@ -1,0 +1,214 @@
+//! Listeners: TCP, TLS, how many sockets at once, and whether a socket becomes a WebSocket or stays HTTP.
+
+pub mod tls;
+
+use crate::admission::{SocketLimit, SocketPermit};
+use crate::gateway::GatewayState;
+use crate::{http, session};
+use anyhow::Context as _;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use hyper::service::service_fn;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_rustls::TlsAcceptor;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+/// Small, because most connections are idle: the library's own defaults would cost 128 KiB each.
+const READ_BUFFER: usize = 4 << 10;
+const WRITE_BUFFER: usize = 16 << 10;
+/// Waiting connections the kernel keeps for us.
+const BACKLOG: i32 = 4096;
+
+/// Binds an address. A shared port is one that other processes may bind, too.
+pub fn bind(address: SocketAddr, shared: bool) -> anyhow::Result<TcpListener> {
+    let bind = || -> std::io::Result<TcpListener> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(shared)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        TcpListener::from_std(socket.into())
+    };
+    bind().with_context(|| format!("cannot listen on {address}"))
+}
+
+/// Accepts until the server drains.
+pub async fn accept(gateway: Arc<GatewayState>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = gateway.stop.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, address)) => admit(&gateway, stream, address, tls.clone()),
+            Err(error) => {
+                // Out of file descriptors, mostly. New connections stay in the kernel's queue meanwhile.
+                tracing::warn!("a connection could not be accepted: {error}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+fn admit(gateway: &Arc<GatewayState>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
+    let (permit, handshake) = match gateway.admission.limits.admit(address.ip()) {
+        Ok(admitted) => admitted,
+        Err(limit) => return gateway.metrics.refused(reason(limit)),
+    };
+    let _ = stream.set_nodelay(true);
+    let accepted = Arc::new(AcceptedSocket {
+        gateway: gateway.clone(),
+        address: address.ip(),
+        permit: Mutex::new(Some(permit)),
+        handshake: Mutex::new(Some(handshake)),
+    });
+    gateway.tracker.spawn(async move {
+        let limit = Duration::from_millis(accepted.gateway.config.limits.handshake_timeout_ms);
+        match tls {
+            None => serve(accepted, stream, limit).await,
+            // A handshake that fails or stalls is not logged: the address is counted, the socket is closed.
+            Some(tls) => {
+                if let Ok(Ok(stream)) = tokio::time::timeout(limit, tls.accept(stream)).await {
+                    serve(accepted, stream, limit).await;
+                }
+            }
+        }
+    });
+}
+
+fn reason(limit: SocketLimit) -> &'static str {
+    match limit {
+        SocketLimit::Sockets => "sockets",
+        SocketLimit::Address => "sockets_per_address",
+        SocketLimit::Handshakes => "handshakes",
+        SocketLimit::Rate => "connects_per_second",
+    }
+}
+
+/// One accepted socket, until it becomes a session.
+struct AcceptedSocket {
+    gateway: Arc<GatewayState>,
+    address: IpAddr,
+    permit: Mutex<Option<SocketPermit>>,
+    /// Given back with the first whole request.
+    handshake: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+async fn serve<S>(accepted: Arc<AcceptedSocket>, stream: S, head_limit: Duration)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stop = accepted.gateway.stop.clone();
+    let service = service_fn(move |request| answer::<S>(accepted.clone(), request));
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(head_limit).max_buf_size(16 << 10);
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!("an HTTP connection ended early: {error}");
+    }
+}
+
+async fn answer<S>(
+    accepted: Arc<AcceptedSocket>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    accepted.handshake.lock().take();
+    if matches!(request.uri().path(), "/aun" | "/ws") {
+        return Ok(upgrade::<S>(&accepted, request));
+    }
+    Ok(http::answer(&accepted.gateway, accepted.address, request).await)
+}
+
+/// Answers the WebSocket handshake and hands the socket to a session.
+fn upgrade<S>(accepted: &AcceptedSocket, mut request: Request<Incoming>) -> Response<Full<Bytes>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let gateway = accepted.gateway.clone();
+    let header =
+        |name: hyper::header::HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let says = |value: Option<&str>, word: &str| {
+        value.is_some_and(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word)))
+    };
+    let wants = request.method() == Method::GET
+        && says(header(UPGRADE), "websocket")
+        && says(header(CONNECTION), "upgrade");
+    let (Some(key), true) = (header(SEC_WEBSOCKET_KEY), wants) else {
+        return http::refuse(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path is for WebSockets")
+            .header(UPGRADE, "websocket")
+            .done();
+    };
+    if header(SEC_WEBSOCKET_VERSION) != Some("13") {
+        return http::refuse(
+            StatusCode::UPGRADE_REQUIRED,
+            "websocket_version",
+            "only WebSocket version 13 is supported",
+        )
+        .header(SEC_WEBSOCKET_VERSION, "13")
+        .done();
+    }
+    if gateway.stop.is_cancelled() {
+        return http::refuse(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server is stopping").done();
+    }
+    let accept = derive_accept_key(key.as_bytes());
+    let (permit, address) = (accepted.permit.lock().take(), accepted.address);
+    let upgrading = hyper::upgrade::on(&mut request);
+    accepted.gateway.tracker.spawn(async move {
+        // Boxed one after the other, so that a session does not keep the memory of its upgrade.
+        if let Some(socket) = Box::pin(upgraded::<S>(&gateway, upgrading)).await {
+            Box::pin(session::run(gateway, socket, address)).await;
+        }
+        drop(permit);
+    });
+    http::bare(StatusCode::SWITCHING_PROTOCOLS)
+        .header(UPGRADE, "websocket")
+        .header(CONNECTION, "Upgrade")
+        .header(SEC_WEBSOCKET_ACCEPT, &accept)
+        .done()
+}
+
+async fn upgraded<S>(gateway: &GatewayState, upgrading: OnUpgrade) -> Option<WebSocketStream<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limit = Duration::from_millis(gateway.config.limits.handshake_timeout_ms);
+    let upgraded: Upgraded = tokio::time::timeout(limit, upgrading).await.ok()?.ok()?;
+    let parts = upgraded.downcast::<TokioIo<S>>().ok()?;
+    let limits = &gateway.config.limits;
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(WRITE_BUFFER)
+        .max_write_buffer_size(limits.outbox_bytes + (4 << 20))
+        .max_message_size(Some(limits.frame_bytes))
+        .max_frame_size(Some(limits.frame_bytes));
+    let stream = parts.io.into_inner();
+    // Copied, because the buffer behind it is hyper's and twice as large as ours.
+    let early = parts.read_buf.to_vec();
+    Some(WebSocketStream::from_partially_read(stream, early, Role::Server, Some(config)).await)
+}

@@ -1,0 +1,163 @@
+//! Calls that need a task: each outlives the frame it came in, and a batch of them is answered together.
+
+use super::answer::{CallFrames, EndedCall};
+use super::in_flight::InFlight;
+use super::{Handled, builtin};
+use crate::admission::{is_signed, strip_reserved};
+use crate::connection::Connection;
+use crate::frame::{self, InvalidRequest, RpcRequest};
+use crate::gateway::GatewayState;
+use crate::trace;
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use serde_json::value::RawValue;
+use services::kernel::{Caller, RpcError, Session, Trace, codes, timed_out};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use tracing::Instrument as _;
+
+/// Runs a service's method in a task of its own; the answer goes to the outbox.
+pub fn spawn(gateway: &Arc<GatewayState>, connection: &Arc<Connection>, request: &RpcRequest<'_>) {
+    if connection.drains.load(Ordering::Relaxed) {
+        let error = RpcError::new(codes::SERVICE_STOPPING, "the server is stopping, try again in a moment");
+        if let Some(id) = request.id {
+            connection.outbox.push(frame::failure(Some(id), &error).into());
+        }
+        return;
+    }
+    let call = PendingCall::new(request);
+    let guard = InFlight::new(gateway, connection);
+    let gateway = gateway.clone();
+    let tracker = gateway.tracker.clone();
+    let mut answering = Box::pin(async move {
+        call.run(&gateway, &guard.connection).await.push(&guard.connection);
+    });
+    // Polled once here, so that the calls of one connection begin in the order of their frames: a message is in the queue
+    // of its commit before the next frame is read.
+    if (&mut answering).now_or_never().is_none() {
+        tracker.spawn(answering);
+    }
+}
+
+/// A batch is one task: its members run concurrently, and their answers are sent together.
+pub fn spawn_batch(
+    gateway: &Arc<GatewayState>,
+    connection: &Arc<Connection>,
+    members: Vec<Result<RpcRequest<'_>, InvalidRequest>>,
+) {
+    let members: Vec<Result<PendingCall, InvalidRequest>> =
+        members.into_iter().map(|member| member.map(|r| PendingCall::new(&r))).collect();
+    let guard = InFlight::new(gateway, connection);
+    let gateway = gateway.clone();
+    gateway.tracker.clone().spawn(async move {
+        let connection = &*guard.connection;
+        let answers = join_all(members.into_iter().map(|member| {
+            let gateway = &gateway;
+            async move {
+                match member {
+                    Ok(call) => call.run_any(gateway, connection).await,
+                    Err(invalid) => CallFrames {
+                        answer: Some(frame::failure(invalid.id.as_deref(), &invalid.error)),
+                        after: None,
+                    },
+                }
+            }
+        }));
+        let frames = answers.await;
+        let (answers, after): (Vec<_>, Vec<_>) = frames.into_iter().map(|f| (f.answer, f.after)).unzip();
+        let answers: Vec<String> = answers.into_iter().flatten().collect();
+        if !answers.is_empty() {
+            connection.outbox.push(format!("[{}]", answers.join(",")).into());
+        }
+        for event in after.into_iter().flatten().filter(|_| connection.is_long()) {
+            connection.outbox.push(event.into());
+        }
+    });
+}
+
+/// A request that outlives the frame it came in.
+struct PendingCall {
+    id: Option<Box<RawValue>>,
+    method: String,
+    params: Option<Box<RawValue>>,
+    started: Instant,
+}
+
+impl PendingCall {
+    fn new(request: &RpcRequest<'_>) -> PendingCall {
+        PendingCall {
+            id: request.id.map(ToOwned::to_owned),
+            method: request.method.clone().into_owned(),
+            params: request.params.map(ToOwned::to_owned),
+            started: Instant::now(),
+        }
+    }
+
+    /// A member of a batch may be anything, also what the gateway answers itself.
+    async fn run_any(self, gateway: &GatewayState, connection: &Connection) -> CallFrames {
+        let request = RpcRequest {
+            id: self.id.as_deref(),
+            method: self.method.as_str().into(),
+            params: self.params.as_deref(),
+        };
+        let Some(open) = connection.session() else { return CallFrames::default() };
+        let signed = request.params.is_some_and(is_signed);
+        match builtin::answer(gateway, connection, open, &request, self.started, signed) {
+            Handled::Now(answer) => CallFrames { answer, after: None },
+            Handled::NeedsTask | Handled::Routed => self.run(gateway, connection).await,
+        }
+    }
+
+    async fn run(self, gateway: &GatewayState, connection: &Connection) -> CallFrames {
+        let method = gateway.metrics.method(&self.method);
+        let limit = gateway.call_timeout();
+        let trace = self.params.as_deref().and_then(trace::requested);
+        let span = trace::span(&self.method, trace.as_ref());
+        let call =
+            AssertUnwindSafe(call_service(gateway, connection, &self.method, self.params, trace.clone()))
+                .catch_unwind();
+        let result = match tokio::time::timeout(limit, call).instrument(span.clone()).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
+            Err(_) => Err(timed_out(&self.method, limit)),
+        };
+        let id = self.id.as_deref().map(RawValue::get);
+        let ended = EndedCall::now(&gateway.metrics, method, id, self.started);
+        let mut frames = span.in_scope(|| CallFrames::of(&ended, result.as_deref()));
+        frames.answer = frames.answer.map(|answer| {
+            trace::with_spans(answer, trace.as_ref(), method.name, &gateway.clock, self.started)
+        });
+        frames
+    }
+}
+
+/// The steps of admission, then the service. The agent's rate was counted when the frame was read.
+async fn call_service(
+    gateway: &GatewayState,
+    connection: &Connection,
+    name: &str,
+    params: Option<Box<RawValue>>,
+    trace: Option<Trace>,
+) -> Result<Box<RawValue>, RpcError> {
+    let admission = &gateway.admission;
+    let Some(open) = connection.session() else { return Err(RpcError::plain(codes::UNAUTHENTICATED)) };
+    let params = strip_reserved(params)?;
+    if let Some(params) = params.as_deref().filter(|params| is_signed(params)) {
+        // Boxed, so that the future of a call without a signature stays small.
+        Box::pin(admission.signature(&open.session.aid, &open.signer, name, params)).await?;
+    }
+    // A signed call gets a task whatever its method is.
+    let request = RpcRequest { id: None, method: name.into(), params: params.as_deref() };
+    if let Some(result) = builtin::result(gateway, connection, open, &request)? {
+        return RawValue::from_string(result).map_err(RpcError::internal);
+    }
+    let method = admission.find(name)?;
+    admission.within_rate(connection.address, method, params.as_deref()).await?;
+    if name == "meta.trust_roots" {
+        return gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await;
+    }
+    let caller = Caller::Agent(Session { trace, ..open.session.clone() });
+    gateway.mesh.call_within(caller, name, params, gateway.call_timeout()).await
+}

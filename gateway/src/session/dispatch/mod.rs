@@ -1,0 +1,53 @@
+//! One request of a session: what the gateway answers itself, what goes to another process, and what needs a task.
+
+mod answer;
+mod builtin;
+mod call;
+mod in_flight;
+mod notification_route;
+mod routed;
+mod unauthenticated;
+
+pub use call::{spawn, spawn_batch};
+pub use unauthenticated::unauthenticated_call;
+
+use crate::admission;
+use crate::connection::Connection;
+use crate::frame::RpcRequest;
+use crate::gateway::GatewayState;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What became of a request in the socket's own task.
+pub enum Handled {
+    /// It is answered with this text, or without any if it is a notification.
+    Now(Option<String>),
+    /// It was sent to another process, whose answer goes to the outbox.
+    Routed,
+    /// Its service is in this process, or it has to be checked first: a task answers it through the outbox.
+    NeedsTask,
+}
+
+/// Answers what the gateway knows by itself, without a task and almost without allocating, and sends on what another
+/// process answers.
+///
+/// The frames that are read together share `began`, as far as durations are measured.
+pub fn handle(
+    gateway: &GatewayState,
+    connection: &Arc<Connection>,
+    request: &RpcRequest<'_>,
+    began: &mut Option<Instant>,
+) -> Handled {
+    let Some(open) = connection.session() else { return Handled::Now(None) };
+    if request.method == "meta.ping" && request.params.is_none_or(|params| params.get() == "{}") {
+        return Handled::Now(builtin::ping(gateway, open, request.id));
+    }
+    let started = *began.get_or_insert_with(Instant::now);
+    let signed = request.params.is_some_and(admission::is_signed);
+    match builtin::answer(gateway, connection, open, request, started, signed) {
+        Handled::NeedsTask if !signed && routed::send(gateway, connection, open, request, started) => {
+            Handled::Routed
+        }
+        handled => handled,
+    }
+}
