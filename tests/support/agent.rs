@@ -63,7 +63,7 @@ impl TestServer {
     /// A fresh key with a certificate for this name.
     pub async fn register(&self, name: &str) -> TestIdentity {
         let key = Key::generate(Curve::P256);
-        let aid = format!("{name}.{}", self.issuer);
+        let aid = self.aid(name);
         let params = json!({ "aid": aid, "public_key": public_key(&key), "curve": "P-256" });
         let created = self.ask("auth.create_aid", &params).await.expect("a free name can be registered");
         TestIdentity { aid, key, cert: text(&created["cert"]) }

@@ -8,7 +8,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
 use super::{TestServer, within};
@@ -56,11 +56,13 @@ impl TestServer {
 
     /// The server's own count of something: the sum of the samples whose line begins like this.
     pub async fn metric(&self, begins: &str) -> f64 {
+        self.assert_own();
         sum(&self.metrics().await, begins)
     }
 
     /// The same count of one process that shows its metrics at this address.
     pub async fn metric_of(&self, address: &str, begins: &str) -> f64 {
+        self.assert_own();
         sum(&metrics_at(address).await, begins)
     }
 
@@ -84,8 +86,20 @@ impl TestServer {
 
     /// A connection without TLS.
     pub async fn tcp(&self) -> TcpStream {
-        let dial = TcpStream::connect((self.host(), self.plain_port));
-        within("a connection", dial).await.expect("the server accepts connections")
+        self.dial(self.plain_port).await.expect("the server accepts connections")
+    }
+
+    /// A connection to one of its ports, from the address that is this test's.
+    async fn dial(&self, port: u16) -> std::io::Result<TcpStream> {
+        within("a connection", self.client_socket().connect((self.host(), port).into())).await
+    }
+
+    pub(super) fn client_socket(&self) -> TcpSocket {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        if let Some(share) = &self.share {
+            socket.bind((share.source, 0).into()).expect("an address of the loopback network");
+        }
+        socket
     }
 
     /// A connection with TLS to this name, by a client that trusts the server's root.
@@ -108,7 +122,7 @@ impl TestServer {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let name = ServerName::try_from(name.to_owned()).expect("a name for TLS");
-        let stream = TcpStream::connect((self.host(), self.tls_port)).await?;
+        let stream = self.dial(self.tls_port).await?;
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
         Ok(Box::new(within("a TLS handshake", handshake).await?))
     }

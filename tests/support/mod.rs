@@ -1,7 +1,8 @@
 //! What the tests share: the real `aund` in a fresh folder, and agents with real keys.
 //!
-//! One server per test. It listens on two free ports of the loopback address, with TLS and without, and is gone when the
-//! test ends; if the test failed, its log is shown.
+//! A server listens on two free ports of the loopback address, with TLS and without. Most tests use one together
+//! ([`TestServer::shared`]); one that a test has to itself ([`TestServer::start`]) is gone when it ends. If a test failed, the end of
+//! the log is shown.
 
 pub mod agent;
 pub mod blocker;
@@ -9,6 +10,7 @@ mod calls;
 pub mod domain;
 pub mod envelope;
 pub mod http;
+mod shared;
 pub mod socket;
 pub mod wait;
 
@@ -21,6 +23,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use certs::Certificate;
+use shared::TestShare;
 use tempfile::TempDir;
 pub use wait::{until, within};
 
@@ -29,11 +32,14 @@ pub const ISSUER: &str = "agents.localhost";
 
 /// A server, its folder, and where it listens now. The folder outlives a restart, the ports do not.
 pub struct TestServer {
-    folder: TempDir,
+    folder: PathBuf,
+    _owned_folder: Option<TempDir>,
     store: String,
     /// How many gateways share the ports, if the server is several processes.
     shared_by: u8,
     process: Option<Child>,
+    /// What tells this test from others, if it has not got the server to itself.
+    share: Option<TestShare>,
     /// The domain whose server this is.
     pub issuer: String,
     /// Where it listens, with TLS and without.
@@ -49,7 +55,7 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// A fresh server with default settings.
+    /// A fresh server with default settings, for one test alone.
     pub async fn start() -> TestServer {
         TestServer::with("").await
     }
@@ -83,10 +89,12 @@ impl TestServer {
     fn prepared_as(issuer: &str, listen: [SocketAddrV4; 2], store: String, settings: &str) -> TestServer {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let server = TestServer {
-            folder,
+            folder: folder.path().to_owned(),
+            _owned_folder: Some(folder),
             store,
             shared_by: 2,
             process: None,
+            share: None,
             issuer: issuer.to_owned(),
             listen,
             tls_port: 0,
@@ -101,7 +109,8 @@ impl TestServer {
 
     /// Starts the stopped server on the same folder.
     pub fn start_again(&mut self) {
-        let command = self.serve_command(env!("CARGO_BIN_EXE_aund"));
+        let mut command = self.serve_command(env!("CARGO_BIN_EXE_aund"));
+        command.stdin(Stdio::null());
         self.start_with(command);
     }
 
@@ -117,13 +126,14 @@ impl TestServer {
     }
 
     fn start_with(&mut self, mut command: Command) {
+        self.assert_own();
         assert!(self.process.is_none(), "the server already runs");
         let log = fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(self.log_file())
             .expect("a log can be kept");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        command.stdout(Stdio::piped()).stderr(log);
         let mut process = command.spawn().expect("aund can be started");
         let banner = BufReader::new(process.stdout.take().expect("stdout is a pipe"));
         self.process = Some(process);
@@ -150,6 +160,7 @@ impl TestServer {
 
     /// A signal by its name.
     pub fn signal(&self, name: &str) {
+        self.assert_own();
         let process = self.process.as_ref().expect("the server runs");
         let sent = Command::new("kill").args([format!("-{name}"), process.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "SIG{name} can be sent");
@@ -157,6 +168,7 @@ impl TestServer {
 
     /// Waits until the server has ended by itself.
     pub async fn ended(&mut self) -> ExitStatus {
+        self.assert_own();
         let mut process = self.process.take().expect("the server runs");
         until("the server ends", || std::future::ready(process.try_wait().expect("it is our child"))).await
     }
@@ -178,6 +190,7 @@ impl TestServer {
 
     /// What the server holds in memory, in bytes, with all its processes if it has several.
     pub fn memory(&self) -> u64 {
+        self.assert_own();
         let process = self.process.as_ref().expect("the server runs").id();
         let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
         let children = children.expect("the system tells");
@@ -187,11 +200,12 @@ impl TestServer {
 
     /// The folder with keys, certificates and SQLite files.
     pub fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
+        self.folder.join("data")
     }
 
     /// Where the services keep their data, as the settings say it.
     pub fn store(&self) -> &str {
+        self.assert_own();
         &self.store
     }
 
@@ -202,11 +216,12 @@ impl TestServer {
 
     /// A path beside the data folder.
     pub fn beside(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.assert_own();
+        self.folder.join(name)
     }
 
     pub fn config(&self) -> PathBuf {
-        self.folder.path().join("aund.toml")
+        self.folder.join("aund.toml")
     }
 
     /// The root certificate that clients of this server are told to trust.
@@ -217,6 +232,7 @@ impl TestServer {
 
     /// Another `aund` command on the same folder and settings, run to its end.
     pub async fn aund(&self, words: &[&str]) -> Output {
+        self.assert_own();
         let mut command = self.command(words);
         let ended = tokio::task::spawn_blocking(move || command.output());
         within("an aund command", ended).await.expect("the thread lives").expect("aund can be started")
@@ -224,6 +240,7 @@ impl TestServer {
 
     /// Waits until at most so many sessions are left, and every process has heard of it.
     pub async fn at_most_sessions(&self, many: u32) {
+        self.assert_own();
         let counted = || async { (self.metric("aund_sessions ").await <= f64::from(many)).then_some(()) };
         until("sessions end", counted).await;
         self.presence_is(|sessions| sessions <= f64::from(many)).await;
@@ -231,6 +248,7 @@ impl TestServer {
 
     /// Waits until every process knows of so many long connections; a single process does from their welcome on.
     pub async fn at_least_sessions(&self, many: u32) {
+        self.assert_own();
         self.presence_is(|sessions| sessions >= f64::from(many)).await;
     }
 
@@ -261,19 +279,19 @@ impl TestServer {
             many.env("AUND_SPLIT_GATEWAYS", self.shared_by.to_string());
             command = many;
         }
-        command.current_dir(self.folder.path());
+        command.current_dir(&self.folder);
         command
     }
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_aund"));
         command.args(words).arg("--config").arg(self.config()).arg("--data").arg(self.data());
-        command.current_dir(self.folder.path());
+        command.current_dir(&self.folder);
         command
     }
 
     fn log_file(&self) -> PathBuf {
-        self.folder.path().join("aund.log")
+        self.folder.join("aund.log")
     }
 }
 

@@ -41,7 +41,7 @@ impl TestServer {
 
     /// A fresh socket whose receiving end is small, so that whatever is not read soon waits at the server.
     pub async fn narrow_socket(&self) -> TestSocket {
-        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        let socket = self.client_socket();
         socket.set_recv_buffer_size(4096).expect("a size");
         let dial = socket.connect((self.host(), self.plain_port).into());
         let stream = within("a connection", dial).await.expect("the server accepts connections");
