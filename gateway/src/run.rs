@@ -10,7 +10,7 @@ pub use data::{is_initialised, lock_data};
 use crate::config::{self, Config, Listen};
 use crate::federation::Federation;
 use crate::gateway::Gateway;
-use crate::mesh::{self, Pass, Wiring};
+use crate::mesh::{self, MeshContext, MeshIdentity};
 use crate::signals::Signals;
 use crate::telemetry::{self, Metrics};
 use crate::{admin, events, listen, readiness, status, tls};
@@ -77,15 +77,15 @@ async fn world(config: &Config) -> anyhow::Result<World> {
 }
 
 /// Dials whatever lives in other processes.
-fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Result<Arc<Wiring>> {
+fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Result<Arc<MeshContext>> {
     if config.is_split() {
-        let named = Pass::read(&config.mesh)?.parts();
+        let named = MeshIdentity::read(&config.mesh)?.services();
         if let Some(part) = running(config).into_iter().find(|part| !named.contains(part)) {
             let named = if named.is_empty() { "nothing".to_owned() } else { named.join(" and ") };
             bail!("mesh.cert speaks for {named}, and {part} is to run here: nobody would believe it");
         }
     }
-    let wiring = Arc::new(Wiring {
+    let wiring = Arc::new(MeshContext {
         settings: config.mesh.clone(),
         mesh: world.mesh.clone(),
         metrics: metrics.clone(),
@@ -125,7 +125,7 @@ fn answer_inside(
     config: &Config,
     world: &World,
     metrics: &Arc<Metrics>,
-    wiring: &Arc<Wiring>,
+    wiring: &Arc<MeshContext>,
     banner: &mut Banner,
 ) -> anyhow::Result<TaskTracker> {
     let calls = TaskTracker::new();

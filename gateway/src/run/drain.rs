@@ -1,7 +1,7 @@
 //! How a server stops: everybody is answered, and nobody closes what another one still uses.
 
 use crate::gateway::Gateway;
-use crate::mesh::Wiring;
+use crate::mesh::MeshContext;
 use crate::session::{CloseReason, Link};
 use crate::signals::Signals;
 use services::kernel::World;
@@ -16,7 +16,7 @@ pub struct Running {
     /// Links from other processes, and calls of the operator.
     pub calls: TaskTracker,
     pub world: World,
-    pub wiring: Arc<Wiring>,
+    pub wiring: Arc<MeshContext>,
 }
 
 impl Running {

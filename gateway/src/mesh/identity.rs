@@ -1,4 +1,4 @@
-//! Who a process is on the mesh: its certificate, its key, and the authority it believes.
+//! Who a process is on the mesh: its certificate, its key, and the authority it trusts.
 
 use crate::config;
 use anyhow::Context as _;
@@ -15,19 +15,19 @@ use std::time::Duration;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// Read anew for every link, so that a renewed certificate is used without a restart.
-pub struct Pass {
+pub struct MeshIdentity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     roots: Arc<RootCertStore>,
 }
 
-/// The name in the certificate of a part. It names a duty, not a machine: where the part runs does not matter.
-pub fn server_name(part: &str) -> String {
-    format!("{part}.mesh.internal")
+/// The name of a service in a mesh certificate. It does not name a machine: the service may run anywhere.
+pub fn server_name(service: &str) -> String {
+    format!("{service}.mesh.internal")
 }
 
-impl Pass {
-    pub fn read(mesh: &config::Mesh) -> anyhow::Result<Pass> {
+impl MeshIdentity {
+    pub fn read(mesh: &config::Mesh) -> anyhow::Result<MeshIdentity> {
         let chain = certificates("mesh.cert", mesh.cert.as_deref())?;
         let file = mesh.key.as_deref().context("mesh.key is not set")?;
         let key = PrivateKeyDer::from_pem_file(file)
@@ -36,7 +36,7 @@ impl Pass {
         for root in certificates("mesh.authority", mesh.authority.as_deref())? {
             roots.add(root).context("mesh.authority is not a certificate of an authority")?;
         }
-        Ok(Pass { chain, key, roots: Arc::new(roots) })
+        Ok(MeshIdentity { chain, key, roots: Arc::new(roots) })
     }
 
     pub fn acceptor(self) -> anyhow::Result<TlsAcceptor> {
@@ -61,35 +61,36 @@ impl Pass {
         Ok(TlsConnector::from(Arc::new(tls)))
     }
 
-    /// When the certificate ends, in seconds since 1970.
-    pub fn ends(&self) -> i64 {
-        self.chain.first().map_or(0, ends)
+    /// When the certificate expires, in seconds since 1970.
+    pub fn not_after(&self) -> i64 {
+        self.chain.first().map_or(0, not_after)
     }
 
-    /// The parts this process itself may speak for.
-    pub fn parts(&self) -> Vec<&'static str> {
-        self.chain.first().map(parts_of).unwrap_or_default()
+    /// The services this process itself may speak for.
+    pub fn services(&self) -> Vec<&'static str> {
+        self.chain.first().map(services_of).unwrap_or_default()
     }
 }
 
-pub(super) fn ends(certificate: &CertificateDer<'_>) -> i64 {
+/// When a certificate expires, in seconds since 1970; 0 if it cannot be read.
+pub(super) fn not_after(certificate: &CertificateDer<'_>) -> i64 {
     certs::Certificate::from_der(certificate).map_or(0, |certificate| certificate.not_after())
 }
 
 /// Returns when the clock has passed this second: a link must not outlive the certificates it was made with.
-pub(super) async fn ended(clock: &Clock, second: i64) {
-    // Looked at again now and then, because clocks are set.
+pub(super) async fn expired(clock: &Clock, second: i64) {
+    // Checked again at least once a minute, because clocks are set.
     while let Ok(left @ 1..) = u64::try_from(second - clock.now_seconds()) {
         tokio::time::sleep(Duration::from_secs(left.min(60))).await;
     }
 }
 
-/// The parts a certificate may speak for.
-pub(super) fn parts_of(certificate: &CertificateDer<'_>) -> Vec<&'static str> {
+/// The services the holder of a certificate may speak for.
+pub(super) fn services_of(certificate: &CertificateDer<'_>) -> Vec<&'static str> {
     let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return Vec::new() };
     config::parts()
-        .filter(|part| {
-            let name = ServerName::try_from(server_name(part));
+        .filter(|service| {
+            let name = ServerName::try_from(server_name(service));
             name.is_ok_and(|name| rustls::client::verify_server_name(&parsed, &name).is_ok())
         })
         .collect()
