@@ -1,26 +1,26 @@
-//! Where the names of another domain are dialled: at the address the operator gave for it, or where the resolver says.
+//! The address at which a host of another domain is dialled: the one the operator configured for it, or that of the DNS.
 
 use anyhow::{Context as _, bail};
 use std::collections::BTreeMap;
 use std::io;
 use tokio::net::TcpStream;
 
-/// `DOMAIN=HOST:PORT`, as the command line takes it.
+/// `DOMAIN=HOST:PORT`, as the command line has it.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct ResolveEntry {
     pub domain: String,
     pub address: String,
 }
 
-impl std::str::FromStr for Entry {
+impl std::str::FromStr for ResolveEntry {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Entry, String> {
+    fn from_str(text: &str) -> Result<ResolveEntry, String> {
         let (domain, address) = text.split_once('=').ok_or_else(|| {
-            format!("{text:?} says no address: write DOMAIN=HOST:PORT, such as other.example=127.0.0.1:20002")
+            format!("{text:?} has no address: write DOMAIN=HOST:PORT, such as other.example=127.0.0.1:20002")
         })?;
         check(domain, address).map_err(|error| error.to_string())?;
-        Ok(Entry { domain: domain.to_owned(), address: address.to_owned() })
+        Ok(ResolveEntry { domain: domain.to_owned(), address: address.to_owned() })
     }
 }
 
@@ -52,7 +52,7 @@ fn split(address: &str) -> Option<(&str, u16)> {
     (fine && host.bytes().all(plain)).then_some((host, port))
 }
 
-/// The address for a name: that of the longest domain it is, or is under.
+/// The configured address for a host name: that of the longest domain that equals it or contains it.
 fn at<'a>(table: &'a BTreeMap<String, String>, name: &str) -> Option<(&'a str, u16)> {
     let under = |domain: &str| match name.len().checked_sub(domain.len()) {
         Some(0) => name.eq_ignore_ascii_case(domain),
@@ -67,7 +67,7 @@ fn at<'a>(table: &'a BTreeMap<String, String>, name: &str) -> Option<(&'a str, u
     split(address)
 }
 
-/// A TCP connection for this name; the port counts only where the operator has said nothing.
+/// A TCP connection to this host; the port counts only if the operator configured no address for it.
 pub async fn connect(table: &BTreeMap<String, String>, name: &str, port: u16) -> io::Result<TcpStream> {
     let (host, port) = at(table, name).unwrap_or((name, port));
     let stream = TcpStream::connect((host, port)).await?;
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_domain_that_covers_a_name_decides() {
+    fn the_longest_domain_that_contains_a_name_decides() {
         let table = table(&[
             ("other.example", "127.0.0.1:1"),
             ("eu.other.example", "[::1]:2"),
@@ -104,16 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_refused_with_a_sentence_where_it_cannot_be_used() {
+    fn an_entry_that_cannot_be_used_is_refused() {
         for bad in
             ["other.example", "=1.2.3.4:5", "a..b=x:1", "x.example=", "x.example=host", "x.example=::1:5"]
         {
-            assert!(bad.parse::<Entry>().is_err(), "{bad}");
+            assert!(bad.parse::<ResolveEntry>().is_err(), "{bad}");
         }
         for bad in ["x.example=host:0", "x.example=host:70000", "x.example=ho st:1", "x.example=[]:1"] {
-            assert!(bad.parse::<Entry>().is_err(), "{bad}");
+            assert!(bad.parse::<ResolveEntry>().is_err(), "{bad}");
         }
-        let entry: Entry = "x.example=[::1]:20002".parse().unwrap();
+        let entry: ResolveEntry = "x.example=[::1]:20002".parse().unwrap();
         assert_eq!((entry.domain.as_str(), entry.address.as_str()), ("x.example", "[::1]:20002"));
         assert!(check_all(&table(&[("x.example", "nowhere")])).is_err());
     }

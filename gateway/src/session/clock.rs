@@ -25,7 +25,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
 
     pub(super) async fn look_at_clock(&mut self) -> Go {
         if let Some(guest) = &self.guest {
-            if guest.is_over(self.gateway.clock.now_ms()) {
+            if guest.is_expired(self.gateway.clock.now_ms()) {
                 return Err(close_reason(1001, "this link has to prove itself anew"));
             }
             return self.look_for_life().await;

@@ -1,7 +1,7 @@
 //! The other side is the gateway of another domain.
 
 use super::{Conversation, Go, close_reason};
-use crate::federation::{Federation, Guest};
+use crate::federation::{Federation, InboundPeer};
 use crate::frame::{self, Frame, Request};
 use services::kernel::{RpcError, codes};
 use std::sync::Arc;
@@ -12,7 +12,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     pub(super) async fn federate(&mut self, federation: &Arc<Federation>, request: &Request<'_>) -> Go {
         let age_ms = i64::try_from(self.opened.elapsed().as_millis()).unwrap_or(i64::MAX);
         let outcome = match &*request.method {
-            "federation.hello" => federation.greet(&self.link, &self.nonce, age_ms, request.params).await,
+            "federation.hello" => {
+                federation.accept_hello(&self.link, &self.nonce, age_ms, request.params).await
+            }
             _ => Err(RpcError::new(codes::UNAUTHENTICATED, "federation.hello comes first")
                 .with("reason", "federation_unauthenticated")),
         };
@@ -32,13 +34,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
 
     pub(super) async fn guest_frame(
         &mut self,
-        guest: &Arc<Guest>,
+        guest: &Arc<InboundPeer>,
         read: Result<Frame<'_>, frame::Refusal>,
     ) -> Go {
         let Some(federation) = self.gateway.federation() else { return Ok(()) };
         let (id, error) = match read {
             Ok(Frame::One(request)) => {
-                match federation.asked(guest, &self.link, &self.gateway.tracker, &request) {
+                match federation.receive_frame(guest, &self.link, &self.gateway.tracker, &request) {
                     Ok(()) => return Ok(()),
                     Err(error) => (request.id.map(ToOwned::to_owned), error),
                 }

@@ -21,7 +21,7 @@ pub use registry::{Bound, Kind, Link, Registry, disconnect};
 pub use signer::Signer;
 
 use crate::dispatch;
-use crate::federation::{Guest, IN_FLIGHT};
+use crate::federation::{IN_FLIGHT, InboundPeer};
 use crate::frame::{self, Frame};
 use crate::gateway::Gateway;
 use futures_util::Stream;
@@ -90,7 +90,7 @@ struct Conversation<S> {
     turn: Option<std::time::Instant>,
     calls: u32,
     /// The other side is the gateway of another domain.
-    guest: Option<Arc<Guest>>,
+    guest: Option<Arc<InboundPeer>>,
 }
 
 /// However a conversation ends, also by a bug of ours, nobody goes on counting on it.
@@ -102,7 +102,7 @@ impl<S> Drop for Conversation<S> {
             self.gateway.metrics.sessions.dec();
         }
         if let (Some(guest), Some(federation)) = (&self.guest, self.gateway.federation()) {
-            federation.guests.leave(guest);
+            federation.inbound.remove(guest);
         }
     }
 }
