@@ -95,7 +95,7 @@ struct Settings {
     only: Vec<String>,
     /// Reach every name under another domain at this address; may be given more than once
     #[arg(long, value_name = "DOMAIN=HOST:PORT")]
-    resolve: Vec<resolve::ResolveEntry>,
+    resolve: Vec<resolve::Entry>,
 }
 
 impl Settings {

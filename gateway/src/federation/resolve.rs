@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use std::io;
 use tokio::net::TcpStream;
 
-/// `DOMAIN=HOST:PORT`, as the command line has it.
+/// `DOMAIN=HOST:PORT`, as the command line takes it.
 #[derive(Clone, Debug)]
-pub struct ResolveEntry {
+pub struct Entry {
     pub domain: String,
     pub address: String,
 }
 
-impl std::str::FromStr for ResolveEntry {
+impl std::str::FromStr for Entry {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<ResolveEntry, String> {
+    fn from_str(text: &str) -> Result<Entry, String> {
         let (domain, address) = text.split_once('=').ok_or_else(|| {
-            format!("{text:?} has no address: write DOMAIN=HOST:PORT, such as other.example=127.0.0.1:20002")
+            format!("{text:?} says no address: write DOMAIN=HOST:PORT, such as other.example=127.0.0.1:20002")
         })?;
         check(domain, address).map_err(|error| error.to_string())?;
-        Ok(ResolveEntry { domain: domain.to_owned(), address: address.to_owned() })
+        Ok(Entry { domain: domain.to_owned(), address: address.to_owned() })
     }
 }
 
@@ -104,16 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_cannot_be_used_is_refused() {
+    fn an_entry_is_refused_with_a_sentence_where_it_cannot_be_used() {
         for bad in
             ["other.example", "=1.2.3.4:5", "a..b=x:1", "x.example=", "x.example=host", "x.example=::1:5"]
         {
-            assert!(bad.parse::<ResolveEntry>().is_err(), "{bad}");
+            assert!(bad.parse::<Entry>().is_err(), "{bad}");
         }
         for bad in ["x.example=host:0", "x.example=host:70000", "x.example=ho st:1", "x.example=[]:1"] {
-            assert!(bad.parse::<ResolveEntry>().is_err(), "{bad}");
+            assert!(bad.parse::<Entry>().is_err(), "{bad}");
         }
-        let entry: ResolveEntry = "x.example=[::1]:20002".parse().unwrap();
+        let entry: Entry = "x.example=[::1]:20002".parse().unwrap();
         assert_eq!((entry.domain.as_str(), entry.address.as_str()), ("x.example", "[::1]:20002"));
         assert!(check_all(&table(&[("x.example", "nowhere")])).is_err());
     }

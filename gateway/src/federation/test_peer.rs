@@ -95,7 +95,7 @@ impl Federation {
         deadline: Instant,
     ) -> Result<(DialledLink, String), LinkFailure> {
         let link = dial::authenticate(self, issuer, url, socket, deadline).await?;
-        let detail = format!("{} proved which domain it is of", link.peer.gateway_aid);
+        let detail = format!("authenticated as {}", link.peer.gateway_aid);
         Ok((link, detail))
     }
 }

@@ -32,7 +32,7 @@ pub struct RevocationCheck {
 }
 
 #[derive(Deserialize)]
-struct OcspAnswer {
+struct OcspStatusAnswer {
     status: String,
 }
 
@@ -53,7 +53,7 @@ impl RevocationCheck {
         if self.good.lock().get(certificate.fingerprint()).is_some_and(|until| now < *until) {
             return false;
         }
-        let status = self.ask(fed, issuer, at, certificate).await;
+        let status = self.fetch_status(fed, issuer, at, certificate).await;
         let revoked = match status.as_deref() {
             Some("good") => false,
             Some("revoked") => true,
@@ -73,7 +73,7 @@ impl RevocationCheck {
         revoked
     }
 
-    async fn ask(
+    async fn fetch_status(
         &self,
         fed: &Federation,
         issuer: &str,
@@ -83,7 +83,7 @@ impl RevocationCheck {
         let path = format!("/pki/ocsp/{}", certificate.serial());
         let text =
             fetch::get(fed, issuer, (&at.host, at.port), &path, ANSWER_BYTES, FETCH_TIMEOUT).await.ok()?;
-        serde_json::from_slice(&text).ok().map(|answer: OcspAnswer| answer.status)
+        serde_json::from_slice(&text).ok().map(|answer: OcspStatusAnswer| answer.status)
     }
 
     async fn listed(&self, fed: &Federation, issuer: &str, at: &GatewayUrl, serial: &str) -> Option<bool> {

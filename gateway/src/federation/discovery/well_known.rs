@@ -1,5 +1,6 @@
 //! The document `/.well-known/aun-gateway` of another domain: the gateways it names, which must be inside the domain.
 
+use crate::federation::errors::quoted;
 use hyper::Uri;
 use serde::Deserialize;
 use std::fmt;
@@ -50,8 +51,7 @@ pub fn read(text: &[u8], issuer: &str) -> Result<Vec<GatewayUrl>, String> {
     let document: WellKnownDocument = serde_json::from_slice(text)
         .map_err(|error| format!("the well-known document of {issuer} is malformed: {error}"))?;
     if let Some(other) = document.issuer.filter(|named| !named.eq_ignore_ascii_case(issuer)) {
-        let other: String = other.chars().take(80).collect();
-        return Err(format!("the well-known document of {issuer} is that of {other:?}"));
+        return Err(format!("the well-known document of {issuer} is that of {:?}", quoted(&other)));
     }
     let mut gateways = document.gateways;
     gateways.sort_by_key(|gateway| gateway.priority.unwrap_or(NO_PRIORITY));

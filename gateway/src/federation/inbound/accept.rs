@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long the challenge of a socket may be answered.
+/// For how long the challenge of a socket may be answered.
 const NONCE_MS: i64 = 60_000;
 /// How long the other domain may take to say whether its gateway's certificate is revoked.
 const REVOCATION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -25,8 +25,8 @@ const LINK_LIFETIME_MS: i64 = 24 * 3_600_000;
 pub struct InboundPeer {
     pub peer: PeerGateway,
     pub issuer: Arc<str>,
-    pub session_id: String,
     chain: Vec<String>,
+    /// When the other gateway has to say hello again.
     until_ms: i64,
     link: Arc<Link>,
 }
@@ -100,12 +100,10 @@ impl Federation {
         };
         let session_id = format!("fed_{}", self.ids.time_ordered(now));
         let namespaces = &self.config.federation.namespaces;
-        let welcome =
-            Welcome::new(&self.identity, &hello, &peer, session_id.clone(), namespaces, limits, now);
+        let welcome = Welcome::new(&self.identity, &hello, &peer, session_id, namespaces, limits, now);
         let inbound = Arc::new(InboundPeer {
             issuer: Arc::from(peer.issuer.as_str()),
             until_ms: (now + LINK_LIFETIME_MS).min(peer.certificate.not_after() * 1000),
-            session_id,
             chain: hello.chain,
             link: link.clone(),
             peer,

@@ -1,4 +1,4 @@
-//! What one inbound link may do. The first three are told to the other gateway in the welcome.
+//! What one inbound link may do. The first three are also in the welcome.
 
 use std::time::Duration;
 

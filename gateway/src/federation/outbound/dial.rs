@@ -179,8 +179,8 @@ async fn say_hello(
     let nonce = nonce.ok_or_else(malformed)?;
     let now = fed.clock.now_ms();
     let hello = HelloParams::new(&fed.identity, fed.issuer(), issuer, &nonce, fed.ids.secret(), now);
-    let ask = json!({ "jsonrpc": "2.0", "id": 1, "method": "federation.hello", "params": hello });
-    socket.send(Message::text(ask.to_string())).await.map_err(|error| broken(&error))?;
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "federation.hello", "params": hello });
+    socket.send(Message::text(request.to_string())).await.map_err(|error| broken(&error))?;
     let text = next_text(socket).await?;
     let answer: HelloFrame<'_> = serde_json::from_str(&text).map_err(|_| malformed())?;
     if let Some(error) = answer.error.and_then(read_error) {

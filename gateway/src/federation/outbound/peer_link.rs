@@ -33,7 +33,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a link ended.
 pub enum LinkEnd {
-    /// It was idle, or has lasted as long as a link may, or this server stopping: not a failure.
+    /// It was idle, or has lasted as long as a link may, or this server stops: not a failure.
     Closed,
     Broken(String),
 }

@@ -80,7 +80,7 @@ async fn a_call_that_may_not_cross_is_refused_before_a_dial() {
         let error = refused(&domains, Caller::service("message"), json!({ "relay_id": id })).await;
         assert_eq!(error.code(), -32602, "{id:?}");
     }
-    assert!(domains.peers().list().is_empty(), "nobody was dialled");
+    assert!(domains.peers().list().is_empty(), "no gateway was dialled");
 }
 
 #[tokio::test]
