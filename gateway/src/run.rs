@@ -14,7 +14,7 @@ use crate::federation::Federation;
 use crate::gateway::GatewayState;
 use crate::http::status;
 use crate::listen::{self, tls};
-use crate::mesh::{self, Pass, Wiring};
+use crate::mesh::{self, MeshContext, MeshIdentity};
 use crate::signals::Signals;
 use crate::telemetry::{self, Metrics};
 use anyhow::{Context as _, bail};
@@ -80,15 +80,15 @@ async fn world(config: &Config) -> anyhow::Result<World> {
 }
 
 /// Dials the services that run in other processes.
-fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Result<Arc<Wiring>> {
+fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Result<Arc<MeshContext>> {
     if config.is_split() {
-        let named = Pass::read(&config.mesh)?.parts();
+        let named = MeshIdentity::read(&config.mesh)?.services();
         if let Some(service) = running(config).into_iter().find(|service| !named.contains(service)) {
             let named = if named.is_empty() { "nothing".to_owned() } else { named.join(" and ") };
             bail!("mesh.cert is for {named}, and {service} runs here: other processes would refuse it");
         }
     }
-    let wiring = Arc::new(Wiring {
+    let wiring = Arc::new(MeshContext {
         settings: config.mesh.clone(),
         mesh: world.mesh.clone(),
         metrics: metrics.clone(),
@@ -128,7 +128,7 @@ fn answer_internal(
     config: &Config,
     world: &World,
     metrics: &Arc<Metrics>,
-    wiring: &Arc<Wiring>,
+    wiring: &Arc<MeshContext>,
     banner: &mut Banner,
 ) -> anyhow::Result<TaskTracker> {
     let calls = TaskTracker::new();

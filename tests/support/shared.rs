@@ -13,7 +13,8 @@ use super::agent::random_hex;
 use super::{TestServer, store_url};
 
 /// Runs the server as a child and takes it down, with its folder, when the tests are over: then its input ends, however they ended.
-const KEEPER: &str = r#"folder=$1; shift; "$@" & server=$!; cat > /dev/null; kill -9 $server; wait $server; rm -rf "$folder""#;
+const KEEPER: &str =
+    r#"folder=$1; shift; "$@" & server=$!; cat > /dev/null; kill -9 $server; wait $server; rm -rf "$folder""#;
 
 static SHARED: OnceLock<(TestServer, ChildStdin)> = OnceLock::new();
 

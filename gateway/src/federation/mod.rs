@@ -1,80 +1,60 @@
-//! Other domains: their gateways come to ours with the calls of their agents, and ours goes to them.
+//! Federation: the gateways of other domains relay the calls of their agents to ours, and ours relays to them.
 //!
-//! A link is a WebSocket on which both gateways have proved whose they are (`federation.hello`). Calls go one way over
-//! it, from the side that dialled. After hello we believe a gateway about who of its own domain is calling, and nothing
-//! else.
+//! A link is a WebSocket on which both gateways have proved which domain they are of (`federation.hello`). Calls go one way
+//! over it, from the side that dialled. After hello a gateway is believed about which agent of its own domain is calling, and
+//! about nothing else.
 
-mod accept;
-mod answer;
-mod breaker;
-mod card;
-mod dial;
-mod discover;
+mod discovery;
 mod dispatch_event;
-mod fetch;
+mod errors;
 mod forward_federation;
 mod forward_federation_batch;
-mod frames;
-mod hello;
-mod job;
-mod line;
-mod link;
-mod peer_state;
+mod inbound;
+mod outbound;
 mod peers;
-mod pool;
-mod relay;
-mod relay_batch;
-mod resolve;
-mod revocation;
-mod seen;
+pub mod resolve;
 mod test_peer;
 #[cfg(test)]
 mod tests;
-mod tls;
-mod trouble;
 mod trust;
-mod well_known;
 mod wire;
-mod work;
 
-pub use accept::{Guest, IN_FLIGHT};
-pub use card::{Card, Peer};
-pub use hello::{HelloParams, Limits, Welcome};
-pub use pool::Peers;
-pub use trust::Trust;
-use wire::RelayIds;
-pub use wire::Targets;
+pub use inbound::{IN_FLIGHT, InboundPeer};
+pub use wire::relay::EventTargets;
 
 use crate::admission::per_second;
 use crate::config::Config;
 use crate::telemetry::Metrics;
-use accept::Guests;
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
-use seen::{Nonces, Relays};
-use services::kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Rpc, RpcError, World, codes};
-use std::fmt::Display;
+use inbound::{HelloNonces, InboundPeers, SeenRelays};
+use outbound::PeerPool;
+use serde_json::json;
+use services::kernel::{Aid, Audience, Bus, Clock, Event, Ids, Mesh, Methods, Rpc, World};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use trust::{GatewayIdentity, PeerTrust};
+use wire::relay::RelayIds;
 
-/// What every link to and from other domains shares.
+/// What all links to and from other domains share.
 pub struct Federation {
     pub config: Config,
-    pub card: Card,
-    pub trust: Trust,
+    pub identity: GatewayIdentity,
+    pub trust: PeerTrust,
     pub mesh: Arc<Mesh>,
     pub bus: Bus,
     pub clock: Clock,
     pub ids: Ids,
     pub metrics: Arc<Metrics>,
-    /// Links to others. They end after the last call is answered, because services use them.
+    /// Of our links to other domains. They end after the last call is answered, because services use them.
     pub tracker: TaskTracker,
     pub stop: CancellationToken,
-    /// Our links to others, and what waits for them.
-    pub peers: Peers,
-    pub guests: Guests,
-    nonces: Nonces,
-    relays: Arc<Relays>,
+    /// Our links to other domains, and what waits for them.
+    pub peers: PeerPool,
+    /// The links of other domains to us.
+    pub inbound: InboundPeers,
+    nonces: HelloNonces,
+    seen_relays: Arc<SeenRelays>,
     relay_ids: RelayIds,
     issuer_rate: DefaultKeyedRateLimiter<Arc<str>>,
     agent_rate: DefaultKeyedRateLimiter<Aid>,
@@ -86,11 +66,11 @@ impl Federation {
         world: &World,
         metrics: &Arc<Metrics>,
     ) -> anyhow::Result<Arc<Federation>> {
-        let trust = Trust::new(world.mesh.clone(), &config.federation);
+        let trust = PeerTrust::new(world.mesh.clone(), &config.federation);
         trust.refresh().await?;
         Ok(Arc::new(Federation {
             config: config.clone(),
-            card: Card::open(world).await?,
+            identity: GatewayIdentity::open(world).await?,
             trust,
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),
@@ -99,17 +79,17 @@ impl Federation {
             metrics: metrics.clone(),
             tracker: TaskTracker::new(),
             stop: CancellationToken::new(),
-            peers: Peers::new(config.federation.peers, metrics),
-            guests: Guests::default(),
-            nonces: Nonces::default(),
-            relays: Arc::default(),
+            peers: PeerPool::new(config.federation.peers, metrics),
+            inbound: InboundPeers::default(),
+            nonces: HelloNonces::default(),
+            seen_relays: Arc::default(),
             relay_ids: RelayIds::new(&world.ids),
             issuer_rate: RateLimiter::keyed(per_second(config.federation.relays_per_second)),
             agent_rate: RateLimiter::keyed(per_second(config.federation.relays_per_agent)),
         }))
     }
 
-    /// What the services ask of the gateway.
+    /// The methods that services call.
     pub fn methods(self: &Arc<Self>) -> Methods {
         Rpc::new(self.clone())
             .method("gateway.dispatch_event", Federation::dispatch_event)
@@ -120,7 +100,7 @@ impl Federation {
             .into()
     }
 
-    /// Forgets those that have been quiet.
+    /// Forgets the rate limits of domains and agents that have not called lately.
     pub fn forget_quiet(&self) {
         self.issuer_rate.retain_recent();
         self.agent_rate.retain_recent();
@@ -130,9 +110,10 @@ impl Federation {
     pub fn issuer(&self) -> &str {
         &self.config.issuer
     }
-}
 
-/// A call that may not cross, and why.
-fn refused(reason: &str, sentence: impl Display) -> RpcError {
-    RpcError::new(codes::FEDERATION_REFUSED, sentence).with("reason", reason)
+    /// A domain is known to be reachable: whoever has something for it may try again at once.
+    fn peer_is_reachable(&self, issuer: &str) {
+        self.peers.mark_reachable(issuer);
+        self.bus.publish(&Event::new(Audience::Gateways, "federation.peer_up", &json!({ "issuer": issuer })));
+    }
 }

@@ -1,7 +1,7 @@
 //! `gateway.peers`: the other domains this gateway knows, for the operator.
 
 use super::Federation;
-use super::peer_state::PeerState;
+use super::outbound::peer_state::PeerState;
 use serde::{Deserialize, Serialize};
 use services::kernel::{Caller, RpcError};
 use std::collections::HashMap;
@@ -11,25 +11,25 @@ use std::sync::Arc;
 pub(super) struct PeersParams {}
 
 #[derive(Serialize)]
-pub(super) struct Known {
+pub(super) struct KnownPeers {
     peers: Vec<PeerState>,
 }
 
 impl Federation {
-    pub(super) async fn peers(self: Arc<Self>, _: Caller, _: PeersParams) -> Result<Known, RpcError> {
-        Ok(Known { peers: together(self.peers.list(), self.guests.counts()) })
+    pub(super) async fn peers(self: Arc<Self>, _: Caller, _: PeersParams) -> Result<KnownPeers, RpcError> {
+        Ok(KnownPeers { peers: merged(self.peers.list(), self.inbound.counts()) })
     }
 }
 
-/// Our links to others, and theirs to us, one line for each domain.
-fn together(mut peers: Vec<PeerState>, mut inbound: HashMap<String, usize>) -> Vec<PeerState> {
+/// Our links to other domains, and theirs to us, one entry per domain.
+fn merged(mut peers: Vec<PeerState>, mut inbound: HashMap<String, usize>) -> Vec<PeerState> {
     for peer in &mut peers {
         peer.inbound = inbound.remove(&peer.issuer).unwrap_or(0);
     }
     peers.extend(
         inbound
             .into_iter()
-            .map(|(issuer, links)| PeerState { inbound: links, ..PeerState::stranger(issuer) }),
+            .map(|(issuer, links)| PeerState { inbound: links, ..PeerState::without_queue(issuer) }),
     );
     peers.sort_by(|a, b| a.issuer.cmp(&b.issuer));
     peers
@@ -40,11 +40,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_that_only_came_to_us_is_known_too() {
-        let ours = vec![PeerState::stranger("b.example".to_owned())];
+    fn a_domain_with_only_inbound_links_is_listed() {
+        let ours = vec![PeerState::without_queue("b.example".to_owned())];
         let inbound = HashMap::from([("a.example".to_owned(), 2), ("b.example".to_owned(), 1)]);
         let known: Vec<_> =
-            together(ours, inbound).into_iter().map(|peer| (peer.issuer, peer.inbound)).collect();
+            merged(ours, inbound).into_iter().map(|peer| (peer.issuer, peer.inbound)).collect();
         assert_eq!(known, [("a.example".to_owned(), 2), ("b.example".to_owned(), 1)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Where the names of another domain are dialled: at the address the operator gave for it, or where the resolver says.
+//! The address at which a host of another domain is dialled: the one the operator configured for it, or that of the DNS.
 
 use crate::config::host_and_port;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ fn at<'a>(table: &'a BTreeMap<String, String>, name: &str) -> Option<(&'a str, u
     host_and_port(address)
 }
 
-/// A TCP connection for this name; the port counts only where the operator has said nothing.
+/// A TCP connection to this host; the port counts only if the operator configured no address for it.
 pub async fn connect(table: &BTreeMap<String, String>, name: &str, port: u16) -> io::Result<TcpStream> {
     let (host, port) = at(table, name).unwrap_or((name, port));
     let stream = TcpStream::connect((host, port)).await?;
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_domain_that_covers_a_name_decides() {
+    fn the_longest_domain_that_contains_a_name_decides() {
         let table = table(&[
             ("other.example", "127.0.0.1:1"),
             ("eu.other.example", "[::1]:2"),

@@ -1,9 +1,9 @@
-//! `gateway.test_peer`: tries the way to another domain step by step, over a link of its own, and says where it breaks.
+//! `gateway.test_peer`: dials another domain step by step, over a link of its own, and reports the step that fails.
 
 use super::Federation;
-use super::dial::{self, Linked, PATIENCE, Socket};
-use super::trouble::{Failure, Phase};
-use super::well_known::Place;
+use super::discovery::GatewayUrl;
+use super::errors::{DialPhase, LinkFailure};
+use super::outbound::dial::{self, DIAL_TIMEOUT, DialledLink, PeerSocket};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use services::kernel::{Caller, RpcError};
@@ -17,13 +17,13 @@ pub(super) struct TestPeerParams {
 }
 
 #[derive(Default, Serialize)]
-pub(super) struct Tested {
+pub(super) struct TestedPeer {
     ok: bool,
-    steps: Vec<Step>,
+    steps: Vec<TestStep>,
 }
 
 #[derive(Serialize)]
-struct Step {
+struct TestStep {
     step: &'static str,
     ok: bool,
     detail: String,
@@ -35,67 +35,76 @@ impl Federation {
         self: Arc<Self>,
         _: Caller,
         params: TestPeerParams,
-    ) -> Result<Tested, RpcError> {
+    ) -> Result<TestedPeer, RpcError> {
         let issuer = self.target(&params.issuer)?;
-        let mut tested = Tested::default();
-        tested.ok = self.walk(&issuer, &mut tested).await.is_some();
+        let mut tested = TestedPeer::default();
+        tested.ok = self.dial_step_by_step(&issuer, &mut tested).await.is_some();
         if tested.ok {
-            self.peers.is_there(&issuer);
+            self.peers.mark_reachable(&issuer);
         }
         Ok(tested)
     }
 
-    /// The whole way; ends at the first step that does not work.
-    async fn walk(&self, issuer: &str, tested: &mut Tested) -> Option<()> {
-        let _ = timeout_at(Instant::now() + PATIENCE, self.trust.refresh()).await;
-        let place = tested.step("discover", self.look(issuer)).await?;
-        let deadline = Instant::now() + PATIENCE;
-        let socket = tested.step("connect", self.reach(issuer, place.clone(), deadline)).await?;
-        let deadline = Instant::now() + PATIENCE;
-        let linked = tested.step("hello", self.prove(issuer, place, socket, deadline)).await?;
-        tested.step("ping", ping(linked)).await
+    /// All steps; ends at the first that fails.
+    async fn dial_step_by_step(&self, issuer: &str, tested: &mut TestedPeer) -> Option<()> {
+        let _ = timeout_at(Instant::now() + DIAL_TIMEOUT, self.trust.refresh()).await;
+        let url = tested.step("discover", self.test_discovery(issuer)).await?;
+        let deadline = Instant::now() + DIAL_TIMEOUT;
+        let socket = tested.step("connect", self.test_connect(issuer, url.clone(), deadline)).await?;
+        let deadline = Instant::now() + DIAL_TIMEOUT;
+        let link = tested.step("hello", self.test_hello(issuer, url, socket, deadline)).await?;
+        tested.step("ping", ping(link)).await
     }
 
-    async fn look(&self, issuer: &str) -> Result<(Place, String), Failure> {
-        let found = timeout_at(Instant::now() + PATIENCE, self.peers.discovery.look(self, issuer)).await;
-        let found = found.unwrap_or_else(|_| Err(format!("{issuer} did not answer in time")));
-        let place = found.map(|places| places.into_iter().next());
-        match place {
-            Ok(Some(place)) => Ok((place.clone(), place.to_string())),
-            Ok(None) => Err(Failure::new(Phase::Discover, "discovery_failed", "no gateway is named")),
-            Err(sentence) => Err(Failure::new(Phase::Discover, "discovery_failed", sentence)),
+    async fn test_discovery(&self, issuer: &str) -> Result<(GatewayUrl, String), LinkFailure> {
+        let found =
+            timeout_at(Instant::now() + DIAL_TIMEOUT, self.peers.discovery.refresh(self, issuer)).await;
+        let found =
+            found.unwrap_or_else(|_| Err(format!("the discovery of the gateway of {issuer} timed out")));
+        let url = found.map(|urls| urls.into_iter().next());
+        match url {
+            Ok(Some(url)) => Ok((url.clone(), url.to_string())),
+            Ok(None) => Err(LinkFailure::new(
+                DialPhase::Discover,
+                "discovery_failed",
+                "its well-known document names no gateway",
+            )),
+            Err(sentence) => Err(LinkFailure::new(DialPhase::Discover, "discovery_failed", sentence)),
         }
     }
 
-    async fn reach(
+    async fn test_connect(
         &self,
         issuer: &str,
-        place: Place,
+        url: GatewayUrl,
         deadline: Instant,
-    ) -> Result<(Socket, String), Failure> {
-        let socket = dial::connect(self, issuer, &place, deadline).await?;
+    ) -> Result<(PeerSocket, String), LinkFailure> {
+        let socket = dial::connect(self, issuer, &url, deadline).await?;
         let at = socket.get_ref().get_ref().0.peer_addr();
-        Ok((socket, at.map_or_else(|_| "TLS is up".to_owned(), |at| format!("TLS is up with {at}"))))
+        Ok((
+            socket,
+            at.map_or_else(|_| "TLS established".to_owned(), |at| format!("TLS established with {at}")),
+        ))
     }
 
-    async fn prove(
+    async fn test_hello(
         &self,
         issuer: &str,
-        place: Place,
-        socket: Socket,
+        url: GatewayUrl,
+        socket: PeerSocket,
         deadline: Instant,
-    ) -> Result<(Linked, String), Failure> {
-        let linked = dial::greet(self, issuer, place, socket, deadline).await?;
-        let detail = format!("{} proved itself", linked.peer.gateway_aid);
-        Ok((linked, detail))
+    ) -> Result<(DialledLink, String), LinkFailure> {
+        let link = dial::authenticate(self, issuer, url, socket, deadline).await?;
+        let detail = format!("authenticated as {}", link.peer.gateway_aid);
+        Ok((link, detail))
     }
 }
 
-impl Tested {
+impl TestedPeer {
     async fn step<T>(
         &mut self,
         step: &'static str,
-        work: impl Future<Output = Result<(T, String), Failure>>,
+        work: impl Future<Output = Result<(T, String), LinkFailure>>,
     ) -> Option<T> {
         let began = Instant::now();
         let done = work.await;
@@ -104,24 +113,24 @@ impl Tested {
             Ok((done, detail)) => (Some(done), detail),
             Err(failure) => (None, failure.sentence),
         };
-        self.steps.push(Step { step, ok: done.is_some(), detail, elapsed_ms });
+        self.steps.push(TestStep { step, ok: done.is_some(), detail, elapsed_ms });
         done
     }
 }
 
-/// One question over the link, and close reason.
-async fn ping(mut linked: Linked) -> Result<((), String), Failure> {
-    let silent = || Failure::new(Phase::Hello, "silent", "its gateway does not answer a ping");
-    let ask = async {
-        linked.socket.send(Message::Ping(b"aund".as_slice().into())).await.ok()?;
-        while let Some(Ok(message)) = linked.socket.next().await {
+/// Sends a ping over the link, waits for the pong, and closes it.
+async fn ping(mut link: DialledLink) -> Result<((), String), LinkFailure> {
+    let silent = || LinkFailure::new(DialPhase::Hello, "silent", "its gateway does not answer a ping");
+    let pong = async {
+        link.socket.send(Message::Ping(b"aund".as_slice().into())).await.ok()?;
+        while let Some(Ok(message)) = link.socket.next().await {
             if matches!(message, Message::Pong(_)) {
-                let _ = linked.socket.close(None).await;
+                let _ = link.socket.close(None).await;
                 return Some(());
             }
         }
         None
     };
-    timeout_at(Instant::now() + PATIENCE, ask).await.ok().flatten().ok_or_else(silent)?;
-    Ok(((), "it answers".to_owned()))
+    timeout_at(Instant::now() + DIAL_TIMEOUT, pong).await.ok().flatten().ok_or_else(silent)?;
+    Ok(((), "the gateway answered a ping".to_owned()))
 }

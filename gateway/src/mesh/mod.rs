@@ -1,25 +1,24 @@
-//! The wire of the mesh: the same call, between processes.
+//! The mesh: the processes of one server call each other's services.
 //!
-//! Each process with a service listens, and whoever needs the service dials it: a WebSocket over mutual TLS, and JSON-RPC frames
-//! in which the calls that are ready at one moment travel together, and their answers too. Both ends hold a certificate of
-//! the mesh authority, and its names say for which parts of the server it may speak; that is why the `caller` inside can be
-//! believed.
+//! Each process that runs a service listens, and each process that needs the service dials it: a WebSocket over mutual
+//! TLS. Its frames are JSON-RPC; the calls that are ready at one moment share a frame, and so do their answers. Both ends
+//! hold a certificate of the mesh authority, and the names in it say which services its holder may speak for. That is why
+//! the `caller` inside a frame can be believed.
 
-mod acquaint;
+mod identity;
 mod link;
-mod links;
-mod pass;
-mod post;
-mod pump;
+mod link_sessions;
+mod pending_calls;
+mod remote_namespace;
 mod serve;
-mod table;
+mod socket;
 #[cfg(test)]
 mod tests;
-mod waiting;
 mod wire;
+mod write_queue;
 
-pub use links::dial;
-pub use pass::{Pass, server_name};
+pub use identity::{MeshIdentity, server_name};
+pub use remote_namespace::dial;
 pub use serve::accept;
 
 use crate::config;
@@ -29,8 +28,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What every link of this process shares. It is taken down last: a draining service still asks other services.
-pub struct Wiring {
+/// What every mesh link of this process shares. It is stopped last, because a draining service still calls other services.
+pub struct MeshContext {
     pub settings: config::MeshConfig,
     pub mesh: Arc<Mesh>,
     pub metrics: Arc<Metrics>,

@@ -1,15 +1,15 @@
-//! The answering side: other processes call the services of this one.
+//! The answering side of the mesh: other processes call the services of this one.
 
-use super::Wiring;
-use super::acquaint::Acquainted;
-use super::pass::{self, Pass, parts_of};
-use super::post::Post;
-use super::pump::{self, Ear, pump};
-use super::wire::{self, Call, Frame, Who};
+use super::MeshContext;
+use super::identity::{self, MeshIdentity, services_of};
+use super::link_sessions::ReceivedSessions;
+use super::socket::{self, BufferedTcp, FrameHandler, run_socket};
+use super::wire::{self, MeshCall, MeshFrame, WireCaller};
+use super::write_queue::MeshWriteQueue;
 use crate::trace;
 use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
-use services::kernel::{Caller, RpcError, timed_out};
+use services::kernel::{Answering, Caller, RpcError, timed_out};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,15 +24,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, Span};
 
-/// Calls of one link that may be under way; past that it is not read.
+/// Calls of one link that may be in flight; beyond that the link is not read.
 const IN_FLIGHT: usize = 4096;
-/// Sockets that have not proved who they are, and how long they may take.
+/// Sockets that may be in their handshake at one time, and how long it may take.
 const HANDSHAKES: usize = 64;
-const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(5);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers until `drain` is cancelled, and then until every link has got its answers.
 pub async fn accept(
-    wiring: Arc<Wiring>,
+    context: Arc<MeshContext>,
     listener: TcpListener,
     calls: TaskTracker,
     drain: CancellationToken,
@@ -45,168 +45,173 @@ pub async fn accept(
             continue;
         };
         let Ok(permit) = handshakes.clone().try_acquire_owned() else { continue };
-        let (wiring, calls, drain) = (wiring.clone(), calls.clone(), drain.clone());
+        let (context, calls, drain) = (context.clone(), calls.clone(), drain.clone());
         calls.clone().spawn(async move {
-            let greeted = timeout(HANDSHAKE_PATIENCE, greet(&wiring, stream)).await;
+            let connected = timeout(HANDSHAKE_TIMEOUT, handshake(&context, stream)).await;
             drop(permit);
-            match greeted {
-                Ok(Ok((socket, peer))) => answer(&wiring, socket, peer, calls, drain).await,
+            match connected {
+                Ok(Ok((socket, peer))) => serve_link(&context, socket, peer, calls, drain).await,
                 Ok(Err(error)) => tracing::warn!("{from} is not let onto the mesh: {error:#}"),
-                Err(_) => tracing::warn!("{from} did not finish its handshake with the mesh"),
+                Err(_) => tracing::warn!(
+                    "{from} did not finish the mesh handshake within {} s",
+                    HANDSHAKE_TIMEOUT.as_secs()
+                ),
             }
         });
     }
 }
 
-/// Who is on the other end, as its certificate says.
-pub(super) struct Peer {
-    pub parts: Vec<&'static str>,
-    pub until: i64,
+/// The process on the other end, as its certificate names it.
+pub(super) struct MeshPeer {
+    pub services: Vec<&'static str>,
+    /// When the first of the two certificates of the link expires, in seconds since 1970.
+    pub not_after: i64,
 }
 
-type Socket = WebSocketStream<TlsStream<pump::Stream>>;
+type MeshServerSocket = WebSocketStream<TlsStream<BufferedTcp>>;
 
-async fn greet(wiring: &Wiring, stream: TcpStream) -> anyhow::Result<(Socket, Peer)> {
-    let pass = Pass::read(&wiring.settings)?;
-    let own_end = pass.ends();
-    let stream = pass.acceptor()?.accept(pump::stream(stream)?).await?;
+async fn handshake(context: &MeshContext, stream: TcpStream) -> anyhow::Result<(MeshServerSocket, MeshPeer)> {
+    let own = MeshIdentity::read(&context.settings)?;
+    let own_not_after = own.not_after();
+    let stream = own.acceptor()?.accept(socket::buffered(stream)?).await?;
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    let peer = Peer {
-        parts: certificate.map(parts_of).unwrap_or_default(),
-        until: certificate.map_or(0, pass::ends).min(own_end),
+    let peer = MeshPeer {
+        services: certificate.map(services_of).unwrap_or_default(),
+        not_after: certificate.map_or(0, identity::not_after).min(own_not_after),
     };
-    let socket = tokio_tungstenite::accept_async_with_config(stream, Some(pump::socket_config())).await?;
+    let socket = tokio_tungstenite::accept_async_with_config(stream, Some(socket::socket_config())).await?;
     Ok((socket, peer))
 }
 
-pub(super) async fn answer<S>(
-    wiring: &Arc<Wiring>,
+/// Answers the calls of one link until it ends.
+pub(super) async fn serve_link<S>(
+    context: &Arc<MeshContext>,
     socket: WebSocketStream<S>,
-    peer: Peer,
+    peer: MeshPeer,
     calls: TaskTracker,
     drain: CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let post = Post::new(wire::ANSWERS);
-    let (until, who) = (peer.until, peer.parts.join(" and "));
-    let mut ear = Answering {
-        wiring: wiring.clone(),
+    let queue = MeshWriteQueue::new(wire::ANSWERS);
+    let (not_after, from) = (peer.not_after, peer.services.join(" and "));
+    let mut handler = CallHandler {
+        context: context.clone(),
         peer,
-        acquainted: Acquainted::default(),
+        sessions: ReceivedSessions::default(),
         in_flight: Arc::default(),
         drained: Arc::default(),
         calls,
-        post: post.clone(),
+        queue: queue.clone(),
         now: None,
     };
-    let tell = async {
+    let announce_drain = async {
         drain.cancelled().await;
-        post.say(wire::DRAINING);
+        queue.add_frame(wire::DRAINING);
         std::future::pending::<()>().await;
     };
     let reason = tokio::select! {
-        reason = pump(socket, &post, &mut ear) => reason,
-        () = pass::ended(&wiring.clock, until) => "a certificate has expired",
-        () = tell => "told to stop",
+        reason = run_socket(socket, &queue, &mut handler) => reason,
+        () = identity::expired(&context.clock, not_after) => "a certificate expired",
+        () = announce_drain => "this process stops",
     };
-    tracing::info!("the link from {who} ended: {reason}");
+    tracing::info!("the mesh link from {from} ended: {reason}");
 }
 
-struct Answering {
-    wiring: Arc<Wiring>,
-    peer: Peer,
-    acquainted: Acquainted,
+struct CallHandler {
+    context: Arc<MeshContext>,
+    peer: MeshPeer,
+    sessions: ReceivedSessions,
     in_flight: Arc<AtomicUsize>,
-    /// Whether the other side said that it sends no more calls.
+    /// Whether the other side confirmed that it sends no more calls.
     drained: Arc<AtomicBool>,
     calls: TaskTracker,
-    post: Post,
-    /// When the call before this one was done, if it was in the same frame.
+    queue: MeshWriteQueue,
+    /// When the call before this one in the same frame ended: read once for both.
     now: Option<Instant>,
 }
 
-impl Ear for Answering {
-    fn hear(&mut self, text: &str) -> Result<(), &'static str> {
-        let frame = serde_json::from_str(text).map_err(|_| "the other side does not speak our language")?;
+impl FrameHandler for CallHandler {
+    fn on_frame(&mut self, text: &str) -> Result<(), &'static str> {
+        let frame = serde_json::from_str(text).map_err(|_| "a received frame is not a mesh frame")?;
         match frame {
-            Frame::Calls(calls) => {
+            MeshFrame::Calls(calls) => {
                 self.now = None;
                 calls.into_iter().try_for_each(|call| self.call(call))
             }
-            Frame::Forget => {
-                self.acquainted.forget();
+            MeshFrame::Forget => {
+                self.sessions.forget();
                 Ok(())
             }
-            Frame::Drained => {
+            MeshFrame::Drained => {
                 self.drained.store(true, Ordering::Release);
                 Ok(())
             }
-            Frame::Answers(_) | Frame::Draining => {
-                Err("the other side said something that is not on the mesh")
+            MeshFrame::Answers(_) | MeshFrame::Draining => {
+                Err("the calling side sent a frame that only the answering side may send")
             }
         }
     }
 
-    fn may_hear(&self) -> bool {
-        self.in_flight.load(Ordering::Relaxed) < IN_FLIGHT && self.post.has_space()
+    fn may_read(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) < IN_FLIGHT && self.queue.has_space()
     }
 
     fn expects_more(&self) -> bool {
         self.in_flight.load(Ordering::Relaxed) > 0
     }
 
-    fn is_done(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.drained.load(Ordering::Acquire) && self.in_flight.load(Ordering::Acquire) == 0
     }
 }
 
-impl Answering {
-    fn call(&mut self, call: Call<'_>) -> Result<(), &'static str> {
-        let known = matches!(call.caller, Who::Known(_));
+impl CallHandler {
+    fn call(&mut self, call: MeshCall<'_>) -> Result<(), &'static str> {
+        let known = matches!(call.caller, WireCaller::ConnectionId(_));
         let span = trace::span(&call.method, call.trace.as_ref());
-        let caller = self.acquainted.recognise(call.caller, call.trace);
-        let caller = caller.ok_or("the other side calls for somebody it did not introduce")?;
-        // Whoever was let in as a known session was checked when it was introduced.
-        if !known && !may_speak_for(&self.peer.parts, &caller) {
-            return Err("the other side speaks for somebody its certificate does not name");
+        let caller = self.sessions.resolve(call.caller, call.trace);
+        let caller = caller.ok_or("a call names a session that was not sent before")?;
+        // A session that is named by its connection id was checked when it was received in full.
+        if !known && !may_speak_for(&self.peer.services, &caller) {
+            return Err("a call speaks for a caller that the other side's certificate does not cover");
         }
         let within = Duration::from_millis(call.within_ms);
         let started = self.now.take().unwrap_or_else(Instant::now);
-        let asked = Asked { id: call.id, started, span };
-        // Begun here and now, so that what one caller asks is begun in the order it was asked; most are done with that.
-        let begun = asked.span.in_scope(|| {
+        let received = ReceivedCall { id: call.id, started, span };
+        // Begun before the next call is read, so that the calls of one caller begin in their order. Most end with that.
+        let begun = received.span.in_scope(|| {
             catch_unwind(AssertUnwindSafe(|| {
-                let mut answering = self.wiring.mesh.call_here(caller, &call.method, call.params)?;
+                let mut answering = self.context.mesh.call_here(caller, &call.method, call.params)?;
                 Ok((&mut answering).now_or_never().ok_or(answering))
             }))
         });
         let outcome = match begun {
             Ok(Ok(Err(answering))) => {
-                self.go_on(asked, call.method.into_owned(), answering, within);
+                self.finish_later(received, call.method.into_owned(), answering, within);
                 return Ok(());
             }
             Ok(Ok(Ok(outcome))) => outcome,
             Ok(Err(error)) => Err(error),
             Err(_) => Err(panicked(&call.method)),
         };
-        // The next call begins where this one ends.
-        self.now = Some(asked.finish(&self.wiring, &self.post, &call.method, &outcome));
+        // The next call begins when this one ends.
+        self.now = Some(received.finish(&self.context, &self.queue, &call.method, &outcome));
         Ok(())
     }
 
-    /// What cannot be answered at once gets a task and a deadline.
-    fn go_on(&self, asked: Asked, method: String, answering: services::kernel::Answering, within: Duration) {
-        let (wiring, under_way) = (self.wiring.clone(), UnderWay::new(self));
+    /// A call that cannot be answered at once gets a task and a deadline.
+    fn finish_later(&self, received: ReceivedCall, method: String, answering: Answering, within: Duration) {
+        let (context, in_flight) = (self.context.clone(), CallInFlight::new(self));
         self.calls.spawn(async move {
             let answering = timeout(within, AssertUnwindSafe(answering).catch_unwind());
-            let outcome = match answering.instrument(asked.span.clone()).await {
+            let outcome = match answering.instrument(received.span.clone()).await {
                 Ok(Ok(outcome)) => outcome,
                 Ok(Err(_)) => Err(panicked(&method)),
                 Err(_) => Err(timed_out(&method, within)),
             };
-            asked.finish(&wiring, &under_way.post, &method, &outcome);
-            drop(under_way);
+            received.finish(&context, &in_flight.queue, &method, &outcome);
+            drop(in_flight);
         });
     }
 }
@@ -215,26 +220,26 @@ fn panicked(method: &str) -> RpcError {
     RpcError::internal(anyhow::anyhow!("{method} panicked")).logged(method)
 }
 
-/// What is known of a call apart from what it asks.
-struct Asked {
+/// A received call, without what it asks for.
+struct ReceivedCall {
     id: u64,
     started: Instant,
     span: Span,
 }
 
-impl Asked {
-    /// Says when it was.
+impl ReceivedCall {
+    /// Queues the answer, and returns when that was.
     fn finish(
         &self,
-        wiring: &Wiring,
-        post: &Post,
+        context: &MeshContext,
+        queue: &MeshWriteQueue,
         method: &str,
         outcome: &Result<Box<RawValue>, RpcError>,
     ) -> Instant {
         let code = outcome.as_ref().err().map_or(0, RpcError::code);
         let now = Instant::now();
         let elapsed = now.saturating_duration_since(self.started);
-        let metrics = &wiring.metrics;
+        let metrics = &context.metrics;
         metrics.answered(metrics.method(method), code, elapsed.as_secs_f64());
         self.span.in_scope(|| {
             tracing::debug!(
@@ -244,42 +249,42 @@ impl Asked {
                 "answered over the mesh"
             );
         });
-        post.add(|out| wire::write_answer(out, self.id, outcome.as_deref()));
+        queue.add_item(|out| wire::write_answer(out, self.id, outcome.as_deref()));
         now
     }
 }
 
-/// A part speaks for itself; only the gateway speaks for those it let in.
-fn may_speak_for(parts: &[&str], caller: &Caller) -> bool {
+/// A service speaks for itself; only the gateway speaks for callers it has authenticated.
+fn may_speak_for(services: &[&str], caller: &Caller) -> bool {
     match caller {
-        Caller::Service(service) => parts.contains(&service.as_str()),
+        Caller::Service(service) => services.contains(&service.as_str()),
         Caller::Agent(_) | Caller::Foreign(..) | Caller::Unauthenticated | Caller::Operator => {
-            parts.contains(&"gateway")
+            services.contains(&"gateway")
         }
     }
 }
 
-/// Counts a call as under way until it is dropped, however it ends.
-struct UnderWay {
+/// Counts a call as in flight until it is dropped, however it ends.
+struct CallInFlight {
     in_flight: Arc<AtomicUsize>,
     drained: Arc<AtomicBool>,
-    post: Post,
+    queue: MeshWriteQueue,
 }
 
-impl UnderWay {
-    fn new(answering: &Answering) -> UnderWay {
-        let Answering { in_flight, drained, post, .. } = answering;
+impl CallInFlight {
+    fn new(handler: &CallHandler) -> CallInFlight {
+        let CallHandler { in_flight, drained, queue, .. } = handler;
         in_flight.fetch_add(1, Ordering::Relaxed);
-        UnderWay { in_flight: in_flight.clone(), drained: drained.clone(), post: post.clone() }
+        CallInFlight { in_flight: in_flight.clone(), drained: drained.clone(), queue: queue.clone() }
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for CallInFlight {
     fn drop(&mut self) {
         let last = self.in_flight.fetch_sub(1, Ordering::Release) == 1;
-        // Its answer may be written already: then nobody else looks whether the link is done.
+        // Its answer may be written already, and then nothing else makes the socket's task check whether the link is finished.
         if last && self.drained.load(Ordering::Acquire) {
-            self.post.wake();
+            self.queue.wake();
         }
     }
 }

@@ -1,11 +1,10 @@
-//! Both ends of a link in one process, with no TLS between them.
+//! Both ends of a mesh link in one process, without TLS between them.
 
-use super::Wiring;
-use super::link::Link;
-use super::pump::socket_config;
-use super::serve::{Peer, answer};
-use super::waiting::Waiting;
-use super::wire::{Asker, Question};
+use super::MeshContext;
+use super::link::{CallFuture, MeshLink};
+use super::serve::{MeshPeer, serve_link};
+use super::socket::socket_config;
+use super::wire::{CallerRef, OutgoingCall};
 use crate::config;
 use crate::telemetry::Metrics;
 use serde_json::value::to_raw_value;
@@ -22,15 +21,16 @@ use tokio_util::task::TaskTracker;
 
 const LONG: Duration = Duration::from_secs(60);
 
-struct Service {
-    gate: Semaphore,
+struct EchoService {
+    /// A call that waits needs a permit.
+    permits: Semaphore,
 }
 
-impl Service {
-    /// Says what it is told to; waits at the gate, or fails, if it is told to.
+impl EchoService {
+    /// Answers with `say`; with `wait` it waits for a permit, with `fail` it fails.
     async fn answer(self: Arc<Self>, _: Caller, params: Value) -> Result<Value, RpcError> {
         if params.get("wait").is_some() {
-            self.gate.acquire().await.unwrap().forget();
+            self.permits.acquire().await.unwrap().forget();
         }
         match params.get("fail") {
             Some(reason) => Err(RpcError::new(codes::RATE_LIMITED, reason)),
@@ -39,16 +39,16 @@ impl Service {
     }
 }
 
-struct Pair {
-    link: Arc<Link>,
-    near: Arc<Wiring>,
-    service: Arc<Service>,
+struct LinkedPair {
+    link: Arc<MeshLink>,
+    context: Arc<MeshContext>,
+    service: Arc<EchoService>,
     drain: CancellationToken,
     tracker: TaskTracker,
 }
 
-fn wiring() -> Arc<Wiring> {
-    Arc::new(Wiring {
+fn new_context() -> Arc<MeshContext> {
+    Arc::new(MeshContext {
         settings: config::MeshConfig::default(),
         mesh: Arc::new(Mesh::default()),
         metrics: Arc::new(Metrics::new()),
@@ -63,112 +63,112 @@ async fn socket(stream: DuplexStream, role: Role) -> WebSocketStream<DuplexStrea
     WebSocketStream::from_raw_socket(stream, role, Some(socket_config())).await
 }
 
-/// The asking end, and the other end of its socket.
-async fn asking() -> (Arc<Link>, Arc<Wiring>, TaskTracker, WebSocketStream<DuplexStream>) {
-    let (near, tracker) = (wiring(), TaskTracker::new());
-    let link = Arc::new(Link::new("message", "wss://x", near.metrics.link("message", "wss://x")));
-    let (here, there) = tokio::io::duplex(1 << 20);
-    let (here, there) = (socket(here, Role::Client).await, socket(there, Role::Server).await);
-    let mut changes = near.mesh.changes();
-    let (speaking, wires) = (link.clone(), near.clone());
-    tracker.spawn(async move { speaking.speak(here, i64::MAX, &wires).await });
+/// A link, and the other end of its socket.
+async fn link() -> (Arc<MeshLink>, Arc<MeshContext>, TaskTracker, WebSocketStream<DuplexStream>) {
+    let (context, tracker) = (new_context(), TaskTracker::new());
+    let link = Arc::new(MeshLink::new("message", "wss://x", context.metrics.link("message", "wss://x")));
+    let (local, remote) = tokio::io::duplex(1 << 20);
+    let (local, remote) = (socket(local, Role::Client).await, socket(remote, Role::Server).await);
+    let mut changes = context.mesh.changes();
+    let (running, shared) = (link.clone(), context.clone());
+    tracker.spawn(async move { running.run(local, i64::MAX, &shared).await });
     while !link.is_open() {
         changes.changed().await.unwrap();
     }
-    (link, near, tracker, there)
+    (link, context, tracker, remote)
 }
 
-async fn pair() -> Pair {
-    let (link, near, tracker, there) = asking().await;
-    let service = Arc::new(Service { gate: Semaphore::new(0) });
-    let far = wiring();
-    let methods: Methods = Rpc::new(service.clone()).method("message.send", Service::answer).into();
-    far.mesh.add_local("message", methods);
+async fn linked_pair() -> LinkedPair {
+    let (link, context, tracker, socket) = link().await;
+    let service = Arc::new(EchoService { permits: Semaphore::new(0) });
+    let remote = new_context();
+    let methods: Methods = Rpc::new(service.clone()).method("message.send", EchoService::answer).into();
+    remote.mesh.add_local("message", methods);
     let (drain, calls) = (CancellationToken::new(), tracker.clone());
     let stop = drain.clone();
     tracker.spawn(async move {
-        let peer = Peer { parts: vec!["gateway"], until: i64::MAX };
-        answer(&far, there, peer, calls, stop).await;
+        let peer = MeshPeer { services: vec!["gateway"], not_after: i64::MAX };
+        serve_link(&remote, socket, peer, calls, stop).await;
     });
-    Pair { link, near, service, drain, tracker }
+    LinkedPair { link, context, service, drain, tracker }
 }
 
-fn call(link: &Arc<Link>, params: Value, within: Duration) -> Waiting {
+fn call(link: &Arc<MeshLink>, params: Value, within: Duration) -> CallFuture {
     let params = to_raw_value(&params).unwrap();
     let term = Term { began: Instant::now(), within };
-    let question = Question { method: "message.send", params: Some(&params), term, trace: None };
-    link.call(Asker::Other(&Caller::Operator), &question)
+    let call = OutgoingCall { method: "message.send", params: Some(&params), term, trace: None };
+    link.call(CallerRef::Other(&Caller::Operator), &call)
 }
 
 #[tokio::test]
-async fn what_is_ready_is_answered_in_the_order_it_was_asked() {
-    let Pair { link, .. } = pair().await;
-    let (heard, mut answers) = mpsc::unbounded_channel();
-    for number in 0..1000 {
-        let (params, heard) = (to_raw_value(&json!({ "say": number })).unwrap(), heard.clone());
+async fn calls_that_end_at_once_are_answered_in_their_order() {
+    let LinkedPair { link, .. } = linked_pair().await;
+    let (answered, mut answers) = mpsc::unbounded_channel();
+    for n in 0..1000 {
+        let (params, answered) = (to_raw_value(&json!({ "say": n })).unwrap(), answered.clone());
         let term = Term { began: Instant::now(), within: LONG };
-        let question = Question { method: "message.send", params: Some(&params), term, trace: None };
+        let call = OutgoingCall { method: "message.send", params: Some(&params), term, trace: None };
         let then = move |outcome: Result<&serde_json::value::RawValue, RpcError>, _| {
-            heard.send(outcome.unwrap().get().to_owned()).unwrap();
+            answered.send(outcome.unwrap().get().to_owned()).unwrap();
         };
-        link.send(Asker::Other(&Caller::Operator), &question, Box::new(then));
+        link.send(CallerRef::Other(&Caller::Operator), &call, Box::new(then));
     }
-    for number in 0..1000 {
-        assert_eq!(answers.recv().await.unwrap(), number.to_string());
+    for n in 0..1000 {
+        assert_eq!(answers.recv().await.unwrap(), n.to_string());
     }
     assert_eq!(link.pending(), 0);
 }
 
 #[tokio::test]
-async fn an_error_arrives_as_it_was_said_and_holds_up_nobody() {
-    let Pair { link, service, .. } = pair().await;
+async fn an_error_arrives_unchanged_and_a_slow_call_delays_no_other() {
+    let LinkedPair { link, service, .. } = linked_pair().await;
     let slow = call(&link, json!({ "wait": 1, "say": "slow" }), LONG);
     let failed = call(&link, json!({ "fail": "because" }), LONG).await.unwrap_err();
     assert_eq!((failed.code(), failed.to_string()), (-32029, "\"because\"".to_owned()));
-    service.gate.add_permits(1);
+    service.permits.add_permits(1);
     assert_eq!(slow.await.unwrap().get(), "\"slow\"");
 }
 
 #[tokio::test]
-async fn nobody_waits_longer_than_was_said_even_if_the_other_side_is_silent() {
-    let (link, _near, _tracker, _silent) = asking().await;
+async fn a_call_times_out_when_the_other_side_is_silent() {
+    let (link, _near, _tracker, _silent) = link().await;
     let error = call(&link, json!({}), Duration::from_millis(1)).await.unwrap_err();
     assert!(error.to_string().starts_with("rpc handler timeout"), "{error}");
     assert_eq!(link.pending(), 0);
 }
 
 #[tokio::test]
-async fn the_answering_side_gives_up_in_time_too() {
-    let Pair { link, service, .. } = pair().await;
+async fn the_answering_side_ends_a_call_at_its_deadline() {
+    let LinkedPair { link, service, .. } = linked_pair().await;
     let at_rest = Arc::strong_count(&service);
-    let hurried = call(&link, json!({ "wait": 1 }), Duration::from_millis(1));
-    assert!(hurried.await.unwrap_err().to_string().starts_with("rpc handler timeout"));
-    // Whoever is at work in the service holds it.
-    let given_up = async {
+    let short = call(&link, json!({ "wait": 1 }), Duration::from_millis(1));
+    assert!(short.await.unwrap_err().to_string().starts_with("rpc handler timeout"));
+    // A call at work in the service holds a reference to it.
+    let ended = async {
         while Arc::strong_count(&service) > at_rest {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(LONG, given_up).await.expect("it does not give up");
-    service.gate.add_permits(1);
+    tokio::time::timeout(LONG, ended).await.expect("the call does not end");
+    service.permits.add_permits(1);
     assert_eq!(call(&link, json!({ "wait": 1, "say": 1 }), LONG).await.unwrap().get(), "1");
 }
 
 #[tokio::test]
-async fn whoever_stops_waiting_leaves_no_place_taken() {
-    let Pair { link, .. } = pair().await;
-    let waiting = call(&link, json!({ "wait": 1 }), LONG);
+async fn a_call_that_is_dropped_frees_its_slot() {
+    let LinkedPair { link, .. } = linked_pair().await;
+    let dropped = call(&link, json!({ "wait": 1 }), LONG);
     assert_eq!(link.pending(), 1);
-    drop(waiting);
+    drop(dropped);
     assert_eq!(link.pending(), 0);
 }
 
 #[tokio::test]
-async fn a_process_that_leaves_answers_first_what_it_has_begun() {
-    let Pair { link, near, service, drain, tracker } = pair().await;
-    let mut changes = near.mesh.changes();
+async fn a_draining_process_answers_the_calls_it_has_begun() {
+    let LinkedPair { link, context, service, drain, tracker } = linked_pair().await;
+    let mut changes = context.mesh.changes();
     let begun = call(&link, json!({ "wait": 1, "say": "begun" }), LONG);
-    // Answered after the first was begun: the other side is at work on it.
+    // Answered after the first was begun, so the other side is at work on that.
     call(&link, json!({ "say": 1 }), LONG).await.unwrap();
     drain.cancel();
     while link.is_open() {
@@ -176,21 +176,21 @@ async fn a_process_that_leaves_answers_first_what_it_has_begun() {
     }
     let refused = call(&link, json!({}), LONG).await.unwrap_err();
     assert!(refused.to_string().contains("not available"), "{refused}");
-    service.gate.add_permits(1);
+    service.permits.add_permits(1);
     assert_eq!(begun.await.unwrap().get(), "\"begun\"");
     tracker.close();
     tracker.wait().await;
-    assert_eq!(near.mesh.losses("message"), 0, "it said close reason");
+    assert_eq!(context.mesh.losses("message"), 0, "it drained, so nothing was lost");
 }
 
 #[tokio::test]
-async fn those_who_wait_are_told_when_the_wire_breaks() {
-    let (link, near, tracker, there) = asking().await;
-    let waiting = call(&link, json!({}), LONG);
-    drop(there);
-    let error = waiting.await.unwrap_err();
-    assert!(error.to_string().contains("went away before it answered"), "{error}");
+async fn pending_calls_fail_when_the_connection_breaks() {
+    let (link, context, tracker, remote) = link().await;
+    let pending = call(&link, json!({}), LONG);
+    drop(remote);
+    let error = pending.await.unwrap_err();
+    assert!(error.to_string().contains("ended before it answered"), "{error}");
     tracker.close();
     tracker.wait().await;
-    assert_eq!(near.mesh.losses("message"), 1);
+    assert_eq!(context.mesh.losses("message"), 1);
 }

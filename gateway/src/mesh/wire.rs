@@ -1,9 +1,9 @@
 //! The frames of the mesh: JSON-RPC notifications that carry many calls, or many answers, each.
 //!
 //! A call is `[id, caller, within_ms, method, params]` and may end with its trace; an answer is `[id, result]` or
-//! `[id, null, error]`. A session is told once a link and then only numbered: its names are longer than most parameters.
+//! `[id, null, error]`. A session is sent in full once per link, and from then on named by its connection id: in full it is
+//! longer than most parameters.
 
-use super::acquaint::Introduction;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -12,24 +12,24 @@ use services::kernel::{Caller, RpcError, Session, Term, Trace};
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-/// How a frame of calls and one of answers begin; `]}` ends them.
+/// How a frame of calls and a frame of answers begin; both end with `]}`.
 pub(super) const CALLS: &str = r#"{"jsonrpc":"2.0","method":"mesh.calls","params":["#;
 pub(super) const ANSWERS: &str = r#"{"jsonrpc":"2.0","method":"mesh.answers","params":["#;
-/// The asking side begins to introduce its sessions anew.
+/// The calling side will send its sessions in full again.
 pub(super) const FORGET: &str = r#"{"jsonrpc":"2.0","method":"mesh.forget"}"#;
-/// The answering side is about to leave: no more calls, please.
+/// The answering side is about to stop and asks for no more calls.
 pub(super) const DRAINING: &str = r#"{"jsonrpc":"2.0","method":"mesh.draining"}"#;
-/// The asking side's word that none will come.
+/// The calling side confirms that it sends no more calls.
 pub(super) const DRAINED: &str = r#"{"jsonrpc":"2.0","method":"mesh.drained"}"#;
 
-/// What came in, on either side. Read in one pass, because the method stands before the parameters.
+/// A received frame, on either side. Parsed in one pass, because the method stands before the parameters.
 #[derive(Deserialize)]
 #[serde(tag = "method", content = "params")]
-pub(super) enum Frame<'a> {
+pub(super) enum MeshFrame<'a> {
     #[serde(rename = "mesh.calls", borrow)]
-    Calls(Vec<Call<'a>>),
+    Calls(Vec<MeshCall<'a>>),
     #[serde(rename = "mesh.answers", borrow)]
-    Answers(Vec<Answer<'a>>),
+    Answers(Vec<MeshAnswer<'a>>),
     #[serde(rename = "mesh.forget")]
     Forget,
     #[serde(rename = "mesh.draining")]
@@ -39,9 +39,9 @@ pub(super) enum Frame<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Call<'a> {
+pub(super) struct MeshCall<'a> {
     pub id: u64,
-    pub caller: Who,
+    pub caller: WireCaller,
     pub within_ms: u64,
     #[serde(borrow)]
     pub method: Cow<'a, str>,
@@ -52,7 +52,7 @@ pub(super) struct Call<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Answer<'a> {
+pub(super) struct MeshAnswer<'a> {
     pub id: u64,
     #[serde(borrow)]
     pub result: Option<&'a RawValue>,
@@ -60,52 +60,62 @@ pub(super) struct Answer<'a> {
     pub error: Option<RpcError>,
 }
 
-pub(super) enum Who {
-    /// The session this link was told of under this connection's number.
-    Known(u64),
-    /// Somewhere else, because it is large and rare: a call is moved about.
-    New(Box<Caller>),
+/// A caller as it is received.
+pub(super) enum WireCaller {
+    /// A session that this link has received in full before, by its connection id.
+    ConnectionId(u64),
+    /// Boxed because it is large and rare, and calls are moved.
+    Full(Box<Caller>),
 }
 
-impl<'de> Deserialize<'de> for Who {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Who, D::Error> {
-        deserializer.deserialize_any(WhoVisitor)
+impl<'de> Deserialize<'de> for WireCaller {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WireCaller, D::Error> {
+        deserializer.deserialize_any(WireCallerVisitor)
     }
 }
 
-struct WhoVisitor;
+struct WireCallerVisitor;
 
-impl<'de> Visitor<'de> for WhoVisitor {
-    type Value = Who;
+impl<'de> Visitor<'de> for WireCallerVisitor {
+    type Value = WireCaller;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a caller, or the number of a session")
+        f.write_str("a caller, or the connection id of a session")
     }
 
-    fn visit_u64<E: Error>(self, connection: u64) -> Result<Who, E> {
-        Ok(Who::Known(connection))
+    fn visit_u64<E: Error>(self, connection: u64) -> Result<WireCaller, E> {
+        Ok(WireCaller::ConnectionId(connection))
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<Who, E> {
-        Caller::deserialize(StrDeserializer::new(name)).map(Box::new).map(Who::New)
+    fn visit_str<E: Error>(self, name: &str) -> Result<WireCaller, E> {
+        Caller::deserialize(StrDeserializer::new(name)).map(Box::new).map(WireCaller::Full)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Who, A::Error> {
-        Caller::deserialize(MapAccessDeserializer::new(members)).map(Box::new).map(Who::New)
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<WireCaller, A::Error> {
+        Caller::deserialize(MapAccessDeserializer::new(members)).map(Box::new).map(WireCaller::Full)
     }
 }
 
-/// Who asks, as the asking side has them.
+/// A caller as the calling side has it.
 #[derive(Clone, Copy)]
-pub(super) enum Asker<'a> {
-    /// Beside its own trace, which belongs to one call only.
+pub(super) enum CallerRef<'a> {
+    /// The trace inside is not sent with it: it belongs to one call only.
     Agent(&'a Session),
     Other(&'a Caller),
 }
 
-/// What is asked, without the one who asks.
+/// How a caller is written.
+pub(super) enum CallerForm {
+    /// The other side has received the session in full before.
+    ConnectionId(u64),
+    Full,
+    /// In full, after a frame that makes the other side forget all sessions.
+    FullAfterForget,
+}
+
+/// A call to be sent, without its caller.
 #[derive(Clone, Copy)]
-pub(super) struct Question<'a> {
+pub(super) struct OutgoingCall<'a> {
     pub method: &'a str,
     pub params: Option<&'a RawValue>,
     pub term: Term,
@@ -116,30 +126,30 @@ pub(super) struct Question<'a> {
 pub(super) fn write_call(
     out: &mut String,
     id: u64,
-    asker: Asker<'_>,
-    introduction: &Introduction,
-    question: &Question<'_>,
+    caller: CallerRef<'_>,
+    form: &CallerForm,
+    call: &OutgoingCall<'_>,
 ) {
     let mut digits = itoa::Buffer::new();
     out.push('[');
     out.push_str(digits.format(id));
     out.push(',');
-    match (introduction, asker) {
-        (Introduction::Known(connection), _) => out.push_str(digits.format(*connection)),
-        (_, Asker::Agent(session)) => {
+    match (form, caller) {
+        (CallerForm::ConnectionId(connection), _) => out.push_str(digits.format(*connection)),
+        (_, CallerRef::Agent(session)) => {
             out.push_str("{\"agent\":");
             out.push_str(&json(session));
             out.push('}');
         }
-        (_, Asker::Other(caller)) => out.push_str(&json(caller)),
+        (_, CallerRef::Other(caller)) => out.push_str(&json(caller)),
     }
     out.push(',');
-    out.push_str(digits.format(u64::try_from(question.term.within.as_millis()).unwrap_or(u64::MAX)));
+    out.push_str(digits.format(u64::try_from(call.term.within.as_millis()).unwrap_or(u64::MAX)));
     out.push(',');
-    write_name(out, question.method);
+    write_method(out, call.method);
     out.push(',');
-    out.push_str(question.params.map_or("null", RawValue::get));
-    if let Some(trace) = question.trace {
+    out.push_str(call.params.map_or("null", RawValue::get));
+    if let Some(trace) = call.trace {
         out.push(',');
         out.push_str(&json(trace));
     }
@@ -162,8 +172,8 @@ pub(super) fn write_answer(out: &mut String, id: u64, outcome: Result<&RawValue,
     out.push(']');
 }
 
-/// The names of methods hardly ever need escapes.
-fn write_name(out: &mut String, name: &str) {
+/// The name of a method hardly ever needs escapes.
+fn write_method(out: &mut String, name: &str) {
     if name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_')) {
         out.extend(["\"", name, "\""]);
     } else {
@@ -172,12 +182,12 @@ fn write_name(out: &mut String, name: &str) {
 }
 
 fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("what the mesh says is plain data")
+    serde_json::to_string(value).expect("what mesh frames carry is plain data")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::acquaint::{Acquainted, Introduced, SESSIONS};
+    use super::super::link_sessions::{ReceivedSessions, SESSIONS, SentSessions};
     use super::*;
     use services::kernel::{Aid, DeviceId, Generation, SlotId, TraceMode, codes};
     use std::time::{Duration, Instant};
@@ -195,14 +205,14 @@ mod tests {
         })
     }
 
-    fn over_the_wire(introduced: &mut Introduced, acquainted: &mut Acquainted, caller: &Caller) -> Caller {
-        let asker = match caller {
-            Caller::Agent(session) => Asker::Agent(session),
-            other => Asker::Other(other),
+    fn over_the_wire(sent: &mut SentSessions, received: &mut ReceivedSessions, caller: &Caller) -> Caller {
+        let caller = match caller {
+            Caller::Agent(session) => CallerRef::Agent(session),
+            other => CallerRef::Other(other),
         };
-        let introduction = introduced.introduce(asker);
-        if matches!(introduction, Introduction::NewAfterForgetting) {
-            acquainted.forget();
+        let form = sent.form_of(caller);
+        if matches!(form, CallerForm::FullAfterForget) {
+            received.forget();
         }
         let params = RawValue::from_string(r#"{"n":1.0}"#.into()).unwrap();
         let trace = Trace { trace_id: "7".into(), mode: TraceMode::Log };
@@ -210,37 +220,39 @@ mod tests {
         let mut text = CALLS.to_owned();
         for (id, trace) in [(3, None), (4, Some(&trace))] {
             let method = "message.\"send";
-            let question = Question { method, params: Some(&params), term, trace };
-            write_call(&mut text, id, asker, &introduction, &question);
+            let call = OutgoingCall { method, params: Some(&params), term, trace };
+            write_call(&mut text, id, caller, &form, &call);
             text.push_str(if id == 3 { "," } else { "]}" });
         }
-        let Frame::Calls(calls) = serde_json::from_str(&text).unwrap() else { panic!("no calls: {text}") };
-        let [got, traced] = <[Call<'_>; 2]>::try_from(calls).ok().unwrap();
+        let MeshFrame::Calls(calls) = serde_json::from_str(&text).unwrap() else {
+            panic!("no calls: {text}")
+        };
+        let [got, traced] = <[MeshCall<'_>; 2]>::try_from(calls).ok().unwrap();
         assert_eq!((got.id, &*got.method, got.within_ms), (3, "message.\"send", 5));
         assert_eq!(got.params.unwrap().get(), params.get());
         assert_eq!((got.trace, traced.trace), (None, Some(trace)));
-        acquainted.recognise(got.caller, None).unwrap()
+        received.resolve(got.caller, None).unwrap()
     }
 
     #[test]
-    fn a_caller_arrives_as_it_left_the_first_time_and_every_time() {
-        let (mut introduced, mut acquainted) = (Introduced::default(), Acquainted::default());
+    fn a_caller_arrives_unchanged_in_full_and_by_its_connection_id() {
+        let (mut sent, mut received) = (SentSessions::default(), ReceivedSessions::default());
         for caller in
             [session(9), session(9), Caller::Unauthenticated, Caller::Operator, Caller::service("auth")]
         {
-            let sent = format!("{caller:?}");
-            assert_eq!(format!("{:?}", over_the_wire(&mut introduced, &mut acquainted, &caller)), sent);
+            let expected = format!("{caller:?}");
+            assert_eq!(format!("{:?}", over_the_wire(&mut sent, &mut received, &caller)), expected);
         }
     }
 
     #[test]
-    fn both_sides_forget_together() {
-        let (mut introduced, mut acquainted) = (Introduced::default(), Acquainted::default());
+    fn both_sides_forget_their_sessions_together() {
+        let (mut sent, mut received) = (SentSessions::default(), ReceivedSessions::default());
         for connection in 0..=SESSIONS as u64 {
-            over_the_wire(&mut introduced, &mut acquainted, &session(connection));
+            over_the_wire(&mut sent, &mut received, &session(connection));
         }
-        assert_eq!((introduced.0.len(), acquainted.0.len()), (1, 1));
-        let Caller::Agent(again) = over_the_wire(&mut introduced, &mut acquainted, &session(5)) else {
+        assert_eq!((sent.0.len(), received.0.len()), (1, 1));
+        let Caller::Agent(again) = over_the_wire(&mut sent, &mut received, &session(5)) else {
             panic!("another kind of caller");
         };
         assert_eq!(again.connection, 5);
@@ -255,11 +267,16 @@ mod tests {
         text.push(',');
         write_answer(&mut text, 2, Err(&error));
         text.push_str("]}");
-        let Frame::Answers(answers) = serde_json::from_str(&text).unwrap() else { panic!("none: {text}") };
+        let MeshFrame::Answers(answers) = serde_json::from_str(&text).unwrap() else {
+            panic!("none: {text}")
+        };
         assert_eq!((answers[0].id, answers[0].result.unwrap().get()), (1, result.get()));
         assert!(answers[0].error.is_none() && answers[1].result.is_none());
-        let told = answers[1].error.as_ref().unwrap();
-        assert_eq!((answers[1].id, told.code(), told.to_string()), (2, error.code(), "slower".to_owned()));
-        assert_eq!(told.data("retry_after_ms"), error.data("retry_after_ms"));
+        let received = answers[1].error.as_ref().unwrap();
+        assert_eq!(
+            (answers[1].id, received.code(), received.to_string()),
+            (2, error.code(), "slower".to_owned())
+        );
+        assert_eq!(received.data("retry_after_ms"), error.data("retry_after_ms"));
     }
 }

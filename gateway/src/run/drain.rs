@@ -2,7 +2,7 @@
 
 use crate::connection::{CloseReason, Connection};
 use crate::gateway::GatewayState;
-use crate::mesh::Wiring;
+use crate::mesh::MeshContext;
 use crate::signals::Signals;
 use services::kernel::World;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct RunningServer {
     /// Mesh links from other processes, and calls of the operator.
     pub calls: TaskTracker,
     pub world: World,
-    pub wiring: Arc<Wiring>,
+    pub wiring: Arc<MeshContext>,
 }
 
 impl RunningServer {

@@ -25,7 +25,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
 
     pub(super) async fn on_deadline(&mut self) -> SocketResult {
         if let Some(inbound) = &self.inbound {
-            if inbound.is_over(self.gateway.clock.now_ms()) {
+            if inbound.is_expired(self.gateway.clock.now_ms()) {
                 return Err(close_reason(1001, "this link has to authenticate again"));
             }
             return self.check_alive().await;

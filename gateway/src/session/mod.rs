@@ -12,7 +12,7 @@ mod unauthenticated;
 mod wire;
 
 use crate::connection::{CloseReason, Connection, ConnectionKind, OpenSession, OutboxItem};
-use crate::federation::{Guest as InboundPeer, IN_FLIGHT};
+use crate::federation::{IN_FLIGHT, InboundPeer};
 use crate::frame::{self, InvalidRequest, RequestFrame};
 use crate::gateway::GatewayState;
 use futures_util::Stream;
@@ -92,7 +92,7 @@ impl<S> Drop for Conversation<S> {
             self.gateway.metrics.sessions.dec();
         }
         if let (Some(inbound), Some(federation)) = (&self.inbound, &self.gateway.federation) {
-            federation.guests.leave(inbound);
+            federation.inbound.remove(inbound);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A socket whose other side is the gateway of another domain: an inbound peer link.
 
 use super::{Conversation, SocketResult, close_reason};
-use crate::federation::{Federation, Guest as InboundPeer};
+use crate::federation::{Federation, InboundPeer};
 use crate::frame::{self, InvalidRequest, RequestFrame, RpcRequest};
 use services::kernel::{RpcError, codes};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         let age_ms = i64::try_from(self.opened.elapsed().as_millis()).unwrap_or(i64::MAX);
         let outcome = match &*request.method {
             "federation.hello" => {
-                federation.greet(&self.connection, &self.nonce, age_ms, request.params).await
+                federation.accept_hello(&self.connection, &self.nonce, age_ms, request.params).await
             }
             _ => Err(RpcError::new(codes::UNAUTHENTICATED, "federation.hello must be the first call")
                 .with("reason", "federation_unauthenticated")),
@@ -44,7 +44,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         let Some(federation) = &self.gateway.federation else { return Ok(()) };
         let (id, error) = match read {
             Ok(RequestFrame::One(request)) => {
-                match federation.asked(inbound, &self.connection, &self.gateway.tracker, &request) {
+                match federation.receive_frame(inbound, &self.connection, &self.gateway.tracker, &request) {
                     Ok(()) => return Ok(()),
                     Err(error) => (request.id.map(ToOwned::to_owned), error),
                 }

@@ -30,7 +30,8 @@ impl MeshCommand {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let now = Clock::System.now_seconds();
         for process in &self.processes {
-            let unknown = process.split('+').find(|service| !config::service_names().any(|known| known == *service));
+            let unknown =
+                process.split('+').find(|service| !config::service_names().any(|known| known == *service));
             if let Some(service) = unknown {
                 let known: Vec<_> = config::service_names().collect();
                 bail!("{service} is not a service; the services are {}", known.join(", "));

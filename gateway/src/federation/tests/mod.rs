@@ -1,11 +1,11 @@
 //! Hello by itself, and the dialling side against a real listener: TLS, WebSocket and hello are real, and what the other
-//! gateway says is up to the test.
+//! gateway answers is up to the test.
 
-mod ca;
+mod dial;
 mod forward;
 mod hello;
 mod link;
-mod reach;
-pub mod rig;
-pub mod there;
+pub mod remote_gateway;
+mod test_ca;
 mod time;
+pub mod two_domains;

@@ -89,14 +89,14 @@ fn send_to_peer(
     payload: Box<RawValue>,
 ) {
     let Some(federation) = &gateway.federation else { return };
-    let targets = federation::Targets {
+    let targets = federation::EventTargets {
         aids: vec![aid.to_string()],
         device_id: device.map(|device| device.as_str().to_owned()).unwrap_or_default(),
         slot_id: slot.map(|slot| slot.as_str().to_owned()).unwrap_or_default(),
     };
     let event = method.strip_prefix("event/").unwrap_or(method);
     let event_id = gateway.ids.time_ordered(gateway.clock.now_ms());
-    federation.ring(aid.issuer(), event, event_id, targets, &payload);
+    federation.send_event(aid.issuer(), event, event_id, targets, &payload);
 }
 
 /// The gateway says who sent it, in `_notify`; what the sender wrote there itself is replaced.

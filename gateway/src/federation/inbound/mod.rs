@@ -1,0 +1,14 @@
+//! The links of other domains to us: their gateways prove who they are (`federation.hello`), and then relay the calls of
+//! their agents, and events, to us.
+
+mod accept;
+mod event;
+mod limits;
+mod relay;
+mod relay_batch;
+mod relay_task;
+mod seen;
+
+pub use accept::{InboundPeer, InboundPeers};
+pub use limits::IN_FLIGHT;
+pub use seen::{HelloNonces, SeenRelays};

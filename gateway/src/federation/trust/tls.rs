@@ -1,0 +1,82 @@
+//! TLS to the servers of another domain: their certificates are signed by a public authority, or by the domain's own
+//! authority under a root of our list.
+
+use super::PeerTrust;
+use crate::tls_verifier::{self, PROVIDER, PresentedCertificate, Verdict};
+use certs::Certificate;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::pki_types::CertificateDer;
+use rustls::{Error, RootCertStore};
+use std::sync::{Arc, LazyLock};
+use tokio_rustls::TlsConnector;
+
+type RootVerifier = Option<Arc<WebPkiServerVerifier>>;
+
+static PUBLIC: LazyLock<RootVerifier> = LazyLock::new(|| {
+    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), PROVIDER.clone()).build().ok()
+});
+
+/// TLS to the servers of one domain. Made anew for each dial, because the list of roots may have changed.
+pub fn connector(trust: &PeerTrust, public_roots: bool, issuer: &str) -> Result<TlsConnector, Error> {
+    let mut roots = RootCertStore::empty();
+    for root in trust.roots().iter() {
+        roots.add(CertificateDer::from(root.der().to_vec()))?;
+    }
+    let verifier = PeerTlsVerifier {
+        issuer: issuer.to_owned(),
+        // Without any root there is no verifier.
+        own: WebPkiServerVerifier::builder_with_provider(Arc::new(roots), PROVIDER.clone()).build().ok(),
+        public: public_roots.then(|| PUBLIC.clone()).flatten(),
+    };
+    let mut config = tls_verifier::client_config(move |shown| verifier.verify(shown))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+struct PeerTlsVerifier {
+    issuer: String,
+    own: RootVerifier,
+    public: RootVerifier,
+}
+
+impl PeerTlsVerifier {
+    fn verify(&self, shown: &PresentedCertificate<'_>) -> Verdict {
+        let by_its_authority = self.by_its_authority(shown);
+        let Some(public) = self.public.as_ref().filter(|_| by_its_authority.is_err()) else {
+            return by_its_authority;
+        };
+        // If both refuse, the first error counts: it says what is wrong with the authority of the domain.
+        let PresentedCertificate { leaf, between, name, ocsp, now } = *shown;
+        public.verify_server_cert(leaf, between, name, ocsp, now).or(by_its_authority)
+    }
+
+    /// A chain to a trusted root in which the authority of the domain signed the leaf: that of another domain could sign any
+    /// name.
+    fn by_its_authority(&self, shown: &PresentedCertificate<'_>) -> Verdict {
+        let PresentedCertificate { leaf, between, name, now, .. } = *shown;
+        let Some(own) = &self.own else {
+            return Err(Error::General("no root is trusted".to_owned()));
+        };
+        let verified = own.verify_server_cert(leaf, between, name, &[], now)?;
+        let unreadable = |error: certs::CertError| Error::General(error.to_string());
+        let leaf = Certificate::from_der(leaf).map_err(unreadable)?;
+        let mut authorities = between.iter().filter_map(|der| Certificate::from_der(der).ok());
+        let signer = authorities.find(|authority| {
+            authority.subject_name_der() == leaf.issuer_name_der()
+                && leaf.is_signed_by(authority.public_key())
+        });
+        match signer {
+            Some(signer) if signer.common_name() == self.issuer => Ok(verified),
+            Some(signer) => Err(Error::General(format!(
+                "it is signed by the authority of {}, not by that of {}",
+                signer.common_name(),
+                self.issuer
+            ))),
+            None => {
+                Err(Error::General("the certificate of the authority that signed it is missing".to_owned()))
+            }
+        }
+    }
+}

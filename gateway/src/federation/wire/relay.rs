@@ -1,0 +1,112 @@
+//! The parameters of `federation.relay` and `federation.relay_batch`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use services::kernel::{Ids, RpcError, Trace};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// About the size of a relay without its parameters or payload.
+const AROUND: usize = 384;
+
+/// The parameters of `federation.relay`, and one item of `federation.relay_batch`. What is only passed on is
+/// borrowed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Relay<'a> {
+    #[serde(borrow)]
+    pub relay_id: Cow<'a, str>,
+    #[serde(default)]
+    pub kind: RelayKind,
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    pub namespace: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    pub method: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<RelayCaller<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<&'a RawValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets: Option<EventTargets>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<&'a RawValue>,
+    #[serde(default)]
+    pub hop: u64,
+    #[serde(default)]
+    pub depth: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RelayKind {
+    #[default]
+    Rpc,
+    Event,
+}
+
+/// The agent in whose name a relay is, as its gateway says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RelayCaller<'a> {
+    #[serde(borrow, rename = "type")]
+    pub kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub aid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub device_id: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub slot_id: Cow<'a, str>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct EventTargets {
+    pub aids: Vec<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device_id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub slot_id: String,
+}
+
+/// A relay as it is sent, without the time that is left for it.
+pub struct RelayText {
+    pub relay_id: String,
+    pub text: String,
+}
+
+impl Relay<'_> {
+    pub fn text(&self) -> Result<RelayText, RpcError> {
+        let carried = [self.params, self.payload].into_iter().flatten();
+        let bytes: usize = carried.map(|raw| raw.get().len()).sum();
+        let mut text = Vec::with_capacity(bytes + AROUND);
+        serde_json::to_writer(&mut text, self).map_err(RpcError::internal)?;
+        let text = String::from_utf8(text).map_err(RpcError::internal)?;
+        Ok(RelayText { relay_id: self.relay_id.clone().into_owned(), text })
+    }
+}
+
+/// The ids of our relays: a random prefix of this process, and a count.
+pub struct RelayIds {
+    prefix: String,
+    next: AtomicU64,
+}
+
+impl RelayIds {
+    pub fn new(ids: &Ids) -> RelayIds {
+        RelayIds { prefix: ids.tagged("r"), next: AtomicU64::new(0) }
+    }
+
+    pub fn next(&self) -> String {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut id = String::with_capacity(self.prefix.len() + 21);
+        id.push_str(&self.prefix);
+        id.push('-');
+        id.push_str(itoa::Buffer::new().format(number));
+        id
+    }
+}

@@ -1,0 +1,170 @@
+//! Keeps a mesh link up: dials the process that runs the namespace, runs the socket until it ends, and dials again.
+
+use super::MeshLink;
+use crate::config;
+use crate::mesh::MeshContext;
+use crate::mesh::identity::{self, MeshIdentity, server_name};
+use crate::mesh::link_sessions::SentSessions;
+use crate::mesh::pending_calls;
+use crate::mesh::socket::{self, BufferedTcp, FrameHandler, run_socket};
+use crate::mesh::wire::{self, MeshFrame};
+use crate::mesh::write_queue::MeshWriteQueue;
+use anyhow::Context as _;
+use rustls::pki_types::ServerName;
+use services::kernel::Mesh;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// A link is dialled again after a random share of a wait that doubles from the first to the last.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LAST_WAIT: Duration = Duration::from_secs(2);
+/// How often deadlines are checked: one timer for all pending calls, instead of one each.
+const DEADLINES_EVERY: Duration = Duration::from_millis(100);
+
+type MeshClientSocket = WebSocketStream<TlsStream<BufferedTcp>>;
+
+impl MeshLink {
+    /// Dials, runs the link until it ends, and dials again, for ever.
+    pub async fn keep_up(&self, context: &MeshContext) {
+        let mut wait = FIRST_WAIT;
+        let mut logged = String::new();
+        loop {
+            match timeout(DIAL_TIMEOUT, self.connect(context)).await {
+                Ok(Ok((socket, not_after))) => {
+                    tracing::info!("the {} service is connected at {}", self.namespace, self.url);
+                    logged.clear();
+                    wait = FIRST_WAIT;
+                    let reason = self.run(socket, not_after, context).await;
+                    tracing::warn!(
+                        "the link to the {} service at {} ended: {reason}",
+                        self.namespace,
+                        self.url
+                    );
+                }
+                failed => {
+                    let cause = match failed {
+                        Ok(Err(error)) => format!("{error:#}"),
+                        _ => format!("no answer within {} s", DIAL_TIMEOUT.as_secs()),
+                    };
+                    // Logged once for each cause, not at every attempt.
+                    if cause != logged {
+                        tracing::warn!(
+                            "the {} service is not reached at {}: {cause}",
+                            self.namespace,
+                            self.url
+                        );
+                    }
+                    logged = cause;
+                }
+            }
+            self.metrics.redials.inc();
+            tokio::time::sleep(context.ids.part_of(wait)).await;
+            wait = (wait * 2).min(LAST_WAIT);
+        }
+    }
+
+    /// The socket, and when the first of the two certificates behind it expires.
+    async fn connect(&self, context: &MeshContext) -> anyhow::Result<(MeshClientSocket, i64)> {
+        let own = MeshIdentity::read(&context.settings)?;
+        let own_not_after = own.not_after();
+        let stream =
+            TcpStream::connect(config::mesh_address(&self.url)?).await.context("nobody listens there")?;
+        let stream = socket::buffered(stream)?;
+        let name = ServerName::try_from(server_name(self.namespace))?;
+        let stream = own.connector()?.connect(name, stream).await.context("TLS")?;
+        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let not_after = certificate.map_or(0, identity::not_after).min(own_not_after);
+        let request = format!("wss://{}/mesh", server_name(self.namespace)).into_client_request()?;
+        let config = Some(socket::socket_config());
+        let (socket, _) = tokio_tungstenite::client_async_with_config(request, stream, config)
+            .await
+            .context("WebSocket")?;
+        Ok((socket, not_after))
+    }
+
+    /// Runs the link on this socket until it ends, and returns why it did.
+    pub async fn run<S>(
+        &self,
+        socket: WebSocketStream<S>,
+        not_after: i64,
+        context: &MeshContext,
+    ) -> &'static str
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let queue = MeshWriteQueue::new(wire::CALLS);
+        {
+            let mut state = self.state.lock();
+            state.sent_sessions = SentSessions::default();
+            state.queue = Some(queue.clone());
+        }
+        self.open.store(true, Ordering::Release);
+        self.metrics.up.set(1);
+        context.mesh.touch();
+        let mut handler = AnswerHandler { link: self, mesh: &context.mesh, draining: false };
+        let reason = tokio::select! {
+            reason = run_socket(socket, &queue, &mut handler) => reason,
+            () = identity::expired(&context.clock, not_after) => "a certificate expired",
+            () = self.check_deadlines() => "the timer stopped",
+        };
+        self.close(reason);
+        match handler.draining {
+            true => context.mesh.touch(),
+            false => context.mesh.lost(self.namespace),
+        }
+        reason
+    }
+
+    async fn check_deadlines(&self) {
+        let mut clock = tokio::time::interval(DEADLINES_EVERY);
+        loop {
+            clock.tick().await;
+            if self.pending() > 0 {
+                self.fail_overdue();
+            }
+        }
+    }
+}
+
+/// Handles the frames of the answering side.
+struct AnswerHandler<'a> {
+    link: &'a MeshLink,
+    mesh: &'a Mesh,
+    /// Whether the other side announced that it is about to stop.
+    draining: bool,
+}
+
+impl FrameHandler for AnswerHandler<'_> {
+    fn on_frame(&mut self, text: &str) -> Result<(), &'static str> {
+        match serde_json::from_str(text) {
+            Ok(MeshFrame::Answers(answers)) => {
+                let calls = self.link.take(answers.iter().map(|answer| answer.id));
+                pending_calls::complete(calls.into_iter().zip(answers));
+                Ok(())
+            }
+            Ok(MeshFrame::Draining) => {
+                self.draining = true;
+                self.link.open.store(false, Ordering::Release);
+                self.mesh.touch();
+                // Under the lock that calls are sent under, so that no call follows this frame.
+                if let Some(queue) = self.link.state.lock().queue.take() {
+                    queue.add_frame(wire::DRAINED);
+                }
+                Ok(())
+            }
+            Ok(_) => Err("the answering side sent a frame that only the calling side may send"),
+            Err(_) => Err("a received frame is not a mesh frame"),
+        }
+    }
+
+    fn expects_more(&self) -> bool {
+        self.link.pending() > 1
+    }
+}

@@ -1,0 +1,125 @@
+//! The processes that run one namespace, and which of them a call goes to.
+
+use super::MeshContext;
+use super::link::MeshLink;
+use super::wire::{CallerRef, OutgoingCall};
+use futures_util::future::ready;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use services::kernel::{Answering, Caller, RemoteService, Session, Term, Then, unavailable};
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+struct RemoteNamespace {
+    namespace: &'static str,
+    links: Vec<Arc<MeshLink>>,
+    next: AtomicUsize,
+}
+
+/// Puts a namespace that other processes run on the mesh, and keeps the links to them up until the context is stopped.
+pub fn dial(context: &Arc<MeshContext>, namespace: &'static str, addresses: &[String]) {
+    let links: Vec<_> = addresses
+        .iter()
+        .map(|url| Arc::new(MeshLink::new(namespace, url, context.metrics.link(namespace, url))))
+        .collect();
+    for link in &links {
+        let (link, context) = (link.clone(), context.clone());
+        context.tracker.clone().spawn(async move {
+            context.stop.run_until_cancelled(link.keep_up(&context)).await;
+            link.close("this process stops");
+        });
+    }
+    let remote = RemoteNamespace { namespace, links, next: AtomicUsize::new(0) };
+    context.mesh.add_remote(namespace, Arc::new(remote));
+}
+
+impl RemoteService for RemoteNamespace {
+    fn call(
+        &self,
+        mut caller: Caller,
+        method: &str,
+        params: Option<&RawValue>,
+        within: Duration,
+    ) -> Answering {
+        let Some(link) = self.choose(params) else {
+            return Box::pin(ready(Err(unavailable(self.namespace))));
+        };
+        let trace = match &mut caller {
+            Caller::Agent(session) => session.trace.take(),
+            _ => None,
+        };
+        let caller = match &caller {
+            Caller::Agent(session) => CallerRef::Agent(session),
+            other => CallerRef::Other(other),
+        };
+        let term = Term { began: Instant::now(), within };
+        Box::pin(link.call(caller, &OutgoingCall { method, params, term, trace: trace.as_ref() }))
+    }
+
+    fn send(&self, session: &Session, method: &str, params: Option<&RawValue>, term: Term, then: Then) {
+        match self.choose(params) {
+            Some(link) => {
+                let call = OutgoingCall { method, params, term, trace: session.trace.as_ref() };
+                link.send(CallerRef::Agent(session), &call, then);
+            }
+            None => then(Err(unavailable(self.namespace)), term.began),
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        self.links.iter().any(|link| link.is_open())
+    }
+}
+
+impl RemoteNamespace {
+    fn choose(&self, params: Option<&RawValue>) -> Option<&Arc<MeshLink>> {
+        if let [only] = &*self.links {
+            return Some(only).filter(|link| link.is_open());
+        }
+        match params.and_then(recipient) {
+            Some(recipient) => self.for_recipient(&recipient),
+            None => self.least_busy(),
+        }
+    }
+
+    /// The open link with the fewest pending calls; round-robin among equals.
+    fn least_busy(&self) -> Option<&Arc<MeshLink>> {
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        (0..self.links.len())
+            .map(|step| &self.links[(first.wrapping_add(step)) % self.links.len()])
+            .filter(|link| link.is_open())
+            .min_by_key(|link| link.pending())
+    }
+
+    /// The same process for the same recipient, as long as its link is open: if two processes wrote to one inbox, its
+    /// events could overtake each other, and their commits would wait for each other.
+    fn for_recipient(&self, recipient: &str) -> Option<&Arc<MeshLink>> {
+        let open = self.links.iter().enumerate().filter(|(_, link)| link.is_open());
+        // By position in the list, because two gateways may know one process by different names.
+        let chosen = open.max_by_key(|(position, _)| {
+            let mut hasher = DefaultHasher::new();
+            (recipient, position).hash(&mut hasher);
+            hasher.finish()
+        });
+        chosen.map(|(_, link)| link)
+    }
+}
+
+/// Whom a call writes to, if it names somebody: an agent, or a peer domain, to which only one gateway has the link.
+fn recipient(params: &RawValue) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct ToMember<'a> {
+        #[serde(borrow)]
+        to: Option<Cow<'a, str>>,
+    }
+    // The first member of what a service asks the gateway to forward; what follows is long.
+    if let Some(forward) = params.get().strip_prefix("{\"target_issuer\":\"") {
+        return forward.split('"').next().map(Cow::Borrowed);
+    }
+    // Most calls name no recipient, and searching for the word costs less than parsing them.
+    let named = params.get().contains("\"to\"");
+    named.then(|| serde_json::from_str::<ToMember<'_>>(params.get()).ok()?.to).flatten()
+}
