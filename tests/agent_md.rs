@@ -58,7 +58,7 @@ async fn get(server: &TestServer, aid: &str) -> TestResponse {
 
 /// A server, and an agent that has just logged in.
 async fn alice() -> (TestServer, TestIdentity, TestTokens) {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     (server, alice, tokens)

@@ -50,7 +50,7 @@ fn tags(envelope: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn http_and_rpc_say_the_same() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let (over_http, over_rpc) =
         (server.get("/capabilities").await.json(), alice.call("meta.capabilities", &json!({})).await);
@@ -69,7 +69,7 @@ async fn http_and_rpc_say_the_same() {
 
 #[tokio::test]
 async fn a_head_request_is_answered_like_a_get() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     for host in ["gateway.agents.localhost", "agents.localhost", "127.0.0.1"] {
         let (get, head) = (
             server.http("GET", "/capabilities").host(host).send().await,
@@ -83,7 +83,7 @@ async fn a_head_request_is_answered_like_a_get() {
 
 #[tokio::test]
 async fn tags_are_unique_and_every_one_of_them_answers_a_probe() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let mut tags = tags(&server.get("/capabilities").await.json());
     for tag in &tags {
         assert!(probe(&server, tag).await, "{tag} is advertised and not there");
@@ -97,7 +97,7 @@ async fn tags_are_unique_and_every_one_of_them_answers_a_probe() {
 
 #[tokio::test]
 async fn the_tags_of_running_services_are_there_and_later_ones_are_not() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let tags = tags(&server.get("/capabilities").await.json());
     for tag in
         ["health", "capabilities", "rpc_gateway", "rpc_discover", "ns_meta", "ns_message", "rate_limit"]
@@ -115,7 +115,7 @@ async fn the_tags_of_running_services_are_there_and_later_ones_are_not() {
 
 #[tokio::test]
 async fn what_is_not_asked_for_is_not_pushed() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     assert_eq!(
         alice.call_error("meta.capabilities", &json!({ "subscribe": "please" })).await["code"],
@@ -128,7 +128,7 @@ async fn what_is_not_asked_for_is_not_pushed() {
 
 #[tokio::test]
 async fn the_namespaces_of_a_session_are_those_of_the_tags() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let tags = tags(&alice.call("meta.capabilities", &json!({})).await);
     for namespace in alice.welcome["capabilities"]["namespaces"].as_array().unwrap() {

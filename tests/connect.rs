@@ -21,7 +21,7 @@ async fn refusal(socket: &TestSocket, token: &str, change: impl FnOnce(&mut Valu
 
 #[tokio::test]
 async fn the_challenge_is_the_first_frame_and_the_only_one_unasked() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     for socket in [server.socket().await, server.tls_socket("/aun").await, server.tls_socket("/ws").await] {
         assert!(socket.nonce().len() >= 22, "128 random bits do not fit into {:?}", socket.nonce());
         assert_eq!(socket.challenge["protocol"], json!({ "min": "1.0", "max": "1.0" }));
@@ -33,14 +33,14 @@ async fn the_challenge_is_the_first_frame_and_the_only_one_unasked() {
 
 #[tokio::test]
 async fn every_socket_has_a_nonce_of_its_own() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (first, second) = (server.socket().await, server.socket().await);
     assert_ne!(first.nonce(), second.nonce());
 }
 
 #[tokio::test]
 async fn a_tls_client_that_does_not_trust_the_root_does_not_connect() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let other = Pki::new(ISSUER, now());
     let name = format!("gateway.{ISSUER}");
     assert!(server.tls_trusting(other.root.certificate(), &name).await.is_err(), "its root is another one");
@@ -52,7 +52,7 @@ async fn a_tls_client_that_does_not_trust_the_root_does_not_connect() {
 
 #[tokio::test]
 async fn before_login_only_the_methods_of_login_are_served_and_the_socket_stays() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let socket = server.socket().await;
     for method in ["meta.ping", "meta.status", "auth.request_cert", "rpc.discover", "message.send", "no.such"]
     {
@@ -65,7 +65,7 @@ async fn before_login_only_the_methods_of_login_are_served_and_the_socket_stays(
 
 #[tokio::test]
 async fn arrays_before_login_are_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let socket = server.socket().await;
     let answer = socket
         .answer_to(r#"[{"jsonrpc":"2.0","id":1,"method":"auth.download_cert","params":{"cert_sn":"root"}}]"#)
@@ -77,7 +77,7 @@ async fn arrays_before_login_are_refused() {
 
 #[tokio::test]
 async fn a_session_answers_with_who_it_is_and_what_the_server_can_do() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let welcome = &alice.welcome;
     assert_eq!(welcome["status"], "ok");
@@ -102,7 +102,7 @@ async fn a_session_answers_with_who_it_is_and_what_the_server_can_do() {
 
 #[tokio::test]
 async fn a_session_works_over_tls_as_it_does_without() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let socket = server.tls_socket("/ws").await;
@@ -112,7 +112,7 @@ async fn a_session_works_over_tls_as_it_does_without() {
 
 #[tokio::test]
 async fn the_kind_of_connection_is_echoed() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let short = server
         .connect(&alice, |hello| hello["options"] = json!({ "kind": "short", "short_ttl_ms": 30_000 }))
@@ -124,7 +124,7 @@ async fn the_kind_of_connection_is_echoed() {
 
 #[tokio::test]
 async fn a_client_that_predates_devices_and_slots_gets_in() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let old = server
         .connect(&alice, |hello| {
@@ -143,7 +143,7 @@ async fn a_client_that_predates_devices_and_slots_gets_in() {
 
 #[tokio::test]
 async fn a_wrong_nonce_ends_the_socket_with_4010() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let (socket, other) = (server.socket().await, server.socket().await);
@@ -158,7 +158,7 @@ async fn a_wrong_nonce_ends_the_socket_with_4010() {
 
 #[tokio::test]
 async fn a_bad_token_keeps_the_socket_and_the_whole_recovery_works_on_it() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let socket = server.socket().await;
@@ -181,7 +181,7 @@ async fn a_bad_token_keeps_the_socket_and_the_whole_recovery_works_on_it() {
 
 #[tokio::test]
 async fn a_token_that_was_touched_is_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let parts: Vec<&str> = tokens.access.split('.').collect();
@@ -206,7 +206,7 @@ fn turned_around(signature: &str) -> String {
 
 #[tokio::test]
 async fn a_version_the_server_does_not_speak_is_answered_with_both_ranges_and_a_close() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let socket = server.socket().await;
@@ -221,7 +221,7 @@ async fn a_version_the_server_does_not_speak_is_answered_with_both_ranges_and_a_
 
 #[tokio::test]
 async fn the_highest_version_both_speak_is_chosen() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     for range in [
         json!({ "min": "0.9", "max": "1.2" }),
@@ -236,7 +236,7 @@ async fn the_highest_version_both_speak_is_chosen() {
 
 #[tokio::test]
 async fn a_missing_or_malformed_parameter_is_4000_and_the_socket_stays() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let socket = server.socket().await;
@@ -263,7 +263,7 @@ async fn a_missing_or_malformed_parameter_is_4000_and_the_socket_stays() {
 
 #[tokio::test]
 async fn no_nonce_at_all_is_a_missing_parameter() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let socket = server.socket().await;
     let error = socket
         .call_error("auth.connect", &json!({ "auth": { "method": "kite_token", "token": FORGED } }))
@@ -274,7 +274,7 @@ async fn no_nonce_at_all_is_a_missing_parameter() {
 
 #[tokio::test]
 async fn a_slot_needs_a_device() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let socket = server.socket().await;
@@ -285,7 +285,7 @@ async fn a_slot_needs_a_device() {
 
 #[tokio::test]
 async fn a_device_is_used_with_slots_or_without_but_not_both() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let _with_slot = server.connect(&alice, |_| ()).await;
     let tokens = server.login(&alice).await;
@@ -298,7 +298,7 @@ async fn a_device_is_used_with_slots_or_without_but_not_both() {
 
 #[tokio::test]
 async fn live_connections_of_an_agent_agree_on_the_delivery_mode() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let queue = json!({ "mode": "queue", "routing": "round_robin", "affinity_ttl_ms": 0 });
     let fanout = server.connect(&alice, |_| ()).await;
@@ -321,7 +321,7 @@ async fn live_connections_of_an_agent_agree_on_the_delivery_mode() {
 
 #[tokio::test]
 async fn nobody_connects_twice_on_one_socket() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let again = hello(alice.nonce(), &alice.tokens.access);
     alice.call_error("auth.connect", &again).await;
@@ -361,7 +361,7 @@ async fn calls_before_login_are_counted_and_too_many_end_the_socket() {
 #[tokio::test]
 async fn a_ping_of_the_websocket_is_answered_before_and_after_login() {
     use tokio_tungstenite::tungstenite::Message;
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (socket, alice) = (server.socket().await, server.agent("alice").await);
     for connection in [&socket, &alice] {
         connection.send_message(Message::Ping("hello".into())).await;
@@ -409,7 +409,7 @@ async fn a_client_that_is_not_read_is_not_closed() {
 
 #[tokio::test]
 async fn what_is_no_proper_upgrade_is_refused_with_what_is_spoken_here() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let upgrade = |path: &str, version: &str| {
         let request =
             server.http("GET", path).header("Upgrade", "websocket").header("Sec-WebSocket-Version", version);
@@ -424,7 +424,7 @@ async fn what_is_no_proper_upgrade_is_refused_with_what_is_spoken_here() {
 
 #[tokio::test]
 async fn a_client_that_speaks_before_the_challenge_is_heard_after_it() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let mut stream = server.tcp().await;
     let frame = r#"{"jsonrpc":"2.0","id":"early","method":"meta.ping"}"#;
     let mut bytes = format!(
@@ -452,7 +452,7 @@ async fn a_client_that_speaks_before_the_challenge_is_heard_after_it() {
 
 #[tokio::test]
 async fn calls_sent_one_after_another_without_waiting_are_answered_in_order() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let socket = server.socket().await;
@@ -474,7 +474,7 @@ async fn calls_sent_one_after_another_without_waiting_are_answered_in_order() {
 
 #[tokio::test]
 async fn what_a_client_says_of_itself_has_a_form() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let socket = server.socket().await;
@@ -495,7 +495,7 @@ async fn what_a_client_says_of_itself_has_a_form() {
 
 #[tokio::test]
 async fn a_token_of_another_server_of_the_same_name_is_refused() {
-    let (server, other) = (TestServer::start().await, TestServer::start().await);
+    let (server, other) = (TestServer::shared().await, TestServer::start().await);
     let of_the_other = other.register("alice").await;
     let tokens = other.login(&of_the_other).await;
     server.register("alice").await;

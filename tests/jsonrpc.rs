@@ -32,7 +32,7 @@ async fn refused(socket: &TestSocket, frame: &str, code: i64) -> Value {
 
 #[tokio::test]
 async fn ids_come_back_as_they_were_written() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     for id in [r#""rpc-1""#, "7", "-1", "1.50", "0", "9007199254740991", r#""é\u0000\"""#, r#""""#, "null"] {
         alice.send(&ping(id)).await;
@@ -44,7 +44,7 @@ async fn ids_come_back_as_they_were_written() {
 
 #[tokio::test]
 async fn what_is_not_json_gets_a_parse_error_without_an_id() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let whole = ping("1");
     for frame in [
@@ -68,7 +68,7 @@ async fn what_is_not_json_gets_a_parse_error_without_an_id() {
 
 #[tokio::test]
 async fn a_request_cut_off_anywhere_is_no_json() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let whole =
         r#"{"jsonrpc":"2.0","id":"x","method":"meta.ping","params":{"é":[1.5e1,null,true,"\u00e9"]}}"#;
@@ -81,7 +81,7 @@ async fn a_request_cut_off_anywhere_is_no_json() {
 
 #[tokio::test]
 async fn json_that_is_no_request_is_refused_with_its_id_where_it_has_one() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     for frame in
         ["5", "\"text\"", "null", "true", "{}", "[]", r#"{"jsonrpc":"2.0","id":{},"method":"meta.ping"}"#]
@@ -105,7 +105,7 @@ async fn json_that_is_no_request_is_refused_with_its_id_where_it_has_one() {
 
 #[tokio::test]
 async fn duplicate_keys_long_numbers_and_deep_nesting_are_refused_with_where() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let with = |params: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"meta.ping","params":{params}}}"#);
     let nested = |depth: usize| format!(r#"{{"a":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
@@ -129,7 +129,7 @@ async fn duplicate_keys_long_numbers_and_deep_nesting_are_refused_with_where() {
 
 #[tokio::test]
 async fn a_number_as_id_beyond_53_bits_is_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     refused(&alice, &ping("9007199254740993"), -32600).await;
     refused(&alice, &ping("true"), -32600).await;
@@ -138,7 +138,7 @@ async fn a_number_as_id_beyond_53_bits_is_refused() {
 
 #[tokio::test]
 async fn parameters_by_position_are_refused_and_absent_ones_are_none() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let answer =
         refused(&alice, r#"{"jsonrpc":"2.0","id":1,"method":"meta.ping","params":[1]}"#, -32602).await;
@@ -150,7 +150,7 @@ async fn parameters_by_position_are_refused_and_absent_ones_are_none() {
 
 #[tokio::test]
 async fn a_wrong_field_is_named_by_its_path() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let error = alice
         .call_error("auth.request_cert", &json!({ "aid": alice.aid(), "public_key": 5, "curve": "P-256" }))
@@ -163,7 +163,7 @@ async fn a_wrong_field_is_named_by_its_path() {
 
 #[tokio::test]
 async fn methods_that_do_not_exist_or_are_not_for_clients_look_the_same() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     for method in [
         "no.such",
@@ -185,7 +185,7 @@ async fn methods_that_do_not_exist_or_are_not_for_clients_look_the_same() {
 
 #[tokio::test]
 async fn a_notification_is_never_answered() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     for method in ["meta.ping", "no.such", "ca.status", "auth.request_cert"] {
         alice.notify(method, &json!({})).await;
@@ -197,7 +197,7 @@ async fn a_notification_is_never_answered() {
 
 #[tokio::test]
 async fn a_batch_is_answered_as_one_array_without_its_notifications() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let batch = json!([
         { "jsonrpc": "2.0", "id": "a", "method": "meta.ping" },
@@ -218,7 +218,7 @@ async fn a_batch_is_answered_as_one_array_without_its_notifications() {
 
 #[tokio::test]
 async fn a_batch_of_notifications_gets_no_answer_at_all() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     alice.send(r#"[{"jsonrpc":"2.0","method":"meta.ping"},{"jsonrpc":"2.0","method":"no.such"}]"#).await;
     assert_eq!(alice.answer_to(&ping("\"next\"")).await["id"], "next");
@@ -226,7 +226,7 @@ async fn a_batch_of_notifications_gets_no_answer_at_all() {
 
 #[tokio::test]
 async fn a_batch_holds_one_to_fifty_requests() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let batch = |many: usize| {
         let members: Vec<String> = (0..many).map(|n| ping(&n.to_string())).collect();
@@ -240,7 +240,7 @@ async fn a_batch_holds_one_to_fifty_requests() {
 
 #[tokio::test]
 async fn reserved_members_are_removed_from_params() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.register("carol").await);
     let spoofed = json!({
         "_auth": { "aid": carol.aid }, "_caller_id": carol.aid, "_federation": { "from_issuer": "evil.example" },
@@ -258,7 +258,7 @@ async fn reserved_members_are_removed_from_params() {
 
 #[tokio::test]
 async fn answers_come_to_whoever_asked_even_when_many_ask_at_once() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     for n in 0..200 {
         alice.send(&ping(&n.to_string())).await;
@@ -273,7 +273,7 @@ async fn answers_come_to_whoever_asked_even_when_many_ask_at_once() {
 
 #[tokio::test]
 async fn a_binary_frame_ends_the_socket_with_1003() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
     for socket in [&alice, &unauthenticated] {
         socket.send_message(Message::binary(ping("1").into_bytes())).await;
@@ -283,7 +283,7 @@ async fn a_binary_frame_ends_the_socket_with_1003() {
 
 #[tokio::test]
 async fn a_text_frame_that_is_not_utf8_ends_the_socket_with_1007() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
     for socket in [&alice, &unauthenticated] {
         socket.send_message(raw(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"meta.\xff\xfe\"}")).await;
@@ -293,7 +293,7 @@ async fn a_text_frame_that_is_not_utf8_ends_the_socket_with_1007() {
 
 #[tokio::test]
 async fn a_frame_that_breaks_the_rules_of_websocket_ends_the_socket_with_1002() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
     for socket in [&alice, &unauthenticated] {
         let mut frame = Frame::message(ping("1").into_bytes(), OpCode::Data(Data::Text), true);
@@ -339,7 +339,7 @@ async fn fragments_together_are_one_frame_and_count_as_one() {
 
 #[tokio::test]
 async fn the_largest_frame_of_the_protocol_is_accepted() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let pong = alice.call("meta.ping", &json!({ "pad": "x".repeat(1_000_000) })).await;
     assert_eq!(pong["pong"], true);

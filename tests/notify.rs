@@ -38,7 +38,7 @@ async fn session_at(server: &TestServer, first: &ConnectedAgent, device: &str, s
 
 #[tokio::test]
 async fn an_agent_gets_the_notification_of_another() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let words = json!({ "text": "你好", "n": 1.50, "_inner": { "kept": true } });
     route(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.typing", words.clone()).await;
@@ -51,7 +51,7 @@ async fn an_agent_gets_the_notification_of_another() {
 
 #[tokio::test]
 async fn a_notification_arrives_as_it_was_written() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let params = r#"{"f":1.0,"e":1e3,"z":"\u00e9/é","a":[ 1 ]}"#;
     alice
@@ -65,7 +65,7 @@ async fn a_notification_arrives_as_it_was_written() {
 
 #[tokio::test]
 async fn all_long_connections_of_the_target_hear_it_and_short_ones_do_not() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, laptop) = (server.agent("alice").await, server.agent("carol").await);
     let phone = session_at(&server, &laptop, "phone", "default").await;
     let short = server
@@ -82,7 +82,7 @@ async fn all_long_connections_of_the_target_hear_it_and_short_ones_do_not() {
 
 #[tokio::test]
 async fn a_device_or_a_slot_can_be_named() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, laptop) = (server.agent("alice").await, server.agent("carol").await);
     let phone = session_at(&server, &laptop, "phone", "default").await;
     let other = session_at(&server, &laptop, "phone", "other/x").await;
@@ -123,7 +123,7 @@ async fn events_without_marks(from: &ConnectedAgent, by: &ConnectedAgent) -> Vec
 
 #[tokio::test]
 async fn only_names_below_event_app_are_passed_on() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let target = json!({ "type": "aid", "aid": carol.aid() });
     for method in [
@@ -147,7 +147,7 @@ async fn only_names_below_event_app_are_passed_on() {
 
 #[tokio::test]
 async fn malformed_notifications_reach_nobody_and_break_nothing() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let deliver = json!({ "method": "event/app.x", "params": {} });
     let target = json!({ "type": "aid", "aid": carol.aid() });
@@ -174,7 +174,7 @@ async fn malformed_notifications_reach_nobody_and_break_nothing() {
 
 #[tokio::test]
 async fn a_notification_has_at_most_64_kib() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let target = json!({ "type": "aid", "aid": carol.aid() });
     route(&alice, target.clone(), "event/app.big", json!({ "pad": "x".repeat(60 << 10) })).await;
@@ -198,7 +198,7 @@ async fn somebody_who_is_not_there_misses_it() {
 
 #[tokio::test]
 async fn the_name_of_a_notification_called_with_an_id_is_no_method() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let params = json!({ "target": { "type": "aid", "aid": carol.aid() }, "deliver": { "method": "event/app.x", "params": {} } });
     let answer = alice.try_call("notification/route", &params).await;
@@ -211,7 +211,7 @@ async fn the_name_of_a_notification_called_with_an_id_is_no_method() {
 
 #[tokio::test]
 async fn notifications_come_in_the_order_they_were_sent() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     for n in 0..100 {
         route(&alice, json!({ "type": "aid", "aid": carol.aid() }), "event/app.n", json!({ "n": n })).await;

@@ -127,7 +127,7 @@ async fn every_example_does_what_it_says() {
 
 #[tokio::test]
 async fn internal_methods_do_not_exist_for_agents() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let internal: Vec<&Method> =
         proto_schemas::methods().iter().filter(|method| method.access == Access::Internal).collect();
@@ -140,7 +140,7 @@ async fn internal_methods_do_not_exist_for_agents() {
 
 #[tokio::test]
 async fn methods_for_sessions_wait_for_one() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     for method in proto_schemas::methods()
         .iter()
         .filter(|method| method.access == Access::Session && !method.notification)
@@ -151,7 +151,7 @@ async fn methods_for_sessions_wait_for_one() {
 
 #[tokio::test]
 async fn the_server_describes_itself_by_the_same_schemas() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let document = alice.call("rpc.discover", &json!({})).await;
     let described: Vec<&str> =
@@ -166,7 +166,7 @@ async fn the_server_describes_itself_by_the_same_schemas() {
 
 #[tokio::test]
 async fn every_public_method_can_be_called_after_login_too() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     for method in proto_schemas::methods().iter().filter(|method| method.access == Access::Public) {
         let answer = alice.try_call(method.name, &json!({})).await;

@@ -26,7 +26,7 @@ async fn session_at(server: &TestServer, who: &TestIdentity, device: &str, slot:
 
 #[tokio::test]
 async fn a_new_session_in_the_same_slot_replaces_the_old_one_which_is_told_by_whom() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let old = server.connect(&alice, |_| ()).await;
     let new = server.connect(&alice, |hello| hello["extra_info"] = json!({ "app": "demo", "n": 1.50 })).await;
@@ -46,7 +46,7 @@ async fn a_new_session_in_the_same_slot_replaces_the_old_one_which_is_told_by_wh
 
 #[tokio::test]
 async fn a_new_session_without_extra_info_is_shown_so() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let old = server.connect(&alice, |_| ()).await;
     let _new = server.connect(&alice, |_| ()).await;
@@ -59,7 +59,7 @@ async fn a_new_session_without_extra_info_is_shown_so() {
 
 #[tokio::test]
 async fn slots_are_the_same_up_to_the_first_slash_colon_or_space() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let mut last = session_at(&server, &alice, "laptop", "evolclaw cli").await;
     for slot in ["evolclaw/web", "evolclaw:x", "evolclaw"] {
@@ -75,7 +75,7 @@ async fn slots_are_the_same_up_to_the_first_slash_colon_or_space() {
 
 #[tokio::test]
 async fn the_same_slot_on_another_device_or_of_another_agent_is_another_slot() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let laptop = session_at(&server, &alice, "laptop", "default").await;
     let phone = session_at(&server, &alice, "phone", "default").await;
@@ -85,7 +85,7 @@ async fn the_same_slot_on_another_device_or_of_another_agent_is_another_slot() {
 
 #[tokio::test]
 async fn the_eleventh_slot_of_a_device_closes_the_oldest() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let mut slots = Vec::new();
@@ -108,7 +108,7 @@ async fn the_eleventh_slot_of_a_device_closes_the_oldest() {
 
 #[tokio::test]
 async fn the_eleventh_device_of_an_agent_closes_the_oldest() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let mut devices = Vec::new();
@@ -150,7 +150,7 @@ async fn a_slot_that_was_left_is_free_again() {
 
 #[tokio::test]
 async fn the_eleventh_short_connection_is_refused_with_4013() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let long = server.connect_with(&alice, &tokens, |_| ()).await;
@@ -179,7 +179,7 @@ async fn the_eleventh_short_connection_is_refused_with_4013() {
 
 #[tokio::test]
 async fn short_and_long_connections_never_replace_each_other() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let first = server.connect(&alice, |_| ()).await;
     let brief = server.connect(&alice, short(60_000)).await;
@@ -191,7 +191,7 @@ async fn short_and_long_connections_never_replace_each_other() {
 
 #[tokio::test]
 async fn a_short_connection_ends_after_its_quiet_time_and_says_so() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let brief = server.connect(&alice, short(500)).await;
     let told = brief.disconnected().await;
@@ -229,7 +229,7 @@ async fn every_call_renews_the_quiet_time_of_a_short_connection() {
 
 #[tokio::test]
 async fn a_device_may_serve_many_agents() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let mut sharing = Vec::new();
     for name in [
         "alice", "carol", "david", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory", "niaj",
@@ -262,7 +262,7 @@ async fn of_many_that_come_at_once_to_one_slot_one_stays() {
 
 #[tokio::test]
 async fn a_device_without_slots_is_one_instance() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let old = session_at(&server, &alice, "laptop", "").await;
     let new = session_at(&server, &alice, "laptop", "").await;

@@ -45,7 +45,7 @@ async fn code(agent: &ConnectedAgent, frame: &str) -> i64 {
 
 #[tokio::test]
 async fn a_true_signature_passes_however_numbers_and_strings_are_written() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let cases = [
         (PLAIN, PLAIN),
@@ -81,7 +81,7 @@ async fn a_true_signature_passes_however_numbers_and_strings_are_written() {
 
 #[tokio::test]
 async fn a_signature_over_something_else_is_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.register("carol").await);
     let good = || SignedCall::new(&alice.identity, METHOD, PLAIN, PLAIN);
     let true_frame = good().frame();
@@ -125,7 +125,7 @@ async fn a_signature_over_something_else_is_refused() {
 
 #[tokio::test]
 async fn the_gateway_checks_what_it_answers_itself_too() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     for method in ["meta.status", "meta.ping", "meta.capabilities", "rpc.discover", "meta.trust_roots"] {
         assert_eq!(
@@ -140,14 +140,14 @@ async fn the_gateway_checks_what_it_answers_itself_too() {
 
 #[tokio::test]
 async fn an_unsigned_call_passes() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     alice.call(METHOD, &json!({ "cert_sn": "root" })).await;
 }
 
 #[tokio::test]
 async fn only_the_current_certificate_signs_calls() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let before = SignedCall::new(&alice.identity, METHOD, PLAIN, PLAIN).frame();
     assert_eq!(code(&alice, &before).await, 0);

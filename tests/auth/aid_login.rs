@@ -32,7 +32,7 @@ fn issuer_of(server: &TestServer) -> Authority {
 
 #[tokio::test]
 async fn the_server_proves_itself_as_the_sdks_demand() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let nonce = "veiB514erPRNMcFX";
     let mut params = alice.login1();
@@ -57,7 +57,7 @@ async fn the_server_proves_itself_as_the_sdks_demand() {
 
 #[tokio::test]
 async fn a_login_gives_tokens_for_an_hour_in_the_documented_form() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let begun = begun(&server, &alice).await;
     let done = server.ask("auth.aid_login2", &alice.login2(&begun)).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_login_gives_tokens_for_an_hour_in_the_documented_form() {
 
 #[tokio::test]
 async fn the_time_is_signed_as_it_was_written_and_never_checked() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     for token in [r#""1794701761""#, r#""yesterday""#, "1794701761.80", "17947e5", "0", r#""ten past é""#] {
         let begun = begun(&server, &alice).await;
@@ -107,7 +107,7 @@ async fn the_time_is_signed_as_it_was_written_and_never_checked() {
 
 #[tokio::test]
 async fn a_login_can_be_completed_once() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let params = alice.login2(&begun(&server, &alice).await);
     server.ask("auth.aid_login2", &params).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_login_can_be_completed_once() {
 
 #[tokio::test]
 async fn of_two_completions_of_one_login_at_once_one_wins() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let (first, second) = (server.socket().await, server.socket().await);
     let params = alice.login2(&begun(&server, &alice).await);
@@ -137,7 +137,7 @@ async fn of_two_completions_of_one_login_at_once_one_wins() {
 
 #[tokio::test]
 async fn the_halves_of_different_logins_do_not_fit_together() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.register("alice").await, server.register("carol").await);
     let (one, two) = (begun(&server, &alice).await, begun(&server, &alice).await);
     let hers = begun(&server, &carol).await;
@@ -165,7 +165,7 @@ async fn the_halves_of_different_logins_do_not_fit_together() {
 
 #[tokio::test]
 async fn a_signature_by_another_key_or_over_another_text_is_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.register("alice").await, server.register("carol").await);
     let begun = begun(&server, &alice).await;
     let good = alice.login2(&begun);
@@ -188,7 +188,7 @@ async fn a_signature_by_another_key_or_over_another_text_is_refused() {
 
 #[tokio::test]
 async fn certificates_of_others_are_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let (yesterday, tomorrow) = (now() - 86_400, now() + 86_400);
     let namesake = issued_by(&Pki::new(ISSUER, now()).issuer, &alice.aid, yesterday, tomorrow);
@@ -232,7 +232,7 @@ async fn certificates_of_our_issuer_that_nobody_knows_are_expired_or_not_registe
 
 #[tokio::test]
 async fn what_is_no_certificate_is_refused_as_one() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let truncated = alice.cert[..alice.cert.len() / 2].to_owned();
     let twice = alice.cert.repeat(2);

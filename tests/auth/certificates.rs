@@ -44,7 +44,7 @@ async fn a_renewal_keeps_the_key_and_retires_the_old_certificate() {
 
 #[tokio::test]
 async fn a_new_key_replaces_the_old_one_which_is_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let begun = begun(&server, &alice).await;
     let (nonce, key) = (text(&begun["nonce"]), Key::generate(Curve::P256));
@@ -74,7 +74,7 @@ async fn a_new_key_replaces_the_old_one_which_is_refused() {
 
 #[tokio::test]
 async fn a_further_certificate_is_only_for_oneself() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.register("carol").await);
     let key = public_key(&Key::generate(Curve::P384));
     let wanted = |aid: &str, curve: &str| json!({ "aid": aid, "public_key": key, "curve": curve });
@@ -95,7 +95,7 @@ async fn a_further_certificate_is_only_for_oneself() {
 
 #[tokio::test]
 async fn any_certificate_can_be_downloaded_by_its_serial() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let serial = alice.certificate().serial().to_owned();
     for number in [serial.clone(), serial.to_uppercase(), format!("00{serial}")] {

@@ -15,7 +15,7 @@ async fn refresh(server: &TestServer, token: &str) -> Value {
 
 #[tokio::test]
 async fn a_refresh_token_buys_the_next_pair() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let first = server.login(&alice).await;
     let second = refresh(&server, &first.refresh).await;
@@ -37,7 +37,7 @@ async fn a_refresh_token_buys_the_next_pair() {
 
 #[tokio::test]
 async fn a_refresh_token_is_used_once_but_a_lost_answer_can_be_asked_for_again() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let first = server.login(&alice).await.refresh;
     let lost = refresh(&server, &first).await;
@@ -57,7 +57,7 @@ async fn a_refresh_token_is_used_once_but_a_lost_answer_can_be_asked_for_again()
 
 #[tokio::test]
 async fn a_refresh_that_fails_says_so_in_its_result() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     for token in ["rt-unknown", &random_hex(32)] {
         let refused = refresh(&server, token).await;
         assert_eq!(refused["success"], false);

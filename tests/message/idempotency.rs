@@ -7,7 +7,7 @@ use crate::support::TestServer;
 
 #[tokio::test]
 async fn a_message_sent_twice_arrives_once_and_says_so() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let first = send(&alice, named(bob.aid(), "m-1", "once")).await;
     for again in ["once", "other words"] {
@@ -29,7 +29,7 @@ async fn a_message_sent_twice_arrives_once_and_says_so() {
 
 #[tokio::test]
 async fn the_same_id_from_somebody_else_is_another_message() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     send(&alice, named(bob.aid(), "m-1", "from alice")).await;
@@ -39,7 +39,7 @@ async fn the_same_id_from_somebody_else_is_another_message() {
 
 #[tokio::test]
 async fn the_same_id_to_somebody_else_is_the_same_message() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     let first = send(&alice, named(bob.aid(), "m-1", "to bob")).await;
@@ -51,7 +51,7 @@ async fn the_same_id_to_somebody_else_is_the_same_message() {
 
 #[tokio::test]
 async fn the_same_id_from_another_device_of_the_sender_is_the_same_message() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&alice, "phone", "default").await;
     send(&alice, named(bob.aid(), "m-1", "once")).await;
@@ -87,7 +87,7 @@ async fn of_many_sends_with_one_id_at_once_one_is_stored_on_each_device() {
 
 #[tokio::test]
 async fn the_id_of_a_refused_message_stays_free() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut params = named(bob.aid(), "m-1", "to a device that comes later");
     params["device_id"] = json!("phone");
@@ -104,7 +104,7 @@ async fn the_id_of_a_refused_message_stays_free() {
 
 #[tokio::test]
 async fn ids_may_hold_anything_and_are_compared_to_the_last_character() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let ids = ["m", "m ", "M", "m\u{0}", "m'; DROP TABLE message; --", "\u{1f4ee}", "mm", "\"", "\\"];
     for id in ids {

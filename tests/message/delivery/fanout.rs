@@ -10,7 +10,7 @@ use crate::support::agent::at;
 
 #[tokio::test]
 async fn every_device_and_every_slot_gets_the_event() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let sessions = [
         server.connect_device(&bob, "laptop", "second").await,
@@ -31,7 +31,7 @@ async fn every_device_and_every_slot_gets_the_event() {
 
 #[tokio::test]
 async fn each_device_counts_for_itself() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     say(&alice, &bob, "one").await;
     let phone = server.connect_device(&bob, "phone", "default").await;
@@ -59,7 +59,7 @@ async fn a_device_that_is_away_misses_nothing_while_another_one_reads() {
 
 #[tokio::test]
 async fn two_agents_on_one_device_have_two_inboxes() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     assert_eq!(alice.device(), bob.device());
     say(&alice, &bob, "for bob").await;
@@ -71,7 +71,7 @@ async fn two_agents_on_one_device_have_two_inboxes() {
 
 #[tokio::test]
 async fn short_connections_send_and_read_but_are_told_nothing() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let (brief_alice, brief_bob) = (server.connect_short(&alice).await, server.connect_short(&bob).await);
     let sent = send(&brief_alice, message(bob.aid(), "from a short one")).await;
@@ -88,7 +88,7 @@ async fn short_connections_send_and_read_but_are_told_nothing() {
 
 #[tokio::test]
 async fn with_only_a_short_connection_a_message_is_sent_and_not_delivered() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     let brief = server.connect(&bob, |hello| hello["options"] = json!({ "kind": "short" })).await;
@@ -99,7 +99,7 @@ async fn with_only_a_short_connection_a_message_is_sent_and_not_delivered() {
 
 #[tokio::test]
 async fn no_session_of_the_sender_gets_the_event() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let (slot, phone) = (
         server.connect_device(&alice, "laptop", "second").await,
@@ -157,7 +157,7 @@ async fn many_senders_at_once_leave_no_hole_on_any_device() {
 
 #[tokio::test]
 async fn a_client_that_knows_no_devices_has_an_inbox_too() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     let old = server.connect(&bob, at("", "")).await;

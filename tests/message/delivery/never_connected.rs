@@ -10,7 +10,7 @@ use crate::support::agent::at;
 
 #[tokio::test]
 async fn messages_wait_for_the_first_device_and_only_for_it() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     for n in 1..=3 {
@@ -40,7 +40,7 @@ async fn messages_wait_for_the_first_device_and_only_for_it() {
 
 #[tokio::test]
 async fn a_short_connection_is_a_first_device_too() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     send(&alice, message(&bob.aid, "waiting")).await;
@@ -109,7 +109,7 @@ async fn of_two_devices_that_arrive_at_once_one_takes_the_messages_over() {
 
 #[tokio::test]
 async fn what_waits_for_a_first_device_can_be_recalled() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     let sent = send(&alice, message(&bob.aid, "a mistake")).await;

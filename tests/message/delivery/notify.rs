@@ -13,7 +13,7 @@ async fn route(from: &ConnectedAgent, target: Value, params: Value) {
 
 #[tokio::test]
 async fn the_server_says_who_sent_it_whatever_the_sender_says() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let forged = json!({ "n": 1, "_notify": { "from_aid": "mallory.agents.localhost", "group_id": "g" } });
     route(&alice, json!({ "type": "aid", "aid": bob.aid() }), forged).await;
@@ -28,7 +28,7 @@ async fn the_server_says_who_sent_it_whatever_the_sender_says() {
 
 #[tokio::test]
 async fn a_notification_is_for_long_connections_and_is_not_stored() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let (phone, brief) =
         (server.connect_device(&bob, "phone", "default").await, server.connect_short(&bob).await);

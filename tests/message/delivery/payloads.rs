@@ -12,7 +12,7 @@ const ODD: &str = r#"{ "z" : 1e-7 ,"a":1.0,"n":[ 0.10,-0,1E+3,9007199254740993 ]
 
 #[tokio::test]
 async fn a_plain_payload_arrives_byte_for_byte() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let odd = ODD.replace("9007199254740993", "9007199254740991");
     let params = format!(r#"{{"to":"{}","payload":{odd}}}"#, bob.aid());
@@ -29,7 +29,7 @@ async fn a_plain_payload_arrives_byte_for_byte() {
 
 #[tokio::test]
 async fn copies_of_the_first_generation_arrive_byte_for_byte() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let odd = ODD.replace("9007199254740993", "1").replacen('{', r#"{ "type":"e2ee.encrypted","#, 1);
     let params = format!(
@@ -45,7 +45,7 @@ async fn copies_of_the_first_generation_arrive_byte_for_byte() {
 
 #[tokio::test]
 async fn an_envelope_of_the_second_generation_keeps_every_value_as_it_was_written() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     let sealed = sealed(&alice, bob.aid(), "m-1").to_string();
@@ -62,7 +62,7 @@ async fn an_envelope_of_the_second_generation_keeps_every_value_as_it_was_writte
 
 #[tokio::test]
 async fn members_of_a_tool_call_reach_rows_and_events() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut params = message(bob.aid(), "call me");
     let carried = json!({
@@ -86,7 +86,7 @@ async fn members_of_a_tool_call_reach_rows_and_events() {
 
 #[tokio::test]
 async fn proximity_tells_where_a_message_was_sent_from() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     put_key(&bob).await;
@@ -119,7 +119,7 @@ fn lines(value: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn an_echo_is_answered_by_everybody_on_its_way() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let said = "Please ECHO this\n12:00:00.000 [AUN-SDK.send] x";
     send(&alice, json!({ "to": bob.aid(), "payload": { "type": "text", "text": said } })).await;
@@ -141,7 +141,7 @@ async fn an_echo_is_answered_by_everybody_on_its_way() {
 
 #[tokio::test]
 async fn what_is_no_echo_is_left_alone() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let long = format!("echo {}", "x".repeat(4096));
     for (payload, encrypted) in [

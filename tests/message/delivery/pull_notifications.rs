@@ -50,7 +50,7 @@ async fn notifications(from: &ConnectedAgent, client: &ConnectedAgent) -> Vec<Va
 
 #[tokio::test]
 async fn a_client_that_never_asks_by_itself_is_notified_after_it_has_put_its_key() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     flood(&alice, &numbered(&bob.aid, 3)).await;
@@ -71,7 +71,7 @@ async fn a_client_that_never_asks_by_itself_is_notified_after_it_has_put_its_key
 
 #[tokio::test]
 async fn the_notification_follows_the_answer_to_the_key() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     send(&alice, message(&bob.aid, "waiting")).await;
@@ -89,7 +89,7 @@ async fn the_notification_follows_the_answer_to_the_key() {
 
 #[tokio::test]
 async fn a_client_that_has_not_read_everything_is_notified_again_when_it_acknowledges() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     flood(&alice, &numbered(&bob.aid, 5)).await;
@@ -106,7 +106,7 @@ async fn a_client_that_has_not_read_everything_is_notified_again_when_it_acknowl
 
 #[tokio::test]
 async fn nobody_is_notified_who_has_read_everything() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     say(&alice, &bob, "hello").await;
     let slot = server
@@ -122,7 +122,7 @@ async fn nobody_is_notified_who_has_read_everything() {
 
 #[tokio::test]
 async fn clients_that_ask_by_themselves_are_not_notified() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     for (name, capabilities) in [
         ("bobb1", json!({ "supported_p2p_e2ee": ["e2ee_v2"], "p2p_peer_pull_v1": true })),
@@ -139,7 +139,7 @@ async fn clients_that_ask_by_themselves_are_not_notified() {
 
 #[tokio::test]
 async fn a_reader_of_the_first_generation_is_notified_of_what_it_could_not_be_shown() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     let bob = client(&server, &bob, first_generation()).await;
@@ -176,7 +176,7 @@ async fn a_reader_of_the_first_generation_is_notified_of_what_it_could_not_be_sh
 
 #[tokio::test]
 async fn a_page_of_encrypted_messages_alone_covers_them() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     for n in 0..3 {

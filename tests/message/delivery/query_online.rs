@@ -75,7 +75,7 @@ async fn short_connections_make_nobody_online() {
 
 #[tokio::test]
 async fn a_hundred_can_be_asked_for_and_not_one_more() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let names: Vec<String> = (0..101).map(|n| format!("agent{n:03}.agents.localhost")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

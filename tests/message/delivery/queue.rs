@@ -190,7 +190,7 @@ async fn queued_messages_are_not_in_the_history_and_survive_a_restart_only_where
 
 #[tokio::test]
 async fn a_queued_message_sent_twice_is_one() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut params = named(bob.aid(), "m-1", "once");
     params["delivery_mode"] = json!("queue");
@@ -227,7 +227,7 @@ async fn a_message_can_ask_to_be_stored_where_the_reader_would_queue() {
 
 #[tokio::test]
 async fn encrypted_messages_go_to_their_devices_whatever_the_mode() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     let (one, two) = (

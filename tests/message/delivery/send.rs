@@ -9,7 +9,7 @@ use crate::support::{TestServer, now_ms};
 
 #[tokio::test]
 async fn a_message_arrives_with_everything_its_reader_needs() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let before = now_ms();
     let sent = send(&alice, named(bob.aid(), "m-1", "hello")).await;
@@ -40,7 +40,7 @@ async fn a_message_arrives_with_everything_its_reader_needs() {
 
 #[tokio::test]
 async fn a_message_without_an_id_gets_one_that_grows_with_time() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut ids = Vec::new();
     for n in 0..20 {
@@ -72,7 +72,7 @@ async fn somebody_who_is_away_gets_it_later() {
 
 #[tokio::test]
 async fn what_the_sender_says_about_time_is_ignored() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut params = message(bob.aid(), "hello");
     params["timestamp"] = json!(1);
@@ -87,7 +87,7 @@ async fn what_the_sender_says_about_time_is_ignored() {
 
 #[tokio::test]
 async fn what_is_not_understood_is_ignored() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut params = message(bob.aid(), "hello");
     params["colour"] = json!("green");
@@ -99,7 +99,7 @@ async fn what_is_not_understood_is_ignored() {
 
 #[tokio::test]
 async fn a_message_to_oneself_is_a_message() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let phone = server.connect_device(&alice, "phone", "default").await;
     let sent = say(&alice, &alice, "note to self").await;
@@ -112,7 +112,7 @@ async fn a_message_to_oneself_is_a_message() {
 
 #[tokio::test]
 async fn one_device_can_be_chosen_and_only_it_gets_the_message() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     let mut params = message(bob.aid(), "to the phone");
@@ -141,7 +141,7 @@ async fn a_message_for_a_device_that_is_away_is_sent_and_not_delivered() {
 
 #[tokio::test]
 async fn a_device_that_does_not_exist_is_an_error_and_never_everybody() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut params = message(bob.aid(), "to nobody");
     params["device_id"] = json!("tablet");
@@ -153,7 +153,7 @@ async fn a_device_that_does_not_exist_is_an_error_and_never_everybody() {
 
 #[tokio::test]
 async fn whoever_is_not_registered_here_cannot_get_messages() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, _bob) = two(&server).await;
     let error = refusal(&alice, "message.send", message("nobody.agents.localhost", "hello")).await;
     assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(-32008), &json!(false)), "{error}");
@@ -224,7 +224,7 @@ async fn an_empty_payload_is_a_payload() {
 
 #[tokio::test]
 async fn nobody_can_pretend_to_write_from_another_device() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let payload = json!({
         "text": "hi", "sender_device_id": "x", "_sender_device_id": "x", "from_device_id": "x", "from_device": "x",

@@ -15,7 +15,7 @@ fn traced(to: &str, mode: &str) -> Value {
 
 #[tokio::test]
 async fn a_diagnosis_comes_back_beside_the_result_and_goes_on_to_the_reader() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let answer = alice.whole_answer("message.send", &traced(bob.aid(), "diag")).await;
     assert_eq!(answer["result"]["status"], "delivered");
@@ -41,7 +41,7 @@ async fn a_diagnosis_comes_back_beside_the_result_and_goes_on_to_the_reader() {
 
 #[tokio::test]
 async fn a_trace_for_the_log_is_only_passed_on() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let answer = alice.whole_answer("message.send", &traced(bob.aid(), "log")).await;
     assert!(answer.get("_trace").is_none() && answer["result"].get("_trace").is_none(), "{answer}");
@@ -50,7 +50,7 @@ async fn a_trace_for_the_log_is_only_passed_on() {
 
 #[tokio::test]
 async fn without_a_trace_nobody_sees_one_and_a_broken_one_breaks_nothing() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let answer = alice.whole_answer("message.send", &message(bob.aid(), "hello")).await;
     assert!(answer.get("_trace").is_none());
@@ -72,7 +72,7 @@ async fn without_a_trace_nobody_sees_one_and_a_broken_one_breaks_nothing() {
 
 #[tokio::test]
 async fn no_more_than_32_steps_are_kept() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut params = traced(bob.aid(), "diag");
     let span = json!({ "node": "sdk", "action": "x", "ts": 1, "ms": 0 });

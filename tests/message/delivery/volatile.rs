@@ -14,7 +14,7 @@ fn brief(to: &str, words: &str, ttl: i64) -> Value {
 
 #[tokio::test]
 async fn a_message_with_a_time_to_live_has_a_cursor_and_no_seq() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let sent = send(&alice, brief(bob.aid(), "for a minute", 60)).await;
     assert_eq!((&sent["status"], &sent["storage"]), (&json!("accepted"), &json!("volatile")));
@@ -40,7 +40,7 @@ async fn a_message_with_a_time_to_live_has_a_cursor_and_no_seq() {
 
 #[tokio::test]
 async fn a_time_to_live_is_an_hour_at_most_and_none_means_stored() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let sent = send(&alice, brief(bob.aid(), "long", 1_000_000)).await;
     assert_eq!(sent["expires_at"].as_i64().unwrap() - sent["created_at"].as_i64().unwrap(), 3_600_000);
@@ -53,7 +53,7 @@ async fn a_time_to_live_is_an_hour_at_most_and_none_means_stored() {
 
 #[tokio::test]
 async fn what_has_outlived_its_time_is_gone() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     send(&alice, brief(bob.aid(), "for a second", 1)).await;
     received(&bob).await;
@@ -62,7 +62,7 @@ async fn what_has_outlived_its_time_is_gone() {
 
 #[tokio::test]
 async fn reading_goes_on_after_a_cursor() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut cursors = Vec::new();
     for n in 0..3 {
@@ -78,7 +78,7 @@ async fn reading_goes_on_after_a_cursor() {
 
 #[tokio::test]
 async fn what_was_read_can_be_said_by_cursor_or_by_id() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut params = named(bob.aid(), "m-1", "one");
     params["ttl"] = json!(60);
@@ -129,7 +129,7 @@ async fn what_processes_share_outlives_one_of_them_and_so_does_its_cursor() {
 
 #[tokio::test]
 async fn history_and_the_newest_window_never_show_them() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     say(&alice, &bob, "stored").await;
     send(&alice, brief(bob.aid(), "volatile", 60)).await;
@@ -141,7 +141,7 @@ async fn history_and_the_newest_window_never_show_them() {
 
 #[tokio::test]
 async fn the_same_id_again_is_a_duplicate_of_it() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut params = named(bob.aid(), "m-1", "once");
     params["ttl"] = json!(60);
@@ -152,7 +152,7 @@ async fn the_same_id_again_is_a_duplicate_of_it() {
 
 #[tokio::test]
 async fn every_device_has_a_cursor_of_its_own() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     send(&alice, brief(bob.aid(), "to both", 60)).await;
@@ -167,7 +167,7 @@ async fn every_device_has_a_cursor_of_its_own() {
 
 #[tokio::test]
 async fn a_sender_with_something_in_memory_is_pending() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     send(&alice, brief(bob.aid(), "volatile", 60)).await;
     received(&bob).await;
@@ -185,7 +185,7 @@ fn seqs_without(page: &Value) -> Vec<i64> {
 
 #[tokio::test]
 async fn an_encrypted_one_comes_whole_with_its_event() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     let mut params = sealed(&alice, bob.aid(), "m-1");

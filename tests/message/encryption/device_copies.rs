@@ -20,7 +20,7 @@ fn multi(to: &str, id: &str, recipients: Value, own: Value) -> Value {
 
 #[tokio::test]
 async fn each_device_gets_its_own_copy() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let (phone, own) = (
         server.connect_device(&bob, "phone", "default").await,
@@ -65,7 +65,7 @@ async fn each_device_gets_its_own_copy() {
 
 #[tokio::test]
 async fn a_device_without_a_copy_gets_none_and_has_no_hole() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     send(&alice, multi(bob.aid(), "m-1", json!([copy("laptop", "x")]), json!([]))).await;
@@ -76,7 +76,7 @@ async fn a_device_without_a_copy_gets_none_and_has_no_hole() {
 
 #[tokio::test]
 async fn copies_for_devices_nobody_has_are_no_message() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let params = multi(bob.aid(), "m-1", json!([copy("lost", "x")]), json!([]));
     let error = refusal(&alice, "message.send", params).await;
@@ -88,7 +88,7 @@ async fn copies_for_devices_nobody_has_are_no_message() {
 
 #[tokio::test]
 async fn a_single_encrypted_message_goes_to_every_device_as_it_is() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     let payload =
@@ -106,7 +106,7 @@ async fn a_single_encrypted_message_goes_to_every_device_as_it_is() {
 
 #[tokio::test]
 async fn copies_that_are_none_are_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     for recipients in [json!(7), json!([7]), json!([{ "device_id": "laptop" }]), json!([])] {
         let error =

@@ -23,7 +23,7 @@ async fn notification(agent: &ConnectedAgent) -> Value {
 
 #[tokio::test]
 async fn a_hand_made_envelope_is_stored_notified_and_read() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     let params = sealed(&alice, bob.aid(), "m-1");
@@ -54,7 +54,7 @@ async fn a_hand_made_envelope_is_stored_notified_and_read() {
 
 #[tokio::test]
 async fn the_id_may_stand_in_the_envelope_alone() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     let mut params = sealed(&alice, bob.aid(), "m-inside");
@@ -65,7 +65,7 @@ async fn the_id_may_stand_in_the_envelope_alone() {
 
 #[tokio::test]
 async fn one_key_for_an_agent_reaches_every_device_that_can_decrypt() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let (phone, old) = (
         server.connect_device(&bob, "phone", "default").await,
@@ -85,7 +85,7 @@ async fn one_key_for_an_agent_reaches_every_device_that_can_decrypt() {
 
 #[tokio::test]
 async fn keys_for_devices_reach_those_devices_each_with_its_proof() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let (phone, tablet) = (
         server.connect_device(&bob, "phone", "default").await,
@@ -118,7 +118,7 @@ async fn keys_for_devices_reach_those_devices_each_with_its_proof() {
 
 #[tokio::test]
 async fn the_sender_s_other_devices_get_their_copy_and_the_sending_one_does_not() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let (phone, slot) = (
         server.connect_device(&alice, "phone", "default").await,
@@ -150,7 +150,7 @@ async fn the_sender_s_other_devices_get_their_copy_and_the_sending_one_does_not(
 
 #[tokio::test]
 async fn an_encrypted_message_to_oneself_reaches_the_other_devices() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let phone = server.connect_device(&alice, "phone", "default").await;
     put_key(&alice).await;
@@ -182,7 +182,7 @@ async fn somebody_who_was_away_reads_it_later() {
 
 #[tokio::test]
 async fn an_encrypted_message_can_be_recalled() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&alice, "phone", "default").await;
     for device in [&bob, &phone] {
@@ -207,7 +207,7 @@ async fn an_encrypted_message_can_be_recalled() {
 
 #[tokio::test]
 async fn notifications_come_in_order_and_one_for_each_message() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     for n in 1..=20 {

@@ -52,7 +52,7 @@ async fn prekeys_come_back_as_they_were_given_and_the_newest_counts() {
 
 #[tokio::test]
 async fn a_prekey_is_for_the_device_that_puts_it() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut key = prekey(&bob, "p-1");
     key["device_id"] = json!("phone");
@@ -66,7 +66,7 @@ async fn a_prekey_is_for_the_device_that_puts_it() {
 
 #[tokio::test]
 async fn a_replay_is_noticed_once_for_each_receiver() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     let seen = json!({ "sender_aid": alice.aid(), "message_id": "m-1" });
@@ -82,7 +82,7 @@ async fn a_replay_is_noticed_once_for_each_receiver() {
 
 #[tokio::test]
 async fn whoever_wants_to_write_in_secret_learns_the_keys_of_every_device() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     let bare = ask(&alice, "message.v2.bootstrap", json!({ "peer_aid": bob.aid() })).await;
@@ -128,7 +128,7 @@ async fn whoever_wants_to_write_in_secret_learns_the_keys_of_every_device() {
 
 #[tokio::test]
 async fn nobody_puts_a_key_for_somebody_else() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut key = put_key(&alice).await;
     key["peer_aid"] = json!(bob.aid());

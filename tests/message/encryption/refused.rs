@@ -39,7 +39,7 @@ async fn nothing_happened(alice: &ConnectedAgent, bob: &ConnectedAgent) {
 
 #[tokio::test]
 async fn rows_must_fit_their_digest_and_stand_in_order() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     put_key(&bob).await;
@@ -88,7 +88,7 @@ async fn rows_must_fit_their_digest_and_stand_in_order() {
 
 #[tokio::test]
 async fn what_an_envelope_is_bound_to_must_be_the_connection_and_the_call() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     for (member, value) in [
@@ -111,7 +111,7 @@ async fn what_an_envelope_is_bound_to_must_be_the_connection_and_the_call() {
 
 #[tokio::test]
 async fn keys_are_wrapped_for_the_recipient_and_the_sender_and_nobody_else() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     for agent in [&alice, &bob, &carol] {
@@ -136,7 +136,7 @@ async fn keys_are_wrapped_for_the_recipient_and_the_sender_and_nobody_else() {
 
 #[tokio::test]
 async fn a_device_nobody_has_is_refused_even_beside_one_that_exists() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     for rows in [
@@ -150,7 +150,7 @@ async fn a_device_nobody_has_is_refused_even_beside_one_that_exists() {
 
 #[tokio::test]
 async fn a_recipient_without_keys_cannot_be_written_to_in_secret() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     is_refused(&alice, sealed(&alice, bob.aid(), "m-1"), DEVICE, "no device has a key").await;
     assert_eq!(events_until_now(&alice, &bob).await, Vec::<Value>::new());
@@ -158,7 +158,7 @@ async fn a_recipient_without_keys_cannot_be_written_to_in_secret() {
 
 #[tokio::test]
 async fn an_envelope_of_another_time_is_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     for days in [-3, 3] {
@@ -172,7 +172,7 @@ async fn an_envelope_of_another_time_is_refused() {
 
 #[tokio::test]
 async fn what_the_server_cannot_check_it_does_not_refuse() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     for (n, change) in [

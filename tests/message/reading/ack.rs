@@ -17,7 +17,7 @@ async fn told(other: &ConnectedAgent, agent: &ConnectedAgent) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_cursor_never_goes_back_and_never_beyond_the_last_message() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     assert_eq!(ack(&bob, 0).await, 0);
     assert_eq!(ack(&bob, 7).await, 0, "there is nothing yet");
@@ -38,7 +38,7 @@ async fn a_cursor_never_goes_back_and_never_beyond_the_last_message() {
 
 #[tokio::test]
 async fn each_device_and_each_slot_has_its_own_cursor() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let (slot, phone) = (
         server.connect_device(&bob, "laptop", "second").await,
@@ -60,7 +60,7 @@ async fn each_device_and_each_slot_has_its_own_cursor() {
 
 #[tokio::test]
 async fn slots_with_one_key_share_a_cursor() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     say(&alice, &bob, "hello").await;
     let one = server.connect_device(&bob, "laptop", "cli/one").await;
@@ -72,7 +72,7 @@ async fn slots_with_one_key_share_a_cursor() {
 
 #[tokio::test]
 async fn both_generations_move_one_cursor() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     for n in 0..4 {
         say(&alice, &bob, &n.to_string()).await;
@@ -87,7 +87,7 @@ async fn both_generations_move_one_cursor() {
 
 #[tokio::test]
 async fn a_sender_is_told_once_each_time_its_messages_are_read() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     let phone = server.connect_device(&alice, "phone", "default").await;
@@ -125,7 +125,7 @@ async fn a_sender_is_told_once_each_time_its_messages_are_read() {
 
 #[tokio::test]
 async fn each_consumer_s_progress_is_told_by_itself() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "pocket/1").await;
     say(&alice, &bob, "hello").await;
@@ -140,7 +140,7 @@ async fn each_consumer_s_progress_is_told_by_itself() {
 
 #[tokio::test]
 async fn short_connections_of_the_sender_are_told_nothing() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let brief = server.connect_short(&alice).await;
     say(&brief, &bob, "hello").await;
@@ -151,7 +151,7 @@ async fn short_connections_of_the_sender_are_told_nothing() {
 
 #[tokio::test]
 async fn an_acknowledgement_of_nothing_is_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let bob = server.agent("bobb").await;
     assert_eq!(refusal(&bob, "message.ack", json!({})).await["code"], -32602);
     assert_eq!(refusal(&bob, "message.v2.ack", json!({})).await["code"], -32602);

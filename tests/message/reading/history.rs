@@ -40,7 +40,7 @@ async fn pages_lead_back_to_the_first_message() {
 
 #[tokio::test]
 async fn rows_are_those_of_v2_pull_and_nothing_is_changed() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     for n in 0..3 {
         say(&alice, &bob, &n.to_string()).await;
@@ -74,7 +74,7 @@ async fn one_sender_s_messages_backwards() {
 
 #[tokio::test]
 async fn an_empty_inbox_has_no_history() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let bob = server.agent("bobb").await;
     let page = history(&bob, 100, 50).await;
     assert_eq!((&page["count"], &page["has_older"]), (&json!(0), &json!(false)));

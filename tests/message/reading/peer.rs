@@ -74,7 +74,7 @@ pub(super) async fn ack_peer(agent: &ConnectedAgent, sender: &str, up_to: i64) -
 
 #[tokio::test]
 async fn each_sender_is_read_by_itself() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     for n in 0..3 {
@@ -119,7 +119,7 @@ async fn pages_of_one_sender_join_without_a_gap() {
 
 #[tokio::test]
 async fn a_cursor_for_a_sender_never_goes_back_and_may_reach_the_end_of_the_inbox() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     say(&alice, &bob, "one").await;
@@ -141,7 +141,7 @@ async fn a_cursor_for_a_sender_never_goes_back_and_may_reach_the_end_of_the_inbo
 
 #[tokio::test]
 async fn only_the_sender_whose_messages_were_read_is_told() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     say(&carol, &bob, "from carol").await;
@@ -158,7 +158,7 @@ async fn only_the_sender_whose_messages_were_read_is_told() {
 
 #[tokio::test]
 async fn encrypted_messages_are_read_sender_by_sender_too() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     say(&alice, &bob, "plain").await;
@@ -170,7 +170,7 @@ async fn encrypted_messages_are_read_sender_by_sender_too() {
 
 #[tokio::test]
 async fn acknowledging_and_reading_can_be_one_call() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     for n in 0..3 {
         say(&alice, &bob, &n.to_string()).await;
@@ -205,7 +205,7 @@ async fn the_newest_of_one_sender() {
 
 #[tokio::test]
 async fn a_sender_must_be_named_and_the_device_and_slot_be_the_connection_s_own() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     for params in [
         json!({ "cursor_scope": "peer" }),

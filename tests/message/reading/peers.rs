@@ -23,7 +23,7 @@ fn senders(peers: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn a_sender_is_pending_until_its_messages_are_acknowledged() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     for n in 0..2 {
@@ -79,7 +79,7 @@ async fn where_a_consumer_began_to_read_sender_by_sender_never_changes() {
 
 #[tokio::test]
 async fn everybody_who_ever_wrote_is_listed_in_pages() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let bob = server.agent("bobb").await;
     let mut names = Vec::new();
     for n in 0..5 {

@@ -8,7 +8,7 @@ use crate::support::agent::at;
 
 #[tokio::test]
 async fn an_empty_inbox_is_a_page_too() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let bob = server.agent("bobb").await;
     let page = ask(&bob, "message.pull", json!({})).await;
     assert_eq!(page["messages"], json!([]));
@@ -56,7 +56,7 @@ async fn a_page_begins_after_a_seq_and_ends_at_the_limit() {
 
 #[tokio::test]
 async fn reading_changes_nothing() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     say(&alice, &bob, "hello").await;
     let first = pull(&bob).await;
@@ -75,7 +75,7 @@ async fn reading_changes_nothing() {
 
 #[tokio::test]
 async fn another_device_or_slot_than_the_connections_is_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let bob = server.register("bobb").await;
     let bob = server.connect(&bob, at("laptop", "cli/one")).await;
     for method in ["message.pull", "message.ack"] {
@@ -96,7 +96,7 @@ async fn another_device_or_slot_than_the_connections_is_refused() {
 
 #[tokio::test]
 async fn a_seq_that_is_no_number_is_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let bob = server.agent("bobb").await;
     for (method, member) in [
         ("message.pull", "after_seq"),

@@ -37,7 +37,7 @@ fn is_tombstone(row: &Value, payload: &Value, id: &str, sender: &str) {
 
 #[tokio::test]
 async fn what_was_recalled_is_gone_and_every_device_is_told() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     send(&alice, named(bob.aid(), "m-1", "secret words")).await;
@@ -82,7 +82,7 @@ async fn what_was_recalled_is_gone_and_every_device_is_told() {
 
 #[tokio::test]
 async fn only_the_sender_can_recall_a_message_and_only_once() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     send(&alice, named(bob.aid(), "m-1", "hello")).await;
@@ -101,7 +101,7 @@ async fn only_the_sender_can_recall_a_message_and_only_once() {
 
 #[tokio::test]
 async fn the_reader_of_a_message_is_not_its_sender() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     send(&alice, named(bob.aid(), "m-1", "hello")).await;
     assert_eq!(reasons(&bob, &["m-1"]).await, ["not_sender"]);
@@ -109,7 +109,7 @@ async fn the_reader_of_a_message_is_not_its_sender() {
 
 #[tokio::test]
 async fn good_and_bad_ids_are_sorted_out_in_one_call() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     for id in ["m-1", "m-2", "m-3"] {
         send(&alice, named(bob.aid(), id, id)).await;
@@ -142,7 +142,7 @@ async fn a_hundred_can_be_recalled_at_once_and_not_one_more() {
 
 #[tokio::test]
 async fn nobody_is_told_of_messages_to_others_that_were_recalled_with_theirs() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     send(&alice, named(bob.aid(), "m-bob", "for bob")).await;
@@ -175,7 +175,7 @@ async fn somebody_who_was_away_finds_both_tombstones() {
 
 #[tokio::test]
 async fn sending_again_does_not_bring_it_back() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     send(&alice, named(bob.aid(), "m-1", "hello")).await;
     recall(&alice, &["m-1"]).await;
@@ -185,7 +185,7 @@ async fn sending_again_does_not_bring_it_back() {
 
 #[tokio::test]
 async fn messages_that_were_not_stored_cannot_be_recalled() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let mut queued = named(bob.aid(), "m-queue", "hello");
     queued["delivery_mode"] = json!("queue");

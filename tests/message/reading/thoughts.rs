@@ -7,7 +7,7 @@ use crate::support::TestServer;
 
 #[tokio::test]
 async fn thoughts_are_read_in_their_order_as_often_as_wanted() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let context = json!({ "type": "run", "id": "r-1" });
     for n in 0..9 {

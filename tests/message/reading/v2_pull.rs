@@ -16,7 +16,7 @@ async fn tail(agent: &ConnectedAgent, after: i64, limit: i64) -> Value {
 
 #[tokio::test]
 async fn a_plain_message_is_shown_as_one_of_the_first_generation() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let sent = say(&alice, &bob, "hello").await;
     let page = v2_pull(&bob).await;
@@ -58,7 +58,7 @@ async fn a_page_holds_fifty_at_most() {
 
 #[tokio::test]
 async fn acknowledging_and_reading_can_be_one_call() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     for n in 1..=3 {
         say(&alice, &bob, &n.to_string()).await;
@@ -80,7 +80,7 @@ async fn acknowledging_and_reading_can_be_one_call() {
 
 #[tokio::test]
 async fn an_acknowledgement_says_where_the_cursor_is() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     for n in 0..3 {
         say(&alice, &bob, &n.to_string()).await;
@@ -134,7 +134,7 @@ async fn the_newest_window_is_dense_and_ends_at_the_head() {
 
 #[tokio::test]
 async fn plain_and_encrypted_messages_share_one_count() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     put_key(&bob).await;
     for n in 1..=4 {
