@@ -14,7 +14,6 @@ mod targets;
 
 pub(super) use bells::Bells;
 pub(super) use outbox::Outbox;
-pub(super) use recall::RecalledAbroad;
 pub(super) use targets::Targets;
 
 use super::{Error, Message};

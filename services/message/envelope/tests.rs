@@ -213,14 +213,14 @@ fn an_envelope_without_its_parts_or_of_another_day_is_not_well_made() {
 #[test]
 fn a_message_is_known_by_two_members() {
     let cases = [
-        (json!({ "type": "e2ee.p2p_encrypted", "version": "v2", "x": {} }), Kind::V2),
-        (json!({ "type": "e2ee.p2p_encrypted", "version": 2 }), Kind::Plain),
-        (json!({ "type": "e2ee.p2p_encrypted" }), Kind::Plain),
-        (json!({ "type": "e2ee.multi_device" }), Kind::V1Split),
-        (json!({ "type": "e2ee.encrypted", "version": "1" }), Kind::Plain),
-        (json!({ "type": 7 }), Kind::Plain),
-        (json!(["e2ee.multi_device", "v2"]), Kind::Plain),
-        (json!("text"), Kind::Plain),
+        (json!({ "type": "e2ee.p2p_encrypted", "version": "v2", "x": {} }), PayloadKind::V2),
+        (json!({ "type": "e2ee.p2p_encrypted", "version": 2 }), PayloadKind::Plain),
+        (json!({ "type": "e2ee.p2p_encrypted" }), PayloadKind::Plain),
+        (json!({ "type": "e2ee.multi_device" }), PayloadKind::V1Split),
+        (json!({ "type": "e2ee.encrypted", "version": "1" }), PayloadKind::Plain),
+        (json!({ "type": 7 }), PayloadKind::Plain),
+        (json!(["e2ee.multi_device", "v2"]), PayloadKind::Plain),
+        (json!("text"), PayloadKind::Plain),
     ];
     for (payload, expected) in cases {
         assert_eq!(classify(&raw(&payload)), expected, "{payload}");
