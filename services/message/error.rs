@@ -14,7 +14,7 @@ pub(super) enum Error {
     NoRecipient(Aid),
     #[error("{aid} has no device {device:?}")]
     NoDevice { aid: Aid, device: String },
-    #[error("{0} is another domain, which cannot be reached from here")]
+    #[error("{0} is another domain, which cannot be reached")]
     Foreign(String),
     #[error("{0} is not of this domain, and nothing is relayed for another domain")]
     NoTransit(Aid),

@@ -141,8 +141,8 @@ pub(super) struct Split {
 
 pub(super) fn split(payload: &RawValue) -> Result<Split, EnvelopeError> {
     let copies: DeviceCopies = serde_json::from_str(payload.get()).map_err(form)?;
-    let take = |name: &str, copies: Option<Vec<members::Copy>>| {
-        let (mut devices, mut taken) = (HashSet::new(), Vec::new());
+    let read = |name: &str, copies: Option<Vec<members::Copy>>| {
+        let (mut devices, mut envelopes) = (HashSet::new(), Vec::new());
         for copy in copies.unwrap_or_default() {
             if !copy.envelope.get().starts_with('{') {
                 return Err(EnvelopeError::Form(format!("an envelope in {name} is not an object")));
@@ -151,13 +151,13 @@ pub(super) fn split(payload: &RawValue) -> Result<Split, EnvelopeError> {
             if !devices.insert(copy.device_id.clone()) {
                 return Err(EnvelopeError::Form(format!("{name} names device {:?} twice", copy.device_id)));
             }
-            taken.push((copy.device_id, copy.envelope));
+            envelopes.push((copy.device_id, copy.envelope));
         }
-        Ok(taken)
+        Ok(envelopes)
     };
     Ok(Split {
-        recipients: take("recipient_copies", Some(copies.recipient_copies))?,
-        own: take("self_copies", copies.self_copies)?,
+        recipients: read("recipient_copies", Some(copies.recipient_copies))?,
+        own: read("self_copies", copies.self_copies)?,
     })
 }
 

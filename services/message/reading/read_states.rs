@@ -187,11 +187,11 @@ mod tests {
         join(&test, &bob, "d2").await;
 
         assert_eq!(read(&test, &bob, "inbox:primary", "m-2").await, true);
-        let told = changes(&test);
-        let Audience::Others { connection: 1, .. } = &told[0].0 else { panic!("{told:?}") };
+        let published = changes(&test);
+        let Audience::Others { connection: 1, .. } = &published[0].0 else { panic!("{published:?}") };
         let event = json!({ "owner_aid": bob.aid, "scope": "p2p", "topic_key": "inbox:primary",
             "last_read_message_id": "m-2", "last_read_order": second, "updated_at": test.world.clock.now_ms() });
-        assert_eq!((told.len(), &told[0].1), (1, &event));
+        assert_eq!((published.len(), &published[0].1), (1, &event));
 
         assert_eq!(read(&test, &bob, "inbox:primary", "m-1").await, false);
         assert_eq!(read(&test, &bob, "inbox:primary", "m-2").await, false);

@@ -1,4 +1,4 @@
-//! What holds for any set of rows.
+//! What is true of any set of rows.
 
 use super::*;
 use crate::message::envelope::row as row_of;
@@ -71,7 +71,7 @@ fn made(texts: &[String]) -> RecipientRow<'_> {
     row_of(texts).unwrap()
 }
 
-/// Goes the way up as a reader does, from what the reader gets.
+/// Computes the root as a reader does, from what the reader gets.
 fn root_by_proof(wrap: &RawValue) -> String {
     let wrap: Value = serde_json::from_str(wrap.get()).unwrap();
     let text = |name: &str| wrap["recipient"][name].as_str().unwrap();
