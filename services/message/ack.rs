@@ -3,7 +3,7 @@
 use super::delivery::events;
 use super::reading::consumer::{Consumer, ConsumerClaim, Seq};
 use super::reading::volatile::{VolatileAck, VolatileNames};
-use super::store::write::{CursorAdvance, Write, Written};
+use super::store::write::{CursorAdvance, Write, WriteOutcome};
 use super::{Error, Message};
 use crate::kernel::{Aid, Audience, Caller, Event};
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ impl Message {
             sender: sender.map_or_else(String::new, ToString::to_string),
             seq,
         };
-        let Written::Acked { before, now } = self.ledger.write(Write::Ack(advance)).await? else {
+        let WriteOutcome::Acked { before, now } = self.ledger.write(Write::Ack(advance)).await? else {
             unreachable!("an acknowledgement is answered as one")
         };
         if now > before {

@@ -2,7 +2,7 @@
 
 use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKey;
-use super::store::write::{Recall, RecallOutcome, Write, Written};
+use super::store::write::{Recall, RecallOutcome, Write, WriteOutcome};
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId, Session};
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,8 @@ impl Message {
             notice_ids: (0..recipients).map(|_| self.ids.time_ordered(now)).collect(),
             devices,
         };
-        let Written::Recalled(outcomes) = self.ledger.write(Write::Recall(Box::new(recall))).await? else {
+        let WriteOutcome::Recalled(outcomes) = self.ledger.write(Write::Recall(Box::new(recall))).await?
+        else {
             unreachable!("a recall is answered as one")
         };
         Ok(outcomes)

@@ -7,7 +7,7 @@ use super::sending::lookup_queue::{LookupGuard, begin_then_release};
 use super::sending::params::{SendParams, SendStatus, Sent};
 use super::store::inboxes::{Inbox, InboxList};
 use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
-use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, Write, Written};
+use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, Write, WriteOutcome};
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller, KnownCert, Mode, PresentSession, RpcError, Session, codes};
 use serde_json::json;
@@ -60,10 +60,12 @@ impl Message {
 
         let write = Write::Send(Box::new(new), changes);
         let (message, duplicate) = match begin_then_release(self.ledger.write(write), guard).await? {
-            Written::Sent(message) => (message, false),
-            Written::Duplicate(message) => (message, true),
-            Written::DevicesChanged => return Ok(None),
-            Written::Acked { .. } | Written::Recalled(_) => unreachable!("a message is answered as one"),
+            WriteOutcome::Sent(message) => (message, false),
+            WriteOutcome::Duplicate(message) => (message, true),
+            WriteOutcome::DevicesChanged => return Ok(None),
+            WriteOutcome::Acked { .. } | WriteOutcome::Recalled(_) => {
+                unreachable!("a message is answered as one")
+            }
         };
         let status = match duplicate {
             true => SendStatus::Duplicate,

@@ -7,7 +7,7 @@ use crate::message::sending::lookup_queue::{LookupGuard, begin_then_release};
 use crate::message::sending::params::{SendParams, SendStatus, Sent};
 use crate::message::store::bind::json;
 use crate::message::store::stored_message::MessageKey;
-use crate::message::store::write::{DeviceChanges, NewMessage, Write, Written};
+use crate::message::store::write::{DeviceChanges, NewMessage, Write, WriteOutcome};
 use crate::message::{Error, Message, envelope};
 use futures_util::future::{OptionFuture, join};
 use serde_json::value::to_raw_value;
@@ -187,7 +187,7 @@ impl Message {
                 return Ok(());
             }
             match self.ledger.write(Write::Send(Box::new(draft), changes)).await? {
-                Written::DevicesChanged => {
+                WriteOutcome::DevicesChanged => {
                     self.inboxes.forget(&session.aid);
                     (draft, changes) = self.new_message(session, params, None, at).await?;
                 }

@@ -10,7 +10,7 @@ use super::postgres::last_seqs::LastSeqs;
 use super::postgres::writer::PostgresWriter;
 use super::sqlite::writer::SqliteWriter;
 use super::stored_message::StoredMessage;
-use super::write::{CommittedMessage, Write, Written};
+use super::write::{CommittedMessage, Write, WriteOutcome};
 use crate::kernel::{Batch, Engine, Tally, World};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -27,7 +27,7 @@ pub(crate) struct Ledger {
 }
 
 enum Writer {
-    Sqlite(Batch<Write, Written>),
+    Sqlite(Batch<Write, WriteOutcome>),
     Postgres(CommitQueue),
 }
 
@@ -60,7 +60,7 @@ impl Ledger {
     }
 
     /// Waits until the write is durable.
-    pub async fn write(&self, write: Write) -> Result<Written, StoreError> {
+    pub async fn write(&self, write: Write) -> Result<WriteOutcome, StoreError> {
         let (_, unindexed) = self.store.unindexed();
         if unindexed > MAX_UNINDEXED_BYTES {
             self.tally.refuse();

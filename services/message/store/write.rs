@@ -57,7 +57,7 @@ pub(crate) struct Recall {
 }
 
 /// What became of a write.
-pub(crate) enum Written {
+pub(crate) enum WriteOutcome {
     Sent(Arc<StoredMessage>),
     /// It was sent before, as this message.
     Duplicate(Arc<StoredMessage>),

@@ -4,7 +4,7 @@
 use super::writer::{HeldConnection, PostgresWriter, WriteResult};
 use crate::kernel::{BatchError, Tally};
 use crate::message::store::error::StoreError;
-use crate::message::store::write::{Write, Written};
+use crate::message::store::write::{Write, WriteOutcome};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::collections::{HashSet, VecDeque};
@@ -32,7 +32,7 @@ pub(crate) struct CommitQueue {
 
 struct QueuedWrite {
     write: Write,
-    answer: oneshot::Sender<Result<Written, StoreError>>,
+    answer: oneshot::Sender<Result<WriteOutcome, StoreError>>,
     _bytes: OwnedSemaphorePermit,
 }
 
@@ -59,7 +59,7 @@ impl CommitQueue {
     }
 
     /// Waits until the write is durable. `bytes` is how many it takes in the queue.
-    pub async fn submit(&self, write: Write, bytes: usize) -> Result<Written, StoreError> {
+    pub async fn submit(&self, write: Write, bytes: usize) -> Result<WriteOutcome, StoreError> {
         let permits = u32::try_from(bytes.clamp(1, self.limit)).unwrap_or(u32::MAX);
         let Ok(permit) = self.bytes.clone().try_acquire_many_owned(permits) else {
             self.tally.refuse();

@@ -12,7 +12,7 @@ use crate::message::store::ephemeral::queue_messages;
 use crate::message::store::error::StoreError;
 use crate::message::store::stored_message::StoredMessage;
 use crate::message::store::write::{
-    CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, Write, Written,
+    CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, Write, WriteOutcome,
 };
 use sqlx::Any;
 use sqlx::pool::PoolConnection;
@@ -34,7 +34,7 @@ pub(crate) struct PostgresWriter {
 pub(crate) type HeldConnection = Option<PoolConnection<Any>>;
 
 /// What became of one write of a commit. One failure may be that of many.
-pub(super) type WriteResult = Result<Written, Arc<StoreError>>;
+pub(super) type WriteResult = Result<WriteOutcome, Arc<StoreError>>;
 
 impl PostgresWriter {
     /// Messages, cursors and recalls are a transaction each kind. Gives an outcome for each write, in order.
@@ -68,7 +68,7 @@ impl PostgresWriter {
         &self,
         held: &mut HeldConnection,
         messages: Vec<(NewMessage, DeviceChanges)>,
-    ) -> Result<Vec<Written>, StoreError> {
+    ) -> Result<Vec<WriteOutcome>, StoreError> {
         let mut batch = MessageBatch::new(messages);
         for attempt in 1.. {
             let open = batch.open();
@@ -174,14 +174,14 @@ impl PostgresWriter {
         for position in open {
             let same = |(inbox, changes): &(i64, i64)| now.get(inbox) == Some(changes);
             if !batch.messages[*position].1.0.iter().all(same) {
-                batch.written[*position] = Some(Written::DevicesChanged);
+                batch.written[*position] = Some(WriteOutcome::DevicesChanged);
             }
         }
         Ok(())
     }
 
     /// Only what is durable is shown to anyone.
-    pub(super) async fn show(&self, batch: MessageBatch) -> Vec<Written> {
+    pub(super) async fn show(&self, batch: MessageBatch) -> Vec<WriteOutcome> {
         for entry in batch.stored_entries() {
             self.last_seqs.put(entry.inbox, entry.seq);
         }
@@ -197,7 +197,7 @@ impl PostgresWriter {
         &self,
         held: &mut HeldConnection,
         advances: Vec<CursorAdvance>,
-    ) -> sqlx::Result<Vec<Written>> {
+    ) -> sqlx::Result<Vec<WriteOutcome>> {
         let mut wanted: Vec<(i64, &str, &str, i64, usize)> = advances
             .iter()
             .enumerate()
@@ -223,10 +223,10 @@ impl PostgresWriter {
             }
             attempt += 1;
         };
-        let mut acked: Vec<(usize, Written)> = rows
+        let mut acked: Vec<(usize, WriteOutcome)> = rows
             .into_iter()
             .zip(&wanted)
-            .map(|((_, before, now), (.., position))| (*position, Written::Acked { before, now }))
+            .map(|((_, before, now), (.., position))| (*position, WriteOutcome::Acked { before, now }))
             .collect();
         acked.sort_by_key(|(position, _)| *position);
         Ok(acked.into_iter().map(|(_, written)| written).collect())
@@ -243,7 +243,11 @@ impl PostgresWriter {
     }
 }
 
-fn fill(results: &mut [Option<WriteResult>], positions: &[usize], written: Result<Vec<Written>, StoreError>) {
+fn fill(
+    results: &mut [Option<WriteResult>],
+    positions: &[usize],
+    written: Result<Vec<WriteOutcome>, StoreError>,
+) {
     match written {
         Ok(written) => {
             for (position, written) in positions.iter().zip(written) {

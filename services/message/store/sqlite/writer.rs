@@ -5,7 +5,7 @@ use crate::message::store::bind::json;
 use crate::message::store::ephemeral::queue_messages::QueueMessages;
 use crate::message::store::stored_message::{InboxEntry, MessageKey, StoredMessage};
 use crate::message::store::write::{
-    CommittedMessage, CursorAdvance, NewMessage, Recall, RecallOutcome, Write, Written,
+    CommittedMessage, CursorAdvance, NewMessage, Recall, RecallOutcome, Write, WriteOutcome,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn keys(writes: &[Write]) -> Vec<MessageKey> {
 }
 
 impl SqliteWriter {
-    pub async fn commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<Written>> {
+    pub async fn commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<WriteOutcome>> {
         self.read_what_was_written().await?;
         let written = self.try_commit(writes).await;
         self.unsure = written.is_err();
@@ -68,7 +68,7 @@ impl SqliteWriter {
         Ok(())
     }
 
-    async fn try_commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<Written>> {
+    async fn try_commit(&mut self, writes: Vec<Write>) -> sqlx::Result<Vec<WriteOutcome>> {
         let mut commit = SqliteCommit {
             heads: HashMap::new(),
             messages: Vec::new(),
@@ -86,11 +86,11 @@ impl SqliteWriter {
                 Write::Send(new, _) => {
                     let key = new.message.key;
                     match known.get(&key).or_else(|| fresh.get(&key)) {
-                        Some(first) => Written::Duplicate(first.clone()),
+                        Some(first) => WriteOutcome::Duplicate(first.clone()),
                         None => {
                             let message = self.give_seqs(&mut commit, *new);
                             fresh.insert(key, message.clone());
-                            Written::Sent(message)
+                            WriteOutcome::Sent(message)
                         }
                     }
                 }
@@ -212,7 +212,7 @@ impl SqliteWriter {
         commit: &mut SqliteCommit,
         before: &HashMap<(i64, String, String), i64>,
         advance: CursorAdvance,
-    ) -> sqlx::Result<Written> {
+    ) -> sqlx::Result<WriteOutcome> {
         let CursorAdvance { inbox, slot, sender, seq } = advance;
         let head = match commit.heads.get(&inbox) {
             Some(head) => *head,
@@ -224,7 +224,7 @@ impl SqliteWriter {
         if now > old {
             commit.cursors.insert(cursor, now);
         }
-        Ok(Written::Acked { before: old, now })
+        Ok(WriteOutcome::Acked { before: old, now })
     }
 
     async fn recall(
@@ -232,7 +232,7 @@ impl SqliteWriter {
         commit: &mut SqliteCommit,
         fresh: &HashMap<MessageKey, Arc<StoredMessage>>,
         recall: Recall,
-    ) -> sqlx::Result<Written> {
+    ) -> sqlx::Result<WriteOutcome> {
         let mut outcomes = Vec::with_capacity(recall.message_ids.len());
         let mut recalled: Vec<Arc<StoredMessage>> = Vec::new();
         for message_id in &recall.message_ids {
@@ -254,7 +254,7 @@ impl SqliteWriter {
         for notice in recall.notices(&recalled) {
             self.give_seqs(commit, notice);
         }
-        Ok(Written::Recalled(outcomes))
+        Ok(WriteOutcome::Recalled(outcomes))
     }
 
     /// The message with what this commit does to it.
