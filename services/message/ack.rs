@@ -1,8 +1,10 @@
-//! `message.ack`: a consumer has read everything up to a number.
+//! `message.ack`: a consumer has read everything up to a seq.
 
-use super::consumer::{Claim, Consumer, Seq};
-use super::ledger::{Advance, Done, Write};
-use super::{Error, Message, events};
+use super::delivery::events;
+use super::reading::consumer::{Consumer, ConsumerClaim, Seq};
+use super::reading::volatile::{VolatileAck, VolatileNames};
+use super::store::write::{CursorAdvance, Write, WriteOutcome};
+use super::{Error, Message};
 use crate::kernel::{Aid, Audience, Caller, Event};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -33,32 +35,20 @@ pub(super) struct Acked {
     volatile_ack: Option<VolatileAck>,
 }
 
-#[derive(Clone, Serialize)]
-pub(super) struct VolatileAck {
-    accepted: usize,
-    expired: usize,
-}
-
-/// What an acknowledgement says of rows that have no number.
-pub(super) struct Fleeted {
-    pub cursors: Vec<String>,
-    pub ids: Vec<String>,
-}
-
 impl Message {
     pub(super) async fn ack(self: Arc<Self>, caller: Caller, params: AckParams) -> Result<Acked, Error> {
         let AckParams { seq, device_id, slot_id, volatile_cursor, mut volatile_cursors, volatile_ids } =
             params;
-        let consumer = self.consumer(&caller, &Claim { device_id, slot_id }).await?;
+        let consumer = self.consumer(&caller, &ConsumerClaim { device_id, slot_id }).await?;
         volatile_cursors.extend(volatile_cursor);
-        let fleeted = Fleeted { cursors: volatile_cursors, ids: volatile_ids };
-        if seq.is_none() && fleeted.is_empty() {
+        let names = VolatileNames { cursors: volatile_cursors, message_ids: volatile_ids };
+        if seq.is_none() && names.is_empty() {
             return Err(Error::Param("params.seq: missing".to_owned()));
         }
 
         let Seq(seq) = seq.unwrap_or_default();
         let ack_seq = self.advance(&consumer, None, seq).await?;
-        Ok(Acked { success: true, ack_seq, volatile_ack: self.ack_fleeting(&consumer, &fleeted).await? })
+        Ok(Acked { success: true, ack_seq, volatile_ack: self.ack_volatile(&consumer, &names).await? })
     }
 
     /// Moves a cursor forward, tells the senders whose messages it passed, and gives where it is now.
@@ -68,23 +58,23 @@ impl Message {
         sender: Option<&Aid>,
         seq: i64,
     ) -> Result<i64, Error> {
-        let advance = Advance {
+        let advance = CursorAdvance {
             inbox: consumer.inbox,
             slot: consumer.slot.clone(),
             sender: sender.map_or_else(String::new, ToString::to_string),
             seq,
         };
-        let Done::Acked { before, now } = self.ledger.write(Write::Ack(advance)).await? else {
+        let WriteOutcome::Acked { before, now } = self.ledger.write(Write::Ack(advance)).await? else {
             unreachable!("an acknowledgement is answered as one")
         };
         if now > before {
-            self.tell_senders(consumer, sender, before, now).await;
+            self.publish_ack(consumer, sender, before, now).await;
         }
         Ok(now)
     }
 
-    /// The bell is best effort: the cursor is stored, and a sender that misses it loses nothing.
-    async fn tell_senders(&self, consumer: &Consumer, sender: Option<&Aid>, before: i64, now: i64) {
+    /// Best effort: the cursor is stored, and a sender that misses the event loses nothing.
+    async fn publish_ack(&self, consumer: &Consumer, sender: Option<&Aid>, before: i64, now: i64) {
         let senders = match sender {
             Some(sender) => Ok(vec![sender.to_string()]),
             None => self.store.senders_between(consumer.inbox, before, now).await,
@@ -111,23 +101,5 @@ impl Message {
                 self.bus.publish(&Event { to, method: events::ACK.to_owned(), params: params.clone() });
             }
         }
-    }
-
-    pub(super) async fn ack_fleeting(
-        &self,
-        consumer: &Consumer,
-        fleeted: &Fleeted,
-    ) -> Result<Option<VolatileAck>, Error> {
-        if fleeted.is_empty() {
-            return Ok(None);
-        }
-        let (accepted, expired) = self.ack_volatile(consumer.inbox, &fleeted.cursors, &fleeted.ids).await?;
-        Ok(Some(VolatileAck { accepted, expired }))
-    }
-}
-
-impl Fleeted {
-    pub fn is_empty(&self) -> bool {
-        self.cursors.is_empty() && self.ids.is_empty()
     }
 }

@@ -1,6 +1,8 @@
 //! What can go wrong in `message.*`, and the code for each.
 
 use super::envelope::EnvelopeError;
+use super::store::ephemeral::volatile::OldEpoch;
+use super::store::error::StoreError;
 use crate::kernel::{Aid, BatchError, RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]
@@ -8,35 +10,34 @@ pub(super) enum Error {
     /// A parameter whose type is right and whose value is not; the sentence names it.
     #[error("{0}")]
     Param(String),
-    #[error("{0} is not registered here")]
+    #[error("{0} is not registered")]
     NoRecipient(Aid),
     #[error("{aid} has no device {device:?}")]
     NoDevice { aid: Aid, device: String },
-    #[error("{0} is another domain, which cannot be reached from here")]
+    #[error("{0} is another domain, which cannot be reached")]
     Foreign(String),
-    #[error("{0} is not of this domain, and what comes from another one is not passed on")]
+    #[error("{0} is not of this domain, and nothing is relayed for another domain")]
     NoTransit(Aid),
     #[error("{0} belongs to another agent")]
     NotYours(String),
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
-    /// The client drops a cursor of an earlier life of the server when it reads these words.
-    #[error("volatile cursor epoch mismatch: the server was restarted since")]
-    OldEpoch,
-    #[error("the store is behind: {0} bytes already wait to be filed")]
-    Behind(usize),
     #[error(transparent)]
-    Batch(#[from] BatchError),
+    OldEpoch(#[from] OldEpoch),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+    #[error(transparent)]
+    Queue(#[from] BatchError),
     #[error(transparent)]
     Other(#[from] RpcError),
-    #[error(transparent)]
-    Store(#[from] sqlx::Error),
 }
 
 impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
-            Error::Param(_) | Error::OldEpoch => RpcError::new(codes::INVALID_PARAMS, error),
+            Error::Param(_) | Error::OldEpoch(_) => RpcError::new(codes::INVALID_PARAMS, error),
             Error::NoRecipient(_) => RpcError::new(codes::NOT_FOUND, error),
             Error::NoDevice { .. } => RpcError::new(codes::DEVICE_NOT_FOUND, error),
             Error::Foreign(ref issuer) => {
@@ -53,10 +54,10 @@ impl From<Error> for RpcError {
             Error::Envelope(EnvelopeError::Recipient(_)) => RpcError::new(codes::RECIPIENT_MISMATCH, error),
             Error::Envelope(EnvelopeError::Form(_)) => RpcError::new(codes::ENVELOPE_INVALID, error),
             Error::Envelope(EnvelopeError::Aad(_)) => RpcError::new(codes::AAD_MISMATCH, error),
-            Error::Behind(_) => RpcError::store(error),
-            Error::Batch(source) => source.into(),
+            Error::Store(source) => RpcError::store(source),
+            Error::Sql(source) => source.into(),
+            Error::Queue(source) => source.into(),
             Error::Other(error) => error,
-            Error::Store(source) => source.into(),
         }
     }
 }

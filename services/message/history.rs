@@ -1,15 +1,15 @@
-//! `message.history`: older messages, page by page towards the beginning. Nothing is moved by reading them.
+//! `message.history`: older messages, page by page towards the beginning. Reading them moves no cursor.
 
-use super::consumer::{Claim, Seq};
-use super::page::Form;
+use super::reading::consumer::{ConsumerClaim, Seq};
+use super::reading::page::RowForm;
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-const MOST: i64 = 50;
-const MOST_OF_PEER: i64 = 200;
+const MAX_LIMIT: i64 = 50;
+const MAX_OF_PEER: i64 = 200;
 
 #[derive(Deserialize)]
 pub(super) struct HistoryParams {
@@ -51,16 +51,16 @@ impl Message {
         params: HistoryParams,
     ) -> Result<History, Error> {
         let HistoryParams { before_seq, limit, cursor_scope, sender_aid, snapshot_head_seq, .. } = params;
-        let claim = Claim { device_id: params.device_id, slot_id: params.slot_id };
+        let claim = ConsumerClaim { device_id: params.device_id, slot_id: params.slot_id };
         let consumer = self.consumer(&caller, &claim).await?;
         let sender = super::v2::peer_scope(cursor_scope.as_deref(), sender_aid)?;
-        let most = if sender.is_some() { MOST_OF_PEER } else { MOST };
+        let most = if sender.is_some() { MAX_OF_PEER } else { MAX_LIMIT };
         let limit = limit.unwrap_or(most).clamp(1, most) as usize;
 
         let head = snapshot_head_seq.map_or(i64::MAX - 1, |Seq(head)| head);
         let before = before_seq.map_or(i64::MAX, |Seq(before)| before).min(head.saturating_add(1));
         let slice = self.backward(&consumer, (0, before), sender.as_ref().map(Aid::as_str), limit).await?;
-        let page = slice.page_from_end(&consumer, Form::V2);
+        let page = slice.page_from_end(&consumer, RowForm::V2);
         let bounds = self.bounds(&consumer).await?;
 
         Ok(History {

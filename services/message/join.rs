@@ -1,4 +1,4 @@
-//! `message.join`: the gateway lets a device in; from now on messages wait for it.
+//! `message.join`: a device connects for the first time; from now on it has an inbox.
 
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId};

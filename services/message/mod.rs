@@ -1,92 +1,62 @@
 //! `message.*`: messages between agents, never lost and never doubled.
 //!
-//! A message is written once, to the log, with the number it has in each inbox; whoever sent it is answered after that
-//! commit, and whoever it is for is told after that. Three generations of clients read the same inboxes.
+//! A message is written once, to the log, with the seq it has in each inbox; its sender is answered after that commit, and its
+//! recipients are told after that. Three generations of clients read the same inboxes.
 
 mod abroad;
 mod ack;
-mod address;
-mod append;
-mod consumer;
-mod cursors;
-mod desk;
+mod delivery;
 mod e2ee;
-mod echo;
 mod envelope;
 mod error;
-mod events;
-mod filing;
-mod filter;
-mod finding;
-mod fleeting;
 mod history;
-mod inboxes;
 mod join;
-mod keep;
-mod keys;
-mod lanes;
-mod lasts;
-mod ledger;
-mod mail;
-mod members;
-mod numbered;
+mod maintenance;
 mod outbox;
-mod page;
 mod peers;
-mod post;
 mod pull;
-mod purging;
 mod query_online;
 mod read;
 mod read_state;
 mod reading;
 mod recall;
-mod recalling;
-mod ring;
-mod rows;
 mod send;
 mod sending;
-mod shared;
-mod sheet;
 mod store;
-mod stored_message;
-mod tail;
 #[cfg(test)]
 mod tests;
 mod thought;
-mod turns;
 mod v2;
-mod volatile;
 mod wake;
-mod writer;
 
 use crate::kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
 use abroad::{Bells, Outbox, Targets};
+use delivery::publisher;
+use e2ee::keys::Prekeys;
 use error::Error;
-use fleeting::FleetingSent;
-use inboxes::Inboxes;
-use keys::Keys;
-use ledger::Ledger;
 use parking_lot::Mutex;
-use reading::Reading;
-use ring::Rings;
-use shared::Shared;
+use reading::read_states::ReadStates;
+use sending::lookup_queue::LookupQueues;
+use sending::volatile::VolatileSent;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
-use stored_message::StoredMessage;
+use store::ephemeral::queue_messages::QueueMessages;
+use store::ephemeral::shared_rows::SharedRows;
+use store::ephemeral::volatile::VolatileMessages;
+use store::inboxes::Inboxes;
+use store::ledger::Ledger;
+use store::stored_message::StoredMessage;
 use thought::Thoughts;
 use tokio_util::task::TaskTracker;
-use turns::Turns;
-use volatile::Volatile;
 
 pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     let message = Message::open(world).await?;
-    let (keeper, stop) = (message.clone(), world.stop.clone());
+    let (background, stop) = (message.clone(), world.stop.clone());
     Ok(Module::new("message", rpc(message)).with_work(async move {
-        stop.run_until_cancelled(async { tokio::join!(keeper.keep(), keeper.deliver()) }).await;
-        keeper.stop_delivery().await;
+        stop.run_until_cancelled(async { tokio::join!(background.maintain(), background.deliver()) }).await;
+        background.stop_delivery().await;
     }))
 }
 
@@ -120,15 +90,15 @@ fn rpc(message: Arc<Message>) -> Methods {
 struct Message {
     issuer: String,
     inboxes: Arc<Inboxes>,
-    turns: Turns<Aid>,
-    keys: Keys,
-    reading: Reading,
+    lookups: LookupQueues<Aid>,
+    keys: Prekeys,
+    read_states: ReadStates,
     thoughts: Thoughts,
-    volatile: Volatile<Arc<StoredMessage>>,
-    fleeting_sent: FleetingSent,
-    rings: Arc<Rings<Arc<StoredMessage>>>,
-    /// On PostgreSQL, in place of the four above, except for who gets the next queue message.
-    shared: Option<Shared>,
+    volatile: VolatileMessages<Arc<StoredMessage>>,
+    volatile_sent: VolatileSent,
+    queue_messages: Arc<QueueMessages<Arc<StoredMessage>>>,
+    /// On PostgreSQL, in place of the four above. Only which connection gets the next queue message is decided from memory.
+    shared: Option<SharedRows>,
     ledger: Ledger,
     store: Arc<Store>,
     bells: Bells,
@@ -142,27 +112,28 @@ struct Message {
     clock: Clock,
     ids: Ids,
     tracker: TaskTracker,
-    /// The connections that will be looked at again in a moment.
-    looking: Mutex<HashSet<u64>>,
+    /// The connections that will be notified again in a moment.
+    notifying: Mutex<HashSet<u64>>,
 }
 
 impl Message {
     async fn open(world: &World) -> anyhow::Result<Arc<Message>> {
         let store = Arc::new(Store::open(world).await?);
-        let rings = Arc::new(Rings::default());
+        let queue_messages = Arc::new(QueueMessages::default());
         let inboxes = Arc::new(Inboxes::new(store.db().clone()));
-        let ledger = Ledger::open(world, store.clone(), rings.clone(), inboxes.clone()).await?;
+        let committed = publisher::start(world, inboxes.clone());
+        let ledger = Ledger::open(world, store.clone(), queue_messages.clone(), committed).await?;
         Ok(Arc::new(Message {
             issuer: world.issuer.clone(),
             inboxes,
-            turns: Turns::default(),
-            keys: Keys::new(store.db().clone()),
-            reading: Reading::new(store.db().clone()),
+            lookups: LookupQueues::default(),
+            keys: Prekeys::new(store.db().clone()),
+            read_states: ReadStates::new(store.db().clone()),
             thoughts: Thoughts::default(),
-            volatile: Volatile::new(&world.ids),
-            fleeting_sent: FleetingSent::default(),
-            rings,
-            shared: Shared::open(store.db()).await?,
+            volatile: VolatileMessages::new(&world.ids),
+            volatile_sent: VolatileSent::default(),
+            queue_messages,
+            shared: SharedRows::open(store.db()).await?,
             ledger,
             targets: Targets::open(world, store.db()),
             outbox: Outbox::open(world, store.db()).await?,
@@ -175,7 +146,7 @@ impl Message {
             clock: world.clock.clone(),
             ids: world.ids.clone(),
             tracker: world.tracker.clone(),
-            looking: Mutex::default(),
+            notifying: Mutex::default(),
         }))
     }
 }

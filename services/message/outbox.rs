@@ -1,23 +1,23 @@
-//! `message.outbox`: what waits for other domains, for the operator.
+//! `message.outbox`: the messages that wait for other domains, for the operator.
 
 use super::{Error, Message};
 use crate::kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// More domains than this are not told of.
-const MOST: i64 = 1000;
+/// The most domains in one answer.
+const MAX_PEERS: i64 = 1000;
 
 #[derive(Deserialize)]
 pub(super) struct OutboxParams {}
 
 #[derive(Clone, Serialize)]
 pub(super) struct OutboxState {
-    issuers: Vec<Waiting>,
+    issuers: Vec<PeerBacklog>,
 }
 
 #[derive(Clone, Serialize)]
-struct Waiting {
+struct PeerBacklog {
     issuer: String,
     waiting: i64,
     bytes: i64,
@@ -33,7 +33,7 @@ struct Waiting {
 }
 
 #[derive(sqlx::FromRow)]
-struct Row {
+struct OutboxPeerRow {
     issuer: String,
     waiting: i64,
     bytes: i64,
@@ -48,13 +48,13 @@ struct Row {
 
 impl Message {
     pub(super) async fn outbox(self: Arc<Self>, _: Caller, _: OutboxParams) -> Result<OutboxState, Error> {
-        let rows: Vec<Row> = sqlx::query_as(
+        let rows: Vec<OutboxPeerRow> = sqlx::query_as(
             "SELECT issuer, waiting, bytes, attempts, last_error, next_try, delivered, refused, expired,
                  (SELECT MIN(at) FROM (SELECT at FROM outbox WHERE outbox.issuer = outbox_peer.issuer
                                        ORDER BY nth, key LIMIT 1) AS first) AS oldest_at
              FROM outbox_peer ORDER BY waiting DESC, issuer LIMIT $1",
         )
-        .bind(MOST)
+        .bind(MAX_PEERS)
         .fetch_all(self.store.db().read())
         .await?;
         let now = self.clock.now_ms();
@@ -62,9 +62,9 @@ impl Message {
     }
 }
 
-impl Row {
-    fn at(self, now: i64) -> Waiting {
-        Waiting {
+impl OutboxPeerRow {
+    fn at(self, now: i64) -> PeerBacklog {
+        PeerBacklog {
             issuer: self.issuer,
             waiting: self.waiting,
             bytes: self.bytes,

@@ -1,14 +1,14 @@
 //! `message.peers`: the senders in an inbox, and how far each of them has been read.
 
-use super::consumer::Claim;
+use super::reading::consumer::ConsumerClaim;
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const LIMIT: i64 = 100;
-const MOST: i64 = 200;
+const DEFAULT_LIMIT: i64 = 100;
+const MAX_LIMIT: i64 = 200;
 
 #[derive(Deserialize)]
 pub(super) struct PeersParams {
@@ -25,14 +25,14 @@ pub(super) struct PeersParams {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct Peers {
+pub(super) struct PeerCursors {
     cursor_scope: &'static str,
     receiver_aid: Aid,
     device_id: DeviceId,
     bootstrap_floor_seq: i64,
     catalog_ready: bool,
     catalog_revision: i64,
-    peers: Vec<Peer>,
+    peers: Vec<PeerCursor>,
     pending_count_estimate: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     has_more: Option<bool>,
@@ -41,7 +41,7 @@ pub(super) struct Peers {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct Peer {
+pub(super) struct PeerCursor {
     sender_aid: String,
     head_seq: i64,
     server_ack_seq: i64,
@@ -53,46 +53,52 @@ pub(super) struct Peer {
 }
 
 impl Message {
-    pub(super) async fn peers(self: Arc<Self>, caller: Caller, params: PeersParams) -> Result<Peers, Error> {
-        let claim = Claim { device_id: params.device_id, slot_id: params.slot_id };
+    pub(super) async fn peers(
+        self: Arc<Self>,
+        caller: Caller,
+        params: PeersParams,
+    ) -> Result<PeerCursors, Error> {
+        let claim = ConsumerClaim { device_id: params.device_id, slot_id: params.slot_id };
         let consumer = self.consumer(&caller, &claim).await?;
         let all = match params.filter.as_deref() {
             None | Some("pending") if params.limit.is_some() || params.page_token.is_some() => {
-                return Err(Error::Param("params.limit: the pending ones come all at once".to_owned()));
+                return Err(Error::Param(
+                    "params.limit: must be absent for the pending ones, which come all at once".to_owned(),
+                ));
             }
             None | Some("pending") => false,
             Some("all") => true,
             Some(other) => {
-                return Err(Error::Param(format!("params.filter: pending or all, not {other:?}")));
+                return Err(Error::Param(format!("params.filter: must be pending or all, not {other:?}")));
             }
         };
 
         let bootstrap_floor = self.store.bootstrap_floor(consumer.inbox, &consumer.slot).await?;
-        let standing = self.store.standing(consumer.inbox).await?;
+        let inbox_state = self.store.inbox_state(consumer.inbox).await?;
         let cursors = self.store.cursors(consumer.inbox, &consumer.slot).await?;
         let mut heads = self.store.senders(consumer.inbox).await?;
         let now = self.clock.now_ms();
-        let fleeting =
+        let volatile =
             self.with_volatile(consumer.inbox, |volatile| volatile.senders(consumer.inbox, now)).await?;
-        for sender in &fleeting {
+        for sender in &volatile {
             heads.entry(sender.clone()).or_insert(0);
         }
         let peer = |(sender_aid, head_seq): (String, i64)| {
             let cursor = cursors.get(&sender_aid).copied();
             let initial_after_seq = cursor.unwrap_or(bootstrap_floor);
-            Peer {
-                volatile_has_more: fleeting.contains(&sender_aid),
+            PeerCursor {
+                volatile_has_more: volatile.contains(&sender_aid),
                 head_seq: head_seq.max(initial_after_seq),
-                server_ack_seq: initial_after_seq.max(standing.floor),
+                server_ack_seq: initial_after_seq.max(inbox_state.floor),
                 initial_after_seq,
                 initialization_source: if cursor.is_some() { "peer" } else { "bootstrap" },
-                retention_floor_seq: standing.floor,
-                earliest_available_seq: (standing.floor > 0).then_some(standing.floor + 1),
+                retention_floor_seq: inbox_state.floor,
+                earliest_available_seq: (inbox_state.floor > 0).then_some(inbox_state.floor + 1),
                 sender_aid,
             }
         };
-        let pending = |peer: &Peer| peer.head_seq > peer.server_ack_seq || peer.volatile_has_more;
-        let peers: BTreeMap<String, Peer> =
+        let pending = |peer: &PeerCursor| peer.head_seq > peer.server_ack_seq || peer.volatile_has_more;
+        let peers: BTreeMap<String, PeerCursor> =
             heads.into_iter().map(peer).map(|peer| (peer.sender_aid.clone(), peer)).collect();
         let pending_count_estimate = peers.values().filter(|peer| pending(peer)).count() as i64;
 
@@ -101,13 +107,13 @@ impl Message {
         } else {
             (peers.into_values().filter(pending).collect(), None)
         };
-        Ok(Peers {
+        Ok(PeerCursors {
             cursor_scope: "peer",
             receiver_aid: consumer.aid,
             device_id: consumer.device,
             bootstrap_floor_seq: bootstrap_floor,
             catalog_ready: true,
-            catalog_revision: standing.head,
+            catalog_revision: inbox_state.head,
             peers,
             pending_count_estimate,
             has_more: all.then_some(next.is_some()),
@@ -118,14 +124,14 @@ impl Message {
 
 /// The token of the next page is the last sender of this one.
 fn page(
-    peers: BTreeMap<String, Peer>,
+    peers: BTreeMap<String, PeerCursor>,
     limit: Option<i64>,
     token: Option<&str>,
-) -> (Vec<Peer>, Option<String>) {
-    let limit = limit.unwrap_or(LIMIT).clamp(1, MOST) as usize;
+) -> (Vec<PeerCursor>, Option<String>) {
+    let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT) as usize;
     let after = |name: &String| token.is_none_or(|token| name.as_str() > token);
     let mut rest = peers.into_iter().filter(|(name, _)| after(name)).map(|(_, peer)| peer);
-    let page: Vec<Peer> = rest.by_ref().take(limit).collect();
+    let page: Vec<PeerCursor> = rest.by_ref().take(limit).collect();
     let next = rest.next().and_then(|_| page.last()).map(|peer| peer.sender_aid.clone());
     (page, next)
 }

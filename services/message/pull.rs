@@ -1,17 +1,17 @@
-//! `message.pull`: the rows after a number, as the first generation of clients reads them.
+//! `message.pull`: the rows after a seq, as the first generation of clients reads them.
 
-use super::consumer::{Claim, Consumer, Seq};
-use super::page::{Bounds, Form, Page};
-use super::rows::Fleeting;
-use super::volatile::VolatilePage;
-use super::{Error, Message, events};
-use crate::kernel::Caller;
+use super::delivery::events;
+use super::reading::consumer::{Consumer, ConsumerClaim, Seq};
+use super::reading::page::{InboxBounds, MessagePage, RowForm};
+use super::reading::volatile::VolatilePageFields;
+use super::{Error, Message};
+use crate::kernel::{Answer, Caller, CallerEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-const LIMIT: i64 = 100;
-const MOST: i64 = 200;
+const DEFAULT_LIMIT: i64 = 100;
+const MAX_LIMIT: i64 = 200;
 
 #[derive(Deserialize)]
 pub(super) struct PullParams {
@@ -29,9 +29,6 @@ pub(super) struct PullParams {
 
 #[derive(Clone, Serialize)]
 pub(super) struct Pulled {
-    /// What the gateway says on this connection after the answer; always the first member.
-    #[serde(rename = "_after", skip_serializing_if = "Option::is_none")]
-    after: Option<After>,
     messages: Vec<Box<RawValue>>,
     count: usize,
     has_more: bool,
@@ -39,44 +36,31 @@ pub(super) struct Pulled {
     ephemeral_earliest_available_seq: Option<i64>,
     ephemeral_dropped_count: u64,
     #[serde(flatten)]
-    bounds: Bounds,
+    bounds: InboxBounds,
     #[serde(flatten)]
-    volatile: VolatilePart,
-}
-
-/// An event for the caller's own connection that must not overtake the answer.
-#[derive(Clone, Serialize)]
-pub(super) struct After {
-    pub method: &'static str,
-    pub params: Box<RawValue>,
-}
-
-/// What a page says of rows that are only in memory.
-#[derive(Clone, Serialize)]
-pub(super) struct VolatilePart {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latest_volatile_cursor: Option<String>,
-    pub volatile_has_more: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub volatile_earliest_cursor: Option<String>,
-    pub volatile_dropped_count: u64,
+    volatile: VolatilePageFields,
 }
 
 impl Message {
-    pub(super) async fn pull(self: Arc<Self>, caller: Caller, params: PullParams) -> Result<Pulled, Error> {
+    pub(super) async fn pull(
+        self: Arc<Self>,
+        caller: Caller,
+        params: PullParams,
+    ) -> Result<Answer<Pulled>, Error> {
         let PullParams { after_seq: Seq(after), limit, after_volatile_cursor, device_id, slot_id } = params;
-        let consumer = self.consumer(&caller, &Claim { device_id, slot_id }).await?;
-        let limit = limit.unwrap_or(LIMIT).clamp(1, MOST) as usize;
+        let consumer = self.consumer(&caller, &ConsumerClaim { device_id, slot_id }).await?;
+        let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT) as usize;
 
         let slice = self.forward(&consumer, after, None, limit).await?;
         let (earliest, dropped) = (slice.ephemeral_earliest, slice.ephemeral_dropped);
-        let mut page = slice.page(&consumer, Form::Plain);
+        let mut page = slice.page(&consumer, RowForm::Plain);
         let bounds = self.bounds(&consumer).await?;
-        let volatile =
-            self.fleeting(&consumer, after_volatile_cursor.as_deref(), None, Form::Plain, &mut page).await?;
+        let volatile = self
+            .add_volatile(&consumer, after_volatile_cursor.as_deref(), None, RowForm::Plain, &mut page)
+            .await?;
 
-        Ok(Pulled {
-            after: skipped_bell(&consumer, &page),
+        let event = skipped_notification(&consumer, &page);
+        let result = Pulled {
             count: page.rows.len(),
             has_more: page.more,
             latest_seq: page.through,
@@ -85,47 +69,20 @@ impl Message {
             ephemeral_dropped_count: dropped,
             bounds,
             volatile,
-        })
+        };
+        Ok(Answer { result, event })
     }
 
-    pub(super) async fn bounds(&self, consumer: &Consumer) -> Result<Bounds, Error> {
+    pub(super) async fn bounds(&self, consumer: &Consumer) -> Result<InboxBounds, Error> {
         let ack = self.store.cursor(consumer.inbox, &consumer.slot, "").await?.unwrap_or(0);
-        Ok(Bounds::new(ack, self.store.standing(consumer.inbox).await?.floor))
-    }
-
-    /// Adds the rows that are only in memory; they have cursors of their own.
-    pub(super) async fn fleeting(
-        &self,
-        consumer: &Consumer,
-        cursor: Option<&str>,
-        sender: Option<&str>,
-        form: Form,
-        page: &mut Page,
-    ) -> Result<VolatilePart, Error> {
-        let VolatilePage { rows, latest_cursor, has_more, earliest_cursor, dropped_count } = self
-            .with_volatile(consumer.inbox, |volatile| {
-                volatile.after(consumer.inbox, cursor, sender, self.clock.now_ms(), MOST as usize)
-            })
-            .await??;
-        for (volatile_cursor, row) in rows {
-            let Some(place) = row.message.place(consumer.inbox) else { continue };
-            let (created_at, expires_at) = (row.created_at, row.expires_at);
-            let fleeting = Fleeting { storage: "volatile", volatile_cursor, created_at, expires_at };
-            page.rows.extend(form.row(&row.message, place, consumer, Some(&fleeting)));
-        }
-        Ok(VolatilePart {
-            latest_volatile_cursor: latest_cursor,
-            volatile_has_more: has_more,
-            volatile_earliest_cursor: earliest_cursor,
-            volatile_dropped_count: dropped_count,
-        })
+        Ok(InboxBounds::new(ack, self.store.inbox_state(consumer.inbox).await?.floor))
     }
 }
 
-/// A client that reads V2 messages elsewhere is told to look there for what this page leaves out.
-fn skipped_bell(consumer: &Consumer, page: &Page) -> Option<After> {
-    let entry = page.skipped.as_ref()?;
-    let place = entry.message.place(consumer.inbox)?;
-    let params = events::doorbell(&entry.message, place, &consumer.device, None)?;
-    Some(After { method: events::V2_RECEIVED, params })
+/// A client that reads V2 messages by `message.v2.pull` is notified of those that this page leaves out.
+fn skipped_notification(consumer: &Consumer, page: &MessagePage) -> Option<Box<CallerEvent>> {
+    let skipped = page.skipped.as_ref()?;
+    let entry = skipped.message.entry(consumer.inbox)?;
+    let params = events::v2_notification(&skipped.message, entry, &consumer.device, None)?;
+    Some(Box::new(CallerEvent { method: events::V2_RECEIVED.into(), params }))
 }

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-const MOST: usize = 100;
-/// Nobody waits longer for domains that do not answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const MAX_AIDS: usize = 100;
+/// How long other domains are waited for.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Deserialize)]
 pub(super) struct QueryOnlineParams {
@@ -30,11 +30,11 @@ impl Message {
         caller: Caller,
         params: QueryOnlineParams,
     ) -> Result<Online, Error> {
-        if params.aids.len() > MOST {
-            return Err(Error::Param(format!("params.aids: at most {MOST} are taken")));
+        if params.aids.len() > MAX_AIDS {
+            return Err(Error::Param(format!("params.aids: must be at most {MAX_AIDS}")));
         }
 
-        // Everyone who was asked for gets an answer; whoever cannot be online is not.
+        // Every text is answered; one that is no AID is not online.
         let (mut online, mut abroad) = (BTreeMap::new(), BTreeMap::<String, Vec<(String, Aid)>>::new());
         for text in params.aids {
             let aid = Aid::parse(&text).ok();
@@ -58,7 +58,7 @@ impl Message {
             let Some(crossing) = self.crossing(caller, first)? else { return Ok(None) };
             self.ask_online(&crossing, agents).await.map(Some)
         };
-        let found = match tokio::time::timeout(PATIENCE, found).await {
+        let found = match tokio::time::timeout(QUERY_TIMEOUT, found).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
                 tracing::debug!("another domain could not be asked who is online: {error}");
@@ -73,6 +73,6 @@ impl Message {
     async fn ask_online(&self, crossing: &Crossing<'_>, agents: &[(String, Aid)]) -> Result<Online, Error> {
         let aids: Vec<&Aid> = agents.iter().map(|(_, aid)| aid).collect();
         let params = json!({ "aids": aids });
-        self.ask_abroad(crossing, "message.query_online", &params, Some(PATIENCE)).await
+        self.ask_abroad(crossing, "message.query_online", &params, Some(QUERY_TIMEOUT)).await
     }
 }

@@ -1,6 +1,6 @@
-//! `message.read`: somebody looked at a message; the other devices need not show it as new.
+//! `message.read`: an agent has read a message on one device; the others need not show it as new.
 
-use super::reading::Stand;
+use super::reading::read_states::ReadPosition;
 use super::{Error, Message};
 use crate::kernel::{Aid, Audience, Caller, Event};
 use serde::{Deserialize, Serialize};
@@ -9,8 +9,8 @@ use std::sync::Arc;
 pub(super) const READ_CHANGED: &str = "event/message.read_changed";
 pub(super) const SCOPE: &str = "p2p";
 
-const MOST: usize = 100;
-const LONGEST: usize = 128;
+const MAX_STATES: usize = 100;
+const MAX_CHARS: usize = 128;
 
 /// A list of states, or one state without the list.
 #[derive(Deserialize)]
@@ -34,14 +34,14 @@ struct ReadTo {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct Read {
+pub(super) struct ReadMarked {
     updated: usize,
     ignored: usize,
-    states: Vec<ReadOne>,
+    states: Vec<TopicRead>,
 }
 
 #[derive(Clone, Serialize)]
-struct ReadOne {
+struct TopicRead {
     scope: &'static str,
     topic_key: String,
     last_read_message_id: String,
@@ -59,37 +59,43 @@ struct ReadChanged<'a> {
 }
 
 impl Message {
-    pub(super) async fn read(self: Arc<Self>, caller: Caller, params: ReadParams) -> Result<Read, Error> {
+    pub(super) async fn read(
+        self: Arc<Self>,
+        caller: Caller,
+        params: ReadParams,
+    ) -> Result<ReadMarked, Error> {
         let session = caller.session()?;
         let wanted = params.checked()?;
 
         let now = self.clock.now_ms();
-        let mut stands = Vec::with_capacity(wanted.len());
+        let mut positions = Vec::with_capacity(wanted.len());
         for ReadTo { topic_key: topic, last_read_message_id: message_id, .. } in wanted {
             let message = self.find_message(&session.aid, &topic, &message_id).await?;
             let read_order = message.map_or(0, |message| message.at);
-            stands.push(Stand { topic, message_id, read_order, updated_at: now });
+            positions.push(ReadPosition { topic, message_id, read_order, updated_at: now });
         }
 
-        let moved = self.reading.advance(&session.aid, &stands).await?;
+        let moved = self.read_states.advance(&session.aid, &positions).await?;
         let to = Audience::Others { aid: session.aid.clone(), connection: session.connection };
-        for (stand, _) in stands.iter().zip(&moved).filter(|(stand, moved)| **moved && stand.read_order > 0) {
-            self.bus.publish(&changed(&to, &session.aid, stand));
+        for (position, _) in
+            positions.iter().zip(&moved).filter(|(position, moved)| **moved && position.read_order > 0)
+        {
+            self.bus.publish(&changed(&to, &session.aid, position));
         }
         let updated = moved.iter().filter(|moved| **moved).count();
-        let states = stands.into_iter().zip(moved).map(ReadOne::of).collect::<Vec<_>>();
-        Ok(Read { updated, ignored: states.len() - updated, states })
+        let states = positions.into_iter().zip(moved).map(TopicRead::of).collect::<Vec<_>>();
+        Ok(ReadMarked { updated, ignored: states.len() - updated, states })
     }
 }
 
-fn changed(to: &Audience, owner_aid: &Aid, stand: &Stand) -> Event {
+fn changed(to: &Audience, owner_aid: &Aid, position: &ReadPosition) -> Event {
     let params = ReadChanged {
         owner_aid,
         scope: SCOPE,
-        topic_key: &stand.topic,
-        last_read_message_id: &stand.message_id,
-        last_read_order: stand.read_order,
-        updated_at: stand.updated_at,
+        topic_key: &position.topic,
+        last_read_message_id: &position.message_id,
+        last_read_order: position.read_order,
+        updated_at: position.updated_at,
     };
     Event::new(to.clone(), READ_CHANGED, &params)
 }
@@ -98,8 +104,8 @@ impl ReadParams {
     fn checked(self) -> Result<Vec<ReadTo>, Error> {
         let ReadParams { states, scope, topic_key, last_read_message_id } = self;
         let states = states.unwrap_or_else(|| vec![ReadTo { scope, topic_key, last_read_message_id }]);
-        if states.is_empty() || states.len() > MOST {
-            return Err(Error::Param(format!("params.states: has 1 to {MOST} of them")));
+        if states.is_empty() || states.len() > MAX_STATES {
+            return Err(Error::Param(format!("params.states: must be 1 to {MAX_STATES}")));
         }
         for state in &states {
             check_scope(&state.scope)?;
@@ -110,23 +116,30 @@ impl ReadParams {
     }
 }
 
-impl ReadOne {
-    fn of((stand, changed): (Stand, bool)) -> ReadOne {
-        ReadOne { scope: SCOPE, topic_key: stand.topic, last_read_message_id: stand.message_id, changed }
+impl TopicRead {
+    fn of((position, changed): (ReadPosition, bool)) -> TopicRead {
+        TopicRead {
+            scope: SCOPE,
+            topic_key: position.topic,
+            last_read_message_id: position.message_id,
+            changed,
+        }
     }
 }
 
 pub(super) fn check_scope(scope: &str) -> Result<(), Error> {
     match scope {
         "" | SCOPE => Ok(()),
-        _ => Err(Error::Param(format!("params.scope: {SCOPE} or nothing"))),
+        _ => Err(Error::Param(format!("params.scope: must be {SCOPE} or absent"))),
     }
 }
 
-/// A zero byte is the one character PostgreSQL cannot keep.
+/// A zero byte is the one character PostgreSQL cannot store.
 fn check_text(name: &str, text: &str) -> Result<(), Error> {
-    if text.is_empty() || text.chars().count() > LONGEST || text.contains('\0') {
-        return Err(Error::Param(format!("params.{name}: has 1 to {LONGEST} characters, none of them zero")));
+    if text.is_empty() || text.chars().count() > MAX_CHARS || text.contains('\0') {
+        return Err(Error::Param(format!(
+            "params.{name}: must have 1 to {MAX_CHARS} characters, none of them zero"
+        )));
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `message.read_state`: how far was read, as all devices of the agent together have it.
 
-use super::consumer::Claim;
 use super::read::{SCOPE, check_scope};
-use super::reading::Stand;
+use super::reading::consumer::ConsumerClaim;
+use super::reading::read_states::ReadPosition;
 use super::{Error, Message};
 use crate::kernel::Caller;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub(super) struct ReadStateParams {
     scope: String,
     #[serde(default)]
     topic_key: String,
-    /// Nobody sees what others have read.
+    /// Only the caller itself: nobody sees what others have read.
     #[serde(default)]
     aid: String,
 }
@@ -22,25 +22,25 @@ pub(super) struct ReadStateParams {
 #[derive(Clone, Serialize)]
 pub(super) struct GotReadState {
     scope: &'static str,
-    states: Vec<State>,
-    /// One state alone is told here again, for clients that look for it here.
+    states: Vec<TopicState>,
+    /// A single state again, for clients that read it here.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    only: Option<Place>,
+    only: Option<TopicPosition>,
 }
 
 #[derive(Clone, Serialize)]
-struct State {
+struct TopicState {
     scope: &'static str,
     #[serde(flatten)]
-    place: Place,
+    position: TopicPosition,
 }
 
 #[derive(Clone, Serialize)]
-struct Place {
+struct TopicPosition {
     topic_key: String,
     last_read_message_id: String,
     last_read_order: i64,
-    /// The number the message has in the inbox of the calling device.
+    /// The seq the message has in the inbox of the calling device.
     current_device_seq: Option<i64>,
     mapping_status: &'static str,
     updated_at: i64,
@@ -53,41 +53,40 @@ impl Message {
         params: ReadStateParams,
     ) -> Result<GotReadState, Error> {
         check_scope(&params.scope)?;
-        let consumer = self.consumer(&caller, &Claim::default()).await?;
+        let consumer = self.consumer(&caller, &ConsumerClaim::default()).await?;
         if !params.aid.is_empty() && params.aid != consumer.aid.as_str() {
             return Err(Error::NotYours(format!("what {} has read", params.aid)));
         }
 
         let topic = Some(params.topic_key.as_str()).filter(|topic| !topic.is_empty());
-        let mut places = Vec::new();
-        for stand in self.reading.of(&consumer.aid, topic).await? {
-            let message = self.find_message(&consumer.aid, &stand.topic, &stand.message_id).await?;
-            let seq = message.as_ref().and_then(|message| {
-                message.places.iter().find(|place| place.inbox == consumer.inbox).map(|place| place.seq)
-            });
-            let order = stand.read_order.max(message.map_or(0, |message| message.at));
-            places.push(Place::of(stand, order, seq));
+        let mut topics = Vec::new();
+        for position in self.read_states.of(&consumer.aid, topic).await? {
+            let message = self.find_message(&consumer.aid, &position.topic, &position.message_id).await?;
+            let entry = message.as_ref().and_then(|message| message.entry(consumer.inbox));
+            let seq = entry.map(|entry| entry.seq);
+            let order = position.read_order.max(message.map_or(0, |message| message.at));
+            topics.push(TopicPosition::of(position, order, seq));
         }
-        let only = Some(&places).filter(|places| places.len() == 1).map(|places| places[0].clone());
-        let states = places.into_iter().map(|place| State { scope: SCOPE, place }).collect();
+        let only = Some(&topics).filter(|topics| topics.len() == 1).map(|topics| topics[0].clone());
+        let states = topics.into_iter().map(|position| TopicState { scope: SCOPE, position }).collect();
         Ok(GotReadState { scope: SCOPE, states, only })
     }
 }
 
-impl Place {
-    fn of(stand: Stand, order: i64, seq: Option<i64>) -> Place {
+impl TopicPosition {
+    fn of(position: ReadPosition, order: i64, seq: Option<i64>) -> TopicPosition {
         let mapping_status = match (order, seq) {
             (_, Some(_)) => "resolved",
             (0, None) => "unresolved",
             (_, None) => "not_received",
         };
-        Place {
-            topic_key: stand.topic,
-            last_read_message_id: stand.message_id,
+        TopicPosition {
+            topic_key: position.topic,
+            last_read_message_id: position.message_id,
             last_read_order: order,
             current_device_seq: seq,
             mapping_status,
-            updated_at: stand.updated_at,
+            updated_at: position.updated_at,
         }
     }
 }

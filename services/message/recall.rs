@@ -1,18 +1,17 @@
-//! `message.recall`: a sender takes back what it said less than two minutes ago.
+//! `message.recall`: a sender recalls messages of the last two minutes.
 
-use super::abroad::RecalledAbroad;
-use super::ledger::{Done, Outcome, Recall, Write};
-use super::stored_message::Key;
-use super::tail::Span;
+use super::store::lookup::SeqRange;
+use super::store::stored_message::MessageKey;
+use super::store::write::{Recall, RecallOutcome, Write, WriteOutcome};
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId, Session};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-const MOST: usize = 100;
+const MAX_IDS: usize = 100;
 const WINDOW_MS: i64 = 120_000;
-/// How far back a stranger's message is looked for, to tell it from one that never was.
+/// How far back messages of other senders are looked through, to tell `not_sender` from `not_found`.
 const LOOK_BACK: usize = 200;
 
 #[derive(Deserialize)]
@@ -20,24 +19,24 @@ pub(super) struct RecallParams {
     message_ids: Vec<String>,
 }
 
-/// The answer; from another domain it is read, too.
+/// The answer. That of another domain is read, too.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Recalled {
     success: bool,
     accepted: usize,
     recalled: usize,
-    errors: Option<Vec<Refused>>,
+    errors: Option<Vec<RefusedRecall>>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Refused {
+pub(super) struct RefusedRecall {
     message_id: String,
-    error: Refusal,
+    error: RecallRefusal,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Refusal {
+pub(super) enum RecallRefusal {
     NotSender,
     AlreadyRecalled,
     Expired,
@@ -45,9 +44,20 @@ pub(super) enum Refusal {
     NotFound,
 }
 
+/// What became of the messages that were sent to other domains.
+#[derive(Default)]
+pub(super) struct RecalledAbroad {
+    /// Why it was refused, or none where it was recalled.
+    pub outcomes: HashMap<String, Option<RecallRefusal>>,
+    /// Those that a domain may have which could not be asked.
+    pub open: HashSet<String>,
+    /// "A call spanning several domains … reports an error if any domain fails" (§7). Asking again brings them together.
+    pub failed: Option<Error>,
+}
+
 impl Recalled {
-    /// Why this one was not taken back, if it was not.
-    pub fn refusal(&self, message_id: &str) -> Option<Refusal> {
+    /// Why this one was not recalled, if it was not.
+    pub fn refusal(&self, message_id: &str) -> Option<RecallRefusal> {
         let refused = self.errors.iter().flatten().find(|refused| refused.message_id == message_id);
         refused.map(|refused| refused.error)
     }
@@ -61,8 +71,8 @@ impl Message {
     ) -> Result<Recalled, Error> {
         let session = caller.speaker()?;
         let RecallParams { message_ids } = params;
-        if message_ids.len() > MOST {
-            return Err(Error::Param(format!("params.message_ids: at most {MOST} are taken")));
+        if message_ids.len() > MAX_IDS {
+            return Err(Error::Param(format!("params.message_ids: must be at most {MAX_IDS}")));
         }
 
         let accepted = message_ids.len();
@@ -74,50 +84,55 @@ impl Message {
         let mut errors = Vec::new();
         for (message_id, outcome) in here {
             let error = match outcome {
-                Outcome::Recalled => continue,
-                Outcome::NotFound if self.is_anothers(&session.aid, &message_id).await? => Refusal::NotSender,
-                Outcome::NotFound => Refusal::NotFound,
-                Outcome::AlreadyRecalled => Refusal::AlreadyRecalled,
-                Outcome::Expired => Refusal::Expired,
+                RecallOutcome::Recalled => continue,
+                RecallOutcome::NotFound if self.is_anothers(&session.aid, &message_id).await? => {
+                    RecallRefusal::NotSender
+                }
+                RecallOutcome::NotFound => RecallRefusal::NotFound,
+                RecallOutcome::AlreadyRecalled => RecallRefusal::AlreadyRecalled,
+                RecallOutcome::Expired => RecallRefusal::Expired,
             };
-            errors.push(Refused { message_id, error });
+            errors.push(RefusedRecall { message_id, error });
         }
         let there = abroad.outcomes.into_iter();
-        errors.extend(there.filter_map(|(message_id, error)| Some(Refused { message_id, error: error? })));
+        errors.extend(
+            there.filter_map(|(message_id, error)| Some(RefusedRecall { message_id, error: error? })),
+        );
         let recalled = accepted - errors.len();
         Ok(Recalled { success: true, accepted, recalled, errors: (!errors.is_empty()).then_some(errors) })
     }
 
-    /// Asks the domains that some of them went to, and looks for the others here.
+    /// Asks the domains that some of them were sent to, and looks for the others here.
     async fn recall_everywhere(
         &self,
         caller: &Caller,
         session: &Session,
         message_ids: Vec<String>,
-    ) -> Result<(RecalledAbroad, Vec<(String, Outcome)>), Error> {
+    ) -> Result<(RecalledAbroad, Vec<(String, RecallOutcome)>), Error> {
         let abroad = self.recall_abroad(caller, &message_ids).await?;
         let (there, rest): (Vec<_>, Vec<_>) =
             message_ids.into_iter().partition(|id| abroad.outcomes.contains_key(id));
-        // While the recipient may have it, the sender's own devices keep it.
+        // While the recipient's domain may still have it, it stays on the sender's own devices.
         let here = rest.into_iter().filter(|id| !abroad.open.contains(id)).collect();
         self.recall_copies(session, &there, &abroad).await?;
         let here = self.recall_here(session, here, self.clock.now_ms() - WINDOW_MS).await?;
         Ok((abroad, here))
     }
 
-    /// What was taken back over there is taken back on the sender's own devices, if they have copies. How much time there
-    /// was for it is decided over there.
+    /// What another domain recalled is recalled on the sender's own devices, too, if they have copies. Whether it was in time is
+    /// decided by that domain.
     async fn recall_copies(
         &self,
         session: &Session,
         there: &[String],
         abroad: &RecalledAbroad,
     ) -> Result<(), Error> {
-        let gone =
-            |id: &&String| matches!(abroad.outcomes.get(*id), Some(None | Some(Refusal::AlreadyRecalled)));
-        let gone: Vec<String> = there.iter().filter(gone).cloned().collect();
-        if !gone.is_empty() {
-            self.recall_here(session, gone, i64::MIN).await?;
+        let recalled = |id: &&String| {
+            matches!(abroad.outcomes.get(*id), Some(None | Some(RecallRefusal::AlreadyRecalled)))
+        };
+        let recalled: Vec<String> = there.iter().filter(recalled).cloned().collect();
+        if !recalled.is_empty() {
+            self.recall_here(session, recalled, i64::MIN).await?;
         }
         Ok(())
     }
@@ -127,7 +142,7 @@ impl Message {
         session: &Session,
         message_ids: Vec<String>,
         since: i64,
-    ) -> Result<Vec<(String, Outcome)>, Error> {
+    ) -> Result<Vec<(String, RecallOutcome)>, Error> {
         if message_ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -142,7 +157,8 @@ impl Message {
             notice_ids: (0..recipients).map(|_| self.ids.time_ordered(now)).collect(),
             devices,
         };
-        let Done::Recalled(outcomes) = self.ledger.write(Write::Recall(Box::new(recall))).await? else {
+        let WriteOutcome::Recalled(outcomes) = self.ledger.write(Write::Recall(Box::new(recall))).await?
+        else {
             unreachable!("a recall is answered as one")
         };
         Ok(outcomes)
@@ -154,7 +170,7 @@ impl Message {
         from: &Aid,
         message_ids: &[String],
     ) -> Result<(usize, HashMap<i64, DeviceId>), Error> {
-        let keys: Vec<Key> = message_ids.iter().map(|id| Key::new(from, id)).collect();
+        let keys: Vec<MessageKey> = message_ids.iter().map(|id| MessageKey::new(from, id)).collect();
         let messages = self.store.find_all(&keys).await?;
         let recipients: BTreeSet<&Aid> = messages.values().map(|message| &message.to).collect();
         let mut devices = HashMap::new();
@@ -165,13 +181,12 @@ impl Message {
         Ok((recipients.len(), devices))
     }
 
-    /// Whether a message of this name is among the newest that the caller got from others.
+    /// Whether a message with this id is among the newest that the caller got from others.
     async fn is_anothers(&self, aid: &Aid, message_id: &str) -> Result<bool, Error> {
         for inbox in self.inboxes.of(aid).await?.iter() {
-            let span = Span { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
-            let newest = self.store.last(span, LOOK_BACK).await?;
-            if newest.iter().any(|entry| entry.message.message_id == message_id && entry.message.from != *aid)
-            {
+            let range = SeqRange { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
+            let newest = self.store.last(range, LOOK_BACK).await?;
+            if newest.iter().any(|one| one.message.message_id == message_id && one.message.from != *aid) {
                 return Ok(true);
             }
         }

@@ -1,13 +1,14 @@
-//! `message.send`: stored for every device of the recipient, then answered, then announced.
+//! `message.send`: stored for every device of the recipient, then answered, then published.
 
-use super::address::{Addressed, Sides};
-use super::envelope::{self, Envelope};
-use super::inboxes::Known;
-use super::ledger::{Changes, Done, Draft, Queued, Write};
-use super::sending::{SendParams, Sent, Status};
-use super::stored_message::{Key, Kind, Place, StoredMessage};
-use super::turns::{Turn, in_turn};
-use super::{Error, Message, echo};
+use super::envelope::{self, Envelope, PayloadKind};
+use super::sending::address::{AddressedEntries, Sides};
+use super::sending::echo;
+use super::sending::lookup_queue::{LookupGuard, begin_then_release};
+use super::sending::params::{SendParams, SendStatus, Sent};
+use super::store::inboxes::{Inbox, InboxList};
+use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
+use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, Write, WriteOutcome};
+use super::{Error, Message};
 use crate::kernel::{Aid, Caller, KnownCert, Mode, PresentSession, RpcError, Session, codes};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -21,7 +22,7 @@ impl Message {
         let session = caller.speaker()?;
         params.check()?;
         if !self.is_ours(&params.to) {
-            // Boxed, so that a message to a neighbour does not carry the weight of a journey.
+            // Boxed, so that the future of a message within the domain is not as large as that of one to another domain.
             return Box::pin(self.send_abroad(&caller, params)).await;
         }
         let mut tries = 0;
@@ -31,7 +32,7 @@ impl Message {
                 Ok(Some(sent)) => return Ok(sent),
                 Err(error) if tries > TRIES || !matches!(error, Error::NoDevice { .. }) => return Err(error),
                 Ok(None) if tries > TRIES => return Err(RpcError::plain(codes::UNAVAILABLE).into()),
-                // What this process remembers of their devices may be old.
+                // The inboxes this process has cached may be old.
                 Ok(None) | Err(_) => {
                     self.inboxes.forget(&params.to);
                     self.inboxes.forget(&session.aid);
@@ -40,178 +41,194 @@ impl Message {
         }
     }
 
-    /// Gives nothing if the message was addressed to other devices than its recipient has.
+    /// None if the message was addressed to other devices than its recipient has.
     async fn send_once(&self, session: &Session, params: &SendParams) -> Result<Option<Sent>, Error> {
         let ttl = self.ttl_ms(session, params);
         if ttl.is_some() && self.shared.is_some() {
-            // No commit compares what these are addressed from.
+            // The cached inboxes are not checked in a commit here.
             self.inboxes.forget(&params.to);
             self.inboxes.forget(&session.aid);
         }
-        let turn = self.turn(&params.to).await;
+        let guard = self.wait_for_lookup(&params.to).await;
         let recipient = self.recipient(&params.to).await?;
         let now = self.clock.now_ms();
-        let (draft, changes) = self.draft(session, params, Some(&recipient), now).await?;
+        let (new, changes) = self.new_message(session, params, Some(&recipient), now).await?;
         if let Some(ttl) = ttl {
-            drop(turn); // These have no numbers to be in the order of.
-            return Ok(Some(Box::pin(self.send_fleeting(session, draft, now + ttl)).await?));
+            drop(guard); // Without seqs there is no order to keep.
+            return Ok(Some(Box::pin(self.send_volatile(session, new, now + ttl)).await?));
         }
 
-        let write = Write::Send(Box::new(draft), changes);
-        let (message, again) = match in_turn(self.ledger.write(write), turn).await? {
-            Done::Sent(message) => (message, false),
-            Done::Again(message) => (message, true),
-            Done::Stale => return Ok(None),
-            Done::Acked { .. } | Done::Recalled(_) => unreachable!("a message is answered as one"),
+        let write = Write::Send(Box::new(new), changes);
+        let (message, duplicate) = match begin_then_release(self.ledger.write(write), guard).await? {
+            WriteOutcome::Sent(message) => (message, false),
+            WriteOutcome::Duplicate(message) => (message, true),
+            WriteOutcome::DevicesChanged => return Ok(None),
+            WriteOutcome::Acked { .. } | WriteOutcome::Recalled(_) => {
+                unreachable!("a message is answered as one")
+            }
         };
-        let status = match again {
-            true => Status::Duplicate,
-            false if self.is_heard(&message, &recipient) => Status::Delivered,
-            false => Status::Sent,
+        let status = match duplicate {
+            true => SendStatus::Duplicate,
+            false if self.is_delivered(&message, &recipient) => SendStatus::Delivered,
+            false => SendStatus::Sent,
         };
         Ok(Some(Sent::of(&message, status)))
     }
 
-    /// Nothing where the recipient is known and nobody waits to look it up: there is nothing to wait for.
-    pub(super) async fn turn(&self, to: &Aid) -> Option<Turn<Aid>> {
-        if self.inboxes.knows(to) && !self.turns.are_taken(to) {
+    /// None where the inboxes of the recipient are cached and no other message waits for them: there is nothing to wait for.
+    pub(super) async fn wait_for_lookup(&self, to: &Aid) -> Option<LookupGuard<Aid>> {
+        if self.inboxes.is_cached(to) && !self.lookups.is_busy(to) {
             return None;
         }
-        Some(self.turns.take(to.clone()).await)
+        Some(self.lookups.wait(to.clone()).await)
     }
 
-    /// Whether a connection is there for one of the places the message got.
-    fn is_heard(&self, message: &StoredMessage, recipient: &Known) -> bool {
-        let placed = |seat: &PresentSession| {
-            recipient.iter().any(|inbox| inbox.device == seat.device && message.place(inbox.id).is_some())
+    /// Whether a device whose inbox got the message is connected.
+    fn is_delivered(&self, message: &StoredMessage, recipient: &InboxList) -> bool {
+        let received = |session: &PresentSession| {
+            let has = |inbox: &Inbox| inbox.device == session.device && message.entry(inbox.id).is_some();
+            recipient.iter().any(has)
         };
-        self.presence.sessions(&message.to).iter().any(placed)
+        self.presence.sessions(&message.to).iter().any(received)
     }
 
-    /// The inboxes of an agent of this domain. Whoever is registered can be written to, before the first connection too.
-    async fn recipient(&self, to: &Aid) -> Result<Known, Error> {
-        let inboxes = self.inboxes.remembered(to).await?;
+    /// The inboxes of an agent of this domain. A registered agent can be sent messages before it first connects.
+    async fn recipient(&self, to: &Aid) -> Result<InboxList, Error> {
+        let inboxes = self.inboxes.cached(to).await?;
         if !inboxes.is_empty() {
             return Ok(inboxes);
         }
-        // Boxed, so that a message to somebody known does not carry the weight of a first one.
+        // Boxed, so that the future of most messages is not as large as that of the first one to an agent.
         Box::pin(self.first_inbox(to)).await
     }
 
-    async fn first_inbox(&self, to: &Aid) -> Result<Known, Error> {
+    async fn first_inbox(&self, to: &Aid) -> Result<InboxList, Error> {
         let known: KnownCert =
             self.mesh.ask(Caller::service("message"), "ca.get_cert", &json!({ "aid": to })).await?;
         if !known.found {
             return Err(Error::NoRecipient(to.clone()));
         }
-        Ok(self.inboxes.wait_for_first(to).await?)
+        Ok(self.inboxes.create_for_first_device(to).await?)
     }
 
-    /// A message without its numbers, for whoever of the two lives here: a recipient elsewhere gets its rows over there,
-    /// and so do the other devices of a sender from elsewhere.
-    pub(super) async fn draft(
+    /// A message without its seqs, with the entries in inboxes of this domain: the inboxes of a recipient in another domain are
+    /// there, and so are those of a sender from another domain.
+    pub(super) async fn new_message(
         &self,
         session: &Session,
         params: &SendParams,
-        recipient: Option<&Known>,
+        recipient: Option<&InboxList>,
         now: i64,
-    ) -> Result<(Draft, Changes), Error> {
-        let seats = self.presence.sessions(&params.to);
-        let mode = params.mode()?.or(seats.first().map(|seat| seat.delivery.mode)).unwrap_or_default();
-        let target = recipient.map(|known| params.target(known)).transpose()?.flatten();
-        let (form, is_ours) = (envelope::classify(&params.payload), self.is_ours(&session.aid));
-        let own = match is_ours && form != envelope::Kind::Plain {
-            true => Some(self.inboxes.remembered(&session.aid).await?),
+    ) -> Result<(NewMessage, DeviceChanges), Error> {
+        let sessions = self.presence.sessions(&params.to);
+        let mode =
+            params.mode()?.or(sessions.first().map(|session| session.delivery.mode)).unwrap_or_default();
+        let target = recipient.map(|inboxes| params.target(inboxes)).transpose()?.flatten();
+        let (payload_kind, is_ours) = (envelope::classify(&params.payload), self.is_ours(&session.aid));
+        let own = match is_ours && payload_kind != PayloadKind::Plain {
+            true => Some(self.inboxes.cached(&session.aid).await?),
             false => None,
         };
-        let mut addressed = Addressed::new(session, is_ours, &seats);
+        let mut addressed = AddressedEntries::new(session, is_ours, &sessions);
         let sides = Sides { to: &params.to, recipient, own: own.as_ref(), target: target.as_ref() };
-        let Contents { kind, message_id, body, copies } = contents(form, params, &mut addressed, sides, now)?;
-        let Addressed { places, devices, .. } = addressed;
+        let Contents { kind, message_id, body, copies } =
+            contents(payload_kind, params, &mut addressed, sides, now)?;
+        let AddressedEntries { entries, devices, .. } = addressed;
         let message_id = message_id.unwrap_or_else(|| self.ids.time_ordered(now));
         let message = StoredMessage {
             id: 0,
-            key: Key::new(&session.aid, &message_id),
+            key: MessageKey::new(&session.aid, &message_id),
             from: session.aid.clone(),
             device: session.device.clone(),
             message_id,
             at: now,
             kind,
-            places,
-            head: params.head(kind),
+            entries,
+            attributes: params.attributes(kind),
             to: params.to.clone(),
             body,
             copies,
             recalled_at: None,
         };
         let both = [recipient, own.as_ref()].into_iter().flatten();
-        let changes = Changes(both.filter_map(|known| checked(known, &message.places)).collect());
-        let draft = Draft { message, devices, queue: None, trace: session.trace.clone() };
+        let changes = DeviceChanges(both.filter_map(|inboxes| checked(inboxes, &message.entries)).collect());
+        let new = NewMessage { message, devices, queue: None, trace: session.trace.clone() };
         // V1 and V2 messages name their devices: they go there whatever the mode.
-        let queued = kind == Kind::Plain && mode == Mode::Queue && recipient.is_some();
-        Ok((if queued { self.queued(draft, &seats, now) } else { draft }, changes))
+        let queue = kind == MessageKind::Plain && mode == Mode::Queue && recipient.is_some();
+        Ok((if queue { self.for_one_connection(new, &sessions, now) } else { new }, changes))
     }
 
-    /// One connection gets it, or it waits in memory for whoever pulls first.
-    fn queued(&self, mut draft: Draft, seats: &[PresentSession], now: i64) -> Draft {
-        let message = &mut draft.message;
-        let seat = self.rings.choose(&message.to, &message.from, seats, now);
-        let at =
-            seat.as_ref().and_then(|seat| draft.devices.iter().position(|device| *device == seat.device));
-        let at = at.unwrap_or(0);
-        message.places = message.places.get(at).copied().into_iter().collect();
-        draft.devices = draft.devices.get(at).cloned().into_iter().collect();
-        message.kind = Kind::Queue;
+    /// A queue message: one connection gets it, or the first device that pulls.
+    fn for_one_connection(&self, mut new: NewMessage, sessions: &[PresentSession], now: i64) -> NewMessage {
+        let message = &mut new.message;
+        let session = self.queue_messages.choose(&message.to, &message.from, sessions, now);
+        let position = session
+            .as_ref()
+            .and_then(|session| new.devices.iter().position(|device| *device == session.device))
+            .unwrap_or(0);
+        message.entries = message.entries.get(position).copied().into_iter().collect();
+        new.devices = new.devices.get(position).cloned().into_iter().collect();
+        message.kind = MessageKind::Queue;
         let payload = std::mem::replace(&mut message.body, RawValue::NULL.to_owned());
-        draft.queue = Some(Queued { seat, payload });
-        draft
+        new.queue = Some(QueueDelivery { session, payload });
+        new
     }
 }
 
 /// What a message says, and what of it differs from device to device.
 struct Contents {
-    kind: Kind,
+    kind: MessageKind,
     message_id: Option<String>,
     body: Box<RawValue>,
     copies: Vec<Box<RawValue>>,
 }
 
-/// Reads a payload as far as it has to be, and gives a place to each device it is for.
+/// Reads a payload as far as it has to be, and addresses it to each device it is for.
 fn contents(
-    form: envelope::Kind,
+    payload_kind: PayloadKind,
     params: &SendParams,
-    addressed: &mut Addressed<'_>,
+    addressed: &mut AddressedEntries<'_>,
     sides: Sides<'_>,
     now: i64,
 ) -> Result<Contents, Error> {
     let session = addressed.session;
     let given = params.message_id();
     let message_id = || given.map(str::to_owned);
-    Ok(match form {
-        envelope::Kind::V2 => {
+    Ok(match payload_kind {
+        PayloadKind::V2 => {
             let envelope = Envelope::open(&params.payload, session, &params.to, given, now)?;
-            let copies = addressed.sealed(&envelope, sides)?;
-            Contents { kind: Kind::V2, message_id: Some(envelope.message_id), body: envelope.body, copies }
+            let copies = addressed.wrapped(&envelope, sides)?;
+            Contents {
+                kind: MessageKind::V2,
+                message_id: Some(envelope.message_id),
+                body: envelope.body,
+                copies,
+            }
         }
-        envelope::Kind::V1Split => {
+        PayloadKind::V1Split => {
             let copies = addressed.split(envelope::split(&params.payload)?, sides)?;
-            Contents { kind: Kind::V1, message_id: message_id(), body: RawValue::NULL.to_owned(), copies }
+            Contents {
+                kind: MessageKind::V1,
+                message_id: message_id(),
+                body: RawValue::NULL.to_owned(),
+                copies,
+            }
         }
-        envelope::Kind::Plain => {
+        PayloadKind::Plain => {
             let body = match sides.recipient {
                 Some(recipient) => {
                     addressed.all(recipient, sides.target);
-                    echo::opened(&params.payload, params.encrypted == Some(true), session, now)
+                    echo::processed(&params.payload, params.encrypted == Some(true), session, now)
                 }
                 None => RawValue::NULL.to_owned(),
             };
-            Contents { kind: Kind::Plain, message_id: message_id(), body, copies: Vec::new() }
+            Contents { kind: MessageKind::Plain, message_id: message_id(), body, copies: Vec::new() }
         }
     })
 }
 
-/// One inbox stands for all of an agent: a place the message gets anyway, if there is one.
-fn checked(known: &Known, places: &[Place]) -> Option<(i64, i64)> {
-    let placed = known.iter().find(|inbox| places.iter().any(|place| place.inbox == inbox.id));
-    placed.or(known.first()).map(|inbox| (inbox.id, inbox.changes))
+/// The inbox by which the commit checks the devices of an agent: one that gets the message anyway, if there is one.
+fn checked(inboxes: &InboxList, entries: &[InboxEntry]) -> Option<(i64, i64)> {
+    let addressed = inboxes.iter().find(|inbox| entries.iter().any(|entry| entry.inbox == inbox.id));
+    addressed.or(inboxes.first()).map(|inbox| (inbox.id, inbox.changes))
 }

@@ -1,8 +1,9 @@
-//! `message.wake`: events may have been lost on their way; the gateway has its devices looked at again.
+//! `message.wake`: events may have been lost; the gateway has the newest unread message of a device published again.
 
-use super::stored_message::Kind;
-use super::tail::Span;
-use super::{Error, Message, events};
+use super::delivery::events;
+use super::store::lookup::SeqRange;
+use super::store::stored_message::MessageKind;
+use super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -16,29 +17,29 @@ pub(super) struct WakeParams {
 
 #[derive(Clone, Serialize)]
 pub(super) struct Woken {
-    rung: bool,
+    published: bool,
 }
 
 impl Message {
     pub(super) async fn wake(self: Arc<Self>, _: Caller, params: WakeParams) -> Result<Woken, Error> {
-        // It may have come while nobody was here to be told.
+        // The device may have connected while this service was not reachable.
         self.inboxes.join(&params.aid, &params.device_id, self.clock.now_ms()).await?;
         let Some(inbox) = self.inboxes.find(&params.aid, &params.device_id).await? else {
-            return Ok(Woken { rung: false });
+            return Ok(Woken { published: false });
         };
 
-        let span = Span { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
-        let newest = self.store.last(span, 1).await?.pop();
-        // A queue message was for whoever was there.
-        let Some(newest) = newest.filter(|newest| newest.message.kind != Kind::Queue) else {
-            return Ok(Woken { rung: false });
+        let range = SeqRange { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
+        let newest = self.store.last(range, 1).await?.pop();
+        // A queue message was for the connection that was chosen for it.
+        let Some(newest) = newest.filter(|newest| newest.message.kind != MessageKind::Queue) else {
+            return Ok(Woken { published: false });
         };
         if self.store.read_through(inbox.id).await? >= newest.seq {
-            return Ok(Woken { rung: false });
+            return Ok(Woken { published: false });
         }
 
-        events::ring_again(&self.bus, &newest.message, inbox.id, &params.device_id);
-        Ok(Woken { rung: true })
+        events::publish_again(&self.bus, &newest.message, inbox.id, &params.device_id);
+        Ok(Woken { published: true })
     }
 }
 
@@ -49,26 +50,26 @@ mod tests {
     use serde_json::{Value, json};
 
     #[tokio::test]
-    async fn the_newest_message_is_rung_for_until_it_is_read() {
+    async fn the_newest_message_is_published_again_until_it_is_read() {
         let test = TestWorld::open().await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         let on_device = json!({ "aid": bob.aid, "device_id": "" });
         test.inside("message.join", on_device.clone()).await;
-        assert_eq!(test.inside("message.wake", on_device.clone()).await, json!({ "rung": false }));
+        assert_eq!(test.inside("message.wake", on_device.clone()).await, json!({ "published": false }));
         for id in ["m-1", "m-2"] {
             let params = json!({ "to": bob.aid, "message_id": id, "payload": { "text": id } });
             test.call_as(alice.caller(), "message.send", params).await.unwrap();
         }
         test.events.lock().clear();
 
-        assert_eq!(test.inside("message.wake", on_device.clone()).await, json!({ "rung": true }));
+        assert_eq!(test.inside("message.wake", on_device.clone()).await, json!({ "published": true }));
         let events = std::mem::take(&mut *test.events.lock());
-        let told: Value = serde_json::from_str(events[0].params.get()).unwrap();
+        let params: Value = serde_json::from_str(events[0].params.get()).unwrap();
         assert_eq!((events.len(), events[0].method.as_str()), (1, "event/message.received"));
-        assert_eq!((&told["message_id"], &told["seq"]), (&json!("m-2"), &json!(2)));
+        assert_eq!((&params["message_id"], &params["seq"]), (&json!("m-2"), &json!(2)));
 
         test.call_as(bob.caller(), "message.ack", json!({ "seq": 2 })).await.unwrap();
-        assert_eq!(test.inside("message.wake", on_device).await, json!({ "rung": false }));
+        assert_eq!(test.inside("message.wake", on_device).await, json!({ "published": false }));
         let refused = test.call_as(alice.caller(), "message.wake", json!({})).await.unwrap_err();
         assert_eq!(refused.code(), -32601);
         let nobody =

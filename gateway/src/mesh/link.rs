@@ -8,8 +8,7 @@ use super::wire::{self, CallerForm, CallerRef, OutgoingCall};
 use super::write_queue::MeshWriteQueue;
 use crate::telemetry::LinkMetrics;
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
-use services::kernel::{RpcError, Then, codes, unavailable};
+use services::kernel::{Answer, AnswerRef, RpcError, Then, codes, unavailable};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,8 +62,8 @@ impl MeshLink {
     /// Sends a call; the future is its outcome.
     pub fn call(self: &Arc<Self>, caller: CallerRef<'_>, call: &OutgoingCall<'_>) -> CallFuture {
         let (answer, receiver) = oneshot::channel();
-        let then = Box::new(|outcome: Result<&RawValue, RpcError>, _| {
-            let _ = answer.send(outcome.map(ToOwned::to_owned));
+        let then = Box::new(|outcome: Result<AnswerRef<'_>, RpcError>, _| {
+            let _ = answer.send(outcome.map(AnswerRef::to_owned));
         });
         let id = match self.begin(caller, call, then) {
             Ok(id) => Some(id),
@@ -159,11 +158,11 @@ pub(super) struct CallFuture {
     link: Arc<MeshLink>,
     /// Until it is answered.
     id: Option<u64>,
-    receiver: oneshot::Receiver<Result<Box<RawValue>, RpcError>>,
+    receiver: oneshot::Receiver<Result<Answer, RpcError>>,
 }
 
 impl Future for CallFuture {
-    type Output = Result<Box<RawValue>, RpcError>;
+    type Output = Result<Answer, RpcError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
         let answer = task::ready!(Pin::new(&mut self.receiver).poll(cx));

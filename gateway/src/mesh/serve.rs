@@ -8,8 +8,7 @@ use super::wire::{self, MeshCall, MeshFrame, WireCaller};
 use super::write_queue::MeshWriteQueue;
 use crate::trace;
 use futures_util::FutureExt as _;
-use serde_json::value::RawValue;
-use services::kernel::{Answering, Caller, RpcError, timed_out};
+use services::kernel::{Answer, Answering, Caller, RpcError, timed_out};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -234,7 +233,7 @@ impl ReceivedCall {
         context: &MeshContext,
         queue: &MeshWriteQueue,
         method: &str,
-        outcome: &Result<Box<RawValue>, RpcError>,
+        outcome: &Result<Answer, RpcError>,
     ) -> Instant {
         let code = outcome.as_ref().err().map_or(0, RpcError::code);
         let now = Instant::now();
@@ -249,7 +248,7 @@ impl ReceivedCall {
                 "answered over the mesh"
             );
         });
-        queue.add_item(|out| wire::write_answer(out, self.id, outcome.as_deref()));
+        queue.add_item(|out| wire::write_answer(out, self.id, outcome.as_ref().map(Answer::as_ref)));
         now
     }
 }

@@ -9,7 +9,7 @@ use crate::config;
 use crate::telemetry::Metrics;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use services::kernel::{Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, Term, codes};
+use services::kernel::{AnswerRef, Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, Term, codes};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::DuplexStream;
@@ -108,8 +108,8 @@ async fn calls_that_end_at_once_are_answered_in_their_order() {
         let (params, answered) = (to_raw_value(&json!({ "say": n })).unwrap(), answered.clone());
         let term = Term { began: Instant::now(), within: LONG };
         let call = OutgoingCall { method: "message.send", params: Some(&params), term, trace: None };
-        let then = move |outcome: Result<&serde_json::value::RawValue, RpcError>, _| {
-            answered.send(outcome.unwrap().get().to_owned()).unwrap();
+        let then = move |outcome: Result<AnswerRef<'_>, RpcError>, _| {
+            answered.send(outcome.unwrap().result.get().to_owned()).unwrap();
         };
         link.send(CallerRef::Other(&Caller::Operator), &call, Box::new(then));
     }
@@ -126,7 +126,7 @@ async fn an_error_arrives_unchanged_and_a_slow_call_delays_no_other() {
     let failed = call(&link, json!({ "fail": "because" }), LONG).await.unwrap_err();
     assert_eq!((failed.code(), failed.to_string()), (-32029, "\"because\"".to_owned()));
     service.permits.add_permits(1);
-    assert_eq!(slow.await.unwrap().get(), "\"slow\"");
+    assert_eq!(slow.await.unwrap().result.get(), "\"slow\"");
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn the_answering_side_ends_a_call_at_its_deadline() {
     };
     tokio::time::timeout(LONG, ended).await.expect("the call does not end");
     service.permits.add_permits(1);
-    assert_eq!(call(&link, json!({ "wait": 1, "say": 1 }), LONG).await.unwrap().get(), "1");
+    assert_eq!(call(&link, json!({ "wait": 1, "say": 1 }), LONG).await.unwrap().result.get(), "1");
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn a_draining_process_answers_the_calls_it_has_begun() {
     let refused = call(&link, json!({}), LONG).await.unwrap_err();
     assert!(refused.to_string().contains("not available"), "{refused}");
     service.permits.add_permits(1);
-    assert_eq!(begun.await.unwrap().get(), "\"begun\"");
+    assert_eq!(begun.await.unwrap().result.get(), "\"begun\"");
     tracker.close();
     tracker.wait().await;
     assert_eq!(context.mesh.losses("message"), 0, "it drained, so nothing was lost");

@@ -1,14 +1,14 @@
 //! The frames of the mesh: JSON-RPC notifications that carry many calls, or many answers, each.
 //!
-//! A call is `[id, caller, within_ms, method, params]` and may end with its trace; an answer is `[id, result]` or
-//! `[id, null, error]`. A session is sent in full once per link, and from then on named by its connection id: in full it is
+//! A call is `[id, caller, within_ms, method, params]` and may end with its trace; an answer is `[id, result]`,
+//! `[id, null, error]`, or `[id, result, null, event]` with an event for the caller's own connection. A session is sent in full once per link, and from then on named by its connection id: in full it is
 //! longer than most parameters.
 
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use services::kernel::{Caller, RpcError, Session, Term, Trace};
+use services::kernel::{AnswerRef, Caller, CallerEvent, RpcError, Session, Term, Trace};
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
@@ -58,6 +58,8 @@ pub(super) struct MeshAnswer<'a> {
     pub result: Option<&'a RawValue>,
     #[serde(default)]
     pub error: Option<RpcError>,
+    #[serde(default)]
+    pub event: Option<Box<CallerEvent>>,
 }
 
 /// A caller as it is received.
@@ -157,13 +159,19 @@ pub(super) fn write_call(
 }
 
 /// Writes an answer as an item of a frame of [`ANSWERS`].
-pub(super) fn write_answer(out: &mut String, id: u64, outcome: Result<&RawValue, &RpcError>) {
+pub(super) fn write_answer(out: &mut String, id: u64, outcome: Result<AnswerRef<'_>, &RpcError>) {
     let mut digits = itoa::Buffer::new();
     out.push('[');
     out.push_str(digits.format(id));
     out.push(',');
     match outcome {
-        Ok(result) => out.push_str(result.get()),
+        Ok(answer) => {
+            out.push_str(answer.result.get());
+            if let Some(event) = answer.event {
+                out.push_str(",null,");
+                out.push_str(&json(event));
+            }
+        }
         Err(error) => {
             out.push_str("null,");
             out.push_str(&json(error));
@@ -263,9 +271,12 @@ mod tests {
         let result = RawValue::from_string(r#"{ "n": 1.50 }"#.into()).unwrap();
         let error = RpcError::new(codes::RATE_LIMITED, "slower").with("retry_after_ms", 5);
         let mut text = ANSWERS.to_owned();
-        write_answer(&mut text, 1, Ok(&result));
+        write_answer(&mut text, 1, Ok(AnswerRef { result: &result, event: None }));
         text.push(',');
         write_answer(&mut text, 2, Err(&error));
+        text.push(',');
+        let event = CallerEvent { method: "event/x".into(), params: result.clone() };
+        write_answer(&mut text, 3, Ok(AnswerRef { result: &result, event: Some(&event) }));
         text.push_str("]}");
         let MeshFrame::Answers(answers) = serde_json::from_str(&text).unwrap() else {
             panic!("none: {text}")
@@ -278,5 +289,8 @@ mod tests {
             (2, error.code(), "slower".to_owned())
         );
         assert_eq!(received.data("retry_after_ms"), error.data("retry_after_ms"));
+        let event = answers[2].event.as_ref().unwrap();
+        assert_eq!((&*event.method, event.params.get()), ("event/x", result.get()));
+        assert_eq!((answers[2].result.unwrap().get(), answers[0].event.is_none()), (result.get(), true));
     }
 }

@@ -1,10 +1,10 @@
 //! Delivers what waits for domains that could not be reached: page by page, in order, by one process at a time.
 
-use super::super::Message;
 use super::lease::{Failure, Lease, Row, Settled};
 use super::outbox::Kept;
 use super::{broke_off, is_unreachable};
 use crate::kernel::{Aid, BatchError, Forward, ForwardBatch, Outcome, RpcError, codes};
+use crate::message::Message;
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;

@@ -14,7 +14,6 @@ mod targets;
 
 pub(super) use bells::Bells;
 pub(super) use outbox::Outbox;
-pub(super) use recall::RecalledAbroad;
 pub(super) use targets::Targets;
 
 use super::{Error, Message};
@@ -71,7 +70,7 @@ impl Message {
         method: &str,
         params: &impl Serialize,
         within: Option<Duration>,
-    ) -> Result<Answering, Error> {
+    ) -> Result<Answering<Box<RawValue>>, Error> {
         if !self.mesh.has("gateway") {
             return Err(Error::Foreign(crossing.issuer.to_owned()));
         }

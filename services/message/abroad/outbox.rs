@@ -3,11 +3,11 @@
 //! They are in the database and nowhere else; a page of them is read when it is sent. Which process delivers to a
 //! domain is the database's decision, too: a lease that runs out, with a number that says which lease it was.
 
-use super::super::Error;
-use super::super::stored_message::Key;
-use super::super::turns::{Turn, Turns};
 use super::rows::{count_out, insert, list, take_out};
 use crate::kernel::{Aid, Audience, Batch, Db, DeviceId, Engine, Event, SlotId, World};
+use crate::message::Error;
+use crate::message::sending::lookup_queue::{LookupGuard, LookupQueues};
+use crate::message::store::stored_message::MessageKey;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -35,7 +35,7 @@ pub(in super::super) struct Outbox {
     writes: Batch<New, bool>,
     last: AtomicI64,
     pub(super) wake: Arc<Wake>,
-    turns: Turns<String>,
+    turns: LookupQueues<String>,
     seen: Mutex<HashMap<String, Seen>>,
     /// The leases this process has, by their domains.
     pub(super) held: Mutex<HashMap<String, i64>>,
@@ -53,7 +53,7 @@ struct Seen {
 /// How a message goes to a domain.
 pub(super) enum Way {
     /// Now, and before those who wait for this turn.
-    Direct(Option<Turn<String>>),
+    Direct(Option<LookupGuard<String>>),
     /// Behind others that wait already.
     Behind,
     /// Now or never: no more can wait.
@@ -70,7 +70,7 @@ pub(in super::super) struct Wake {
 
 /// A message to be kept.
 pub(in super::super) struct New {
-    pub key: Key,
+    pub key: MessageKey,
     pub issuer: String,
     pub nth: i64,
     pub at: i64,
@@ -128,7 +128,7 @@ impl Outbox {
             writes,
             last: AtomicI64::new(0),
             wake,
-            turns: Turns::default(),
+            turns: LookupQueues::default(),
             seen: Mutex::default(),
             held: Mutex::default(),
         })
@@ -143,10 +143,10 @@ impl Outbox {
 
     /// Which way a message goes. Answered without waiting while nothing waits for the domain.
     pub(super) async fn way(&self, issuer: &str) -> sqlx::Result<Way> {
-        if self.is_empty(issuer) && !self.turns.are_taken(issuer) {
+        if self.is_empty(issuer) && !self.turns.is_busy(issuer) {
             return Ok(Way::Direct(None));
         }
-        let turn = self.turns.take(issuer.to_owned()).await;
+        let turn = self.turns.wait(issuer.to_owned()).await;
         if self.is_empty(issuer) {
             return Ok(Way::Direct(Some(turn)));
         }
@@ -227,8 +227,8 @@ impl Outbox {
 
     /// Takes back messages that are not on their way yet; those that may have got there before only if that is known not to
     /// be so. Gives them, and where the others are on their way to.
-    pub async fn withdraw(&self, keys: &[Key], untried: bool) -> sqlx::Result<Withdrawn> {
-        let names: Vec<String> = keys.iter().map(Key::text).collect();
+    pub async fn withdraw(&self, keys: &[MessageKey], untried: bool) -> sqlx::Result<Withdrawn> {
+        let names: Vec<String> = keys.iter().map(MessageKey::text).collect();
         let query = match self.db.engine() {
             Engine::Sqlite => sqlx::query_as(
                 "SELECT key, issuer FROM outbox WHERE key IN (SELECT value FROM json_each($1))",

@@ -1,24 +1,13 @@
 //! Messages that went to other domains are taken back over there.
 
-use super::super::recall::{Recalled, Refusal};
-use super::super::stored_message::Key;
-use super::super::{Error, Message};
 use super::Crossing;
 use crate::kernel::{Caller, RpcError, Session, codes};
+use crate::message::recall::{RecallRefusal, Recalled, RecalledAbroad};
+use crate::message::store::stored_message::MessageKey;
+use crate::message::{Error, Message};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// What became of the messages that are not of this domain.
-#[derive(Default)]
-pub(in super::super) struct RecalledAbroad {
-    /// The reason why not, where there is one.
-    pub outcomes: HashMap<String, Option<Refusal>>,
-    /// Those that a domain may have which could not be asked.
-    pub open: HashSet<String>,
-    /// "A call spanning several domains … reports an error if any domain fails" (§7). Asking again brings them together.
-    pub failed: Option<Error>,
-}
 
 /// Which domains are asked for which messages.
 #[derive(Default)]
@@ -27,10 +16,10 @@ struct Asked<'a> {
     /// Those of which it is known where they went.
     sure: HashSet<&'a String>,
     /// Those that are on their way, or may have got there before and wait to go again.
-    waiting: HashMap<Key, &'a String>,
+    waiting: HashMap<MessageKey, &'a String>,
 }
 
-type Answer = Result<Vec<(String, Option<Refusal>)>, Error>;
+type Answer = Result<Vec<(String, Option<RecallRefusal>)>, Error>;
 
 impl Message {
     pub(in super::super) async fn recall_abroad(
@@ -39,8 +28,8 @@ impl Message {
         message_ids: &[String],
     ) -> Result<RecalledAbroad, Error> {
         let Caller::Agent(session) = caller else { return Ok(RecalledAbroad::default()) };
-        let keys: HashMap<Key, &String> =
-            message_ids.iter().map(|id| (Key::new(&session.aid, id), id)).collect();
+        let keys: HashMap<MessageKey, &String> =
+            message_ids.iter().map(|id| (MessageKey::new(&session.aid, id), id)).collect();
         let mut recalled = RecalledAbroad::default();
         let Asked { by_issuer, sure, waiting } = self.whom_to_ask(session, keys, &mut recalled).await?;
 
@@ -55,15 +44,15 @@ impl Message {
     /// What waits because its link broke, and did not get there: it will not go again.
     async fn withdraw_tried(
         &self,
-        waiting: HashMap<Key, &String>,
+        waiting: HashMap<MessageKey, &String>,
         recalled: &mut RecalledAbroad,
     ) -> Result<(), Error> {
-        let is_lost = |id: &&String| recalled.outcomes.get(*id) == Some(&Some(Refusal::NotFound));
-        let lost: HashMap<Key, &String> = waiting.into_iter().filter(|(_, id)| is_lost(id)).collect();
+        let is_lost = |id: &&String| recalled.outcomes.get(*id) == Some(&Some(RecallRefusal::NotFound));
+        let lost: HashMap<MessageKey, &String> = waiting.into_iter().filter(|(_, id)| is_lost(id)).collect();
         if lost.is_empty() {
             return Ok(());
         }
-        let keys: Vec<Key> = lost.keys().copied().collect();
+        let keys: Vec<MessageKey> = lost.keys().copied().collect();
         let (withdrawn, _) = self.outbox.withdraw(&keys, false).await?;
         for (key, id) in lost {
             if withdrawn.contains(&key.text()) {
@@ -83,10 +72,10 @@ impl Message {
     async fn whom_to_ask<'a>(
         &self,
         session: &Session,
-        keys: HashMap<Key, &'a String>,
+        keys: HashMap<MessageKey, &'a String>,
         recalled: &mut RecalledAbroad,
     ) -> Result<Asked<'a>, Error> {
-        let wanted: Vec<Key> = keys.keys().copied().collect();
+        let wanted: Vec<MessageKey> = keys.keys().copied().collect();
         let (withdrawn, on_their_way) = self.outbox.withdraw(&wanted, true).await?;
         let here = self.store.find_all(&wanted).await?;
         let now = self.clock.now_ms();
@@ -144,7 +133,7 @@ impl RecalledAbroad {
         for (ids, answer) in answers {
             match answer {
                 Ok(outcomes) => outcomes.into_iter().for_each(|(id, outcome)| {
-                    if outcome != Some(Refusal::NotFound) || sure.contains(&id) {
+                    if outcome != Some(RecallRefusal::NotFound) || sure.contains(&id) {
                         let said = self.outcomes.entry(id).or_insert(outcome);
                         *said = more_telling(*said, outcome);
                     }
@@ -165,13 +154,13 @@ impl RecalledAbroad {
 
 /// A message that went to two domains is taken back when both say so. One that has it and keeps it counts for more than
 /// another that says otherwise.
-fn more_telling(one: Option<Refusal>, other: Option<Refusal>) -> Option<Refusal> {
+fn more_telling(one: Option<RecallRefusal>, other: Option<RecallRefusal>) -> Option<RecallRefusal> {
     let rank = |outcome| match outcome {
-        Some(Refusal::NotFound) => 0,
-        Some(Refusal::NotSender) => 1,
-        Some(Refusal::AlreadyRecalled) => 2,
+        Some(RecallRefusal::NotFound) => 0,
+        Some(RecallRefusal::NotSender) => 1,
+        Some(RecallRefusal::AlreadyRecalled) => 2,
         None => 3,
-        Some(Refusal::Expired) => 4,
+        Some(RecallRefusal::Expired) => 4,
     };
     if rank(other) > rank(one) { other } else { one }
 }

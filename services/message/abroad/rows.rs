@@ -1,9 +1,9 @@
 //! Statements that change many waiting messages at once, and count them.
 
-use super::super::store::json;
 use super::lease::{LEASE_MS, Lease};
 use super::outbox::{DEMAND_MS, New};
 use crate::kernel::{Db, Engine};
+use crate::message::store::bind::json;
 use serde::Serialize;
 use sqlx::{Any, Transaction};
 use std::collections::{BTreeMap, HashSet};

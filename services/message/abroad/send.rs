@@ -1,14 +1,14 @@
 //! A message to an agent of another domain: sent there, and then kept for the sender's own other devices.
 
-use super::super::ledger::{Changes, Done, Draft, Write};
-use super::super::sending::{SendParams, Sent, Status};
-use super::super::store::json;
-use super::super::stored_message::Key;
-use super::super::turns::{Turn, in_turn};
-use super::super::{Error, Message, envelope};
 use super::outbox::{Kept, New, Way};
 use super::{Crossing, read, unreadable};
 use crate::kernel::{Caller, RpcError, Session, codes};
+use crate::message::sending::lookup_queue::{LookupGuard, begin_then_release};
+use crate::message::sending::params::{SendParams, SendStatus, Sent};
+use crate::message::store::bind::json;
+use crate::message::store::stored_message::MessageKey;
+use crate::message::store::write::{DeviceChanges, NewMessage, Write, WriteOutcome};
+use crate::message::{Error, Message, envelope};
 use futures_util::future::{OptionFuture, join};
 use serde_json::value::to_raw_value;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Message {
         let Some(crossing) = self.crossing(caller, &to)? else {
             return Err(Error::Foreign(to.issuer().to_owned()));
         };
-        if envelope::classify(&params.payload) != envelope::Kind::Plain {
+        if envelope::classify(&params.payload) != envelope::PayloadKind::Plain {
             // Boxed, like all that most messages do without.
             return Box::pin(self.send_sealed(crossing, params)).await;
         }
@@ -49,12 +49,12 @@ impl Message {
     /// One whose sender's other devices get copies.
     async fn send_sealed(&self, crossing: Crossing<'_>, mut params: SendParams) -> Result<Sent, Error> {
         let session = crossing.session;
-        let turn = self.turn(&session.aid).await;
+        let turn = self.wait_for_lookup(&session.aid).await;
         let at = self.clock.now_ms();
         let (draft, changes) = self.draft_own(session, &params, at).await?;
         let outgoing = Outgoing { crossing, message_id: draft.message.message_id.clone(), at };
 
-        let sent = in_turn(self.pass_on(&outgoing, &mut params), turn).await?;
+        let sent = begin_then_release(self.pass_on(&outgoing, &mut params), turn).await?;
 
         self.keep_own(session, &params, draft, changes).await?;
         Ok(sent)
@@ -101,7 +101,7 @@ impl Message {
         &self,
         outgoing: &Outgoing<'_>,
         params: &SendParams,
-        turn: Option<Turn<String>>,
+        turn: Option<LookupGuard<String>>,
     ) -> Result<Sent, Error> {
         let Outgoing { crossing, at, .. } = outgoing;
         let asking = self.begin_abroad(crossing, "message.send", params, None)?;
@@ -109,7 +109,7 @@ impl Message {
         let lasts = self.ttl_ms(crossing.session, params).is_none();
         let noting = lasts.then(|| self.targets.note(&crossing.session.aid, crossing.issuer, *at)).flatten();
         // It has its place on the way there before anything is waited for.
-        let (answer, noted) = in_turn(join(asking, OptionFuture::from(noting)), turn).await;
+        let (answer, noted) = begin_then_release(join(asking, OptionFuture::from(noting)), turn).await;
 
         let sent: Sent = read(crossing, &answer?)?;
         if !sent.is_safe() {
@@ -139,7 +139,7 @@ impl Message {
         params.ttl = ttl;
         let until = at.saturating_add(keep);
         let new = New {
-            key: Key::new(&session.aid, message_id),
+            key: MessageKey::new(&session.aid, message_id),
             issuer: (*issuer).to_owned(),
             nth,
             at: *at,
@@ -150,7 +150,7 @@ impl Message {
         };
         let expires_at = self.outbox.put(new).await?;
         let mode = params.mode()?.unwrap_or_default();
-        Ok(Sent { expires_at: Some(expires_at), ..Sent::new(message_id, *at, Status::Queued, mode) })
+        Ok(Sent { expires_at: Some(expires_at), ..Sent::new(message_id, *at, SendStatus::Queued, mode) })
     }
 
     /// The copies for the sender's own devices. What is wrong with the message is found here, before it goes anywhere.
@@ -159,12 +159,12 @@ impl Message {
         session: &Session,
         params: &SendParams,
         now: i64,
-    ) -> Result<(Draft, Changes), Error> {
-        match self.draft(session, params, None, now).await {
+    ) -> Result<(NewMessage, DeviceChanges), Error> {
+        match self.new_message(session, params, None, now).await {
             Err(Error::NoDevice { .. }) => {
                 // What this process remembers of the sender's devices may be old.
                 self.inboxes.forget(&session.aid);
-                self.draft(session, params, None, now).await
+                self.new_message(session, params, None, now).await
             }
             drafted => drafted,
         }
@@ -174,22 +174,22 @@ impl Message {
         &self,
         session: &Session,
         params: &SendParams,
-        mut draft: Draft,
-        mut changes: Changes,
+        mut draft: NewMessage,
+        mut changes: DeviceChanges,
     ) -> Result<(), Error> {
         for _ in 0..TRIES {
-            if draft.message.places.is_empty() {
+            if draft.message.entries.is_empty() {
                 return Ok(());
             }
             let at = draft.message.at;
             if let Some(ttl) = self.ttl_ms(session, params) {
-                self.send_fleeting(session, draft, at + ttl).await?;
+                self.send_volatile(session, draft, at + ttl).await?;
                 return Ok(());
             }
             match self.ledger.write(Write::Send(Box::new(draft), changes)).await? {
-                Done::Stale => {
+                WriteOutcome::DevicesChanged => {
                     self.inboxes.forget(&session.aid);
-                    (draft, changes) = self.draft(session, params, None, at).await?;
+                    (draft, changes) = self.new_message(session, params, None, at).await?;
                 }
                 _ => return Ok(()),
             }

@@ -1,8 +1,8 @@
-//! `message.e2ee.check_replay_guard`: learn whether this device decrypted a message before, and note nothing.
+//! `message.e2ee.check_replay_guard`: say whether this device decrypted a message before, and remember nothing.
 
-use super::super::{Error, Message};
 use super::record_replay_guard::{ReplayGuard, ReplayGuardParams};
 use crate::kernel::Caller;
+use crate::message::{Error, Message};
 use std::sync::Arc;
 
 impl Message {

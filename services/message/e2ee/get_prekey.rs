@@ -1,8 +1,8 @@
 //! `message.e2ee.get_prekey`: the keys to encrypt to, one for each device. Reading does not use them up.
 
-use super::super::keys::Prekey;
-use super::super::{Error, Message};
+use super::keys::Prekey;
 use crate::kernel::{Aid, Caller};
+use crate::message::{Error, Message};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
-//! `message.e2ee.put_prekey`: leave a key that others may encrypt to while this device is away.
+//! `message.e2ee.put_prekey`: store a key that others may encrypt to while this device is offline.
 
-use super::super::keys::Prekey;
-use super::super::{Error, Message};
+use super::keys::Prekey;
 use crate::kernel::Caller;
+use crate::message::{Error, Message};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Keys and signatures on P-256 are a fraction of this.
-const LONGEST: usize = 1024;
+/// Keys and signatures on P-256 are much shorter.
+const MAX_BYTES: usize = 1024;
 
 #[derive(Deserialize)]
 pub(crate) struct PutPrekeyParams {
@@ -39,7 +39,7 @@ impl Message {
         params.check()?;
         let device = params.device_id.unwrap_or_default();
         if !device.is_empty() && device != session.device.as_str() {
-            return Err(Error::Param("params.device_id: not the device of this connection".to_owned()));
+            return Err(Error::Param("params.device_id: must be the device of this connection".to_owned()));
         }
 
         let prekey = Prekey {
@@ -63,12 +63,14 @@ impl PutPrekeyParams {
             ("signature", &self.signature),
         ];
         for (name, text) in needed {
-            if text.is_empty() || text.len() > LONGEST {
-                return Err(Error::Param(format!("params.{name}: has 1 to {LONGEST} bytes")));
+            if text.is_empty() || text.len() > MAX_BYTES {
+                return Err(Error::Param(format!("params.{name}: must have 1 to {MAX_BYTES} bytes")));
             }
         }
-        if self.cert_fingerprint.as_ref().is_some_and(|text| text.len() > LONGEST) {
-            return Err(Error::Param(format!("params.cert_fingerprint: has at most {LONGEST} bytes")));
+        if self.cert_fingerprint.as_ref().is_some_and(|text| text.len() > MAX_BYTES) {
+            return Err(Error::Param(format!(
+                "params.cert_fingerprint: must have at most {MAX_BYTES} bytes"
+            )));
         }
         Ok(())
     }

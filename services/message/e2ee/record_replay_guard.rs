@@ -1,12 +1,12 @@
-//! `message.e2ee.record_replay_guard`: note that this device decrypted a message, and learn whether it had before.
+//! `message.e2ee.record_replay_guard`: remember that this device decrypted a message, and say whether it had before.
 
-use super::super::keys::Guard;
-use super::super::{Error, Message};
+use super::keys::ReplayKey;
 use crate::kernel::{Aid, Caller};
+use crate::message::{Error, Message};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-const LONGEST_ID: usize = 256;
+const MAX_ID_BYTES: usize = 256;
 
 #[derive(Deserialize)]
 pub(crate) struct ReplayGuardParams {
@@ -31,11 +31,11 @@ impl Message {
 }
 
 impl ReplayGuardParams {
-    pub(super) fn guard(&self, caller: &Caller) -> Result<Guard, Error> {
+    pub(super) fn guard(&self, caller: &Caller) -> Result<ReplayKey, Error> {
         let session = caller.session()?;
-        if self.message_id.is_empty() || self.message_id.len() > LONGEST_ID {
-            return Err(Error::Param(format!("params.message_id: has 1 to {LONGEST_ID} bytes")));
+        if self.message_id.is_empty() || self.message_id.len() > MAX_ID_BYTES {
+            return Err(Error::Param(format!("params.message_id: must have 1 to {MAX_ID_BYTES} bytes")));
         }
-        Ok(Guard::new(&session.aid, &session.device, &self.sender_aid, &self.message_id))
+        Ok(ReplayKey::new(&session.aid, &session.device, &self.sender_aid, &self.message_id))
     }
 }

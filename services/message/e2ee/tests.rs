@@ -1,4 +1,4 @@
-//! Keys of the first generation: told as they were given, one for each device.
+//! Prekeys of the first generation: returned as they were given, one for each device.
 
 use crate::kernel::{Caller, DeviceId, Session, codes};
 use crate::testing::{DAY_MS, TestAgent, TestWorld, code};
@@ -19,7 +19,7 @@ async fn get(test: &TestWorld, of: &TestAgent) -> Value {
 }
 
 #[tokio::test]
-async fn each_device_has_the_prekey_it_gave_last_and_the_latest_stands_first() {
+async fn each_device_has_the_prekey_it_gave_last_and_the_latest_is_first() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
     for (device, id) in [("d1", "p-1"), ("d2", "p-2"), ("d1", "p-3")] {
@@ -56,7 +56,7 @@ async fn nothing_is_added_to_what_was_given() {
 }
 
 #[tokio::test]
-async fn keys_are_refused_for_other_devices_and_not_known_of_other_domains() {
+async fn keys_are_refused_for_other_devices_and_not_found_in_other_domains() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
     let mut other = prekey("p-1");

@@ -8,18 +8,18 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Longer ids would make the keys they are found by slow.
-const LONGEST_ID: usize = 256;
+/// Longer ids would make lookups by them slow.
+const MAX_ID_BYTES: usize = 256;
 
 #[derive(Deserialize)]
-pub(super) struct Head {
+pub(super) struct EnvelopeType {
     #[serde(rename = "type")]
     pub kind: Option<String>,
     pub version: Option<String>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Copies {
+pub(super) struct DeviceCopies {
     pub recipient_copies: Vec<Copy>,
     pub self_copies: Option<Vec<Copy>>,
 }
@@ -33,17 +33,17 @@ pub(super) struct Copy {
 
 /// Borrowed wherever nothing is escaped.
 #[derive(Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+pub(super) struct BorrowedText<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-pub(super) struct Members<'a> {
-    pub recipients: Vec<[Text<'a>; 8]>,
+pub(super) struct EnvelopeMembers<'a> {
+    pub recipients: Vec<[BorrowedText<'a>; 8]>,
     pub recipients_digest: Cow<'a, str>,
     pub aad: Aad<'a>,
     pub t_send: Option<i64>,
     pub body: Box<RawValue>,
 }
 
-/// What the sender authenticated, as far as the server knows it too.
+/// What the sender authenticated, as far as the server can compare it.
 #[derive(Deserialize)]
 pub(super) struct Aad<'a> {
     #[serde(borrow)]
@@ -56,13 +56,13 @@ pub(super) struct Aad<'a> {
     message_id: Cow<'a, str>,
 }
 
-impl<'a> Members<'a> {
-    pub fn read(payload: &'a RawValue) -> Result<Members<'a>, EnvelopeError> {
-        let Parts { recipients, digest, aad, t_send, body } =
+impl<'a> EnvelopeMembers<'a> {
+    pub fn read(payload: &'a RawValue) -> Result<EnvelopeMembers<'a>, EnvelopeError> {
+        let ReadMembers { recipients, digest, aad, t_send, body } =
             serde_json::from_str(payload.get()).map_err(form)?;
         let missing = |name: &str| EnvelopeError::Form(format!("the envelope has no {name}"));
         let body = RawValue::from_string(body).map_err(form)?;
-        Ok(Members {
+        Ok(EnvelopeMembers {
             recipients: recipients.ok_or_else(|| missing("recipients"))?,
             recipients_digest: digest.ok_or_else(|| missing("recipients_digest"))?.0,
             aad: aad.ok_or_else(|| missing("aad"))?,
@@ -73,7 +73,7 @@ impl<'a> Members<'a> {
 }
 
 impl Aad<'_> {
-    /// Gives the id the message has; the one beside the envelope, if there is one, is the same.
+    /// Gives the id of the message; the one beside the envelope, if there is one, must be the same.
     pub fn check(self, from: &Session, to: &Aid, message_id: Option<&str>) -> Result<String, EnvelopeError> {
         let same = [
             ("from", &self.from, from.aid.as_str(), "the sender"),
@@ -84,28 +84,28 @@ impl Aad<'_> {
         if let Some((name, .., wanted)) = same.iter().find(|(_, found, wanted, _)| **found != *wanted) {
             return Err(EnvelopeError::Aad(format!("aad.{name} is not {wanted}")));
         }
-        if self.message_id.is_empty() || self.message_id.len() > LONGEST_ID {
-            return Err(EnvelopeError::Aad(format!("aad.message_id has 1 to {LONGEST_ID} bytes")));
+        if self.message_id.is_empty() || self.message_id.len() > MAX_ID_BYTES {
+            return Err(EnvelopeError::Aad(format!("aad.message_id must have 1 to {MAX_ID_BYTES} bytes")));
         }
         Ok(self.message_id.into_owned())
     }
 }
 
-/// One walk over the members: some are understood, all but `recipients` are written on.
+/// One pass over the members: some are read, all but `recipients` are written to the body.
 #[derive(Default)]
-struct Parts<'a> {
-    recipients: Option<Vec<[Text<'a>; 8]>>,
-    digest: Option<Text<'a>>,
+struct ReadMembers<'a> {
+    recipients: Option<Vec<[BorrowedText<'a>; 8]>>,
+    digest: Option<BorrowedText<'a>>,
     aad: Option<Aad<'a>>,
     t_send: Option<Option<i64>>,
     body: String,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> ReadMembers<'a> {
     fn member<E: serde::de::Error>(&mut self, key: &str, value: &'a RawValue) -> Result<(), E> {
         let twice = match key {
             "recipients" => return self.recipients(value),
-            // The server says these, to each reader.
+            // The server adds these, for each reader.
             "recipient" | "merkle_proof" | "delivery_device_id" => return Ok(()),
             "recipients_digest" => self.digest.replace(read(value)?).is_some(),
             // A struct could be read from a list, too.
@@ -115,7 +115,7 @@ impl<'a> Parts<'a> {
             _ => false,
         };
         if twice {
-            return Err(E::custom(format_args!("{key} is there twice")));
+            return Err(E::custom(format_args!("{key} occurs twice")));
         }
         self.body.push(if self.body.is_empty() { '{' } else { ',' });
         self.body.push_str(&serde_json::Value::from(key).to_string());
@@ -127,7 +127,7 @@ impl<'a> Parts<'a> {
     fn recipients<E: serde::de::Error>(&mut self, value: &'a RawValue) -> Result<(), E> {
         match self.recipients.replace(read(value)?) {
             None => Ok(()),
-            Some(_) => Err(E::custom("recipients is there twice")),
+            Some(_) => Err(E::custom("recipients occurs twice")),
         }
     }
 }
@@ -136,19 +136,21 @@ fn read<'a, T: Deserialize<'a>, E: serde::de::Error>(value: &'a RawValue) -> Res
     serde_json::from_str(value.get()).map_err(E::custom)
 }
 
-impl<'de> Deserialize<'de> for Parts<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Parts<'de>, D::Error> {
+impl<'de> Deserialize<'de> for ReadMembers<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ReadMembers<'de>, D::Error> {
         struct Walk;
         impl<'de> Visitor<'de> for Walk {
-            type Value = Parts<'de>;
+            type Value = ReadMembers<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts<'de>, A::Error> {
-                let mut parts = Parts::default();
-                while let Some((Text(key), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ReadMembers<'de>, A::Error> {
+                let mut parts = ReadMembers::default();
+                while let Some((BorrowedText(key), value)) =
+                    map.next_entry::<BorrowedText<'de>, &'de RawValue>()?
+                {
                     parts.member::<A::Error>(&key, value)?;
                 }
                 if parts.body.is_empty() {

@@ -1,4 +1,4 @@
-//! Envelopes alone: what is refused, what is carried, and that every reader can verify its row.
+//! Envelopes alone: what is refused, what is passed on, and that every reader can verify its row.
 
 mod properties;
 
@@ -68,7 +68,7 @@ fn open(payload: &RawValue) -> Result<Envelope<'_>, EnvelopeError> {
 }
 
 #[test]
-fn the_vector_of_the_protocol_comes_out_byte_for_byte() {
+fn the_test_vector_of_the_protocol_is_reproduced_byte_for_byte() {
     let payload = raw(&envelope(&abc(), ABC_ROOT));
     let opened = open(&payload).unwrap();
     let proof =
@@ -108,7 +108,7 @@ fn one_row_for_all_devices_is_its_own_root() {
 }
 
 #[test]
-fn the_body_is_carried_as_it_was_written_without_its_readers() {
+fn the_body_is_passed_on_as_it_was_written_without_its_recipients() {
     let rows = serde_json::to_string(&abc()).unwrap();
     let text = format!(
         r#"{{"type":"e2ee.p2p_encrypted","version":"v2", "n" : 1.50e2,"recipients":{rows},"recipients_digest":"{ABC_ROOT}",
@@ -154,7 +154,7 @@ fn what_the_sender_authenticated_must_be_what_is_sent() {
 }
 
 #[test]
-fn rows_for_others_are_refused_and_so_is_disorder() {
+fn rows_for_others_are_refused_and_so_are_rows_out_of_order() {
     let [a, b, c] = <[Value; 3]>::try_from(abc()).unwrap();
     let other = |aid, role| row(aid, "dev", role, 0, 1);
     let cases = [
@@ -182,7 +182,7 @@ fn rows_for_others_are_refused_and_so_is_disorder() {
 }
 
 #[test]
-fn an_envelope_without_its_parts_or_of_another_day_is_not_well_made() {
+fn an_envelope_without_its_members_or_of_another_day_is_malformed() {
     for name in ["recipients", "recipients_digest", "aad"] {
         let mut changed = envelope(&abc(), ABC_ROOT);
         changed.as_object_mut().unwrap().remove(name);
@@ -211,16 +211,16 @@ fn an_envelope_without_its_parts_or_of_another_day_is_not_well_made() {
 }
 
 #[test]
-fn a_message_is_known_by_two_members() {
+fn the_kind_of_a_payload_is_in_two_members() {
     let cases = [
-        (json!({ "type": "e2ee.p2p_encrypted", "version": "v2", "x": {} }), Kind::V2),
-        (json!({ "type": "e2ee.p2p_encrypted", "version": 2 }), Kind::Plain),
-        (json!({ "type": "e2ee.p2p_encrypted" }), Kind::Plain),
-        (json!({ "type": "e2ee.multi_device" }), Kind::V1Split),
-        (json!({ "type": "e2ee.encrypted", "version": "1" }), Kind::Plain),
-        (json!({ "type": 7 }), Kind::Plain),
-        (json!(["e2ee.multi_device", "v2"]), Kind::Plain),
-        (json!("text"), Kind::Plain),
+        (json!({ "type": "e2ee.p2p_encrypted", "version": "v2", "x": {} }), PayloadKind::V2),
+        (json!({ "type": "e2ee.p2p_encrypted", "version": 2 }), PayloadKind::Plain),
+        (json!({ "type": "e2ee.p2p_encrypted" }), PayloadKind::Plain),
+        (json!({ "type": "e2ee.multi_device" }), PayloadKind::V1Split),
+        (json!({ "type": "e2ee.encrypted", "version": "1" }), PayloadKind::Plain),
+        (json!({ "type": 7 }), PayloadKind::Plain),
+        (json!(["e2ee.multi_device", "v2"]), PayloadKind::Plain),
+        (json!("text"), PayloadKind::Plain),
     ];
     for (payload, expected) in cases {
         assert_eq!(classify(&raw(&payload)), expected, "{payload}");
@@ -228,21 +228,21 @@ fn a_message_is_known_by_two_members() {
 }
 
 #[test]
-fn the_copies_of_a_message_are_taken_apart_byte_for_byte() {
+fn the_copies_of_a_message_are_split_byte_for_byte() {
     let payload: Box<RawValue> = serde_json::from_str(
         r#"{"type":"e2ee.multi_device","recipient_copies":[{"device_id":"d1","envelope":{"a" : 1.0}},{"envelope":{}}],
             "self_copies":[{"device_id":"d2","envelope":{"b":"\u00e9"}}]}"#,
     )
     .unwrap();
-    let taken = split(&payload).unwrap();
+    let copies = split(&payload).unwrap();
     let texts = |copies: &[(String, Box<RawValue>)]| -> Vec<(String, String)> {
         copies.iter().map(|(device, envelope)| (device.clone(), envelope.get().to_owned())).collect()
     };
     assert_eq!(
-        texts(&taken.recipients),
+        texts(&copies.recipients),
         [("d1".into(), r#"{"a" : 1.0}"#.into()), (String::new(), "{}".into())]
     );
-    assert_eq!(texts(&taken.own), [("d2".into(), r#"{"b":"\u00e9"}"#.into())]);
+    assert_eq!(texts(&copies.own), [("d2".into(), r#"{"b":"\u00e9"}"#.into())]);
     let copy = json!({ "device_id": "d1", "envelope": {} });
     for bad in [
         json!({}),

@@ -1,7 +1,7 @@
-//! The tree over the rows of an envelope. Its root is the envelope's `recipients_digest`, and whoever gets one row
-//! alone verifies it by the way up.
+//! The Merkle tree over the rows of an envelope. Its root is the envelope's `recipients_digest`, and whoever gets one row alone
+//! verifies it by its proof.
 
-use super::{EnvelopeError, Row};
+use super::{EnvelopeError, RecipientRow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{Context, SHA256};
@@ -10,20 +10,20 @@ use serde::Serialize;
 type Hash = [u8; 32];
 
 /// Layers from the leaves up to the root, each in the order of the rows.
-pub(super) struct Tree {
+pub(super) struct RecipientTree {
     layers: Vec<Vec<Hash>>,
 }
 
-/// One step of the way up: what to hash with, and on which side it stands.
+/// One step of a proof: what to hash with, and on which side it is.
 #[derive(Serialize)]
-pub(super) struct Step {
+pub(super) struct ProofStep {
     sibling: String,
     position: &'static str,
 }
 
-impl Tree {
+impl RecipientTree {
     /// There is at least one row.
-    pub fn over(rows: &[Row<'_>]) -> Result<Tree, EnvelopeError> {
+    pub fn over(rows: &[RecipientRow<'_>]) -> Result<RecipientTree, EnvelopeError> {
         let mut layer = Vec::with_capacity(rows.len());
         for row in rows {
             layer.push(leaf(row)?);
@@ -34,28 +34,28 @@ impl Tree {
             let above = below.chunks(2).map(|pair| node(&pair[0], pair.last().unwrap_or(&pair[0]))).collect();
             layers.push(above);
         }
-        Ok(Tree { layers })
+        Ok(RecipientTree { layers })
     }
 
     pub fn root(&self) -> String {
         self.layers.last().and_then(|layer| layer.first()).map(hex::encode).unwrap_or_default()
     }
 
-    pub fn proof(&self, mut index: usize) -> Vec<Step> {
+    pub fn proof(&self, mut index: usize) -> Vec<ProofStep> {
         let mut steps = Vec::with_capacity(self.layers.len());
         for layer in self.layers.iter().filter(|layer| layer.len() > 1) {
             let (sibling, position) = match index % 2 {
                 0 => (layer.get(index + 1).unwrap_or(&layer[index]), "R"),
                 _ => (&layer[index - 1], "L"),
             };
-            steps.push(Step { sibling: hex::encode(sibling), position });
+            steps.push(ProofStep { sibling: hex::encode(sibling), position });
             index /= 2;
         }
         steps
     }
 }
 
-fn leaf(row: &Row<'_>) -> Result<Hash, EnvelopeError> {
+fn leaf(row: &RecipientRow<'_>) -> Result<Hash, EnvelopeError> {
     let mut hash = Context::new(&SHA256);
     hash.update(b"AUN-V2-RCPT-LEAF-v1");
     for text in [&*row.aid, &*row.device, row.role.as_str(), &*row.key_source, &*row.fp, &*row.spk_id] {

@@ -1,13 +1,13 @@
-//! Inboxes that are long, and messages of an earlier layout: on PostgreSQL both are found another way.
+//! Inboxes that are long, and messages of an earlier schema: on PostgreSQL both are looked up another way.
 
 use super::*;
 use crate::kernel::World;
-use crate::message::tail::Span;
+use crate::message::store::lookup::SeqRange;
 use sqlx::migrate::Migrator;
 use std::collections::BTreeMap;
 
 /// What the store says of each sender must be what the whole inbox says.
-async fn compare(test: &TestWorld, to: &Device<'_>) {
+async fn compare(test: &TestWorld, to: &AgentDevice<'_>) {
     let page = |after: i64| to.call(test, "message.pull", json!({ "after_seq": after, "limit": 200 }));
     let (mut by_sender, mut after) = (BTreeMap::<String, Vec<i64>>::new(), 0);
     loop {
@@ -21,20 +21,20 @@ async fn compare(test: &TestWorld, to: &Device<'_>) {
             break;
         }
     }
-    let keeper = keeper(test).await;
+    let service = open_again(test).await;
     let aid = Aid::parse(&to.agent.aid).unwrap();
-    let inbox = keeper.inboxes.of(&aid).await.unwrap()[0].id;
-    let lasts: BTreeMap<String, i64> =
+    let inbox = service.inboxes.of(&aid).await.unwrap()[0].id;
+    let expected: BTreeMap<String, i64> =
         by_sender.iter().map(|(sender, seqs)| (sender.clone(), *seqs.last().unwrap())).collect();
-    assert_eq!(keeper.store.senders(inbox).await.unwrap(), lasts);
+    assert_eq!(service.store.senders(inbox).await.unwrap(), expected);
     for (sender, seqs) in &by_sender {
         for after in [0, 900, 990, 1_050] {
-            let span = Span { inbox, after, before: i64::MAX, sender: Some(sender) };
+            let range = SeqRange { inbox, after, before: i64::MAX, sender: Some(sender) };
             let expected: Vec<i64> = seqs.iter().copied().filter(|seq| *seq > after).collect();
-            let first = keeper.store.first(span, 30).await.unwrap();
+            let first = service.store.first(range, 30).await.unwrap();
             let most = expected.len().min(30);
             assert_eq!(first.iter().map(|entry| entry.seq).collect::<Vec<_>>(), expected[..most]);
-            let last = keeper.store.last(span, 30).await.unwrap();
+            let last = service.store.last(range, 30).await.unwrap();
             let from = expected.len() - most;
             assert_eq!(last.iter().map(|entry| entry.seq).collect::<Vec<_>>(), expected[from..]);
         }
@@ -42,14 +42,14 @@ async fn compare(test: &TestWorld, to: &Device<'_>) {
 }
 
 #[tokio::test]
-async fn what_one_sender_wrote_is_found_in_a_long_inbox_and_after_it_was_cut() {
+async fn what_one_sender_sent_is_found_in_a_long_inbox_and_after_old_messages_were_removed() {
     let (test, alice, carol) = two().await;
     let bobb = test.register("bobb").await;
-    let to = Device { agent: &carol, device: "c" };
+    let to = AgentDevice { agent: &carol, device: "c" };
     let many = async |test: &TestWorld, numbers: std::ops::Range<usize>| {
         let send = async |number: usize| {
             let agent = if number.is_multiple_of(3) { &bobb } else { &alice };
-            Device { agent, device: "a" }.send(test, &carol, &format!("m{number}")).await.unwrap();
+            AgentDevice { agent, device: "a" }.send(test, &carol, &format!("m{number}")).await.unwrap();
         };
         futures_util::future::join_all(numbers.map(send)).await;
     };
@@ -60,31 +60,31 @@ async fn what_one_sender_wrote_is_found_in_a_long_inbox_and_after_it_was_cut() {
     compare(&test, &to).await;
     test.world.clock.advance_ms(DAY_MS / 2 + 1);
     let test = test.restart().await;
-    keeper(&test).await.purge().await;
+    open_again(&test).await.remove_old().await;
     let test = test.restart().await;
     many(&test, 1_100..1_110).await;
     compare(&test, &to).await;
 }
 
 #[tokio::test]
-async fn numbers_go_on_in_whichever_order_messages_were_removed() {
+async fn seqs_continue_in_whichever_order_messages_were_removed() {
     let (test, alice, carol) = two().await;
     if test.world.store.engine() == Engine::Sqlite {
-        return; // One process writes its log, in the order of the numbers.
+        return; // One process writes its log, in the order of the seqs.
     }
-    let from = Device { agent: &alice, device: "a" };
+    let from = AgentDevice { agent: &alice, device: "a" };
     for text in ["one", "two"] {
         from.send(&test, &carol, text).await.unwrap();
     }
     let test = test.restart().await;
-    let store = &keeper(&test).await.store;
-    // As when another process was faster: the first to be stored is not the first to be numbered.
+    let store = &open_again(&test).await.store;
+    // As when another process was faster: the first to be stored is not the one with the first seq.
     sqlx::query("UPDATE letter SET id = id + 100 WHERE seq = 1")
         .execute(store.db.write_alone())
         .await
         .unwrap();
     for left in [1, 0] {
-        assert_eq!(store.purge(i64::MAX, 1).await.unwrap(), 1, "{left} are left");
+        assert_eq!(store.remove_old(i64::MAX, 1).await.unwrap(), 1, "{left} are left");
     }
     assert_eq!(from.send(&test, &carol, "three").await.unwrap()["seq"], 3);
 }
@@ -95,10 +95,10 @@ fn up_to(all: &Migrator, version: i64) -> Migrator {
 }
 
 #[tokio::test]
-async fn messages_of_an_earlier_layout_keep_their_numbers_and_names() {
+async fn messages_of_an_earlier_schema_keep_their_seqs_and_keys() {
     let world: World = TestWorld::open().await.world;
     if world.store.engine() == Engine::Sqlite {
-        return; // The layout never changed there.
+        return; // The schema never changed there.
     }
     let all = sqlx::migrate!("message/migrations/postgres");
     let before = world.busy_db("upgraded", &up_to(&all, 6)).await.unwrap();
@@ -133,7 +133,7 @@ async fn messages_of_an_earlier_layout_keep_their_numbers_and_names() {
     .fetch_one(after.write_alone())
     .await
     .unwrap();
-    assert_eq!(again, (1, "2".to_owned()), "its name is known");
+    assert_eq!(again, (1, "2".to_owned()), "its key is known");
     let next: (i64, String) = sqlx::query_as(
         "SELECT what, numbers FROM post(6, 'aa000000000000000000000000000003', 's2', 'z[', '{1,3}',
              ',1],[' || chr(31) || ',2]', '{1,1,1,2,1,1}', '{1,-1,0,3,-1,0}')",
@@ -141,5 +141,5 @@ async fn messages_of_an_earlier_layout_keep_their_numbers_and_names() {
     .fetch_one(after.write_alone())
     .await
     .unwrap();
-    assert_eq!(next, (0, "3,10".to_owned()), "numbers go on, where all messages are gone too");
+    assert_eq!(next, (0, "3,10".to_owned()), "seqs continue, also where all messages are removed");
 }

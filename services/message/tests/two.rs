@@ -1,4 +1,4 @@
-//! Two processes on one PostgreSQL: whatever goes in through one comes out through the other, once and in order.
+//! Two processes on one PostgreSQL: whatever is sent through one is read through the other, once and in order.
 
 use super::*;
 use crate::kernel::{Mesh, World};
@@ -8,9 +8,9 @@ use tokio_util::task::TaskTracker;
 
 /// One process.
 #[derive(Clone)]
-struct Process(World);
+struct MessageProcess(World);
 
-impl Process {
+impl MessageProcess {
     async fn call(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {
         let answer = self.0.mesh.call(caller, method, Some(to_raw_value(&params).unwrap())).await?;
         Ok(serde_json::from_str(answer.get()).unwrap())
@@ -28,10 +28,10 @@ impl Process {
     }
 
     async fn pull(&self, agent: &TestAgent, device: &'static str, params: Value) -> Value {
-        self.call(Device { agent, device }.caller(), "message.pull", params).await.unwrap()
+        self.call(AgentDevice { agent, device }.caller(), "message.pull", params).await.unwrap()
     }
 
-    /// The texts a device finds, and their numbers.
+    /// The texts a device pulls, and their seqs.
     async fn found(&self, agent: &TestAgent, device: &'static str) -> (Vec<String>, Vec<i64>) {
         let page = self.pull(agent, device, json!({ "limit": 200 })).await;
         let rows = page["messages"].as_array().unwrap();
@@ -41,7 +41,7 @@ impl Process {
 }
 
 /// Nothing on SQLite, where one process has the files to itself.
-async fn two_processes() -> Option<(TestWorld, Process, Process)> {
+async fn two_processes() -> Option<(TestWorld, MessageProcess, MessageProcess)> {
     let test = TestWorld::open().await;
     if test.world.store.engine() == Engine::Sqlite {
         return None;
@@ -51,8 +51,8 @@ async fn two_processes() -> Option<(TestWorld, Process, Process)> {
         let module = crate::open(namespace, &second).await.unwrap();
         second.mesh.add_local(module.namespace, module.methods);
     }
-    let first = Process(test.world.clone());
-    Some((test, first, Process(second)))
+    let first = MessageProcess(test.world.clone());
+    Some((test, first, MessageProcess(second)))
 }
 
 #[tokio::test]
@@ -71,12 +71,13 @@ async fn a_message_sent_through_both_at_once_is_stored_once() {
         assert_eq!(again, 1, "{a} {b}");
     }
     assert_eq!(two.found(&carol, "c").await.1, (1..=20).collect::<Vec<_>>());
-    let told = test.events.lock().iter().filter(|event| event.method == events::RECEIVED).count();
-    assert!(told <= 20, "{told} bells for 20 messages");
+    let published =
+        test.events.lock().iter().filter(|event| event.method == delivery::events::RECEIVED).count();
+    assert!(published <= 20, "{published} events for 20 messages");
 }
 
 #[tokio::test]
-async fn a_number_the_other_gave_and_that_was_removed_is_not_given_again() {
+async fn a_seq_the_other_gave_and_that_was_removed_is_not_given_again() {
     let Some((test, one, two)) = two_processes().await else { return };
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     one.join(&carol, "c").await;
@@ -86,14 +87,14 @@ async fn a_number_the_other_gave_and_that_was_removed_is_not_given_again() {
     for id in ["three", "four"] {
         two.send(&alice, &carol, id, Value::Null).await;
     }
-    let store = &keeper(&test).await.store;
-    assert_eq!(store.purge(i64::MAX, 200).await.unwrap(), 4);
+    let store = &open_again(&test).await.store;
+    assert_eq!(store.remove_old(i64::MAX, 200).await.unwrap(), 4);
     assert_eq!(one.send(&alice, &carol, "five", Value::Null).await["seq"], 5);
 }
 
-/// Messages have places in several inboxes, and the processes know nothing of each other's numbers.
+/// Messages go to several inboxes, and the processes do not know which seqs the other one gave.
 #[tokio::test]
-async fn numbers_have_no_holes_whichever_process_gives_them() {
+async fn seqs_have_no_holes_whichever_process_gives_them() {
     let Some((test, one, two)) = two_processes().await else { return };
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     for device in ["c", "d"] {
@@ -120,7 +121,7 @@ async fn numbers_have_no_holes_whichever_process_gives_them() {
         }
     }
     for (agent, device) in [(&carol, "c"), (&carol, "d"), (&alice, "a"), (&alice, "b")] {
-        let rows = Device { agent, device }.everything(&test).await;
+        let rows = AgentDevice { agent, device }.everything(&test).await;
         let (seqs, words) = (seqs(&rows), texts(&rows).into_iter().collect::<BTreeSet<_>>());
         assert_eq!(seqs, (1..=seqs.len() as i64).collect::<Vec<_>>(), "{device}");
         assert_eq!(words.len(), seqs.len(), "every message once on {device}");
@@ -136,17 +137,17 @@ async fn a_device_that_joined_through_the_other_is_not_missed() {
     one.send(&alice, &carol, "first", Value::Null).await;
     two.join(&carol, "d").await;
     one.send(&alice, &carol, "second", Value::Null).await;
-    one.send(&alice, &carol, "fleeting", json!({ "ttl": 60 })).await;
+    one.send(&alice, &carol, "with ttl", json!({ "ttl": 60 })).await;
     two.join(&carol, "e").await;
     one.send(&alice, &carol, "third", json!({ "device_id": "e" })).await;
     let all = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-    assert_eq!(one.found(&carol, "c").await.0, all(&["waits", "first", "second", "fleeting"]));
-    assert_eq!(two.found(&carol, "d").await.0, all(&["second", "fleeting"]));
+    assert_eq!(one.found(&carol, "c").await.0, all(&["waits", "first", "second", "with ttl"]));
+    assert_eq!(two.found(&carol, "d").await.0, all(&["second", "with ttl"]));
     assert_eq!(one.found(&carol, "e").await.0, all(&["third"]));
 }
 
 #[tokio::test]
-async fn what_is_kept_for_a_while_is_found_through_the_other() {
+async fn what_is_stored_for_a_while_is_found_through_the_other() {
     let Some((test, one, two)) = two_processes().await else { return };
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     one.join(&carol, "c").await;
@@ -168,7 +169,7 @@ async fn what_is_kept_for_a_while_is_found_through_the_other() {
     assert_eq!(texts(two.pull(&carol, "c", after).await["messages"].as_array().unwrap()), ["late"]);
 
     let ack = json!({ "seq": 1, "volatile_cursors": [kept["volatile_cursor"], late["volatile_cursor"]] });
-    let device = Device { agent: &carol, device: "c" };
+    let device = AgentDevice { agent: &carol, device: "c" };
     let acked = two.call(device.caller(), "message.ack", ack.clone()).await.unwrap();
     assert_eq!(acked["volatile_ack"], json!({ "accepted": 2, "expired": 0 }));
     let acked = one.call(device.caller(), "message.ack", ack).await.unwrap();
@@ -178,7 +179,7 @@ async fn what_is_kept_for_a_while_is_found_through_the_other() {
 }
 
 #[tokio::test]
-async fn two_hundred_queue_messages_are_kept_whichever_process_took_them() {
+async fn two_hundred_queue_messages_are_stored_whichever_process_accepted_them() {
     let Some((test, one, two)) = two_processes().await else { return };
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     one.join(&carol, "c").await;
@@ -222,7 +223,7 @@ async fn a_cursor_moved_through_both_only_grows() {
     let mut acks = JoinSet::new();
     for seq in 1..=30 {
         let process = if seq % 2 == 0 { one.clone() } else { two.clone() };
-        let caller = Device { agent: &carol, device: "c" }.caller();
+        let caller = AgentDevice { agent: &carol, device: "c" }.caller();
         acks.spawn(async move {
             let acked = process.call(caller, "message.ack", json!({ "seq": seq })).await.unwrap();
             assert!(acked["ack_seq"].as_i64().unwrap() >= seq, "{acked}");
@@ -256,7 +257,7 @@ async fn many_senders_through_both_leave_no_hole_and_keep_their_order() {
                 let params = json!({ "to": to[at], "message_id": format!("m{number}"), "payload": {} });
                 let sent = process.call(alice.caller(), "message.send", params).await.unwrap();
                 let seq = sent["seq"].as_i64().unwrap();
-                assert!(seq > last[at], "a later message has a higher number");
+                assert!(seq > last[at], "a later message has a higher seq");
                 last[at] = seq;
             }
         });

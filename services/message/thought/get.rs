@@ -1,8 +1,8 @@
-//! `message.thought.get`: the thoughts about one thing, for the one who had them and the one they are for.
+//! `message.thought.get`: the thoughts of one context, for their sender and the peer they are for.
 
-use super::super::{Error, Message};
 use super::{Context, Thought};
 use crate::kernel::{Aid, Caller};
+use crate::message::{Error, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) struct GetThoughtParams {
     context: Context,
     #[serde(default)]
     peer_aid: Option<Aid>,
-    /// Another word for the same.
+    /// Another name for the same.
     #[serde(default)]
     to: Option<Aid>,
 }
@@ -41,7 +41,7 @@ impl Message {
         if session.aid != sender_aid && session.aid != peer_aid {
             return Err(Error::NotYours(format!("what {sender_aid} thinks for {peer_aid}")));
         }
-        // Thoughts are kept where the one lives whom they are for; only their sender asks over there.
+        // Thoughts are stored in the domain of the peer they are for; only their sender asks there.
         if let Some(crossing) = self.crossing(&caller, &peer_aid)? {
             if session.aid != sender_aid {
                 return Err(Error::NotYours(format!("what {sender_aid} thinks for {peer_aid}")));
@@ -51,9 +51,9 @@ impl Message {
             return Ok(GotThought { sender_aid, peer_aid, context, ..got });
         }
 
-        let head = self.find_thoughts(&sender_aid, &peer_aid, &context).await?;
-        let updated_at = head.as_ref().map(|head| head.updated_at);
-        let thoughts = head.map(|head| head.items).unwrap_or_default();
+        let list = self.find_thoughts(&sender_aid, &peer_aid, &context).await?;
+        let updated_at = list.as_ref().map(|list| list.updated_at);
+        let thoughts = list.map(|list| list.items).unwrap_or_default();
         Ok(GotThought { found: !thoughts.is_empty(), sender_aid, peer_aid, context, thoughts, updated_at })
     }
 }

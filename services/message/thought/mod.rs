@@ -1,14 +1,14 @@
-//! `message.thought.*`: what an agent thinks while it works, for one other agent to look at. In memory only: no number,
-//! no bell, nothing to catch up with.
+//! `message.thought.*`: what an agent thinks while it works, for one other agent to read. Stored for a while: no seq, no
+//! event, nothing to catch up with.
 
 pub(super) mod get;
 pub(super) mod put;
 #[cfg(test)]
 mod tests;
 
-use super::shared::{self, Item, Place};
-use super::store::json;
-use super::volatile::shelf::{Limits, Shelves};
+use super::store::bind::json;
+use super::store::ephemeral::bounded::{BoundedRows, RowLimits};
+use super::store::ephemeral::shared_rows::{self, NewSharedRow, RowList};
 use super::{Error, Message};
 use crate::kernel::Aid;
 use parking_lot::Mutex;
@@ -17,20 +17,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// A sender keeps its newest hundred contexts.
-const LIMITS: Limits = Limits { rows: 100, bytes: 8 << 20, total_bytes: 128 << 20 };
-/// What one context holds. It is read in one answer, and the oldest clients take no frame above a MiB.
-const MOST_ITEMS: usize = 100;
-const MOST_BYTES: usize = 900_000;
-const LONGEST_NAME: usize = 256;
+/// The kind of its lists on PostgreSQL, as it is stored.
+const ROWS: &str = "thought";
+/// The newest hundred contexts of a sender are stored.
+const LIMITS: RowLimits = RowLimits { rows: 100, bytes: 8 << 20, total_bytes: 128 << 20 };
+/// What one context may have. It is read in one answer, and the oldest clients accept no frame above a MiB.
+const MAX_ITEMS: usize = 100;
+const MAX_BYTES: usize = 900_000;
+const MAX_NAME_BYTES: usize = 256;
 
 pub(super) struct Thoughts {
-    heads: Mutex<Shelves<Aid, Head>>,
+    lists: Mutex<BoundedRows<Aid, ThoughtList>>,
 }
 
-/// The thoughts of one sender for one peer about one thing.
+/// The thoughts of one sender for one peer about one context.
 #[derive(Clone)]
-struct Head {
+struct ThoughtList {
     peer: Aid,
     context: Context,
     items: Vec<Arc<Thought>>,
@@ -60,67 +62,72 @@ pub(crate) struct Thought {
 
 impl Default for Thoughts {
     fn default() -> Thoughts {
-        Thoughts { heads: Mutex::new(Shelves::new(LIMITS)) }
+        Thoughts { lists: Mutex::new(BoundedRows::new(LIMITS)) }
     }
 }
 
 impl Thoughts {
-    /// Gives how many thoughts there are now. One that is sent again takes the place it had.
+    /// Gives how many thoughts there are now. One that is sent again replaces the earlier one where it was.
     fn put(&self, thought: Thought) -> usize {
         let (sender, updated_at) = (thought.from.clone(), thought.created_at);
-        let mut heads = self.heads.lock();
-        let held = heads.after(&sender, 0, 0).find(|(_, head)| head.is(&thought.to, &thought.context));
-        let held = held.map(|(number, _)| number).and_then(|number| heads.remove(&sender, number));
-        let mut head = held.unwrap_or_else(|| Head::new(&thought));
-        head.updated_at = updated_at;
-        head.add(thought);
-        let (count, bytes) = (head.items.len(), head.bytes());
-        heads.put(&sender, i64::MAX, bytes, head);
+        let mut lists = self.lists.lock();
+        let stored = lists.after(&sender, 0, 0).find(|(_, list)| list.is(&thought.to, &thought.context));
+        let stored = stored.map(|(id, _)| id).and_then(|id| lists.remove(&sender, id));
+        let mut list = stored.unwrap_or_else(|| ThoughtList::new(&thought));
+        list.updated_at = updated_at;
+        list.add(thought);
+        let (count, bytes) = (list.items.len(), list.bytes());
+        lists.put(&sender, i64::MAX, bytes, list);
         count
     }
 
-    fn get(&self, sender: &Aid, peer: &Aid, context: &Context) -> Option<Head> {
-        let heads = self.heads.lock();
-        heads.after(sender, 0, 0).map(|(_, head)| head).find(|head| head.is(peer, context)).cloned()
+    fn get(&self, sender: &Aid, peer: &Aid, context: &Context) -> Option<ThoughtList> {
+        let lists = self.lists.lock();
+        lists.after(sender, 0, 0).map(|(_, list)| list).find(|list| list.is(peer, context)).cloned()
     }
 }
 
-/// What a shelf keeps of a head.
-type Kept = (i64, Vec<Thought>);
+/// A list as it is stored on PostgreSQL: when it was updated, and its thoughts.
+type StoredThoughts = (i64, Vec<Thought>);
 
 impl Message {
-    async fn keep_thought(&self, thought: Thought) -> sqlx::Result<usize> {
+    async fn store_thought(&self, thought: Thought) -> sqlx::Result<usize> {
         let Some(shared) = &self.shared else { return Ok(self.thoughts.put(thought)) };
         let (sender, now) = (thought.from.clone(), thought.created_at);
         let name = name(&thought.to, &thought.context);
-        let place = Place { kind: "thought", key: sender.as_str() };
-        let mut tx = shared.lock(place).await?;
-        let rows = shared::rows(&mut tx, place, Some(&name)).await?;
-        let mut head = Head::new(&thought);
-        head.items = rows.last().map(|row| items(&row.data)).transpose()?.unwrap_or_default().1;
-        head.add(thought);
-        let numbers: Vec<u64> = rows.iter().map(|row| row.number.unsigned_abs()).collect();
-        shared::remove(&mut tx, place, &numbers).await?;
-        let data = json(&(now, &head.items));
-        let item = Item { name: &name, until: i64::MAX, bytes: head.bytes(), data };
-        shared::put(&mut tx, place, item, &LIMITS, now).await?;
+        let rows_of_sender = RowList { kind: ROWS, key: sender.as_str() };
+        let mut tx = shared.lock(rows_of_sender).await?;
+        let rows = shared_rows::rows(&mut tx, rows_of_sender, Some(&name)).await?;
+        let mut list = ThoughtList::new(&thought);
+        list.items = rows.last().map(|row| items(&row.data)).transpose()?.unwrap_or_default().1;
+        list.add(thought);
+        let replaced: Vec<u64> = rows.iter().map(|row| row.id.unsigned_abs()).collect();
+        shared_rows::remove(&mut tx, rows_of_sender, &replaced).await?;
+        let data = json(&(now, &list.items));
+        let row = NewSharedRow { name: &name, until: i64::MAX, bytes: list.bytes(), data };
+        shared_rows::insert(&mut tx, rows_of_sender, row, &LIMITS, now).await?;
         tx.commit().await?;
-        Ok(head.items.len())
+        Ok(list.items.len())
     }
 
-    async fn find_thoughts(&self, sender: &Aid, peer: &Aid, context: &Context) -> sqlx::Result<Option<Head>> {
+    async fn find_thoughts(
+        &self,
+        sender: &Aid,
+        peer: &Aid,
+        context: &Context,
+    ) -> sqlx::Result<Option<ThoughtList>> {
         let Some(shared) = &self.shared else { return Ok(self.thoughts.get(sender, peer, context)) };
-        let place = Place { kind: "thought", key: sender.as_str() };
-        let mut connection = shared.look().await?;
-        let rows = shared::rows(&mut connection, place, Some(&name(peer, context))).await?;
+        let rows_of_sender = RowList { kind: ROWS, key: sender.as_str() };
+        let mut connection = shared.reader().await?;
+        let rows = shared_rows::rows(&mut connection, rows_of_sender, Some(&name(peer, context))).await?;
         let Some(row) = rows.last() else { return Ok(None) };
         let (updated_at, items) = items(&row.data)?;
-        Ok(Some(Head { peer: peer.clone(), context: context.clone(), items, updated_at }))
+        Ok(Some(ThoughtList { peer: peer.clone(), context: context.clone(), items, updated_at }))
     }
 }
 
 fn items(data: &str) -> sqlx::Result<(i64, Vec<Arc<Thought>>)> {
-    let (updated_at, items): Kept =
+    let (updated_at, items): StoredThoughts =
         serde_json::from_str(data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
     Ok((updated_at, items.into_iter().map(Arc::new).collect()))
 }
@@ -131,9 +138,14 @@ fn name(peer: &Aid, context: &Context) -> String {
     hex::encode(digest::digest(&digest::SHA256, text.as_bytes()))
 }
 
-impl Head {
-    fn new(first: &Thought) -> Head {
-        Head { peer: first.to.clone(), context: first.context.clone(), items: Vec::new(), updated_at: 0 }
+impl ThoughtList {
+    fn new(first: &Thought) -> ThoughtList {
+        ThoughtList {
+            peer: first.to.clone(),
+            context: first.context.clone(),
+            items: Vec::new(),
+            updated_at: 0,
+        }
     }
 
     fn is(&self, peer: &Aid, context: &Context) -> bool {
@@ -142,10 +154,10 @@ impl Head {
 
     fn add(&mut self, thought: Thought) {
         match self.items.iter_mut().find(|item| item.thought_id == thought.thought_id) {
-            Some(held) => *held = Arc::new(thought),
+            Some(earlier) => *earlier = Arc::new(thought),
             None => self.items.push(Arc::new(thought)),
         }
-        while self.items.len() > MOST_ITEMS || (self.items.len() > 1 && self.bytes() > MOST_BYTES) {
+        while self.items.len() > MAX_ITEMS || (self.items.len() > 1 && self.bytes() > MAX_BYTES) {
             self.items.remove(0);
         }
     }
@@ -156,7 +168,7 @@ impl Head {
 }
 
 impl Thought {
-    /// What it weighs in an answer, rather more than less.
+    /// How many bytes it takes in an answer, rather too many than too few.
     fn bytes(&self) -> usize {
         let names = 2 * self.thought_id.len() + self.context.kind.len() + self.context.id.len();
         self.payload.get().len() + names + self.from.as_str().len() + self.to.as_str().len() + 160
@@ -166,8 +178,10 @@ impl Thought {
 impl Context {
     fn check(&self) -> Result<(), Error> {
         for (name, text) in [("type", &self.kind), ("id", &self.id)] {
-            if text.is_empty() || text.len() > LONGEST_NAME {
-                return Err(Error::Param(format!("params.context.{name}: has 1 to {LONGEST_NAME} bytes")));
+            if text.is_empty() || text.len() > MAX_NAME_BYTES {
+                return Err(Error::Param(format!(
+                    "params.context.{name}: must have 1 to {MAX_NAME_BYTES} bytes"
+                )));
             }
         }
         Ok(())

@@ -1,15 +1,15 @@
-//! `message.thought.put`: add a thought to those about one thing.
+//! `message.thought.put`: add a thought to those of one context.
 
-use super::super::abroad::Crossing;
-use super::super::{Error, Message};
-use super::{Context, LONGEST_NAME, Thought};
+use super::{Context, MAX_NAME_BYTES, Thought};
 use crate::kernel::{Aid, Caller};
+use crate::message::abroad::Crossing;
+use crate::message::{Error, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// As large as a message may be.
-const LARGEST: usize = 1 << 20;
+const MAX_PAYLOAD_BYTES: usize = 1 << 20;
 
 #[derive(Deserialize, Serialize)]
 pub(crate) struct PutThoughtParams {
@@ -62,7 +62,7 @@ impl Message {
             payload,
             created_at: now,
         };
-        let stored_count = self.keep_thought(thought).await?;
+        let stored_count = self.store_thought(thought).await?;
         let (sender_aid, peer_aid) = (session.aid.clone(), to.clone());
         Ok(ThoughtPut {
             sender_aid,
@@ -77,7 +77,7 @@ impl Message {
         })
     }
 
-    /// Kept where the one lives whom it is for. It has its name before it goes, so that it may be sent twice.
+    /// Stored in the domain of its reader. It has its id before it is sent, so that it may be sent twice.
     async fn put_thought_abroad(
         &self,
         crossing: &Crossing<'_>,
@@ -113,13 +113,13 @@ impl PutThoughtParams {
     fn check(&self) -> Result<(), Error> {
         self.context.check()?;
         if !self.payload.get().starts_with('{') {
-            return Err(Error::Param("params.payload: not an object".to_owned()));
+            return Err(Error::Param("params.payload: must be an object".to_owned()));
         }
-        if self.payload.get().len() > LARGEST {
-            return Err(Error::Param(format!("params.payload: has at most {LARGEST} bytes")));
+        if self.payload.get().len() > MAX_PAYLOAD_BYTES {
+            return Err(Error::Param(format!("params.payload: must have at most {MAX_PAYLOAD_BYTES} bytes")));
         }
-        if self.thought_id.as_ref().is_some_and(|id| id.len() > LONGEST_NAME) {
-            return Err(Error::Param(format!("params.thought_id: has at most {LONGEST_NAME} bytes")));
+        if self.thought_id.as_ref().is_some_and(|id| id.len() > MAX_NAME_BYTES) {
+            return Err(Error::Param(format!("params.thought_id: must have at most {MAX_NAME_BYTES} bytes")));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Thoughts: in order, within bounds, and for two.
+//! Thoughts: in order, within bounds, and readable by two agents only.
 
 use super::*;
 use crate::kernel::codes;
@@ -20,8 +20,8 @@ fn thought(about: usize, id: &str, bytes: usize) -> Thought {
 }
 
 fn ids(thoughts: &Thoughts, about: usize) -> Vec<String> {
-    let head = thoughts.get(&aid("alice"), &aid("bobb"), &context(about));
-    head.map(|head| head.items.iter().map(|item| item.thought_id.clone()).collect()).unwrap_or_default()
+    let list = thoughts.get(&aid("alice"), &aid("bobb"), &context(about));
+    list.map(|list| list.items.iter().map(|item| item.thought_id.clone()).collect()).unwrap_or_default()
 }
 
 async fn put(test: &TestWorld, from: &TestAgent, params: Value) -> Value {
@@ -29,7 +29,7 @@ async fn put(test: &TestWorld, from: &TestAgent, params: Value) -> Value {
 }
 
 #[tokio::test]
-async fn nine_thoughts_are_read_in_their_order_as_they_were_written_and_twice() {
+async fn nine_thoughts_are_read_in_their_order_as_they_were_written_any_number_of_times() {
     let test = TestWorld::open().await;
     let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
     let about = json!({ "type": "run", "id": "run-1" });
@@ -51,7 +51,7 @@ async fn nine_thoughts_are_read_in_their_order_as_they_were_written_and_twice() 
 }
 
 #[tokio::test]
-async fn only_the_two_of_them_may_look_and_only_agents_of_here_are_thought_for() {
+async fn only_the_two_of_them_may_read_and_only_agents_of_this_domain_are_accepted() {
     let test = TestWorld::open().await;
     let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
     let carol = test.register("carol").await;
@@ -76,32 +76,32 @@ async fn only_the_two_of_them_may_look_and_only_agents_of_here_are_thought_for()
 }
 
 #[test]
-fn a_thought_sent_again_takes_its_old_place() {
+fn a_thought_sent_again_replaces_the_earlier_one() {
     let thoughts = Thoughts::default();
     assert_eq!([1, 2, 2].map(|n| thoughts.put(thought(0, &format!("mt-{n}"), 10))), [1, 2, 2]);
     assert_eq!(thoughts.put(thought(0, "mt-1", 20)), 2);
     assert_eq!(ids(&thoughts, 0), ["mt-1", "mt-2"]);
-    let head = thoughts.get(&aid("alice"), &aid("bobb"), &context(0)).unwrap();
-    assert_eq!(head.items[0].payload.get().len(), 22);
+    let list = thoughts.get(&aid("alice"), &aid("bobb"), &context(0)).unwrap();
+    assert_eq!(list.items[0].payload.get().len(), 22);
 }
 
 #[test]
-fn what_is_about_one_thing_fits_into_one_answer() {
+fn the_thoughts_of_one_context_fit_into_one_answer() {
     let thoughts = Thoughts::default();
-    for n in 0..MOST_ITEMS + 3 {
+    for n in 0..MAX_ITEMS + 3 {
         thoughts.put(thought(0, &format!("mt-{n}"), 10));
     }
-    assert_eq!((ids(&thoughts, 0).len(), ids(&thoughts, 0)[0].as_str()), (MOST_ITEMS, "mt-3"));
+    assert_eq!((ids(&thoughts, 0).len(), ids(&thoughts, 0)[0].as_str()), (MAX_ITEMS, "mt-3"));
     for n in 0..4 {
-        thoughts.put(thought(1, &format!("mt-{n}"), MOST_BYTES / 3));
+        thoughts.put(thought(1, &format!("mt-{n}"), MAX_BYTES / 3));
     }
     assert_eq!(ids(&thoughts, 1), ["mt-2", "mt-3"]);
-    thoughts.put(thought(1, "mt-large", MOST_BYTES));
+    thoughts.put(thought(1, "mt-large", MAX_BYTES));
     assert_eq!(ids(&thoughts, 1), ["mt-large"]);
 }
 
 #[test]
-fn the_context_that_was_not_touched_for_longest_goes_first() {
+fn the_context_that_was_not_updated_for_longest_is_dropped_first() {
     let thoughts = Thoughts::default();
     for about in 0..100 {
         thoughts.put(thought(about, "mt-1", 10));

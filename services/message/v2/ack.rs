@@ -1,11 +1,10 @@
 //! `message.v2.ack`: how far was read, of everything or of one sender.
 
-use super::super::ack::{Fleeted, VolatileAck};
-use super::super::consumer::{Claim, Consumer, Seq};
-use super::super::pull::After;
-use super::super::{Error, Message};
 use super::peer_scope;
-use crate::kernel::{Aid, Audience, Caller, Event, Generation, Session};
+use crate::kernel::{Aid, Audience, Caller, CallerEvent, Event, Generation, Session};
+use crate::message::reading::consumer::{Consumer, ConsumerClaim, Seq};
+use crate::message::reading::volatile::{VolatileAck, VolatileNames};
+use crate::message::{Error, Message};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,25 +45,27 @@ pub(crate) struct V2Acked {
     volatile_ack: Option<VolatileAck>,
 }
 
-/// How long a client needs to get over its own acknowledgement.
-const A_MOMENT: Duration = Duration::from_millis(250);
+/// How long some clients are busy with their own acknowledgement.
+const ACK_DELAY: Duration = Duration::from_millis(250);
 
 impl Message {
-    /// Some clients of the second generation forget every bell that rings before their pull has ended with this
-    /// acknowledgement. A moment later they are rung for once more, if something is left.
-    fn look_again(self: &Arc<Self>, session: &Session, consumer: Consumer) {
-        if session.generation != Generation::Second || !self.looking.lock().insert(session.connection) {
+    /// Some clients of the second generation drop every notification that comes before their pull has ended with this
+    /// acknowledgement. A moment later they are notified once more, if something is left.
+    fn notify_later(self: &Arc<Self>, session: &Session, consumer: Consumer) {
+        if session.generation != Generation::Second || !self.notifying.lock().insert(session.connection) {
             return;
         }
         let (message, session) = (self.clone(), session.clone());
         self.tracker.spawn(async move {
-            tokio::time::sleep(A_MOMENT).await;
-            message.looking.lock().remove(&session.connection);
-            let Ok(Some(After { method, params })) = message.waiting_bell(&session, &consumer).await else {
+            tokio::time::sleep(ACK_DELAY).await;
+            message.notifying.lock().remove(&session.connection);
+            let Ok(Some(CallerEvent { method, params })) =
+                message.unread_notification(&session, &consumer).await
+            else {
                 return;
             };
             let to = Audience::Connection { aid: session.aid, connection: session.connection };
-            message.bus.publish(&Event { to, method: method.to_owned(), params });
+            message.bus.publish(&Event { to, method: method.into_owned(), params });
         });
     }
 
@@ -73,24 +74,24 @@ impl Message {
         caller: Caller,
         params: V2AckParams,
     ) -> Result<V2Acked, Error> {
-        let claim = Claim { device_id: params.device_id, slot_id: params.slot_id };
+        let claim = ConsumerClaim { device_id: params.device_id, slot_id: params.slot_id };
         let consumer = self.consumer(&caller, &claim).await?;
         let sender = peer_scope(params.cursor_scope.as_deref(), params.sender_aid)?;
         let mut cursors = params.volatile_cursors;
         cursors.extend(params.volatile_cursor);
-        let fleeted = Fleeted { cursors, ids: params.volatile_ids };
-        if params.up_to_seq.is_none() && fleeted.is_empty() {
+        let names = VolatileNames { cursors, message_ids: params.volatile_ids };
+        if params.up_to_seq.is_none() && names.is_empty() {
             return Err(Error::Param("params.up_to_seq: missing".to_owned()));
         }
 
         let Seq(wanted) = params.up_to_seq.unwrap_or_default();
         let stored = self.advance(&consumer, sender.as_ref(), wanted).await?;
-        let volatile_ack = self.ack_fleeting(&consumer, &fleeted).await?;
+        let volatile_ack = self.ack_volatile(&consumer, &names).await?;
         if sender.is_none() {
-            self.look_again(caller.session()?, consumer);
+            self.notify_later(caller.session()?, consumer);
         }
 
-        // A peer's cursor is never told lower than asked for: the client would take that for an error.
+        // The cursor of a peer is never answered lower than asked for: the client would take that for an error.
         let now = if sender.is_some() { stored.max(wanted) } else { stored };
         Ok(V2Acked {
             success: true,

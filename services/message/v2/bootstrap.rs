@@ -1,9 +1,9 @@
 //! `message.v2.bootstrap`: whom to encrypt for, and how.
 
-use super::super::abroad::Crossing;
-use super::super::inboxes::Spk;
-use super::super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId, KnownCert, RpcError};
+use crate::message::abroad::Crossing;
+use crate::message::store::inboxes::Spk;
+use crate::message::{Error, Message};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,12 @@ use std::sync::Arc;
 pub(crate) struct BootstrapParams {
     peer_aid: Aid,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    e2ee_wrap_capabilities: Option<Capabilities>,
+    e2ee_wrap_capabilities: Option<WrapCapabilities>,
 }
 
 /// How the caller can wrap a key. Clients that say nothing wrap it for each device.
 #[derive(Deserialize, Serialize)]
-struct Capabilities {
+struct WrapCapabilities {
     #[serde(default)]
     protocols: Vec<String>,
     #[serde(default)]
@@ -31,28 +31,28 @@ struct Capabilities {
 
 #[derive(Clone, Serialize)]
 pub(crate) struct Bootstrapped {
-    peer_devices: Vec<Device>,
+    peer_devices: Vec<KeyedDevice>,
     /// All devices of the caller, the calling one too.
-    self_devices: Vec<Device>,
-    /// Nobody reads along here.
-    audit_recipients: [Device; 0],
-    e2ee_wrap_policy: Policy,
+    self_devices: Vec<KeyedDevice>,
+    /// Always empty: this server has no auditors.
+    audit_recipients: [KeyedDevice; 0],
+    e2ee_wrap_policy: WrapPolicy,
 }
 
-/// What another domain says of its agent's devices.
+/// The answer of another domain about its agent's devices.
 #[derive(Deserialize)]
-struct Theirs {
-    peer_devices: Vec<Device>,
-    e2ee_wrap_policy: TheirPolicy,
+struct PeerBootstrap {
+    peer_devices: Vec<KeyedDevice>,
+    e2ee_wrap_policy: PeerWrapPolicy,
 }
 
 #[derive(Deserialize)]
-struct TheirPolicy {
+struct PeerWrapPolicy {
     per_aid_wrap: bool,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Device {
+struct KeyedDevice {
     aid: Aid,
     device_id: DeviceId,
     /// The key of the agent's certificate.
@@ -78,7 +78,7 @@ struct SignedKey {
 }
 
 #[derive(Clone, Copy, Serialize)]
-struct Policy {
+struct WrapPolicy {
     version: &'static str,
     protocol: &'static str,
     scope: &'static str,
@@ -88,7 +88,7 @@ struct Policy {
 }
 
 impl Message {
-    /// Not having a device with keys is an answer, not an error: the client says so to its user.
+    /// An agent without a device that has keys is an answer, not an error: the client tells its user.
     pub(in super::super) async fn bootstrap(
         self: Arc<Self>,
         caller: Caller,
@@ -99,7 +99,7 @@ impl Message {
             return self.bootstrap_abroad(&crossing, &params).await;
         }
 
-        let policy = Policy::of(params.e2ee_wrap_capabilities.as_ref());
+        let policy = WrapPolicy::of(params.e2ee_wrap_capabilities.as_ref());
         let peer_devices = self.devices(&params.peer_aid, policy).await?;
         let self_devices = match params.peer_aid == session.aid {
             true => peer_devices.clone(),
@@ -116,8 +116,8 @@ impl Message {
         crossing: &Crossing<'_>,
         params: &BootstrapParams,
     ) -> Result<Bootstrapped, Error> {
-        let theirs: Theirs = self.ask_abroad(crossing, "message.v2.bootstrap", params, None).await?;
-        let policy = Policy::new(theirs.e2ee_wrap_policy.per_aid_wrap);
+        let theirs: PeerBootstrap = self.ask_abroad(crossing, "message.v2.bootstrap", params, None).await?;
+        let policy = WrapPolicy::new(theirs.e2ee_wrap_policy.per_aid_wrap);
         let mut peer_devices = theirs.peer_devices;
         // A domain speaks for its own agents, and was asked for one of them.
         peer_devices.retain(|device| device.aid == params.peer_aid);
@@ -126,7 +126,7 @@ impl Message {
     }
 
     /// The devices of an agent that have a key, under the certificate it has now.
-    async fn devices(&self, aid: &Aid, policy: Policy) -> Result<Vec<Device>, Error> {
+    async fn devices(&self, aid: &Aid, policy: WrapPolicy) -> Result<Vec<KeyedDevice>, Error> {
         let inboxes = self.inboxes.of(aid).await?;
         if inboxes.iter().all(|inbox| inbox.spk.is_none()) {
             return Ok(Vec::new());
@@ -139,7 +139,7 @@ impl Message {
         let mut devices = Vec::new();
         for inbox in inboxes.iter() {
             let Some(spk) = &inbox.spk else { continue };
-            devices.push(Device {
+            devices.push(KeyedDevice {
                 aid: aid.clone(),
                 device_id: inbox.device.clone(),
                 ik_pk: ik_pk.clone(),
@@ -154,23 +154,23 @@ impl Message {
         Ok(devices)
     }
 
-    /// What the authority knows of an agent: its current certificate, or that it has none.
+    /// The current certificate of an agent, or that it has none, from `ca`.
     pub(in super::super) async fn cert_of(&self, aid: &Aid) -> Result<KnownCert, RpcError> {
         self.mesh.ask(Caller::service("message"), "ca.get_cert", &json!({ "aid": aid })).await
     }
 }
 
-impl Policy {
+impl WrapPolicy {
     /// One wrapped key for the whole agent where the caller can make it; otherwise one for each device.
-    fn of(capabilities: Option<&Capabilities>) -> Policy {
+    fn of(capabilities: Option<&WrapCapabilities>) -> WrapPolicy {
         let has = |list: &[String], word: &str| list.iter().any(|item| item.eq_ignore_ascii_case(word));
         let per_aid = capabilities.is_some_and(|can| has(&can.protocols, "1DH") && has(&can.scopes, "aid"));
-        Policy::new(per_aid)
+        WrapPolicy::new(per_aid)
     }
 
-    fn new(per_aid: bool) -> Policy {
+    fn new(per_aid: bool) -> WrapPolicy {
         let (protocol, scope) = if per_aid { ("1DH", "aid") } else { ("3DH", "device") };
-        Policy {
+        WrapPolicy {
             version: "v2.1",
             protocol,
             scope,
@@ -194,9 +194,9 @@ impl SignedKey {
 
 #[cfg(test)]
 mod tests {
-    use super::super::put_peer_pk::key_id;
     use super::*;
     use crate::kernel::{Session, codes};
+    use crate::message::v2::put_peer_pk::key_id;
     use crate::testing::{TestAgent, TestWorld, code, spki};
     use certs::{Curve, Key};
     use serde_json::Value;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strangers_have_no_devices_and_other_domains_cannot_be_asked() {
+    async fn unknown_agents_have_no_devices_and_other_domains_cannot_be_asked() {
         let test = TestWorld::open().await;
         let alice = test.register("alice").await;
         let got = bootstrap(&test, &alice, "nobody.aid.pub", Value::Null).await;

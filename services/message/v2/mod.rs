@@ -14,6 +14,8 @@ pub(super) fn peer_scope(scope: Option<&str>, sender: Option<Aid>) -> Result<Opt
         (None | Some("global"), _) => Ok(None),
         (Some("peer"), Some(sender)) => Ok(Some(sender)),
         (Some("peer"), None) => Err(Error::Param("params.sender_aid: missing".to_owned())),
-        (Some(other), _) => Err(Error::Param(format!("params.cursor_scope: peer or nothing, not {other:?}"))),
+        (Some(other), _) => {
+            Err(Error::Param(format!("params.cursor_scope: must be peer or absent, not {other:?}")))
+        }
     }
 }

@@ -1,17 +1,18 @@
-//! `message.v2.pull`: rows of every kind after a number, of all senders or of one; or the newest ones.
+//! `message.v2.pull`: rows of every kind after a seq, of all senders or of one; or the newest ones.
 
-use super::super::consumer::{Claim, Consumer, Seq};
-use super::super::page::{Bounds, Form, Page};
-use super::super::pull::VolatilePart;
-use super::super::{Error, Message};
 use super::peer_scope;
 use crate::kernel::{Aid, Caller, DeviceId, SlotId};
+use crate::message::reading::consumer::{Consumer, ConsumerClaim, Seq};
+use crate::message::reading::page::{InboxBounds, MessagePage, RowForm};
+use crate::message::reading::volatile::VolatilePageFields;
+use crate::message::store::lookup::SeqRange;
+use crate::message::{Error, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-const MOST: i64 = 50;
-const MOST_OF_PEER: i64 = 200;
+const MAX_LIMIT: i64 = 50;
+const MAX_OF_PEER: i64 = 200;
 
 #[derive(Deserialize)]
 pub(crate) struct V2PullParams {
@@ -19,7 +20,7 @@ pub(crate) struct V2PullParams {
     after_seq: Seq,
     #[serde(default)]
     limit: Option<i64>,
-    /// Always so: a page begins where it was asked to, also below the cursor.
+    /// Always the case: a page begins where it was asked to, also below the cursor.
     #[serde(default)]
     force: bool,
     #[serde(default)]
@@ -45,28 +46,28 @@ pub(crate) struct V2Pulled {
     has_more: bool,
     latest_seq: i64,
     #[serde(flatten)]
-    bounds: Bounds,
+    bounds: InboxBounds,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    volatile: Option<VolatilePart>,
+    volatile: Option<VolatilePageFields>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    peer: Option<PeerPart>,
+    peer: Option<PeerFields>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    window: Option<WindowPart>,
+    window: Option<WindowFields>,
 }
 
 #[derive(Clone, Serialize)]
-struct PeerPart {
+struct PeerFields {
     cursor_scope: &'static str,
     sender_aid: Aid,
     device_id: DeviceId,
     slot_id: SlotId,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    scan: Option<Scan>,
+    scan: Option<ScanFields>,
 }
 
-/// Which part of a sender's messages a page covers.
+/// Which of a sender's messages a page covers.
 #[derive(Clone, Serialize)]
-struct Scan {
+struct ScanFields {
     scan_after_seq: i64,
     covered_through_seq: i64,
     next_after_seq: i64,
@@ -75,7 +76,7 @@ struct Scan {
 }
 
 #[derive(Clone, Serialize)]
-struct WindowPart {
+struct WindowFields {
     window_mode: &'static str,
     window_start_seq: i64,
     head_seq: i64,
@@ -88,21 +89,24 @@ impl Message {
         caller: Caller,
         params: V2PullParams,
     ) -> Result<V2Pulled, Error> {
-        let claim = Claim { device_id: params.device_id, slot_id: params.slot_id };
+        let claim = ConsumerClaim { device_id: params.device_id, slot_id: params.slot_id };
         let consumer = self.consumer(&caller, &claim).await?;
         let sender = peer_scope(params.cursor_scope.as_deref(), params.sender_aid)?;
-        let most = if sender.is_some() { MOST_OF_PEER } else { MOST };
+        let most = if sender.is_some() { MAX_OF_PEER } else { MAX_LIMIT };
         let limit = params.limit.unwrap_or(most).clamp(1, most) as usize;
         let Seq(after) = params.after_seq;
         match params.window_mode.as_deref() {
             None | Some("") => {}
             Some("tail") if params.force || params.ack_up_to_seq.is_some() => {
-                let sentence = "params.window_mode: a tail is read without force and without ack_up_to_seq";
+                let sentence =
+                    "params.window_mode: a tail must be read without force and without ack_up_to_seq";
                 return Err(Error::Param(sentence.to_owned()));
             }
             Some("tail") => return self.newest(&consumer, sender, after, limit).await,
             Some(other) => {
-                return Err(Error::Param(format!("params.window_mode: tail or nothing, not {other:?}")));
+                return Err(Error::Param(format!(
+                    "params.window_mode: must be tail or absent, not {other:?}"
+                )));
             }
         }
         if let Some(Seq(seq)) = params.ack_up_to_seq {
@@ -123,11 +127,11 @@ impl Message {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<V2Pulled, Error> {
-        let mut page = self.forward(consumer, after, None, limit).await?.page(consumer, Form::V2);
+        let mut page = self.forward(consumer, after, None, limit).await?.page(consumer, RowForm::V2);
         let bounds = self.bounds(consumer).await?;
         let more = page.more;
-        let volatile = self.fleeting(consumer, cursor, None, Form::V2, &mut page).await?;
-        // Clients that never heard of volatile rows get no word about them.
+        let volatile = self.add_volatile(consumer, cursor, None, RowForm::V2, &mut page).await?;
+        // Clients that do not know messages with a ttl are told nothing about them.
         let volatile = (cursor.is_some() || volatile.latest_volatile_cursor.is_some()).then_some(volatile);
         Ok(V2Pulled::new(page, more, bounds, volatile))
     }
@@ -140,23 +144,23 @@ impl Message {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<V2Pulled, Error> {
-        let floor = self.store.standing(consumer.inbox).await?.floor;
+        let floor = self.store.inbox_state(consumer.inbox).await?.floor;
         let scan_after_seq = after.max(floor);
         let from = Some(sender.as_str());
-        let mut page = self.forward(consumer, scan_after_seq, from, limit).await?.page(consumer, Form::V2);
+        let mut page = self.forward(consumer, scan_after_seq, from, limit).await?.page(consumer, RowForm::V2);
         let head = self.peer_head(consumer, &sender).await?;
         let persistent_has_more = page.more;
         // A message that came since the page was read is left to the next one.
         let covered = if page.more { page.through } else { page.through.max(scan_after_seq) };
         let head_seq = if page.more { head.max(covered + 1) } else { covered };
         let ack = self.peer_cursor(consumer, &sender).await?;
-        let volatile = self.fleeting(consumer, cursor, from, Form::V2, &mut page).await?;
+        let volatile = self.add_volatile(consumer, cursor, from, RowForm::V2, &mut page).await?;
         let more = persistent_has_more || volatile.volatile_has_more;
-        let mut pulled = V2Pulled::new(page, more, Bounds::new(ack, floor), Some(volatile));
-        pulled.peer = Some(PeerPart::new(
+        let mut pulled = V2Pulled::new(page, more, InboxBounds::new(ack, floor), Some(volatile));
+        pulled.peer = Some(PeerFields::new(
             consumer,
             sender,
-            Some(Scan {
+            Some(ScanFields {
                 scan_after_seq,
                 covered_through_seq: covered,
                 next_after_seq: covered,
@@ -178,33 +182,33 @@ impl Message {
         let (head, ack) = match &sender {
             None => {
                 let ack = self.store.cursor(consumer.inbox, &consumer.slot, "").await?.unwrap_or(0);
-                (self.store.standing(consumer.inbox).await?.head, ack)
+                (self.store.inbox_state(consumer.inbox).await?.head, ack)
             }
             Some(sender) => {
                 (self.peer_head(consumer, sender).await?, self.peer_cursor(consumer, sender).await?)
             }
         };
-        let floor = self.store.standing(consumer.inbox).await?.floor;
+        let floor = self.store.inbox_state(consumer.inbox).await?.floor;
         let from = sender.as_ref().map(Aid::as_str);
         let slice = self.backward(consumer, (after.max(floor), head + 1), from, limit).await?;
-        let mut page = slice.page_from_end(consumer, Form::V2);
+        let mut page = slice.page_from_end(consumer, RowForm::V2);
         page.through = head.max(after);
         let window_start_seq = page.first.unwrap_or(head);
-        let mut pulled = V2Pulled::new(page, false, Bounds::new(ack, floor), None);
-        pulled.window = Some(WindowPart {
+        let mut pulled = V2Pulled::new(page, false, InboxBounds::new(ack, floor), None);
+        pulled.window = Some(WindowFields {
             window_mode: "tail",
             window_start_seq,
             head_seq: head,
             covered_through_seq: head,
         });
-        pulled.peer = sender.map(|sender| PeerPart::new(consumer, sender, None));
+        pulled.peer = sender.map(|sender| PeerFields::new(consumer, sender, None));
         Ok(pulled)
     }
 
     async fn peer_head(&self, consumer: &Consumer, sender: &Aid) -> Result<i64, Error> {
-        use super::super::tail::Span;
-        let span = Span { inbox: consumer.inbox, after: 0, before: i64::MAX, sender: Some(sender.as_str()) };
-        Ok(self.store.last(span, 1).await?.last().map_or(0, |entry| entry.seq))
+        let sender = Some(sender.as_str());
+        let range = SeqRange { inbox: consumer.inbox, after: 0, before: i64::MAX, sender };
+        Ok(self.store.last(range, 1).await?.last().map_or(0, |last| last.seq))
     }
 
     async fn peer_cursor(&self, consumer: &Consumer, sender: &Aid) -> Result<i64, Error> {
@@ -217,7 +221,12 @@ impl Message {
 }
 
 impl V2Pulled {
-    fn new(page: Page, has_more: bool, bounds: Bounds, volatile: Option<VolatilePart>) -> V2Pulled {
+    fn new(
+        page: MessagePage,
+        has_more: bool,
+        bounds: InboxBounds,
+        volatile: Option<VolatilePageFields>,
+    ) -> V2Pulled {
         V2Pulled {
             count: page.rows.len(),
             messages: page.rows,
@@ -231,9 +240,9 @@ impl V2Pulled {
     }
 }
 
-impl PeerPart {
-    fn new(consumer: &Consumer, sender_aid: Aid, scan: Option<Scan>) -> PeerPart {
-        PeerPart {
+impl PeerFields {
+    fn new(consumer: &Consumer, sender_aid: Aid, scan: Option<ScanFields>) -> PeerFields {
+        PeerFields {
             cursor_scope: "peer",
             sender_aid,
             device_id: consumer.device.clone(),

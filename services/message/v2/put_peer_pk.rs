@@ -1,20 +1,20 @@
-//! `message.v2.put_peer_pk`: the signed key that others encrypt to, for the device of this connection.
+//! `message.v2.put_peer_pk`: the signed prekey that others encrypt to, for the device of this connection.
 
-use super::super::consumer::{Claim, Consumer};
-use super::super::inboxes::Spk;
-use super::super::pull::After;
-use super::super::tail::Span;
-use super::super::{Error, Message, events};
-use crate::kernel::{Aid, Caller, DeviceId, Generation, Session};
+use crate::kernel::{Aid, Answer, Caller, CallerEvent, DeviceId, Generation, Session};
+use crate::message::delivery::events;
+use crate::message::reading::consumer::{Consumer, ConsumerClaim};
+use crate::message::store::inboxes::Spk;
+use crate::message::store::lookup::SeqRange;
+use crate::message::{Error, Message};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Keys and signatures on P-256 are a fraction of this.
-const LONGEST: usize = 1024;
-/// An older key never replaces a newer one, so one from far ahead would stay for ever.
+/// Keys and signatures on P-256 are much shorter.
+const MAX_LENGTH: usize = 1024;
+/// An older key never replaces a newer one, so one dated far ahead would never be replaced.
 const SKEW_SECONDS: i64 = 86_400;
 
 #[derive(Deserialize)]
@@ -28,8 +28,6 @@ pub(crate) struct PutPeerPkParams {
 
 #[derive(Clone, Serialize)]
 pub(crate) struct PeerPkStored {
-    #[serde(rename = "_after", skip_serializing_if = "Option::is_none")]
-    after: Option<After>,
     ok: bool,
     device_id: DeviceId,
     spk_id: String,
@@ -41,57 +39,55 @@ impl Message {
         self: Arc<Self>,
         caller: Caller,
         params: PutPeerPkParams,
-    ) -> Result<PeerPkStored, Error> {
+    ) -> Result<Answer<PeerPkStored>, Error> {
         let session = caller.session()?;
         if params.peer_aid != session.aid {
             return Err(Error::NotYours(format!("peer_aid {}", params.peer_aid)));
         }
         let spk = params.spk(self.clock.now_seconds())?;
-        let consumer = self.consumer(&caller, &Claim::default()).await?;
+        let consumer = self.consumer(&caller, &ConsumerClaim::default()).await?;
 
         self.inboxes.put_spk(&consumer.aid, &consumer.device, &spk).await?;
-        let after = self.waiting_bell(session, &consumer).await?;
-        Ok(PeerPkStored { after, ok: true, device_id: consumer.device, spk_id: spk.id })
+        let event = self.unread_notification(session, &consumer).await?;
+        let result = PeerPkStored { ok: true, device_id: consumer.device, spk_id: spk.id };
+        Ok(Answer { result, event: event.map(Box::new) })
     }
 
-    /// Some clients of the second generation never ask what they missed: a bell for the newest message makes them look.
-    /// Whoever has read everything gets none.
-    pub(in super::super) async fn waiting_bell(
+    /// Some clients of the second generation never pull by themselves: a notification of the newest message makes them pull.
+    /// Who has read everything gets none.
+    pub(in super::super) async fn unread_notification(
         &self,
         session: &Session,
         consumer: &Consumer,
-    ) -> Result<Option<After>, Error> {
+    ) -> Result<Option<CallerEvent>, Error> {
         if session.generation != Generation::Second {
             return Ok(None);
         }
         let ack = self.store.cursor(consumer.inbox, &consumer.slot, "").await?.unwrap_or(0);
-        let span = Span { inbox: consumer.inbox, after: ack, before: i64::MAX, sender: None };
-        let newest = self.store.last(span, 1).await?;
-        let Some(entry) = newest.first() else { return Ok(None) };
-        let Some(place) = entry.message.place(consumer.inbox) else { return Ok(None) };
-        let params = events::doorbell(&entry.message, place, &consumer.device, None);
-        Ok(params.map(|params| After { method: events::V2_RECEIVED, params }))
+        let range = SeqRange { inbox: consumer.inbox, after: ack, before: i64::MAX, sender: None };
+        let newest = self.store.last(range, 1).await?;
+        let Some(newest) = newest.first() else { return Ok(None) };
+        let Some(entry) = newest.message.entry(consumer.inbox) else { return Ok(None) };
+        let params = events::v2_notification(&newest.message, entry, &consumer.device, None);
+        Ok(params.map(|params| CallerEvent { method: events::V2_RECEIVED.into(), params }))
     }
 }
 
 impl PutPeerPkParams {
     fn spk(self, now: i64) -> Result<Spk, Error> {
         let param = |name: &str, sentence: &str| Error::Param(format!("params.{name}: {sentence}"));
-        if self.spk_pk.len() > LONGEST || self.spk_signature.len() > LONGEST {
-            return Err(param("spk_pk", "a key or signature on P-256 is shorter"));
+        if self.spk_pk.len() > MAX_LENGTH || self.spk_signature.len() > MAX_LENGTH {
+            return Err(param("spk_pk", "must be a key on P-256, and is too long"));
         }
-        let key = STANDARD.decode(&self.spk_pk).map_err(|_| param("spk_pk", "not base64"))?;
+        let key = STANDARD.decode(&self.spk_pk).map_err(|_| param("spk_pk", "must be base64"))?;
         if self.spk_id != key_id(&key) {
-            return Err(param(
-                "spk_id",
-                "sha256: and the first 16 hex digits of the hash of spk_pk, and it is not",
-            ));
+            return Err(param("spk_id", "must be sha256: and the first 16 hex digits of the hash of spk_pk"));
         }
         if self.spk_signature.is_empty() {
-            return Err(param("spk_signature", "empty"));
+            return Err(param("spk_signature", "must not be empty"));
         }
         if !(0..=now + SKEW_SECONDS).contains(&self.spk_timestamp) {
-            return Err(param("spk_timestamp", "in unix seconds, and not more than a day ahead"));
+            return Err(param("spk_timestamp", "must be in unix seconds, and at most a day ahead"));
         }
         let PutPeerPkParams {
             spk_id: id,

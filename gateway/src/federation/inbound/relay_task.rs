@@ -82,7 +82,7 @@ impl InboundRelay {
                 let name = task.method.name;
                 match catch_unwind(AssertUnwindSafe(|| task.answering.as_mut().poll(cx))) {
                     Ok(Poll::Pending) => return false,
-                    Ok(Poll::Ready(outcome)) => outcome,
+                    Ok(Poll::Ready(outcome)) => outcome.map(|answer| answer.result),
                     Err(_) => Err(RpcError::internal(anyhow::anyhow!("{name} panicked")).logged(name)),
                 }
             }

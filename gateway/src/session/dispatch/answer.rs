@@ -1,12 +1,9 @@
 //! How a call ends: it is counted, and its answer is written.
 
 use crate::connection::Connection;
-use crate::frame::{self, params};
+use crate::frame;
 use crate::telemetry::{MethodMetrics, Metrics};
-use serde::Deserialize;
-use serde_json::value::{RawValue, to_raw_value};
-use services::kernel::RpcError;
-use std::borrow::Cow;
+use services::kernel::{AnswerRef, RpcError};
 use std::time::Instant;
 
 /// What is known of a call that has ended, apart from how.
@@ -76,11 +73,12 @@ pub(super) struct CallFrames {
 }
 
 impl CallFrames {
-    pub fn of(ended: &EndedCall<'_>, outcome: Result<&RawValue, &RpcError>) -> CallFrames {
-        match outcome.map(split_after) {
-            Ok(Ok((result, after))) => CallFrames { answer: ended.finish(Ok(result.get())), after },
-            Ok(Err(error)) => CallFrames { answer: ended.finish(Err(&error)), after: None },
-            Err(error) => CallFrames { answer: ended.finish(Err(error)), after: None },
+    pub fn of(ended: &EndedCall<'_>, outcome: Result<AnswerRef<'_>, &RpcError>) -> CallFrames {
+        let answer = ended.finish(outcome.map(|answer| answer.result.get()));
+        let event = outcome.ok().and_then(|answer| answer.event);
+        CallFrames {
+            answer,
+            after: event.map(|event| frame::notification(&event.method, event.params.get())),
         }
     }
 
@@ -89,24 +87,4 @@ impl CallFrames {
             connection.outbox.push(frame.into());
         }
     }
-}
-
-/// A service may want something said on the caller's connection after its answer: it puts that into a first member
-/// `_after`, which no client gets to see.
-fn split_after(result: &RawValue) -> Result<(Cow<'_, RawValue>, Option<String>), RpcError> {
-    #[derive(Deserialize)]
-    struct After<'a> {
-        #[serde(borrow)]
-        method: Cow<'a, str>,
-        #[serde(borrow)]
-        params: &'a RawValue,
-    }
-    if !result.get().starts_with("{\"_after\":") {
-        return Ok((Cow::Borrowed(result), None));
-    }
-    let mut members = params::members(result)?;
-    let after =
-        members.remove("_after").and_then(|after| serde_json::from_str::<After<'_>>(after.get()).ok());
-    let event = after.map(|after| frame::notification(&after.method, after.params.get()));
-    Ok((Cow::Owned(to_raw_value(&members).map_err(RpcError::internal)?), event))
 }

@@ -11,7 +11,7 @@ use crate::trace;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use serde_json::value::RawValue;
-use services::kernel::{Caller, RpcError, Session, Trace, codes, timed_out};
+use services::kernel::{Answer, Caller, RpcError, Session, Trace, codes, timed_out};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -125,7 +125,7 @@ impl PendingCall {
         };
         let id = self.id.as_deref().map(RawValue::get);
         let ended = EndedCall::now(&gateway.metrics, method, id, self.started);
-        let mut frames = span.in_scope(|| CallFrames::of(&ended, result.as_deref()));
+        let mut frames = span.in_scope(|| CallFrames::of(&ended, result.as_ref().map(Answer::as_ref)));
         frames.answer = frames.answer.map(|answer| {
             trace::with_spans(answer, trace.as_ref(), method.name, &gateway.clock, self.started)
         });
@@ -140,7 +140,7 @@ async fn call_service(
     name: &str,
     params: Option<Box<RawValue>>,
     trace: Option<Trace>,
-) -> Result<Box<RawValue>, RpcError> {
+) -> Result<Answer, RpcError> {
     let admission = &gateway.admission;
     let Some(open) = connection.session() else { return Err(RpcError::plain(codes::UNAUTHENTICATED)) };
     let params = strip_reserved(params)?;
@@ -151,13 +151,14 @@ async fn call_service(
     // A signed call gets a task whatever its method is.
     let request = RpcRequest { id: None, method: name.into(), params: params.as_deref() };
     if let Some(result) = builtin::result(gateway, connection, open, &request)? {
-        return RawValue::from_string(result).map_err(RpcError::internal);
+        return RawValue::from_string(result).map(Into::into).map_err(RpcError::internal);
     }
     let method = admission.find(name)?;
     admission.within_rate(connection.address, method, params.as_deref()).await?;
     if name == "meta.trust_roots" {
-        return gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await;
+        let roots = gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await?;
+        return Ok(roots.into());
     }
     let caller = Caller::Agent(Session { trace, ..open.session.clone() });
-    gateway.mesh.call_within(caller, name, params, gateway.call_timeout()).await
+    gateway.mesh.begin(caller, name, params.as_deref(), gateway.call_timeout())?.await
 }

@@ -1,7 +1,7 @@
-//! What holds for any set of rows.
+//! What is true of any set of rows.
 
-use super::super::row as row_of;
 use super::*;
+use crate::message::envelope::row as row_of;
 use proptest::prelude::*;
 use ring::digest::{SHA256, digest};
 
@@ -59,18 +59,19 @@ fn row_set() -> impl Strategy<Value = (Vec<Value>, String)> {
         let last = [abc()[1][0].as_str().unwrap(), "~", "peer", "k", "f", "s", "", ""].map(str::to_owned);
         texts.push(last.to_vec());
         texts.sort();
-        let made: Vec<Row<'_>> = texts.iter().map(|texts| made(texts)).collect();
-        let root = Tree::over(&made).ok().unwrap().root();
+        let made: Vec<RecipientRow<'_>> = texts.iter().map(|texts| made(texts)).collect();
+        let root = RecipientTree::over(&made).ok().unwrap().root();
         (texts.iter().map(|texts| json!(texts)).collect(), root)
     })
 }
 
-fn made(texts: &[String]) -> Row<'_> {
-    let texts: [Text<'_>; 8] = std::array::from_fn(|at| Text(Cow::Borrowed(texts[at].as_str())));
+fn made(texts: &[String]) -> RecipientRow<'_> {
+    let texts: [BorrowedText<'_>; 8] =
+        std::array::from_fn(|at| BorrowedText(Cow::Borrowed(texts[at].as_str())));
     row_of(texts).unwrap()
 }
 
-/// Goes the way up as a reader does, from what the reader gets.
+/// Computes the root as a reader does, from what the reader gets.
 fn root_by_proof(wrap: &RawValue) -> String {
     let wrap: Value = serde_json::from_str(wrap.get()).unwrap();
     let text = |name: &str| wrap["recipient"][name].as_str().unwrap();

@@ -25,7 +25,7 @@ async fn an_acknowledgement_is_heard_where_the_sender_lives() {
     assert_eq!(notices[0].targets.aids, [Aid::parse(&alice.aid).unwrap()]);
     let told: Value = serde_json::from_str(notices[0].payload.get()).unwrap();
     assert_eq!((&told["to"], &told["ack_seq"]), (&json!(dave.aid), &json!(2)));
-    assert!(there.told(super::super::super::events::ACK).is_empty(), "nobody of here sent anything");
+    assert!(there.told(delivery::events::ACK).is_empty(), "nobody of here sent anything");
     there.call((&dave, "d"), "message.ack", json!({ "seq": 2 })).await.unwrap();
     assert_eq!(there.gateway.notices.lock().len(), 1, "the cursor did not move");
 }

@@ -1,0 +1,87 @@
+//! What the service does by itself: index messages, and remove what is too old, in steps too small to be noticed.
+
+use super::Message;
+use std::time::Duration;
+
+/// How long messages are stored: a day.
+const RETENTION_MS: i64 = 86_400_000;
+const TICK: Duration = Duration::from_millis(100);
+/// So many unindexed messages are worth a transaction at once; fewer wait for a second.
+const INDEX_AT_ONCE: usize = 8192;
+const INDEX_EVERY: u32 = 10;
+/// Between two statements that index.
+const PAUSE: Duration = Duration::from_millis(1);
+/// With so many messages waiting there are no pauses: at some point nothing more would be accepted.
+const NO_PAUSE: usize = 32_768;
+/// Often enough that no commit has to do it because the journal is too long.
+const CHECKPOINT_EVERY: u32 = 10;
+const REMOVE_EVERY: u32 = 100;
+const REMOVE_ROWS: usize = 200;
+
+impl Message {
+    /// Runs until the server stops. What it did not get to is done after the next start.
+    pub(super) async fn maintain(&self) {
+        if let Err(error) = self.store.fill_filter(self.clock.now_ms()).await {
+            tracing::warn!("the stored messages could not be read into the filter: {error}");
+        }
+        let mut tick = 0_u32;
+        loop {
+            tokio::time::sleep(TICK).await;
+            tick = tick.wrapping_add(1);
+            let (unindexed, _) = self.store.unindexed();
+            if unindexed >= INDEX_AT_ONCE || (unindexed > 0 && tick.is_multiple_of(INDEX_EVERY)) {
+                self.index_all().await;
+            }
+            if tick.is_multiple_of(CHECKPOINT_EVERY) {
+                self.checkpoint().await;
+            }
+            if tick.is_multiple_of(REMOVE_EVERY) {
+                self.remove_old().await;
+            }
+        }
+    }
+
+    async fn checkpoint(&self) {
+        if let Err(error) = self.store.checkpoint().await {
+            tracing::warn!("the journal could not be moved into its file, will try again: {error}");
+        }
+    }
+
+    async fn index_all(&self) {
+        loop {
+            let (unindexed, _) = self.store.unindexed();
+            let pause = if unindexed < NO_PAUSE { PAUSE } else { Duration::ZERO };
+            match self.store.index_oldest(pause).await {
+                Ok(true) => tokio::task::yield_now().await,
+                Ok(false) => return,
+                Err(error) => {
+                    tracing::warn!("messages could not be indexed, will try again: {error}");
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) async fn remove_old(&self) {
+        let now = self.clock.now_ms();
+        self.queue_messages.remove_expired(now);
+        self.volatile.remove_expired(now);
+        self.volatile_sent.remove_expired(now);
+        self.store.rotate_filter(now, RETENTION_MS);
+        if let Err(error) = self.targets.purge(now).await {
+            tracing::warn!(
+                "the record of which domains were written to could not be removed, will try again: {error}"
+            );
+        }
+        loop {
+            match self.store.remove_old(now - RETENTION_MS, REMOVE_ROWS).await {
+                Ok(rows) if rows == REMOVE_ROWS => tokio::task::yield_now().await,
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!("old messages could not be removed, will try again: {error}");
+                    return;
+                }
+            }
+        }
+    }
+}

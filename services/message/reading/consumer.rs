@@ -1,0 +1,74 @@
+//! Who reads: an inbox and a slot, always those of the session.
+
+use crate::kernel::{Aid, Caller, DeviceId, RpcError, Session, SlotId, codes};
+use crate::message::store::inboxes::Inbox;
+use crate::message::{Error, Message};
+use serde::Deserialize;
+
+/// A position in an inbox; 0 is before the first message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "i64")]
+pub(crate) struct Seq(pub i64);
+
+impl TryFrom<i64> for Seq {
+    type Error = String;
+    fn try_from(seq: i64) -> Result<Seq, String> {
+        if seq < 0 { Err(format!("must not be negative, and is {seq}")) } else { Ok(Seq(seq)) }
+    }
+}
+
+pub(crate) struct Consumer {
+    pub aid: Aid,
+    pub device: DeviceId,
+    pub inbox: i64,
+    /// The isolation key: slots that share it read as one.
+    pub slot: String,
+    /// As the session has it, for answers.
+    pub slot_id: SlotId,
+}
+
+/// What a call may say about its own connection.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ConsumerClaim {
+    #[serde(default)]
+    pub device_id: Option<String>,
+    #[serde(default)]
+    pub slot_id: Option<String>,
+}
+
+impl Message {
+    /// "Explicit device_id and slot_id that contradict the connection MUST be rejected" (message.pull). Absent and empty
+    /// mean the connection's own.
+    pub(crate) async fn consumer(&self, caller: &Caller, claim: &ConsumerClaim) -> Result<Consumer, Error> {
+        let session = caller.session()?;
+        let device = claim.device_id.as_deref().unwrap_or_default();
+        if !device.is_empty() && device != session.device.as_str() {
+            return Err(Error::Param("params.device_id: must be the device of this connection".to_owned()));
+        }
+        if let Some(slot) = claim.slot_id.as_deref().filter(|slot| !slot.is_empty()) {
+            let given =
+                SlotId::parse(slot).map_err(|error| Error::Param(format!("params.slot_id: {error}")))?;
+            if given.key() != session.slot.key() {
+                return Err(Error::Param("params.slot_id: must be the slot of this connection".to_owned()));
+            }
+        }
+        let inbox = self.own_inbox(session).await?;
+        Ok(Consumer {
+            aid: session.aid.clone(),
+            device: session.device.clone(),
+            inbox: inbox.id,
+            slot: session.slot.key().to_owned(),
+            slot_id: session.slot.clone(),
+        })
+    }
+
+    /// The inbox of a session; the gateway had it made by `message.join` before the session began.
+    async fn own_inbox(&self, session: &Session) -> Result<Inbox, Error> {
+        if let Some(inbox) = self.inboxes.find(&session.aid, &session.device).await? {
+            return Ok(inbox);
+        }
+        self.inboxes.join(&session.aid, &session.device, self.clock.now_ms()).await?;
+        let inbox = self.inboxes.find(&session.aid, &session.device).await?;
+        inbox.ok_or_else(|| RpcError::plain(codes::UNAVAILABLE).into())
+    }
+}

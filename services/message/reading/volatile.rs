@@ -1,0 +1,112 @@
+//! Messages with a ttl, as clients read and acknowledge them: by cursors of their own.
+
+use super::consumer::Consumer;
+use super::page::{MessagePage, RowForm};
+use crate::message::delivery::rows::VolatileFields;
+use crate::message::store::ephemeral::shared_rows::{self, RowList};
+use crate::message::store::ephemeral::volatile::{LIST, VolatileMessages, VolatilePage};
+use crate::message::store::stored_message::StoredMessage;
+use crate::message::{Error, Message};
+use serde::Serialize;
+use std::sync::Arc;
+
+const MAX_ROWS: usize = 200;
+
+/// What a page says of messages with a ttl.
+#[derive(Clone, Serialize)]
+pub(crate) struct VolatilePageFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latest_volatile_cursor: Option<String>,
+    pub volatile_has_more: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volatile_earliest_cursor: Option<String>,
+    pub volatile_dropped_count: u64,
+}
+
+/// What an acknowledgement names of messages that have no seq.
+pub(crate) struct VolatileNames {
+    pub cursors: Vec<String>,
+    pub message_ids: Vec<String>,
+}
+
+#[derive(Clone, Serialize)]
+pub(crate) struct VolatileAck {
+    accepted: usize,
+    expired: usize,
+}
+
+impl VolatileNames {
+    pub fn is_empty(&self) -> bool {
+        self.cursors.is_empty() && self.message_ids.is_empty()
+    }
+}
+
+impl Message {
+    /// The messages with a ttl in an inbox, in memory or as all processes share them.
+    pub(crate) async fn with_volatile<R>(
+        &self,
+        inbox: i64,
+        read: impl FnOnce(&VolatileMessages<Arc<StoredMessage>>) -> R,
+    ) -> sqlx::Result<R> {
+        let Some(shared) = &self.shared else { return Ok(read(&self.volatile)) };
+        let mut connection = shared.reader().await?;
+        Ok(read(&VolatileMessages::copy(shared, &mut connection, inbox).await?))
+    }
+
+    /// Adds messages with a ttl to a page.
+    pub(crate) async fn add_volatile(
+        &self,
+        consumer: &Consumer,
+        cursor: Option<&str>,
+        sender: Option<&str>,
+        form: RowForm,
+        page: &mut MessagePage,
+    ) -> Result<VolatilePageFields, Error> {
+        let VolatilePage { rows, latest_cursor, has_more, earliest_cursor, dropped_count } = self
+            .with_volatile(consumer.inbox, |volatile| {
+                volatile.after(consumer.inbox, cursor, sender, self.clock.now_ms(), MAX_ROWS)
+            })
+            .await??;
+        for (volatile_cursor, row) in rows {
+            let Some(entry) = row.message.entry(consumer.inbox) else { continue };
+            let (created_at, expires_at) = (row.created_at, row.expires_at);
+            let volatile = VolatileFields { storage: "volatile", volatile_cursor, created_at, expires_at };
+            page.rows.extend(form.row(&row.message, entry, consumer, Some(&volatile)));
+        }
+        Ok(VolatilePageFields {
+            latest_volatile_cursor: latest_cursor,
+            volatile_has_more: has_more,
+            volatile_earliest_cursor: earliest_cursor,
+            volatile_dropped_count: dropped_count,
+        })
+    }
+
+    pub(crate) async fn ack_volatile(
+        &self,
+        consumer: &Consumer,
+        names: &VolatileNames,
+    ) -> Result<Option<VolatileAck>, Error> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let (accepted, expired) = self.remove_volatile(consumer.inbox, names).await?;
+        Ok(Some(VolatileAck { accepted, expired }))
+    }
+
+    /// Removes exactly the rows named. Gives how many there were, and how many were not found.
+    async fn remove_volatile(&self, inbox: i64, names: &VolatileNames) -> sqlx::Result<(usize, usize)> {
+        let VolatileNames { cursors, message_ids } = names;
+        let Some(shared) = &self.shared else { return Ok(self.volatile.ack(inbox, cursors, message_ids)) };
+        let key = inbox.to_string();
+        let list = RowList { kind: LIST, key: &key };
+        let mut tx = shared.lock(list).await?;
+        let copy = VolatileMessages::copy(shared, &mut tx, inbox).await?;
+        let mut removed = copy.row_ids(inbox);
+        let counts = copy.ack(inbox, cursors, message_ids);
+        let left = copy.row_ids(inbox);
+        removed.retain(|id| !left.contains(id));
+        shared_rows::remove(&mut tx, list, &removed).await?;
+        tx.commit().await?;
+        Ok(counts)
+    }
+}

@@ -1,0 +1,8 @@
+//! Sending: parameters and answer, the inboxes a message goes to, the order of lookups, messages with a ttl.
+
+pub(super) mod address;
+pub(super) mod echo;
+mod json_members;
+pub(super) mod lookup_queue;
+pub(super) mod params;
+pub(super) mod volatile;

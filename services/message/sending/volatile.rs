@@ -1,0 +1,177 @@
+//! Messages with a ttl: stored until they expire, and published at once. They have no seq.
+
+use super::params::{SendStatus, Sent, Storage};
+use crate::kernel::{Audience, DeviceId, Event, Session};
+use crate::message::delivery::events;
+use crate::message::delivery::rows::{self, VolatileFields};
+use crate::message::store::bind;
+use crate::message::store::ephemeral::shared_rows::{self, NewSharedRow, RowList, SharedRows};
+use crate::message::store::ephemeral::volatile::{LIMITS, LIST, VolatileMessages, VolatileRow};
+use crate::message::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
+use crate::message::store::write::NewMessage;
+use crate::message::{Error, Message};
+use parking_lot::Mutex;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The kind of the lists of answers on PostgreSQL, as it is stored.
+const ANSWERS: &str = "sent";
+
+/// The answers to messages with a ttl, for those that are sent again before they expire.
+#[derive(Default)]
+pub(crate) struct VolatileSent(Mutex<HashMap<MessageKey, (i64, Sent)>>);
+
+impl VolatileSent {
+    /// With so many at once, the answers to new ones are not remembered.
+    const MAX_ANSWERS: usize = 100_000;
+
+    fn get(&self, key: MessageKey, now: i64) -> Option<Sent> {
+        self.0.lock().get(&key).filter(|(expires_at, _)| *expires_at > now).map(|(_, sent)| sent.clone())
+    }
+
+    fn put(&self, key: MessageKey, expires_at: i64, sent: Sent) {
+        let mut answers = self.0.lock();
+        if answers.len() < Self::MAX_ANSWERS {
+            answers.insert(key, (expires_at, sent));
+        }
+    }
+
+    pub fn remove_expired(&self, now: i64) {
+        self.0.lock().retain(|_, (expires_at, _)| *expires_at > now);
+    }
+}
+
+/// What became of a message with a ttl.
+enum VolatilePut {
+    /// Its cursor in each of its inboxes.
+    Stored(Vec<String>),
+    Duplicate(Box<Sent>),
+}
+
+impl Message {
+    pub(crate) async fn send_volatile(
+        &self,
+        session: &Session,
+        new: NewMessage,
+        expires_at: i64,
+    ) -> Result<Sent, Error> {
+        let NewMessage { mut message, devices, queue, .. } = new;
+        if let Some(queue) = queue {
+            message.body = queue.payload;
+        }
+        let message = Arc::new(message);
+        let put = match &self.shared {
+            None => self.put_in_memory(&message, expires_at),
+            Some(shared) => put_shared(shared, &message, expires_at).await?,
+        };
+        let cursors = match put {
+            VolatilePut::Stored(cursors) => cursors,
+            VolatilePut::Duplicate(first) => return Ok(Sent { status: SendStatus::Duplicate, ..*first }),
+        };
+        for ((entry, device), cursor) in message.entries.iter().zip(&devices).zip(&cursors) {
+            let volatile_cursor = cursor.clone();
+            let volatile =
+                VolatileFields { storage: "volatile", volatile_cursor, created_at: message.at, expires_at };
+            self.publish_volatile(session, &message, entry, device, &volatile);
+        }
+        Ok(sent(&message, cursors, expires_at))
+    }
+
+    fn put_in_memory(&self, message: &Arc<StoredMessage>, expires_at: i64) -> VolatilePut {
+        if let Some(first) = self.volatile_sent.get(message.key, message.at) {
+            return VolatilePut::Duplicate(Box::new(first));
+        }
+        let put = |entry: &InboxEntry| {
+            let row = VolatileRow {
+                message_id: message.message_id.clone(),
+                sender: message.from.to_string(),
+                created_at: message.at,
+                expires_at,
+                message: message.clone(),
+            };
+            self.volatile.put(entry.inbox, row, message.bytes())
+        };
+        let cursors: Vec<String> = message.entries.iter().map(put).collect();
+        self.volatile_sent.put(message.key, expires_at, sent(message, cursors.clone(), expires_at));
+        VolatilePut::Stored(cursors)
+    }
+
+    fn publish_volatile(
+        &self,
+        session: &Session,
+        message: &StoredMessage,
+        entry: &InboxEntry,
+        device: &DeviceId,
+        volatile: &VolatileFields,
+    ) {
+        let owner = if entry.own { &message.from } else { &message.to };
+        let trace = session.trace.as_ref().and_then(|trace| rows::trace_member(trace, message.at));
+        let (method, params) = match message.kind {
+            MessageKind::V2 => {
+                let Some(row) = message.v2_row(entry, device, Some(volatile)) else { return };
+                let params = json!({
+                    "message_id": message.message_id, "from_aid": message.from, "sender_aid": message.from,
+                    "to": message.to, "device_id": device, "sender_device_id": message.device,
+                    "t_server": message.at, "storage": volatile.storage,
+                    "volatile_cursor": volatile.volatile_cursor, "created_at": volatile.created_at,
+                    "expires_at": volatile.expires_at, "inline_message": row,
+                });
+                (events::V2_RECEIVED, to_raw_value(&params).ok())
+            }
+            _ => (events::RECEIVED, message.plain_row(entry, device, Some(volatile), trace)),
+        };
+        if let Some(params) = params {
+            let to = Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None };
+            self.bus.publish(&Event { to, method: method.to_owned(), params });
+        }
+    }
+}
+
+fn sent(message: &StoredMessage, cursors: Vec<String>, expires_at: i64) -> Sent {
+    Sent {
+        storage: Some(Storage::Volatile),
+        seq: None,
+        volatile_cursor: cursors.first().cloned(),
+        volatile_cursors: (cursors.len() > 1).then_some(cursors),
+        created_at: Some(message.at),
+        expires_at: Some(expires_at),
+        ..Sent::of(message, SendStatus::Accepted)
+    }
+}
+
+/// On PostgreSQL: its rows and the answer to it are one transaction. It locks the list of answers of this key, so that the
+/// same message sent twice at once is stored once.
+async fn put_shared(
+    shared: &SharedRows,
+    message: &Arc<StoredMessage>,
+    expires_at: i64,
+) -> sqlx::Result<VolatilePut> {
+    let (key, text) = (message.key.text(), bind::json(&**message));
+    let answers = RowList { kind: ANSWERS, key: &key };
+    let mut tx = shared.lock(answers).await?;
+    let earlier = shared_rows::rows(&mut tx, answers, None).await?;
+    if let Some(row) = earlier.iter().find(|row| row.until > message.at) {
+        let (cursors, first): (Vec<String>, Box<RawValue>) =
+            serde_json::from_str(&row.data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+        let first = StoredMessage::read(0, first.get())?;
+        return Ok(VolatilePut::Duplicate(Box::new(sent(&first, cursors, row.until))));
+    }
+    let names = VolatileMessages::empty(shared);
+    let mut cursors = vec![String::new(); message.entries.len()];
+    // In the same order in every process, so that two senders never wait for each other.
+    let mut inboxes: Vec<(i64, usize)> = message.entries.iter().map(|entry| entry.inbox).zip(0..).collect();
+    inboxes.sort_unstable();
+    for (inbox, position) in inboxes {
+        let list = RowList { kind: LIST, key: &inbox.to_string() };
+        let row = NewSharedRow { name: "", until: expires_at, bytes: message.bytes(), data: text.clone() };
+        let id = shared_rows::insert(&mut tx, list, row, &LIMITS, message.at).await?;
+        cursors[position] = names.cursor(id);
+    }
+    let data = format!("[{},{text}]", bind::json(&cursors));
+    let row = NewSharedRow { name: "", until: expires_at, bytes: data.len(), data };
+    shared_rows::insert(&mut tx, answers, row, &LIMITS, message.at).await?;
+    tx.commit().await?;
+    Ok(VolatilePut::Stored(cursors))
+}

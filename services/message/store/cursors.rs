@@ -1,0 +1,58 @@
+//! How far consumers have read. Cursors are moved in the commits of the ledger and read here.
+
+use super::Store;
+use std::collections::HashMap;
+
+impl Store {
+    /// How far a consumer has read: `sender` is empty for all of them together.
+    pub async fn cursor(&self, inbox: i64, slot: &str, sender: &str) -> sqlx::Result<Option<i64>> {
+        sqlx::query_scalar("SELECT seq FROM cursor WHERE inbox = $1 AND slot = $2 AND sender = $3")
+            .bind(inbox)
+            .bind(slot)
+            .bind(sender)
+            .fetch_optional(self.db.read())
+            .await
+    }
+
+    /// How far anybody has read in an inbox.
+    pub async fn read_through(&self, inbox: i64) -> sqlx::Result<i64> {
+        sqlx::query_scalar("SELECT CAST(COALESCE(MAX(seq), 0) AS BIGINT) FROM cursor WHERE inbox = $1")
+            .bind(inbox)
+            .fetch_one(self.db.read())
+            .await
+    }
+
+    /// How far a consumer has read of each sender.
+    pub async fn cursors(&self, inbox: i64, slot: &str) -> sqlx::Result<HashMap<String, i64>> {
+        let rows: Vec<(String, i64)> =
+            sqlx::query_as("SELECT sender, seq FROM cursor WHERE inbox = $1 AND slot = $2 AND sender <> ''")
+                .bind(inbox)
+                .bind(slot)
+                .fetch_all(self.db.read())
+                .await?;
+        Ok(rows.into_iter().collect())
+    }
+
+    /// The cursor a consumer had when it first asked sender by sender; from then on it never changes.
+    pub async fn bootstrap_floor(&self, inbox: i64, slot: &str) -> sqlx::Result<i64> {
+        let select = "SELECT bootstrap_floor FROM consumer WHERE inbox = $1 AND slot = $2";
+        let known: Option<i64> =
+            sqlx::query_scalar(select).bind(inbox).bind(slot).fetch_optional(self.db.read()).await?;
+        if let Some(floor) = known {
+            return Ok(floor);
+        }
+        let mut tx = self.db.write().await?;
+        sqlx::query(
+            "INSERT INTO consumer (inbox, slot, bootstrap_floor)
+             VALUES ($1, $2, COALESCE((SELECT seq FROM cursor WHERE inbox = $1 AND slot = $2 AND sender = ''), 0))
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(inbox)
+        .bind(slot)
+        .execute(&mut *tx)
+        .await?;
+        let floor = sqlx::query_scalar(select).bind(inbox).bind(slot).fetch_one(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(floor)
+    }
+}

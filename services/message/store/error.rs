@@ -1,0 +1,25 @@
+//! Why the store did not write something. An agent is told the same of all of them: nothing was changed, try again.
+
+use crate::kernel::BatchError;
+use std::sync::Arc;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+    #[error(transparent)]
+    Queue(#[from] BatchError),
+    #[error("the store is behind: {0} bytes already wait to be indexed")]
+    Unindexed(usize),
+    /// One commit, and every write that was in it.
+    #[error("the commit failed: {0}")]
+    Commit(Arc<StoreError>),
+    #[error("other commits were in the way at each of {0} tries")]
+    OutOfTries(usize),
+    #[error("PostgreSQL did not commit within {0} s")]
+    Deadline(u64),
+    #[error("the id made for the notice of a recall is already in use")]
+    NoticeIdInUse,
+    #[error("a write was left out of its commit")]
+    LeftOut,
+}

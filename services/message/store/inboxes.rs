@@ -1,0 +1,235 @@
+//! The inboxes of each agent: one for each of its devices, cached once they were read.
+
+use crate::kernel::{Aid, Db, DeviceId, Engine};
+use parking_lot::Mutex;
+use sqlx::{Any, Transaction};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How many agents' inboxes are cached before the cache is cleared.
+const MAX_AGENTS: usize = 100_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Inbox {
+    pub id: i64,
+    pub device: DeviceId,
+    /// Not yet for an inbox that was made before the agent's first device connected.
+    pub joined: bool,
+    /// How often the agent's devices had changed when this was read; 0 on SQLite, where nobody else changes them.
+    pub changes: i64,
+    pub spk: Option<Spk>,
+}
+
+/// The signed prekey that others encrypt to, for one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Spk {
+    pub id: String,
+    pub key: String,
+    pub signature: String,
+    /// In seconds, as it was signed.
+    pub timestamp: i64,
+}
+
+pub(crate) type InboxList = Arc<[Inbox]>;
+
+pub(crate) struct Inboxes {
+    db: Db,
+    cache: Mutex<InboxCache>,
+}
+
+#[derive(Default)]
+struct InboxCache {
+    agents: HashMap<Aid, InboxList>,
+    /// Counts the removals, so that what was read before a change is not cached after it.
+    changes: u64,
+}
+
+#[derive(sqlx::FromRow)]
+struct InboxRow {
+    id: i64,
+    device: String,
+    joined_at: Option<i64>,
+    spk_id: Option<String>,
+    spk_pk: Option<String>,
+    spk_signature: Option<String>,
+    spk_timestamp: Option<i64>,
+    changes: i64,
+}
+
+impl Inboxes {
+    pub fn new(db: Db) -> Inboxes {
+        Inboxes { db, cache: Mutex::default() }
+    }
+
+    /// All inboxes of an agent, the oldest first. Empty for whoever never connected and never got a message.
+    pub async fn of(&self, aid: &Aid) -> sqlx::Result<InboxList> {
+        match self.db.engine() {
+            Engine::Sqlite => self.cached(aid).await,
+            Engine::Postgres => self.read(aid).await,
+        }
+    }
+
+    /// The same as far as this process knows. On PostgreSQL another process may have added a device since: whatever is decided
+    /// from this has to be checked in its commit (`DeviceChanges`).
+    pub async fn cached(&self, aid: &Aid) -> sqlx::Result<InboxList> {
+        let cached = self.cache.lock().agents.get(aid).cloned();
+        match cached {
+            Some(inboxes) => Ok(inboxes),
+            None => self.read(aid).await,
+        }
+    }
+
+    /// Whether [`Inboxes::cached`] has nothing to wait for.
+    pub fn is_cached(&self, aid: &Aid) -> bool {
+        self.cache.lock().agents.contains_key(aid)
+    }
+
+    async fn read(&self, aid: &Aid) -> sqlx::Result<InboxList> {
+        let changes = self.cache.lock().changes;
+        let query = match self.db.engine() {
+            Engine::Sqlite => sqlx::query_as(
+                "SELECT id, device, joined_at, spk_id, spk_pk, spk_signature, spk_timestamp, 0 AS changes
+                 FROM inbox WHERE aid = $1 ORDER BY id",
+            ),
+            Engine::Postgres => sqlx::query_as(
+                "SELECT id, device, joined_at, spk_id, spk_pk, spk_signature, spk_timestamp, head.changes
+                 FROM inbox JOIN head ON head.inbox = inbox.id WHERE aid = $1 ORDER BY id",
+            ),
+        };
+        let rows: Vec<InboxRow> = query.bind(aid.as_str()).fetch_all(self.db.read()).await?;
+        let inboxes: InboxList = rows.into_iter().filter_map(Inbox::read).collect();
+        // An agent without any is not cached: it may be registered before its next message.
+        let mut cache = self.cache.lock();
+        if !inboxes.is_empty() && cache.changes == changes {
+            if cache.agents.len() >= MAX_AGENTS {
+                cache.agents.clear();
+            }
+            cache.agents.insert(aid.clone(), inboxes.clone());
+        }
+        Ok(inboxes)
+    }
+
+    pub async fn find(&self, aid: &Aid, device: &DeviceId) -> sqlx::Result<Option<Inbox>> {
+        let of = |known: &InboxList| known.iter().find(|inbox| inbox.device == *device).cloned();
+        // An inbox is never removed, so a cached one is there.
+        match of(&self.cached(aid).await?) {
+            Some(inbox) => Ok(Some(inbox)),
+            None => Ok(of(&self.of(aid).await?)),
+        }
+    }
+
+    /// Gives a device its inbox. The first device of an agent gets the inbox with what was sent before.
+    pub async fn join(&self, aid: &Aid, device: &DeviceId, now: i64) -> sqlx::Result<()> {
+        if self.cached(aid).await?.iter().any(|inbox| inbox.joined && inbox.device == *device) {
+            return Ok(());
+        }
+        let mut tx = self.lock_agent(aid).await?;
+        let taken_over = sqlx::query(
+            "UPDATE inbox SET device = $2, joined_at = $3 WHERE aid = $1 AND device = '' AND joined_at IS NULL",
+        )
+        .bind(aid.as_str())
+        .bind(device.as_str())
+        .bind(now)
+        .execute(&mut *tx)
+        .await?;
+        if taken_over.rows_affected() == 0 {
+            sqlx::query(
+                "INSERT INTO inbox (aid, device, joined_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            )
+            .bind(aid.as_str())
+            .bind(device.as_str())
+            .bind(now)
+            .execute(&mut *tx)
+            .await?;
+        }
+        self.count_change(&mut tx, aid).await?;
+        tx.commit().await?;
+        self.forget(aid);
+        Ok(())
+    }
+
+    /// Makes an inbox for an agent that has no device yet, unless it has got one meanwhile.
+    pub async fn create_for_first_device(&self, aid: &Aid) -> sqlx::Result<InboxList> {
+        let mut tx = self.lock_agent(aid).await?;
+        sqlx::query(
+            "INSERT INTO inbox (aid, device, joined_at)
+             SELECT $1, '', NULL WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE aid = $2)",
+        )
+        .bind(aid.as_str())
+        .bind(aid.as_str())
+        .execute(&mut *tx)
+        .await?;
+        self.count_change(&mut tx, aid).await?;
+        tx.commit().await?;
+        self.forget(aid);
+        self.of(aid).await
+    }
+
+    /// Stores the newest signed prekey of a device; an older one is ignored.
+    pub async fn put_spk(&self, aid: &Aid, device: &DeviceId, spk: &Spk) -> sqlx::Result<()> {
+        let held = self.find(aid, device).await?.and_then(|inbox| inbox.spk);
+        if held.is_some_and(|held| held == *spk || held.timestamp > spk.timestamp) {
+            return Ok(());
+        }
+        let mut tx = self.lock_agent(aid).await?;
+        sqlx::query(
+            "UPDATE inbox SET spk_id = $3, spk_pk = $4, spk_signature = $5, spk_timestamp = $6
+             WHERE aid = $1 AND device = $2 AND (spk_timestamp IS NULL OR spk_timestamp <= $6)",
+        )
+        .bind(aid.as_str())
+        .bind(device.as_str())
+        .bind(spk.id.as_str())
+        .bind(spk.key.as_str())
+        .bind(spk.signature.as_str())
+        .bind(spk.timestamp)
+        .execute(&mut *tx)
+        .await?;
+        self.count_change(&mut tx, aid).await?;
+        tx.commit().await?;
+        self.forget(aid);
+        Ok(())
+    }
+
+    /// On PostgreSQL: messages that were addressed from an older list will not be stored.
+    async fn count_change(&self, tx: &mut Transaction<'static, Any>, aid: &Aid) -> sqlx::Result<()> {
+        if self.db.engine() == Engine::Postgres {
+            sqlx::query("SELECT CAST(devices_changed($1) AS TEXT)")
+                .bind(aid.as_str())
+                .execute(&mut **tx)
+                .await?;
+        }
+        Ok(())
+    }
+
+    pub fn forget(&self, aid: &Aid) {
+        let mut cache = self.cache.lock();
+        cache.agents.remove(aid);
+        cache.changes += 1;
+    }
+
+    /// A transaction in which nobody else adds or changes inboxes of this agent. On SQLite there is one writer anyway.
+    async fn lock_agent(&self, aid: &Aid) -> sqlx::Result<Transaction<'static, Any>> {
+        let mut tx = self.db.write().await?;
+        if self.db.engine() == Engine::Postgres {
+            sqlx::query("SELECT CAST(pg_advisory_xact_lock(hashtext($1)) AS TEXT)")
+                .bind(aid.as_str())
+                .execute(&mut *tx)
+                .await?;
+        }
+        Ok(tx)
+    }
+}
+
+impl Inbox {
+    /// A row whose device cannot be read was not written by us.
+    fn read(row: InboxRow) -> Option<Inbox> {
+        let spk = match (row.spk_id, row.spk_pk, row.spk_signature, row.spk_timestamp) {
+            (Some(id), Some(key), Some(signature), Some(timestamp)) => {
+                Some(Spk { id, key, signature, timestamp })
+            }
+            _ => None,
+        };
+        let device = DeviceId::parse(&row.device).ok()?;
+        Some(Inbox { id: row.id, device, joined: row.joined_at.is_some(), changes: row.changes, spk })
+    }
+}

@@ -1,0 +1,10 @@
+//! PostgreSQL, where several processes may write: a commit is one call of a function in the database.
+
+mod batch;
+pub(super) mod commit_queue;
+mod insert;
+pub(super) mod last_seqs;
+mod recall;
+mod with_seqs;
+mod without_seqs;
+pub(super) mod writer;

@@ -1,0 +1,264 @@
+//! A commit is one call, which stores messages with their seqs or does nothing. Where the last seqs are known in this process
+//! it is `post_numbered`; otherwise, or where they were not the last any more, `post` finds them.
+
+use super::batch::{MessageBatch, give_seqs};
+use super::insert::{
+    InsertRefused, Inserted, insert, insert_with_seqs, is_devices_changed, may_succeed_later, refused,
+};
+use super::last_seqs::LastSeqs;
+use crate::message::store::Store;
+use crate::message::store::bind::{array, json};
+use crate::message::store::ephemeral::queue_messages;
+use crate::message::store::error::StoreError;
+use crate::message::store::stored_message::StoredMessage;
+use crate::message::store::write::{
+    CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, Write, WriteOutcome,
+};
+use sqlx::Any;
+use sqlx::pool::PoolConnection;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// How often a commit is tried that another process was in the way of.
+pub(super) const TRIES: usize = 6;
+
+pub(crate) struct PostgresWriter {
+    pub store: Arc<Store>,
+    /// Whatever is durable goes here, to be published.
+    pub committed: mpsc::Sender<Vec<CommittedMessage>>,
+    pub last_seqs: LastSeqs,
+}
+
+/// A connection kept from commit to commit, so that none has to check whether it is still open. Dropped after any error.
+pub(crate) type HeldConnection = Option<PoolConnection<Any>>;
+
+/// What became of one write of a commit. One failure may be that of many.
+pub(super) type WriteResult = Result<WriteOutcome, Arc<StoreError>>;
+
+impl PostgresWriter {
+    /// Messages, cursors and recalls are a transaction each kind. Gives an outcome for each write, in order.
+    pub(super) async fn commit(&self, held: &mut HeldConnection, writes: Vec<Write>) -> Vec<WriteResult> {
+        let mut results: Vec<Option<WriteResult>> = writes.iter().map(|_| None).collect();
+        let (mut sends, mut acks, mut messages, mut advances) = (vec![], vec![], vec![], vec![]);
+        for (position, write) in writes.into_iter().enumerate() {
+            match write {
+                Write::Send(new, changes) => {
+                    sends.push(position);
+                    messages.push((*new, changes));
+                }
+                Write::Ack(advance) => {
+                    acks.push(position);
+                    advances.push(advance);
+                }
+                Write::Recall(recall) => {
+                    results[position] = Some(self.recall(&recall).await.map_err(Arc::new));
+                }
+            }
+        }
+        fill(&mut results, &sends, self.send(held, messages).await);
+        fill(&mut results, &acks, self.advance(held, advances).await.map_err(StoreError::from));
+        results
+            .into_iter()
+            .map(|result| result.unwrap_or_else(|| Err(Arc::new(StoreError::LeftOut))))
+            .collect()
+    }
+
+    async fn send(
+        &self,
+        held: &mut HeldConnection,
+        messages: Vec<(NewMessage, DeviceChanges)>,
+    ) -> Result<Vec<WriteOutcome>, StoreError> {
+        let mut batch = MessageBatch::new(messages);
+        for attempt in 1.. {
+            let open = batch.open();
+            if open.is_empty() {
+                break;
+            }
+            if attempt > TRIES {
+                return Err(StoreError::OutOfTries(TRIES));
+            }
+            match self.try_insert(held, &mut batch, &open).await {
+                Ok(()) => {}
+                Err(error) if attempt < TRIES && may_succeed_later(&error) => {
+                    *held = None;
+                    // PostgreSQL answered if it is its own error; otherwise the commit may have happened.
+                    batch.answer_lost |= !matches!(error, sqlx::Error::Database(_));
+                }
+                Err(error) => {
+                    *held = None;
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(self.show(batch).await)
+    }
+
+    /// One round trip. Messages that were stored before, or are addressed to other devices than their recipient has, are
+    /// answered; the rest stays open for the next try.
+    async fn try_insert(
+        &self,
+        held: &mut HeldConnection,
+        batch: &mut MessageBatch,
+        open: &[usize],
+    ) -> sqlx::Result<()> {
+        let inserted = match open.iter().any(|position| batch.messages[*position].0.queue.is_some()) {
+            true => self.insert_queued(batch, open).await,
+            false => self.insert_plain(held, batch, open).await,
+        };
+        match inserted {
+            Ok(Inserted::Duplicates(ids)) => batch.answer_duplicates(self.store.messages(ids).await?),
+            Ok(Inserted::Seqs(seqs)) => batch.give_seqs(open, seqs),
+            Err(error) if is_devices_changed(&error) => self.find_changed(batch, open).await?,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn insert_plain(
+        &self,
+        held: &mut HeldConnection,
+        batch: &mut MessageBatch,
+        open: &[usize],
+    ) -> sqlx::Result<Inserted> {
+        let connection = self.connection(held).await?;
+        if let Some(with_seqs) = batch.with_seqs(open, &self.last_seqs) {
+            match insert_with_seqs(connection, &with_seqs).await {
+                Ok(()) => return Ok(Inserted::Seqs(with_seqs.seqs)),
+                Err(error) => match refused(&error) {
+                    Some(InsertRefused::Seqs) => self.last_seqs.were_wrong(),
+                    Some(InsertRefused::Duplicate) => {}
+                    None => return Err(error),
+                },
+            }
+        }
+        insert(connection, batch.without_seqs(open)).await
+    }
+
+    /// The content of a queue message is kept for a while in a table of its own: it appears with the message's seq, in one
+    /// transaction, not after it.
+    async fn insert_queued(&self, batch: &mut MessageBatch, open: &[usize]) -> sqlx::Result<Inserted> {
+        let rows = batch.without_seqs(open);
+        let mut tx = self.store.db().write().await?;
+        let seqs = match insert(&mut tx, rows).await? {
+            Inserted::Seqs(seqs) => seqs,
+            duplicates => return Ok(duplicates),
+        };
+        let (mut given, mut queued) = (seqs.iter().copied(), Vec::new());
+        for position in open {
+            let NewMessage { message, queue, .. } = &batch.messages[*position].0;
+            let mut message = message.clone();
+            give_seqs(&mut message, &mut given);
+            queued
+                .extend(queue.as_ref().map(|queue| StoredMessage { body: queue.payload.clone(), ..message }));
+        }
+        // In one order in every process, like the heads of the inboxes: two commits never wait for each other.
+        queued.sort_by(|a, b| a.to.as_str().cmp(b.to.as_str()));
+        for message in &queued {
+            queue_messages::insert(&mut tx, message).await?;
+        }
+        tx.commit().await?;
+        Ok(Inserted::Seqs(seqs))
+    }
+
+    /// Answers the messages whose recipients have other devices than those they were addressed to.
+    async fn find_changed(&self, batch: &mut MessageBatch, open: &[usize]) -> sqlx::Result<()> {
+        let checked = |position: &usize| batch.messages[*position].1.0.iter().map(|(inbox, _)| *inbox);
+        let inboxes: Vec<i64> = open.iter().flat_map(checked).collect();
+        let rows: Vec<(i64, i64)> =
+            sqlx::query_as("SELECT inbox, changes FROM head WHERE inbox = ANY(CAST($1 AS BIGINT[]))")
+                .bind(array(inboxes))
+                .fetch_all(self.store.db().read())
+                .await?;
+        let now: HashMap<i64, i64> = rows.into_iter().collect();
+        for position in open {
+            let same = |(inbox, changes): &(i64, i64)| now.get(inbox) == Some(changes);
+            if !batch.messages[*position].1.0.iter().all(same) {
+                batch.written[*position] = Some(WriteOutcome::DevicesChanged);
+            }
+        }
+        Ok(())
+    }
+
+    /// Only what is durable is shown to anyone.
+    pub(super) async fn show(&self, batch: MessageBatch) -> Vec<WriteOutcome> {
+        for entry in batch.stored_entries() {
+            self.last_seqs.put(entry.inbox, entry.seq);
+        }
+        let (written, committed) = batch.into_written();
+        if !committed.is_empty() {
+            // Only fails when the server is stopping and nobody receives.
+            let _ = self.committed.send(committed).await;
+        }
+        written
+    }
+
+    async fn advance(
+        &self,
+        held: &mut HeldConnection,
+        advances: Vec<CursorAdvance>,
+    ) -> sqlx::Result<Vec<WriteOutcome>> {
+        let mut wanted: Vec<(i64, &str, &str, i64, usize)> = advances
+            .iter()
+            .enumerate()
+            .map(|(position, ack)| (ack.inbox, ack.slot.as_str(), ack.sender.as_str(), ack.seq, position))
+            .collect();
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        // By cursor, and of one cursor in the order they came.
+        wanted.sort_by_key(|(inbox, slot, sender, _, position)| (*inbox, *slot, *sender, *position));
+        let text = json(&wanted);
+        let mut attempt = 1;
+        let rows: Vec<(i64, i64, i64)> = loop {
+            let connection = self.connection(held).await?;
+            let query = sqlx::query_as("SELECT nth, was, is_now FROM advance($1)").bind(text.as_str());
+            match query.fetch_all(&mut **connection).await {
+                Ok(rows) => break rows,
+                Err(error) if attempt == TRIES || !may_succeed_later(&error) => {
+                    *held = None;
+                    return Err(error);
+                }
+                Err(_) => *held = None,
+            }
+            attempt += 1;
+        };
+        let mut acked: Vec<(usize, WriteOutcome)> = rows
+            .into_iter()
+            .zip(&wanted)
+            .map(|((_, before, now), (.., position))| (*position, WriteOutcome::Acked { before, now }))
+            .collect();
+        acked.sort_by_key(|(position, _)| *position);
+        Ok(acked.into_iter().map(|(_, written)| written).collect())
+    }
+
+    async fn connection<'h>(
+        &self,
+        held: &'h mut HeldConnection,
+    ) -> sqlx::Result<&'h mut PoolConnection<Any>> {
+        Ok(match held {
+            Some(connection) => connection,
+            None => held.insert(self.store.db().write_alone().acquire().await?),
+        })
+    }
+}
+
+fn fill(
+    results: &mut [Option<WriteResult>],
+    positions: &[usize],
+    written: Result<Vec<WriteOutcome>, StoreError>,
+) {
+    match written {
+        Ok(written) => {
+            for (position, written) in positions.iter().zip(written) {
+                results[*position] = Some(Ok(written));
+            }
+        }
+        Err(error) => {
+            let error = Arc::new(error);
+            for position in positions {
+                results[*position] = Some(Err(error.clone()));
+            }
+        }
+    }
+}
