@@ -11,10 +11,11 @@ use super::store::{Store, UNFILED_BYTES};
 use super::stored_message::StoredMessage;
 use super::writer::Writer;
 use super::{Error, events};
-use crate::kernel::{Aid, Batch, Bus, DeviceId, Engine, Presence, PresentSession, Tally, Trace, World};
+use crate::kernel::{
+    Aid, Batch, Bus, DeviceId, Engine, Presence, PresentSession, Tally, Trace, World, catch_panic,
+};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -187,9 +188,11 @@ async fn announce(mut bells: mpsc::Receiver<Vec<Bell>>, inboxes: Arc<Inboxes>, b
             if bell.devices.iter().any(DeviceId::is_empty) {
                 name_devices(bell, &inboxes).await;
             }
-            if catch_unwind(AssertUnwindSafe(|| events::ring(&bus, &presence, &*bell))).is_err() {
-                tracing::error!("a message could not be announced; its recipient finds it by pull");
-            }
+            // Logged there, and nobody waits for more: its recipient finds the message by pull.
+            let _ = catch_panic("the event of a message", || {
+                events::ring(&bus, &presence, &*bell);
+                Ok(())
+            });
         }
     }
 }

@@ -5,13 +5,11 @@ use super::{call_limit, callable};
 use crate::frame::Request;
 use crate::gateway::Gateway;
 use crate::params;
-use futures_util::FutureExt as _;
 use proto_schemas::{Access, Method, Rate};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Caller, RpcError, codes, timed_out};
+use services::kernel::{Aid, Caller, RpcError, catch_panic_of, codes, timed_out};
 use std::net::IpAddr;
-use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 /// What a socket may ask before it logged in.
@@ -22,12 +20,9 @@ pub async fn unauthenticated_call(
 ) -> Option<String> {
     let started = Instant::now();
     let limit = call_limit(gateway);
-    let call = AssertUnwindSafe(ask_unauthenticated(gateway, address, request)).catch_unwind();
-    let result = match tokio::time::timeout(limit, call).await {
-        Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", request.method))),
-        Err(_) => Err(timed_out(&request.method, limit)),
-    };
+    let call = catch_panic_of(&request.method, ask_unauthenticated(gateway, address, request));
+    let result = tokio::time::timeout(limit, call).await;
+    let result = result.unwrap_or_else(|_| Err(timed_out(&request.method, limit)));
     let method = gateway.metrics.method(&request.method);
     let answering = Answering::now(&gateway.metrics, method, request.id.map(RawValue::get), started);
     answering.finish(result.as_ref().map(|result| result.get()))

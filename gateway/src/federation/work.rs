@@ -4,9 +4,8 @@ use super::Federation;
 use super::seen::{Answer, Doing};
 use proto_schemas::Method;
 use serde_json::value::RawValue;
-use services::kernel::{Answering, RpcError, codes};
+use services::kernel::{Answering, RpcError, catch_panic, codes};
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -80,11 +79,10 @@ impl Work {
                 return true;
             }
             Step::Doing(task) => {
-                let name = task.method.name;
-                match catch_unwind(AssertUnwindSafe(|| task.answering.as_mut().poll(cx))) {
+                match catch_panic(task.method.name, || Ok(task.answering.as_mut().poll(cx))) {
                     Ok(Poll::Pending) => return false,
                     Ok(Poll::Ready(outcome)) => outcome,
-                    Err(_) => Err(RpcError::internal(anyhow::anyhow!("{name} panicked")).logged(name)),
+                    Err(error) => Err(error),
                 }
             }
         };

@@ -9,8 +9,7 @@ use super::wire::{self, Call, Frame, Who};
 use crate::trace;
 use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
-use services::kernel::{Caller, RpcError, timed_out};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use services::kernel::{Caller, RpcError, catch_panic, catch_panic_of, timed_out};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -176,19 +175,18 @@ impl Answering {
         let asked = Asked { id: call.id, started, span };
         // Begun here and now, so that what one caller asks is begun in the order it was asked; most are done with that.
         let begun = asked.span.in_scope(|| {
-            catch_unwind(AssertUnwindSafe(|| {
+            catch_panic(&call.method, || {
                 let mut answering = self.wiring.mesh.call_here(caller, &call.method, call.params)?;
                 Ok((&mut answering).now_or_never().ok_or(answering))
-            }))
+            })
         });
         let outcome = match begun {
-            Ok(Ok(Err(answering))) => {
+            Ok(Err(answering)) => {
                 self.go_on(asked, call.method.into_owned(), answering, within);
                 return Ok(());
             }
-            Ok(Ok(Ok(outcome))) => outcome,
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(panicked(&call.method)),
+            Ok(Ok(outcome)) => outcome,
+            Err(error) => Err(error),
         };
         // The next call begins where this one ends.
         self.now = Some(asked.finish(&self.wiring, &self.post, &call.method, &outcome));
@@ -199,20 +197,13 @@ impl Answering {
     fn go_on(&self, asked: Asked, method: String, answering: services::kernel::Answering, within: Duration) {
         let (wiring, under_way) = (self.wiring.clone(), UnderWay::new(self));
         self.calls.spawn(async move {
-            let answering = timeout(within, AssertUnwindSafe(answering).catch_unwind());
-            let outcome = match answering.instrument(asked.span.clone()).await {
-                Ok(Ok(outcome)) => outcome,
-                Ok(Err(_)) => Err(panicked(&method)),
-                Err(_) => Err(timed_out(&method, within)),
-            };
+            let answering = timeout(within, catch_panic_of(&method, answering));
+            let outcome = answering.instrument(asked.span.clone()).await;
+            let outcome = outcome.unwrap_or_else(|_| Err(timed_out(&method, within)));
             asked.finish(&wiring, &under_way.post, &method, &outcome);
             drop(under_way);
         });
     }
-}
-
-fn panicked(method: &str) -> RpcError {
-    RpcError::internal(anyhow::anyhow!("{method} panicked")).logged(method)
 }
 
 /// What is known of a call apart from what it asks.
