@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(25);
 /// needs no text in between, and no clock: whoever owns the links tells those who waited too long.
 pub trait Forwarder: Send + Sync {
     /// The same as `gateway.forward_federation`. Once this returns, the call has its place in the order.
-    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> Answering;
+    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> Answering<Box<RawValue>>;
 }
 
 /// The parameters of `gateway.forward_federation`: one call to another domain, in the name of an agent of ours.
@@ -137,7 +137,7 @@ impl Mesh {
     }
 
     /// Has another domain do something. What fails over there fails here with the same code.
-    pub fn forward(self: &Arc<Self>, service: &str, forward: Forward) -> Answering {
+    pub fn forward(self: &Arc<Self>, service: &str, forward: Forward) -> Answering<Box<RawValue>> {
         if let Some(forwarder) = self.forwarder.read().clone() {
             return forwarder.forward(service, forward);
         }

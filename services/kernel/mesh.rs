@@ -1,7 +1,7 @@
 //! The mesh: call a namespace, wherever it lives.
 
 use super::federation::Forwarder;
-use super::rpc::{Answering, Methods, Session, no_method};
+use super::rpc::{AnswerRef, Answering, Methods, Session, no_method};
 use super::{Caller, RpcError, codes};
 use parking_lot::RwLock;
 use serde::Serialize;
@@ -54,9 +54,9 @@ enum Route {
     Remote(Arc<dyn RemoteService>),
 }
 
-/// Hears how a call ended and when: with the result as it was written, or with what the caller is told instead. It is
+/// Hears how a call ended and when: with its answer, or with what the caller is told instead. It is
 /// called wherever the answer arrives, so it does little and never waits.
-pub type Then = Box<dyn FnOnce(Result<&RawValue, RpcError>, Instant) + Send>;
+pub type Then = Box<dyn FnOnce(Result<AnswerRef<'_>, RpcError>, Instant) + Send>;
 
 /// When a call began, and how long it may take.
 #[derive(Clone, Copy)]
@@ -149,7 +149,7 @@ impl Mesh {
         self.changed.subscribe()
     }
 
-    /// Calls a method and gives its result as it was written.
+    /// Calls a method and gives its result as it was written. An event that only its caller's connection is told is dropped.
     pub async fn call(
         &self,
         caller: Caller,
@@ -167,7 +167,7 @@ impl Mesh {
         params: Option<Box<RawValue>>,
         within: Duration,
     ) -> Result<Box<RawValue>, RpcError> {
-        self.begin(caller, method, params.as_deref(), within)?.await
+        Ok(self.begin(caller, method, params.as_deref(), within)?.await?.result)
     }
 
     /// The same in two steps, for parameters that are somebody else's: they have been read when this returns.

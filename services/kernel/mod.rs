@@ -34,6 +34,9 @@ pub use panics::{catch_panic, catch_panic_of};
 pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
 pub use proto_schemas::codes;
 pub use redis::{Redis, Settings as RedisSettings, Stats as BusStats};
-pub use rpc::{Answering, Caller, Generation, Methods, Module, Relayed, Rpc, Session, Trace, TraceMode};
+pub use rpc::{
+    Answer, AnswerRef, Answering, Caller, CallerEvent, Generation, IntoAnswer, Methods, Module, Relayed, Rpc,
+    Session, Trace, TraceMode,
+};
 pub use stores::{StoreStats, Stores, Tally};
 pub use world::World;

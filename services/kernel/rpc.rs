@@ -5,6 +5,7 @@ use proto_schemas::{Access, Method};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::{Future, ready};
 use std::net::IpAddr;
@@ -133,8 +134,66 @@ impl Module {
     }
 }
 
-/// A call under way: it ends with the result as it was written, or with what the caller is told instead.
-pub type Answering = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>> + Send>>;
+/// A call under way: it ends with its answer, or with what the caller is told instead.
+pub type Answering<T = Answer> = Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send>>;
+
+/// What a method answers: its result (over the mesh as it was written), and the event it causes on the caller's own
+/// connection, if any.
+#[derive(Clone, Debug)]
+pub struct Answer<R = Box<RawValue>> {
+    pub result: R,
+    /// Boxed: hardly any answer causes one, and every answer is moved about.
+    pub event: Option<Box<CallerEvent>>,
+}
+
+/// An event for the connection that called, which must not overtake the answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CallerEvent {
+    pub method: Cow<'static, str>,
+    pub params: Box<RawValue>,
+}
+
+/// An answer that somebody else holds.
+#[derive(Clone, Copy)]
+pub struct AnswerRef<'a> {
+    pub result: &'a RawValue,
+    pub event: Option<&'a CallerEvent>,
+}
+
+impl Answer {
+    pub fn as_ref(&self) -> AnswerRef<'_> {
+        AnswerRef { result: &self.result, event: self.event.as_deref() }
+    }
+}
+
+impl AnswerRef<'_> {
+    pub fn to_owned(self) -> Answer {
+        Answer { result: self.result.to_owned(), event: self.event.cloned().map(Box::new) }
+    }
+}
+
+impl From<Box<RawValue>> for Answer {
+    fn from(result: Box<RawValue>) -> Answer {
+        Answer { result, event: None }
+    }
+}
+
+/// What a handler may return: the result alone, or an [`Answer`] where an event follows it.
+pub trait IntoAnswer {
+    fn into_answer(self) -> serde_json::Result<Answer>;
+}
+
+impl<R: Serialize> IntoAnswer for R {
+    fn into_answer(self) -> serde_json::Result<Answer> {
+        Ok(Answer { result: to_raw_value(&self)?, event: None })
+    }
+}
+
+impl<R: Serialize> IntoAnswer for Answer<R> {
+    fn into_answer(self) -> serde_json::Result<Answer> {
+        Ok(Answer { result: to_raw_value(&self.result)?, event: self.event })
+    }
+}
 
 type Handler = Box<dyn Fn(Caller, Option<&RawValue>) -> Answering + Send + Sync>;
 
@@ -169,7 +228,7 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
     ) -> Self
     where
         P: DeserializeOwned + Send + 'static,
-        A: Serialize + Send + 'static,
+        A: IntoAnswer + Send + 'static,
         E: Into<RpcError> + Send + 'static,
         Fut: Future<Output = Result<A, E>> + Send + 'static,
     {
@@ -188,7 +247,7 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
             Box::pin(async move {
                 // Begun in here, where it stays: what a method needs while it waits is large, and is moved nowhere.
                 let answer = handler(service, caller, params).await.map_err(Into::into);
-                let answer = answer.and_then(|answer| to_raw_value(&answer).map_err(RpcError::internal));
+                let answer = answer.and_then(|answer| answer.into_answer().map_err(RpcError::internal));
                 answer.map_err(|error| error.logged(name))
             })
         };

@@ -5,7 +5,7 @@ use super::page::{Bounds, Form, Page};
 use super::rows::Fleeting;
 use super::volatile::VolatilePage;
 use super::{Error, Message, events};
-use crate::kernel::Caller;
+use crate::kernel::{Answer, Caller, CallerEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -29,9 +29,6 @@ pub(super) struct PullParams {
 
 #[derive(Clone, Serialize)]
 pub(super) struct Pulled {
-    /// What the gateway says on this connection after the answer; always the first member.
-    #[serde(rename = "_after", skip_serializing_if = "Option::is_none")]
-    after: Option<After>,
     messages: Vec<Box<RawValue>>,
     count: usize,
     has_more: bool,
@@ -42,13 +39,6 @@ pub(super) struct Pulled {
     bounds: Bounds,
     #[serde(flatten)]
     volatile: VolatilePart,
-}
-
-/// An event for the caller's own connection that must not overtake the answer.
-#[derive(Clone, Serialize)]
-pub(super) struct After {
-    pub method: &'static str,
-    pub params: Box<RawValue>,
 }
 
 /// What a page says of rows that are only in memory.
@@ -63,7 +53,11 @@ pub(super) struct VolatilePart {
 }
 
 impl Message {
-    pub(super) async fn pull(self: Arc<Self>, caller: Caller, params: PullParams) -> Result<Pulled, Error> {
+    pub(super) async fn pull(
+        self: Arc<Self>,
+        caller: Caller,
+        params: PullParams,
+    ) -> Result<Answer<Pulled>, Error> {
         let PullParams { after_seq: Seq(after), limit, after_volatile_cursor, device_id, slot_id } = params;
         let consumer = self.consumer(&caller, &Claim { device_id, slot_id }).await?;
         let limit = limit.unwrap_or(LIMIT).clamp(1, MOST) as usize;
@@ -75,8 +69,8 @@ impl Message {
         let volatile =
             self.fleeting(&consumer, after_volatile_cursor.as_deref(), None, Form::Plain, &mut page).await?;
 
-        Ok(Pulled {
-            after: skipped_bell(&consumer, &page),
+        let event = skipped_bell(&consumer, &page);
+        let result = Pulled {
             count: page.rows.len(),
             has_more: page.more,
             latest_seq: page.through,
@@ -85,7 +79,8 @@ impl Message {
             ephemeral_dropped_count: dropped,
             bounds,
             volatile,
-        })
+        };
+        Ok(Answer { result, event })
     }
 
     pub(super) async fn bounds(&self, consumer: &Consumer) -> Result<Bounds, Error> {
@@ -123,9 +118,9 @@ impl Message {
 }
 
 /// A client that reads V2 messages elsewhere is told to look there for what this page leaves out.
-fn skipped_bell(consumer: &Consumer, page: &Page) -> Option<After> {
+fn skipped_bell(consumer: &Consumer, page: &Page) -> Option<Box<CallerEvent>> {
     let entry = page.skipped.as_ref()?;
     let place = entry.message.place(consumer.inbox)?;
     let params = events::doorbell(&entry.message, place, &consumer.device, None)?;
-    Some(After { method: events::V2_RECEIVED, params })
+    Some(Box::new(CallerEvent { method: events::V2_RECEIVED.into(), params }))
 }

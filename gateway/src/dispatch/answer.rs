@@ -1,13 +1,9 @@
 //! How a call ends: it is counted, and what it sends is written.
 
 use crate::frame;
-use crate::params;
 use crate::session::Link;
 use crate::telemetry::{MethodMetrics, Metrics};
-use serde::Deserialize;
-use serde_json::value::{RawValue, to_raw_value};
-use services::kernel::RpcError;
-use std::borrow::Cow;
+use services::kernel::{AnswerRef, RpcError};
 use std::time::Instant;
 
 /// What is known of a call that has ended, apart from how.
@@ -77,12 +73,10 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub fn of(answering: &Answering<'_>, outcome: Result<&RawValue, &RpcError>) -> Frames {
-        match outcome.map(split_after) {
-            Ok(Ok((result, after))) => Frames { answer: answering.finish(Ok(result.get())), after },
-            Ok(Err(error)) => Frames { answer: answering.finish(Err(&error)), after: None },
-            Err(error) => Frames { answer: answering.finish(Err(error)), after: None },
-        }
+    pub fn of(answering: &Answering<'_>, outcome: Result<AnswerRef<'_>, &RpcError>) -> Frames {
+        let answer = answering.finish(outcome.map(|answer| answer.result.get()));
+        let event = outcome.ok().and_then(|answer| answer.event);
+        Frames { answer, after: event.map(|event| frame::notification(&event.method, event.params.get())) }
     }
 
     pub fn push(self, link: &Link) {
@@ -90,24 +84,4 @@ impl Frames {
             link.outbox.push(frame.into());
         }
     }
-}
-
-/// A service may want something said on the caller's connection after its answer: it puts that into a first member
-/// `_after`, which no client gets to see.
-fn split_after(result: &RawValue) -> Result<(Cow<'_, RawValue>, Option<String>), RpcError> {
-    #[derive(Deserialize)]
-    struct After<'a> {
-        #[serde(borrow)]
-        method: Cow<'a, str>,
-        #[serde(borrow)]
-        params: &'a RawValue,
-    }
-    if !result.get().starts_with("{\"_after\":") {
-        return Ok((Cow::Borrowed(result), None));
-    }
-    let mut members = params::members(result)?;
-    let after =
-        members.remove("_after").and_then(|after| serde_json::from_str::<After<'_>>(after.get()).ok());
-    let event = after.map(|after| frame::notification(&after.method, after.params.get()));
-    Ok((Cow::Owned(to_raw_value(&members).map_err(RpcError::internal)?), event))
 }

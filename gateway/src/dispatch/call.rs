@@ -138,7 +138,8 @@ impl Call {
         let result = result.unwrap_or_else(|_| Err(timed_out(&self.method, limit)));
         let id = self.id.as_deref().map(RawValue::get);
         let answering = Answering::now(&gateway.metrics, method, id, self.started);
-        let mut frames = span.in_scope(|| Frames::of(&answering, result.as_deref()));
+        let mut frames =
+            span.in_scope(|| Frames::of(&answering, result.as_ref().map(services::kernel::Answer::as_ref)));
         frames.answer = frames
             .answer
             .map(|answer| trace::told(answer, trace.as_ref(), method.name, gateway, self.started));
@@ -152,7 +153,7 @@ async fn ask_service(
     method: &str,
     params: Option<Box<RawValue>>,
     trace: Option<Trace>,
-) -> Result<Box<RawValue>, RpcError> {
+) -> Result<services::kernel::Answer, RpcError> {
     let Some(bound) = link.bound() else { return Err(RpcError::plain(codes::UNAUTHENTICATED)) };
     let params = params::clean(params)?;
     if let Some(params) = params.as_deref().filter(|params| signature::is_signed(params)) {
@@ -162,13 +163,14 @@ async fn ask_service(
     // A signed call comes here whatever it asks for.
     let request = Request { id: None, method: method.into(), params: params.as_deref() };
     if let Some(result) = known_here(gateway, link, bound, &request)? {
-        return RawValue::from_string(result).map_err(RpcError::internal);
+        return RawValue::from_string(result).map(Into::into).map_err(RpcError::internal);
     }
     within_rate(gateway, link.address, callable(gateway, method)?, params.as_deref()).await?;
     if method == "meta.trust_roots" {
-        return gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await;
+        let roots = gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await?;
+        return Ok(roots.into());
     }
     let session = Session { trace, ..bound.session.clone() };
     let within = call_limit(gateway);
-    gateway.mesh.call_within(Caller::Agent(session), method, params, within).await
+    gateway.mesh.begin(Caller::Agent(session), method, params.as_deref(), within)?.await
 }

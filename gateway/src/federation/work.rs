@@ -81,7 +81,7 @@ impl Work {
             Step::Doing(task) => {
                 match catch_panic(task.method.name, || Ok(task.answering.as_mut().poll(cx))) {
                     Ok(Poll::Pending) => return false,
-                    Ok(Poll::Ready(outcome)) => outcome,
+                    Ok(Poll::Ready(outcome)) => outcome.map(|answer| answer.result),
                     Err(error) => Err(error),
                 }
             }

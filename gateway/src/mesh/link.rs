@@ -13,8 +13,7 @@ use crate::telemetry::LinkMetrics;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
-use serde_json::value::RawValue;
-use services::kernel::{Mesh, RpcError, Then, codes, unavailable};
+use services::kernel::{AnswerRef, Mesh, RpcError, Then, codes, unavailable};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -78,8 +77,8 @@ impl Link {
     /// Sends a call, and waits for its answer.
     pub fn call(self: &Arc<Self>, asker: Asker<'_>, question: &Question<'_>) -> Waiting {
         let (answer, receiver) = oneshot::channel();
-        let then = Box::new(|outcome: Result<&RawValue, RpcError>, _| {
-            let _ = answer.send(outcome.map(ToOwned::to_owned));
+        let then = Box::new(|outcome: Result<AnswerRef<'_>, RpcError>, _| {
+            let _ = answer.send(outcome.map(AnswerRef::to_owned));
         });
         let id = match self.begin(asker, question, then) {
             Ok(id) => Some(id),

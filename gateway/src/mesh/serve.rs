@@ -8,8 +8,7 @@ use super::pump::{self, Ear, pump};
 use super::wire::{self, Call, Frame, Who};
 use crate::trace;
 use futures_util::FutureExt as _;
-use serde_json::value::RawValue;
-use services::kernel::{Caller, RpcError, catch_panic, catch_panic_of, timed_out};
+use services::kernel::{Answer, Caller, RpcError, catch_panic, catch_panic_of, timed_out};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -220,7 +219,7 @@ impl Asked {
         wiring: &Wiring,
         post: &Post,
         method: &str,
-        outcome: &Result<Box<RawValue>, RpcError>,
+        outcome: &Result<Answer, RpcError>,
     ) -> Instant {
         let code = outcome.as_ref().err().map_or(0, RpcError::code);
         let now = Instant::now();
@@ -235,7 +234,7 @@ impl Asked {
                 "answered over the mesh"
             );
         });
-        post.add(|out| wire::write_answer(out, self.id, outcome.as_deref()));
+        post.add(|out| wire::write_answer(out, self.id, outcome.as_ref().map(Answer::as_ref)));
         now
     }
 }

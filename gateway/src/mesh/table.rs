@@ -2,7 +2,7 @@
 
 use super::wire::Answer;
 use serde_json::value::RawValue;
-use services::kernel::{RpcError, Then};
+use services::kernel::{AnswerRef, RpcError, Then};
 use std::time::Instant;
 
 /// Calls that may be under way on one link.
@@ -71,7 +71,10 @@ pub(super) fn tell<'a>(answered: impl Iterator<Item = (Option<Then>, Answer<'a>)
         let Some(then) = then else { continue };
         let outcome = match answer.error {
             Some(error) => Err(error),
-            None => Ok(answer.result.unwrap_or(RawValue::NULL)),
+            None => Ok(AnswerRef {
+                result: answer.result.unwrap_or(RawValue::NULL),
+                event: answer.event.as_deref(),
+            }),
         };
         then(outcome, now);
     }

@@ -10,7 +10,7 @@ use crate::config;
 use crate::telemetry::Metrics;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use services::kernel::{Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, Term, codes};
+use services::kernel::{AnswerRef, Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, Term, codes};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::DuplexStream;
@@ -108,8 +108,8 @@ async fn what_is_ready_is_answered_in_the_order_it_was_asked() {
         let (params, heard) = (to_raw_value(&json!({ "say": number })).unwrap(), heard.clone());
         let term = Term { began: Instant::now(), within: LONG };
         let question = Question { method: "message.send", params: Some(&params), term, trace: None };
-        let then = move |outcome: Result<&serde_json::value::RawValue, RpcError>, _| {
-            heard.send(outcome.unwrap().get().to_owned()).unwrap();
+        let then = move |outcome: Result<AnswerRef<'_>, RpcError>, _| {
+            heard.send(outcome.unwrap().result.get().to_owned()).unwrap();
         };
         link.send(Asker::Other(&Caller::Operator), &question, Box::new(then));
     }
@@ -126,7 +126,7 @@ async fn an_error_arrives_as_it_was_said_and_holds_up_nobody() {
     let failed = call(&link, json!({ "fail": "because" }), LONG).await.unwrap_err();
     assert_eq!((failed.code(), failed.to_string()), (-32029, "\"because\"".to_owned()));
     service.gate.add_permits(1);
-    assert_eq!(slow.await.unwrap().get(), "\"slow\"");
+    assert_eq!(slow.await.unwrap().result.get(), "\"slow\"");
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn the_answering_side_gives_up_in_time_too() {
     };
     tokio::time::timeout(LONG, given_up).await.expect("it does not give up");
     service.gate.add_permits(1);
-    assert_eq!(call(&link, json!({ "wait": 1, "say": 1 }), LONG).await.unwrap().get(), "1");
+    assert_eq!(call(&link, json!({ "wait": 1, "say": 1 }), LONG).await.unwrap().result.get(), "1");
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn a_process_that_leaves_answers_first_what_it_has_begun() {
     let refused = call(&link, json!({}), LONG).await.unwrap_err();
     assert!(refused.to_string().contains("not available"), "{refused}");
     service.gate.add_permits(1);
-    assert_eq!(begun.await.unwrap().get(), "\"begun\"");
+    assert_eq!(begun.await.unwrap().result.get(), "\"begun\"");
     tracker.close();
     tracker.wait().await;
     assert_eq!(near.mesh.losses("message"), 0, "it said close reason");

@@ -1,8 +1,7 @@
 //! Somebody who waits for one answer.
 
 use super::link::Link;
-use serde_json::value::RawValue;
-use services::kernel::{RpcError, unavailable};
+use services::kernel::{Answer, RpcError, unavailable};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll};
@@ -13,21 +12,21 @@ pub(super) struct Waiting {
     link: Arc<Link>,
     /// Until it is answered.
     id: Option<u64>,
-    receiver: oneshot::Receiver<Result<Box<RawValue>, RpcError>>,
+    receiver: oneshot::Receiver<Result<Answer, RpcError>>,
 }
 
 impl Waiting {
     pub fn new(
         link: Arc<Link>,
         id: Option<u64>,
-        receiver: oneshot::Receiver<Result<Box<RawValue>, RpcError>>,
+        receiver: oneshot::Receiver<Result<Answer, RpcError>>,
     ) -> Waiting {
         Waiting { link, id, receiver }
     }
 }
 
 impl Future for Waiting {
-    type Output = Result<Box<RawValue>, RpcError>;
+    type Output = Result<Answer, RpcError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
         let answer = task::ready!(Pin::new(&mut self.receiver).poll(cx));

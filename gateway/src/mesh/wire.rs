@@ -1,14 +1,14 @@
 //! The frames of the mesh: JSON-RPC notifications that carry many calls, or many answers, each.
 //!
-//! A call is `[id, caller, within_ms, method, params]` and may end with its trace; an answer is `[id, result]` or
-//! `[id, null, error]`. A session is told once a link and then only numbered: its names are longer than most parameters.
+//! A call is `[id, caller, within_ms, method, params]` and may end with its trace; an answer is `[id, result]`,
+//! `[id, null, error]`, or `[id, result, null, event]` where an event for the caller's own connection follows it. A session is told once a link and then only numbered: its names are longer than most parameters.
 
 use super::acquaint::Introduction;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use services::kernel::{Caller, RpcError, Session, Term, Trace};
+use services::kernel::{AnswerRef, Caller, CallerEvent, RpcError, Session, Term, Trace};
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
@@ -58,6 +58,8 @@ pub(super) struct Answer<'a> {
     pub result: Option<&'a RawValue>,
     #[serde(default)]
     pub error: Option<RpcError>,
+    #[serde(default)]
+    pub event: Option<Box<CallerEvent>>,
 }
 
 pub(super) enum Who {
@@ -147,13 +149,19 @@ pub(super) fn write_call(
 }
 
 /// Writes an answer as an item of a frame of [`ANSWERS`].
-pub(super) fn write_answer(out: &mut String, id: u64, outcome: Result<&RawValue, &RpcError>) {
+pub(super) fn write_answer(out: &mut String, id: u64, outcome: Result<AnswerRef<'_>, &RpcError>) {
     let mut digits = itoa::Buffer::new();
     out.push('[');
     out.push_str(digits.format(id));
     out.push(',');
     match outcome {
-        Ok(result) => out.push_str(result.get()),
+        Ok(answer) => {
+            out.push_str(answer.result.get());
+            if let Some(event) = answer.event {
+                out.push_str(",null,");
+                out.push_str(&json(event));
+            }
+        }
         Err(error) => {
             out.push_str("null,");
             out.push_str(&json(error));
@@ -251,9 +259,12 @@ mod tests {
         let result = RawValue::from_string(r#"{ "n": 1.50 }"#.into()).unwrap();
         let error = RpcError::new(codes::RATE_LIMITED, "slower").with("retry_after_ms", 5);
         let mut text = ANSWERS.to_owned();
-        write_answer(&mut text, 1, Ok(&result));
+        write_answer(&mut text, 1, Ok(AnswerRef { result: &result, event: None }));
         text.push(',');
         write_answer(&mut text, 2, Err(&error));
+        text.push(',');
+        let event = CallerEvent { method: "event/x".into(), params: result.clone() };
+        write_answer(&mut text, 3, Ok(AnswerRef { result: &result, event: Some(&event) }));
         text.push_str("]}");
         let Frame::Answers(answers) = serde_json::from_str(&text).unwrap() else { panic!("none: {text}") };
         assert_eq!((answers[0].id, answers[0].result.unwrap().get()), (1, result.get()));
@@ -261,5 +272,8 @@ mod tests {
         let told = answers[1].error.as_ref().unwrap();
         assert_eq!((answers[1].id, told.code(), told.to_string()), (2, error.code(), "slower".to_owned()));
         assert_eq!(told.data("retry_after_ms"), error.data("retry_after_ms"));
+        let followed = answers[2].event.as_ref().unwrap();
+        assert_eq!((&*followed.method, followed.params.get()), ("event/x", result.get()));
+        assert_eq!((answers[2].result.unwrap().get(), answers[0].event.is_none()), (result.get(), true));
     }
 }

@@ -71,7 +71,7 @@ impl Message {
         method: &str,
         params: &impl Serialize,
         within: Option<Duration>,
-    ) -> Result<Answering, Error> {
+    ) -> Result<Answering<Box<RawValue>>, Error> {
         if !self.mesh.has("gateway") {
             return Err(Error::Foreign(crossing.issuer.to_owned()));
         }

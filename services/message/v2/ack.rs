@@ -2,10 +2,9 @@
 
 use super::super::ack::{Fleeted, VolatileAck};
 use super::super::consumer::{Claim, Consumer, Seq};
-use super::super::pull::After;
 use super::super::{Error, Message};
 use super::peer_scope;
-use crate::kernel::{Aid, Audience, Caller, Event, Generation, Session};
+use crate::kernel::{Aid, Audience, Caller, CallerEvent, Event, Generation, Session};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,11 +59,12 @@ impl Message {
         self.tracker.spawn(async move {
             tokio::time::sleep(A_MOMENT).await;
             message.looking.lock().remove(&session.connection);
-            let Ok(Some(After { method, params })) = message.waiting_bell(&session, &consumer).await else {
+            let Ok(Some(CallerEvent { method, params })) = message.waiting_bell(&session, &consumer).await
+            else {
                 return;
             };
             let to = Audience::Connection { aid: session.aid, connection: session.connection };
-            message.bus.publish(&Event { to, method: method.to_owned(), params });
+            message.bus.publish(&Event { to, method: method.into_owned(), params });
         });
     }
 

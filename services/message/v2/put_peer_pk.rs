@@ -2,10 +2,9 @@
 
 use super::super::consumer::{Claim, Consumer};
 use super::super::inboxes::Spk;
-use super::super::pull::After;
 use super::super::tail::Span;
 use super::super::{Error, Message, events};
-use crate::kernel::{Aid, Caller, DeviceId, Generation, Session};
+use crate::kernel::{Aid, Answer, Caller, CallerEvent, DeviceId, Generation, Session};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest;
@@ -28,8 +27,6 @@ pub(crate) struct PutPeerPkParams {
 
 #[derive(Clone, Serialize)]
 pub(crate) struct PeerPkStored {
-    #[serde(rename = "_after", skip_serializing_if = "Option::is_none")]
-    after: Option<After>,
     ok: bool,
     device_id: DeviceId,
     spk_id: String,
@@ -41,7 +38,7 @@ impl Message {
         self: Arc<Self>,
         caller: Caller,
         params: PutPeerPkParams,
-    ) -> Result<PeerPkStored, Error> {
+    ) -> Result<Answer<PeerPkStored>, Error> {
         let session = caller.session()?;
         if params.peer_aid != session.aid {
             return Err(Error::NotYours(format!("peer_aid {}", params.peer_aid)));
@@ -50,8 +47,9 @@ impl Message {
         let consumer = self.consumer(&caller, &Claim::default()).await?;
 
         self.inboxes.put_spk(&consumer.aid, &consumer.device, &spk).await?;
-        let after = self.waiting_bell(session, &consumer).await?;
-        Ok(PeerPkStored { after, ok: true, device_id: consumer.device, spk_id: spk.id })
+        let event = self.waiting_bell(session, &consumer).await?;
+        let result = PeerPkStored { ok: true, device_id: consumer.device, spk_id: spk.id };
+        Ok(Answer { result, event: event.map(Box::new) })
     }
 
     /// Some clients of the second generation never ask what they missed: a bell for the newest message makes them look.
@@ -60,7 +58,7 @@ impl Message {
         &self,
         session: &Session,
         consumer: &Consumer,
-    ) -> Result<Option<After>, Error> {
+    ) -> Result<Option<CallerEvent>, Error> {
         if session.generation != Generation::Second {
             return Ok(None);
         }
@@ -70,7 +68,7 @@ impl Message {
         let Some(entry) = newest.first() else { return Ok(None) };
         let Some(place) = entry.message.place(consumer.inbox) else { return Ok(None) };
         let params = events::doorbell(&entry.message, place, &consumer.device, None);
-        Ok(params.map(|params| After { method: events::V2_RECEIVED, params }))
+        Ok(params.map(|params| CallerEvent { method: events::V2_RECEIVED.into(), params }))
     }
 }
 
