@@ -17,7 +17,7 @@ use proto_schemas::{Access, Method, Rate};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use services::kernel::{RpcError, Term, codes, timed_out, unavailable};
+use services::kernel::{CallTerm, RpcError, codes, timed_out, unavailable};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ fn routed(
     if !callable || !request.params.is_none_or(plain) || link.leaves.load(Ordering::Relaxed) {
         return false;
     }
-    let term = Term { began: started, within: call_limit(gateway) };
+    let term = CallTerm { began: started, within: call_limit(gateway) };
     gateway.mesh.send(&bound.session, method.name, request.params, term, || {
         let (guard, id) = (InFlight::new(gateway, link), request.id.map(|id| Id::new(id.get())));
         Box::new(move |outcome, now| {

@@ -18,7 +18,7 @@ use anyhow::{Context as _, bail};
 use banner::Banner;
 use drain::Running;
 use housekeeping::housekeeping;
-use services::kernel::{Redis, World};
+use services::kernel::{RedisBus, World};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -70,7 +70,7 @@ async fn world(config: &Config) -> anyhow::Result<World> {
     let keep = config.federation.retention_seconds;
     world.peer_retention = (keep > 0).then(|| Duration::from_secs(keep));
     if let Some(settings) = config.redis() {
-        let redis = Redis::open(settings, &world.clock).await.context("bus.url")?;
+        let redis = RedisBus::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());
     }
     Ok(world)

@@ -55,7 +55,7 @@ fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics) -> Respo
 
 /// All that this process counts, as it is right now.
 pub fn metrics_of(world: &World, metrics: &Metrics) -> String {
-    metrics.take_bus(world.bus.stats().unwrap_or_default(), world.presence.taken());
+    metrics.take_bus(world.bus.stats().unwrap_or_default(), world.presence.count());
     metrics.text()
 }
 

@@ -1,7 +1,7 @@
 //! `Db`: one service's database, the same SQL on two engines.
 //!
 //! On SQLite a service has a file, one connection that writes and a few that read beside it (WAL, `synchronous=FULL`: a
-//! commit that was answered survives the power cord). On PostgreSQL it has a schema.
+//! commit that was answered survives a loss of power). On PostgreSQL it has a schema.
 
 use anyhow::{Context, bail};
 use sqlx::any::AnyPoolOptions;
@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// How long a query waits for a connection before the store counts as unavailable.
-const ACQUIRE: Duration = Duration::from_secs(5);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
@@ -25,7 +25,7 @@ pub enum Engine {
 /// What a commit on SQLite waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// The disk: what was answered survives the power cord.
+    /// The disk: what was answered survives a loss of power.
     Full,
     /// The disk, many times a second: somebody calls [`Db::checkpoint`] now and then, so that commits need not.
     Busy,
@@ -50,7 +50,7 @@ impl FromStr for StoreUrl {
             return Ok(StoreUrl::Sqlite(folder.trim_start_matches("//").into()));
         }
         if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
-            bail!("a store is sqlite:FOLDER or postgres://USER@HOST/DATABASE, not {text:?}");
+            bail!("a store must be sqlite:FOLDER or postgres://USER@HOST/DATABASE, not {text:?}");
         }
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
         let (mut schema_prefix, mut kept) = (String::new(), Vec::new());
@@ -61,7 +61,7 @@ impl FromStr for StoreUrl {
             }
         }
         if !schema_prefix.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
-            bail!("schema_prefix is made of a-z, 0-9 and '_', not {schema_prefix:?}");
+            bail!("schema_prefix must consist of a-z, 0-9 and '_', and is {schema_prefix:?}");
         }
         let url = if kept.is_empty() { base.to_owned() } else { format!("{base}?{}", kept.join("&")) };
         Ok(StoreUrl::Postgres { url, schema_prefix })
@@ -143,8 +143,8 @@ impl Db {
         let pool = |connections| {
             AnyPoolOptions::new()
                 .max_connections(connections)
-                .acquire_timeout(ACQUIRE)
-                // A file does not hang up: asking each time whether it is still there costs more than most queries.
+                .acquire_timeout(ACQUIRE_TIMEOUT)
+                // A file does not disconnect: a test before each query would cost more than most queries.
                 .test_before_acquire(false)
                 .after_connect(move |connection, _| Box::pin(run(connection, pragmas)))
         };
@@ -155,12 +155,12 @@ impl Db {
     }
 
     async fn postgres(url: &str, schema: &str) -> anyhow::Result<Db> {
-        // The schema's name is ours and checked to be plain messages, so it may stand in the text.
+        // The schema's name is ours and checked to be plain letters, so it may be part of the SQL text.
         let search_path = format!("SET search_path TO {schema}");
         let create = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
         let pool = AnyPoolOptions::new()
             .max_connections(8)
-            .acquire_timeout(ACQUIRE)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
             .after_connect(move |connection, _| {
                 let search_path = search_path.clone();
                 Box::pin(async move { run(connection, &search_path).await })
@@ -179,7 +179,8 @@ impl Db {
     pub async fn probe(store: &StoreUrl) -> anyhow::Result<String> {
         let StoreUrl::Postgres { url, .. } = store else { bail!("only a server can be probed") };
         sqlx::any::install_default_drivers();
-        let pool = AnyPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE).connect(url).await?;
+        let pool =
+            AnyPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT).connect(url).await?;
         Ok(sqlx::query_scalar("SELECT version()").fetch_one(&pool).await?)
     }
 
@@ -202,7 +203,7 @@ impl Db {
     }
 
     /// Moves what was committed from SQLite's journal into its file: twice beside the writer, the second time what came
-    /// meanwhile, and the last of it in the writer's place. Only when nothing is left does the journal begin anew; one
+    /// meanwhile, and the last of it on the writer's connection. Only when nothing is left does the journal begin anew; one
     /// that grows makes every commit wait for more of the disk.
     pub async fn checkpoint(&self) -> sqlx::Result<()> {
         if self.engine == Engine::Sqlite {

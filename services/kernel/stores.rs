@@ -1,4 +1,4 @@
-//! What the stores of a process count of themselves, by service: plain numbers, added to once a commit and read when asked.
+//! What the stores of a process count, by service: plain numbers, added to once a commit and read when asked.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A commit that took at most so long is counted in the first place; each place after it holds twice as long.
+/// A commit that took at most so long is counted in the first bucket; each bucket after it holds twice as long.
 const FIRST_NANOS: u64 = 100_000;
 /// Up to 13 seconds; what takes longer is counted beyond.
 const BOUNDS: usize = 18;
@@ -27,7 +27,7 @@ impl Stores {
     }
 }
 
-/// One look at a store.
+/// The state of a store at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoreStats {
     /// How many commits took longer than the bound before and at most this one, in seconds. The last bound is endless.
@@ -42,12 +42,12 @@ pub struct StoreStats {
     pub busy: u64,
     /// What waits to be committed, or is being committed.
     pub queue_bytes: usize,
-    /// What is committed and waits for its place in the index, where that comes later.
-    pub unfiled_bytes: Option<usize>,
+    /// What is committed and waits to be indexed, where that comes later.
+    pub unindexed_bytes: Option<usize>,
 }
 
-/// What asks a queue how much waits in it.
-type Bytes = Box<dyn Fn() -> usize + Send + Sync>;
+/// Reads how much waits in a queue.
+type QueueBytes = Box<dyn Fn() -> usize + Send + Sync>;
 
 /// What one store counts.
 #[derive(Default)]
@@ -57,8 +57,8 @@ pub struct Tally {
     rows: AtomicU64,
     failures: AtomicU64,
     busy: AtomicU64,
-    queues: Mutex<Vec<Bytes>>,
-    unfiled: Mutex<Option<Bytes>>,
+    queues: Mutex<Vec<QueueBytes>>,
+    unindexed: Mutex<Option<QueueBytes>>,
 }
 
 impl Tally {
@@ -66,7 +66,7 @@ impl Tally {
     /// that whoever was answered finds it counted.
     pub fn commit(&self, took: Duration, rows: usize, stored: usize) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.commits[place(nanos)].fetch_add(1, Ordering::Relaxed);
+        self.commits[bucket(nanos)].fetch_add(1, Ordering::Relaxed);
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
         self.rows.fetch_add(stored as u64, Ordering::Relaxed);
         if stored < rows {
@@ -87,14 +87,14 @@ impl Tally {
         self.busy.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A queue in front of the store is asked when somebody looks: what is put into it need not be counted.
+    /// A queue in front of the store is read when the statistics are: what is put into it need not be counted.
     pub fn add_queue(&self, bytes: impl Fn() -> usize + Send + Sync + 'static) {
         self.queues.lock().push(Box::new(bytes));
     }
 
-    /// The same for what waits behind the commit, for the index.
-    pub fn set_unfiled(&self, bytes: impl Fn() -> usize + Send + Sync + 'static) {
-        *self.unfiled.lock() = Some(Box::new(bytes));
+    /// The same for what is committed and not indexed yet.
+    pub fn set_unindexed(&self, bytes: impl Fn() -> usize + Send + Sync + 'static) {
+        *self.unindexed.lock() = Some(Box::new(bytes));
     }
 
     pub fn stats(&self) -> StoreStats {
@@ -106,16 +106,16 @@ impl Tally {
             failures: now(&self.failures),
             busy: now(&self.busy),
             queue_bytes: self.queues.lock().iter().map(|bytes| bytes()).sum(),
-            unfiled_bytes: self.unfiled.lock().as_ref().map(|bytes| bytes()),
+            unindexed_bytes: self.unindexed.lock().as_ref().map(|bytes| bytes()),
         }
     }
 }
 
-fn bound(place: usize) -> f64 {
-    if place < BOUNDS { (FIRST_NANOS << place) as f64 / 1e9 } else { f64::INFINITY }
+fn bound(bucket: usize) -> f64 {
+    if bucket < BOUNDS { (FIRST_NANOS << bucket) as f64 / 1e9 } else { f64::INFINITY }
 }
 
-fn place(nanos: u64) -> usize {
+fn bucket(nanos: u64) -> usize {
     let doubled = nanos.div_ceil(FIRST_NANOS).max(1).next_power_of_two().trailing_zeros();
     usize::try_from(doubled).unwrap_or(BOUNDS).min(BOUNDS)
 }
@@ -136,7 +136,7 @@ mod tests {
             (13_107_200_001, f64::INFINITY),
             (u64::MAX, f64::INFINITY),
         ] {
-            assert_eq!(bound(place(nanos)), bounded, "{nanos}");
+            assert_eq!(bound(bucket(nanos)), bounded, "{nanos}");
         }
     }
 
@@ -148,11 +148,11 @@ mod tests {
         stores.tally("auth").refuse();
         stores.tally("auth").add_queue(|| 30);
         stores.tally("auth").add_queue(|| 12);
-        stores.tally("ca").set_unfiled(|| 7);
+        stores.tally("ca").set_unindexed(|| 7);
         let [("auth", auth), ("ca", ca)] = &stores.stats()[..] else { panic!("two services, by name") };
         assert_eq!((auth.rows, auth.failures, auth.busy, auth.queue_bytes), (5, 1, 1, 42));
         assert_eq!(auth.commits.iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [&(0.0032, 2)]);
         assert!((auth.seconds - 0.006).abs() < 1e-9);
-        assert_eq!((auth.unfiled_bytes, ca.unfiled_bytes), (None, Some(7)));
+        assert_eq!((auth.unindexed_bytes, ca.unindexed_bytes), (None, Some(7)));
     }
 }

@@ -68,7 +68,7 @@ impl Message {
         self.volatile.purge(now);
         self.fleeting_sent.purge(now);
         self.store.turn_filter(now, TTL_MS);
-        if let Err(error) = self.targets.purge(now).await {
+        if let Err(error) = self.recent_peers.purge(now).await {
             tracing::warn!("which domains were written to could not be forgotten, will try again: {error}");
         }
         loop {

@@ -145,7 +145,7 @@ impl Ledger {
             return Ok(Ledger { books: Books::Many(lanes), store, tally });
         }
         let filed = Arc::downgrade(&store);
-        tally.set_unfiled(move || filed.upgrade().map_or(0, |store| store.unfiled().1));
+        tally.set_unindexed(move || filed.upgrade().map_or(0, |store| store.unfiled().1));
         let last: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM letter")
             .fetch_one(store.db().read())
             .await?;

@@ -3,7 +3,6 @@
 //! A message is written once, to the log, with the number it has in each inbox; whoever sent it is answered after that
 //! commit, and whoever it is for is told after that. Three generations of clients read the same inboxes.
 
-mod abroad;
 mod ack;
 mod address;
 mod append;
@@ -15,6 +14,7 @@ mod echo;
 mod envelope;
 mod error;
 mod events;
+mod federation;
 mod filing;
 mod filter;
 mod finding;
@@ -61,8 +61,8 @@ mod wake;
 mod writer;
 
 use crate::kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
-use abroad::{Bells, Outbox, Targets};
 use error::Error;
+use federation::{PeerEvents, PeerOutbox, RecentPeers};
 use fleeting::FleetingSent;
 use inboxes::Inboxes;
 use keys::Keys;
@@ -131,9 +131,9 @@ struct Message {
     shared: Option<Shared>,
     ledger: Ledger,
     store: Arc<Store>,
-    bells: Bells,
-    targets: Targets,
-    outbox: Outbox,
+    peer_events: PeerEvents,
+    recent_peers: RecentPeers,
+    outbox: PeerOutbox,
     /// How long a message waits for a domain that cannot be reached, if it does.
     peer_retention: Option<Duration>,
     mesh: Arc<Mesh>,
@@ -164,11 +164,11 @@ impl Message {
             rings,
             shared: Shared::open(store.db()).await?,
             ledger,
-            targets: Targets::open(world, store.db()),
-            outbox: Outbox::open(world, store.db()).await?,
+            recent_peers: RecentPeers::open(world, store.db()),
+            outbox: PeerOutbox::open(world, store.db()).await?,
             store,
             peer_retention: world.peer_retention,
-            bells: Bells::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
+            peer_events: PeerEvents::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),
             presence: world.presence.clone(),

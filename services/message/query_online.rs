@@ -1,6 +1,6 @@
 //! `message.query_online`: who has a long connection right now, here and in other domains.
 
-use super::abroad::Crossing;
+use super::federation::PeerCall;
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller};
 use futures_util::future::join_all;
@@ -55,8 +55,8 @@ impl Message {
     async fn online_abroad(&self, caller: &Caller, agents: &[(String, Aid)]) -> Vec<(String, bool)> {
         let found = async {
             let Some((_, first)) = agents.first() else { return Ok(None) };
-            let Some(crossing) = self.crossing(caller, first)? else { return Ok(None) };
-            self.ask_online(&crossing, agents).await.map(Some)
+            let Some(peer_call) = self.peer_call(caller, first)? else { return Ok(None) };
+            self.ask_online(&peer_call, agents).await.map(Some)
         };
         let found = match tokio::time::timeout(PATIENCE, found).await {
             Ok(Ok(found)) => found,
@@ -70,9 +70,9 @@ impl Message {
         agents.iter().map(|(text, aid)| (text.clone(), is_online(aid).unwrap_or(false))).collect()
     }
 
-    async fn ask_online(&self, crossing: &Crossing<'_>, agents: &[(String, Aid)]) -> Result<Online, Error> {
+    async fn ask_online(&self, peer_call: &PeerCall<'_>, agents: &[(String, Aid)]) -> Result<Online, Error> {
         let aids: Vec<&Aid> = agents.iter().map(|(_, aid)| aid).collect();
         let params = json!({ "aids": aids });
-        self.ask_abroad(crossing, "message.query_online", &params, Some(PATIENCE)).await
+        self.ask_peer(peer_call, "message.query_online", &params, Some(PATIENCE)).await
     }
 }

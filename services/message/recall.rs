@@ -1,6 +1,6 @@
 //! `message.recall`: a sender takes back what it said less than two minutes ago.
 
-use super::abroad::RecalledAbroad;
+use super::federation::{RecalledAtPeers, Refusal};
 use super::ledger::{Done, Outcome, Recall, Write};
 use super::stored_message::Key;
 use super::tail::Span;
@@ -20,8 +20,7 @@ pub(super) struct RecallParams {
     message_ids: Vec<String>,
 }
 
-/// The answer; from another domain it is read, too.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct Recalled {
     success: bool,
     accepted: usize,
@@ -29,28 +28,10 @@ pub(super) struct Recalled {
     errors: Option<Vec<Refused>>,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct Refused {
     message_id: String,
     error: Refusal,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Refusal {
-    NotSender,
-    AlreadyRecalled,
-    Expired,
-    #[serde(other)]
-    NotFound,
-}
-
-impl Recalled {
-    /// Why this one was not taken back, if it was not.
-    pub fn refusal(&self, message_id: &str) -> Option<Refusal> {
-        let refused = self.errors.iter().flatten().find(|refused| refused.message_id == message_id);
-        refused.map(|refused| refused.error)
-    }
 }
 
 impl Message {
@@ -94,8 +75,8 @@ impl Message {
         caller: &Caller,
         session: &Session,
         message_ids: Vec<String>,
-    ) -> Result<(RecalledAbroad, Vec<(String, Outcome)>), Error> {
-        let abroad = self.recall_abroad(caller, &message_ids).await?;
+    ) -> Result<(RecalledAtPeers, Vec<(String, Outcome)>), Error> {
+        let abroad = self.recall_at_peers(caller, &message_ids).await?;
         let (there, rest): (Vec<_>, Vec<_>) =
             message_ids.into_iter().partition(|id| abroad.outcomes.contains_key(id));
         // While the recipient may have it, the sender's own devices keep it.
@@ -111,7 +92,7 @@ impl Message {
         &self,
         session: &Session,
         there: &[String],
-        abroad: &RecalledAbroad,
+        abroad: &RecalledAtPeers,
     ) -> Result<(), Error> {
         let gone =
             |id: &&String| matches!(abroad.outcomes.get(*id), Some(None | Some(Refusal::AlreadyRecalled)));

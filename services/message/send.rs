@@ -22,7 +22,7 @@ impl Message {
         params.check()?;
         if !self.is_ours(&params.to) {
             // Boxed, so that a message to a neighbour does not carry the weight of a journey.
-            return Box::pin(self.send_abroad(&caller, params)).await;
+            return Box::pin(self.send_to_peer(&caller, params)).await;
         }
         let mut tries = 0;
         loop {

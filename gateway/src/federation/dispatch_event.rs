@@ -7,7 +7,7 @@ use super::{Federation, refused};
 use crate::notify;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Audience, Caller, DeviceId, Event, Notice, RpcError, SlotId, codes};
+use services::kernel::{Aid, Audience, Caller, DeviceId, DispatchEvent, Event, RpcError, SlotId, codes};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -29,7 +29,7 @@ impl Federation {
     pub async fn dispatch_event(
         self: Arc<Self>,
         caller: Caller,
-        notice: Notice,
+        notice: DispatchEvent,
     ) -> Result<Dispatched, RpcError> {
         let Caller::Service(service) = &caller else {
             return Err(RpcError::new(codes::PERMISSION_DENIED, "events are dispatched by services"));

@@ -94,6 +94,6 @@ fn well_known(gateway: &Gateway) -> Value {
 
 fn metrics(gateway: &Gateway) -> Reply {
     gateway.metrics.outbox_bytes.set(i64::try_from(gateway.outbox_bytes()).unwrap_or(i64::MAX));
-    gateway.metrics.take_bus(gateway.bus.stats().unwrap_or_default(), gateway.presence.taken());
+    gateway.metrics.take_bus(gateway.bus.stats().unwrap_or_default(), gateway.presence.count());
     openmetrics(&gateway.metrics.text())
 }

@@ -13,7 +13,7 @@ use crate::telemetry::LinkMetrics;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
-use services::kernel::{AnswerRef, Mesh, RpcError, Then, codes, unavailable};
+use services::kernel::{AnswerRef, Mesh, OnAnswer, RpcError, codes, unavailable};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ impl Link {
     }
 
     /// Sends a call; `then` hears how it ended.
-    pub fn send(&self, asker: Asker<'_>, question: &Question<'_>, then: Then) {
+    pub fn send(&self, asker: Asker<'_>, question: &Question<'_>, then: OnAnswer) {
         if let Err((then, error)) = self.begin(asker, question, then) {
             then(Err(error), question.term.began);
         }
@@ -90,7 +90,12 @@ impl Link {
         Waiting::new(self.clone(), id, receiver)
     }
 
-    fn begin(&self, asker: Asker<'_>, question: &Question<'_>, then: Then) -> Result<u64, (Then, RpcError)> {
+    fn begin(
+        &self,
+        asker: Asker<'_>,
+        question: &Question<'_>,
+        then: OnAnswer,
+    ) -> Result<u64, (OnAnswer, RpcError)> {
         let until = question.term.began + question.term.within;
         let mut state = self.state.lock();
         // Under one lock, so that a session is introduced before it is only numbered.
@@ -137,7 +142,7 @@ impl Link {
                 }
             }
             self.metrics.redials.inc();
-            tokio::time::sleep(wiring.ids.part_of(wait)).await;
+            tokio::time::sleep(wiring.ids.jitter(wait)).await;
             wait = (wait * 2).min(LAST_WAIT);
         }
     }
@@ -228,7 +233,7 @@ impl Link {
     }
 
     /// The places of those calls are free again.
-    pub fn take(&self, ids: impl Iterator<Item = u64>) -> Vec<Option<Then>> {
+    pub fn take(&self, ids: impl Iterator<Item = u64>) -> Vec<Option<OnAnswer>> {
         let mut state = self.state.lock();
         let taken = ids.map(|id| state.waiting.take(id)).collect();
         self.metrics.pending.set(count(state.waiting.len()));

@@ -6,7 +6,7 @@ use super::wire::{Asker, Question};
 use futures_util::future::ready;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{Answering, Caller, RemoteService, Session, Term, Then, unavailable};
+use services::kernel::{Answering, CallTerm, Caller, OnAnswer, RemoteService, Session, unavailable};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -54,11 +54,18 @@ impl RemoteService for Links {
             Caller::Agent(session) => Asker::Agent(session),
             other => Asker::Other(other),
         };
-        let term = Term { began: Instant::now(), within };
+        let term = CallTerm { began: Instant::now(), within };
         Box::pin(link.call(asker, &Question { method, params, term, trace: trace.as_ref() }))
     }
 
-    fn send(&self, session: &Session, method: &str, params: Option<&RawValue>, term: Term, then: Then) {
+    fn send(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Option<&RawValue>,
+        term: CallTerm,
+        then: OnAnswer,
+    ) {
         match self.choose(params) {
             Some(link) => {
                 let question = Question { method, params, term, trace: session.trace.as_ref() };

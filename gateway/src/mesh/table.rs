@@ -2,7 +2,7 @@
 
 use super::wire::Answer;
 use serde_json::value::RawValue;
-use services::kernel::{AnswerRef, RpcError, Then};
+use services::kernel::{AnswerRef, OnAnswer, RpcError};
 use std::time::Instant;
 
 /// Calls that may be under way on one link.
@@ -19,7 +19,7 @@ pub(super) struct Table {
 struct Waiting {
     id: u64,
     until: Instant,
-    then: Then,
+    then: OnAnswer,
 }
 
 impl Table {
@@ -32,7 +32,7 @@ impl Table {
     }
 
     /// Whoever adds has asked whether there is a place.
-    pub fn add(&mut self, until: Instant, then: Then) -> u64 {
+    pub fn add(&mut self, until: Instant, then: OnAnswer) -> u64 {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() - 1
@@ -43,7 +43,7 @@ impl Table {
         id
     }
 
-    pub fn take(&mut self, id: u64) -> Option<Then> {
+    pub fn take(&mut self, id: u64) -> Option<OnAnswer> {
         let place = (id % IN_FLIGHT as u64) as usize;
         let waiting = self.places.get_mut(place)?.take_if(|waiting| waiting.id == id)?;
         self.free.push(place);
@@ -51,20 +51,20 @@ impl Table {
     }
 
     /// Those whose time is up.
-    pub fn take_late(&mut self, now: Instant) -> Vec<Then> {
+    pub fn take_late(&mut self, now: Instant) -> Vec<OnAnswer> {
         let late = self.places.iter().flatten().filter(|waiting| waiting.until <= now);
         let late: Vec<u64> = late.map(|waiting| waiting.id).collect();
         late.into_iter().filter_map(|id| self.take(id)).collect()
     }
 
-    pub fn take_all(&mut self) -> Vec<Then> {
+    pub fn take_all(&mut self) -> Vec<OnAnswer> {
         self.free.clear();
         std::mem::take(&mut self.places).into_iter().flatten().map(|waiting| waiting.then).collect()
     }
 }
 
 /// Tells each of them how its call ended. Whoever is not there any more waited too long.
-pub(super) fn tell<'a>(answered: impl Iterator<Item = (Option<Then>, Answer<'a>)>) {
+pub(super) fn tell<'a>(answered: impl Iterator<Item = (Option<OnAnswer>, Answer<'a>)>) {
     // They came in one frame.
     let now = Instant::now();
     for (then, answer) in answered {
@@ -80,7 +80,7 @@ pub(super) fn tell<'a>(answered: impl Iterator<Item = (Option<Then>, Answer<'a>)
     }
 }
 
-pub(super) fn tell_all(everybody: Vec<Then>, error: impl Fn() -> RpcError) {
+pub(super) fn tell_all(everybody: Vec<OnAnswer>, error: impl Fn() -> RpcError) {
     let now = Instant::now();
     for then in everybody {
         then(Err(error()), now);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn nothing() -> Then {
+    fn nothing() -> OnAnswer {
         Box::new(|_, _| ())
     }
 

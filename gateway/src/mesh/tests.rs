@@ -10,7 +10,7 @@ use crate::config;
 use crate::telemetry::Metrics;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use services::kernel::{AnswerRef, Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, Term, codes};
+use services::kernel::{AnswerRef, CallTerm, Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, codes};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::DuplexStream;
@@ -95,7 +95,7 @@ async fn pair() -> Pair {
 
 fn call(link: &Arc<Link>, params: Value, within: Duration) -> Waiting {
     let params = to_raw_value(&params).unwrap();
-    let term = Term { began: Instant::now(), within };
+    let term = CallTerm { began: Instant::now(), within };
     let question = Question { method: "message.send", params: Some(&params), term, trace: None };
     link.call(Asker::Other(&Caller::Operator), &question)
 }
@@ -106,7 +106,7 @@ async fn what_is_ready_is_answered_in_the_order_it_was_asked() {
     let (heard, mut answers) = mpsc::unbounded_channel();
     for number in 0..1000 {
         let (params, heard) = (to_raw_value(&json!({ "say": number })).unwrap(), heard.clone());
-        let term = Term { began: Instant::now(), within: LONG };
+        let term = CallTerm { began: Instant::now(), within: LONG };
         let question = Question { method: "message.send", params: Some(&params), term, trace: None };
         let then = move |outcome: Result<AnswerRef<'_>, RpcError>, _| {
             heard.send(outcome.unwrap().result.get().to_owned()).unwrap();

@@ -10,7 +10,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use services::kernel::{
     Aid, AnnouncedSession, Bus, Clock, Delivery, DeviceId, Generation, Ids, Mode, Presence, PresentSession,
-    Redis, RedisSettings, RpcError, Session, SlotId,
+    RedisBus, RedisSettings, RpcError, Session, SlotId,
 };
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ async fn gateways(server: &Server) -> [Gateway; 2] {
 
 async fn gateway(server: &Server, issuer: &str) -> Gateway {
     let settings = RedisSettings::new(&server.url, issuer, true);
-    let presence = Redis::open(settings, &Clock::System).await.unwrap().presence();
+    let presence = RedisBus::open(settings, &Clock::System).await.unwrap().presence();
     let registry = Arc::new(Registry::new(presence.clone()));
     let settling = registry.clone();
     presence.on_arrival_elsewhere(move |aid| settling.settle(aid));

@@ -44,8 +44,8 @@ impl Collector for StoreMetrics {
         let help = "Bytes that wait to be committed, or are being committed";
         let bytes = Some(&Unit::Bytes);
         each(&mut encoder, "store_queue", help, bytes, &stores, |store| Some(gauge(store.queue_bytes)))?;
-        let help = "Bytes that are committed and wait for their place in the index";
-        each(&mut encoder, "store_unfiled", help, bytes, &stores, |store| store.unfiled_bytes.map(gauge))
+        let help = "Bytes that are committed and not indexed yet";
+        each(&mut encoder, "store_unindexed", help, bytes, &stores, |store| store.unindexed_bytes.map(gauge))
     }
 }
 

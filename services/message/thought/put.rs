@@ -1,6 +1,6 @@
 //! `message.thought.put`: add a thought to those about one thing.
 
-use super::super::abroad::Crossing;
+use super::super::federation::PeerCall;
 use super::super::{Error, Message};
 use super::{Context, LONGEST_NAME, Thought};
 use crate::kernel::{Aid, Caller};
@@ -43,8 +43,8 @@ impl Message {
     ) -> Result<ThoughtPut, Error> {
         let session = caller.speaker()?;
         params.check()?;
-        if let Some(crossing) = self.crossing(&caller, &params.to)? {
-            return self.put_thought_abroad(&crossing, &params).await;
+        if let Some(peer_call) = self.peer_call(&caller, &params.to)? {
+            return self.put_thought_abroad(&peer_call, &params).await;
         }
         let PutThoughtParams { to, context, payload, thought_id } = params;
         if self.inboxes.of(&to).await?.is_empty() && !self.cert_of(&to).await?.found {
@@ -80,7 +80,7 @@ impl Message {
     /// Kept where the one lives whom it is for. It has its name before it goes, so that it may be sent twice.
     async fn put_thought_abroad(
         &self,
-        crossing: &Crossing<'_>,
+        peer_call: &PeerCall<'_>,
         params: &PutThoughtParams,
     ) -> Result<ThoughtPut, Error> {
         let thought_id = self.thought_id(params.thought_id.as_deref(), self.clock.now_ms());
@@ -90,15 +90,15 @@ impl Message {
             payload: params.payload.clone(),
             thought_id: Some(thought_id.clone()),
         };
-        let put: ThoughtPut = self.ask_abroad(crossing, "message.thought.put", &params, None).await?;
+        let put: ThoughtPut = self.ask_peer(peer_call, "message.thought.put", &params, None).await?;
         Ok(ThoughtPut {
-            sender_aid: crossing.session.aid.clone(),
+            sender_aid: peer_call.session.aid.clone(),
             peer_aid: params.to.clone(),
             to: params.to,
             context: params.context,
             thought_id,
             cross_domain: true,
-            target_issuer: Some(crossing.issuer.to_owned()),
+            target_issuer: Some(peer_call.issuer.to_owned()),
             ..put
         })
     }

@@ -112,7 +112,7 @@ impl Line {
         let now = Instant::now();
         let (waiting, wait, before) = {
             let mut state = self.state.lock();
-            state.breaker.open(now, |wait| fed.ids.part_of(wait));
+            state.breaker.open(now, |wait| fed.ids.jitter(wait));
             state.outbound = Outbound::Down;
             state.running = false;
             state.last_error = Some(failure.sentence.clone());

@@ -1,9 +1,9 @@
-//! Two domains and a gateway between them that carries calls as gateways do: what crosses, and what does not.
+//! Two domains and a gateway between them that forwards calls as gateways do: what crosses, and what does not.
 
 use super::*;
 use crate::kernel::{
-    Aid, Event, Forward, ForwardBatch, Forwarded, ForwardedBatch, Generation, Mesh, Notice, Outcome, Relayed,
-    SlotId, StoreUrl, World, codes,
+    Aid, DispatchEvent, Event, Forward, ForwardBatch, ForwardOutcome, Forwarded, ForwardedBatch, Generation,
+    Mesh, Relayed, SlotId, StoreUrl, World, codes,
 };
 use certs::{Curve, Key};
 use parking_lot::Mutex;
@@ -12,41 +12,41 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tempfile::TempDir;
 
-mod broken;
+mod encrypted;
 mod events;
+mod link_lost;
 mod outbox;
 mod recall;
 mod receive;
-mod sealed;
 mod send;
 
-/// A domain of its own. Its gateway leads to the other one, unless that is away.
+/// A domain of its own. Its gateway forwards to the other one, unless that cannot be reached.
 pub(super) struct Domain {
     pub world: World,
-    pub gateway: Arc<Gateway>,
+    pub gateway: Arc<TestGateway>,
     pub events: Arc<Mutex<Vec<Event>>>,
     _folder: TempDir,
 }
 
-/// What a gateway does for a service, and what it was asked.
+/// Does what a gateway does for a service, and records what it was asked.
 #[derive(Default)]
-pub(super) struct Gateway {
+pub(super) struct TestGateway {
     pub issuer: String,
     pub peer: Mutex<Option<Arc<Mesh>>>,
-    /// Other domains than that one, some of them away.
+    /// Other domains than that one, some of which cannot be reached.
     pub others: Mutex<HashMap<String, Option<Arc<Mesh>>>>,
-    /// What the link to the other domain does instead of working.
+    /// The error of every call to the other domain.
     pub fails: Mutex<Option<proto_schemas::Code>>,
     pub forwards: Mutex<Vec<Forward>>,
-    pub notices: Mutex<Vec<Notice>>,
-    /// How many came in each batch.
+    pub dispatched: Mutex<Vec<DispatchEvent>>,
+    /// How many calls were in each batch.
     pub batches: Mutex<Vec<usize>>,
-    /// The other domain does its part, and its answers are lost.
+    /// The other domain executes the calls, and its answers are lost.
     pub loses_answers: Mutex<bool>,
-    /// The link breaks under each call, after it got there or before.
+    /// The peer link breaks during each call, after it arrived or before.
     pub breaks: Mutex<Option<bool>>,
-    /// What the other domain answers, whatever it is asked.
-    pub says: Mutex<Option<Value>>,
+    /// What the other domain answers to every call.
+    pub answers: Mutex<Option<Value>>,
 }
 
 /// Alice's domain and Dave's, each with a gateway to the other.
@@ -70,7 +70,7 @@ impl Domain {
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let seen = events.clone();
         world.bus.listen(move |event| seen.lock().push(event.clone()));
-        let gateway = Arc::new(Gateway { issuer: issuer.to_owned(), ..Gateway::default() });
+        let gateway = Arc::new(TestGateway { issuer: issuer.to_owned(), ..TestGateway::default() });
         world.mesh.add_local("gateway", gateway.methods());
         for namespace in crate::NAMESPACES {
             let module = crate::open(namespace, &world).await.unwrap();
@@ -118,10 +118,10 @@ impl Domain {
         page["messages"].as_array().unwrap().clone()
     }
 
-    pub fn told(&self, method: &str) -> Vec<Value> {
+    pub fn published(&self, method: &str) -> Vec<Value> {
         let events = self.events.lock();
-        let told = events.iter().filter(|event| event.method == method);
-        told.map(|event| serde_json::from_str(event.params.get()).unwrap()).collect()
+        let published = events.iter().filter(|event| event.method == method);
+        published.map(|event| serde_json::from_str(event.params.get()).unwrap()).collect()
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn caller((agent, device): (&TestAgent, &str)) -> Caller {
     Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), ..session })
 }
 
-/// The services hold the mesh and the mesh holds the services: without this their connections to the store would stay.
+/// The services own the mesh and the mesh owns the services: without this their connections to the store would stay open.
 impl Drop for Domain {
     fn drop(&mut self) {
         for namespace in crate::NAMESPACES.iter().chain(&["gateway"]) {
@@ -139,7 +139,7 @@ impl Drop for Domain {
     }
 }
 
-/// The store the tests run on, as for every other service: each domain has schemas of its own.
+/// The store the tests run on, as for every other test: each domain has schemas of its own.
 #[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
 fn store() -> StoreUrl {
     if std::env::var("AUND_TEST_STORE").unwrap_or_default() != "postgres" {
@@ -150,7 +150,7 @@ fn store() -> StoreUrl {
     StoreUrl::Postgres { url, schema_prefix }
 }
 
-/// As the gateway of the receiving domain makes it of a relay.
+/// The caller that the gateway of the receiving domain makes of a relay.
 pub(super) fn foreign(aid: &str, device: &str) -> Caller {
     let aid = Aid::parse(aid).unwrap();
     let from_issuer = aid.issuer().to_owned();
@@ -167,16 +167,20 @@ pub(super) fn foreign(aid: &str, device: &str) -> Caller {
     Caller::Foreign(session, Relayed { from_issuer, relay_id: "r-1".to_owned(), depth: 0 })
 }
 
-impl Gateway {
-    fn methods(self: &Arc<Gateway>) -> Methods {
+impl TestGateway {
+    fn methods(self: &Arc<TestGateway>) -> Methods {
         Rpc::new(self.clone())
-            .method("gateway.forward_federation", Gateway::forward)
-            .method("gateway.forward_federation_batch", Gateway::forward_batch)
-            .method("gateway.dispatch_event", Gateway::dispatch)
+            .method("gateway.forward_federation", TestGateway::forward)
+            .method("gateway.forward_federation_batch", TestGateway::forward_batch)
+            .method("gateway.dispatch_event", TestGateway::dispatch)
             .into()
     }
 
-    async fn forward(self: Arc<Gateway>, caller: Caller, forward: Forward) -> Result<Forwarded, RpcError> {
+    async fn forward(
+        self: Arc<TestGateway>,
+        caller: Caller,
+        forward: Forward,
+    ) -> Result<Forwarded, RpcError> {
         assert!(matches!(caller, Caller::Service(service) if service == "message"));
         let target_issuer = forward.target_issuer.clone();
         let result = self.relay(&target_issuer, forward).await?;
@@ -184,33 +188,33 @@ impl Gateway {
     }
 
     async fn forward_batch(
-        self: Arc<Gateway>,
+        self: Arc<TestGateway>,
         _: Caller,
         batch: ForwardBatch,
     ) -> Result<ForwardedBatch, RpcError> {
         self.batches.lock().push(batch.items.len());
         let mut results = Vec::new();
         for forward in batch.items {
-            results.push(Outcome::from(self.relay(&batch.target_issuer, forward).await));
+            results.push(ForwardOutcome::from(self.relay(&batch.target_issuer, forward).await));
         }
         Ok(ForwardedBatch { results, target_issuer: batch.target_issuer })
     }
 
-    async fn dispatch(self: Arc<Gateway>, _: Caller, notice: Notice) -> Result<Value, RpcError> {
-        self.notices.lock().push(notice);
+    async fn dispatch(self: Arc<TestGateway>, _: Caller, event: DispatchEvent) -> Result<Value, RpcError> {
+        self.dispatched.lock().push(event);
         Ok(json!({}))
     }
 
     async fn relay(&self, issuer: &str, forward: Forward) -> Result<Box<RawValue>, RpcError> {
-        assert_eq!(forward.caller_aid.issuer(), self.issuer, "a gateway speaks for its own agents");
+        assert_eq!(forward.caller_aid.issuer(), self.issuer, "a gateway forwards for its own agents");
         self.forwards.lock().push(forward.clone());
         let other = self.others.lock().get(issuer).cloned();
         let (fails, peer) = (*self.fails.lock(), other.unwrap_or_else(|| self.peer.lock().clone()));
         if let Some(code) = fails {
             return Err(RpcError::plain(code));
         }
-        if let Some(says) = &*self.says.lock() {
-            return Ok(to_raw_value(says).unwrap());
+        if let Some(answer) = &*self.answers.lock() {
+            return Ok(to_raw_value(answer).unwrap());
         }
         let Some(peer) = peer else { return Err(RpcError::plain(codes::FEDERATION_UNREACHABLE)) };
         let caller = foreign(forward.caller_aid.as_str(), forward.device_id.as_str());
@@ -230,7 +234,7 @@ impl Gateway {
         answer.map_err(|error| error.with("federated", true).with("target_issuer", issuer))
     }
 
-    /// The domains that were asked to take something back, in the order of their names.
+    /// The domains that were asked to recall something, in the order of their names.
     pub fn asked_to_recall(&self) -> Vec<String> {
         let forwards = self.forwards.lock();
         let recalls = forwards.iter().filter(|forward| forward.method == "recall");

@@ -1,4 +1,4 @@
-//! A message to an agent of another domain: sent there, and then kept for the sender's own other devices.
+//! A message to an agent of another domain: sent there, and then stored for the sender's own other devices.
 
 use super::super::ledger::{Changes, Done, Draft, Write};
 use super::super::sending::{SendParams, Sent, Status};
@@ -6,131 +6,134 @@ use super::super::store::json;
 use super::super::stored_message::Key;
 use super::super::turns::{Turn, in_turn};
 use super::super::{Error, Message, envelope};
-use super::outbox::{Kept, New, Way};
-use super::{Crossing, read, unreadable};
+use super::outbox::SendWhen;
+use super::rows::{NewOutboxRow, OutboxData};
+use super::{PeerCall, read, unreadable};
 use crate::kernel::{Caller, RpcError, Session, codes};
 use futures_util::future::{OptionFuture, join};
 use serde_json::value::to_raw_value;
 use std::time::Duration;
 
-/// How often the sender's own copies are addressed anew because its devices came and went meanwhile.
+/// How often the sender's own copies are addressed anew because its devices changed meanwhile.
 const TRIES: usize = 3;
 
-/// A message on its way to another domain.
-struct Outgoing<'a> {
-    crossing: Crossing<'a>,
+/// A message that is being sent to another domain.
+struct OutboundMessage<'a> {
+    call: PeerCall<'a>,
     message_id: String,
     at: i64,
 }
 
 impl Message {
-    /// What goes wrong between the other domain's answer and ours is repaired by sending again: the name is made before
-    /// the first try, so over there it is a duplicate, and here it is stored if it was not.
-    pub(in super::super) async fn send_abroad(
+    /// What fails between the other domain's answer and ours is repaired by sending again: the message id is made before the
+    /// first try, so there it is a duplicate, and here the copies are stored if they were not.
+    pub(in super::super) async fn send_to_peer(
         &self,
         caller: &Caller,
         mut params: SendParams,
     ) -> Result<Sent, Error> {
         let to = params.to.clone();
-        let Some(crossing) = self.crossing(caller, &to)? else {
+        let Some(call) = self.peer_call(caller, &to)? else {
             return Err(Error::Foreign(to.issuer().to_owned()));
         };
         if envelope::classify(&params.payload) != envelope::Kind::Plain {
-            // Boxed, like all that most messages do without.
-            return Box::pin(self.send_sealed(crossing, params)).await;
+            // Boxed, because most messages do without.
+            return Box::pin(self.send_encrypted(call, params)).await;
         }
         params.mode()?;
         let at = self.clock.now_ms();
         let given = params.message_id().map(str::to_owned);
         let message_id = given.unwrap_or_else(|| self.ids.time_ordered(at));
-        self.pass_on(&Outgoing { crossing, message_id, at }, &mut params).await
+        self.pass_on(&OutboundMessage { call, message_id, at }, &mut params).await
     }
 
-    /// One whose sender's other devices get copies.
-    async fn send_sealed(&self, crossing: Crossing<'_>, mut params: SendParams) -> Result<Sent, Error> {
-        let session = crossing.session;
+    /// An encrypted message, of which the sender's other devices get copies.
+    async fn send_encrypted(&self, call: PeerCall<'_>, mut params: SendParams) -> Result<Sent, Error> {
+        let session = call.session;
         let turn = self.turn(&session.aid).await;
         let at = self.clock.now_ms();
         let (draft, changes) = self.draft_own(session, &params, at).await?;
-        let outgoing = Outgoing { crossing, message_id: draft.message.message_id.clone(), at };
+        let outbound = OutboundMessage { call, message_id: draft.message.message_id.clone(), at };
 
-        let sent = in_turn(self.pass_on(&outgoing, &mut params), turn).await?;
+        let sent = in_turn(self.pass_on(&outbound, &mut params), turn).await?;
 
-        self.keep_own(session, &params, draft, changes).await?;
+        self.store_own(session, &params, draft, changes).await?;
         Ok(sent)
     }
 
-    /// Sends it there now, or keeps it for later where that is this domain's policy. Behind what waits already, it waits.
-    async fn pass_on(&self, outgoing: &Outgoing<'_>, params: &mut SendParams) -> Result<Sent, Error> {
-        params.message_id = Some(outgoing.message_id.clone());
+    /// Sends it now, or stores it in the outbox where that is this domain's policy. What comes after a message that waits,
+    /// waits, too.
+    async fn pass_on(&self, outbound: &OutboundMessage<'_>, params: &mut SendParams) -> Result<Sent, Error> {
+        params.message_id = Some(outbound.message_id.clone());
         let sent = match self.peer_retention {
-            None => self.send_there(outgoing, params, None).await?,
-            Some(keep) => Box::pin(self.send_or_keep(outgoing, params, keep)).await?,
+            None => self.send_now(outbound, params, None).await?,
+            Some(keep) => Box::pin(self.send_or_store(outbound, params, keep)).await?,
         };
         Ok(Sent {
-            message_id: outgoing.message_id.clone(),
+            message_id: outbound.message_id.clone(),
             cross_domain: true,
-            target_issuer: Some(outgoing.crossing.issuer.to_owned()),
+            target_issuer: Some(outbound.call.issuer.to_owned()),
             ..sent
         })
     }
 
-    async fn send_or_keep(
+    async fn send_or_store(
         &self,
-        outgoing: &Outgoing<'_>,
+        outbound: &OutboundMessage<'_>,
         params: &mut SendParams,
         keep: Duration,
     ) -> Result<Sent, Error> {
-        let nth = self.outbox.place(outgoing.at);
+        let nth = self.outbox.next_position(outbound.at);
         let mut tried = None;
-        match self.outbox.way(outgoing.crossing.issuer).await? {
-            Way::Full => return self.send_there(outgoing, params, None).await,
-            Way::Behind => {}
-            Way::Direct(turn) => match self.send_there(outgoing, params, turn).await {
+        match self.outbox.send_when(outbound.call.issuer).await? {
+            SendWhen::NowOrNever => return self.send_now(outbound, params, None).await,
+            SendWhen::Later => {}
+            SendWhen::Now(turn) => match self.send_now(outbound, params, turn).await {
                 Err(error) if error.is_unreachable() => {}
-                // It goes again under its name: over there it counts once.
-                Err(error) if error.broke_off() => tried = Some(self.clock.now_ms()),
+                // It is sent again with the same id: if it arrived, it is a duplicate there.
+                Err(error) if error.link_lost() => tried = Some(self.clock.now_ms()),
                 sent => return sent,
             },
         }
         let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
-        self.keep_for_later(outgoing, params, (nth, keep), tried).await
+        self.store_for_later(outbound, params, (nth, keep), tried).await
     }
 
-    async fn send_there(
+    async fn send_now(
         &self,
-        outgoing: &Outgoing<'_>,
+        outbound: &OutboundMessage<'_>,
         params: &SendParams,
         turn: Option<Turn<String>>,
     ) -> Result<Sent, Error> {
-        let Outgoing { crossing, at, .. } = outgoing;
-        let asking = self.begin_abroad(crossing, "message.send", params, None)?;
-        // What is kept in memory over there has no row that could be taken back.
-        let lasts = self.ttl_ms(crossing.session, params).is_none();
-        let noting = lasts.then(|| self.targets.note(&crossing.session.aid, crossing.issuer, *at)).flatten();
-        // It has its place on the way there before anything is waited for.
-        let (answer, noted) = in_turn(join(asking, OptionFuture::from(noting)), turn).await;
+        let OutboundMessage { call, at, .. } = outbound;
+        let asking = self.begin_at_peer(call, "message.send", params, None)?;
+        // A message with a ttl is only in memory there: it cannot be recalled.
+        let is_stored = self.ttl_ms(call.session, params).is_none();
+        let remember = || self.recent_peers.remember(&call.session.aid, call.issuer, *at);
+        let remembering = is_stored.then(remember).flatten();
+        // The message is in the order of the peer's queue before anything is awaited.
+        let (answer, remembered) = in_turn(join(asking, OptionFuture::from(remembering)), turn).await;
 
-        let sent: Sent = read(crossing, &answer?)?;
+        let sent: Sent = read(call, &answer?)?;
         if !sent.is_safe() {
-            return Err(unreadable(crossing.issuer, &"a number in it is too large").into());
+            return Err(unreadable(call.issuer, &"a number in it is too large").into());
         }
-        noted.transpose()?;
+        remembered.transpose()?;
         Ok(sent)
     }
 
-    async fn keep_for_later(
+    async fn store_for_later(
         &self,
-        outgoing: &Outgoing<'_>,
+        outbound: &OutboundMessage<'_>,
         params: &mut SendParams,
         (nth, keep): (i64, i64),
         tried: Option<i64>,
     ) -> Result<Sent, Error> {
-        let Outgoing { crossing: Crossing { session, issuer }, message_id, at } = outgoing;
-        // When it goes, there will be less of its time left.
+        let OutboundMessage { call: PeerCall { session, issuer }, message_id, at } = outbound;
+        // When it is sent, less of its ttl is left: the rest is computed then.
         let ttl_until = self.ttl_ms(session, params).map(|ttl| at + ttl);
         let ttl = params.ttl.take();
-        let kept = Kept {
+        let data = OutboxData {
             caller_aid: session.aid.clone(),
             device_id: session.device.clone(),
             slot_id: session.slot.clone(),
@@ -138,7 +141,7 @@ impl Message {
         };
         params.ttl = ttl;
         let until = at.saturating_add(keep);
-        let new = New {
+        let new = NewOutboxRow {
             key: Key::new(&session.aid, message_id),
             issuer: (*issuer).to_owned(),
             nth,
@@ -146,14 +149,15 @@ impl Message {
             expires_at: ttl_until.map_or(until, |ttl_until| ttl_until.min(until)),
             ttl_until,
             tried,
-            data: json(&kept),
+            data: json(&data),
         };
         let expires_at = self.outbox.put(new).await?;
         let mode = params.mode()?.unwrap_or_default();
         Ok(Sent { expires_at: Some(expires_at), ..Sent::new(message_id, *at, Status::Queued, mode) })
     }
 
-    /// The copies for the sender's own devices. What is wrong with the message is found here, before it goes anywhere.
+    /// The copies for the sender's own devices. Made before the message is sent, so that one that is not valid is refused
+    /// here.
     async fn draft_own(
         &self,
         session: &Session,
@@ -162,7 +166,7 @@ impl Message {
     ) -> Result<(Draft, Changes), Error> {
         match self.draft(session, params, None, now).await {
             Err(Error::NoDevice { .. }) => {
-                // What this process remembers of the sender's devices may be old.
+                // What this process has cached of the sender's devices may be old.
                 self.inboxes.forget(&session.aid);
                 self.draft(session, params, None, now).await
             }
@@ -170,7 +174,7 @@ impl Message {
         }
     }
 
-    async fn keep_own(
+    async fn store_own(
         &self,
         session: &Session,
         params: &SendParams,
@@ -194,12 +198,13 @@ impl Message {
                 _ => return Ok(()),
             }
         }
-        Err(RpcError::plain(codes::UNAVAILABLE).into())
+        let sentence = format!("the devices of {} keep changing, send the message again", session.aid);
+        Err(RpcError::new(codes::UNAVAILABLE, sentence).into())
     }
 }
 
 impl Sent {
-    /// Some clients hang up on a number they cannot hold.
+    /// Some clients disconnect on a number they cannot represent.
     fn is_safe(&self) -> bool {
         let numbers = [self.seq, Some(self.timestamp), self.created_at, self.expires_at];
         numbers.into_iter().flatten().all(|number| (0..1 << 53).contains(&number))

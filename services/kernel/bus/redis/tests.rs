@@ -1,8 +1,10 @@
 //! The bus and presence of several processes on a real Redis, which is lost, flushed and started again.
 
-use super::{Redis, Settings};
+use super::RedisBus;
+use crate::kernel::redis::command;
 use crate::kernel::{
-    Aid, AnnouncedSession, Audience, Clock, Delivery, DeviceId, Event, Ids, Presence, PresentSession, SlotId,
+    Aid, AnnouncedSession, Audience, Clock, Delivery, DeviceId, Event, Ids, Presence, PresentSession,
+    RedisSettings, SlotId,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -17,18 +19,18 @@ use tempfile::TempDir;
 const PORT: u16 = 26_379;
 
 /// A Redis of the test's own, on an address of loopback that nobody else has: its port is free there, also the next time.
-struct Server {
+struct RedisServer {
     address: Ipv4Addr,
     folder: TempDir,
     process: Child,
 }
 
-impl Server {
-    fn start() -> Server {
+impl RedisServer {
+    fn start() -> RedisServer {
         let [a, b, c] = Ids::default().bytes();
         let address = Ipv4Addr::new(127, a | 1, b, c.clamp(1, 254));
         let folder = tempfile::tempdir().unwrap();
-        Server { address, process: Server::run(address, &folder), folder }
+        RedisServer { address, process: RedisServer::run(address, &folder), folder }
     }
 
     fn run(address: Ipv4Addr, folder: &TempDir) -> Child {
@@ -58,11 +60,11 @@ impl Server {
     }
 
     fn start_again(&mut self) {
-        self.process = Server::run(self.address, &self.folder);
+        self.process = RedisServer::run(self.address, &self.folder);
     }
 }
 
-impl Drop for Server {
+impl Drop for RedisServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -71,11 +73,11 @@ impl Drop for Server {
 
 /// The Redis that `tests/run` starts and names, or else one of the test's own; domains keep the tests apart.
 #[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
-fn shared() -> (Option<Server>, String) {
+fn shared() -> (Option<RedisServer>, String) {
     match std::env::var("AUND_TEST_REDIS_URL") {
         Ok(url) => (None, url),
         Err(_) => {
-            let server = Server::start();
+            let server = RedisServer::start();
             let url = server.url();
             (Some(server), url)
         }
@@ -87,36 +89,32 @@ fn issuer() -> String {
 }
 
 /// One process of a domain.
-struct Process {
-    redis: Redis,
+struct BusProcess {
+    redis: RedisBus,
     presence: Presence,
-    heard: Arc<Mutex<Vec<Event>>>,
+    received: Arc<Mutex<Vec<Event>>>,
     missed: Arc<Mutex<BTreeSet<Aid>>>,
 }
 
-async fn process(settings: Settings) -> Process {
-    let redis = Redis::open(settings, &Clock::System).await.unwrap();
-    let (heard, missed) = (Arc::<Mutex<Vec<Event>>>::default(), Arc::<Mutex<BTreeSet<Aid>>>::default());
-    let (hears, misses) = (heard.clone(), missed.clone());
-    redis.bus().listen(move |event| hears.lock().push(event.clone()));
+async fn process(settings: RedisSettings) -> BusProcess {
+    let redis = RedisBus::open(settings, &Clock::System).await.unwrap();
+    let (received, missed) = (Arc::<Mutex<Vec<Event>>>::default(), Arc::<Mutex<BTreeSet<Aid>>>::default());
+    let (receives, misses) = (received.clone(), missed.clone());
+    redis.bus().listen(move |event| receives.lock().push(event.clone()));
     redis.bus().on_resync(move |aids| misses.lock().extend(aids));
-    Process { presence: redis.presence(), redis, heard, missed }
+    BusProcess { presence: redis.presence(), redis, received, missed }
 }
 
-impl Process {
-    fn publish(&self, to: &Aid, number: usize) {
-        self.redis.bus().publish(&Event::new(
-            Audience::Agent(to.clone()),
-            "event/test",
-            &json!({ "n": number }),
-        ));
+impl BusProcess {
+    fn publish(&self, to: &Aid, n: usize) {
+        self.redis.bus().publish(&Event::new(Audience::Agent(to.clone()), "event/test", &json!({ "n": n })));
     }
 
     fn numbers(&self) -> Vec<u64> {
         let number = |event: &Event| {
             serde_json::from_str::<serde_json::Value>(event.params.get()).unwrap()["n"].as_u64().unwrap()
         };
-        self.heard.lock().iter().map(number).collect()
+        self.received.lock().iter().map(number).collect()
     }
 
     fn connections(&self, aid: &Aid) -> Vec<u64> {
@@ -147,8 +145,8 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn settings(url: &str, issuer: &str, gateway: bool) -> Settings {
-    Settings::new(url, issuer, gateway)
+fn settings(url: &str, issuer: &str, gateway: bool) -> RedisSettings {
+    RedisSettings::new(url, issuer, gateway)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,17 +155,18 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
     // `false` is what a server of version 6 gets.
     for sharded in [None, Some(true), Some(false)] {
         let issuer = issuer();
-        let service = process(Settings { sharded, ..settings(&url, &issuer, false) }).await;
-        let gateway = process(Settings { sharded, ..settings(&url, &issuer, true) }).await;
+        let service = process(RedisSettings { sharded, ..settings(&url, &issuer, false) }).await;
+        let gateway = process(RedisSettings { sharded, ..settings(&url, &issuer, true) }).await;
         let (alice, bobb) = (aid("alice"), aid("bobb"));
-        let _ears = (gateway.redis.bus().subscribe(&alice).await, gateway.redis.bus().subscribe(&bobb).await);
+        let _subscriptions =
+            (gateway.redis.bus().subscribe(&alice).await, gateway.redis.bus().subscribe(&bobb).await);
         for number in 0..3000 {
             service.publish(if number % 3 == 0 { &bobb } else { &alice }, number);
         }
-        until("3000 events", || gateway.heard.lock().len() >= 3000).await;
-        let heard = gateway.heard.lock().clone();
+        until("3000 events", || gateway.received.lock().len() >= 3000).await;
+        let received = gateway.received.lock().clone();
         for to in [&alice, &bobb] {
-            let of_agent = heard.iter().zip(gateway.numbers());
+            let of_agent = received.iter().zip(gateway.numbers());
             let numbers: Vec<u64> = of_agent
                 .filter(|(event, _)| event.to == Audience::Agent(to.clone()))
                 .map(|(_, n)| n)
@@ -181,60 +180,60 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
             method: "event/odd".to_owned(),
             params: odd.clone(),
         });
-        until("the odd one", || gateway.heard.lock().len() > 3000).await;
-        let last = gateway.heard.lock().pop().unwrap();
+        until("the odd one", || gateway.received.lock().len() > 3000).await;
+        let last = gateway.received.lock().pop().unwrap();
         assert_eq!((last.to, last.params.get(), last.method.as_str()), (to, odd.get(), "event/odd"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_been_answered_misses_nothing() {
+async fn who_has_subscribed_misses_no_event() {
     let (_server, url) = shared();
     let issuer = issuer();
     let service = process(settings(&url, &issuer, false)).await;
     let gateway = process(settings(&url, &issuer, true)).await;
-    let mut ears = Vec::new();
+    let mut subscriptions = Vec::new();
     for number in 0..300 {
         let agent = aid(&format!("agent-{number}"));
-        // Come, gone and come again: what is left of it must not undo the last.
+        // Subscribed, dropped and subscribed again: the unsubscribing must not undo the last.
         drop(gateway.redis.bus().subscribe(&agent).await);
-        ears.push(gateway.redis.bus().subscribe(&agent).await);
+        subscriptions.push(gateway.redis.bus().subscribe(&agent).await);
         service.publish(&agent, number);
     }
-    until("one event each", || gateway.heard.lock().len() >= 300).await;
+    until("one event each", || gateway.received.lock().len() >= 300).await;
     assert_eq!(gateway.numbers(), (0..300).collect::<Vec<_>>());
 
-    // Nobody left: the channels are.
-    drop(ears);
-    until("no channel is wanted", || gateway.redis.0.ears.everybody().is_empty()).await;
-    let ear = gateway.redis.bus().subscribe(&aid("last")).await;
+    // With the last subscription the channels are unsubscribed from.
+    drop(subscriptions);
+    until("no channel is wanted", || gateway.redis.0.subscriptions.agents().is_empty()).await;
+    let subscription = gateway.redis.bus().subscribe(&aid("last")).await;
     service.publish(&aid("agent-1"), 1);
     service.publish(&aid("last"), 1000);
     until("the last", || gateway.numbers().last() == Some(&1000)).await;
-    assert_eq!(gateway.heard.lock().len(), 301);
-    drop(ear);
+    assert_eq!(gateway.received.lock().len(), 301);
+    drop(subscription);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_hears_its_own_events_once_and_everybody_hears_what_is_for_gateways() {
+async fn a_process_gets_its_own_events_once_and_every_process_gets_those_for_gateways() {
     let (_server, url) = shared();
     let issuer = issuer();
     let gateways =
         [process(settings(&url, &issuer, true)).await, process(settings(&url, &issuer, true)).await];
     let alice = aid("alice");
-    let _ears =
+    let _subscriptions =
         [gateways[0].redis.bus().subscribe(&alice).await, gateways[1].redis.bus().subscribe(&alice).await];
     let service = process(settings(&url, &issuer, false)).await;
     gateways[0].publish(&alice, 1);
     gateways[0].redis.bus().publish(&Event::new(Audience::Gateways, "ca.cert_revoked", &json!({ "n": 2 })));
     gateways[1].publish(&alice, 3);
     for gateway in &gateways {
-        until("three events", || gateway.heard.lock().len() >= 3).await;
-        let heard: BTreeSet<u64> = gateway.numbers().into_iter().collect();
-        assert_eq!(heard, BTreeSet::from([1, 2, 3]));
-        assert_eq!(gateway.heard.lock().len(), 3);
+        until("three events", || gateway.received.lock().len() >= 3).await;
+        let received: BTreeSet<u64> = gateway.numbers().into_iter().collect();
+        assert_eq!(received, BTreeSet::from([1, 2, 3]));
+        assert_eq!(gateway.received.lock().len(), 3);
     }
-    until("the service's event", || !service.heard.lock().is_empty()).await;
+    until("the service's event", || !service.received.lock().is_empty()).await;
     assert_eq!(service.numbers(), [2], "and nothing of what is for agents");
 }
 
@@ -255,7 +254,7 @@ async fn everybody_knows_who_is_connected_to_which_gateway() {
     until("the short one", || first.presence.elsewhere(&alice).len() == 2).await;
     assert_eq!(second.presence.elsewhere(&alice).len(), 1);
 
-    // Whoever starts later learns it before it is asked.
+    // A process that starts later has read it before it is asked.
     let late = process(settings(&url, &issuer, false)).await;
     assert_eq!(late.connections(&alice), [1, 2]);
 
@@ -270,24 +269,24 @@ async fn everybody_knows_who_is_connected_to_which_gateway() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flushed_redis_is_filled_again() {
-    let server = Server::start();
+async fn the_list_of_sessions_is_written_again_after_a_flush() {
+    let server = RedisServer::start();
     let issuer = issuer();
     let gateway = process(settings(&server.url(), &issuer, true)).await;
     let service = process(settings(&server.url(), &issuer, false)).await;
     let alice = aid("alice");
-    let _ear = gateway.redis.bus().subscribe(&alice).await;
+    let _subscription = gateway.redis.bus().subscribe(&alice).await;
     gateway.presence.admit(&alice, announced(1, true));
-    until("alice is here", || service.presence.is_online(&alice)).await;
+    until("alice is online", || service.presence.is_online(&alice)).await;
 
-    let live = service.redis.0.line.after(0).await;
+    let live = service.redis.0.redis.connection.after(0).await;
     live.ask::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
-    assert!(service.presence.is_online(&alice), "a flush makes nobody leave");
+    assert!(service.presence.is_online(&alice), "a flush takes nobody offline");
     service.publish(&alice, 1);
     until("events go on", || gateway.numbers() == [1]).await;
-    let list = service.redis.0.names.sessions(&gateway.redis.0.names.process);
+    let list = service.redis.0.redis.keys.sessions(&gateway.redis.0.redis.keys.process);
     let began = Instant::now();
-    while !live.ask::<bool>(&super::command("EXISTS", &list)).await.unwrap() {
+    while !live.ask::<bool>(&command("EXISTS", &list)).await.unwrap() {
         assert!(began.elapsed() < Duration::from_secs(30), "the list is not written again");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -297,21 +296,22 @@ async fn a_flushed_redis_is_filled_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
-    let mut server = Server::start();
+async fn after_redis_was_away_everything_is_resynced() {
+    let mut server = RedisServer::start();
     let issuer = issuer();
     let gateway = process(settings(&server.url(), &issuer, true)).await;
     let service = process(settings(&server.url(), &issuer, false)).await;
     let (alice, bobb, carol) = (aid("alice"), aid("bobb"), aid("carol"));
-    let _ear = gateway.redis.bus().subscribe(&alice).await;
+    let _subscription = gateway.redis.bus().subscribe(&alice).await;
     gateway.presence.admit(&alice, announced(1, true));
     gateway.presence.admit(&bobb, announced(2, true));
-    until("both are here", || service.presence.is_online(&alice) && service.presence.is_online(&bobb)).await;
+    until("both are online", || service.presence.is_online(&alice) && service.presence.is_online(&bobb))
+        .await;
 
     server.kill();
     until("it is noticed", || !gateway.redis.stats().up && !service.redis.stats().up).await;
     assert!(service.presence.is_online(&alice), "unknown is not offline");
-    // Logins go on, and what happens meanwhile is known at home at once.
+    // Logins go on, and this process knows of them at once.
     let _late = gateway.redis.bus().subscribe(&carol).await;
     gateway.presence.admit(&carol, announced(3, true));
     gateway.presence.announced().await;
@@ -321,7 +321,7 @@ async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
 
     server.start_again();
     let both = BTreeSet::from([alice.clone(), carol.clone()]);
-    until("the gap is told", || *gateway.missed.lock() == both).await;
+    until("the resync", || *gateway.missed.lock() == both).await;
     until("presence is right", || service.presence.is_online(&carol) && !service.presence.is_online(&bobb))
         .await;
     assert!(service.presence.is_online(&alice));
@@ -331,14 +331,14 @@ async fn a_redis_that_was_away_is_found_again_and_the_gap_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_dies_takes_its_connections_along() {
+async fn the_connections_of_a_gateway_that_died_are_removed() {
     let (_server, url) = shared();
     let issuer = issuer();
     let service = process(settings(&url, &issuer, false)).await;
     let (alice, bobb) = (aid("alice"), aid("bobb"));
     let other = process(settings(&url, &issuer, true)).await;
     other.presence.admit(&bobb, announced(9, true));
-    // A runtime of its own, so that it ends as a killed process does: without a word.
+    // A runtime of its own, so that it ends as a killed process does: without an announcement.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let of_killed = settings(&url, &issuer, true);
     let killed = runtime.spawn(async move {
@@ -348,30 +348,31 @@ async fn a_gateway_that_dies_takes_its_connections_along() {
         gateway
     });
     let gateway = killed.await.unwrap();
-    until("alice is here", || service.presence.is_online(&alice)).await;
+    until("alice is online", || service.presence.is_online(&alice)).await;
     runtime.shutdown_background();
-    until("alice is gone", || !service.presence.is_online(&alice)).await;
+    until("alice is offline", || !service.presence.is_online(&alice)).await;
     until("also for gateways", || other.presence.elsewhere(&alice).is_empty()).await;
-    assert!(service.presence.is_online(&bobb), "who lives stays");
+    assert!(service.presence.is_online(&bobb), "another gateway's stays");
 
-    // Its list outlives it. Whoever starts now does not take it for the truth.
-    let live = service.redis.0.line.after(0).await;
-    let names = &gateway.redis.0.names;
-    live.ask::<()>(super::command("SADD", &names.gateways).arg(&names.process)).await.unwrap();
-    assert!(live.ask::<bool>(&super::command("EXISTS", &names.sessions(&names.process))).await.unwrap());
+    // Its list outlives it. A process that starts now does not believe it.
+    let live = service.redis.0.redis.connection.after(0).await;
+    let names = &gateway.redis.0.redis.keys;
+    live.ask::<()>(command("SADD", &names.gateways).arg(&names.process)).await.unwrap();
+    assert!(live.ask::<bool>(&command("EXISTS", &names.sessions(&names.process))).await.unwrap());
     let late = process(settings(&url, &issuer, false)).await;
     assert!(!late.presence.is_online(&alice) && late.presence.is_online(&bobb));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_published_is_bounded_and_dropped_and_told() {
-    let mut server = Server::start();
+async fn what_cannot_be_published_is_bounded_dropped_and_resynced() {
+    let mut server = RedisServer::start();
     let issuer = issuer();
     let gateway = process(settings(&server.url(), &issuer, true)).await;
     let most = 64 << 10;
-    let service = process(Settings { queue_bytes: most, ..settings(&server.url(), &issuer, false) }).await;
+    let service =
+        process(RedisSettings { queue_bytes: most, ..settings(&server.url(), &issuer, false) }).await;
     let alice = aid("alice");
-    let _ear = gateway.redis.bus().subscribe(&alice).await;
+    let _subscription = gateway.redis.bus().subscribe(&alice).await;
     server.kill();
     until("it is noticed", || !service.redis.stats().up).await;
     for number in 0..10_000 {
@@ -382,15 +383,15 @@ async fn what_cannot_be_published_is_bounded_and_dropped_and_told() {
     assert!(stats.dropped > 5000 && stats.queue_bytes > most / 2, "{stats:?}");
     server.start_again();
     until("the queue is empty", || service.redis.stats().queue_bytes == 0).await;
-    until("alice is looked after", || gateway.missed.lock().contains(&alice)).await;
-    until("both hear", || service.redis.stats().up && gateway.redis.stats().up).await;
+    until("a resync for alice", || gateway.missed.lock().contains(&alice)).await;
+    until("both are subscribed", || service.redis.stats().up && gateway.redis.stats().up).await;
 
     // The same without any lost connection: only the publisher knows that something is missing.
     gateway.missed.lock().clear();
     for number in 0..10_000 {
         service.publish(&alice, number);
     }
-    until("alice is looked after again", || {
+    until("another resync for alice", || {
         service.publish(&alice, 1);
         gateway.missed.lock().contains(&alice)
     })
@@ -399,14 +400,14 @@ async fn what_cannot_be_published_is_bounded_and_dropped_and_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_holds_over_processes_and_without_redis_each_has_its_own() {
-    let mut server = Server::start();
+    let mut server = RedisServer::start();
     let issuer = issuer();
     let gateways = [
         process(settings(&server.url(), &issuer, true)).await,
         process(settings(&server.url(), &issuer, true)).await,
     ];
-    for turn in 0..4 {
-        gateways[turn % 2].redis.bus().count("login:alice", 4).await.unwrap();
+    for attempt in 0..4 {
+        gateways[attempt % 2].redis.bus().count("login:alice", 4).await.unwrap();
     }
     for gateway in &gateways {
         let wait = gateway.redis.bus().count("login:alice", 4).await.unwrap_err();
@@ -419,7 +420,7 @@ async fn a_limit_holds_over_processes_and_without_redis_each_has_its_own() {
 }
 
 #[tokio::test]
-async fn a_url_that_is_none_is_refused_and_its_password_is_not_repeated() {
+async fn a_wrong_url_is_refused_without_repeating_its_password() {
     let error = settings("redis:/secret@", "aid.pub", true).check().unwrap_err().to_string();
     assert!(error.contains("not the URL of a Redis"), "{error}");
     let error = settings("http://me:secret@host", "aid.pub", true).check().unwrap_err().to_string();

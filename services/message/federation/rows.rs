@@ -1,16 +1,61 @@
-//! Statements that change many waiting messages at once, and count them.
+//! The rows of the outbox, and statements that change many of them at once and count them.
 
 use super::super::store::json;
-use super::lease::{LEASE_MS, Lease};
-use super::outbox::{DEMAND_MS, New};
-use crate::kernel::{Db, Engine};
-use serde::Serialize;
+use super::super::stored_message::Key;
+use crate::kernel::{Aid, Db, DeviceId, Engine, SlotId};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use sqlx::{Any, Transaction};
 use std::collections::{BTreeMap, HashSet};
 
-pub(super) async fn insert(db: &Db, mut rows: Vec<New>) -> sqlx::Result<Vec<bool>> {
+/// Longer than a batch may take.
+pub(super) const LEASE_MS: i64 = 30_000;
+/// A message that comes while its domain cannot be reached has the domain tried again at least this soon.
+const DEMAND_MS: i64 = 5000;
+
+/// A message that is to wait for its domain.
+pub(super) struct NewOutboxRow {
+    pub key: Key,
+    pub issuer: String,
+    pub nth: i64,
+    pub at: i64,
+    pub expires_at: i64,
+    pub ttl_until: Option<i64>,
+    /// When it may have arrived already.
+    pub tried: Option<i64>,
+    pub data: String,
+}
+
+/// A message that waits for its domain.
+#[derive(sqlx::FromRow)]
+pub(super) struct OutboxRow {
+    pub key: String,
+    pub nth: i64,
+    pub ttl_until: Option<i64>,
+    pub data: String,
+}
+
+/// The `data` of a row: who sends the message, and its parameters without their ttl.
+#[derive(Serialize, Deserialize)]
+pub(super) struct OutboxData {
+    pub caller_aid: Aid,
+    pub device_id: DeviceId,
+    pub slot_id: SlotId,
+    pub params: Box<RawValue>,
+}
+
+/// The right to deliver to a domain. Each lease of a domain has the next fence, so that a process whose lease ran out cannot
+/// change anything.
+pub(in super::super) struct Lease {
+    pub issuer: String,
+    pub fence: i64,
+    pub attempts: i64,
+}
+
+/// Returns for each whether it is new.
+pub(super) async fn insert(db: &Db, mut rows: Vec<NewOutboxRow>) -> sqlx::Result<Vec<bool>> {
     let order: Vec<String> = rows.iter().map(|row| row.key.text()).collect();
-    // In one order for everybody, so that two processes never wait for each other.
+    // In the same order in every process, so that two of them never wait for each other.
     rows.sort_by_key(|row| row.key.text());
     let values: Vec<_> = rows
         .iter()
@@ -61,7 +106,7 @@ pub(super) async fn insert(db: &Db, mut rows: Vec<New>) -> sqlx::Result<Vec<bool
     Ok(order.iter().map(|key| new.remove(key)).collect())
 }
 
-pub(super) async fn count_in(
+async fn count_in(
     tx: &mut Transaction<'static, Any>,
     issuer: &str,
     (count, bytes): (i64, i64),
@@ -82,8 +127,8 @@ pub(super) async fn count_in(
     Ok(())
 }
 
-/// Whether the lease is still ours; it is longer for it.
-pub(super) async fn hold(tx: &mut Transaction<'static, Any>, lease: &Lease, now: i64) -> sqlx::Result<bool> {
+/// Extends the lease, if it is still ours.
+pub(super) async fn renew(tx: &mut Transaction<'static, Any>, lease: &Lease, now: i64) -> sqlx::Result<bool> {
     let held = sqlx::query("UPDATE outbox_peer SET leased_until = $3 WHERE issuer = $1 AND fence = $2")
         .bind(lease.issuer.as_str())
         .bind(lease.fence)
@@ -93,8 +138,8 @@ pub(super) async fn hold(tx: &mut Transaction<'static, Any>, lease: &Lease, now:
     Ok(held.rows_affected() > 0)
 }
 
-/// Many keys as one parameter. PostgreSQL finds the members of an array by the index, also with a plan that it made while
-/// the table was small; those of a list that is selected it may look for in the whole table.
+/// Many keys as one parameter. PostgreSQL looks up the members of an array by the index, also with a plan that it made
+/// while the table was small; for those of a list that is selected it may scan the whole table.
 pub(super) fn list<S: AsRef<str> + Serialize>(engine: Engine, keys: &[S]) -> String {
     match engine {
         Engine::Sqlite => json(&keys),
@@ -102,9 +147,9 @@ pub(super) fn list<S: AsRef<str> + Serialize>(engine: Engine, keys: &[S]) -> Str
     }
 }
 
-/// Removes those of these messages that come after a place, and of them, if it says so, only those that have never been on
-/// their way. Gives what was removed and what it weighed.
-pub(super) async fn take_out(
+/// Removes those of these messages that come after `after`, with `untried` only those that were never sent. Returns the
+/// keys and sizes of what was removed.
+pub(super) async fn remove(
     tx: &mut Transaction<'static, Any>,
     engine: Engine,
     keys: &str,
@@ -124,6 +169,7 @@ pub(super) async fn take_out(
     query.bind(keys).bind(after).bind(i64::from(untried)).fetch_all(&mut **tx).await
 }
 
+/// Keeps the counts of a domain in step with its rows.
 pub(super) async fn count_out(
     tx: &mut Transaction<'static, Any>,
     issuer: &str,

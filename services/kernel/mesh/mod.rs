@@ -1,5 +1,7 @@
 //! The mesh: call a namespace, wherever it lives.
 
+mod forward;
+
 use super::federation::Forwarder;
 use super::rpc::{AnswerRef, Answering, Methods, Session, no_method};
 use super::{Caller, RpcError, codes};
@@ -13,20 +15,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How long one service waits for another.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a call may take where nobody said how long he waits.
-const LONGEST: Duration = Duration::from_secs(30);
+const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a call may take where its caller has no deadline of its own.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Mesh {
     routes: RwLock<Routes>,
     changed: watch::Sender<()>,
-    /// How often a process of a namespace went without saying close reason.
+    /// How often a process of a namespace went away without draining.
     losses: RwLock<BTreeMap<&'static str, u64>>,
-    /// The way to other domains, where the gateway is in this process.
-    pub(super) forwarder: RwLock<Option<Arc<dyn Forwarder>>>,
+    /// The gateway, where it is in this process.
+    forwarder: RwLock<Option<Arc<dyn Forwarder>>>,
 }
 
-/// In the order of their names. There are a dozen: comparing lengths finds one faster than a tree does.
+/// In the order of their names. There are a dozen: comparing lengths is faster than a tree.
 #[derive(Default)]
 struct Routes(Vec<(&'static str, Route)>);
 
@@ -37,8 +39,8 @@ impl Routes {
 
     fn insert(&mut self, namespace: &'static str, route: Route) {
         self.remove(namespace);
-        let place = self.0.partition_point(|(name, _)| *name < namespace);
-        self.0.insert(place, (namespace, route));
+        let position = self.0.partition_point(|(name, _)| *name < namespace);
+        self.0.insert(position, (namespace, route));
     }
 
     fn remove(&mut self, namespace: &str) {
@@ -48,33 +50,40 @@ impl Routes {
 
 #[derive(Clone)]
 enum Route {
-    /// The service lives in this process: a function call.
+    /// The service runs in this process: a function call.
     Local(Methods),
-    /// The service lives in other processes: the same call, over the wire.
+    /// The service runs in other processes: the same call, over the wire.
     Remote(Arc<dyn RemoteService>),
 }
 
-/// Hears how a call ended and when: with its answer, or with what the caller is told instead. It is
-/// called wherever the answer arrives, so it does little and never waits.
-pub type Then = Box<dyn FnOnce(Result<AnswerRef<'_>, RpcError>, Instant) + Send>;
+/// Called with how a call ended and when: with its answer, or with its error. It runs wherever the answer arrives, so it
+/// does little and never waits.
+pub type OnAnswer = Box<dyn FnOnce(Result<AnswerRef<'_>, RpcError>, Instant) + Send>;
 
 /// When a call began, and how long it may take.
 #[derive(Clone, Copy)]
-pub struct Term {
+pub struct CallTerm {
     pub began: Instant,
     pub within: Duration,
 }
 
 /// A namespace in other processes, as the mesh sees it. The socket is not the kernel's business.
 pub trait RemoteService: Send + Sync {
-    /// Nobody waits for the answer longer than `within`, so nobody needs to work on it longer.
+    /// The caller waits for `within`, so nobody needs to work on the call longer.
     fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>, within: Duration) -> Answering;
 
-    /// The same for a session, without anybody who waits: `then` hears the end, once, shortly after the end of the term
-    /// at the latest.
-    fn send(&self, session: &Session, method: &str, params: Option<&RawValue>, term: Term, then: Then);
+    /// The same for a session, without a future to await: `then` is called once, shortly after the end of the term at the
+    /// latest.
+    fn send(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Option<&RawValue>,
+        term: CallTerm,
+        then: OnAnswer,
+    );
 
-    /// Whether a call would reach somebody right now.
+    /// Whether a call would reach a process right now.
     fn is_up(&self) -> bool;
 }
 
@@ -129,12 +138,12 @@ impl Mesh {
         self.routes.read().get(namespace).is_some()
     }
 
-    /// Says that a namespace came or went.
+    /// A namespace came or went.
     pub fn touch(&self) {
         self.changed.send_replace(());
     }
 
-    /// A process went in the middle of its work.
+    /// A process went away in the middle of its work.
     pub fn lost(&self, namespace: &'static str) {
         *self.losses.write().entry(namespace).or_default() += 1;
         self.touch();
@@ -156,10 +165,10 @@ impl Mesh {
         method: &str,
         params: Option<Box<RawValue>>,
     ) -> Result<Box<RawValue>, RpcError> {
-        self.call_within(caller, method, params, LONGEST).await
+        self.call_within(caller, method, params, CALL_TIMEOUT).await
     }
 
-    /// The same for a caller who keeps the time himself: it is told to whoever does the work.
+    /// The same for a caller that times the call itself: the process that does the work gets the deadline, too.
     pub async fn call_within(
         &self,
         caller: Caller,
@@ -170,7 +179,7 @@ impl Mesh {
         Ok(self.begin(caller, method, params.as_deref(), within)?.await?.result)
     }
 
-    /// The same in two steps, for parameters that are somebody else's: they have been read when this returns.
+    /// The same in two steps, for borrowed parameters: they have been read when this returns.
     pub fn begin(
         &self,
         caller: Caller,
@@ -187,18 +196,19 @@ impl Mesh {
         answering.ok_or_else(|| no_method(method))
     }
 
-    /// Hands a session's call to another process, where the namespace lives in one; says whether it does. A call that only
-    /// passes through needs no task that waits for it.
+    /// Sends a session's call to another process, where the namespace runs in one; returns whether it does. A call that
+    /// only passes through needs no task that awaits it.
     pub fn send(
         &self,
         session: &Session,
         method: &str,
         params: Option<&RawValue>,
-        term: Term,
-        then: impl FnOnce() -> Then,
+        term: CallTerm,
+        then: impl FnOnce() -> OnAnswer,
     ) -> bool {
         let namespace = namespace_of(method);
-        // Held meanwhile, because nothing in it waits, and a count of its own would be one more thing all threads change.
+        // Locked meanwhile, because nothing in it waits, and a clone's reference count would be one more thing that all
+        // threads write.
         let routes = self.routes.read();
         let Some(Route::Remote(remote)) = routes.get(namespace) else { return false };
         remote.send(session, method, params, term, then());
@@ -213,7 +223,7 @@ impl Mesh {
         params: Option<&RawValue>,
     ) -> Result<Answering, RpcError> {
         let namespace = namespace_of(method);
-        // Held meanwhile: a call that is only begun waits for nothing.
+        // Locked meanwhile: a call that is only begun waits for nothing.
         match self.routes.read().get(namespace) {
             Some(Route::Local(methods)) => {
                 methods.call(caller, method, params).ok_or_else(|| no_method(method))
@@ -222,36 +232,36 @@ impl Mesh {
         }
     }
 
-    /// The namespace of a method, and its way there. The lock is held only to look it up.
+    /// The namespace of a method, and its route. The lock is held only to look it up.
     fn route<'m>(&self, method: &'m str) -> (&'m str, Option<Route>) {
         let namespace = namespace_of(method);
         (namespace, self.routes.read().get(namespace).cloned())
     }
 
-    /// Asks another service, with typed parameters and a typed answer, within [`PATIENCE`].
+    /// Asks another service, with typed parameters and a typed answer, within [`ASK_TIMEOUT`].
     pub async fn ask<T: DeserializeOwned>(
         &self,
         caller: Caller,
         method: &str,
         params: &(impl Serialize + ?Sized),
     ) -> Result<T, RpcError> {
-        self.ask_for(caller, method, params, PATIENCE).await
+        self.ask_for(caller, method, params, ASK_TIMEOUT).await
     }
 
-    pub(super) async fn ask_for<T: DeserializeOwned>(
+    async fn ask_for<T: DeserializeOwned>(
         &self,
         caller: Caller,
         method: &str,
         params: &(impl Serialize + ?Sized),
-        patience: Duration,
+        within: Duration,
     ) -> Result<T, RpcError> {
         let params = to_raw_value(params).map_err(RpcError::internal)?;
         let answer =
-            tokio::time::timeout(patience, self.call_within(caller, method, Some(params), patience)).await;
+            tokio::time::timeout(within, self.call_within(caller, method, Some(params), within)).await;
         let answer = answer.map_err(|_| {
             RpcError::new(
                 codes::UNAVAILABLE,
-                format!("{method} did not answer within {} s", patience.as_secs()),
+                format!("{method} did not answer within {} s", within.as_secs()),
             )
         })??;
         serde_json::from_str(answer.get()).map_err(RpcError::internal)
@@ -276,7 +286,7 @@ pub fn unavailable(namespace: &str) -> RpcError {
     RpcError::new(codes::UNAVAILABLE, format!("the {namespace} service is not available right now"))
 }
 
-/// Clients know it by its first words.
+/// Clients recognise it by its first words.
 pub fn timed_out(method: &str, within: Duration) -> RpcError {
     RpcError::new(
         codes::HANDLER_TIMEOUT,

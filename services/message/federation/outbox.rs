@@ -1,16 +1,15 @@
-//! Messages that wait for domains that cannot be reached: every statement over them.
+//! The durable outbox: messages that wait for domains that cannot be reached.
 //!
 //! They are in the database and nowhere else; a page of them is read when it is sent. Which process delivers to a
-//! domain is the database's decision, too: a lease that runs out, with a number that says which lease it was.
+//! domain is decided in the database, too: by a lease that runs out, with a fence that tells one lease from the next.
 
 use super::super::Error;
 use super::super::stored_message::Key;
 use super::super::turns::{Turn, Turns};
-use super::rows::{count_out, insert, list, take_out};
-use crate::kernel::{Aid, Audience, Batch, Db, DeviceId, Engine, Event, SlotId, World};
+use super::rows::{NewOutboxRow, count_out, insert, list, remove};
+use crate::kernel::{Audience, Batch, Db, Engine, Event, World};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,81 +17,58 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What may wait to be written down.
+/// What may wait to be stored.
 const QUEUE_BYTES: usize = 32 << 20;
-/// A message that comes while the domain is away has it tried again at least this soon.
-pub(super) const DEMAND_MS: i64 = 5000;
-/// What may wait for one domain; beyond that its senders are told at once.
+/// What may wait for one domain; beyond that a message is sent now or its sender gets the error.
 const MOST_BYTES: i64 = 1 << 30;
-/// How long it is believed that nothing waits: another process may have had to keep something since.
+/// How long this process may assume that nothing waits: another one may have stored something since.
 const FRESH: Duration = Duration::from_millis(100);
-const MOST_SEEN: usize = 10_000;
-const MOST_POKES: usize = 1000;
+const MOST_CACHED: usize = 10_000;
+const MOST_REACHABLE: usize = 1000;
 const PEER_UP: &str = "federation.peer_up";
 
-pub(in super::super) struct Outbox {
+pub(in super::super) struct PeerOutbox {
     pub(super) db: Db,
-    writes: Batch<New, bool>,
+    writes: Batch<NewOutboxRow, bool>,
+    /// The position that was given last.
     last: AtomicI64,
     pub(super) wake: Arc<Wake>,
     turns: Turns<String>,
-    seen: Mutex<HashMap<String, Seen>>,
+    cached: Mutex<HashMap<String, CachedPeer>>,
     /// The leases this process has, by their domains.
     pub(super) held: Mutex<HashMap<String, i64>>,
 }
 
-/// What is known of the messages for a domain without looking.
+/// What is known of the messages for a domain without a query.
 #[derive(Default)]
-struct Seen {
+struct CachedPeer {
     /// Nothing waited a moment ago.
     empty_until: Option<Instant>,
-    /// How many are being written down right now.
-    coming: usize,
+    /// How many are being stored right now.
+    storing: usize,
 }
 
-/// How a message goes to a domain.
-pub(super) enum Way {
-    /// Now, and before those who wait for this turn.
-    Direct(Option<Turn<String>>),
-    /// Behind others that wait already.
-    Behind,
-    /// Now or never: no more can wait.
-    Full,
+/// When a message is sent to its domain.
+pub(super) enum SendWhen {
+    /// Now, and before those that wait for this turn.
+    Now(Option<Turn<String>>),
+    /// After others that wait already.
+    Later,
+    /// Now or never: no more may wait.
+    NowOrNever,
 }
 
-/// What has the delivery look around at once.
+/// What wakes the delivery before its next tick.
 #[derive(Default)]
-pub(in super::super) struct Wake {
+pub(super) struct Wake {
     pub notify: Notify,
-    /// Domains that were heard of again.
-    pub poked: Mutex<HashSet<String>>,
-}
-
-/// A message to be kept.
-pub(in super::super) struct New {
-    pub key: Key,
-    pub issuer: String,
-    pub nth: i64,
-    pub at: i64,
-    pub expires_at: i64,
-    pub ttl_until: Option<i64>,
-    /// When it may have got there already.
-    pub tried: Option<i64>,
-    pub data: String,
-}
-
-/// What of a message is kept: who sends it, and its parameters without their time to live.
-#[derive(Serialize, Deserialize)]
-pub(in super::super) struct Kept {
-    pub caller_aid: Aid,
-    pub device_id: DeviceId,
-    pub slot_id: SlotId,
-    pub params: Box<RawValue>,
+    /// Domains that can be reached again.
+    pub reachable: Mutex<HashSet<String>>,
 }
 
 impl Wake {
-    /// The gateway says that a domain has just proved itself, on its own way or on ours.
-    fn hear(&self, event: &Event) {
+    /// The gateway publishes that a peer link was proved, whichever side opened it.
+    fn on_event(&self, event: &Event) {
         #[derive(Deserialize)]
         struct PeerUp {
             issuer: String,
@@ -101,86 +77,86 @@ impl Wake {
             return;
         }
         let Ok(PeerUp { issuer }) = serde_json::from_str(event.params.get()) else { return };
-        let mut poked = self.poked.lock();
-        if poked.len() < MOST_POKES {
-            poked.insert(issuer);
+        let mut reachable = self.reachable.lock();
+        if reachable.len() < MOST_REACHABLE {
+            reachable.insert(issuer);
             self.notify.notify_one();
         }
     }
 }
 
-impl Outbox {
-    pub async fn open(world: &World, db: &Db) -> sqlx::Result<Outbox> {
+impl PeerOutbox {
+    pub async fn open(world: &World, db: &Db) -> sqlx::Result<PeerOutbox> {
         if db.engine() == Engine::Sqlite {
-            // Nobody else is there: whoever had a lease was this server before it stopped.
+            // There is no other process: a lease is left from this server before it stopped.
             sqlx::query("UPDATE outbox_peer SET leased_until = 0").execute(db.write_alone()).await?;
         }
         let wake = Arc::<Wake>::default();
-        let poked = wake.clone();
-        world.bus.listen(move |event| poked.hear(event));
+        let woken = wake.clone();
+        world.bus.listen(move |event| woken.on_event(event));
         let (store, tally) = (db.clone(), world.stores.tally("message"));
-        let writes = Batch::start(&world.tracker, tally, QUEUE_BYTES, move |rows: Vec<New>| {
+        let writes = Batch::start(&world.tracker, tally, QUEUE_BYTES, move |rows: Vec<NewOutboxRow>| {
             let db = store.clone();
             async move { insert(&db, rows).await }
         });
-        Ok(Outbox {
+        Ok(PeerOutbox {
             db: db.clone(),
             writes,
             last: AtomicI64::new(0),
             wake,
             turns: Turns::default(),
-            seen: Mutex::default(),
+            cached: Mutex::default(),
             held: Mutex::default(),
         })
     }
 
-    /// The place of a message in the order: taken when it comes, whatever is tried before it has to wait.
-    pub fn place(&self, now: i64) -> i64 {
+    /// The position of a message in the order: given when it comes, whatever is tried before it has to wait.
+    pub fn next_position(&self, now: i64) -> i64 {
         let next = |last: i64| (last + 1).max(now << 20);
         let before = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
         next(before.unwrap_or_default())
     }
 
-    /// Which way a message goes. Answered without waiting while nothing waits for the domain.
-    pub(super) async fn way(&self, issuer: &str) -> sqlx::Result<Way> {
+    /// When a message is sent. Decided without a query while nothing waits for the domain.
+    pub(super) async fn send_when(&self, issuer: &str) -> sqlx::Result<SendWhen> {
         if self.is_empty(issuer) && !self.turns.are_taken(issuer) {
-            return Ok(Way::Direct(None));
+            return Ok(SendWhen::Now(None));
         }
         let turn = self.turns.take(issuer.to_owned()).await;
         if self.is_empty(issuer) {
-            return Ok(Way::Direct(Some(turn)));
+            return Ok(SendWhen::Now(Some(turn)));
         }
         let (waiting, bytes) = self.waiting(issuer).await?;
         if bytes > MOST_BYTES {
-            return Ok(Way::Full);
+            return Ok(SendWhen::NowOrNever);
         }
-        let mut seen = self.seen.lock();
-        if seen.len() > MOST_SEEN {
-            seen.retain(|_, seen| seen.coming > 0);
+        let mut cached = self.cached.lock();
+        if cached.len() > MOST_CACHED {
+            cached.retain(|_, peer| peer.storing > 0);
         }
-        let seen = seen.entry(issuer.to_owned()).or_default();
-        if waiting > 0 || seen.coming > 0 {
-            return Ok(Way::Behind);
+        let peer = cached.entry(issuer.to_owned()).or_default();
+        if waiting > 0 || peer.storing > 0 {
+            return Ok(SendWhen::Later);
         }
-        seen.empty_until = Some(Instant::now() + FRESH);
-        Ok(Way::Direct(Some(turn)))
+        peer.empty_until = Some(Instant::now() + FRESH);
+        Ok(SendWhen::Now(Some(turn)))
     }
 
     fn is_empty(&self, issuer: &str) -> bool {
-        let seen = self.seen.lock();
-        let Some(seen) = seen.get(issuer) else { return false };
-        seen.coming == 0 && seen.empty_until.is_some_and(|until| until > Instant::now())
+        let cached = self.cached.lock();
+        let Some(peer) = cached.get(issuer) else { return false };
+        peer.storing == 0 && peer.empty_until.is_some_and(|until| until > Instant::now())
     }
 
-    /// Says that a message is about to wait, or that it does now.
-    fn coming(&self, issuer: &str, by: isize) {
-        let mut seen = self.seen.lock();
-        let seen = seen.entry(issuer.to_owned()).or_default();
-        seen.coming = seen.coming.saturating_add_signed(by);
-        seen.empty_until = None;
+    /// Counts a message that is about to be stored, or that was.
+    fn count_storing(&self, issuer: &str, by: isize) {
+        let mut cached = self.cached.lock();
+        let peer = cached.entry(issuer.to_owned()).or_default();
+        peer.storing = peer.storing.saturating_add_signed(by);
+        peer.empty_until = None;
     }
 
-    /// How many messages wait for a domain, and what they weigh.
+    /// How many messages wait for a domain, and how large they are together.
     pub async fn waiting(&self, issuer: &str) -> sqlx::Result<(i64, i64)> {
         let row: Option<(i64, i64)> =
             sqlx::query_as("SELECT waiting, bytes FROM outbox_peer WHERE issuer = $1")
@@ -190,13 +166,13 @@ impl Outbox {
         Ok(row.unwrap_or_default())
     }
 
-    /// Keeps a message. Gives until when: one that waits already keeps its time.
-    pub(super) async fn put(&self, new: New) -> Result<i64, Error> {
+    /// Stores a message. Returns when it expires: one that waits already keeps its time.
+    pub(super) async fn put(&self, new: NewOutboxRow) -> Result<i64, Error> {
         let (key, expires_at, bytes) = (new.key.text(), new.expires_at, new.data.len() + 256);
         let issuer = new.issuer.clone();
-        self.coming(&issuer, 1);
-        // Also when nobody waits for it any more.
-        let _came = Came(|| self.coming(&issuer, -1));
+        self.count_storing(&issuer, 1);
+        // On drop, so that it is also uncounted when the call is cancelled.
+        let _stored = OnDrop(|| self.count_storing(&issuer, -1));
         if self.writes.submit(new, bytes).await? {
             return Ok(expires_at);
         }
@@ -207,7 +183,7 @@ impl Outbox {
         Ok(first.unwrap_or(expires_at))
     }
 
-    /// The domains whose turn it is.
+    /// The domains that are to be delivered to now.
     pub async fn due(&self, now: i64) -> sqlx::Result<Vec<String>> {
         sqlx::query_scalar(
             "SELECT issuer FROM outbox_peer WHERE waiting > 0 AND next_try <= $1 AND leased_until <= $1
@@ -219,14 +195,14 @@ impl Outbox {
     }
 
     /// Has a domain tried at once.
-    pub async fn hurry(&self, issuer: &str) -> sqlx::Result<()> {
+    pub async fn retry_now(&self, issuer: &str) -> sqlx::Result<()> {
         let query = sqlx::query("UPDATE outbox_peer SET next_try = 0 WHERE issuer = $1 AND next_try > 0");
         query.bind(issuer).execute(self.db.write_alone()).await?;
         Ok(())
     }
 
-    /// Takes back messages that are not on their way yet; those that may have got there before only if that is known not to
-    /// be so. Gives them, and where the others are on their way to.
+    /// Removes messages that are not being sent, with `untried` only those that cannot have arrived by an earlier try.
+    /// Returns them, and the domains of the others.
     pub async fn withdraw(&self, keys: &[Key], untried: bool) -> sqlx::Result<Withdrawn> {
         let names: Vec<String> = keys.iter().map(Key::text).collect();
         let query = match self.db.engine() {
@@ -246,7 +222,8 @@ impl Outbox {
             let mine: Vec<&String> =
                 left.iter().filter(|(_, other)| **other == issuer).map(|(key, _)| key).collect();
             let mut tx = self.db.write().await?;
-            // The row is locked: what is not on its way now will not be before this is over.
+            // This locks the row of the domain until the commit: whoever delivers writes `sending` there before it sends, so
+            // what is not being sent now cannot be before it is removed.
             let sending: i64 = sqlx::query_scalar(
                 "UPDATE outbox_peer SET fence = fence WHERE issuer = $1 RETURNING sending",
             )
@@ -254,7 +231,7 @@ impl Outbox {
             .fetch_one(&mut *tx)
             .await?;
             let gone =
-                take_out(&mut tx, self.db.engine(), &list(self.db.engine(), &mine), sending, untried).await?;
+                remove(&mut tx, self.db.engine(), &list(self.db.engine(), &mine), sending, untried).await?;
             count_out(&mut tx, &issuer, &gone, [0; 3]).await?;
             tx.commit().await?;
             withdrawn.extend(gone.into_iter().map(|(key, _)| key));
@@ -264,13 +241,13 @@ impl Outbox {
     }
 }
 
-/// What was taken back, and what waits on, each with its domain.
+/// The keys that were removed, and the keys that still wait, with their domains.
 pub(super) type Withdrawn = (HashSet<String>, BTreeMap<String, String>);
 
-/// Does something at the end, however it ends.
-struct Came<F: Fn()>(F);
+/// Calls a function when it is dropped.
+struct OnDrop<F: Fn()>(F);
 
-impl<F: Fn()> Drop for Came<F> {
+impl<F: Fn()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
     }

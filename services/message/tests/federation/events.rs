@@ -1,17 +1,17 @@
-//! Bells that are heard in another domain.
+//! Events for agents of another domain.
 
 use super::*;
 
-/// Waits until the gateway was asked for so many bells.
-async fn notices(gateway: &Gateway, count: usize) -> Vec<Notice> {
-    while gateway.notices.lock().len() < count {
+/// Waits until the gateway was asked to dispatch so many events.
+async fn dispatched(gateway: &TestGateway, count: usize) -> Vec<DispatchEvent> {
+    while gateway.dispatched.lock().len() < count {
         tokio::task::yield_now().await;
     }
-    gateway.notices.lock().clone()
+    gateway.dispatched.lock().clone()
 }
 
 #[tokio::test]
-async fn an_acknowledgement_is_heard_where_the_sender_lives() {
+async fn an_acknowledgement_is_an_event_in_the_senders_domain() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     for _ in 0..2 {
@@ -19,15 +19,18 @@ async fn an_acknowledgement_is_heard_where_the_sender_lives() {
         here.call((&alice, "a"), "message.send", params).await.unwrap();
     }
     there.call((&dave, "d"), "message.ack", json!({ "seq": 2 })).await.unwrap();
-    let notices = notices(&there.gateway, 1).await;
-    assert_eq!(notices.len(), 1, "once for all that it passed");
-    assert_eq!(notices[0].event, "message.ack");
-    assert_eq!(notices[0].targets.aids, [Aid::parse(&alice.aid).unwrap()]);
-    let told: Value = serde_json::from_str(notices[0].payload.get()).unwrap();
-    assert_eq!((&told["to"], &told["ack_seq"]), (&json!(dave.aid), &json!(2)));
-    assert!(there.told(super::super::super::events::ACK).is_empty(), "nobody of here sent anything");
+    let events = dispatched(&there.gateway, 1).await;
+    assert_eq!(events.len(), 1, "once for all messages up to that seq");
+    assert_eq!(events[0].event, "message.ack");
+    assert_eq!(events[0].targets.aids, [Aid::parse(&alice.aid).unwrap()]);
+    let payload: Value = serde_json::from_str(events[0].payload.get()).unwrap();
+    assert_eq!((&payload["to"], &payload["ack_seq"]), (&json!(dave.aid), &json!(2)));
+    assert!(
+        there.published(super::super::super::events::ACK).is_empty(),
+        "no agent of this domain sent anything"
+    );
     there.call((&dave, "d"), "message.ack", json!({ "seq": 2 })).await.unwrap();
-    assert_eq!(there.gateway.notices.lock().len(), 1, "the cursor did not move");
+    assert_eq!(there.gateway.dispatched.lock().len(), 1, "the cursor did not move");
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
-//! The receiving side: whom it lets do what.
+//! The receiving side: what agents of other domains may do.
 
 use super::*;
 use futures_util::StreamExt as _;
 
 #[tokio::test]
-async fn an_agent_from_elsewhere_may_do_what_crosses_and_nothing_else() {
+async fn an_agent_of_another_domain_may_call_federated_methods_and_no_others() {
     let there = Domain::open("aid.net").await;
     let dave = there.agent("dave", "d").await;
     let alice = foreign("alice.aid.com", "a");
@@ -44,7 +44,7 @@ async fn nothing_is_passed_on_to_a_third_domain() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_time_to_live_is_not_made_longer() {
+async fn the_rest_of_a_ttl_is_not_made_longer() {
     let there = Domain::open("aid.net").await;
     let dave = there.agent("dave", "d").await;
     let params = json!({ "to": dave.aid, "payload": {}, "ttl": 0.25 });
@@ -56,7 +56,7 @@ async fn what_is_left_of_a_time_to_live_is_not_made_longer() {
 }
 
 #[tokio::test]
-async fn a_device_of_the_same_name_elsewhere_is_not_near() {
+async fn a_device_of_the_same_name_in_another_domain_is_not_the_same_device() {
     let there = Domain::open("aid.net").await;
     let dave = there.agent("dave", "laptop").await;
     let params = json!({ "to": dave.aid, "payload": {} });
@@ -69,7 +69,7 @@ async fn a_device_of_the_same_name_elsewhere_is_not_near() {
 }
 
 #[tokio::test]
-async fn one_name_from_two_senders_is_two_messages() {
+async fn one_message_id_from_two_senders_is_two_messages() {
     let there = Domain::open("aid.net").await;
     let dave = there.agent("dave", "d").await;
     let params = json!({ "to": dave.aid, "payload": {}, "message_id": "m-1" });
@@ -80,7 +80,7 @@ async fn one_name_from_two_senders_is_two_messages() {
 }
 
 #[tokio::test]
-async fn what_is_begun_in_order_is_numbered_in_order_even_after_a_restart() {
+async fn what_is_begun_in_order_gets_its_seq_in_order_even_after_a_restart() {
     let there = Domain::open("aid.net").await;
     let dave = there.agent("dave", "d").await;
     let erin = there.register("erin").await; // Never connected.

@@ -1,9 +1,9 @@
-//! The sending side: what is asked over there, and what is kept here.
+//! The sending side: what is asked of the peer, and what is stored here.
 
 use super::*;
 
 #[tokio::test]
-async fn a_message_crosses_and_the_other_domain_gives_it_its_number() {
+async fn a_message_is_sent_and_the_peer_gives_it_its_seq() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     for n in 1..=3 {
@@ -21,7 +21,7 @@ async fn a_message_crosses_and_the_other_domain_gives_it_its_number() {
 }
 
 #[tokio::test]
-async fn sent_again_it_is_a_duplicate_with_the_name_it_had() {
+async fn sent_again_it_is_a_duplicate_with_the_same_id() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let params = json!({ "to": dave.aid, "payload": {}, "message_id": "m-1" });
@@ -34,7 +34,7 @@ async fn sent_again_it_is_a_duplicate_with_the_name_it_had() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_found_before_it_crosses_and_what_they_refuse_keeps_its_code() {
+async fn invalid_messages_are_refused_before_they_are_sent_and_errors_of_the_peer_keep_their_code() {
     let (here, there) = domains().await;
     let alice = here.agent("alice", "a").await;
     for wrong in [json!("text"), json!(["list"])] {
@@ -54,7 +54,7 @@ async fn what_is_wrong_is_found_before_it_crosses_and_what_they_refuse_keeps_its
 }
 
 #[tokio::test]
-async fn a_time_to_live_crosses_and_is_kept_in_memory_over_there() {
+async fn a_ttl_is_sent_and_the_peer_keeps_the_message_in_memory() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let params = json!({ "to": dave.aid, "payload": {}, "ttl": 7200 });
@@ -93,11 +93,11 @@ async fn the_senders_other_devices_get_their_copies_here_once() {
 }
 
 #[tokio::test]
-async fn copies_that_were_not_kept_are_kept_when_it_is_sent_again() {
+async fn copies_that_were_not_stored_are_stored_when_it_is_sent_again() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     here.join(&alice, "tablet").await;
-    // As after a crash between their answer and our commit.
+    // As after a crash between the peer's answer and our commit.
     let params = split(&dave.aid, "m-1");
     there.call_as(foreign(&alice.aid, "a"), "message.send", params.clone()).await.unwrap();
     assert!(here.rows((&alice, "tablet")).await.is_empty());
@@ -108,7 +108,7 @@ async fn copies_that_were_not_kept_are_kept_when_it_is_sent_again() {
 }
 
 #[tokio::test]
-async fn what_they_refuse_is_not_kept_for_the_senders_devices() {
+async fn what_the_peer_refuses_is_not_stored_for_the_senders_devices() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     here.join(&alice, "tablet").await;
@@ -139,7 +139,7 @@ async fn online_is_asked_of_each_domain_and_a_domain_that_fails_is_offline() {
 }
 
 #[tokio::test]
-async fn keys_of_the_first_generation_are_fetched_across() {
+async fn keys_of_the_first_generation_are_fetched_from_the_peer() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let ask = json!({ "aid": dave.aid });
@@ -155,7 +155,7 @@ async fn keys_of_the_first_generation_are_fetched_across() {
 }
 
 #[tokio::test]
-async fn thoughts_are_kept_where_the_one_lives_whom_they_are_for() {
+async fn thoughts_are_kept_in_the_domain_of_their_recipient() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let about = json!({ "type": "run", "id": "run-1" });
@@ -192,23 +192,27 @@ async fn an_answer_that_cannot_be_read_is_not_passed_on() {
         with("seq", json!(-1)),
         with("timestamp", json!("now")),
     ] {
-        *here.gateway.says.lock() = Some(bad.clone());
+        *here.gateway.answers.lock() = Some(bad.clone());
         let refused = here.call((&alice, "a"), "message.send", params.clone()).await.unwrap_err();
         assert_eq!(refused.code(), codes::FEDERATION_REFUSED.code, "{bad}");
         assert_eq!(refused.data("reason"), Some(&json!("unreadable_answer")), "{bad}");
     }
-    *here.gateway.says.lock() = Some(with("from", json!("mallory.aid.com")));
+    *here.gateway.answers.lock() = Some(with("from", json!("mallory.aid.com")));
     let sent = here.call((&alice, "a"), "message.send", params).await.unwrap();
-    assert_eq!((&sent["message_id"], sent.get("from")), (&json!("m-1"), None), "only what is ours to say");
+    assert_eq!(
+        (&sent["message_id"], sent.get("from")),
+        (&json!("m-1"), None),
+        "members that are not the peer's to decide are left out"
+    );
 }
 
 #[tokio::test]
-async fn a_domain_speaks_for_the_agent_it_was_asked_about_and_no_other() {
+async fn a_peer_answers_for_the_agent_it_was_asked_about_and_no_other() {
     let here = Domain::open("aid.com").await;
     let alice = here.agent("alice", "a").await;
     let device =
         |aid: &str| json!({ "aid": aid, "device_id": "d", "ik_pk": "a2V5", "key_source": "aid_master" });
-    *here.gateway.says.lock() = Some(json!({
+    *here.gateway.answers.lock() = Some(json!({
         "peer_devices": [device("erin.aid.net"), device("dave.aid.net"), device("alice.aid.com")],
         "self_devices": [device("alice.aid.com")],
         "audit_recipients": [device("mallory.aid.net")],

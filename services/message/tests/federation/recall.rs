@@ -1,4 +1,4 @@
-//! What went to other domains is taken back over there.
+//! What was sent to other domains is recalled there.
 
 use super::*;
 
@@ -8,7 +8,7 @@ async fn send(here: &Domain, alice: &TestAgent, to: &TestAgent, id: &str) {
 }
 
 #[tokio::test]
-async fn messages_here_and_there_are_taken_back_in_one_call() {
+async fn messages_in_two_domains_are_recalled_in_one_call() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let carol = here.agent("carol", "c").await;
@@ -30,7 +30,7 @@ async fn messages_here_and_there_are_taken_back_in_one_call() {
 }
 
 #[tokio::test]
-async fn where_an_agent_wrote_is_written_down_for_the_other_processes_and_forgotten_later() {
+async fn the_domains_an_agent_wrote_to_are_stored_for_other_processes_and_purged_later() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let (one, two) = (Message::open(&here.world).await.unwrap(), Message::open(&here.world).await.unwrap());
@@ -39,18 +39,18 @@ async fn where_an_agent_wrote_is_written_down_for_the_other_processes_and_forgot
     one.clone().send(caller((&alice, "a")), params).await.unwrap();
     let aid = Aid::parse(&alice.aid).unwrap();
     let now = here.world.clock.now_ms();
-    assert_eq!(one.targets.of(&aid, now).await.unwrap(), ["aid.net"]);
-    assert_eq!(two.targets.of(&aid, now).await.unwrap(), ["aid.net"]);
-    assert_eq!(two.targets.of(&aid, now + 12 * 60_000).await.unwrap().len(), 1);
-    assert!(two.targets.of(&aid, now + 12 * 60_000 + 1).await.unwrap().is_empty());
+    assert_eq!(one.recent_peers.of(&aid, now).await.unwrap(), ["aid.net"]);
+    assert_eq!(two.recent_peers.of(&aid, now).await.unwrap(), ["aid.net"]);
+    assert_eq!(two.recent_peers.of(&aid, now + 12 * 60_000).await.unwrap().len(), 1);
+    assert!(two.recent_peers.of(&aid, now + 12 * 60_000 + 1).await.unwrap().is_empty());
     let other = Aid::parse("mallory.aid.com").unwrap();
-    assert!(two.targets.of(&other, now).await.unwrap().is_empty());
-    two.targets.purge(now + 12 * 60_000 + 1).await.unwrap();
-    assert!(one.targets.of(&aid, now).await.unwrap().is_empty());
+    assert!(two.recent_peers.of(&other, now).await.unwrap().is_empty());
+    two.recent_peers.purge(now + 12 * 60_000 + 1).await.unwrap();
+    assert!(one.recent_peers.of(&aid, now).await.unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn who_goes_on_writing_is_remembered_from_then_on() {
+async fn a_later_message_renews_the_row_after_half_a_minute() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let aid = Aid::parse(&alice.aid).unwrap();
@@ -60,10 +60,10 @@ async fn who_goes_on_writing_is_remembered_from_then_on() {
         here.world.clock.advance_ms(seconds * 1000);
         send(&here, &alice, &dave, &format!("m-{n}")).await;
     }
-    // The one after 29 seconds wrote nothing down, the one after 30 did.
+    // The message after 29 seconds stored nothing, the one after 30 did.
     let remembered = async |seconds: i64| {
         let now = first + (12 * 60 + seconds) * 1000;
-        !service.targets.of(&aid, now).await.unwrap().is_empty()
+        !service.recent_peers.of(&aid, now).await.unwrap().is_empty()
     };
     assert!(remembered(29).await && remembered(30).await && !remembered(31).await);
 }
@@ -75,9 +75,9 @@ async fn a_recall_asks_no_more_than_the_domains_that_were_written_to_last() {
     let aid = Aid::parse(&alice.aid).unwrap();
     let service = Message::open(&here.world).await.unwrap();
     for n in 0..20_i64 {
-        service.targets.note(&aid, &format!("n{n}.example"), 1000 + n).unwrap().await.unwrap();
+        service.recent_peers.remember(&aid, &format!("n{n}.example"), 1000 + n).unwrap().await.unwrap();
     }
-    let asked = service.targets.of(&aid, 1000).await.unwrap();
+    let asked = service.recent_peers.of(&aid, 1000).await.unwrap();
     assert_eq!((asked.len(), &*asked[0], &*asked[15]), (16, "n19.example", "n4.example"));
 }
 
@@ -90,14 +90,14 @@ async fn three() -> (Domain, Domain, Domain) {
 }
 
 #[tokio::test]
-async fn a_message_is_found_in_whichever_domain_it_went_to() {
+async fn a_message_is_found_in_whichever_domain_it_was_sent_to() {
     let (here, there, far) = three().await;
     let alice = here.agent("alice", "a").await;
     let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
     send(&here, &alice, &dave, "net").await;
     send(&here, &alice, &erin, "org").await;
     send(&here, &alice, &erin, "stays").await;
-    // After a restart, and in another process, nothing is known but what was written down.
+    // After a restart, and in another process, nothing is known but what was stored.
     let other = Message::open(&here.world).await.unwrap();
     let params = serde_json::from_value(json!({ "message_ids": ["net", "org", "never"] })).unwrap();
     let recalled = other.recall(caller((&alice, "a")), params).await.unwrap();
@@ -112,7 +112,7 @@ async fn a_message_is_found_in_whichever_domain_it_went_to() {
 }
 
 #[tokio::test]
-async fn a_domain_that_is_away_matters_only_to_what_nobody_else_has() {
+async fn an_unreachable_domain_matters_only_to_messages_that_no_other_domain_has() {
     let (here, there, far) = three().await;
     let alice = here.agent("alice", "a").await;
     let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
@@ -124,13 +124,13 @@ async fn a_domain_that_is_away_matters_only_to_what_nobody_else_has() {
     assert_eq!((&recalled["recalled"], &recalled["errors"]), (&json!(1), &Value::Null));
     for id in ["org", "never"] {
         let failed = here.call((&alice, "a"), "message.recall", json!({ "message_ids": [id] })).await;
-        assert_eq!(code(failed), codes::FEDERATION_UNREACHABLE.code, "{id} may be over there");
+        assert_eq!(code(failed), codes::FEDERATION_UNREACHABLE.code, "{id} may be in that domain");
     }
     assert_eq!(texts(&far.rows((&erin, "e")).await), ["org"]);
 }
 
 #[tokio::test]
-async fn nobody_is_asked_for_what_is_here_or_when_it_is_long_ago() {
+async fn no_domain_is_asked_for_what_is_stored_here_or_after_too_long() {
     let (here, there, _far) = three().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let carol = here.agent("carol", "c").await;
@@ -146,7 +146,7 @@ async fn nobody_is_asked_for_what_is_here_or_when_it_is_long_ago() {
 }
 
 #[tokio::test]
-async fn a_copy_at_home_says_where_the_message_went_and_stays_while_that_domain_is_away() {
+async fn the_senders_copy_names_the_domain_and_stays_while_that_cannot_be_reached() {
     let (here, there, far) = three().await;
     let alice = here.agent("alice", "a").await;
     let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
@@ -166,7 +166,7 @@ async fn a_copy_at_home_says_where_the_message_went_and_stays_while_that_domain_
 }
 
 #[tokio::test]
-async fn one_domain_that_keeps_a_message_outweighs_another_that_took_it_back() {
+async fn a_refusal_of_one_domain_outweighs_the_recall_of_another() {
     let (here, there, far) = three().await;
     let alice = here.agent("alice", "a").await;
     let (dave, erin) = (there.agent("dave", "d").await, far.agent("erin", "e").await);
@@ -180,7 +180,7 @@ async fn one_domain_that_keeps_a_message_outweighs_another_that_took_it_back() {
 }
 
 #[tokio::test]
-async fn the_senders_own_copies_go_too_and_the_time_for_it_is_theirs_to_decide() {
+async fn the_senders_copies_are_recalled_too_and_the_recipients_domain_decides_about_the_time() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     here.join(&alice, "tablet").await;
@@ -197,7 +197,7 @@ async fn the_senders_own_copies_go_too_and_the_time_for_it_is_theirs_to_decide()
 }
 
 #[tokio::test]
-async fn a_domain_that_cannot_be_asked_is_an_error_and_asking_again_settles_it() {
+async fn a_domain_that_cannot_be_reached_is_an_error_and_calling_again_completes_it() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let carol = here.agent("carol", "c").await;
@@ -214,7 +214,7 @@ async fn a_domain_that_cannot_be_asked_is_an_error_and_asking_again_settles_it()
 }
 
 #[tokio::test]
-async fn only_the_sender_takes_it_back_over_there_too() {
+async fn only_the_sender_recalls_it_in_another_domain_too() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     send(&here, &alice, &dave, "m-1").await;
@@ -227,7 +227,7 @@ async fn only_the_sender_takes_it_back_over_there_too() {
 }
 
 #[tokio::test]
-async fn what_still_waits_is_simply_not_sent() {
+async fn what_still_waits_is_withdrawn() {
     let here = Domain::open_with("aid.com", Some(Duration::from_secs(600))).await;
     let there = Domain::open("aid.net").await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
@@ -240,7 +240,7 @@ async fn what_still_waits_is_simply_not_sent() {
     Message::open(&here.world).await.unwrap().deliver_to("aid.net").await;
     assert_eq!(texts(&there.rows((&dave, "d")).await), ["m-2"]);
 
-    // What got there after it had waited is known over there.
+    // What was delivered after it had waited is recalled by the peer.
     let ids = json!({ "message_ids": ["m-2"] });
     let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
     assert_eq!(recalled["recalled"], 1, "{recalled}");

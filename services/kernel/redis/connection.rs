@@ -1,45 +1,45 @@
-//! A connection to Redis that comes back by itself.
+//! A connection to Redis that is made again when it breaks.
 
-use super::Settings;
+use super::RedisSettings;
 use crate::kernel::Ids;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, RedisResult};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// How long a connection may take to be made, and Redis to answer on it. Past that it counts as lost.
-const DIAL: Duration = Duration::from_secs(1);
-const ANSWER: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a quiet connection is asked whether it is still there.
-pub(super) const PING: Duration = Duration::from_secs(2);
-/// Waits between dials: short enough that everything has healed ten seconds after Redis is back.
+pub(in crate::kernel) const PING_EVERY: Duration = Duration::from_secs(2);
+/// Waits between attempts to connect: short enough that everything is right again ten seconds after Redis is back.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A connection that works, as far as anyone knows.
 #[derive(Clone)]
-pub(in crate::kernel) struct Live {
-    /// Each connection of a line has the next one, from one on.
-    pub number: u64,
+pub(in crate::kernel) struct RedisConnection {
+    /// Counts the connections that were made one after the other, from one on.
+    pub generation: u64,
     connection: MultiplexedConnection,
     sharded: bool,
 }
 
-impl Live {
-    pub async fn dial(
+impl RedisConnection {
+    pub async fn connect(
         client: &Client,
-        settings: &Settings,
+        settings: &RedisSettings,
         config: AsyncConnectionConfig,
-    ) -> RedisResult<Live> {
-        let config = config.set_connection_timeout(Some(DIAL)).set_response_timeout(Some(ANSWER));
+    ) -> RedisResult<RedisConnection> {
+        let config =
+            config.set_connection_timeout(Some(CONNECT_TIMEOUT)).set_response_timeout(Some(ANSWER_TIMEOUT));
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
         let sharded = match settings.sharded {
             Some(sharded) => sharded,
             None => is_sharded(&mut connection).await?,
         };
-        Ok(Live { number: 0, connection, sharded })
+        Ok(RedisConnection { generation: 0, connection, sharded })
     }
 
     pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
@@ -81,104 +81,106 @@ async fn is_sharded(connection: &mut MultiplexedConnection) -> RedisResult<bool>
     Ok(major.is_some_and(|major| major >= 7))
 }
 
-/// The connection everybody in this process talks on. One task keeps it; the others take it as it is now.
-pub(in crate::kernel) struct Line {
-    live: watch::Sender<Option<Live>>,
+/// The connection everybody in this process talks on. One task makes it again when it breaks; the others use what there is.
+pub(in crate::kernel) struct SharedConnection {
+    current: watch::Sender<Option<RedisConnection>>,
+    /// The last generation that was found broken.
     broken: watch::Sender<u64>,
 }
 
-impl Line {
-    pub fn new() -> Line {
-        Line { live: watch::Sender::new(None), broken: watch::Sender::new(0) }
+impl SharedConnection {
+    pub fn new() -> SharedConnection {
+        SharedConnection { current: watch::Sender::new(None), broken: watch::Sender::new(0) }
     }
 
     /// The connection, if there is one right now.
-    pub fn now(&self) -> Option<Live> {
-        self.live.borrow().clone()
+    pub fn now(&self) -> Option<RedisConnection> {
+        self.current.borrow().clone()
     }
 
-    /// Tells when a connection comes and goes.
-    pub fn changes(&self) -> watch::Receiver<Option<Live>> {
-        self.live.subscribe()
+    /// Wakes when a connection was made or lost.
+    pub fn changes(&self) -> watch::Receiver<Option<RedisConnection>> {
+        self.current.subscribe()
     }
 
     /// The connection as soon as there is one; after one that broke, the next.
-    pub async fn after(&self, number: u64) -> Live {
-        let mut live = self.live.subscribe();
+    pub async fn after(&self, generation: u64) -> RedisConnection {
+        let mut current = self.current.subscribe();
         loop {
-            if let Some(live) = live.borrow_and_update().clone().filter(|live| live.number > number) {
-                return live;
+            let next = current.borrow_and_update().clone();
+            if let Some(next) = next.filter(|next| next.generation > generation) {
+                return next;
             }
-            if live.changed().await.is_err() {
+            if current.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Whoever finds a connection broken says so; only the first to say it of one connection has it dialled again.
-    pub fn lost(&self, live: &Live, error: &RedisError) {
-        let news = self.broken.send_if_modified(|broken| {
-            let news = *broken < live.number;
-            *broken = (*broken).max(live.number);
-            news
+    /// For whoever finds a connection broken: only the first report of each connection has it made again and is logged.
+    pub fn lost(&self, connection: &RedisConnection, error: &RedisError) {
+        let is_first = self.broken.send_if_modified(|broken| {
+            let is_first = *broken < connection.generation;
+            *broken = (*broken).max(connection.generation);
+            is_first
         });
-        if news {
-            tracing::warn!(%error, "Redis did not answer, dialling again");
+        if is_first {
+            tracing::warn!(%error, "Redis did not answer, connecting again");
         }
     }
 
-    pub async fn keep(self: Arc<Self>, client: Client, settings: Arc<Settings>, stop: CancellationToken) {
-        let (mut number, mut backoff) = (0, Backoff::default());
+    pub async fn keep(&self, client: &Client, settings: &RedisSettings, stop: &CancellationToken) {
+        let (mut generation, mut backoff) = (0, Backoff::default());
         while !stop.is_cancelled() {
-            match Live::dial(&client, &settings, AsyncConnectionConfig::new()).await {
-                Ok(live) => {
-                    number += 1;
+            match RedisConnection::connect(client, settings, AsyncConnectionConfig::new()).await {
+                Ok(connection) => {
+                    generation += 1;
                     backoff.reset();
-                    self.serve(Live { number, ..live }, &stop).await;
+                    self.share(RedisConnection { generation, ..connection }, stop).await;
                 }
-                Err(error) => backoff.complain(&error),
+                Err(error) => backoff.log_once(&error),
             }
             stop.run_until_cancelled(backoff.wait()).await;
         }
     }
 
-    /// Lends the connection to everybody until it breaks.
-    async fn serve(&self, live: Live, stop: &CancellationToken) {
+    /// Everybody uses the connection until it breaks.
+    async fn share(&self, connection: RedisConnection, stop: &CancellationToken) {
         let mut broken = self.broken.subscribe();
-        self.live.send_replace(Some(live.clone()));
-        let mut every = tokio::time::interval(PING);
-        while *broken.borrow_and_update() < live.number {
+        self.current.send_replace(Some(connection.clone()));
+        let mut every = tokio::time::interval(PING_EVERY);
+        while *broken.borrow_and_update() < connection.generation {
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = broken.changed() => {}
-                _ = every.tick() => if let Err(error) = live.ping().await { self.lost(&live, &error) },
+                _ = every.tick() => if let Err(error) = connection.ping().await { self.lost(&connection, &error) },
             }
         }
-        self.live.send_replace(None);
+        self.current.send_replace(None);
     }
 }
 
-/// How long to wait before the next dial: longer each time, and never the same for two processes.
-pub(super) struct Backoff {
+/// How long to wait before the next attempt to connect: longer each time, and never the same for two processes.
+pub(in crate::kernel) struct Backoff {
     wait: Duration,
-    silent: bool,
+    logged: bool,
     ids: Ids,
 }
 
 impl Default for Backoff {
     fn default() -> Backoff {
-        Backoff { wait: FIRST_WAIT, silent: false, ids: Ids::default() }
+        Backoff { wait: FIRST_WAIT, logged: false, ids: Ids::default() }
     }
 }
 
 impl Backoff {
     pub fn reset(&mut self) {
-        (self.wait, self.silent) = (FIRST_WAIT, false);
+        (self.wait, self.logged) = (FIRST_WAIT, false);
     }
 
-    /// Said once for each time that Redis goes away.
-    pub fn complain(&mut self, error: &RedisError) {
-        if !std::mem::replace(&mut self.silent, true) {
+    /// Logged once for each time that Redis goes away.
+    pub fn log_once(&mut self, error: &RedisError) {
+        if !std::mem::replace(&mut self.logged, true) {
             tracing::warn!(%error, "Redis is away: events stay in their process until it is back");
         }
     }

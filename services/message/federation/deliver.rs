@@ -1,10 +1,10 @@
-//! Delivers what waits for domains that could not be reached: page by page, in order, by one process at a time.
+//! Delivers what waits in the outbox: page by page, in order, by one process at a time.
 
 use super::super::Message;
-use super::lease::{Failure, Lease, Row, Settled};
-use super::outbox::Kept;
-use super::{broke_off, is_unreachable};
-use crate::kernel::{Aid, BatchError, Forward, ForwardBatch, Outcome, RpcError, codes};
+use super::lease::{DeliveryFailure, Settled};
+use super::rows::{Lease, OutboxData, OutboxRow};
+use super::{is_unreachable, link_lost};
+use crate::kernel::{Aid, BatchError, Forward, ForwardBatch, ForwardOutcome, RpcError, codes};
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
@@ -12,40 +12,40 @@ use serde_json::value::RawValue;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// How often it looks around when nobody wakes it.
+/// How often it looks for work when nothing wakes it.
 const TICK: Duration = Duration::from_secs(1);
 /// How many domains are delivered to at once.
-const MOST: usize = 16;
+const MOST_PEERS: usize = 16;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// How a page went.
-enum Page {
+/// How the delivery of a page ended.
+enum PageOutcome {
     /// There may be more.
     Delivered,
-    /// Nothing waits any more.
+    /// Nothing waits.
     Empty,
-    /// Some are still there: the domain is not.
+    /// Some were not delivered and stay.
     Failed { error: String, may_have_arrived: bool },
-    /// Another process has the lease.
-    Lost,
+    /// Another process has the lease by now.
+    LeaseLost,
 }
 
 impl Message {
     /// Runs until the server stops.
     pub(in super::super) async fn deliver(&self) {
-        let (mut under_way, mut busy) = (FuturesUnordered::new(), HashSet::new());
+        let (mut deliveries, mut busy) = (FuturesUnordered::new(), HashSet::new());
         loop {
             for issuer in self.due(&busy).await {
-                if busy.len() < MOST && busy.insert(issuer.clone()) {
-                    under_way.push(async move {
+                if busy.len() < MOST_PEERS && busy.insert(issuer.clone()) {
+                    deliveries.push(async move {
                         self.deliver_to(&issuer).await;
                         issuer
                     });
                 }
             }
             tokio::select! {
-                Some(issuer) = under_way.next(), if !under_way.is_empty() => { busy.remove(&issuer); }
+                Some(issuer) = deliveries.next(), if !deliveries.is_empty() => { busy.remove(&issuer); }
                 () = self.outbox.wake.notify.notified() => {}
                 () = tokio::time::sleep(TICK) => {}
             }
@@ -53,35 +53,35 @@ impl Message {
     }
 
     pub(in super::super) async fn stop_delivery(&self) {
-        if let Err(error) = self.outbox.give_back().await {
-            tracing::debug!("the others wait until the turns of this process are over: {error}");
+        if let Err(error) = self.outbox.release_all().await {
+            tracing::debug!("other processes wait until the leases of this one run out: {error}");
         }
     }
 
-    /// The domains whose turn it is; those that were heard of again are among them.
+    /// The domains that are to be delivered to now, among them those that can be reached again.
     async fn due(&self, busy: &HashSet<String>) -> Vec<String> {
-        let poked: Vec<String> = {
-            let mut poked = self.outbox.wake.poked.lock();
-            // One that is being tried right now may be about to give up: it is hurried after that.
-            let free: Vec<String> = poked.iter().filter(|issuer| !busy.contains(*issuer)).cloned().collect();
+        let reachable: Vec<String> = {
+            let mut reachable = self.outbox.wake.reachable.lock();
+            // One that is being tried right now may be about to fail: it is tried again after that.
+            let free: Vec<String> = reachable.iter().filter(|peer| !busy.contains(*peer)).cloned().collect();
             free.iter().for_each(|issuer| {
-                poked.remove(issuer);
+                reachable.remove(issuer);
             });
             free
         };
         let due = async {
-            for issuer in &poked {
-                self.outbox.hurry(issuer).await?;
+            for issuer in &reachable {
+                self.outbox.retry_now(issuer).await?;
             }
             self.outbox.due(self.clock.now_ms()).await
         };
         due.await.unwrap_or_else(|error| {
-            tracing::warn!("what waits for other domains cannot be read, will try again: {error}");
+            tracing::warn!("the outbox for other domains cannot be read, will try again: {error}");
             Vec::new()
         })
     }
 
-    /// Delivers until nothing waits or nothing gets there.
+    /// Delivers until nothing waits or a page fails.
     pub(in super::super) async fn deliver_to(&self, issuer: &str) {
         if let Err(error) = self.try_deliver_to(issuer).await {
             // The lease runs out by itself.
@@ -93,56 +93,63 @@ impl Message {
         let Some(lease) = self.outbox.lease(issuer, self.clock.now_ms()).await? else { return Ok(()) };
         loop {
             match self.deliver_page(&lease).await? {
-                Page::Delivered => {}
-                Page::Lost => return Ok(()),
-                Page::Empty => return self.outbox.release(&lease, None).await,
-                Page::Failed { error, may_have_arrived } => {
-                    let wait = self.ids.part_of(wait_after(lease.attempts));
+                PageOutcome::Delivered => {}
+                PageOutcome::LeaseLost => return Ok(()),
+                PageOutcome::Empty => return self.outbox.release(&lease, None).await,
+                PageOutcome::Failed { error, may_have_arrived } => {
+                    let wait = self.ids.jitter(wait_after(lease.attempts));
                     let wait_ms = i64::try_from(wait.as_millis()).unwrap_or_default();
                     let now = self.clock.now_ms();
                     let next_try = now + wait_ms;
                     tracing::debug!(
                         peer.issuer = issuer,
                         retry_in_ms = wait_ms,
-                        "{issuer} does not take what waits for it: {error}"
+                        "what waits for {issuer} cannot be delivered: {error}"
                     );
                     let may_have_arrived = may_have_arrived.then_some(now);
-                    let failure = Failure { error: &error, next_try, may_have_arrived };
+                    let failure = DeliveryFailure { error: &error, next_try, may_have_arrived };
                     return self.outbox.release(&lease, Some(failure)).await;
                 }
             }
         }
     }
 
-    async fn deliver_page(&self, lease: &Lease) -> sqlx::Result<Page> {
+    async fn deliver_page(&self, lease: &Lease) -> sqlx::Result<PageOutcome> {
         let now = self.clock.now_ms();
         if !self.outbox.expire(lease, now).await? {
-            return Ok(Page::Lost);
+            return Ok(PageOutcome::LeaseLost);
         }
         let rows = self.outbox.page(lease).await?;
-        let Some(last) = rows.last() else { return Ok(Page::Empty) };
-        if !self.outbox.sending(lease, last.nth, now).await? {
-            return Ok(Page::Lost);
+        let Some(last) = rows.last() else { return Ok(PageOutcome::Empty) };
+        if !self.outbox.mark_sending(lease, last.nth, now).await? {
+            return Ok(PageOutcome::LeaseLost);
         }
 
         let items: Vec<Option<Forward>> = rows.iter().map(|row| forward(row, now)).collect();
-        if let Err(error) = self.note_page(lease, &items, now).await {
-            return Ok(Page::Failed { error: error.to_string(), may_have_arrived: false });
+        if let Err(error) = self.remember_page(lease, &items, now).await {
+            return Ok(PageOutcome::Failed { error: error.to_string(), may_have_arrived: false });
         }
         let outcomes = self.forward_page(lease, items).await;
 
-        let (settled, failed) = judge(lease, rows, outcomes);
+        let (settled, failed) = settle(lease, rows, outcomes);
         if !self.outbox.settle(lease, &settled, self.clock.now_ms()).await? {
-            return Ok(Page::Lost);
+            return Ok(PageOutcome::LeaseLost);
         }
-        Ok(failed.unwrap_or(Page::Delivered))
+        Ok(failed.unwrap_or(PageOutcome::Delivered))
     }
 
-    /// Whoever sent something of the page can take it back over there from now on.
-    async fn note_page(&self, lease: &Lease, items: &[Option<Forward>], now: i64) -> Result<(), BatchError> {
+    /// From now on a recall finds the domain for each sender of the page. Stored before the page is sent: what has arrived can
+    /// be recalled.
+    async fn remember_page(
+        &self,
+        lease: &Lease,
+        items: &[Option<Forward>],
+        now: i64,
+    ) -> Result<(), BatchError> {
         let senders: HashSet<&Aid> = items.iter().flatten().map(|item| &item.caller_aid).collect();
-        let notes = senders.into_iter().filter_map(|sender| self.targets.note(sender, &lease.issuer, now));
-        try_join_all(notes).await.map(drop)
+        let stored =
+            senders.into_iter().filter_map(|sender| self.recent_peers.remember(sender, &lease.issuer, now));
+        try_join_all(stored).await.map(drop)
     }
 
     /// An outcome for each of them, in order.
@@ -155,8 +162,8 @@ impl Message {
         let items = items.into_iter().flatten().collect();
         let batch = ForwardBatch { target_issuer: lease.issuer.clone(), items, timeout_ms: None };
         let mut results = match self.mesh.forward_batch("message", &batch).await {
-            Ok(answer) => answer.results.into_iter().map(Outcome::into_result).collect::<Vec<_>>(),
-            Err(error) => batch.items.iter().map(|_| Err(again(&error))).collect(),
+            Ok(answer) => answer.results.into_iter().map(ForwardOutcome::into_result).collect::<Vec<_>>(),
+            Err(error) => batch.items.iter().map(|_| Err(repeated(&error))).collect(),
         }
         .into_iter();
         let next = |readable: bool| match readable {
@@ -167,14 +174,14 @@ impl Message {
     }
 }
 
-/// Nothing for a row that cannot be read any more.
-fn forward(row: &Row, now: i64) -> Option<Forward> {
-    let kept: Kept = serde_json::from_str(&row.data).ok()?;
+/// `None` for a row that cannot be read any more.
+fn forward(row: &OutboxRow, now: i64) -> Option<Forward> {
+    let data: OutboxData = serde_json::from_str(&row.data).ok()?;
     let params = match row.ttl_until {
-        None => kept.params,
+        None => data.params,
         // "A positive message TTL crosses as the remaining TTL" (federation, §1.2).
         Some(until) => {
-            let (left, rest) = ((until - now).max(1), kept.params.get().strip_prefix('{')?);
+            let (left, rest) = ((until - now).max(1), data.params.get().strip_prefix('{')?);
             let seconds = if left % 1000 == 0 {
                 (left / 1000).to_string()
             } else {
@@ -188,27 +195,27 @@ fn forward(row: &Row, now: i64) -> Option<Forward> {
         namespace: "message".to_owned(),
         method: "send".to_owned(),
         params,
-        caller_aid: kept.caller_aid,
-        device_id: kept.device_id,
-        slot_id: kept.slot_id,
+        caller_aid: data.caller_aid,
+        device_id: data.device_id,
+        slot_id: data.slot_id,
         relay_id: None,
         timeout_ms: None,
         trace: None,
     })
 }
 
-/// What is over and what is not, and why not.
-fn judge(
+/// Which messages need not be sent again, and why others do.
+fn settle(
     lease: &Lease,
-    rows: Vec<Row>,
+    rows: Vec<OutboxRow>,
     outcomes: Vec<Result<Box<RawValue>, RpcError>>,
-) -> (Settled, Option<Page>) {
+) -> (Settled, Option<PageOutcome>) {
     let (mut settled, mut failed, mut may_have_arrived) = (Settled::default(), None, false);
     for (row, outcome) in rows.into_iter().zip(outcomes) {
         match outcome {
             Ok(_) => settled.accepted.push(row.key),
-            Err(error) if passes(&error) => {
-                may_have_arrived |= !is_unreachable(&error) || broke_off(&error);
+            Err(error) if may_succeed_later(&error) => {
+                may_have_arrived |= !is_unreachable(&error) || link_lost(&error);
                 failed.get_or_insert(error.to_string());
             }
             Err(error) => {
@@ -222,11 +229,11 @@ fn judge(
             }
         }
     }
-    (settled, failed.map(|error| Page::Failed { error, may_have_arrived }))
+    (settled, failed.map(|error| PageOutcome::Failed { error, may_have_arrived }))
 }
 
-/// Whether the next try may go better. What broke over there may be mended while the message is kept.
-fn passes(error: &RpcError) -> bool {
+/// Whether a retry may succeed. An internal error of the peer may be repaired while the message waits.
+fn may_succeed_later(error: &RpcError) -> bool {
     if error.code() == codes::INTERNAL.code {
         return true;
     }
@@ -234,8 +241,8 @@ fn passes(error: &RpcError) -> bool {
     says.unwrap_or(matches!(error.code(), -32010 | -32011 | -32029 | 5000..=5999))
 }
 
-/// What went wrong with a batch went wrong with each of it.
-fn again(error: &RpcError) -> RpcError {
+/// The error of a batch is the error of each message in it.
+fn repeated(error: &RpcError) -> RpcError {
     let code = if is_unreachable(error) { codes::FEDERATION_UNREACHABLE } else { codes::FEDERATION_TIMEOUT };
     RpcError::new(code, error)
 }

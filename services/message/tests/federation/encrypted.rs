@@ -1,4 +1,4 @@
-//! Messages that are encrypted end to end between domains: the keys are fetched across, the envelope crosses as it is.
+//! Messages that are encrypted end to end between domains: the keys are fetched from the peer, the envelope is sent as it is.
 
 use super::*;
 use crate::testing::spki;
@@ -37,7 +37,7 @@ fn sealed(alice: &TestAgent, dave: &TestAgent, now: i64) -> Value {
 }
 
 #[tokio::test]
-async fn keys_come_from_both_domains_and_the_other_one_decides_how_to_wrap() {
+async fn keys_come_from_both_domains_and_the_peer_decides_how_to_wrap() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let (theirs, ours) = (put_key(&there, (&dave, "d")).await, put_key(&here, (&alice, "a")).await);
@@ -61,11 +61,11 @@ async fn keys_come_from_both_domains_and_the_other_one_decides_how_to_wrap() {
         assert_eq!(got[devices][0]["key_source"], "aid_master", "{devices}");
     }
     let asked = here.gateway.forwards.lock().last().unwrap().params.get().to_owned();
-    assert_eq!(serde_json::from_str::<Value>(&asked).unwrap(), ask, "all of it is asked over there");
+    assert_eq!(serde_json::from_str::<Value>(&asked).unwrap(), ask, "the peer gets all of it");
 }
 
 #[tokio::test]
-async fn who_asks_from_elsewhere_gets_no_devices_of_its_own_here() {
+async fn an_agent_of_another_domain_gets_no_devices_of_its_own() {
     let there = Domain::open("aid.net").await;
     let dave = there.agent("dave", "d").await;
     put_key(&there, (&dave, "d")).await;
@@ -75,7 +75,7 @@ async fn who_asks_from_elsewhere_gets_no_devices_of_its_own_here() {
 }
 
 #[tokio::test]
-async fn an_envelope_crosses_as_it_is_and_each_domain_keeps_the_rows_of_its_own() {
+async fn an_envelope_is_sent_as_it_is_and_each_domain_stores_the_rows_of_its_own() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     here.join(&alice, "tablet").await;
@@ -96,7 +96,7 @@ async fn an_envelope_crosses_as_it_is_and_each_domain_keeps_the_rows_of_its_own(
 }
 
 #[tokio::test]
-async fn a_row_for_a_device_the_sender_does_not_have_is_found_before_it_crosses() {
+async fn a_row_for_an_unknown_device_of_the_sender_is_refused_before_it_is_sent() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let params = sealed(&alice, &dave, here.world.clock.now_ms());

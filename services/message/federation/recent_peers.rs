@@ -1,6 +1,6 @@
-//! Which domains an agent wrote to lately: those are asked when it takes back what is not found here.
+//! Which domains an agent wrote to lately: those are asked when it recalls what is not found here.
 //!
-//! A row for each agent and domain, not for each message: it is written with the first message, which is answered only
+//! A row for each agent and domain, not for each message: it is stored with the first message, which is answered only
 //! then, and again every half minute while more follow. So a recall finds it after a crash and in every process.
 
 use super::super::store::json;
@@ -9,47 +9,47 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 
-/// The two minutes of a recall, and ten for clocks and detours.
+/// The two minutes of a recall, and ten for clocks that differ and messages that waited.
 const REMEMBER_MS: i64 = 12 * 60_000;
 /// A row that is no older than this is as good as new.
 const REFRESH_MS: i64 = 30_000;
 /// One recall asks no more domains than this, those that were written to last.
 const ASKED: i64 = 16;
-/// What may wait to be written down.
+/// What may wait to be stored.
 const QUEUE_BYTES: usize = 4 << 20;
-/// How many rows are known without looking. Beyond that each message writes its row.
-const MOST: usize = 100_000;
-/// A commit that waits behind one of these waits no longer than behind another commit.
-const AT_ONCE: i64 = 500;
+/// How many rows are cached. Beyond that each message writes its row.
+const MOST_CACHED: usize = 100_000;
+/// Rows removed in one statement: a commit that waits for it waits no longer than for another commit.
+const PURGE_ROWS: i64 = 500;
 
-pub(in super::super) struct Targets {
+pub(in super::super) struct RecentPeers {
     db: Db,
-    writes: Batch<Went, ()>,
-    known: Mutex<Known>,
+    writes: Batch<WrittenTo, ()>,
+    cached: Mutex<CachedRows>,
 }
 
-/// What was written down lately.
+/// The rows that this process stored lately.
 #[derive(Default)]
-struct Known {
+struct CachedRows {
     rows: usize,
     by_sender: HashMap<Aid, Vec<(String, i64)>>,
 }
 
-/// What was not written down yet, being so.
-pub(super) type Noting<'a> = Pin<Box<dyn Future<Output = Result<(), BatchError>> + Send + 'a>>;
+/// A row that is being stored.
+pub(super) type Remembering<'a> = Pin<Box<dyn Future<Output = Result<(), BatchError>> + Send + 'a>>;
 
-/// An agent wrote to a domain.
+/// One row: an agent wrote to a domain.
 #[derive(Clone)]
-struct Went {
+struct WrittenTo {
     sender: Aid,
     issuer: String,
     at: i64,
 }
 
-impl Known {
+impl CachedRows {
     fn is_fresh(&self, sender: &Aid, issuer: &str, now: i64) -> bool {
         let Some(rows) = self.by_sender.get(sender) else { return false };
-        rows.iter().any(|(known, at)| known == issuer && (0..REFRESH_MS).contains(&(now - at)))
+        rows.iter().any(|(cached, at)| cached == issuer && (0..REFRESH_MS).contains(&(now - at)))
     }
 
     fn put(&mut self, sender: &Aid, issuer: &str, now: i64) {
@@ -57,7 +57,7 @@ impl Known {
             self.by_sender.get_mut(sender).and_then(|rows| rows.iter_mut().find(|row| row.0 == issuer));
         match before {
             Some((_, at)) => *at = now,
-            None if self.rows < MOST => {
+            None if self.rows < MOST_CACHED => {
                 self.rows += 1;
                 self.by_sender.entry(sender.clone()).or_default().push((issuer.to_owned(), now));
             }
@@ -74,33 +74,33 @@ impl Known {
     }
 }
 
-impl Targets {
-    pub fn open(world: &World, db: &Db) -> Targets {
+impl RecentPeers {
+    pub fn open(world: &World, db: &Db) -> RecentPeers {
         let (store, tally) = (db.clone(), world.stores.tally("message"));
-        let writes = Batch::start(&world.tracker, tally, QUEUE_BYTES, move |went: Vec<Went>| {
+        let writes = Batch::start(&world.tracker, tally, QUEUE_BYTES, move |rows: Vec<WrittenTo>| {
             let db = store.clone();
-            async move { write(&db, went).await }
+            async move { write(&db, rows).await }
         });
-        Targets { db: db.clone(), writes, known: Mutex::default() }
+        RecentPeers { db: db.clone(), writes, cached: Mutex::default() }
     }
 
-    /// Has a recall find the domain. Nothing to wait for where that was written down a moment ago.
-    pub fn note(&self, sender: &Aid, issuer: &str, now: i64) -> Option<Noting<'_>> {
-        if self.known.lock().is_fresh(sender, issuer, now) {
+    /// Has a recall find the domain. `None` where that was stored a moment ago.
+    pub fn remember(&self, sender: &Aid, issuer: &str, now: i64) -> Option<Remembering<'_>> {
+        if self.cached.lock().is_fresh(sender, issuer, now) {
             return None;
         }
-        let went = Went { sender: sender.clone(), issuer: issuer.to_owned(), at: now };
-        Some(Box::pin(self.write(went)))
+        let row = WrittenTo { sender: sender.clone(), issuer: issuer.to_owned(), at: now };
+        Some(Box::pin(self.write(row)))
     }
 
-    async fn write(&self, went: Went) -> Result<(), BatchError> {
-        let Went { sender, issuer, at } = went.clone();
-        self.writes.submit(went, sender.as_str().len() + issuer.len() + 128).await?;
-        self.known.lock().put(&sender, &issuer, at);
+    async fn write(&self, row: WrittenTo) -> Result<(), BatchError> {
+        let WrittenTo { sender, issuer, at } = row.clone();
+        self.writes.submit(row, sender.as_str().len() + issuer.len() + 128).await?;
+        self.cached.lock().put(&sender, &issuer, at);
         Ok(())
     }
 
-    /// The domains an agent wrote to since, the latest first.
+    /// The domains an agent wrote to lately, the latest first.
     pub async fn of(&self, sender: &Aid, now: i64) -> sqlx::Result<Vec<String>> {
         sqlx::query_scalar(
             "SELECT issuer FROM written_to WHERE sender = $1 AND at >= $2 ORDER BY at DESC, issuer LIMIT $3",
@@ -112,13 +112,13 @@ impl Targets {
         .await
     }
 
-    /// Whether a message of this time can still be asked for.
+    /// Whether the domain of a message of this time is still remembered.
     pub fn remembers(&self, at: i64, now: i64) -> bool {
         at >= now - REMEMBER_MS
     }
 
     pub async fn purge(&self, now: i64) -> sqlx::Result<()> {
-        self.known.lock().purge(now);
+        self.cached.lock().purge(now);
         loop {
             let query = match self.db.engine() {
                 Engine::Sqlite => sqlx::query(
@@ -130,8 +130,8 @@ impl Targets {
                      AND ctid = ANY(ARRAY(SELECT ctid FROM written_to WHERE at < $1 ORDER BY at LIMIT $2))",
                 ),
             };
-            let gone = query.bind(now - REMEMBER_MS).bind(AT_ONCE).execute(self.db.write_alone()).await?;
-            if gone.rows_affected() < AT_ONCE as u64 {
+            let gone = query.bind(now - REMEMBER_MS).bind(PURGE_ROWS).execute(self.db.write_alone()).await?;
+            if gone.rows_affected() < PURGE_ROWS as u64 {
                 return Ok(());
             }
             tokio::task::yield_now().await;
@@ -139,13 +139,13 @@ impl Targets {
     }
 }
 
-async fn write(db: &Db, went: Vec<Went>) -> sqlx::Result<Vec<()>> {
-    let answers = vec![(); went.len()];
-    // Each once, and in one order for everybody, so that two processes never wait for each other.
+async fn write(db: &Db, rows: Vec<WrittenTo>) -> sqlx::Result<Vec<()>> {
+    let answers = vec![(); rows.len()];
+    // Each once, and in the same order in every process, so that two of them never wait for each other.
     let mut latest: BTreeMap<(Aid, String), i64> = BTreeMap::new();
-    for Went { sender, issuer, at } in went {
-        let row = latest.entry((sender, issuer)).or_insert(at);
-        *row = at.max(*row);
+    for WrittenTo { sender, issuer, at } in rows {
+        let last = latest.entry((sender, issuer)).or_insert(at);
+        *last = at.max(*last);
     }
     let rows: Vec<(&str, &String, i64)> =
         latest.iter().map(|((sender, issuer), at)| (sender.as_str(), issuer, *at)).collect();
