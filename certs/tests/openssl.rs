@@ -13,16 +13,16 @@ use tempfile::TempDir;
 
 const DAY: i64 = 24 * 3600;
 
-struct World {
+struct OpensslFiles {
     folder: TempDir,
     pki: Pki,
     alice: Certificate,
     now: i64,
 }
 
-impl World {
+impl OpensslFiles {
     /// A PKI on disk, or nothing where there is no OpenSSL.
-    fn start() -> Option<World> {
+    fn start() -> Option<OpensslFiles> {
         Command::new("openssl").arg("version").output().ok()?;
         let now = now();
         let pki = Pki::new("a.test", now);
@@ -34,7 +34,8 @@ impl World {
         let key = Key::generate(Curve::P256).public();
         let alice = pki.issuer.issue_agent("alice.a.test", &key, &urls, now - 300, now + DAY);
         let alice = alice.expect("an issuer issues");
-        let world = World { folder: tempfile::tempdir().expect("there is space on disk"), pki, alice, now };
+        let world =
+            OpensslFiles { folder: tempfile::tempdir().expect("there is space on disk"), pki, alice, now };
         world.write("root.pem", world.pki.root.certificate().pem());
         world.write("chain.pem", world.pki.chain_pem());
         world.write("issuer.pem", world.pki.issuer.certificate().pem());
@@ -71,7 +72,7 @@ fn now() -> i64 {
 
 #[test]
 fn openssl_accepts_the_chain_strictly() {
-    let Some(world) = World::start() else { return };
+    let Some(world) = OpensslFiles::start() else { return };
     let (good, said) = world.openssl("verify -x509_strict -CAfile root.pem -untrusted chain.pem alice.pem");
     assert!(good, "{said}");
 
@@ -83,7 +84,7 @@ fn openssl_accepts_the_chain_strictly() {
 
 #[test]
 fn openssl_reads_the_list_and_refuses_who_is_on_it() {
-    let Some(world) = World::start() else { return };
+    let Some(world) = OpensslFiles::start() else { return };
     let serial = world.alice.serial().to_owned();
     let revoked = [Revoked { serial: serial.clone(), at: world.now - 5, reason: Reason::KeyCompromise }];
     world.write("empty.crl", world.pki.issuer.crl(&[], 1, world.now, world.now + DAY).unwrap());
@@ -106,7 +107,7 @@ fn openssl_reads_the_list_and_refuses_who_is_on_it() {
 
 #[test]
 fn openssl_verifies_the_answer_about_one_certificate() {
-    let Some(world) = World::start() else { return };
+    let Some(world) = OpensslFiles::start() else { return };
     for (status, word) in [
         (OcspStatus::Good, "alice.pem: good"),
         (OcspStatus::Unknown, "alice.pem: unknown"),
@@ -124,7 +125,7 @@ fn openssl_verifies_the_answer_about_one_certificate() {
 
 #[test]
 fn a_key_made_by_openssl_can_be_read() {
-    let Some(world) = World::start() else { return };
+    let Some(world) = OpensslFiles::start() else { return };
     for (name, curve) in [("P-256", Curve::P256), ("P-384", Curve::P384)] {
         let (good, said) =
             world.openssl(&format!("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:{name} -out key.pem"));
@@ -140,7 +141,7 @@ fn a_key_made_by_openssl_can_be_read() {
 
 #[test]
 fn an_authority_on_p384_that_signs_with_sha256_is_refused() {
-    let Some(world) = World::start() else { return };
+    let Some(world) = OpensslFiles::start() else { return };
     world.write("issuer.key", world.pki.issuer.key_pem());
     world.write("leaf.cnf", "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n");
     let request = "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout bob.key -subj /CN=bob -out bob.csr";

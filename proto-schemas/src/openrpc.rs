@@ -1,4 +1,4 @@
-//! All of the law as one OpenRPC document, which stands alone.
+//! All schemas as one self-contained OpenRPC document.
 
 use serde_json::{Map, Value, json};
 

@@ -64,14 +64,15 @@ impl Auth {
             return Err(Error::Nonce("it belongs to another request_id"));
         }
         let now = self.clock.now_ms();
-        // A clock that jumped back must not make old nonces young again.
+        // A clock that jumped back must not make expired nonces valid again.
         if now >= pending.expires_at || pending.expires_at - now > NONCE_MS {
             return Err(Error::Nonce("it has expired, begin again with auth.aid_login1"));
         }
         let known = self.known(aid, &pending.fingerprint).await?;
         let certificate = known.certificate()?;
-        let signature =
-            STANDARD.decode(signature).map_err(|_| Error::Param("signature: not standard base64".into()))?;
+        let signature = STANDARD
+            .decode(signature)
+            .map_err(|_| Error::Param("signature must be standard base64".into()))?;
         if !certificate.public_key().verify(signed.as_bytes(), &signature) {
             return Err(Error::Signature);
         }
@@ -111,7 +112,7 @@ impl Auth {
         }
     }
 
-    /// Marks the login as used; false if it already was. Part of the same promise as what follows from it.
+    /// Marks the login as used; an error if it already was. Stored before anything is done because of it.
     pub(super) async fn use_up(&self, pending: &Pending) -> Result<(), Error> {
         if !self.store.use_login(&pending.request_id, pending.expires_at).await? {
             return Err(Error::Nonce("it was used already"));

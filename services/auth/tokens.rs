@@ -47,7 +47,7 @@ impl Auth {
     }
 }
 
-/// A stolen database gives nobody a token.
+/// Only hashes are stored: who reads the database has no token.
 pub(super) fn hash(secret: &str) -> String {
     hex::encode(digest::digest(&digest::SHA256, secret.as_bytes()))
 }

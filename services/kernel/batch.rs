@@ -25,7 +25,15 @@ pub enum BatchError {
 
 impl From<BatchError> for RpcError {
     fn from(error: BatchError) -> RpcError {
-        RpcError::store(error)
+        match error {
+            BatchError::Failed(_) => RpcError::store(error),
+            BatchError::Busy(_) => {
+                RpcError::unavailable("too much waits to be stored right now, nothing was changed", error)
+            }
+            BatchError::Closed => {
+                RpcError::unavailable("the service is stopping, nothing was changed", error)
+            }
+        }
     }
 }
 

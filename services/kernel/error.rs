@@ -39,9 +39,12 @@ impl RpcError {
 
     /// The store failed. Nothing was acknowledged, so the caller may simply try again.
     pub fn store(cause: impl Into<anyhow::Error>) -> RpcError {
-        let error =
-            RpcError::new(codes::UNAVAILABLE, "the store is not available right now, nothing was changed");
-        RpcError { cause: Some(cause.into()), ..error }
+        RpcError::unavailable("the store is not available right now, nothing was changed", cause)
+    }
+
+    /// Something of ours cannot be used right now; the sentence names it.
+    pub fn unavailable(sentence: impl Display, cause: impl Into<anyhow::Error>) -> RpcError {
+        RpcError { cause: Some(cause.into()), ..RpcError::new(codes::UNAVAILABLE, sentence) }
     }
 
     #[must_use]

@@ -1,7 +1,7 @@
 //! `agent.md`: YAML front matter, Markdown, and signature blocks at the end.
 //!
-//! A block signs every byte from the start of the file to the `<` of its own marker, so later blocks vouch for earlier
-//! ones too.
+//! A block signs every byte from the start of the file to the `<` of its own marker, so later blocks sign earlier ones
+//! too.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,8 +15,8 @@ const PAYLOAD_BYTES: usize = 4096;
 const BLOCKS_BYTES: usize = 2048;
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum DocumentError {
-    #[error("the {part} has {bytes} bytes, and at most {limit} are taken")]
+pub enum AgentMdError {
+    #[error("the {part} must have at most {limit} bytes, and has {bytes}")]
     TooLarge { part: &'static str, bytes: usize, limit: usize },
     #[error("front matter: {0}")]
     FrontMatter(String),
@@ -24,11 +24,11 @@ pub enum DocumentError {
     Block { block: usize, reason: String },
 }
 
-/// A document that reads well. Whether its signatures are true is for whoever knows the certificates.
+/// A document that can be read. Its signatures are not verified here: that needs the certificates.
 #[derive(Debug)]
-pub struct Document {
+pub struct AgentMd {
     pub front: FrontMatter,
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<SignatureBlock>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -53,7 +53,7 @@ pub struct FrontMatter {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct SignatureBlock {
     /// The block signs the bytes before this offset.
     pub start: usize,
     pub end: usize,
@@ -64,17 +64,17 @@ pub struct Block {
     pub signature: Vec<u8>,
 }
 
-impl Document {
-    pub fn parse(text: &str) -> Result<Document, DocumentError> {
+impl AgentMd {
+    pub fn parse(text: &str) -> Result<AgentMd, AgentMdError> {
         let payload = text.find(MARKER).unwrap_or(text.len());
         within("text", payload, PAYLOAD_BYTES)?;
         within("signature part", text.len() - payload, BLOCKS_BYTES)?;
-        let front = front_matter(&text[..payload]).map_err(DocumentError::FrontMatter)?;
+        let front = front_matter(&text[..payload]).map_err(AgentMdError::FrontMatter)?;
         let blocks = blocks(text, payload)?;
-        Ok(Document { front, blocks })
+        Ok(AgentMd { front, blocks })
     }
 
-    /// What clients get that do not know of several blocks: up to the end of the first one, without its tag and signer.
+    /// For clients that do not know of several blocks: up to the end of the first one, without its tag and signer.
     pub fn single_signature_form(text: &str) -> String {
         let Some(start) = text.find(MARKER) else { return text.to_owned() };
         let end = text[start..].find(END).map_or(text.len(), |at| start + at + END.len());
@@ -86,15 +86,15 @@ impl Document {
     }
 }
 
-fn within(part: &'static str, bytes: usize, limit: usize) -> Result<(), DocumentError> {
-    if bytes > limit { Err(DocumentError::TooLarge { part, bytes, limit }) } else { Ok(()) }
+fn within(part: &'static str, bytes: usize, limit: usize) -> Result<(), AgentMdError> {
+    if bytes > limit { Err(AgentMdError::TooLarge { part, bytes, limit }) } else { Ok(()) }
 }
 
 fn front_matter(payload: &str) -> Result<FrontMatter, String> {
     let unix = payload.replace("\r\n", "\n");
-    let rest = unix.strip_prefix("---\n").ok_or("the document does not begin with a line ---")?;
+    let rest = unix.strip_prefix("---\n").ok_or("the document must begin with a line ---")?;
     let end = rest.find("\n---\n").or_else(|| rest.strip_suffix("\n---").map(str::len));
-    let yaml = &rest[..end.ok_or("there is no line --- that ends it")?];
+    let yaml = &rest[..end.ok_or("a line --- must end it")?];
 
     // Anchors and aliases are forbidden by the protocol; duplicate keys are refused by default.
     let mut budget = Budget::default();
@@ -106,7 +106,7 @@ fn front_matter(payload: &str) -> Result<FrontMatter, String> {
     options.duplicate_keys = serde_saphyr::options::DuplicateKeyPolicy::Error;
     options.merge_keys = serde_saphyr::options::MergeKeyPolicy::Error;
     if let Some(line) = yaml.lines().find(|line| has_tag(line)) {
-        return Err(format!("YAML tags are not taken: {}", line.chars().take(60).collect::<String>()));
+        return Err(format!("YAML tags are refused: {}", line.chars().take(60).collect::<String>()));
     }
     let front: FrontMatter =
         serde_saphyr::from_str_with_options(yaml, options).map_err(|error| first_line(&error))?;
@@ -130,50 +130,51 @@ impl FrontMatter {
             text.as_ref().is_some_and(|text| text.chars().count() > most)
         };
         if self.name.trim().is_empty() {
-            return Err("name is empty".into());
+            return Err("name must not be empty".into());
         }
         if self.kind.trim().is_empty() {
-            return Err("type is empty".into());
+            return Err("type must not be empty".into());
         }
         let numbers: Vec<&str> = self.version.split('.').collect();
         if numbers.len() != 3
             || !numbers.iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
         {
-            return Err(format!("version is of the form 1.2.3, not {:?}", self.version));
+            return Err(format!("version must be of the form 1.2.3, and is {:?}", self.version));
         }
         if long(&self.description, 100) {
-            return Err("description has more than 100 characters".into());
+            return Err("description must have at most 100 characters".into());
         }
         if long(&self.avatar, 256) {
-            return Err("avatar has more than 256 characters".into());
+            return Err("avatar must have at most 256 characters".into());
         }
         if matches!(self.kind.as_str(), "group" | "org")
             && (self.owner.is_none() || self.entity_cert_fingerprint.is_none())
         {
-            return Err(format!("a {} names its owner and its entity_cert_fingerprint", self.kind));
+            return Err(format!("a {} must name its owner and its entity_cert_fingerprint", self.kind));
         }
         Ok(())
     }
 }
 
-fn blocks(text: &str, mut at: usize) -> Result<Vec<Block>, DocumentError> {
+fn blocks(text: &str, mut at: usize) -> Result<Vec<SignatureBlock>, AgentMdError> {
     let mut blocks = Vec::new();
     loop {
-        let gap = text[at..].len() - text[at..].trim_start().len();
-        if at + gap == text.len() {
+        let space = text[at..].len() - text[at..].trim_start().len();
+        if at + space == text.len() {
             return Ok(blocks);
         }
         let number = blocks.len() + 1;
-        let block = block(text, at + gap).map_err(|reason| DocumentError::Block { block: number, reason })?;
+        let block =
+            block(text, at + space).map_err(|reason| AgentMdError::Block { block: number, reason })?;
         if number > 1 && block.signer_aid.is_none() {
-            return Err(DocumentError::Block { block: number, reason: "signer_aid is missing".into() });
+            return Err(AgentMdError::Block { block: number, reason: "signer_aid is missing".into() });
         }
         at = block.end;
         blocks.push(block);
     }
 }
 
-fn block(text: &str, start: usize) -> Result<Block, String> {
+fn block(text: &str, start: usize) -> Result<SignatureBlock, String> {
     let rest = text[start..].strip_prefix(MARKER).ok_or("there is text after the signature")?;
     let length = rest.find(END).ok_or("it has no end")?;
     let (tag, fields) = rest[..length].split_once('\n').ok_or("it has no fields")?;
@@ -181,9 +182,9 @@ fn block(text: &str, start: usize) -> Result<Block, String> {
     let plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'-';
     let tagged = |tag: &str| tag.len() > 1 && tag.starts_with('-') && tag.bytes().all(plain);
     if !tag.is_empty() && !tagged(tag) {
-        return Err("its tag is not made of A-Z, 0-9 and '-'".into());
+        return Err("its tag must consist of A-Z, 0-9 and '-'".into());
     }
-    let mut block = Block {
+    let mut block = SignatureBlock {
         start,
         end: start + MARKER.len() + length + END.len(),
         cert_fingerprint: String::new(),
@@ -194,10 +195,10 @@ fn block(text: &str, start: usize) -> Result<Block, String> {
     };
     let mut seen = Vec::new();
     for line in fields.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (name, value) = line.split_once(':').ok_or("a field is written name: value")?;
+        let (name, value) = line.split_once(':').ok_or("a field must be written name: value")?;
         let value = value.trim();
         if seen.contains(&name) {
-            return Err(format!("{name} stands twice"));
+            return Err(format!("{name} is given twice"));
         }
         seen.push(name);
         match name {
@@ -205,16 +206,18 @@ fn block(text: &str, start: usize) -> Result<Block, String> {
             "public_key_fingerprint" => block.public_key_fingerprint = Some(value.to_ascii_lowercase()),
             "signer_aid" => block.signer_aid = Some(value.to_owned()),
             "timestamp" => {
-                block.timestamp = value.parse().map_err(|_| "timestamp is not a number of seconds")?
+                block.timestamp = value.parse().map_err(|_| "timestamp must be a number of seconds")?
             }
-            "signature" => block.signature = STANDARD.decode(value).map_err(|_| "signature is not base64")?,
+            "signature" => {
+                block.signature = STANDARD.decode(value).map_err(|_| "signature must be base64")?
+            }
             other => {
-                return Err(format!("{:?} is not a field of it", other.chars().take(40).collect::<String>()));
+                return Err(format!("{:?} is not a known field", other.chars().take(40).collect::<String>()));
             }
         }
     }
     if block.cert_fingerprint.is_empty() || block.timestamp < 0 || block.signature.is_empty() {
-        return Err("cert_fingerprint, timestamp and signature are needed".into());
+        return Err("cert_fingerprint, timestamp and signature must be given".into());
     }
     Ok(block)
 }
@@ -229,18 +232,15 @@ mod tests {
     const BLOCK: &str = "<!-- AUN-SIGNATURE\ncert_fingerprint: sha256:ab\ntimestamp: 7\nsignature: AAAA\n-->";
 
     fn refused(text: &str) -> String {
-        Document::parse(text).unwrap_err().to_string()
+        AgentMd::parse(text).unwrap_err().to_string()
     }
 
     #[test]
     fn a_signed_document_is_read_and_its_block_signs_all_before_it() {
-        let document = Document::parse(&format!("{FRONT}{BLOCK}")).unwrap();
+        let document = AgentMd::parse(&format!("{FRONT}{BLOCK}")).unwrap();
         assert_eq!(document.front.aid, "alice.aid.pub");
         assert_eq!(document.blocks[0].start, FRONT.len());
-        assert!(
-            Document::parse(FRONT).unwrap().blocks.is_empty(),
-            "older clients publish unsigned documents"
-        );
+        assert!(AgentMd::parse(FRONT).unwrap().blocks.is_empty(), "older clients publish unsigned documents");
     }
 
     #[test]
@@ -282,15 +282,15 @@ mod tests {
         let tagged =
             BLOCK.replace("SIGNATURE", "SIGNATURE-OWNER").replace("timestamp", "signer_aid: bob\ntimestamp");
         let text = format!("{FRONT}{tagged}\n{tagged}");
-        assert_eq!(Document::single_signature_form(&text), format!("{FRONT}{BLOCK}"));
-        assert_eq!(Document::single_signature_form(FRONT), FRONT);
+        assert_eq!(AgentMd::single_signature_form(&text), format!("{FRONT}{BLOCK}"));
+        assert_eq!(AgentMd::single_signature_form(FRONT), FRONT);
     }
 
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in "(---\n)?\\PC{0,200}(<!-- AUN-SIGNATURE\\PC{0,60}-->)?") {
-            let _ = Document::parse(&text);
-            let _ = Document::single_signature_form(&text);
+            let _ = AgentMd::parse(&text);
+            let _ = AgentMd::single_signature_form(&text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The files hold to their own rules, and together they make a valid OpenRPC document.
+//! The schema files follow their own rules, and together they make a valid OpenRPC document.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,15 +9,15 @@ use proto_schemas::{Access, codes, common, errors, events, fill, find, methods, 
 use serde_json::Value;
 
 #[test]
-fn every_good_example_is_what_its_schemas_ask_for() {
+fn every_successful_example_is_valid_by_its_schemas() {
     for method in methods() {
         let params = validator(&method.doc()["params"]);
         let result = method.doc().get("result").map(validator);
         for example in examples(method.doc()).filter(|example| example.get("error").is_none()) {
-            let place = format!("{}, {}", method.name, example["name"]);
-            assert_valid(&params, &filled(&example["params"]), &format!("the params of {place}"));
+            let name = format!("{}, {}", method.name, example["name"]);
+            assert_valid(&params, &filled(&example["params"]), &format!("the params of {name}"));
             if let Some(result) = &result {
-                assert_valid(result, &example["result"], &format!("the result of {place}"));
+                assert_valid(result, &example["result"], &format!("the result of {name}"));
             }
         }
     }
@@ -43,15 +43,15 @@ fn an_example_that_fails_for_another_reason_has_params_of_the_right_form() {
 }
 
 #[test]
-fn every_method_shows_a_call_that_works() {
+fn every_method_has_a_successful_example() {
     for method in methods() {
         let works = examples(method.doc()).any(|example| example.get("error").is_none());
-        assert!(works, "{} has no good example", method.name);
+        assert!(works, "{} has no successful example", method.name);
     }
 }
 
 #[test]
-fn every_property_says_what_it_is() {
+fn every_property_has_a_description() {
     for method in methods() {
         assert_described(&method.doc()["params"], method.name);
         assert_described(&method.doc()["result"], method.name);
@@ -66,7 +66,7 @@ fn every_property_says_what_it_is() {
 }
 
 #[test]
-fn every_event_example_is_what_its_schema_asks_for() {
+fn every_event_example_is_valid_by_its_schema() {
     for event in events() {
         assert_valid(&validator(&event.doc()["params"]), &event.doc()["example"], event.name);
     }
@@ -83,14 +83,14 @@ fn every_shared_schema_is_valid_and_its_own_examples_too() {
 }
 
 #[test]
-fn every_reference_leads_somewhere_inside_the_document() {
+fn every_reference_is_inside_the_document() {
     let document = openrpc("0.0.0", |_| true);
     let mut found = BTreeSet::new();
     references(&document, &mut found);
     for reference in &found {
         let path =
-            reference.strip_prefix('#').unwrap_or_else(|| panic!("{reference} leads out of the document"));
-        assert!(document.pointer(path).is_some(), "{reference} leads nowhere");
+            reference.strip_prefix('#').unwrap_or_else(|| panic!("{reference} points outside the document"));
+        assert!(document.pointer(path).is_some(), "{reference} points to nothing");
     }
     for name in common().as_object().unwrap().keys() {
         assert!(found.contains(&format!("#/components/schemas/{name}")), "nothing refers to {name}");
@@ -114,7 +114,7 @@ fn the_document_is_openrpc() {
 
     let mut broken = for_clients;
     broken["methods"][0]["params"][0]["schema"] = "not a schema".into();
-    assert!(!validator.is_valid(&broken), "the meta-schema lets everything pass");
+    assert!(!validator.is_valid(&broken), "the meta-schema accepts everything");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn error_names_are_unique_and_every_constant_is_the_table_s_row() {
 }
 
 #[test]
-fn the_words_clients_look_for_are_in_the_messages() {
+fn the_substrings_that_clients_match_are_in_the_messages() {
     assert!(codes::AID_EXISTS.message.contains("already exists"));
     assert!(codes::NOT_REGISTERED.message.contains("not registered"));
     assert!(codes::HANDLER_TIMEOUT.message.starts_with("rpc handler timeout"));
