@@ -1,6 +1,6 @@
 //! What a service asks of the gateway where an agent is of another domain: the gateway owns the peer links.
 
-use super::rpc::Answering;
+use super::rpc::PendingAnswer;
 use super::{Aid, DeviceId, RpcError, Session, SlotId, Trace};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// is not written as JSON, and needs no timer of its own: the owner of the peer links answers a call that takes too long.
 pub trait Forwarder: Send + Sync {
     /// The same as `gateway.forward_federation`. Once this returns, the call is in the order of the peer's queue.
-    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> Answering<Box<RawValue>>;
+    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> PendingAnswer<Box<RawValue>>;
 }
 
 /// The parameters of `gateway.forward_federation`: one call to another domain, in the name of an agent of ours.

@@ -39,8 +39,8 @@ pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
 pub use proto_schemas::codes;
 pub use redis::RedisSettings;
 pub use rpc::{
-    Answer, AnswerRef, Answering, Caller, CallerEvent, Generation, IntoAnswer, Methods, Module, Relayed, Rpc,
-    Session, Trace, TraceMode,
+    Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, Module, PendingAnswer, Relayed,
+    Rpc, Session, Trace, TraceMode,
 };
 pub use stores::{StoreStats, Stores, Tally};
 pub use world::World;

@@ -134,8 +134,8 @@ impl Module {
     }
 }
 
-/// A call under way: it ends with its answer, or with what the caller is told instead.
-pub type Answering<T = Answer> = Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send>>;
+/// A call that has begun: it ends with its answer or with an error.
+pub type PendingAnswer<T = Answer> = Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send>>;
 
 /// What a method answers: its result (over the mesh as it was written), and the event it causes on the caller's own
 /// connection, if any.
@@ -195,7 +195,7 @@ impl<R: Serialize> IntoAnswer for Answer<R> {
     }
 }
 
-type Handler = Box<dyn Fn(Caller, Option<&RawValue>) -> Answering + Send + Sync>;
+type Handler = Box<dyn Fn(Caller, Option<&RawValue>) -> PendingAnswer + Send + Sync>;
 
 /// A service's method table: cheap to clone, and a call through it is a function call.
 #[derive(Clone, Default)]
@@ -203,7 +203,7 @@ pub struct Methods(Arc<HashMap<&'static str, Handler>>);
 
 impl Methods {
     /// Begins a call, if there is such a method.
-    pub fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>) -> Option<Answering> {
+    pub fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>) -> Option<PendingAnswer> {
         self.0.get(method).map(|handler| handler(caller, params))
     }
 }
@@ -234,7 +234,7 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
     {
         let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
         let service = self.service.clone();
-        let call = move |caller: Caller, params: Option<&RawValue>| -> Answering {
+        let call = move |caller: Caller, params: Option<&RawValue>| -> PendingAnswer {
             if !caller.may_call(method) {
                 return Box::pin(ready(Err(no_method(name))));
             }

@@ -1,6 +1,6 @@
 //! `message.recall`: a sender takes back what it said less than two minutes ago.
 
-use super::federation::{RecalledAtPeers, Refusal};
+use super::federation::{RecallRefusal, RecalledAtPeers};
 use super::ledger::{Done, Outcome, Recall, Write};
 use super::stored_message::Key;
 use super::tail::Span;
@@ -31,7 +31,7 @@ pub(super) struct Recalled {
 #[derive(Clone, Serialize)]
 pub(super) struct Refused {
     message_id: String,
-    error: Refusal,
+    error: RecallRefusal,
 }
 
 impl Message {
@@ -56,10 +56,12 @@ impl Message {
         for (message_id, outcome) in here {
             let error = match outcome {
                 Outcome::Recalled => continue,
-                Outcome::NotFound if self.is_anothers(&session.aid, &message_id).await? => Refusal::NotSender,
-                Outcome::NotFound => Refusal::NotFound,
-                Outcome::AlreadyRecalled => Refusal::AlreadyRecalled,
-                Outcome::Expired => Refusal::Expired,
+                Outcome::NotFound if self.is_anothers(&session.aid, &message_id).await? => {
+                    RecallRefusal::NotSender
+                }
+                Outcome::NotFound => RecallRefusal::NotFound,
+                Outcome::AlreadyRecalled => RecallRefusal::AlreadyRecalled,
+                Outcome::Expired => RecallRefusal::Expired,
             };
             errors.push(Refused { message_id, error });
         }
@@ -94,8 +96,9 @@ impl Message {
         there: &[String],
         abroad: &RecalledAtPeers,
     ) -> Result<(), Error> {
-        let gone =
-            |id: &&String| matches!(abroad.outcomes.get(*id), Some(None | Some(Refusal::AlreadyRecalled)));
+        let gone = |id: &&String| {
+            matches!(abroad.outcomes.get(*id), Some(None | Some(RecallRefusal::AlreadyRecalled)))
+        };
         let gone: Vec<String> = there.iter().filter(gone).cloned().collect();
         if !gone.is_empty() {
             self.recall_here(session, gone, i64::MIN).await?;

@@ -4,7 +4,7 @@ use super::job::Outcome;
 use super::wire::{self, Kind, Relay, Text};
 use super::{Federation, refused};
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Answering, Caller, Forward, Forwarded, Forwarder, RpcError, codes};
+use services::kernel::{Aid, Caller, Forward, Forwarded, Forwarder, PendingAnswer, RpcError, codes};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,7 +115,7 @@ impl Federation {
 
 /// Services of this process ask without a detour through text.
 impl Forwarder for Federation {
-    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> Answering<Box<RawValue>> {
+    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> PendingAnswer<Box<RawValue>> {
         let begun = check_service(&Caller::service(service))
             .and_then(|()| self.target(&forward.target_issuer))
             .and_then(|issuer| self.begin_one(&issuer, forward, LONGEST));

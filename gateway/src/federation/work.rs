@@ -4,7 +4,7 @@ use super::Federation;
 use super::seen::{Answer, Doing};
 use proto_schemas::Method;
 use serde_json::value::RawValue;
-use services::kernel::{Answering, RpcError, catch_panic, codes};
+use services::kernel::{PendingAnswer, RpcError, catch_panic, codes};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ enum Step {
 pub struct Task {
     pub method: &'static Method,
     pub doing: Doing,
-    pub answering: Answering,
+    pub answering: PendingAnswer,
     pub until: Instant,
 }
 

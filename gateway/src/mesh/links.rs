@@ -6,7 +6,7 @@ use super::wire::{Asker, Question};
 use futures_util::future::ready;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{Answering, CallTerm, Caller, OnAnswer, RemoteService, Session, unavailable};
+use services::kernel::{CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, Session, unavailable};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl RemoteService for Links {
         method: &str,
         params: Option<&RawValue>,
         within: Duration,
-    ) -> Answering {
+    ) -> PendingAnswer {
         let Some(link) = self.choose(params) else {
             return Box::pin(ready(Err(unavailable(self.namespace))));
         };

@@ -193,7 +193,13 @@ impl Answering {
     }
 
     /// What cannot be answered at once gets a task and a deadline.
-    fn go_on(&self, asked: Asked, method: String, answering: services::kernel::Answering, within: Duration) {
+    fn go_on(
+        &self,
+        asked: Asked,
+        method: String,
+        answering: services::kernel::PendingAnswer,
+        within: Duration,
+    ) {
         let (wiring, under_way) = (self.wiring.clone(), UnderWay::new(self));
         self.calls.spawn(async move {
             let answering = timeout(within, catch_panic_of(&method, answering));

@@ -2,7 +2,7 @@
 
 use super::Mesh;
 use crate::kernel::federation::{DispatchEvent, Forward, ForwardBatch, Forwarded, ForwardedBatch, Forwarder};
-use crate::kernel::rpc::Answering;
+use crate::kernel::rpc::PendingAnswer;
 use crate::kernel::{Caller, RpcError};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ impl Mesh {
     }
 
     /// Calls a method at another domain. What fails there fails here with the same code.
-    pub fn forward(self: &Arc<Self>, service: &str, forward: Forward) -> Answering<Box<RawValue>> {
+    pub fn forward(self: &Arc<Self>, service: &str, forward: Forward) -> PendingAnswer<Box<RawValue>> {
         if let Some(forwarder) = self.forwarder.read().clone() {
             return forwarder.forward(service, forward);
         }

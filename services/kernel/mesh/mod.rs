@@ -3,7 +3,7 @@
 mod forward;
 
 use super::federation::Forwarder;
-use super::rpc::{AnswerRef, Answering, Methods, Session, no_method};
+use super::rpc::{AnswerRef, Methods, PendingAnswer, Session, no_method};
 use super::{Caller, RpcError, codes};
 use parking_lot::RwLock;
 use serde::Serialize;
@@ -70,7 +70,13 @@ pub struct CallTerm {
 /// A namespace in other processes, as the mesh sees it. The socket is not the kernel's business.
 pub trait RemoteService: Send + Sync {
     /// The caller waits for `within`, so nobody needs to work on the call longer.
-    fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>, within: Duration) -> Answering;
+    fn call(
+        &self,
+        caller: Caller,
+        method: &str,
+        params: Option<&RawValue>,
+        within: Duration,
+    ) -> PendingAnswer;
 
     /// The same for a session, without a future to await: `then` is called once, shortly after the end of the term at the
     /// latest.
@@ -186,7 +192,7 @@ impl Mesh {
         method: &str,
         params: Option<&RawValue>,
         within: Duration,
-    ) -> Result<Answering, RpcError> {
+    ) -> Result<PendingAnswer, RpcError> {
         let (namespace, route) = self.route(method);
         let answering = match route {
             Some(Route::Local(methods)) => methods.call(caller, method, params),
@@ -221,7 +227,7 @@ impl Mesh {
         caller: Caller,
         method: &str,
         params: Option<&RawValue>,
-    ) -> Result<Answering, RpcError> {
+    ) -> Result<PendingAnswer, RpcError> {
         let namespace = namespace_of(method);
         // Locked meanwhile: a call that is only begun waits for nothing.
         match self.routes.read().get(namespace) {

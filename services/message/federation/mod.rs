@@ -14,11 +14,11 @@ mod send;
 
 pub(super) use events::PeerEvents;
 pub(super) use outbox::PeerOutbox;
-pub(super) use recall::{RecalledAtPeers, Refusal};
+pub(super) use recall::{RecallRefusal, RecalledAtPeers};
 pub(super) use recent_peers::RecentPeers;
 
 use super::{Error, Message};
-use crate::kernel::{Aid, Answering, Caller, Forward, RpcError, Session, codes};
+use crate::kernel::{Aid, Caller, Forward, PendingAnswer, RpcError, Session, codes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -71,7 +71,7 @@ impl Message {
         method: &str,
         params: &impl Serialize,
         within: Option<Duration>,
-    ) -> Result<Answering<Box<RawValue>>, Error> {
+    ) -> Result<PendingAnswer<Box<RawValue>>, Error> {
         if !self.mesh.has("gateway") {
             return Err(Error::Foreign(call.issuer.to_owned()));
         }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 #[derive(Default)]
 pub(in super::super) struct RecalledAtPeers {
     /// `None` for those that were recalled, or the reason why not.
-    pub outcomes: HashMap<String, Option<Refusal>>,
+    pub outcomes: HashMap<String, Option<RecallRefusal>>,
     /// Those that may be stored by a domain that could not be asked.
     pub open: HashSet<String>,
     /// "A call spanning several domains … reports an error if any domain fails" (§7). Calling again completes it.
@@ -33,7 +33,7 @@ struct RecallPlan<'a> {
 /// Why a message was not recalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(in super::super) enum Refusal {
+pub(in super::super) enum RecallRefusal {
     NotSender,
     AlreadyRecalled,
     Expired,
@@ -50,10 +50,10 @@ struct PeerRecalled {
 #[derive(Deserialize)]
 struct PeerRefused {
     message_id: String,
-    error: Refusal,
+    error: RecallRefusal,
 }
 
-type PeerRecallResult = Result<Vec<(String, Option<Refusal>)>, Error>;
+type PeerRecallResult = Result<Vec<(String, Option<RecallRefusal>)>, Error>;
 
 impl Message {
     pub(in super::super) async fn recall_at_peers(
@@ -81,7 +81,7 @@ impl Message {
         waiting: HashMap<Key, &String>,
         recalled: &mut RecalledAtPeers,
     ) -> Result<(), Error> {
-        let not_arrived = |id: &&String| recalled.outcomes.get(*id) == Some(&Some(Refusal::NotFound));
+        let not_arrived = |id: &&String| recalled.outcomes.get(*id) == Some(&Some(RecallRefusal::NotFound));
         let unsent: HashMap<Key, &String> = waiting.into_iter().filter(|(_, id)| not_arrived(id)).collect();
         if unsent.is_empty() {
             return Ok(());
@@ -170,7 +170,7 @@ impl RecalledAtPeers {
         for (ids, answer) in answers {
             match answer {
                 Ok(outcomes) => outcomes.into_iter().for_each(|(id, outcome)| {
-                    if outcome != Some(Refusal::NotFound) || sure.contains(&id) {
+                    if outcome != Some(RecallRefusal::NotFound) || sure.contains(&id) {
                         let combined = self.outcomes.entry(id).or_insert(outcome);
                         *combined = combine(*combined, outcome);
                     }
@@ -191,13 +191,13 @@ impl RecalledAtPeers {
 
 /// A message that was sent to two domains is recalled when both recalled it. That one refuses counts for more than that
 /// another recalled it.
-fn combine(one: Option<Refusal>, other: Option<Refusal>) -> Option<Refusal> {
+fn combine(one: Option<RecallRefusal>, other: Option<RecallRefusal>) -> Option<RecallRefusal> {
     let rank = |outcome| match outcome {
-        Some(Refusal::NotFound) => 0,
-        Some(Refusal::NotSender) => 1,
-        Some(Refusal::AlreadyRecalled) => 2,
+        Some(RecallRefusal::NotFound) => 0,
+        Some(RecallRefusal::NotSender) => 1,
+        Some(RecallRefusal::AlreadyRecalled) => 2,
         None => 3,
-        Some(Refusal::Expired) => 4,
+        Some(RecallRefusal::Expired) => 4,
     };
     if rank(other) > rank(one) { other } else { one }
 }
