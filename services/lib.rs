@@ -1,6 +1,6 @@
 //! The services of aund: one folder per namespace, and the kernel that all of them use.
 //!
-//! A service is a value, not a process: `open` gives a [`Module`] whose methods are called through the mesh, from this
+//! A service is a value, not a process: `open` returns a [`Module`] whose methods are called through the mesh, from this
 //! process or another. No service binds a port, and no service imports another.
 
 pub mod kernel;

@@ -5,7 +5,7 @@ use crate::Authority;
 /// A root, a registry below it, and the issuer of one domain below that.
 #[derive(Debug)]
 pub struct Pki {
-    /// Trusted by whoever is told to.
+    /// The trust anchor.
     pub root: Authority,
     /// Signed by the root.
     pub registry: Authority,

@@ -1,10 +1,10 @@
 //! X.509 for `aund`, and nothing else: who signs whom, for how long, and who may no longer.
 //!
 //! An [`Authority`] is a CA certificate with its key: it issues certificates, and signs which are revoked.
-//! An [`Identity`] is a leaf with its key: it signs. [`verify_chain`] decides whether a leaf leads to a root.
+//! An [`Identity`] is a leaf with its key: it signs. [`verify_chain`] decides whether a chain from a leaf to a root is valid.
 //!
 //! This crate reads no file, no setting and no clock: `now` always comes in, in unix seconds. The private keys
-//! and every signature live in `ring`.
+//! and every signature are made by `ring`.
 
 mod certificate;
 mod curve;

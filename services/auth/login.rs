@@ -18,7 +18,7 @@ pub(super) struct Pending {
     pub fingerprint: String,
 }
 
-/// Seals and opens login nonces. Only this server can make one, and nobody can move it to another agent, certificate or
+/// Seals and opens login nonces. Only this server can make one, and it cannot be moved to another agent, certificate or
 /// request.
 pub(super) struct Seal(hmac::Key);
 
@@ -89,7 +89,7 @@ impl Auth {
         match known.lifecycle_state.as_str() {
             "active_signing" | "expired" => Ok(known),
             "revoked" => Err(Error::Revoked(known.serial)),
-            // Superseded. If the same key lives on in a renewed certificate, its holder merely missed our answer.
+            // Superseded. If a renewed certificate is for the same key, its holder merely missed our answer.
             _ => {
                 let active = self.active(aid).await?.ok_or_else(|| Error::Replaced(aid.to_string()))?;
                 let key = |known: &KnownCert| known.certificate().map(|it| it.public_key().fingerprint());

@@ -57,7 +57,7 @@ impl Store {
         Ok(outcomes)
     }
 
-    /// Uses up a login that gives no tokens; false if it was used before.
+    /// Marks a login as used that issues no tokens; false if it was used before.
     pub async fn use_login(&self, request_id: &str, expires_at: i64) -> sqlx::Result<bool> {
         let mut tx = self.db.write().await?;
         let fresh = use_login(&mut tx, request_id, expires_at).await?;
@@ -65,7 +65,7 @@ impl Store {
         Ok(fresh)
     }
 
-    /// Consumes the token `old` and stores its successor `next`, or changes nothing and gives `None`.
+    /// Consumes the token `old` and stores its successor `next`, or changes nothing and returns `None`.
     ///
     /// A token consumed after `replay_after` may be used once more, provided its successor was not: then that successor
     /// never reached the agent, and a new one replaces it.

@@ -174,7 +174,7 @@ async fn a_certificate_past_half_its_life_is_renewed_at_login() {
     let login = test.log_in(&alice).await;
     let new = Certificate::from_pem(login["new_cert"].as_str().unwrap()).unwrap();
     assert_eq!(new.public_key().fingerprint(), alice.key.public().fingerprint());
-    // The answer was lost: the old certificate still logs in, and is told of the new one again.
+    // The answer was lost: the old certificate still logs in, and gets the new one again.
     assert_eq!(test.log_in(&alice).await["new_cert"], login["new_cert"]);
 }
 

@@ -61,7 +61,7 @@ pub(super) fn public_key(text: &str, curve: Curve) -> Result<PublicKey, Error> {
     let der = STANDARD.decode(text).map_err(|_| Error::Key("must be standard base64".to_owned()))?;
     let key = PublicKey::from_spki_der(&der).map_err(|error| Error::Key(error.to_string()))?;
     if key.curve() != curve {
-        return Err(Error::Key(format!("must be on {curve} as curve says, and is on {}", key.curve())));
+        return Err(Error::Key(format!("must be on the curve {curve}, and is on {}", key.curve())));
     }
     Ok(key)
 }

@@ -1,7 +1,7 @@
 //! The keys and certificates of the authority, on disk.
 //!
 //! ```text
-//! pki/root.{crt,crl}            what clients are told to trust, and what it revoked
+//! pki/root.{crt,crl}            what clients trust, and what it revoked
 //! pki/root/root.key             needed only to sign another registry: may be stored offline
 //! pki/registry/registry.{key,crt,crl}   needed only to sign another issuer: may be stored offline
 //! pki/ca/issuer.{key,crt}       signs agents' and services' certificates, CRLs and OCSP answers
@@ -18,7 +18,7 @@ pub(super) struct CaPki {
     pub issuer: Authority,
     pub registry: Certificate,
     pub root: Certificate,
-    /// What root and registry revoked: nothing, until somebody with their keys signs new lists.
+    /// What root and registry revoked: nothing, until new lists are signed with their keys.
     pub root_crl: String,
     pub registry_crl: String,
     /// Signs the list of trusted roots.

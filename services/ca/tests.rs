@@ -138,7 +138,7 @@ async fn the_trust_list_is_signed_and_its_version_grows() {
     assert_eq!(second["version"].as_i64(), first["version"].as_i64().map(|version| version + 1));
 }
 
-/// What the list says of a root, after its signature was checked.
+/// The list's entry of a root, after its signature was checked.
 async fn said_of(test: &TestWorld, root: &Certificate) -> Option<String> {
     let list = test.inside("ca.get_trust_roots", json!({})).await;
     let authority = Certificate::from_pem(list["authority_cert_pem"].as_str().unwrap()).unwrap();
@@ -183,15 +183,15 @@ async fn the_root_of_another_operator_comes_into_the_signed_list_and_leaves_it()
 #[tokio::test]
 async fn every_change_of_trusted_roots_is_an_event_for_gateways_and_nothing_else_is() {
     let test = TestWorld::open().await;
-    let told = || test.events.lock().iter().filter(|event| event.method == "ca.trust_changed").count();
+    let published = || test.events.lock().iter().filter(|event| event.method == "ca.trust_changed").count();
     let root = Authority::root("Another", "aid.net", test.world.clock.now_seconds());
     let add = json!({ "certificate": root.certificate().pem() });
     let id = test.inside("ca.add_trust_root", add.clone()).await["id"].clone();
-    assert_eq!(told(), 1);
+    assert_eq!(published(), 1);
     test.inside("ca.add_trust_root", add).await;
-    assert_eq!(told(), 1);
+    assert_eq!(published(), 1);
     test.inside("ca.remove_trust_root", json!({ "id": id })).await;
-    assert_eq!(told(), 2);
+    assert_eq!(published(), 2);
 }
 
 #[tokio::test]

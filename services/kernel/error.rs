@@ -68,7 +68,7 @@ impl RpcError {
         }
     }
 
-    /// The same for a service: whoever passes the error on has no cause left to log.
+    /// The same for a service: the error is passed on without its cause, so that it is logged once.
     #[must_use]
     pub fn logged(self, method: &str) -> RpcError {
         self.log(method);

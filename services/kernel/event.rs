@@ -1,4 +1,4 @@
-//! Events: who is told what, and who listens in this process.
+//! Events: their audience, and their listeners in this process.
 
 use super::{Aid, DeviceId, SlotId};
 use parking_lot::RwLock;

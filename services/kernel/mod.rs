@@ -4,7 +4,6 @@ mod aid;
 mod batch;
 mod bus;
 mod clock;
-mod db;
 mod error;
 mod event;
 mod federation;
@@ -17,14 +16,13 @@ mod panics;
 mod presence;
 mod redis;
 mod rpc;
-mod stores;
+mod store;
 mod world;
 
 pub use aid::{Aid, AidError, DeviceId, SlotId};
 pub use batch::{Batch, BatchError};
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
 pub use clock::Clock;
-pub use db::{Db, Durability, Engine, StoreUrl};
 pub use error::RpcError;
 pub use event::{Audience, Event};
 pub use federation::{
@@ -42,5 +40,5 @@ pub use rpc::{
     Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, Module, PendingAnswer, Relayed,
     Rpc, Session, Trace, TraceMode,
 };
-pub use stores::{StoreStats, Stores, Tally};
+pub use store::{Db, Durability, Engine, StoreStats, StoreUrl, Stores, Tally};
 pub use world::World;

@@ -1,4 +1,4 @@
-//! A panic ends the call it happened in and nothing else: the caller gets an internal error, and the log says it once.
+//! A panic ends the call it happened in and nothing else: the caller gets an internal error, and it is logged once.
 
 use super::RpcError;
 use futures_util::FutureExt as _;
@@ -17,7 +17,7 @@ pub fn catch_panic_of<T>(
     AssertUnwindSafe(call).catch_unwind().map(move |done| done.unwrap_or_else(|_| Err(panicked(name))))
 }
 
-/// The panic hook has printed what and where; here the log learns in which call.
+/// The panic hook has printed what and where; this logs in which call.
 fn panicked(name: &str) -> RpcError {
     RpcError::internal(anyhow::anyhow!("{name} panicked")).logged(name)
 }

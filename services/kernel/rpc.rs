@@ -55,7 +55,7 @@ pub struct Session {
     pub trace: Option<Trace>,
 }
 
-/// What a client said of itself in the `capabilities` of `auth.connect`, as far as the server treats it differently.
+/// What a client declared in the `capabilities` of `auth.connect`, as far as the server treats it differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Generation {
@@ -79,7 +79,7 @@ pub struct Trace {
 pub enum TraceMode {
     /// The trace is passed on with what the call causes.
     Log,
-    /// The answer tells where the time went, too.
+    /// The answer shows where the time went, too.
     Diag,
 }
 
@@ -153,7 +153,7 @@ pub struct CallerEvent {
     pub params: Box<RawValue>,
 }
 
-/// An answer that somebody else holds.
+/// A borrowed answer.
 #[derive(Clone, Copy)]
 pub struct AnswerRef<'a> {
     pub result: &'a RawValue,

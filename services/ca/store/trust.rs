@@ -52,7 +52,7 @@ impl Store {
             .await
     }
 
-    /// Changes the roots and publishes the list that says so, both or neither.
+    /// Changes the roots and publishes the list with the change, both or neither.
     pub async fn change_roots(
         &self,
         change: &RootChange<'_>,

@@ -79,7 +79,7 @@ impl Bus {
     }
 }
 
-/// Events for one agent come to this process while somebody has one of these.
+/// Events for one agent come to this process while there is one of these.
 pub struct Subscription(Option<(RedisBus, Aid)>);
 
 impl Drop for Subscription {

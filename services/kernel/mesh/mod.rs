@@ -1,4 +1,4 @@
-//! The mesh: call a namespace, wherever it lives.
+//! The mesh: call a namespace, in this process or another.
 
 mod forward;
 
@@ -69,7 +69,7 @@ pub struct CallTerm {
 
 /// A namespace in other processes, as the mesh sees it. The socket is not the kernel's business.
 pub trait RemoteService: Send + Sync {
-    /// The caller waits for `within`, so nobody needs to work on the call longer.
+    /// The caller waits for `within`: work on the call longer than that is of no use.
     fn call(
         &self,
         caller: Caller,
@@ -164,7 +164,7 @@ impl Mesh {
         self.changed.subscribe()
     }
 
-    /// Calls a method and gives its result as it was written. An event that only its caller's connection is told is dropped.
+    /// Calls a method and gives its result as it was written. An event for the caller's own connection is dropped.
     pub async fn call(
         &self,
         caller: Caller,

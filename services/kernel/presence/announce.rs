@@ -47,7 +47,7 @@ impl Replica {
         let _ = tokio::time::timeout(ANNOUNCE_TIMEOUT, waiting).await;
     }
 
-    /// Announces changes as they come, and with a heartbeat that we live. Before it ends it removes this gateway.
+    /// Announces changes as they come, and a heartbeat every two seconds. Before it ends it removes this gateway.
     pub async fn announce(&self, redis: Arc<RedisContext>, stop: CancellationToken) {
         let mut every = tokio::time::interval(HEARTBEAT);
         every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -94,7 +94,8 @@ impl Replica {
         self.announced.send_replace(pending.version);
     }
 
-    /// Into the list first, then to everybody: whoever reads the list because of an update finds at least that update in it.
+    /// Into the list first, then published: a process that reads the list because of an update finds at least that update
+    /// in it.
     async fn publish_changes(&self, redis: &RedisContext, connection: &RedisConnection) -> RedisResult<()> {
         loop {
             let (changes, after) = {

@@ -78,11 +78,11 @@ impl Replica {
         let mut pipe = redis::pipe();
         pipe.add_command(command("EXISTS", &redis.keys.lease(name)));
         pipe.add_command(command("HGET", &list).arg(VERSION).take());
-        let (lives, version): (bool, Option<String>) = connection.ask_all(&pipe).await?;
+        let (alive, version): (bool, Option<String>) = connection.ask_all(&pipe).await?;
         let version = version.and_then(|version| version.parse().ok());
         let known = self.state.lock().gateways.get(name).and_then(|gateway| gateway.version);
-        if !lives || version.is_none() || version == known {
-            // Its gateway is gone, or the list is being written, or lost and its gateway will find that out. If it lives,
+        if !alive || version.is_none() || version == known {
+            // Its gateway is gone, or the list is being written, or lost and its gateway will find that out. If it is alive,
             // its next heartbeat has us read it again.
             return Ok(());
         }
@@ -99,8 +99,8 @@ impl Replica {
         connection: &RedisConnection,
         name: &Arc<str>,
     ) -> RedisResult<()> {
-        let lives: bool = connection.ask(&command("EXISTS", &redis.keys.lease(name))).await?;
-        if !lives {
+        let alive: bool = connection.ask(&command("EXISTS", &redis.keys.lease(name))).await?;
+        if !alive {
             self.remove_gateway(name);
             return connection.ask(command("SREM", &redis.keys.gateways).arg(&**name)).await;
         }

@@ -1,8 +1,8 @@
 //! What this process knows of the connections to all gateways.
 //!
 //! Each gateway is the authority for its own. Every change makes the next version of its list, and every heartbeat names
-//! the version, so whoever missed a change finds out, and reads the whole list again. While Redis is away nobody is
-//! removed: unknown is not offline.
+//! the version, so a process that missed a change finds out, and reads the whole list again. While Redis is away no
+//! session is removed: unknown is not offline.
 
 use super::updates::{PendingChanges, PresenceChange, PresenceUpdate, SessionList};
 use super::{AnnouncedSession, PresentSessions};
@@ -107,7 +107,7 @@ impl Replica {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// We may have missed anything: the version of every list is checked, and nobody counts as silent yet.
+    /// We may have missed anything: the version of every list is checked, and no gateway counts as silent yet.
     pub fn resync(&self) {
         let mut state = self.state.lock();
         for gateway in state.gateways.values_mut() {
@@ -219,7 +219,7 @@ impl Replica {
         }
     }
 
-    /// A gateway is gone, with everybody who was connected to it.
+    /// A gateway is gone, with all sessions on it.
     pub(super) fn remove_gateway(&self, name: &Arc<str>) {
         let mut state = self.state.lock();
         let Some(gateway) = state.gateways.remove(name) else { return };
@@ -262,7 +262,7 @@ impl Replica {
         self.notify_arrivals(&arrived);
     }
 
-    /// Gateways that have not been heard of for the time of a lease.
+    /// Gateways without an update for the time of a lease.
     pub(super) fn silent(&self) -> Vec<Arc<str>> {
         let state = self.state.lock();
         let is_silent = |(name, gateway): &(&Arc<str>, &KnownGateway)| {

@@ -81,7 +81,7 @@ async fn is_sharded(connection: &mut MultiplexedConnection) -> RedisResult<bool>
     Ok(major.is_some_and(|major| major >= 7))
 }
 
-/// The connection everybody in this process talks on. One task makes it again when it breaks; the others use what there is.
+/// The connection that this process sends its commands on. One task makes it again when it breaks.
 pub(in crate::kernel) struct SharedConnection {
     current: watch::Sender<Option<RedisConnection>>,
     /// The last generation that was found broken.
@@ -117,7 +117,7 @@ impl SharedConnection {
         }
     }
 
-    /// For whoever finds a connection broken: only the first report of each connection has it made again and is logged.
+    /// Reports a broken connection: only the first report of each has it made again and is logged.
     pub fn lost(&self, connection: &RedisConnection, error: &RedisError) {
         let is_first = self.broken.send_if_modified(|broken| {
             let is_first = *broken < connection.generation;

@@ -46,7 +46,7 @@ impl RedisKeys {
         format!("aund:{{{}}}:sessions:{gateway}", self.issuer)
     }
 
-    /// There while the gateway lives.
+    /// Exists while the gateway does.
     pub fn lease(&self, gateway: &str) -> String {
         format!("aund:{{{}}}:gateway:{gateway}", self.issuer)
     }

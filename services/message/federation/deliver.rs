@@ -237,8 +237,8 @@ fn may_succeed_later(error: &RpcError) -> bool {
     if error.code() == codes::INTERNAL.code {
         return true;
     }
-    let says = error.data("retryable").and_then(serde_json::Value::as_bool);
-    says.unwrap_or(matches!(error.code(), -32010 | -32011 | -32029 | 5000..=5999))
+    let retryable = error.data("retryable").and_then(serde_json::Value::as_bool);
+    retryable.unwrap_or(matches!(error.code(), -32010 | -32011 | -32029 | 5000..=5999))
 }
 
 /// The error of a batch is the error of each message in it.

@@ -222,7 +222,7 @@ impl PeerOutbox {
             let mine: Vec<&String> =
                 left.iter().filter(|(_, other)| **other == issuer).map(|(key, _)| key).collect();
             let mut tx = self.db.write().await?;
-            // This locks the row of the domain until the commit: whoever delivers writes `sending` there before it sends, so
+            // This locks the row of the domain until the commit: the process that delivers writes `sending` there before it sends, so
             // what is not being sent now cannot be before it is removed.
             let sending: i64 = sqlx::query_scalar(
                 "UPDATE outbox_peer SET fence = fence WHERE issuer = $1 RETURNING sending",

@@ -178,7 +178,7 @@ struct ReadEvent {
     params: Box<RawValue>,
 }
 
-/// The publisher's name, a line feed, and the event: whoever published it need not read it.
+/// The publisher's name, a line feed, and the event: the process that published it skips it without parsing.
 fn write(process: &str, event: &Event) -> Vec<u8> {
     let Event { to, method, params } = event;
     let mut payload = Vec::with_capacity(process.len() + params.get().len() + 160);

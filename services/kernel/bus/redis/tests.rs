@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const PORT: u16 = 26_379;
 
-/// A Redis of the test's own, on an address of loopback that nobody else has: its port is free there, also the next time.
+/// A Redis of the test's own, on an address of loopback that no other test uses: its port is free there, also after a restart.
 struct RedisServer {
     address: Ipv4Addr,
     folder: TempDir,
@@ -262,8 +262,8 @@ async fn everybody_knows_who_is_connected_to_which_gateway() {
     first.presence.leave(&alice, 1);
     until("one session", || service.connections(&alice) == [2]).await;
     second.redis.close().await;
-    until("nobody", || !service.presence.is_online(&alice)).await;
-    until("nobody", || !late.presence.is_online(&alice)).await;
+    until("alice is offline", || !service.presence.is_online(&alice)).await;
+    until("alice is offline", || !late.presence.is_online(&alice)).await;
     // Their own lists are exact at once.
     assert!(!first.presence.sessions(&alice).iter().any(|session| session.connection == 1));
 }
@@ -279,14 +279,14 @@ async fn the_list_of_sessions_is_written_again_after_a_flush() {
     gateway.presence.admit(&alice, announced(1, true));
     until("alice is online", || service.presence.is_online(&alice)).await;
 
-    let live = service.redis.0.redis.connection.after(0).await;
-    live.ask::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
+    let connection = service.redis.0.redis.connection.after(0).await;
+    connection.ask::<()>(&redis::cmd("FLUSHALL")).await.unwrap();
     assert!(service.presence.is_online(&alice), "a flush takes nobody offline");
     service.publish(&alice, 1);
     until("events go on", || gateway.numbers() == [1]).await;
     let list = service.redis.0.redis.keys.sessions(&gateway.redis.0.redis.keys.process);
     let began = Instant::now();
-    while !live.ask::<bool>(&command("EXISTS", &list)).await.unwrap() {
+    while !connection.ask::<bool>(&command("EXISTS", &list)).await.unwrap() {
         assert!(began.elapsed() < Duration::from_secs(30), "the list is not written again");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -355,10 +355,10 @@ async fn the_connections_of_a_gateway_that_died_are_removed() {
     assert!(service.presence.is_online(&bobb), "another gateway's stays");
 
     // Its list outlives it. A process that starts now does not believe it.
-    let live = service.redis.0.redis.connection.after(0).await;
-    let names = &gateway.redis.0.redis.keys;
-    live.ask::<()>(command("SADD", &names.gateways).arg(&names.process)).await.unwrap();
-    assert!(live.ask::<bool>(&command("EXISTS", &names.sessions(&names.process))).await.unwrap());
+    let connection = service.redis.0.redis.connection.after(0).await;
+    let keys = &gateway.redis.0.redis.keys;
+    connection.ask::<()>(command("SADD", &keys.gateways).arg(&keys.process)).await.unwrap();
+    assert!(connection.ask::<bool>(&command("EXISTS", &keys.sessions(&keys.process))).await.unwrap());
     let late = process(settings(&url, &issuer, false)).await;
     assert!(!late.presence.is_online(&alice) && late.presence.is_online(&bobb));
 }

@@ -27,7 +27,7 @@ pub enum Engine {
 pub enum Durability {
     /// The disk: what was answered survives a loss of power.
     Full,
-    /// The disk, many times a second: somebody calls [`Db::checkpoint`] now and then, so that commits need not.
+    /// The disk, many times a second: the service calls [`Db::checkpoint`] now and then, so that commits need not.
     Busy,
     /// Nothing: the file can be made again from one that is durable, and is never half written.
     Derived,
@@ -227,7 +227,7 @@ impl Db {
 
 fn private(file: &Path) -> std::io::Result<()> {
     if let Some(folder) = file.parent() {
-        super::files::make_folder(folder)?;
+        crate::kernel::files::make_folder(folder)?;
     }
     fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
 }

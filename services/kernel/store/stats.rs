@@ -63,7 +63,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts a commit that was to store so many rows and stored so many of them. Callers are answered after this, so
-    /// that whoever was answered finds it counted.
+    /// that a caller that was answered finds it counted.
     pub fn commit(&self, took: Duration, rows: usize, stored: usize) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.commits[bucket(nanos)].fetch_add(1, Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// Counts a commit of one row that nobody shares.
+    /// Counts a commit of one row of its own.
     pub async fn time<T>(&self, commit: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
         let began = Instant::now();
         let outcome = commit.await;
