@@ -206,7 +206,7 @@ async fn only_a_root_that_is_valid_now_is_trusted_and_ours_stays() {
     for (pem, word) in [
         (pki.issuer.certificate().pem(), "another one signed it"),
         (alice.cert.as_str(), "another one signed it"),
-        (no_authority.pem(), "not that of an authority"),
+        (no_authority.pem(), "must be that of an authority"),
         (tomorrow.certificate().pem(), "not valid now"),
         (lapsed.certificate().pem(), "not valid now"),
         ("nonsense", "certificate"),
@@ -224,7 +224,7 @@ async fn only_a_root_that_is_valid_now_is_trusted_and_ours_stays() {
     assert_eq!(again["added"], false);
     for which in [json!({ "id": own["id"] }), json!({ "fingerprint": own["fingerprint_sha256"] })] {
         let refused = test.call_as(Caller::Operator, "ca.remove_trust_root", which).await.unwrap_err();
-        assert!(refused.to_string().contains("stays in its own list"), "{refused}");
+        assert!(refused.to_string().contains("cannot be removed from its own list"), "{refused}");
     }
     let unknown = json!({ "fingerprint": "0".repeat(64) });
     assert_eq!(code(test.call_as(Caller::Operator, "ca.remove_trust_root", unknown).await), -32008);
