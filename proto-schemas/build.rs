@@ -13,8 +13,8 @@ use serde_json::Value;
 /// The folders that hold no methods; every other folder is a namespace.
 const NOT_NAMESPACES: [&str; 5] = ["common", "events", "src", "tests", "target"];
 
-/// A schema file: where it is, relative to the crate, and what it says.
-struct File {
+/// A schema file: its path, relative to the crate, and its content.
+struct SchemaFile {
     path: String,
     doc: Value,
 }
@@ -48,7 +48,7 @@ fn generate(root: &Path) -> Result<(), String> {
 
 // ---- Reading ----
 
-fn methods(root: &Path) -> Result<Vec<File>, String> {
+fn methods(root: &Path) -> Result<Vec<SchemaFile>, String> {
     // The root itself is watched, so that a new namespace is noticed.
     watch(root, "");
     let mut found = Vec::new();
@@ -57,13 +57,13 @@ fn methods(root: &Path) -> Result<Vec<File>, String> {
             found.extend(folder(root, &name)?);
         }
     }
-    // `find` searches by halves, and paths sort differently from names once a name has a third part.
+    // `find` is a binary search, and paths sort differently from names once a name has a third part.
     found.sort_by(|a, b| a.doc["method"].as_str().cmp(&b.doc["method"].as_str()));
     Ok(found)
 }
 
 /// All files of a folder and of the folders in it, in alphabetical order.
-fn folder(root: &Path, path: &str) -> Result<Vec<File>, String> {
+fn folder(root: &Path, path: &str) -> Result<Vec<SchemaFile>, String> {
     watch(root, path);
     let mut files = Vec::new();
     for name in names(&root.join(path))? {
@@ -74,7 +74,7 @@ fn folder(root: &Path, path: &str) -> Result<Vec<File>, String> {
             watch(root, &path);
             files.push(read(root, &path)?);
         } else {
-            return Err(format!("{path}: only .json files belong in a schema folder"));
+            return Err(format!("{path}: every file in a schema folder must be a .json file"));
         }
     }
     Ok(files)
@@ -91,13 +91,13 @@ fn names(folder: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-fn read(root: &Path, path: &str) -> Result<File, String> {
+fn read(root: &Path, path: &str) -> Result<SchemaFile, String> {
     let text = fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"))?;
-    let Strict(doc) = serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
+    let NoDuplicateKeys(doc) = serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
     if !doc.is_object() {
         return Err(format!("{path}: the file must hold one JSON object"));
     }
-    Ok(File { path: path.to_owned(), doc })
+    Ok(SchemaFile { path: path.to_owned(), doc })
 }
 
 fn watch(root: &Path, path: &str) {
@@ -126,10 +126,10 @@ fn check_errors(errors: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn check_method(File { path, doc }: &File, errors: &Value) -> Result<(), String> {
-    let name = doc["method"].as_str().ok_or(format!("{path}: the file does not name its method"))?;
+fn check_method(SchemaFile { path, doc }: &SchemaFile, errors: &Value) -> Result<(), String> {
+    let name = doc["method"].as_str().ok_or(format!("{path}: the file must name its method"))?;
     if *path != format!("{}.json", name.replace('.', "/")) {
-        return Err(format!("{path}: a method's path is its name, but the file says {name}"));
+        return Err(format!("{path}: the path of a method must be its name, and the file names {name}"));
     }
     if variant(doc, "access").is_none() {
         return Err(format!("{path}: access must be public, session, internal or peer"));
@@ -144,7 +144,7 @@ fn check_method(File { path, doc }: &File, errors: &Value) -> Result<(), String>
         return Err(format!("{path}: params must be a schema of type object"));
     }
     if doc["result"].is_object() == is_notification(doc) {
-        return Err(format!("{path}: a method has a result schema, a notification has none"));
+        return Err(format!("{path}: a method must have a result schema, and a notification must not"));
     }
     check_federation(path, doc)?;
     check_names(path, doc, errors)?;
@@ -194,16 +194,18 @@ fn check_examples(path: &str, doc: &Value) -> Result<(), String> {
         }
         let listed = doc["errors"].as_array().zip(error).is_none_or(|(names, error)| names.contains(error));
         if !listed {
-            return Err(format!("{path}: example {} fails in a way errors does not list", example["name"]));
+            return Err(format!("{path}: the error of example {} must be listed in errors", example["name"]));
         }
     }
     Ok(())
 }
 
-fn check_event(File { path, doc }: &File) -> Result<(), String> {
-    let name = doc["event"].as_str().ok_or(format!("{path}: the file does not name its event"))?;
+fn check_event(SchemaFile { path, doc }: &SchemaFile) -> Result<(), String> {
+    let name = doc["event"].as_str().ok_or(format!("{path}: the file must name its event"))?;
     if *path != format!("events/{}.json", name.trim_start_matches("event/")) {
-        return Err(format!("{path}: an event's path is its name without event/, but the file says {name}"));
+        return Err(format!(
+            "{path}: the path of an event must be its name without event/, and the file names {name}"
+        ));
     }
     if !is_text(&doc["summary"]) || !is_text(&doc["description"]) {
         return Err(format!("{path}: an event needs a summary and a description"));
@@ -262,10 +264,10 @@ fn codes_source(errors: &Value) -> String {
     source
 }
 
-fn tables_source(methods: &[File], events: &[File], common: &[File]) -> String {
+fn tables_source(methods: &[SchemaFile], events: &[SchemaFile], common: &[SchemaFile]) -> String {
     let mut source = String::new();
     line(&mut source, format_args!("static METHODS: [Method; {}] = [", methods.len()));
-    for File { path, doc } in methods {
+    for SchemaFile { path, doc } in methods {
         let (access, rate) =
             (variant(doc, "access").unwrap_or_default(), variant(doc, "rate").unwrap_or_default());
         let (name, notification, federation) = (&doc["method"], is_notification(doc), federation(doc));
@@ -276,12 +278,15 @@ fn tables_source(methods: &[File], events: &[File], common: &[File]) -> String {
         line(&mut source, format_args!("        notification: {notification}, federation: {federation},"));
         line(&mut source, format_args!("        doc: {} }},", parsed(path)));
     }
-    line(&mut source, format_args!("];\nstatic EVENTS: [Event; {}] = [", events.len()));
-    for File { path, doc } in events {
-        line(&mut source, format_args!("    Event {{ name: {}, doc: {} }},", doc["event"], parsed(path)));
+    line(&mut source, format_args!("];\nstatic EVENTS: [EventSchema; {}] = [", events.len()));
+    for SchemaFile { path, doc } in events {
+        line(
+            &mut source,
+            format_args!("    EventSchema {{ name: {}, doc: {} }},", doc["event"], parsed(path)),
+        );
     }
     line(&mut source, format_args!("];\nstatic COMMON: [(&str, &str); {}] = [", common.len()));
-    for File { path, .. } in common {
+    for SchemaFile { path, .. } in common {
         line(&mut source, format_args!("    ({:?}, {}),", type_name(path), text(path)));
     }
     line(&mut source, format_args!("];"));
@@ -292,11 +297,11 @@ fn federation(doc: &Value) -> String {
     let Some(federation) = doc.get("federation") else { return "None".to_owned() };
     let name = |member: &str| federation.get(member).and_then(Value::as_str);
     let (by, again, reads) = (name("by"), name("again"), &federation["reads"]);
-    format!("Some(Federation {{ by: {by:?}, again: {again:?}, reads: {reads} }})")
+    format!("Some(FederationRule {{ by: {by:?}, again: {again:?}, reads: {reads} }})")
 }
 
 fn line(source: &mut String, text: fmt::Arguments) {
-    writeln!(source, "{text}").expect("a string takes every line");
+    writeln!(source, "{text}").expect("writing to a string does not fail");
 }
 
 fn text(path: &str) -> String {
@@ -330,20 +335,20 @@ fn save(name: &str, source: &str) -> Result<(), String> {
     fs::write(&path, source).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-// ---- JSON in which no key is said twice ----
+// ---- JSON in which no key is given twice ----
 
 /// Any JSON value; an object that repeats a key is refused, where `Value` would keep the last one and say nothing.
-struct Strict(Value);
+struct NoDuplicateKeys(Value);
 
-impl<'de> Deserialize<'de> for Strict {
+impl<'de> Deserialize<'de> for NoDuplicateKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StrictVisitor).map(Strict)
+        deserializer.deserialize_any(NoDuplicateKeysVisitor).map(NoDuplicateKeys)
     }
 }
 
-struct StrictVisitor;
+struct NoDuplicateKeysVisitor;
 
-impl<'de> Visitor<'de> for StrictVisitor {
+impl<'de> Visitor<'de> for NoDuplicateKeysVisitor {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
@@ -376,7 +381,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(Strict(item)) = items.next_element()? {
+        while let Some(NoDuplicateKeys(item)) = items.next_element()? {
             list.push(item);
         }
         Ok(list.into())
@@ -384,9 +389,9 @@ impl<'de> Visitor<'de> for StrictVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut object = serde_json::Map::new();
-        while let Some((name, Strict(value))) = fields.next_entry::<String, _>()? {
+        while let Some((name, NoDuplicateKeys(value))) = fields.next_entry::<String, _>()? {
             if object.insert(name.clone(), value).is_some() {
-                return Err(de::Error::custom(format!("{name} is said twice")));
+                return Err(de::Error::custom(format!("{name} is given twice")));
             }
         }
         Ok(object.into())

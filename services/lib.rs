@@ -1,6 +1,6 @@
-//! The services of aund: one folder per namespace, and the kernel they stand on.
+//! The services of aund: one folder per namespace, and the kernel that all of them use.
 //!
-//! A service is a value, not a process: `open` gives a [`Module`] whose methods are called through the mesh, from this
+//! A service is a value, not a process: `open` returns a [`Module`] whose methods are called through the mesh, from this
 //! process or another. No service binds a port, and no service imports another.
 
 pub mod kernel;
@@ -15,7 +15,7 @@ mod testing;
 
 use kernel::{Module, World};
 
-/// The namespaces that live in services, in the order in which they open: a service may ask those before it while opening.
+/// The namespaces of the services, in the order in which they open: a service may call those before it while opening.
 pub const NAMESPACES: &[&str] = &["ca", "auth", "agent", "message"];
 
 /// Opens one service. The caller adds the module's methods to the mesh and owns its background work.
@@ -26,13 +26,13 @@ pub async fn open(namespace: &str, world: &World) -> anyhow::Result<Module> {
         "ca" => ca::open(world).await,
         "message" => message::open(world).await,
         other => {
-            anyhow::bail!("there is no service called {other}; the services are {}", NAMESPACES.join(", "))
+            anyhow::bail!("service {other} not found; the services are {}", NAMESPACES.join(", "))
         }
     }
 }
 
 /// What the fuzz targets and the gateway need of a service without opening it.
 pub mod pure {
-    pub use crate::agent::document::Document;
+    pub use crate::agent::agent_md::AgentMd;
     pub use crate::auth::jwt::{Claims, JwtError, verify as verify_token};
 }

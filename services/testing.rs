@@ -136,6 +136,6 @@ fn store() -> StoreUrl {
     }
     let url = std::env::var("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL names the database");
     let prefix = format!("r{}_", hex::encode(crate::kernel::Ids::default().bytes::<6>()));
-    let joint = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{joint}schema_prefix={prefix}").parse().unwrap()
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}schema_prefix={prefix}").parse().unwrap()
 }

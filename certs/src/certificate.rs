@@ -1,4 +1,4 @@
-//! A certificate that was read: every field we ever ask for, taken out once.
+//! A certificate that was parsed: every field we need, extracted once.
 
 use std::fmt;
 
@@ -131,7 +131,7 @@ impl Certificate {
         &self.fingerprint
     }
 
-    /// The key it speaks for.
+    /// Its public key.
     pub fn public_key(&self) -> &PublicKey {
         &self.public_key
     }
@@ -146,7 +146,7 @@ impl Certificate {
         &self.subject
     }
 
-    /// Whether it says of itself that it may sign certificates.
+    /// Whether its extensions allow it to sign certificates.
     pub fn is_ca(&self) -> bool {
         self.constraints.ca
     }

@@ -1,11 +1,11 @@
-//! A whole PKI to throw away: for tests and for the first run.
+//! A whole PKI for tests.
 
 use crate::Authority;
 
 /// A root, a registry below it, and the issuer of one domain below that.
 #[derive(Debug)]
 pub struct Pki {
-    /// Trusted by whoever is told to.
+    /// The trust anchor.
     pub root: Authority,
     /// Signed by the root.
     pub registry: Authority,
@@ -19,7 +19,7 @@ impl Pki {
         let root = Authority::root("AUN Development Root CA", "AUN Development", now);
         let registry = root
             .registry("AUN Registry CA Development", &format!("http://pki.{domain}/root.crl"), now)
-            .expect("a root has space for a registry");
+            .expect("a root may sign a registry");
         let issuer = registry
             .issuer(
                 domain,
@@ -27,7 +27,7 @@ impl Pki {
                 &format!("http://pki.{domain}/registry.crl"),
                 now,
             )
-            .expect("a registry has space for an issuer");
+            .expect("a registry may sign an issuer");
         Pki { root, registry, issuer }
     }
 

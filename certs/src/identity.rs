@@ -37,7 +37,7 @@ impl Identity {
     }
 }
 
-/// A certificate speaks for one key; with another it would sign what nobody can check.
+/// A certificate is for one key; what another key signs cannot be verified with it.
 pub(crate) fn require_pair(certificate: &Certificate, key: &Key) -> Result<(), CertError> {
     if *certificate.public_key() == key.public() {
         return Ok(());

@@ -31,7 +31,7 @@ pub struct Authority {
     issuer: Issuer<'static, Key>,
 }
 
-/// Where a leaf says that its issuer, its status and the revocation list are found.
+/// The URLs in a leaf of its issuer, its status and the revocation list.
 #[derive(Clone, Debug)]
 pub struct Urls {
     /// The issuer's chain, for AIA.
@@ -155,8 +155,8 @@ impl Authority {
         self.sign(&params, key)
     }
 
-    /// The certificate of a process on the mesh: it answers and asks under the same names, and nobody outside looks
-    /// for its status.
+    /// The certificate of a process on the mesh: it answers and calls under the same names, and no client checks
+    /// its status.
     pub fn issue_mesh(
         &self,
         name: &str,
@@ -240,7 +240,7 @@ fn dns_sans(names: &[String]) -> Result<Vec<SanType>, CertError> {
     names.iter().map(san).collect()
 }
 
-/// A self-signed certificate that is no CA: it can sign things, and no path ever leads through it.
+/// A self-signed certificate that is no CA: it signs documents, and is never part of a chain.
 pub(crate) fn self_signed_leaf(
     name: &str,
     key: &Key,

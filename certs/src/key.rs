@@ -7,20 +7,8 @@ use ring::{
     rand::SystemRandom,
     signature::{self, EcdsaKeyPair, KeyPair, UnparsedPublicKey},
 };
-use serde::{Deserialize, Serialize};
 
-use crate::{CertError, der, pem};
-
-/// The curves of the protocol. The hash of a signature follows the signer's curve.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub enum Curve {
-    /// Agents; signs with SHA-256.
-    #[serde(rename = "P-256")]
-    P256,
-    /// Authorities and services; signs with SHA-384.
-    #[serde(rename = "P-384")]
-    P384,
-}
+use crate::{CertError, Curve, der, pem};
 
 /// A private key. Cloning shares it; printing never shows it.
 #[derive(Clone)]
@@ -42,14 +30,6 @@ pub struct PublicKey {
 }
 
 impl Curve {
-    /// The protocol's name of the curve.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Curve::P256 => "P-256",
-            Curve::P384 => "P-384",
-        }
-    }
-
     /// What every SubjectPublicKeyInfo on this curve begins with, up to and with the mark of an uncompressed point.
     fn spki_prefix(self) -> &'static [u8] {
         match self {
@@ -84,12 +64,6 @@ impl Curve {
             Curve::P256 => &rcgen::PKCS_ECDSA_P256_SHA256,
             Curve::P384 => &rcgen::PKCS_ECDSA_P384_SHA384,
         }
-    }
-}
-
-impl fmt::Display for Curve {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -1,12 +1,13 @@
 //! X.509 for `aund`, and nothing else: who signs whom, for how long, and who may no longer.
 //!
-//! An [`Authority`] is a CA certificate with its key: it issues certificates, and says which are revoked.
-//! An [`Identity`] is a leaf with its key: it signs. [`verify_chain`] decides whether a leaf leads to a root.
+//! An [`Authority`] is a CA certificate with its key: it issues certificates, and signs which are revoked.
+//! An [`Identity`] is a leaf with its key: it signs. [`verify_chain`] decides whether a chain from a leaf to a root is valid.
 //!
 //! This crate reads no file, no setting and no clock: `now` always comes in, in unix seconds. The private keys
-//! and every signature live in `ring`.
+//! and every signature are made by `ring`.
 
 mod certificate;
+mod curve;
 mod der;
 pub mod dev;
 mod error;
@@ -20,10 +21,11 @@ pub mod roots;
 mod verify;
 
 pub use certificate::{Certificate, parse_serial};
+pub use curve::Curve;
 pub use error::CertError;
 pub use identity::Identity;
 pub use issue::{Authority, Urls};
 pub use json::canonical_json;
-pub use key::{Curve, Key, PublicKey};
+pub use key::{Key, PublicKey};
 pub use revoke::{OcspStatus, Reason, Revoked};
 pub use verify::{ChainError, verify_chain};

@@ -1,6 +1,6 @@
 //! The signed list of trusted roots.
 //!
-//! The list is signed by an authority of its own, which issues no certificate: whoever may say which roots are
+//! The list is signed by an authority of its own, which issues no certificate: the one that decides which roots are
 //! trusted must not be one of them.
 
 use base64::{

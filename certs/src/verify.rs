@@ -11,10 +11,10 @@ use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert, ring as algorith
 
 use crate::Certificate;
 
-/// A real chain has three authorities; more than this is somebody trying to keep us busy.
+/// A real chain has three authorities; more than this can only be an attack.
 const LONGEST_PATH: usize = 8;
 
-/// Why a chain is not good.
+/// Why a chain is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {
     /// One of the certificates is past its end.
@@ -64,7 +64,7 @@ pub fn verify_chain(
     check_path(leaf, &path, at)
 }
 
-/// The authorities above `leaf`, the nearest first and the root last, as their names say.
+/// The authorities above `leaf`, the nearest first and the root last, by their names.
 fn find_path<'a>(
     leaf: &'a Certificate,
     intermediates: &'a [Certificate],
@@ -155,7 +155,7 @@ fn check_path(leaf: &Certificate, path: &[&Certificate], at: i64) -> Result<(), 
     let at = u64::try_from(at).map_err(|_| ChainError::Malformed("the time is before 1970".to_owned()))?;
     let anchor = anchor_from_trusted_cert(root).map_err(malformed)?;
     let leaf_der = CertificateDer::from(leaf.der());
-    // The protocol does not look at the extended key usage; a service that also serves TLS says so there.
+    // The protocol does not look at the extended key usage; a service that also serves TLS has it there.
     let usage = if leaf.constraints().server { KeyUsage::server_auth() } else { KeyUsage::client_auth() };
     let (end_entity, anchors) = (EndEntityCert::try_from(&leaf_der).map_err(malformed)?, [anchor]);
     let verified = end_entity.verify_for_usage(
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn another_root_is_unknown_and_a_namesake_is_a_forger() {
+    fn another_root_is_unknown_and_one_of_the_same_name_does_not_verify() {
         let (ours, theirs) = (Pki::new("a.test", NOW), Pki::new("b.test", NOW));
         let leaf = alice(&theirs.issuer);
         assert_eq!(verify(&ours, &leaf, NOW), Err(ChainError::UnknownIssuer("alice.a.test".into())));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_founds_no_other_issuer() {
+    fn an_issuer_signs_no_other_issuer() {
         let pki = Pki::new("a.test", NOW);
         let key = Key::generate(Curve::P384);
         let below = made(&pki.issuer, &key, |params| {

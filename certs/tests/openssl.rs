@@ -13,16 +13,16 @@ use tempfile::TempDir;
 
 const DAY: i64 = 24 * 3600;
 
-struct World {
+struct OpensslFiles {
     folder: TempDir,
     pki: Pki,
     alice: Certificate,
     now: i64,
 }
 
-impl World {
+impl OpensslFiles {
     /// A PKI on disk, or nothing where there is no OpenSSL.
-    fn start() -> Option<World> {
+    fn start() -> Option<OpensslFiles> {
         Command::new("openssl").arg("version").output().ok()?;
         let now = now();
         let pki = Pki::new("a.test", now);
@@ -34,12 +34,13 @@ impl World {
         let key = Key::generate(Curve::P256).public();
         let alice = pki.issuer.issue_agent("alice.a.test", &key, &urls, now - 300, now + DAY);
         let alice = alice.expect("an issuer issues");
-        let world = World { folder: tempfile::tempdir().expect("there is space on disk"), pki, alice, now };
-        world.write("root.pem", world.pki.root.certificate().pem());
-        world.write("chain.pem", world.pki.chain_pem());
-        world.write("issuer.pem", world.pki.issuer.certificate().pem());
-        world.write("alice.pem", world.alice.pem());
-        Some(world)
+        let files =
+            OpensslFiles { folder: tempfile::tempdir().expect("there is space on disk"), pki, alice, now };
+        files.write("root.pem", files.pki.root.certificate().pem());
+        files.write("chain.pem", files.pki.chain_pem());
+        files.write("issuer.pem", files.pki.issuer.certificate().pem());
+        files.write("alice.pem", files.alice.pem());
+        Some(files)
     }
 
     fn write(&self, name: &str, content: impl AsRef<[u8]>) {
@@ -50,7 +51,7 @@ impl World {
         self.folder.path()
     }
 
-    /// Everything OpenSSL says, and whether it was content.
+    /// Whether OpenSSL succeeded, and all of its output.
     fn openssl(&self, arguments: &str) -> (bool, String) {
         let Output { status, stdout, stderr } = Command::new("openssl")
             .args(arguments.split_whitespace())
@@ -71,89 +72,93 @@ fn now() -> i64 {
 
 #[test]
 fn openssl_accepts_the_chain_strictly() {
-    let Some(world) = World::start() else { return };
-    let (good, said) = world.openssl("verify -x509_strict -CAfile root.pem -untrusted chain.pem alice.pem");
-    assert!(good, "{said}");
+    let Some(files) = OpensslFiles::start() else { return };
+    let (accepted, output) =
+        files.openssl("verify -x509_strict -CAfile root.pem -untrusted chain.pem alice.pem");
+    assert!(accepted, "{output}");
 
-    let other = Authority::root("AUN Development Root CA", "AUN Development", world.now);
-    world.write("other.pem", other.certificate().pem());
-    let (good, said) = world.openssl("verify -CAfile other.pem -untrusted chain.pem alice.pem");
-    assert!(!good, "{said}");
+    let other = Authority::root("AUN Development Root CA", "AUN Development", files.now);
+    files.write("other.pem", other.certificate().pem());
+    let (accepted, output) = files.openssl("verify -CAfile other.pem -untrusted chain.pem alice.pem");
+    assert!(!accepted, "{output}");
 }
 
 #[test]
 fn openssl_reads_the_list_and_refuses_who_is_on_it() {
-    let Some(world) = World::start() else { return };
-    let serial = world.alice.serial().to_owned();
-    let revoked = [Revoked { serial: serial.clone(), at: world.now - 5, reason: Reason::KeyCompromise }];
-    world.write("empty.crl", world.pki.issuer.crl(&[], 1, world.now, world.now + DAY).unwrap());
-    world.write("full.crl", world.pki.issuer.crl(&revoked, 2, world.now, world.now + DAY).unwrap());
+    let Some(files) = OpensslFiles::start() else { return };
+    let serial = files.alice.serial().to_owned();
+    let revoked = [Revoked { serial: serial.clone(), at: files.now - 5, reason: Reason::KeyCompromise }];
+    files.write("empty.crl", files.pki.issuer.crl(&[], 1, files.now, files.now + DAY).unwrap());
+    files.write("full.crl", files.pki.issuer.crl(&revoked, 2, files.now, files.now + DAY).unwrap());
 
     // CRL signatures are looked up by trust, so the whole chain is named.
-    let (good, said) = world.openssl("crl -in full.crl -CAfile chain.pem -noout -text");
-    assert!(good && said.contains("verify OK") && said.contains("Key Compromise"), "{said}");
-    assert!(said.to_lowercase().contains(&serial), "{said}");
+    let (accepted, output) = files.openssl("crl -in full.crl -CAfile chain.pem -noout -text");
+    assert!(accepted && output.contains("verify OK") && output.contains("Key Compromise"), "{output}");
+    assert!(output.to_lowercase().contains(&serial), "{output}");
     let check = |list| {
-        world.openssl(&format!(
+        files.openssl(&format!(
             "verify -crl_check -CRLfile {list} -CAfile root.pem -untrusted chain.pem alice.pem"
         ))
     };
-    let (good, said) = check("empty.crl");
-    assert!(good, "{said}");
-    let (good, said) = check("full.crl");
-    assert!(!good && said.contains("revoked"), "{said}");
+    let (accepted, output) = check("empty.crl");
+    assert!(accepted, "{output}");
+    let (accepted, output) = check("full.crl");
+    assert!(!accepted && output.contains("revoked"), "{output}");
 }
 
 #[test]
 fn openssl_verifies_the_answer_about_one_certificate() {
-    let Some(world) = World::start() else { return };
+    let Some(files) = OpensslFiles::start() else { return };
     for (status, word) in [
         (OcspStatus::Good, "alice.pem: good"),
         (OcspStatus::Unknown, "alice.pem: unknown"),
-        (OcspStatus::Revoked { at: world.now - 5, reason: Reason::KeyCompromise }, "Reason: keyCompromise"),
-        (OcspStatus::Revoked { at: world.now - 5, reason: Reason::Unspecified }, "alice.pem: revoked"),
+        (OcspStatus::Revoked { at: files.now - 5, reason: Reason::KeyCompromise }, "Reason: keyCompromise"),
+        (OcspStatus::Revoked { at: files.now - 5, reason: Reason::Unspecified }, "alice.pem: revoked"),
     ] {
-        let answer = world.pki.issuer.ocsp(world.alice.serial(), status, world.now, world.now + DAY).unwrap();
-        world.write("answer.der", answer);
-        let (good, said) = world.openssl(
+        let answer = files.pki.issuer.ocsp(files.alice.serial(), status, files.now, files.now + DAY).unwrap();
+        files.write("answer.der", answer);
+        let (accepted, output) = files.openssl(
             "ocsp -respin answer.der -issuer issuer.pem -sha256 -cert alice.pem -CAfile chain.pem -no_nonce",
         );
-        assert!(good && said.contains("Response verify OK") && said.contains(word), "{status:?}: {said}");
+        assert!(
+            accepted && output.contains("Response verify OK") && output.contains(word),
+            "{status:?}: {output}"
+        );
     }
 }
 
 #[test]
 fn a_key_made_by_openssl_can_be_read() {
-    let Some(world) = World::start() else { return };
+    let Some(files) = OpensslFiles::start() else { return };
     for (name, curve) in [("P-256", Curve::P256), ("P-384", Curve::P384)] {
-        let (good, said) =
-            world.openssl(&format!("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:{name} -out key.pem"));
-        assert!(good, "{said}");
-        let key = Key::from_pem(&fs::read_to_string(world.path().join("key.pem")).unwrap()).unwrap();
+        let (accepted, output) =
+            files.openssl(&format!("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:{name} -out key.pem"));
+        assert!(accepted, "{output}");
+        let key = Key::from_pem(&fs::read_to_string(files.path().join("key.pem")).unwrap()).unwrap();
         assert_eq!(key.curve(), curve);
 
-        world.write("ours.pem", Key::generate(curve).to_pem());
-        let (good, said) = world.openssl("pkey -in ours.pem -check -noout");
-        assert!(good, "{said}");
+        files.write("ours.pem", Key::generate(curve).to_pem());
+        let (accepted, output) = files.openssl("pkey -in ours.pem -check -noout");
+        assert!(accepted, "{output}");
     }
 }
 
 #[test]
 fn an_authority_on_p384_that_signs_with_sha256_is_refused() {
-    let Some(world) = World::start() else { return };
-    world.write("issuer.key", world.pki.issuer.key_pem());
-    world.write("leaf.cnf", "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n");
+    let Some(files) = OpensslFiles::start() else { return };
+    files.write("issuer.key", files.pki.issuer.key_pem());
+    files.write("leaf.cnf", "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n");
     let request = "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout bob.key -subj /CN=bob -out bob.csr";
-    let (good, said) = world.openssl(request);
-    assert!(good, "{said}");
+    let (accepted, output) = files.openssl(request);
+    assert!(accepted, "{output}");
     let mut verdicts = Vec::new();
     for hash in ["sha384", "sha256"] {
-        let (good, said) = world.openssl(&format!(
+        let (accepted, output) = files.openssl(&format!(
             "x509 -req -in bob.csr -CA issuer.pem -CAkey issuer.key -{hash} -days 1 -extfile leaf.cnf -out bob.pem"
         ));
-        assert!(good, "{said}");
-        let bob = Certificate::from_pem(&fs::read_to_string(world.path().join("bob.pem")).unwrap()).unwrap();
-        let issuer = world.pki.issuer.certificate().clone();
+        assert!(accepted, "{output}");
+        let bob = Certificate::from_pem(&fs::read_to_string(files.path().join("bob.pem")).unwrap()).unwrap();
+        let issuer = files.pki.issuer.certificate().clone();
         verdicts.push(verify_chain(&bob, &[], &[issuer], bob.not_before()));
     }
     assert_eq!(verdicts, [Ok(()), Err(ChainError::BadSignature("bob".into()))]);

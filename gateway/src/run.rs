@@ -21,7 +21,7 @@ use anyhow::{Context as _, bail};
 use banner::Banner;
 use drain::RunningServer;
 use housekeeping::housekeeping;
-use services::kernel::{Audience, Bus, Redis, World};
+use services::kernel::{Audience, Bus, RedisBus, World};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -73,7 +73,7 @@ async fn world(config: &Config) -> anyhow::Result<World> {
     let seconds = config.federation.retention_seconds;
     world.peer_retention = (seconds > 0).then(|| Duration::from_secs(seconds));
     if let Some(settings) = config.redis() {
-        let redis = Redis::open(settings, &world.clock).await.context("bus.url")?;
+        let redis = RedisBus::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());
     }
     Ok(world)

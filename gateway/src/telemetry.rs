@@ -205,7 +205,7 @@ mod tests {
     fn the_guide_for_operators_names_every_metric_and_no_other() {
         let stores = Stores::default();
         let metrics = Metrics::of(&stores);
-        stores.tally("message").set_unfiled(|| 0);
+        stores.tally("message").set_unindexed(|| 0);
         metrics.closed(1012);
         metrics.refused("sockets");
         metrics.http("health", 200);

@@ -1,7 +1,7 @@
 //! The wire contract: what each method means, which errors there are, and all of it as one OpenRPC document.
 //!
-//! The JSON files beside this crate are the law, one per method; `build.rs` checks and embeds them. This crate only
-//! reads them out. It knows no socket, no store and no other crate of the workspace.
+//! The JSON files beside this crate are the contract, one per method; `build.rs` checks and embeds them. This crate only
+//! gives access to them. It knows no socket, no store and no other crate of the workspace.
 
 mod fill;
 mod openrpc;
@@ -22,8 +22,8 @@ pub mod codes {
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
-/// One row of `errors.json`: the number on the wire, the sentence used where nothing better is known, and whether
-/// sending the same call again can help.
+/// One row of `errors.json`: the code on the wire, the sentence used where nothing more is known, and whether a retry of
+/// the same call can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
     pub name: &'static str,
@@ -48,7 +48,7 @@ pub enum Access {
     Session,
     /// The server's own services and its operator, never a socket from outside.
     Internal,
-    /// The gateway of another domain, over its own link.
+    /// The gateway of another domain, over its peer link.
     Peer,
 }
 
@@ -59,14 +59,14 @@ impl Access {
     }
 }
 
-/// How a method crosses from one domain to another. A method without this does not.
+/// How a method is forwarded from one domain to another. A method without this is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Federation {
-    /// The parameter whose AID, or AIDs, say whose domain is asked.
+pub struct FederationRule {
+    /// The parameter whose AID, or AIDs, determine the domain.
     pub by: Option<&'static str>,
-    /// The parameter that makes it safe to ask again.
+    /// The parameter that makes a retry safe.
     pub again: Option<&'static str>,
-    /// Whether it changes nothing, so that it may always be asked again.
+    /// Whether it changes nothing, so that a retry is always safe.
     pub reads: bool,
 }
 
@@ -87,8 +87,8 @@ pub struct Method {
     pub rate: Rate,
     /// A notification is sent without an id and is never answered.
     pub notification: bool,
-    /// How it reaches the domain of another agent, if it does.
-    pub federation: Option<Federation>,
+    /// How it is forwarded to the domain of another agent, if it is.
+    pub federation: Option<FederationRule>,
     doc: &'static LazyLock<Value>,
 }
 
@@ -101,13 +101,13 @@ impl Method {
 
 /// One event file: something the server sends without being asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Event {
+pub struct EventSchema {
     /// The name on the wire: `event/gateway.disconnect`.
     pub name: &'static str,
     doc: &'static LazyLock<Value>,
 }
 
-impl Event {
+impl EventSchema {
     /// The whole file: summary, description, params, example.
     pub fn doc(&self) -> &'static Value {
         self.doc
@@ -119,14 +119,14 @@ pub fn methods() -> &'static [Method] {
     &METHODS
 }
 
-/// The method of this name, if the law knows it.
+/// The method of this name, if there is one.
 pub fn find(name: &str) -> Option<&'static Method> {
     let at = METHODS.binary_search_by_key(&name, |method| method.name).ok()?;
     Some(&METHODS[at])
 }
 
 /// Every event, in alphabetical order.
-pub fn events() -> &'static [Event] {
+pub fn events() -> &'static [EventSchema] {
     &EVENTS
 }
 

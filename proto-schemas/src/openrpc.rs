@@ -1,4 +1,4 @@
-//! All of the law as one OpenRPC document, which stands alone.
+//! All schemas as one self-contained OpenRPC document.
 
 use serde_json::{Map, Value, json};
 
@@ -40,7 +40,7 @@ fn method_object(method: &Method) -> Value {
         "examples": examples(doc),
         "x-access": access(method.access),
         "x-rate": doc["rate"],
-        // The list above has no place for rules between params, such as "one of these two".
+        // The list above cannot express rules between params, such as "one of these two".
         "x-params": doc["params"],
     });
     // OpenRPC knows a notification by the absence of a result.
@@ -85,7 +85,7 @@ fn content_descriptor(name: &str, schema: &Value, required: bool) -> Value {
     descriptor
 }
 
-/// Only examples that succeed have a place in OpenRPC: a pairing is params and a result.
+/// OpenRPC has only examples that succeed: a pairing is params and a result.
 fn examples(doc: &Value) -> Vec<Value> {
     let mut pairings = Vec::new();
     for example in doc["examples"].as_array().into_iter().flatten() {

@@ -1,6 +1,6 @@
 //! What can go wrong in `agent.*`, and the code for each. These are read over HTTP, so each also names its status.
 
-use super::document::DocumentError;
+use super::agent_md::AgentMdError;
 use crate::kernel::{RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +10,7 @@ pub(super) enum Error {
     #[error("the document is about {found}, not about {expected}")]
     OtherAgent { found: String, expected: String },
     #[error(transparent)]
-    Document(DocumentError),
+    Document(AgentMdError),
     #[error("signature block {block}: {reason}")]
     Signature { block: usize, reason: String },
     #[error("agent.md of {0} changed meanwhile: read it again and repeat the change")]
@@ -21,10 +21,10 @@ pub(super) enum Error {
     Store(#[from] sqlx::Error),
 }
 
-impl From<DocumentError> for Error {
-    fn from(error: DocumentError) -> Error {
+impl From<AgentMdError> for Error {
+    fn from(error: AgentMdError) -> Error {
         match error {
-            DocumentError::TooLarge { .. } => Error::TooLarge(error.to_string()),
+            AgentMdError::TooLarge { .. } => Error::TooLarge(error.to_string()),
             other => Error::Document(other),
         }
     }

@@ -1,6 +1,6 @@
 //! `agent.get_agent_md`: the document as it was published, or in the form that older clients read.
 
-use super::document::Document;
+use super::agent_md::AgentMd;
 use super::put_agent_md::etag;
 use super::{Agent, Error};
 use crate::kernel::{Aid, Caller};
@@ -38,7 +38,7 @@ impl Agent {
         let (content, etag) = match params.multi {
             true => (content, stored_etag),
             false => {
-                let single = Document::single_signature_form(&content);
+                let single = AgentMd::single_signature_form(&content);
                 let etag = etag(&single);
                 (single, etag)
             }

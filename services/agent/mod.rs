@@ -1,6 +1,6 @@
 //! `agent.*`: what agents publish about themselves. Reached over HTTP as `/agent.md`; no client calls it by name.
 
-pub(crate) mod document;
+pub(crate) mod agent_md;
 mod error;
 mod get_agent_md;
 mod put_agent_md;

@@ -1,6 +1,6 @@
-//! `agent.put_agent_md`: publish, if the document is well made, truly signed, and nobody was faster.
+//! `agent.put_agent_md`: publish, if the document is well-formed, its signatures verify, and it has not changed meanwhile.
 
-use super::document::{Block, Document};
+use super::agent_md::{AgentMd, SignatureBlock};
 use super::store::Condition;
 use super::{Agent, Error};
 use crate::kernel::{Aid, Caller, KnownCert, RpcError};
@@ -23,7 +23,7 @@ pub(super) struct PutAgentMdParams {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct Published {
+pub(super) struct AgentMdPublished {
     aid: Aid,
     etag: String,
     last_modified: i64,
@@ -34,9 +34,9 @@ impl Agent {
         self: Arc<Self>,
         _: Caller,
         params: PutAgentMdParams,
-    ) -> Result<Published, Error> {
+    ) -> Result<AgentMdPublished, Error> {
         let PutAgentMdParams { aid, content, if_match, if_none_match } = params;
-        let document = Document::parse(&content)?;
+        let document = AgentMd::parse(&content)?;
         if document.front.aid != aid.as_str() {
             return Err(Error::OtherAgent { found: document.front.aid, expected: aid.to_string() });
         }
@@ -57,14 +57,14 @@ impl Agent {
         if !self.store.put(aid.as_str(), &content, &etag, now, &condition).await? {
             return Err(Error::Changed(aid.to_string()));
         }
-        Ok(Published { aid, etag, last_modified: now })
+        Ok(AgentMdPublished { aid, etag, last_modified: now })
     }
 
     /// The outer error is ours, the inner one the signer's.
     async fn check_signature(
         &self,
         signer: &str,
-        block: &Block,
+        block: &SignatureBlock,
         text: &str,
     ) -> Result<Result<(), String>, RpcError> {
         let question = json!({ "aid": signer, "cert_fingerprint": block.cert_fingerprint });
@@ -81,16 +81,16 @@ impl Agent {
             || block.timestamp > now + SKEW_SECONDS
             || !(known.not_before..=known.not_after).contains(&block.timestamp)
         {
-            return Ok(Err("it was not made while the certificate could sign".to_owned()));
+            return Ok(Err("it must be made while the certificate is active".to_owned()));
         }
         let certificate = known.certificate()?;
         let key = certificate.public_key();
         if block.public_key_fingerprint.as_ref().is_some_and(|fingerprint| *fingerprint != key.fingerprint())
         {
-            return Ok(Err("public_key_fingerprint is not that of the certificate's key".to_owned()));
+            return Ok(Err("public_key_fingerprint must be that of the certificate's key".to_owned()));
         }
         if !key.verify(&text.as_bytes()[..block.start], &block.signature) {
-            return Ok(Err("the signature does not fit the text".to_owned()));
+            return Ok(Err("the signature does not verify".to_owned()));
         }
         Ok(Ok(()))
     }

@@ -28,7 +28,7 @@ impl Store {
             .await
     }
 
-    /// Compare and swap: condition and write are one statement. Gives false if the condition did not hold.
+    /// Compare and swap: condition and write are one statement. Returns false if the condition did not hold.
     pub async fn put(
         &self,
         aid: &str,

@@ -1,4 +1,4 @@
-//! Publishing alone: who signed, and who was faster.
+//! Publishing: signatures, and concurrent changes.
 
 use crate::kernel::{Caller, RpcError};
 use crate::testing::{DAY_MS, TestAgent, TestWorld};
@@ -37,7 +37,7 @@ async fn what_was_published_is_read_back_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn of_two_writers_the_slower_is_told() {
+async fn of_two_concurrent_changes_the_second_is_refused() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
     let version = |text: &str| signed(&test, &alice, &alice.aid, text);
@@ -56,7 +56,7 @@ async fn of_two_writers_the_slower_is_told() {
 }
 
 #[tokio::test]
-async fn a_document_that_is_not_truly_signed_changes_nothing() {
+async fn a_document_whose_signature_does_not_verify_is_refused() {
     let test = TestWorld::open().await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let good = signed(&test, &alice, &alice.aid, "text");

@@ -1,4 +1,4 @@
-//! `auth.aid_login1`: prove the server to the agent, and give it a nonce to sign.
+//! `auth.aid_login1`: authenticate the server to the agent, and give it a nonce to sign.
 
 use super::login::{NONCE_MS, Pending};
 use super::{Auth, Error};
@@ -37,12 +37,12 @@ impl Auth {
         params: AidLogin1Params,
     ) -> Result<Login1, Error> {
         if params.client_nonce.is_empty() || params.client_nonce.len() > 256 {
-            return Err(Error::Param("client_nonce: 1 to 256 characters are taken".to_owned()));
+            return Err(Error::Param("client_nonce must be 1 to 256 characters long".to_owned()));
         }
         let certificate =
             Certificate::from_pem(&params.cert).map_err(|error| Error::Certificate(error.to_string()))?;
         if certificate.common_name() != params.aid.as_str() {
-            return Err(Error::Certificate(format!("its name is not {}", params.aid)));
+            return Err(Error::Certificate(format!("its name must be {}", params.aid)));
         }
         self.check_certificate(&params.aid, &certificate).await?;
 
@@ -82,11 +82,11 @@ impl Auth {
 
     async fn why_unknown(&self, aid: String, certificate: &Certificate) -> Result<Error, RpcError> {
         #[derive(Deserialize)]
-        struct Verified {
+        struct ChainCheck {
             #[serde(default)]
             reason: Option<String>,
         }
-        let verified: Verified = self.ca("ca.verify_chain", json!({ "cert": certificate.pem() })).await?;
+        let verified: ChainCheck = self.ca("ca.verify_chain", json!({ "cert": certificate.pem() })).await?;
         Ok(match verified.reason {
             Some(reason) if !reason.ends_with("not one this authority signed") => Error::Certificate(reason),
             _ => Error::NotRegistered(aid),

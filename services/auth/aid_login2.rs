@@ -1,7 +1,7 @@
 //! `auth.aid_login2`: the agent signed the nonce; give it its tokens.
 
 use super::store::Login;
-use super::{ACCESS_SECONDS, Auth, Error, KnownCert, Made};
+use super::{ACCESS_SECONDS, Auth, Error, IssuedCert, KnownCert};
 use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -48,7 +48,7 @@ impl Auth {
         let access_token = self.access_token(&aid)?;
         let (refresh_token, row) = self.first_refresh_token(&aid, &request_id);
 
-        // The used nonce and the new token are one row each of one commit: a replayed login leaves neither.
+        // The used nonce and the new token are one row each of one commit: a replayed login stores neither.
         let login = Login { request_id, login_expires_at: pending.expires_at, token: row };
         if !self.logins.submit(login, 512).await? {
             return Err(Error::Nonce("it was used already"));
@@ -76,8 +76,9 @@ impl Auth {
         if self.clock.now_seconds() < half {
             return Ok(None);
         }
-        match self.ca::<Made>("ca.renew_cert", json!({ "aid": aid, "old_serial": known.serial })).await {
-            Ok(made) => Ok(Some(made.cert)),
+        match self.ca::<IssuedCert>("ca.renew_cert", json!({ "aid": aid, "old_serial": known.serial })).await
+        {
+            Ok(issued) => Ok(Some(issued.cert)),
             // Two logins at once renew once; the other simply keeps what it has until the next time.
             Err(error) => {
                 tracing::debug!("the certificate of {aid} was not renewed at login: {error}");
@@ -93,6 +94,6 @@ fn verbatim(client_time: &RawValue) -> Result<String, Error> {
     match text.bytes().next() {
         Some(b'"') => Ok(serde_json::from_str(text).unwrap_or_default()),
         Some(b'0'..=b'9' | b'-') => Ok(text.to_owned()),
-        _ => Err(Error::Param("client_time: a string or a number is taken".to_owned())),
+        _ => Err(Error::Param("client_time must be a string or a number".to_owned())),
     }
 }

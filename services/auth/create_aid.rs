@@ -1,6 +1,6 @@
 //! `auth.create_aid`: a name for a key, for the first time.
 
-use super::{Auth, Error, Made};
+use super::{Auth, Error, IssuedCert};
 use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -64,21 +64,21 @@ impl Auth {
             return Err(Error::Curve(curve));
         }
 
-        // The certificate is the registration: the authority stores it before it answers, and knows the same key again.
+        // The certificate is the registration: the authority stores it before it answers, and recognises the same key.
         let request = json!({ "aid": aid, "public_key": params.public_key, "curve": "P-256" });
-        let made: Made = self.ca("ca.issue_cert", request).await?;
-        Ok(Created { aid, cert: made.cert, ca_cert: made.ca_cert, curve: made.curve })
+        let issued: IssuedCert = self.ca("ca.issue_cert", request).await?;
+        Ok(Created { aid, cert: issued.cert, ca_cert: issued.ca_cert, curve: issued.curve })
     }
 }
 
 fn registrable(text: &str, issuer: &str) -> Result<Aid, Error> {
-    // Clients compare the certificate's name with what they asked for, message by message.
+    // Clients compare the certificate's name with what they asked for, character by character.
     if text != text.to_ascii_lowercase() {
         return Err(Error::NotLowerCase(text.chars().take(80).collect()));
     }
     let aid = Aid::parse(text)?;
     if aid.as_str() != text {
-        return Err(Error::Param("aid: has white space around it".to_owned()));
+        return Err(Error::Param("aid must not have white space around it".to_owned()));
     }
     if aid.issuer() != issuer {
         return Err(Error::ForeignIssuer { aid: aid.to_string(), issuer: issuer.to_owned() });

@@ -25,14 +25,14 @@ impl Auth {
         params: DownloadCertParams,
     ) -> Result<Downloaded, Error> {
         #[derive(Deserialize)]
-        struct Chain {
+        struct CaChain {
             certs: Vec<String>,
         }
-        let Chain { certs: cert_chain } = self.ca("ca.get_cert_chain", json!({})).await?;
+        let CaChain { certs: cert_chain } = self.ca("ca.get_cert_chain", json!({})).await?;
         let cert = match params.cert_sn.as_str() {
             "root" => cert_chain.last().cloned().unwrap_or_default(),
             serial if certs::parse_serial(serial).is_none() => {
-                return Err(Error::Param("cert_sn: root, or a serial in hexadecimal, is taken".to_owned()));
+                return Err(Error::Param("cert_sn must be root or a serial in hexadecimal".to_owned()));
             }
             serial => {
                 let known: KnownCert = self.ca("ca.get_cert", json!({ "serial": serial })).await?;

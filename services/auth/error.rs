@@ -6,15 +6,15 @@ use crate::kernel::{AidError, BatchError, RpcError, codes};
 pub(super) enum Error {
     #[error("aid: {0}")]
     Aid(#[from] AidError),
-    #[error("aid: {0:?} is not in lower case")]
+    #[error("aid must be in lower case, and is {0:?}")]
     NotLowerCase(String),
     #[error("aid: the name {0} is reserved")]
     Reserved(String),
-    #[error("aid: {aid} is not a name under {issuer}")]
+    #[error("aid must be a name under {issuer}, and is {aid}")]
     ForeignIssuer { aid: String, issuer: String },
-    #[error("curve: the first certificate of an agent is on P-256, not {0}")]
+    #[error("curve must be P-256 for the first certificate of an agent, and is {0}")]
     Curve(String),
-    #[error("aid: {wanted} is not the agent of this session, {session}")]
+    #[error("aid must be the agent of this session, {session}, and is {wanted}")]
     NotYours { wanted: String, session: String },
     #[error("{0}")]
     Param(String),
@@ -22,7 +22,7 @@ pub(super) enum Error {
     Certificate(String),
     #[error("certificate {0} was revoked")]
     Revoked(String),
-    #[error("the certificate of {0} is not registered here")]
+    #[error("the certificate of {0} is not registered")]
     NotRegistered(String),
     #[error("the certificate of {0} was replaced by one for another key")]
     Replaced(String),
@@ -30,9 +30,9 @@ pub(super) enum Error {
     Expired,
     #[error("nonce: {0}")]
     Nonce(&'static str),
-    #[error("signature: not made by the key of the certificate given to auth.aid_login1")]
+    #[error("signature must be made by the key of the certificate given to auth.aid_login1")]
     Signature,
-    #[error("there is no certificate {0}")]
+    #[error("certificate {0} not found")]
     NoCertificate(String),
     #[error("token: {0}")]
     Token(String),

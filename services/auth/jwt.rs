@@ -1,6 +1,6 @@
 //! JSON Web Tokens, as much of them as the protocol uses: ES256 and ES384 with a `kid`, signed by the auth service.
 //!
-//! ring is the one provider of cryptography in this server, and the token format over it is this page.
+//! ring is the one provider of cryptography in this server; this file has the token format.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -52,8 +52,8 @@ pub fn sign(claims: &Claims, signer: &Identity) -> String {
     format!("{signed}.{signature}")
 }
 
-/// Checks the signature with the key that `find` knows by its `kid`, and gives the claims. Times and names are the
-/// caller's to judge.
+/// Checks the signature with the key that `find` returns for its `kid`, and returns the claims. Times and names are the
+/// caller's to check.
 pub fn verify<'k>(token: &str, find: impl FnOnce(&str) -> Option<&'k PublicKey>) -> Result<Claims, JwtError> {
     if token.len() > MAX_BYTES {
         return Err(JwtError::Malformed);

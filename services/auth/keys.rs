@@ -1,4 +1,4 @@
-//! The keys of the auth service: they are made here, kept here, and only their public halves leave.
+//! The keys of the auth service: they are made and kept here, and only their public halves are sent.
 //!
 //! Two certificates carry the name `auth.{issuer}`: one on P-384 that answers `auth.aid_login1`, and one on P-256 that
 //! signs tokens, because every connection verifies a token and P-256 costs a tenth.
@@ -8,16 +8,16 @@ use crate::kernel::{Purpose, World};
 use certs::{Certificate, Curve, Identity, PublicKey};
 use std::fs;
 
-pub(super) struct Keys {
+pub(super) struct AuthKeys {
     login: Identity,
     token: Identity,
-    /// Signed tokens until it was replaced; they stay good until they expire.
+    /// Signed tokens until it was replaced; they stay valid until they expire.
     previous: Option<Certificate>,
     pub seal: Seal,
 }
 
-impl Keys {
-    pub async fn open_or_create(world: &World) -> anyhow::Result<Keys> {
+impl AuthKeys {
+    pub async fn open_or_create(world: &World) -> anyhow::Result<AuthKeys> {
         let purpose =
             |file, curve| Purpose { service: "auth", file, curve, dns_names: Vec::new(), ips: Vec::new() };
         let login = world.identity(&purpose("login", Curve::P384)).await?;
@@ -25,7 +25,7 @@ impl Keys {
         let previous = fs::read_to_string(world.keys.join("pki/auth/token.previous.crt")).ok();
         let previous = previous.map(|pem| Certificate::from_pem(&pem)).transpose()?;
         let seal = Seal::new(&token.key().derive_secret(b"aund login nonce"));
-        Ok(Keys { login, token, previous, seal })
+        Ok(AuthKeys { login, token, previous, seal })
     }
 
     pub fn login(&self) -> &Identity {

@@ -18,7 +18,7 @@ pub(super) struct Pending {
     pub fingerprint: String,
 }
 
-/// Seals and opens login nonces. Only this server can make one, and nobody can move it to another agent, certificate or
+/// Seals and opens login nonces. Only this server can make one, and it cannot be moved to another agent, certificate or
 /// request.
 pub(super) struct Seal(hmac::Key);
 
@@ -64,14 +64,15 @@ impl Auth {
             return Err(Error::Nonce("it belongs to another request_id"));
         }
         let now = self.clock.now_ms();
-        // A clock that jumped back must not make old nonces young again.
+        // A clock that jumped back must not make expired nonces valid again.
         if now >= pending.expires_at || pending.expires_at - now > NONCE_MS {
             return Err(Error::Nonce("it has expired, begin again with auth.aid_login1"));
         }
         let known = self.known(aid, &pending.fingerprint).await?;
         let certificate = known.certificate()?;
-        let signature =
-            STANDARD.decode(signature).map_err(|_| Error::Param("signature: not standard base64".into()))?;
+        let signature = STANDARD
+            .decode(signature)
+            .map_err(|_| Error::Param("signature must be standard base64".into()))?;
         if !certificate.public_key().verify(signed.as_bytes(), &signature) {
             return Err(Error::Signature);
         }
@@ -88,7 +89,7 @@ impl Auth {
         match known.lifecycle_state.as_str() {
             "active_signing" | "expired" => Ok(known),
             "revoked" => Err(Error::Revoked(known.serial)),
-            // Superseded. If the same key lives on in a renewed certificate, its holder merely missed our answer.
+            // Superseded. If a renewed certificate is for the same key, its holder merely missed our answer.
             _ => {
                 let active = self.active(aid).await?.ok_or_else(|| Error::Replaced(aid.to_string()))?;
                 let key = |known: &KnownCert| known.certificate().map(|it| it.public_key().fingerprint());
@@ -111,7 +112,7 @@ impl Auth {
         }
     }
 
-    /// Marks the login as used; false if it already was. Part of the same promise as what follows from it.
+    /// Marks the login as used; an error if it already was. Stored before anything is done because of it.
     pub(super) async fn use_up(&self, pending: &Pending) -> Result<(), Error> {
         if !self.store.use_login(&pending.request_id, pending.expires_at).await? {
             return Err(Error::Nonce("it was used already"));

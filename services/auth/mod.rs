@@ -1,7 +1,7 @@
 //! `auth.*`: registering an AID, logging in, and the tokens that come of it.
 //!
-//! A login is two calls on two sockets: the first proves the server to the agent and hands out a nonce, the second
-//! proves the agent to the server. Nothing is kept between the two: the nonce itself carries what the second call needs,
+//! A login is two calls on two sockets: the first authenticates the server to the agent and gives it a nonce, the second
+//! authenticates the agent to the server. Nothing is stored between the two: the nonce itself carries what the second call needs,
 //! sealed with a key only this service has, and the row written by the second call is what makes it single-use.
 
 mod aid_login1;
@@ -25,7 +25,7 @@ mod verify_token;
 
 use crate::kernel::{Batch, Caller, Clock, Ids, KnownCert, Mesh, Methods, Module, Rpc, RpcError, World};
 use error::Error;
-use keys::Keys;
+use keys::AuthKeys;
 use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Login, Store};
 
-/// An access token lives an hour. Clients renew it when half an hour is left.
+/// An access token is valid for an hour. Clients renew it when half an hour is left.
 const ACCESS_SECONDS: i64 = 3600;
 const QUEUE_BYTES: usize = 16 << 20;
 const PURGE_EVERY: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     let store = Arc::new(Store::new(world.db("auth", &sqlx::migrate!("auth/migrations")).await?));
     let committing = store.clone();
     let auth = Arc::new(Auth {
-        keys: Keys::open_or_create(world).await?,
+        keys: AuthKeys::open_or_create(world).await?,
         logins: Batch::start(&world.tracker, world.stores.tally("auth"), QUEUE_BYTES, move |logins| {
             let store = committing.clone();
             async move { store.log_in_all(logins).await }
@@ -80,10 +80,10 @@ struct Auth {
     issuer: String,
     store: Arc<Store>,
     logins: Batch<Login, bool>,
-    keys: Keys,
-    /// Tokens whose signature was found true, by their hash: an agent that reconnects shows the same one again.
+    keys: AuthKeys,
+    /// Tokens whose signature was verified, by their hash: an agent that reconnects presents the same one again.
     verified: Mutex<HashMap<[u8; 32], jwt::Claims>>,
-    /// Agents whose tokens were revoked, and when, in seconds; the table of the same name in memory.
+    /// Agents whose tokens were revoked, and when, in seconds: the table `revocations` in memory.
     revoked: RwLock<HashMap<String, i64>>,
     mesh: Arc<Mesh>,
     clock: Clock,
@@ -92,7 +92,7 @@ struct Auth {
 
 /// What this service reads of the methods that make certificates.
 #[derive(Deserialize)]
-struct Made {
+struct IssuedCert {
     cert: String,
     ca_cert: String,
     curve: String,

@@ -1,7 +1,7 @@
 //! `auth.rekey`: a certificate for a new key, asked for with the old one.
 
 use super::renew_cert::Renewed;
-use super::{Auth, Error, Made};
+use super::{Auth, Error, IssuedCert};
 use crate::kernel::{Aid, Caller};
 use serde::Deserialize;
 use serde_json::json;
@@ -26,7 +26,7 @@ impl Auth {
 
         self.use_up(&pending).await?;
         let request = json!({ "aid": aid, "old_serial": current.serial, "public_key": new_public_key });
-        let made: Made = self.ca("ca.rekey_cert", request).await?;
-        Ok(Renewed { status: "rekeyed", cert: made.cert, ca_cert: made.ca_cert })
+        let issued: IssuedCert = self.ca("ca.rekey_cert", request).await?;
+        Ok(Renewed { status: "rekeyed", cert: issued.cert, ca_cert: issued.ca_cert })
     }
 }

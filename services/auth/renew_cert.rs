@@ -1,6 +1,6 @@
-//! `auth.renew_cert`: a fresh certificate for the same key.
+//! `auth.renew_cert`: a new certificate for the same key.
 
-use super::{Auth, Error, Made};
+use super::{Auth, Error, IssuedCert};
 use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -33,8 +33,8 @@ impl Auth {
         let current = self.current(&aid, known).await?;
 
         self.use_up(&pending).await?;
-        let made: Made =
+        let issued: IssuedCert =
             self.ca("ca.renew_cert", json!({ "aid": aid, "old_serial": current.serial })).await?;
-        Ok(Renewed { status: "renewed", cert: made.cert, ca_cert: made.ca_cert })
+        Ok(Renewed { status: "renewed", cert: issued.cert, ca_cert: issued.ca_cert })
     }
 }

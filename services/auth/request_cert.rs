@@ -1,6 +1,6 @@
 //! `auth.request_cert`: a further certificate of a logged-in agent, such as one on P-384.
 
-use super::{Auth, Error, Made};
+use super::{Auth, Error, IssuedCert};
 use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -35,7 +35,13 @@ impl Auth {
         }
 
         let request = json!({ "aid": aid, "public_key": public_key, "curve": curve, "additional": true });
-        let made: Made = self.ca("ca.issue_cert", request).await?;
-        Ok(Requested { status: "issued", aid, cert: made.cert, ca_cert: made.ca_cert, curve: made.curve })
+        let issued: IssuedCert = self.ca("ca.issue_cert", request).await?;
+        Ok(Requested {
+            status: "issued",
+            aid,
+            cert: issued.cert,
+            ca_cert: issued.ca_cert,
+            curve: issued.curve,
+        })
     }
 }

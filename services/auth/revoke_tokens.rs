@@ -1,4 +1,4 @@
-//! `auth.revoke_tokens`: no token this agent holds is good any more.
+//! `auth.revoke_tokens`: no token of this agent is valid any more.
 
 use super::{Auth, Error};
 use crate::kernel::Caller;

@@ -28,7 +28,7 @@ pub(super) struct Refreshed {
     pub refresh_count: i64,
 }
 
-/// A used token is kept longer than it may be replayed, and no longer.
+/// A used token is kept for longer than it may be replayed.
 const CONSUMED_MS: i64 = 60_000;
 /// How many expired rows one purge removes at most.
 pub(super) const PURGE_ROWS: i64 = 500;
@@ -57,7 +57,7 @@ impl Store {
         Ok(outcomes)
     }
 
-    /// Uses up a login that gives no tokens; false if it was used before.
+    /// Marks a login as used that issues no tokens; false if it was used before.
     pub async fn use_login(&self, request_id: &str, expires_at: i64) -> sqlx::Result<bool> {
         let mut tx = self.db.write().await?;
         let fresh = use_login(&mut tx, request_id, expires_at).await?;
@@ -65,10 +65,10 @@ impl Store {
         Ok(fresh)
     }
 
-    /// Consumes the token `old` and stores its successor `next`, or changes nothing and gives `None`.
+    /// Consumes the token `old` and stores its successor `next`, or changes nothing and returns `None`.
     ///
     /// A token consumed after `replay_after` may be used once more, provided its successor was not: then that successor
-    /// never reached the agent, and a new one takes its place.
+    /// never reached the agent, and a new one replaces it.
     pub async fn refresh(
         &self,
         old: &str,
@@ -78,7 +78,7 @@ impl Store {
         links: i64,
     ) -> sqlx::Result<Option<Refreshed>> {
         let mut tx = self.db.write().await?;
-        // The row is taken first: two refreshes with one token meet here, and the second sees what the first did.
+        // The row is locked first: of two refreshes with one token the second waits here, and sees what the first did.
         let consumed = sqlx::query(
             "UPDATE refresh_tokens SET consumed_at = $2
              WHERE hash = $1 AND consumed_at IS NULL AND expires_at > $2 AND refresh_count < $3",
@@ -139,7 +139,7 @@ impl Store {
         sqlx::query_as("SELECT aid, revoked_at FROM revocations").fetch_all(self.db.read()).await
     }
 
-    /// Removes some of what nobody can use any more, and says how much that was.
+    /// Removes some of what cannot be used any more. Returns how many rows that were.
     pub async fn purge(&self, now: i64) -> sqlx::Result<u64> {
         let mut tx = self.db.write().await?;
         let logins = sqlx::query(

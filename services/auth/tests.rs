@@ -34,7 +34,7 @@ async fn a_replay_stays_refused_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_nonce_lives_a_minute_whichever_way_the_clock_goes() {
+async fn a_nonce_is_valid_for_a_minute_whichever_way_the_clock_goes() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
     let (request_id, nonce) = test.login1(&alice).await.unwrap();
@@ -68,7 +68,7 @@ async fn request_ids_and_agents_cannot_be_swapped() {
 }
 
 #[tokio::test]
-async fn client_time_is_taken_as_it_was_written() {
+async fn client_time_is_signed_as_it_was_written() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
     for (time, signed) in [("1794701761.10", "1794701761.10"), ("\"1e3\"", "1e3"), ("7", "7")] {
@@ -88,7 +88,7 @@ async fn client_time_is_taken_as_it_was_written() {
 }
 
 #[tokio::test]
-async fn a_refresh_token_works_once_with_a_short_second_chance() {
+async fn a_refresh_token_works_once_and_once_more_within_seconds() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
     let login = test.log_in(&alice).await;
@@ -111,7 +111,7 @@ async fn a_refresh_token_works_once_with_a_short_second_chance() {
 }
 
 #[tokio::test]
-async fn once_the_successor_was_used_the_old_token_has_no_second_chance() {
+async fn once_the_successor_was_used_the_old_token_is_refused() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
     let login = test.log_in(&alice).await;
@@ -174,7 +174,7 @@ async fn a_certificate_past_half_its_life_is_renewed_at_login() {
     let login = test.log_in(&alice).await;
     let new = Certificate::from_pem(login["new_cert"].as_str().unwrap()).unwrap();
     assert_eq!(new.public_key().fingerprint(), alice.key.public().fingerprint());
-    // The answer was lost: the old certificate still logs in, and is told of the new one again.
+    // The answer was lost: the old certificate still logs in, and gets the new one again.
     assert_eq!(test.log_in(&alice).await["new_cert"], login["new_cert"]);
 }
 

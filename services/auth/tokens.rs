@@ -13,7 +13,7 @@ pub(super) const CHAIN_LINKS: i64 = 720;
 impl Auth {
     pub(super) fn access_token(&self, aid: &Aid) -> Result<String, Error> {
         let now = self.clock.now_seconds();
-        // Revocation goes by the second. A token of the same second is newer than it, and says so.
+        // Revocations are stored in seconds. A token made in the same second is newer, so its iat is a second later.
         let iat = self.revoked.read().get(aid.as_str()).map_or(now, |at| now.max(at + 1));
         let signer = self.keys.token();
         // A token never outlives the certificate whose key signed it.
@@ -47,7 +47,7 @@ impl Auth {
     }
 }
 
-/// A stolen database gives nobody a token.
+/// Only hashes are stored: who reads the database has no token.
 pub(super) fn hash(secret: &str) -> String {
     hex::encode(digest::digest(&digest::SHA256, secret.as_bytes()))
 }

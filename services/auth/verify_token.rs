@@ -7,8 +7,8 @@ use ring::digest;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// How many verified tokens are remembered; each takes about 400 bytes.
-const REMEMBERED: usize = 20_000;
+/// How many verified tokens are cached, of about 400 bytes each.
+const CACHED: usize = 20_000;
 
 #[derive(Deserialize)]
 pub(super) struct VerifyTokenParams {
@@ -16,7 +16,7 @@ pub(super) struct VerifyTokenParams {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct Verified {
+pub(super) struct TokenVerified {
     aid: Aid,
     jti: String,
     expires_at: i64,
@@ -27,18 +27,18 @@ impl Auth {
         self: Arc<Self>,
         _: Caller,
         params: VerifyTokenParams,
-    ) -> Result<Verified, Error> {
+    ) -> Result<TokenVerified, Error> {
         let claims = self.claims(&params.token).map_err(|error| Error::Token(error.to_string()))?;
         if claims.exp <= self.clock.now_seconds() {
             return Err(Error::Token("it has expired".to_owned()));
         }
         if claims.aud != "aun" || claims.iss.strip_prefix("auth.") != Some(&self.issuer) {
-            return Err(Error::Token("it is meant for somebody else".to_owned()));
+            return Err(Error::Token("it is for another audience or issuer".to_owned()));
         }
         if self.revoked_at(&claims.aid).await?.is_some_and(|at| claims.iat <= at) {
             return Err(Error::Token("it was revoked".to_owned()));
         }
-        Ok(Verified { aid: Aid::parse(&claims.aid)?, jti: claims.jti, expires_at: claims.exp })
+        Ok(TokenVerified { aid: Aid::parse(&claims.aid)?, jti: claims.jti, expires_at: claims.exp })
     }
 
     /// Where several processes share the store, another one may have revoked a moment ago: then only the table knows.
@@ -49,8 +49,8 @@ impl Auth {
         Ok(self.revoked.read().get(aid).copied())
     }
 
-    /// What a token claims, if this server signed it. Times and revocation are looked at each time; only the arithmetic
-    /// is remembered.
+    /// The claims of a token, if this server signed it. Times and revocation are checked each time; only the verified
+    /// signature is cached.
     fn claims(&self, token: &str) -> Result<Claims, JwtError> {
         let hash: [u8; 32] =
             digest::digest(&digest::SHA256, token.as_bytes()).as_ref().try_into().unwrap_or_default();
@@ -59,10 +59,10 @@ impl Auth {
         }
         let claims = jwt::verify(token, |kid| self.keys.find(kid))?;
         let mut verified = self.verified.lock();
-        if verified.len() >= REMEMBERED {
+        if verified.len() >= CACHED {
             let now = self.clock.now_seconds();
             verified.retain(|_, claims| claims.exp > now);
-            if verified.len() >= REMEMBERED {
+            if verified.len() >= CACHED {
                 verified.clear();
             }
         }

@@ -1,6 +1,6 @@
-//! `ca.add_trust_root`: believe the certificates under the root of another operator from now on.
+//! `ca.add_trust_root`: trust the certificates under the root of another operator from now on.
 
-use super::store::{Change, Changed, MOST_ROOTS, Root};
+use super::store::{MOST_ROOTS, RootChange, RootChangeOutcome, TrustRoot};
 use super::trust::{digits, id};
 use super::{Ca, Error};
 use crate::kernel::Caller;
@@ -42,16 +42,16 @@ impl Ca {
             return Ok(Added { added: false, id: self.own_id(), name, fingerprint_sha256: fingerprint });
         }
 
-        let root = Root {
+        let root = TrustRoot {
             fingerprint: fingerprint.clone(),
             pem: certificate.pem().to_owned(),
             added_at: now,
             removed_at: None,
         };
-        let added = match self.change_roots(&Change::Add(&root)).await? {
-            Changed::Published => true,
-            Changed::Same => false,
-            Changed::Full => return Err(Error::Full(MOST_ROOTS)),
+        let added = match self.change_roots(&RootChange::Add(&root)).await? {
+            RootChangeOutcome::Published => true,
+            RootChangeOutcome::Unchanged => false,
+            RootChangeOutcome::Full => return Err(Error::Full(MOST_ROOTS)),
         };
         if added {
             self.tell_trust_changed();
@@ -60,16 +60,16 @@ impl Ca {
     }
 }
 
-/// A root vouches for itself, may sign others, and is in force.
+/// A root is signed by itself, may sign others, and is valid now.
 fn check(certificate: &Certificate, now: i64) -> Result<(), Error> {
     let name = certificate.common_name();
     let own = certificate.issuer_name_der() == certificate.subject_name_der()
         && certificate.is_signed_by(certificate.public_key());
     if !own {
-        return Err(Error::Bad(format!("the certificate of {name} is not a root: another one signed it")));
+        return Err(Error::Bad(format!("the certificate of {name} must be a root: another one signed it")));
     }
     if !certificate.is_ca() {
-        return Err(Error::Bad(format!("the certificate of {name} is not that of an authority")));
+        return Err(Error::Bad(format!("the certificate of {name} must be that of an authority")));
     }
     if !(certificate.not_before()..=certificate.not_after()).contains(&now) {
         return Err(Error::Bad(format!("the certificate of {name} is not valid now")));

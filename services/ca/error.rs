@@ -6,22 +6,28 @@ use certs::CertError;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("{0} already exists and belongs to another key")]
-    Taken(String),
-    #[error("{0} already exists and was revoked; its name is not given away")]
-    Held(String),
+    OtherKey(String),
+    #[error("{0} already exists and was revoked; the name cannot be registered again")]
+    NameRevoked(String),
     #[error("{aid} is not a name under {issuer}")]
     ForeignIssuer { aid: String, issuer: String },
     #[error("public_key: {0}")]
     Key(String),
     #[error("{0}")]
     Bad(String),
-    #[error("there is no certificate {0}")]
+    #[error("certificate {0} not found")]
     NotFound(String),
-    #[error("there is no trusted root {0}")]
-    NoRoot(String),
-    #[error("the root of this domain stays in its own list")]
+    #[error("trusted root {0} not found")]
+    RootNotFound(String),
+    #[error("the list of trusted roots was not published yet")]
+    NoTrustList,
+    #[error("the list of trusted roots cannot be read: {0}")]
+    TrustList(#[from] serde_json::Error),
+    #[error("the list of trusted roots was changed by other processes at every try")]
+    TrustListContended,
+    #[error("the root of this domain cannot be removed from its own list")]
     OwnRoot,
-    #[error("the list of trusted roots is full: it holds {0} besides ours")]
+    #[error("the list of trusted roots is full: it holds {0} roots of other operators")]
     Full(usize),
     #[error("certificate {0} is not the active one any more")]
     Superseded(String),
@@ -38,13 +44,17 @@ pub(super) enum Error {
 impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
-            Error::Taken(_) | Error::Held(_) => RpcError::new(codes::AID_EXISTS, error),
+            Error::OtherKey(_) | Error::NameRevoked(_) => RpcError::new(codes::AID_EXISTS, error),
             Error::ForeignIssuer { .. } | Error::Key(_) | Error::Bad(_) | Error::OwnRoot | Error::Full(_) => {
                 RpcError::new(codes::INVALID_PARAMS, error)
             }
-            Error::NotFound(_) | Error::NoRoot(_) => RpcError::new(codes::NOT_FOUND, error),
+            Error::NotFound(_) | Error::RootNotFound(_) => RpcError::new(codes::NOT_FOUND, error),
             Error::Superseded(_) => RpcError::new(codes::VERSION_CONFLICT, error),
             Error::Signing(source) => RpcError::internal(source),
+            Error::NoTrustList | Error::TrustListContended => RpcError::new(codes::UNAVAILABLE, error),
+            Error::TrustList(source) => {
+                RpcError::unavailable("the list of trusted roots cannot be read", source)
+            }
             Error::Other(error) => error,
             Error::Queue(source) => source.into(),
             Error::Store(source) => source.into(),

@@ -1,6 +1,6 @@
 //! `ca.get_cert`: the current certificate of a name, or exactly the one asked for.
 
-use super::store::Row;
+use super::store::CertificateRow;
 use super::{Ca, Error};
 use crate::kernel::Caller;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ impl Ca {
                 Some(serial) => self.store.by_serial(&serial).await?.into_iter().collect(),
                 None => Vec::new(),
             },
-            (None, None) => return Err(Error::Bad("give the aid or the serial".to_owned())),
+            (None, None) => return Err(Error::Bad("either aid or serial must be given".to_owned())),
         };
         let Some(row) = candidates.iter().find(|row| params.wants(row)) else {
             return Ok(GotCert::default());
@@ -81,9 +81,9 @@ impl Ca {
 impl GetCertParams {
     /// Without a fingerprint or serial only the active certificate counts, by default the one on P-256 that every
     /// agent has; with one, any that this authority ever signed.
-    fn wants(&self, row: &Row) -> bool {
+    fn wants(&self, row: &CertificateRow) -> bool {
         let historic = self.cert_fingerprint.is_some() || self.serial.is_some();
-        let current = |row: &Row| {
+        let current = |row: &CertificateRow| {
             row.state == "active_signing"
                 && match &self.curve {
                     Some(curve) => row.curve == *curve,
@@ -103,7 +103,7 @@ impl GetCertParams {
     }
 }
 
-impl Row {
+impl CertificateRow {
     /// Clients of different ages name a certificate by `sha256:` and 64 hex digits of its DER, by the digits alone, by
     /// the first 16 of them, or by the hash of its key.
     fn has_fingerprint(&self, wanted: &str) -> bool {

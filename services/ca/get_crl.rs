@@ -14,12 +14,12 @@ const FRESH_SECONDS: i64 = 3600;
 pub(super) struct GetCrlParams {
     /// Whose list; the issuer's by default.
     #[serde(default)]
-    of: Signer,
+    of: CrlSigner,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
-enum Signer {
+enum CrlSigner {
     #[default]
     Issuer,
     Registry,
@@ -27,7 +27,7 @@ enum Signer {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct Crl {
+pub(super) struct SignedCrl {
     crl_pem: String,
     revoked_serials: Vec<String>,
     #[serde(skip)]
@@ -37,25 +37,29 @@ pub(super) struct Crl {
 }
 
 impl Ca {
-    pub(super) async fn get_crl(self: Arc<Self>, _: Caller, params: GetCrlParams) -> Result<Crl, Error> {
-        let kept = |crl_pem: &str| Crl {
+    pub(super) async fn get_crl(
+        self: Arc<Self>,
+        _: Caller,
+        params: GetCrlParams,
+    ) -> Result<SignedCrl, Error> {
+        let kept = |crl_pem: &str| SignedCrl {
             crl_pem: crl_pem.to_owned(),
             revoked_serials: Vec::new(),
             signed_at: 0,
             rows: 0,
         };
         match params.of {
-            Signer::Issuer => self.issuer_crl().await,
-            Signer::Registry => Ok(kept(&self.pki.registry_crl)),
-            Signer::Root => Ok(kept(&self.pki.root_crl)),
+            CrlSigner::Issuer => self.issuer_crl().await,
+            CrlSigner::Registry => Ok(kept(&self.pki.registry_crl)),
+            CrlSigner::Root => Ok(kept(&self.pki.root_crl)),
         }
     }
 
-    async fn issuer_crl(&self) -> Result<Crl, Error> {
+    async fn issuer_crl(&self) -> Result<SignedCrl, Error> {
         let now = self.clock.now_seconds();
         // Another process may have revoked something since: every list has as many rows as the table.
         let rows = self.store.revoked().await?;
-        let fresh = |crl: &&Crl| {
+        let fresh = |crl: &&SignedCrl| {
             crl.rows == rows.len() && (crl.signed_at..crl.signed_at + FRESH_SECONDS).contains(&now)
         };
         if let Some(crl) = self.crl.lock().as_ref().filter(fresh) {
@@ -72,7 +76,7 @@ impl Ca {
             .collect();
         // Time only grows, and so must the number of a list.
         let number = u64::try_from(self.clock.now_ms()).unwrap_or(0);
-        let crl = Crl {
+        let crl = SignedCrl {
             crl_pem: self.authority().crl(&revoked, number, now, now + NEXT_UPDATE_SECONDS)?,
             revoked_serials: rows.iter().flat_map(|row| both_forms(&row.serial)).collect(),
             signed_at: now,

@@ -15,8 +15,8 @@ impl Ca {
         _: Caller,
         _: GetTrustRootsParams,
     ) -> Result<Box<RawValue>, Error> {
-        let (_, _, document) = self.store.trust_list().await?.ok_or(sqlx::Error::RowNotFound)?;
-        // Every member is inside the signed bytes, so the text is passed on and never written again.
-        RawValue::from_string(document).map_err(|error| Error::Store(sqlx::Error::Decode(error.into())))
+        let (_, _, document) = self.store.trust_list().await?.ok_or(Error::NoTrustList)?;
+        // Every member is inside the signed bytes, so the text is passed on and never serialized again.
+        Ok(RawValue::from_string(document)?)
     }
 }

@@ -1,6 +1,6 @@
 //! `ca.issue_cert`: the certificate of a new name, or a further one of a name that exists.
 
-use super::store::{Claim, NewRow, Row};
+use super::store::{CertificateRow, ClaimOutcome, NewCertificate};
 use super::{Ca, Error, Issued};
 use crate::kernel::{Aid, Caller};
 use base64::Engine as _;
@@ -36,29 +36,32 @@ impl Ca {
             return Err(Error::ForeignIssuer { aid: params.aid.to_string(), issuer: self.issuer.clone() });
         }
         if !matches!(params.key_purpose.as_str(), "signing" | "group_identity") {
-            return Err(Error::Bad("key_purpose is signing or group_identity".to_owned()));
+            return Err(Error::Bad("key_purpose must be signing or group_identity".to_owned()));
         }
 
         let certificate = self.sign_agent(params.aid.as_str(), &key)?;
-        let row = Row::new(&certificate, params.aid.as_str(), &params.key_purpose);
+        let row = CertificateRow::new(&certificate, params.aid.as_str(), &params.key_purpose);
 
-        let claim =
-            NewRow { row: row.clone(), issued_at: self.clock.now_ms(), additional: params.additional };
+        let claim = NewCertificate {
+            row: row.clone(),
+            issued_at: self.clock.now_ms(),
+            additional: params.additional,
+        };
         match self.claims.submit(claim, row.pem.len() + 512).await? {
-            Claim::New => Ok(self.issued(&row, false, None)),
-            Claim::Same(row) => Ok(self.issued(&row, true, None)),
-            Claim::Taken => Err(Error::Taken(row.aid)),
-            Claim::Held => Err(Error::Held(row.aid)),
+            ClaimOutcome::New => Ok(self.issued(&row, false, None)),
+            ClaimOutcome::Same(row) => Ok(self.issued(&row, true, None)),
+            ClaimOutcome::OtherKey => Err(Error::OtherKey(row.aid)),
+            ClaimOutcome::Revoked => Err(Error::NameRevoked(row.aid)),
         }
     }
 }
 
-/// A key as it travels: standard base64 of the DER `SubjectPublicKeyInfo`, on the curve it claims.
+/// A key as the protocol writes it: standard base64 of the DER `SubjectPublicKeyInfo`, on the curve it claims.
 pub(super) fn public_key(text: &str, curve: Curve) -> Result<PublicKey, Error> {
-    let der = STANDARD.decode(text).map_err(|_| Error::Key("not standard base64".to_owned()))?;
+    let der = STANDARD.decode(text).map_err(|_| Error::Key("must be standard base64".to_owned()))?;
     let key = PublicKey::from_spki_der(&der).map_err(|error| Error::Key(error.to_string()))?;
     if key.curve() != curve {
-        return Err(Error::Key(format!("a key on {}, and curve says {curve}", key.curve())));
+        return Err(Error::Key(format!("must be on the curve {curve}, and is on {}", key.curve())));
     }
     Ok(key)
 }

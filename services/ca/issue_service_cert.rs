@@ -1,8 +1,8 @@
-//! `ca.issue_service_cert`: a certificate for a part of this server, such as `auth.{issuer}`. The part keeps its key;
-//! only the public half comes here.
+//! `ca.issue_service_cert`: a certificate for a service of this server, such as `auth.{issuer}`. The service keeps its
+//! key; only the public half comes here.
 
 use super::issue_cert::public_key;
-use super::store::{Claim, NewRow, Row};
+use super::store::{CertificateRow, ClaimOutcome, NewCertificate};
 use super::{BACKDATE_SECONDS, Ca, Error, Issued, LEAF_SECONDS};
 use crate::kernel::Caller;
 use certs::Curve;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// How often the name is looked up again when somebody else was quicker.
+/// How often the name is looked up again when another process was faster.
 const TRIES: usize = 4;
 
 #[derive(Deserialize)]
@@ -48,25 +48,29 @@ impl Ca {
         )?;
         let purpose = if params.dns_names.is_empty() { "service" } else { "tls" };
         let new = |state: &str| {
-            let row = Row { state: state.to_owned(), ..Row::new(&certificate, &params.name, purpose) };
-            NewRow { row, issued_at: self.clock.now_ms(), additional: true }
+            let row = CertificateRow {
+                state: state.to_owned(),
+                ..CertificateRow::new(&certificate, &params.name, purpose)
+            };
+            NewCertificate { row, issued_at: self.clock.now_ms(), additional: true }
         };
 
-        // Two processes of one part may ask at the same moment; whoever comes second finds the other's and replaces it.
+        // Two processes of one service may ask at the same moment; the second finds the certificate of the first and
+        // replaces it.
         for _ in 0..TRIES {
-            if let Some(issued) = self.put_in_force(&params, purpose, new("active_signing")).await? {
+            if let Some(issued) = self.activate(&params, purpose, new("active_signing")).await? {
                 return Ok(issued);
             }
         }
-        Err(Error::Taken(params.name))
+        Err(Error::OtherKey(params.name))
     }
 
-    /// `None` if somebody else was quicker.
-    async fn put_in_force(
+    /// `None` if another process was faster.
+    async fn activate(
         &self,
         params: &IssueServiceCertParams,
         purpose: &str,
-        row: NewRow,
+        row: NewCertificate,
     ) -> Result<Option<Issued>, Error> {
         let held = self.store.of_aid(&params.name).await?;
         let active = held.iter().find(|row| {
@@ -79,10 +83,10 @@ impl Ca {
             }
             Some(_) => Ok(None),
             None => match self.claims.submit(row.clone(), row.row.pem.len()).await? {
-                Claim::New => Ok(Some(self.issued(&row.row, false, None))),
-                Claim::Same(row) => Ok(Some(self.issued(&row, true, None))),
-                Claim::Taken => Ok(None),
-                Claim::Held => Err(Error::Held(params.name.clone())),
+                ClaimOutcome::New => Ok(Some(self.issued(&row.row, false, None))),
+                ClaimOutcome::Same(row) => Ok(Some(self.issued(&row, true, None))),
+                ClaimOutcome::OtherKey => Ok(None),
+                ClaimOutcome::Revoked => Err(Error::NameRevoked(params.name.clone())),
             },
         }
     }

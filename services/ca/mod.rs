@@ -1,6 +1,6 @@
 //! `ca.*`: the certificate authority of this domain. No client calls it; the other services, the gateway and the operator do.
 //!
-//! The issuer key lives here and nowhere else. A certificate is signed first and answered only after its row is
+//! The issuer key is here and nowhere else. A certificate is signed first and answered only after its row is
 //! durable, so what an agent holds is always something this service knows.
 
 mod add_trust_root;
@@ -28,24 +28,24 @@ use crate::kernel::{Batch, Bus, Clock, Mesh, Methods, Module, Rpc, World};
 use certs::{Authority, Certificate, PublicKey, Urls};
 use error::Error;
 use parking_lot::Mutex;
-use pki::Pki;
+use pki::CaPki;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Claim, Row, Store};
+use store::{CertificateRow, ClaimOutcome, Store};
 
 const DAY: i64 = 86_400;
-/// Agent and service certificates live two years, as is typical in the network.
+/// Agent and service certificates are valid for two years, as is typical in the network.
 const LEAF_SECONDS: i64 = 730 * DAY;
 /// A client's clock may be a little behind ours, and clients tolerate no skew.
 const BACKDATE_SECONDS: i64 = 300;
-/// After this long past its end a name may be registered anew; until then its holder may renew.
+/// So long after its certificate expired a name may be registered anew; until then its holder may renew.
 const GRACE_SECONDS: i64 = 90 * DAY;
-/// What registrations may hold in the queue in front of the store.
+/// What may wait to be stored.
 const QUEUE_BYTES: usize = 16 << 20;
 
 pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
-    let pki = Pki::open_or_create(&world.keys, &world.issuer, world.clock.now_seconds())?;
+    let pki = CaPki::open_or_create(&world.keys, &world.issuer, world.clock.now_seconds())?;
     let store = Arc::new(Store::new(world.db("ca", &sqlx::migrate!("ca/migrations")).await?));
     let committing = store.clone();
     let ca = Arc::new(Ca {
@@ -64,9 +64,9 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     });
     ca.refresh_trust_list().await?;
     ca.adopt_roots(&world.keys).await?;
-    let (keeper, stop) = (ca.clone(), world.stop.clone());
+    let (renewing, stop) = (ca.clone(), world.stop.clone());
     Ok(Module::new("ca", rpc(ca)).with_work(async move {
-        stop.run_until_cancelled(keeper.keep_trust_list()).await;
+        stop.run_until_cancelled(renewing.renew_trust_list()).await;
     }))
 }
 
@@ -101,11 +101,11 @@ fn urls(issuer: &str) -> Urls {
 struct Ca {
     issuer: String,
     store: Arc<Store>,
-    claims: Batch<store::NewRow, Claim>,
-    pki: Pki,
+    claims: Batch<store::NewCertificate, ClaimOutcome>,
+    pki: CaPki,
     urls: Urls,
-    /// The list signed last, until it is an hour old or something was revoked.
-    crl: Mutex<Option<get_crl::Crl>>,
+    /// The list that was signed last, until it is an hour old or something was revoked.
+    crl: Mutex<Option<get_crl::SignedCrl>>,
     mesh: Arc<Mesh>,
     bus: Bus,
     clock: Clock,
@@ -138,7 +138,7 @@ impl Ca {
         Ok(self.authority().issue_agent(aid, key, &self.urls, now - BACKDATE_SECONDS, now + LEAF_SECONDS)?)
     }
 
-    fn issued(&self, row: &Row, existing: bool, replaced_sn: Option<String>) -> Issued {
+    fn issued(&self, row: &CertificateRow, existing: bool, replaced_sn: Option<String>) -> Issued {
         let chain: Vec<String> = self.pki.chain().map(|certificate| certificate.pem().to_owned()).collect();
         Issued {
             aid: row.aid.clone(),
@@ -153,8 +153,8 @@ impl Ca {
         }
     }
 
-    /// Signs a new list when the last one is about to grow old.
-    async fn keep_trust_list(&self) {
+    /// Signs a new list of trusted roots when the last one is about to expire.
+    async fn renew_trust_list(&self) {
         loop {
             tokio::time::sleep(Duration::from_secs(3600)).await;
             if let Err(error) = self.refresh_trust_list().await {

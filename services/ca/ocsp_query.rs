@@ -9,7 +9,7 @@ use certs::{OcspStatus, Reason};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// How long an answer may be kept by those who keep it.
+/// How long an answer may be cached.
 const NEXT_UPDATE_SECONDS: i64 = 3600;
 
 #[derive(Deserialize)]
@@ -30,7 +30,7 @@ impl Ca {
         params: OcspQueryParams,
     ) -> Result<OcspAnswer, Error> {
         let serial = certs::parse_serial(&params.serial)
-            .ok_or_else(|| Error::Bad("a serial is written in at most 40 hexadecimal digits".to_owned()))?;
+            .ok_or_else(|| Error::Bad("serial must be at most 40 hexadecimal digits".to_owned()))?;
 
         let (status, word) = match self.store.by_serial(&serial).await? {
             None => (OcspStatus::Unknown, "unknown"),
@@ -45,7 +45,7 @@ impl Ca {
     }
 }
 
-impl super::Row {
+impl super::CertificateRow {
     pub(super) fn revocation_reason(&self) -> Reason {
         self.reason.as_deref().and_then(|text| text.parse().ok()).unwrap_or(Reason::Unspecified)
     }

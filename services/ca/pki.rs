@@ -1,9 +1,9 @@
 //! The keys and certificates of the authority, on disk.
 //!
 //! ```text
-//! pki/root.{crt,crl}            what clients are told to trust, and what it revoked
-//! pki/root/root.key             needed only to sign another registry: may be taken offline
-//! pki/registry/registry.{key,crt,crl}   needed only to sign another issuer: may be taken offline
+//! pki/root.{crt,crl}            what clients trust, and what it revoked
+//! pki/root/root.key             needed only to sign another registry: may be stored offline
+//! pki/registry/registry.{key,crt,crl}   needed only to sign another issuer: may be stored offline
 //! pki/ca/issuer.{key,crt}       signs agents' and services' certificates, CRLs and OCSP answers
 //! pki/authority/authority.{key,crt} signs the list of trusted roots, and never a certificate
 //! ```
@@ -14,20 +14,20 @@ use certs::{Authority, Certificate, Curve, Identity, Key};
 use std::fs;
 use std::path::Path;
 
-pub(super) struct Pki {
+pub(super) struct CaPki {
     pub issuer: Authority,
     pub registry: Certificate,
     pub root: Certificate,
-    /// What root and registry revoked: nothing, until somebody with their keys signs new lists.
+    /// What root and registry revoked: nothing, until new lists are signed with their keys.
     pub root_crl: String,
     pub registry_crl: String,
     /// Signs the list of trusted roots.
     pub authority: Identity,
 }
 
-impl Pki {
-    /// The first start makes everything; later starts only read. A folder that is there is never written over.
-    pub fn open_or_create(data: &Path, issuer: &str, now: i64) -> anyhow::Result<Pki> {
+impl CaPki {
+    /// The first start creates everything; later starts only read. An existing folder is never overwritten.
+    pub fn open_or_create(data: &Path, issuer: &str, now: i64) -> anyhow::Result<CaPki> {
         let folder = data.join("pki");
         if !folder.join("ca").exists() {
             ensure!(
@@ -37,7 +37,7 @@ impl Pki {
             );
             create(data, &folder, issuer, now)?;
         }
-        let pki = Pki::read(&folder)?;
+        let pki = CaPki::read(&folder)?;
         let owner = pki.issuer.certificate().common_name();
         if owner != issuer {
             bail!("{} belongs to issuer {owner}, and the server is configured as {issuer}", folder.display());
@@ -45,12 +45,12 @@ impl Pki {
         Ok(pki)
     }
 
-    fn read(folder: &Path) -> anyhow::Result<Pki> {
+    fn read(folder: &Path) -> anyhow::Result<CaPki> {
         let text = |name: &str| {
             let file = folder.join(name);
             fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))
         };
-        Ok(Pki {
+        Ok(CaPki {
             issuer: Authority::from_pem(&text("ca/issuer.crt")?, &text("ca/issuer.key")?)?,
             registry: Certificate::from_pem(&text("registry/registry.crt")?)?,
             root: Certificate::from_pem(&text("root.crt")?)?,
@@ -69,9 +69,9 @@ impl Pki {
     }
 }
 
-/// Everything is written beside its place and moved there in one step, so that a crash leaves all or nothing.
+/// Everything is written into another folder, which is renamed in one step, so that a crash leaves all or nothing.
 fn create(data: &Path, folder: &Path, issuer: &str, now: i64) -> anyhow::Result<()> {
-    let root = Authority::root(&format!("AUN Root CA {issuer}"), issuer, now);
+    let root = Authority::root(&format!("AUN TrustRoot CA {issuer}"), issuer, now);
     let registry =
         root.registry(&format!("AUN Registry CA {issuer}"), &format!("http://{issuer}/pki/root.crl"), now)?;
     let issuing = registry.issuer(

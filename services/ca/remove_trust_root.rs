@@ -1,6 +1,6 @@
-//! `ca.remove_trust_root`: believe nothing under the root of another operator any more.
+//! `ca.remove_trust_root`: trust nothing under the root of another operator any more.
 
-use super::store::{Change, Changed};
+use super::store::{RootChange, RootChangeOutcome};
 use super::trust::{digits, id};
 use super::{Ca, Error};
 use crate::kernel::Caller;
@@ -16,7 +16,7 @@ pub(super) struct RemoveTrustRootParams {
 
 #[derive(Clone, Serialize)]
 pub(super) struct Removed {
-    /// False if it was taken away before.
+    /// False if it was removed before.
     removed: bool,
     id: String,
     name: String,
@@ -34,26 +34,25 @@ impl Ca {
             return Err(Error::OwnRoot);
         }
 
-        let change = Change::Remove { fingerprint: &fingerprint, at: self.clock.now_seconds() };
-        let removed = matches!(self.change_roots(&change).await?, Changed::Published);
+        let change = RootChange::Remove { fingerprint: &fingerprint, at: self.clock.now_seconds() };
+        let removed = matches!(self.change_roots(&change).await?, RootChangeOutcome::Published);
         if removed {
             self.tell_trust_changed();
         }
         Ok(Removed { removed, id: id(&fingerprint), name, fingerprint_sha256: fingerprint })
     }
 
-    /// The fingerprint and the name of the root that is meant. Whatever can be removed is in the list.
+    /// The fingerprint and the name of the root. Whatever can be removed is in the list.
     async fn listed_root(&self, params: &RemoveTrustRootParams) -> Result<(String, String), Error> {
         let (member, wanted) = match (&params.fingerprint, &params.id) {
             (Some(fingerprint), None) => ("fingerprint_sha256", plain(fingerprint)),
             (None, Some(id)) => ("id", id.clone()),
-            _ => return Err(Error::Bad("give the fingerprint or the id".to_owned())),
+            _ => return Err(Error::Bad("either fingerprint or id must be given".to_owned())),
         };
-        let (_, _, document) = self.store.trust_list().await?.ok_or(sqlx::Error::RowNotFound)?;
-        let list: Value =
-            serde_json::from_str(&document).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let (_, _, document) = self.store.trust_list().await?.ok_or(Error::NoTrustList)?;
+        let list: Value = serde_json::from_str(&document)?;
         let mut roots = list["root_cas"].as_array().into_iter().flatten();
-        let root = roots.find(|root| root[member] == wanted.as_str()).ok_or(Error::NoRoot(wanted))?;
+        let root = roots.find(|root| root[member] == wanted.as_str()).ok_or(Error::RootNotFound(wanted))?;
         let text = |name: &str| root[name].as_str().unwrap_or_default().to_owned();
         Ok((text("fingerprint_sha256"), text("name")))
     }

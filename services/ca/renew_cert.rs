@@ -1,6 +1,6 @@
-//! `ca.renew_cert`: a fresh certificate for the same key; the old one verifies only.
+//! `ca.renew_cert`: a new certificate for the same key; the old one verifies only.
 
-use super::store::{NewRow, Row};
+use super::store::{CertificateRow, NewCertificate};
 use super::{Ca, Error, Issued};
 use crate::kernel::{Aid, Caller};
 use certs::{Certificate, PublicKey};
@@ -25,7 +25,7 @@ impl Ca {
     }
 
     /// The certificate to be replaced: of this agent, and active.
-    pub(super) async fn active(&self, aid: &Aid, serial: &str) -> Result<Row, Error> {
+    pub(super) async fn active(&self, aid: &Aid, serial: &str) -> Result<CertificateRow, Error> {
         let serial = certs::parse_serial(serial).ok_or_else(|| Error::NotFound(serial.to_owned()))?;
         let row = self.store.by_serial(&serial).await?;
         let row = row.filter(|row| row.aid == aid.as_str()).ok_or_else(|| Error::NotFound(serial.clone()))?;
@@ -35,10 +35,10 @@ impl Ca {
         Ok(row)
     }
 
-    pub(super) async fn replace(&self, old: &Row, key: &PublicKey) -> Result<Issued, Error> {
+    pub(super) async fn replace(&self, old: &CertificateRow, key: &PublicKey) -> Result<Issued, Error> {
         let certificate = self.sign_agent(&old.aid, key)?;
-        let row = Row::new(&certificate, &old.aid, &old.key_purpose);
-        let new = NewRow { row, issued_at: self.clock.now_ms(), additional: true };
+        let row = CertificateRow::new(&certificate, &old.aid, &old.key_purpose);
+        let new = NewCertificate { row, issued_at: self.clock.now_ms(), additional: true };
 
         if !self.store.replace(&old.serial, &new).await? {
             return Err(Error::Superseded(old.serial.clone()));

@@ -1,4 +1,4 @@
-//! `ca.revoke_cert`: this certificate, or every certificate of this agent, is not to be believed any more.
+//! `ca.revoke_cert`: this certificate, or every certificate of this agent, is not valid any more.
 
 use super::{Ca, Error};
 use crate::kernel::{Aid, Audience, Caller, Event};
@@ -15,7 +15,7 @@ pub(super) struct RevokeCertParams {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct Revoked {
+pub(super) struct CertRevoked {
     revoked: bool,
     aid: String,
     serials: Vec<String>,
@@ -26,17 +26,17 @@ impl Ca {
         self: Arc<Self>,
         _: Caller,
         params: RevokeCertParams,
-    ) -> Result<Revoked, Error> {
+    ) -> Result<CertRevoked, Error> {
         let reason: Reason = match params.reason.as_deref() {
-            Some(text) => {
-                text.parse().map_err(|_| Error::Bad(format!("{text:?} is not an RFC 5280 reason")))?
-            }
+            Some(text) => text
+                .parse()
+                .map_err(|_| Error::Bad(format!("reason must be one of RFC 5280, and is {text:?}")))?,
             None => Reason::Unspecified,
         };
         let (aid, serials) = self.to_revoke(&params).await?;
 
-        // Tokens first: should we stop here, the agent has to log in again and nothing was promised yet. The other way
-        // round a crash would leave tokens of a revoked certificate alive.
+        // Tokens first: after a crash here the agent has to log in again, and nothing was acknowledged yet. The other way
+        // round a crash would leave valid tokens of a revoked certificate.
         let () = self
             .mesh
             .ask(Caller::service("ca"), "auth.revoke_tokens", &json!({ "aid": aid }))
@@ -46,7 +46,7 @@ impl Ca {
         *self.crl.lock() = None;
 
         self.tell_gateways("ca.cert_revoked", &aid);
-        Ok(Revoked { revoked: true, aid, serials })
+        Ok(CertRevoked { revoked: true, aid, serials })
     }
 
     async fn to_revoke(&self, params: &RevokeCertParams) -> Result<(String, Vec<String>), Error> {
@@ -59,12 +59,12 @@ impl Ca {
         }
         let serial = params.serial.as_deref().unwrap_or_default();
         let serial = certs::parse_serial(serial)
-            .ok_or_else(|| Error::Bad("give the aid, or the serial in hexadecimal".to_owned()))?;
+            .ok_or_else(|| Error::Bad("either aid or serial, in hexadecimal, must be given".to_owned()))?;
         let row = self.store.by_serial(&serial).await?.ok_or_else(|| Error::NotFound(serial.clone()))?;
         Ok((row.aid, vec![serial]))
     }
 
-    /// Lets the gateways forget what they remember of this agent's certificates, and close its sockets where they must.
+    /// Has the gateways drop what they cached of this agent's certificates, and close its connections where they must.
     pub(super) fn tell_gateways(&self, what: &str, aid: &str) {
         self.bus.publish(&Event::new(Audience::Gateways, what, &json!({ "aid": aid })));
     }

@@ -10,14 +10,14 @@ use std::sync::Arc;
 pub(super) struct StatusParams {}
 
 #[derive(Clone, Serialize)]
-pub(super) struct Status {
+pub(super) struct CaStatus {
     issuer: String,
     certificates: BTreeMap<String, i64>,
 }
 
 impl Ca {
-    pub(super) async fn status(self: Arc<Self>, _: Caller, _: StatusParams) -> Result<Status, Error> {
-        Ok(Status {
+    pub(super) async fn status(self: Arc<Self>, _: Caller, _: StatusParams) -> Result<CaStatus, Error> {
+        Ok(CaStatus {
             issuer: self.issuer.clone(),
             certificates: self.store.count_by_state().await?.into_iter().collect(),
         })

@@ -2,16 +2,16 @@
 
 mod trust;
 
-pub(super) use trust::{Change, Changed, Draft, MOST_ROOTS, Root};
+pub(super) use trust::{MOST_ROOTS, RootChange, RootChangeOutcome, SignedTrustList, TrustRoot};
 
 use super::GRACE_SECONDS;
 use crate::kernel::Db;
 use certs::Certificate;
 use sqlx::{Any, Transaction};
 
-/// A certificate and where it is in its life.
+/// A certificate and its lifecycle state.
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(super) struct Row {
+pub(super) struct CertificateRow {
     pub serial: String,
     pub aid: String,
     pub curve: String,
@@ -29,27 +29,27 @@ pub(super) struct Row {
 
 /// A certificate that was signed and waits to be stored.
 #[derive(Clone, Debug)]
-pub(super) struct NewRow {
-    pub row: Row,
+pub(super) struct NewCertificate {
+    pub row: CertificateRow,
     /// Milliseconds: orders the certificates of one name.
     pub issued_at: i64,
     /// A further certificate of a name that exists, rather than the first one of a new name.
     pub additional: bool,
 }
 
-/// What became of a claim to a name.
+/// What became of a request for a name.
 #[derive(Clone, Debug)]
-pub(super) enum Claim {
+pub(super) enum ClaimOutcome {
     New,
-    /// The same key holds it already: this is its certificate.
-    Same(Box<Row>),
-    Taken,
-    Held,
+    /// The same key has it already: this is its certificate.
+    Same(Box<CertificateRow>),
+    OtherKey,
+    Revoked,
 }
 
-impl Row {
-    pub fn new(certificate: &Certificate, aid: &str, key_purpose: &str) -> Row {
-        Row {
+impl CertificateRow {
+    pub fn new(certificate: &Certificate, aid: &str, key_purpose: &str) -> CertificateRow {
+        CertificateRow {
             serial: certificate.serial().to_owned(),
             aid: aid.to_owned(),
             curve: certificate.public_key().curve().as_str().to_owned(),
@@ -66,7 +66,7 @@ impl Row {
         }
     }
 
-    /// The state a reader is told: time alone turns an active certificate into an expired one.
+    /// The state that is answered: time alone turns an active certificate into an expired one.
     pub fn lifecycle(&self, now: i64) -> &str {
         if self.state == "active_signing" && now > self.not_after { "expired" } else { &self.state }
     }
@@ -78,7 +78,7 @@ const COLUMNS: &str = "SELECT serial, aid, curve, key_purpose, state, not_before
 /// One text per query, made of the columns and a literal condition.
 macro_rules! select {
     ($condition:literal) => {
-        sqlx::query_as::<Any, Row>(sqlx::AssertSqlSafe(format!("{COLUMNS} {}", $condition)))
+        sqlx::query_as::<Any, CertificateRow>(sqlx::AssertSqlSafe(format!("{COLUMNS} {}", $condition)))
     };
 }
 
@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// Stores a group of new certificates in one transaction, each only if its name is free for its key.
-    pub async fn claim_all(&self, claims: Vec<NewRow>) -> sqlx::Result<Vec<Claim>> {
+    pub async fn claim_all(&self, claims: Vec<NewCertificate>) -> sqlx::Result<Vec<ClaimOutcome>> {
         let mut tx = self.db.write().await?;
         let mut outcomes = Vec::with_capacity(claims.len());
         for claim in &claims {
@@ -102,8 +102,8 @@ impl Store {
         Ok(outcomes)
     }
 
-    /// Puts `new` in the place of the active certificate `old`, or changes nothing if `old` is not active any more.
-    pub async fn replace(&self, old: &str, new: &NewRow) -> sqlx::Result<bool> {
+    /// Replaces the active certificate `old` by `new`, or changes nothing if `old` is not active any more.
+    pub async fn replace(&self, old: &str, new: &NewCertificate) -> sqlx::Result<bool> {
         let mut tx = self.db.write().await?;
         let demoted = sqlx::query(
             "UPDATE certificates SET state = 'verify_only', deactivated_at = $2, replaced_by = $3
@@ -139,16 +139,16 @@ impl Store {
         tx.commit().await
     }
 
-    pub async fn by_serial(&self, serial: &str) -> sqlx::Result<Option<Row>> {
+    pub async fn by_serial(&self, serial: &str) -> sqlx::Result<Option<CertificateRow>> {
         select!("WHERE serial = $1").bind(serial).fetch_optional(self.db.read()).await
     }
 
     /// The certificates of a name, newest first.
-    pub async fn of_aid(&self, aid: &str) -> sqlx::Result<Vec<Row>> {
+    pub async fn of_aid(&self, aid: &str) -> sqlx::Result<Vec<CertificateRow>> {
         select!("WHERE aid = $1 ORDER BY issued_at DESC, serial").bind(aid).fetch_all(self.db.read()).await
     }
 
-    pub async fn revoked(&self) -> sqlx::Result<Vec<Row>> {
+    pub async fn revoked(&self) -> sqlx::Result<Vec<CertificateRow>> {
         select!("WHERE state = 'revoked' ORDER BY revoked_at, serial").fetch_all(self.db.read()).await
     }
 
@@ -161,41 +161,41 @@ impl Store {
     }
 }
 
-async fn claim_one(tx: &mut Transaction<'static, Any>, claim: &NewRow) -> sqlx::Result<Claim> {
+async fn claim_one(tx: &mut Transaction<'static, Any>, claim: &NewCertificate) -> sqlx::Result<ClaimOutcome> {
     let held = rows_of(tx, claim).await?;
     match decide(&held, claim) {
         Decision::Insert => {}
-        Decision::Replace(lapsed) => {
+        Decision::Replace(expired) => {
             sqlx::query("UPDATE certificates SET state = 'expired' WHERE serial = $1")
-                .bind(lapsed)
+                .bind(expired)
                 .execute(&mut **tx)
                 .await?;
         }
         Decision::Answer(claim) => return Ok(claim),
     }
     if insert(tx, claim).await? {
-        return Ok(Claim::New);
+        return Ok(ClaimOutcome::New);
     }
     // Another process stored the name between our look and our insert.
     let held = rows_of(tx, claim).await?;
     Ok(match decide(&held, claim) {
         Decision::Answer(claim) => claim,
-        Decision::Insert | Decision::Replace(_) => Claim::Taken,
+        Decision::Insert | Decision::Replace(_) => ClaimOutcome::OtherKey,
     })
 }
 
 enum Decision {
     Insert,
-    /// The name lapsed long ago: this serial makes way.
+    /// The certificate of this serial expired long ago and is replaced.
     Replace(String),
-    Answer(Claim),
+    Answer(ClaimOutcome),
 }
 
-fn decide(held: &[Row], claim: &NewRow) -> Decision {
+fn decide(held: &[CertificateRow], claim: &NewCertificate) -> Decision {
     let new = &claim.row;
     if held.iter().any(|row| row.state == "revoked") && !held.iter().any(|row| row.state == "active_signing")
     {
-        return Decision::Answer(Claim::Held);
+        return Decision::Answer(ClaimOutcome::Revoked);
     }
     let same_kind = held.iter().find(|row| row.state == "active_signing" && row.curve == new.curve);
     match same_kind {
@@ -203,15 +203,18 @@ fn decide(held: &[Row], claim: &NewRow) -> Decision {
             Decision::Replace(row.serial.clone())
         }
         Some(row) if row.spki_fingerprint == new.spki_fingerprint => {
-            Decision::Answer(Claim::Same(Box::new(row.clone())))
+            Decision::Answer(ClaimOutcome::Same(Box::new(row.clone())))
         }
-        Some(_) => Decision::Answer(Claim::Taken),
+        Some(_) => Decision::Answer(ClaimOutcome::OtherKey),
         None if held.is_empty() || claim.additional => Decision::Insert,
-        None => Decision::Answer(Claim::Taken),
+        None => Decision::Answer(ClaimOutcome::OtherKey),
     }
 }
 
-async fn rows_of(tx: &mut Transaction<'static, Any>, claim: &NewRow) -> sqlx::Result<Vec<Row>> {
+async fn rows_of(
+    tx: &mut Transaction<'static, Any>,
+    claim: &NewCertificate,
+) -> sqlx::Result<Vec<CertificateRow>> {
     select!("WHERE aid = $1 AND key_purpose = $2")
         .bind(claim.row.aid.clone())
         .bind(claim.row.key_purpose.clone())
@@ -219,8 +222,8 @@ async fn rows_of(tx: &mut Transaction<'static, Any>, claim: &NewRow) -> sqlx::Re
         .await
 }
 
-/// Gives false if the name has an active certificate of this kind already.
-async fn insert(tx: &mut Transaction<'static, Any>, new: &NewRow) -> sqlx::Result<bool> {
+/// False if the name has an active certificate of this kind already.
+async fn insert(tx: &mut Transaction<'static, Any>, new: &NewCertificate) -> sqlx::Result<bool> {
     let row = &new.row;
     let inserted = sqlx::query(
         "INSERT INTO certificates (serial, aid, curve, key_purpose, state, not_before, not_after, issued_at,

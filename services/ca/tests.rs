@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
 
 #[tokio::test]
-async fn a_name_belongs_to_the_first_key_and_is_given_again_to_the_same() {
+async fn a_name_belongs_to_the_first_key_and_the_same_key_may_register_again() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
     let again = json!({ "aid": alice.aid, "public_key": spki(&alice.key) });
@@ -21,7 +21,7 @@ async fn a_name_belongs_to_the_first_key_and_is_given_again_to_the_same() {
 }
 
 #[tokio::test]
-async fn of_many_registrations_of_one_name_at_once_one_key_wins() {
+async fn of_many_concurrent_registrations_of_one_name_one_succeeds() {
     let test = TestWorld::open().await;
     let keys: Vec<Key> = (0..16).map(|_| Key::generate(Curve::P256)).collect();
     let calls = keys
@@ -76,7 +76,7 @@ async fn every_way_to_name_a_certificate_finds_it() {
 }
 
 #[tokio::test]
-async fn a_revoked_agent_is_on_the_list_and_its_name_stays_taken() {
+async fn a_revoked_agent_is_on_the_crl_and_its_name_cannot_be_registered_again() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
     let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
@@ -138,7 +138,7 @@ async fn the_trust_list_is_signed_and_its_version_grows() {
     assert_eq!(second["version"].as_i64(), first["version"].as_i64().map(|version| version + 1));
 }
 
-/// What the list says of a root, after its signature was checked.
+/// The list's entry of a root, after its signature was checked.
 async fn said_of(test: &TestWorld, root: &Certificate) -> Option<String> {
     let list = test.inside("ca.get_trust_roots", json!({})).await;
     let authority = Certificate::from_pem(list["authority_cert_pem"].as_str().unwrap()).unwrap();
@@ -181,17 +181,17 @@ async fn the_root_of_another_operator_comes_into_the_signed_list_and_leaves_it()
 }
 
 #[tokio::test]
-async fn gateways_are_told_of_every_change_of_trust_and_of_nothing_else() {
+async fn every_change_of_trusted_roots_is_an_event_for_gateways_and_nothing_else_is() {
     let test = TestWorld::open().await;
-    let told = || test.events.lock().iter().filter(|event| event.method == "ca.trust_changed").count();
+    let published = || test.events.lock().iter().filter(|event| event.method == "ca.trust_changed").count();
     let root = Authority::root("Another", "aid.net", test.world.clock.now_seconds());
     let add = json!({ "certificate": root.certificate().pem() });
     let id = test.inside("ca.add_trust_root", add.clone()).await["id"].clone();
-    assert_eq!(told(), 1);
+    assert_eq!(published(), 1);
     test.inside("ca.add_trust_root", add).await;
-    assert_eq!(told(), 1);
+    assert_eq!(published(), 1);
     test.inside("ca.remove_trust_root", json!({ "id": id })).await;
-    assert_eq!(told(), 2);
+    assert_eq!(published(), 2);
 }
 
 #[tokio::test]
@@ -206,7 +206,7 @@ async fn only_a_root_that_is_valid_now_is_trusted_and_ours_stays() {
     for (pem, word) in [
         (pki.issuer.certificate().pem(), "another one signed it"),
         (alice.cert.as_str(), "another one signed it"),
-        (no_authority.pem(), "not that of an authority"),
+        (no_authority.pem(), "must be that of an authority"),
         (tomorrow.certificate().pem(), "not valid now"),
         (lapsed.certificate().pem(), "not valid now"),
         ("nonsense", "certificate"),
@@ -224,7 +224,7 @@ async fn only_a_root_that_is_valid_now_is_trusted_and_ours_stays() {
     assert_eq!(again["added"], false);
     for which in [json!({ "id": own["id"] }), json!({ "fingerprint": own["fingerprint_sha256"] })] {
         let refused = test.call_as(Caller::Operator, "ca.remove_trust_root", which).await.unwrap_err();
-        assert!(refused.to_string().contains("stays in its own list"), "{refused}");
+        assert!(refused.to_string().contains("cannot be removed from its own list"), "{refused}");
     }
     let unknown = json!({ "fingerprint": "0".repeat(64) });
     assert_eq!(code(test.call_as(Caller::Operator, "ca.remove_trust_root", unknown).await), -32008);
@@ -232,7 +232,7 @@ async fn only_a_root_that_is_valid_now_is_trusted_and_ours_stays() {
 }
 
 #[tokio::test]
-async fn of_many_roots_at_once_none_is_lost_and_the_list_has_an_end() {
+async fn of_many_roots_added_at_once_none_is_lost_and_the_list_is_bounded() {
     let test = TestWorld::open().await;
     let now = test.world.clock.now_seconds();
     let roots: Vec<Authority> =
@@ -257,7 +257,7 @@ async fn of_many_roots_at_once_none_is_lost_and_the_list_has_an_end() {
 }
 
 #[tokio::test]
-async fn roots_that_waited_for_the_authority_are_taken_up() {
+async fn roots_added_before_the_first_start_are_trusted() {
     let test = TestWorld::open().await;
     let root = Authority::root("Early", "aid.net", test.world.clock.now_seconds());
     let folder = test.world.data.join("trust");
@@ -270,7 +270,7 @@ async fn roots_that_waited_for_the_authority_are_taken_up() {
 }
 
 #[tokio::test]
-async fn no_stranger_and_no_agent_calls_the_authority() {
+async fn neither_unauthenticated_callers_nor_agents_may_call_the_authority() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
     for caller in [Caller::Unauthenticated, alice.caller()] {
@@ -279,7 +279,7 @@ async fn no_stranger_and_no_agent_calls_the_authority() {
 }
 
 #[tokio::test]
-async fn keys_are_for_their_owner_and_never_written_over() {
+async fn keys_are_readable_by_their_owner_only_and_never_overwritten() {
     let test = TestWorld::open().await;
     let pki = test.world.data.join("pki");
     let keys = [

@@ -1,7 +1,7 @@
 //! The signed list of trusted roots: ours, and those of other operators.
 
 use super::get_cert::rfc3339;
-use super::store::{Change, Changed, Draft, Root};
+use super::store::{RootChange, RootChangeOutcome, SignedTrustList, TrustRoot};
 use super::{Ca, Error};
 use crate::kernel::{Audience, Event};
 use certs::Certificate;
@@ -13,8 +13,8 @@ const LIST_SECONDS: i64 = 24 * 3600;
 /// A new list is published when the old one has less than this left.
 const LEAD_SECONDS: i64 = 12 * 3600;
 
-/// Where roots wait that were added before there was an authority to sign the list.
-const WAITING: &str = "trust";
+/// The folder of roots that were added before there was an authority to sign the list.
+const ADDED_EARLY: &str = "trust";
 
 impl Ca {
     pub(super) async fn refresh_trust_list(&self) -> Result<(), Error> {
@@ -23,13 +23,13 @@ impl Ca {
             None => true,
         };
         if due {
-            self.change_roots(&Change::Renew).await?;
+            self.change_roots(&RootChange::Renew).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn change_roots(&self, change: &Change<'_>) -> Result<Changed, Error> {
-        Ok(self.store.change_roots(change, |version, roots| self.sign_list(version, roots)).await?)
+    pub(super) async fn change_roots(&self, change: &RootChange<'_>) -> Result<RootChangeOutcome, Error> {
+        self.store.change_roots(change, |version, roots| self.sign_list(version, roots)).await
     }
 
     /// Has every gateway read the list again.
@@ -37,22 +37,22 @@ impl Ca {
         self.bus.publish(&Event::new(Audience::Gateways, "ca.trust_changed", &json!({})));
     }
 
-    /// Takes up what the operator added before the first start. A root that is refused stays where it is, and is named in
-    /// the log.
+    /// Adds the roots that the operator put into the folder before the first start. The file of one that is refused stays
+    /// there, and the log names it.
     pub(super) async fn adopt_roots(&self, keys: &Path) -> Result<(), Error> {
-        let Ok(files) = fs::read_dir(keys.join(WAITING)) else { return Ok(()) };
+        let Ok(files) = fs::read_dir(keys.join(ADDED_EARLY)) else { return Ok(()) };
         for file in files.filter_map(Result::ok).map(|entry| entry.path()) {
             let Ok(pem) = fs::read_to_string(&file) else { continue };
             match self.trust(&pem).await {
                 Ok(_) => drop(fs::remove_file(&file)),
-                Err(error @ Error::Store(_)) => return Err(error),
+                Err(error @ (Error::Store(_) | Error::TrustListContended)) => return Err(error),
                 Err(error) => tracing::warn!("{} is not trusted: {error}", file.display()),
             }
         }
         Ok(())
     }
 
-    fn sign_list(&self, version: i64, roots: &[Root]) -> Draft {
+    fn sign_list(&self, version: i64, roots: &[TrustRoot]) -> SignedTrustList {
         let now = self.clock.now_seconds();
         let own = &self.pki.root;
         let ours = certs::roots::entry(&self.own_id(), own, own.not_before());
@@ -65,7 +65,7 @@ impl Ca {
             "root_cas": std::iter::once(ours).chain(theirs).collect::<Vec<Value>>(),
         });
         let list = certs::roots::sign(list, self.pki.authority.key());
-        Draft { next_update: now + LIST_SECONDS, document: list.to_string() }
+        SignedTrustList { next_update: now + LIST_SECONDS, document: list.to_string() }
     }
 
     pub(super) fn own_id(&self) -> String {
@@ -73,9 +73,9 @@ impl Ca {
     }
 }
 
-/// What the list says of another operator's root. Clients import what is active, and would stumble over an active root
-/// whose time is up.
-fn entry(root: &Root, now: i64) -> Option<Value> {
+/// The list's entry of another operator's root. Clients import what is active, and fail on an active root that has
+/// expired.
+fn entry(root: &TrustRoot, now: i64) -> Option<Value> {
     let certificate = Certificate::from_pem(&root.pem).ok()?;
     let mut entry = certs::roots::entry(&id(&root.fingerprint), &certificate, root.added_at);
     if root.removed_at.is_some() || now > certificate.not_after() {

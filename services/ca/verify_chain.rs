@@ -1,4 +1,4 @@
-//! `ca.verify_chain`: does this certificate hang under our root, now, and is it not revoked?
+//! `ca.verify_chain`: is this certificate issued under our root, valid now, and not revoked?
 
 use super::{Ca, Error};
 use crate::kernel::Caller;
@@ -13,7 +13,7 @@ pub(super) struct VerifyChainParams {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct Verified {
+pub(super) struct ChainVerified {
     valid: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -24,12 +24,12 @@ impl Ca {
         self: Arc<Self>,
         _: Caller,
         params: VerifyChainParams,
-    ) -> Result<Verified, Error> {
+    ) -> Result<ChainVerified, Error> {
         let reason = match Certificate::from_pem(&params.cert) {
             Err(error) => Some(error.to_string()),
             Ok(leaf) => self.why_not(&leaf).await?,
         };
-        Ok(Verified { valid: reason.is_none(), reason })
+        Ok(ChainVerified { valid: reason.is_none(), reason })
     }
 
     async fn why_not(&self, leaf: &Certificate) -> Result<Option<String>, Error> {

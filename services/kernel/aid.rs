@@ -11,18 +11,18 @@ pub struct Aid(Arc<str>);
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AidError {
-    #[error("an AID has the form name.issuer, and {0:?} has no dot")]
+    #[error("an AID must have the form name.issuer, and {0:?} has no dot")]
     NoIssuer(String),
     #[error(
-        "the name of an AID is 4 to 63 characters of a-z, 0-9, '_' and '-', not beginning with '-': {0:?} is not"
+        "the name of an AID must be 4 to 63 characters of a-z, 0-9, '_' and '-', not beginning with '-', and not {0:?}"
     )]
     Name(String),
-    #[error("{0:?} is not a domain an AID can live under")]
+    #[error("the issuer of an AID must be a domain, and not {0:?}")]
     Issuer(String),
-    #[error("a device id is at most 128 characters of A-Z, a-z, 0-9, '.', '_' and '-': {0:?} is not")]
+    #[error("a device id must be at most 128 characters of A-Z, a-z, 0-9, '.', '_' and '-', and not {0:?}")]
     Device(String),
     #[error(
-        "a slot id is at most 128 characters of A-Z, a-z, 0-9, '.', '_', '-', '/', ':' and space: {0:?} is not"
+        "a slot id must be at most 128 characters of A-Z, a-z, 0-9, '.', '_', '-', '/', ':' and space, and not {0:?}"
     )]
     Slot(String),
 }
@@ -72,7 +72,7 @@ fn is_issuer(issuer: &str) -> bool {
         && !issuer.contains("..")
 }
 
-/// What an error repeats of a stranger's text.
+/// What an error repeats of the caller's text.
 fn short(text: &str) -> String {
     text.chars().take(80).collect()
 }
@@ -132,7 +132,7 @@ impl Serialize for DeviceId {
     }
 }
 
-/// One place on a device where an agent runs.
+/// One of several runs of an agent on the same device.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SlotId(Arc<str>);

@@ -10,7 +10,7 @@ use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-/// The most items one transaction takes.
+/// The most items in one transaction.
 const MOST: usize = 256;
 
 #[derive(Debug, thiserror::Error, Clone)]
@@ -25,11 +25,19 @@ pub enum BatchError {
 
 impl From<BatchError> for RpcError {
     fn from(error: BatchError) -> RpcError {
-        RpcError::store(error)
+        match error {
+            BatchError::Failed(_) => RpcError::store(error),
+            BatchError::Busy(_) => {
+                RpcError::unavailable("too much waits to be stored right now, nothing was changed", error)
+            }
+            BatchError::Closed => {
+                RpcError::unavailable("the service is stopping, nothing was changed", error)
+            }
+        }
     }
 }
 
-struct Waiting<T, R> {
+struct BatchItem<T, R> {
     item: T,
     answer: oneshot::Sender<Result<R, BatchError>>,
     _bytes: OwnedSemaphorePermit,
@@ -37,15 +45,15 @@ struct Waiting<T, R> {
 
 /// A queue in front of one committing task, bounded in bytes.
 pub struct Batch<T, R> {
-    queue: mpsc::UnboundedSender<Waiting<T, R>>,
+    queue: mpsc::UnboundedSender<BatchItem<T, R>>,
     bytes: Arc<Semaphore>,
     limit: usize,
     tally: Arc<Tally>,
 }
 
 impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
-    /// `commit` writes all items in one transaction and gives an outcome for each, in order. If it fails, none of them
-    /// happened and every caller is told.
+    /// `commit` writes all items in one transaction and returns an outcome for each, in order. If it fails, none of them is
+    /// stored and every caller gets the error.
     pub fn start<C, Fut>(
         tracker: &TaskTracker,
         tally: Arc<Tally>,
@@ -62,7 +70,7 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
         })
     }
 
-    /// The same for a `commit` that has a state of its own: it is handed over and given back.
+    /// The same for a `commit` that has a state of its own: it gets it and returns it.
     pub fn start_with<S, C, Fut>(
         tracker: &TaskTracker,
         tally: Arc<Tally>,
@@ -75,8 +83,8 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
         C: FnMut(S, Vec<T>) -> Fut + Send + 'static,
         Fut: Future<Output = (S, sqlx::Result<Vec<R>>)> + Send,
     {
-        // The channel has no end of its own: the semaphore is its bound, in bytes rather than in items.
-        let (queue, mut waiting) = mpsc::unbounded_channel::<Waiting<T, R>>();
+        // The channel has no bound of its own: the semaphore is its bound, in bytes rather than in items.
+        let (queue, mut waiting) = mpsc::unbounded_channel::<BatchItem<T, R>>();
         let bytes = Arc::new(Semaphore::new(limit_bytes));
         let (free, counted) = (bytes.clone(), tally.clone());
         tally.add_queue(move || limit_bytes - free.available_permits());
@@ -84,7 +92,7 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
             let (mut state, mut group) = (state, Vec::new());
             while waiting.recv_many(&mut group, MOST).await > 0 {
                 let (items, answers): (Vec<_>, Vec<_>) =
-                    group.drain(..).map(|waiting| (waiting.item, (waiting.answer, waiting._bytes))).unzip();
+                    group.drain(..).map(|queued| (queued.item, (queued.answer, queued._bytes))).unzip();
                 let (began, rows) = (Instant::now(), items.len());
                 let outcome;
                 (state, outcome) = commit(state, items).await;
@@ -92,7 +100,7 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
                 match outcome {
                     Ok(outcomes) => {
                         for ((answer, _), outcome) in answers.into_iter().zip(outcomes) {
-                            // A caller that went away has its row all the same.
+                            // The row of a caller that went away is stored all the same.
                             let _ = answer.send(Ok(outcome));
                         }
                     }
@@ -116,8 +124,8 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
             return Err(BatchError::Busy(self.limit - self.bytes.available_permits()));
         };
         let (answer, outcome) = oneshot::channel();
-        let waiting = Waiting { item, answer, _bytes: permit };
-        self.queue.send(waiting).map_err(|_| BatchError::Closed)?;
+        let item = BatchItem { item, answer, _bytes: permit };
+        self.queue.send(item).map_err(|_| BatchError::Closed)?;
         outcome.await.unwrap_or(Err(BatchError::Closed))
     }
 }
@@ -179,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_commit_is_told_to_everyone_and_the_next_one_works() {
+    async fn every_caller_gets_the_error_of_a_failed_commit_and_the_next_one_works() {
         let (mut first, tally) = (true, Arc::<Tally>::default());
         let batch = Batch::start(&TaskTracker::new(), tally.clone(), 1000, move |items: Vec<u32>| {
             let fails = std::mem::take(&mut first);
@@ -192,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_says_so_and_holds_no_more() {
+    async fn a_full_queue_refuses_more() {
         let tally = Arc::<Tally>::default();
         let never = |_| std::future::pending::<sqlx::Result<Vec<u32>>>();
         let batch = Arc::new(Batch::<u32, u32>::start(&TaskTracker::new(), tally.clone(), 10, never));

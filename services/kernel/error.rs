@@ -1,11 +1,11 @@
-//! `RpcError`: what an agent is told when something does not work, and what only the log is told.
+//! `RpcError`: what a caller is answered when something does not work, and the cause that only the log gets.
 
 use proto_schemas::{Code, codes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt::Display;
 
-/// A code, a sentence, and facts a program can use. The cause stays on our side.
+/// A code, a sentence, and facts a program can use. The cause is logged and never sent.
 ///
 /// It is written and read as the `error` member of a response.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl RpcError {
         RpcError { code: code.code, message: sentence.to_string(), data, cause: None }
     }
 
-    /// The table's own sentence, where nothing more can be said.
+    /// The sentence of the table of errors, where nothing more is known.
     pub fn plain(code: Code) -> RpcError {
         RpcError::new(code, code.message)
     }
@@ -37,11 +37,14 @@ impl RpcError {
         RpcError { cause: Some(cause.into()), ..RpcError::plain(codes::INTERNAL) }
     }
 
-    /// The store did not do its part. Nothing was acknowledged, so the agent may simply try again.
+    /// The store failed. Nothing was acknowledged, so the caller may simply try again.
     pub fn store(cause: impl Into<anyhow::Error>) -> RpcError {
-        let error =
-            RpcError::new(codes::UNAVAILABLE, "the store is not available right now, nothing was changed");
-        RpcError { cause: Some(cause.into()), ..error }
+        RpcError::unavailable("the store is not available right now, nothing was changed", cause)
+    }
+
+    /// Something of ours cannot be used right now; the sentence names it.
+    pub fn unavailable(sentence: impl Display, cause: impl Into<anyhow::Error>) -> RpcError {
+        RpcError { cause: Some(cause.into()), ..RpcError::new(codes::UNAVAILABLE, sentence) }
     }
 
     #[must_use]
@@ -65,7 +68,7 @@ impl RpcError {
         }
     }
 
-    /// The same for a service: whoever passes the error on has nothing left to log.
+    /// The same for a service: the error is passed on without its cause, so that it is logged once.
     #[must_use]
     pub fn logged(self, method: &str) -> RpcError {
         self.log(method);

@@ -1,20 +1,16 @@
-//! What a service asks of the gateway where an agent lives in another domain: the gateway owns the links.
+//! What a service asks of the gateway where an agent is of another domain: the gateway owns the peer links.
 
-use super::rpc::Answering;
-use super::{Aid, Caller, DeviceId, Mesh, RpcError, Session, SlotId, Trace};
+use super::rpc::PendingAnswer;
+use super::{Aid, DeviceId, RpcError, Session, SlotId, Trace};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::sync::Arc;
-use std::time::Duration;
 
-/// The longest a call to another domain may take.
-const LONGEST: Duration = Duration::from_secs(25);
-
-/// The way to other domains, as the mesh sees it. Where the gateway is in the same process as the service, what is asked of it
-/// needs no text in between, and no clock: whoever owns the links tells those who waited too long.
+/// The gateway as the mesh sees it, for calls to other domains. Where it is in the same process as the service, such a call
+/// is not written as JSON, and needs no timer of its own: the owner of the peer links answers a call that takes too long.
 pub trait Forwarder: Send + Sync {
-    /// The same as `gateway.forward_federation`. Once this returns, the call has its place in the order.
-    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> Answering<Box<RawValue>>;
+    /// The same as `gateway.forward_federation`. Once this returns, the call is in the order of the peer's queue.
+    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> PendingAnswer<Box<RawValue>>;
 }
 
 /// The parameters of `gateway.forward_federation`: one call to another domain, in the name of an agent of ours.
@@ -32,7 +28,7 @@ pub struct Forward {
     pub device_id: DeviceId,
     #[serde(default)]
     pub slot_id: SlotId,
-    /// The same again for the same call, where it is tried a second time.
+    /// The same for every retry of the same call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,13 +56,13 @@ pub struct ForwardBatch {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ForwardedBatch {
-    pub results: Vec<Outcome>,
+    pub results: Vec<ForwardOutcome>,
     pub target_issuer: String,
 }
 
 /// How one call of a batch ended.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct ForwardOutcome {
     pub ok: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
@@ -74,23 +70,23 @@ pub struct Outcome {
     pub error: Option<RpcError>,
 }
 
-/// The parameters of `gateway.dispatch_event`: something for agents of this domain and others to hear of.
+/// The parameters of `gateway.dispatch_event`: an event for agents of this domain and others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Notice {
+pub struct DispatchEvent {
     pub event_id: String,
     /// Without `event/`: `message.ack`.
     pub event: String,
-    pub targets: Targets,
+    pub targets: EventTargets,
     pub payload: Box<RawValue>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Targets {
+pub struct EventTargets {
     pub aids: Vec<Aid>,
 }
 
 impl Forward {
-    /// A call in the name of whoever is asking us.
+    /// A call in the name of the agent that calls us.
     pub fn new(
         speaker: &Session,
         issuer: &str,
@@ -113,7 +109,7 @@ impl Forward {
     }
 }
 
-impl Outcome {
+impl ForwardOutcome {
     pub fn into_result(self) -> Result<Box<RawValue>, RpcError> {
         match self.error {
             Some(error) => Err(error),
@@ -122,46 +118,11 @@ impl Outcome {
     }
 }
 
-impl From<Result<Box<RawValue>, RpcError>> for Outcome {
-    fn from(result: Result<Box<RawValue>, RpcError>) -> Outcome {
+impl From<Result<Box<RawValue>, RpcError>> for ForwardOutcome {
+    fn from(result: Result<Box<RawValue>, RpcError>) -> ForwardOutcome {
         match result {
-            Ok(result) => Outcome { ok: true, result: Some(result), error: None },
-            Err(error) => Outcome { ok: false, result: None, error: Some(error) },
+            Ok(result) => ForwardOutcome { ok: true, result: Some(result), error: None },
+            Err(error) => ForwardOutcome { ok: false, result: None, error: Some(error) },
         }
-    }
-}
-
-impl Mesh {
-    pub fn set_forwarder(&self, forwarder: Arc<dyn Forwarder>) {
-        *self.forwarder.write() = Some(forwarder);
-    }
-
-    /// Has another domain do something. What fails over there fails here with the same code.
-    pub fn forward(self: &Arc<Self>, service: &str, forward: Forward) -> Answering<Box<RawValue>> {
-        if let Some(forwarder) = self.forwarder.read().clone() {
-            return forwarder.forward(service, forward);
-        }
-        let (mesh, caller) = (self.clone(), Caller::service(service));
-        Box::pin(async move {
-            let asked = mesh.ask_for(caller, "gateway.forward_federation", &forward, LONGEST);
-            let Forwarded { result, .. } = asked.await?;
-            Ok(result)
-        })
-    }
-
-    /// The same for many calls to one domain.
-    pub async fn forward_batch(
-        &self,
-        service: &str,
-        batch: &ForwardBatch,
-    ) -> Result<ForwardedBatch, RpcError> {
-        self.ask_for(Caller::service(service), "gateway.forward_federation_batch", batch, LONGEST).await
-    }
-
-    /// Rings the bell of agents wherever they live. Whoever cannot be reached now does not hear it.
-    pub async fn dispatch(&self, service: &str, notice: &Notice) -> Result<(), RpcError> {
-        let _: Box<RawValue> =
-            self.ask_for(Caller::service(service), "gateway.dispatch_event", notice, LONGEST).await?;
-        Ok(())
     }
 }

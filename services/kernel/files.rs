@@ -1,4 +1,4 @@
-//! Files with tight modes, written once.
+//! Files that only their owner may read, written once.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Writes a file that must not exist yet, readable by its owner only, certificates for everybody.
+/// Writes a file that must not exist yet: a key is readable by its owner only, anything else by everybody.
 pub fn write_new(file: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         make_folder(folder)?;

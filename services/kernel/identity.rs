@@ -1,4 +1,4 @@
-//! The identity of a part of the server: its key is made where it is used, and only the public half goes to the authority.
+//! The identity of a service: its key is made where it is used, and only the public half goes to the authority.
 
 use super::{Caller, World, files};
 use anyhow::Context as _;
@@ -16,7 +16,7 @@ const LEAD_SECONDS: i64 = 240 * 86_400;
 
 /// What an identity is for.
 pub struct Purpose<'a> {
-    /// The part that asks, and the folder under `pki` where it keeps its keys.
+    /// The service that asks, and the folder under `pki` where it keeps its keys.
     pub service: &'a str,
     /// The name of its files: `{file}.key` and `{file}.crt`.
     pub file: &'a str,
@@ -54,7 +54,7 @@ impl World {
 
     async fn new_identity(&self, purpose: &Purpose<'_>) -> anyhow::Result<Identity> {
         #[derive(Deserialize)]
-        struct Made {
+        struct IssuedServiceCert {
             cert: String,
         }
         let key = Key::generate(purpose.curve);
@@ -65,9 +65,9 @@ impl World {
             "dns_names": purpose.dns_names,
             "ips": purpose.ips,
         });
-        let made: Made =
+        let issued: IssuedServiceCert =
             self.mesh.ask(Caller::service(purpose.service), "ca.issue_service_cert", &request).await?;
-        Ok(Identity::from_pem(&made.cert, &key.to_pem())?)
+        Ok(Identity::from_pem(&issued.cert, &key.to_pem())?)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Chance: every id, nonce and secret the server makes comes from here.
+//! Randomness: every id, nonce and secret the server makes comes from here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -49,8 +49,8 @@ impl Ids {
         [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
     }
 
-    /// A random part of a wait, at least half of it: those who lost the same thing must not all come back at once.
-    pub fn part_of(&self, wait: Duration) -> Duration {
+    /// A random share of a wait, at least half of it: those who lost the same thing must not all come back at once.
+    pub fn jitter(&self, wait: Duration) -> Duration {
         let share = f64::from(u16::from_be_bytes(self.bytes())) / f64::from(u16::MAX);
         wait.mul_f64(0.5 + share / 2.0)
     }

@@ -1,4 +1,4 @@
-//! `Rpc`: a service's method table, and who is calling.
+//! `Rpc`: a service's method table, and its callers.
 
 use super::{Aid, DeviceId, RpcError, SlotId, codes};
 use proto_schemas::{Access, Method};
@@ -19,20 +19,20 @@ use std::sync::Arc;
 pub enum Caller {
     /// A connection that proved its AID.
     Agent(Session),
-    /// An agent of another domain, for whom the gateway of that domain vouches. Its session is over there.
+    /// An agent of another domain, vouched for by the gateway of that domain, where its session is.
     Foreign(Session, Relayed),
     /// A connection that has not logged in.
     Unauthenticated,
     /// Another service, or the gateway itself.
     Service(String),
-    /// Whoever holds the data folder of this server.
+    /// Who has access to the data folder of this server.
     Operator,
 }
 
 /// How a call came from another domain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Relayed {
-    /// The domain that proved itself on the link.
+    /// The domain that proved itself on the peer link.
     pub from_issuer: String,
     pub relay_id: String,
     /// How many relays led to this one.
@@ -46,7 +46,7 @@ pub struct Session {
     pub device: DeviceId,
     pub slot: SlotId,
     pub connection: u64,
-    /// Where the connection comes from.
+    /// The address that the connection comes from.
     pub address: IpAddr,
     pub connected_at_ms: i64,
     /// Which messages the client can read and how it catches up.
@@ -55,7 +55,7 @@ pub struct Session {
     pub trace: Option<Trace>,
 }
 
-/// What a client said of itself in the `capabilities` of `auth.connect`, as far as the server treats it differently.
+/// What a client declared in the `capabilities` of `auth.connect`, as far as the server treats it differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Generation {
@@ -79,7 +79,7 @@ pub struct Trace {
 pub enum TraceMode {
     /// The trace is passed on with what the call causes.
     Log,
-    /// The answer tells where the time went, too.
+    /// The answer shows where the time went, too.
     Diag,
 }
 
@@ -88,7 +88,7 @@ impl Caller {
         Caller::Service(name.to_owned())
     }
 
-    /// The session behind the call, or the refusal for those that have none here.
+    /// The session of the caller, or an error for callers that have none here.
     pub fn session(&self) -> Result<&Session, RpcError> {
         match self {
             Caller::Agent(session) => Ok(session),
@@ -96,7 +96,7 @@ impl Caller {
         }
     }
 
-    /// Who is speaking, from this domain or another.
+    /// The session of the calling agent, of this domain or another.
     pub fn speaker(&self) -> Result<&Session, RpcError> {
         match self {
             Caller::Foreign(session, _) => Ok(session),
@@ -134,8 +134,8 @@ impl Module {
     }
 }
 
-/// A call under way: it ends with its answer, or with what the caller is told instead.
-pub type Answering<T = Answer> = Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send>>;
+/// A call that has begun: it ends with its answer or with an error.
+pub type PendingAnswer<T = Answer> = Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send>>;
 
 /// What a method answers: its result (over the mesh as it was written), and the event it causes on the caller's own
 /// connection, if any.
@@ -153,7 +153,7 @@ pub struct CallerEvent {
     pub params: Box<RawValue>,
 }
 
-/// An answer that somebody else holds.
+/// A borrowed answer.
 #[derive(Clone, Copy)]
 pub struct AnswerRef<'a> {
     pub result: &'a RawValue,
@@ -195,7 +195,7 @@ impl<R: Serialize> IntoAnswer for Answer<R> {
     }
 }
 
-type Handler = Box<dyn Fn(Caller, Option<&RawValue>) -> Answering + Send + Sync>;
+type Handler = Box<dyn Fn(Caller, Option<&RawValue>) -> PendingAnswer + Send + Sync>;
 
 /// A service's method table: cheap to clone, and a call through it is a function call.
 #[derive(Clone, Default)]
@@ -203,12 +203,12 @@ pub struct Methods(Arc<HashMap<&'static str, Handler>>);
 
 impl Methods {
     /// Begins a call, if there is such a method.
-    pub fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>) -> Option<Answering> {
+    pub fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>) -> Option<PendingAnswer> {
         self.0.get(method).map(|handler| handler(caller, params))
     }
 }
 
-/// Builds a service's method table: may the caller, parse, run, turn the service's error into the wire's.
+/// Builds a service's method table. For each call: check access, parse, run, turn the service's error into an `RpcError`.
 pub struct Rpc<Service> {
     service: Arc<Service>,
     handlers: HashMap<&'static str, Handler>,
@@ -234,18 +234,18 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
     {
         let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
         let service = self.service.clone();
-        let call = move |caller: Caller, params: Option<&RawValue>| -> Answering {
+        let call = move |caller: Caller, params: Option<&RawValue>| -> PendingAnswer {
             if !caller.may_call(method) {
                 return Box::pin(ready(Err(no_method(name))));
             }
-            // Read while they are still somebody else's: nobody has to copy them first.
+            // Parsed while they are borrowed: they need not be copied first.
             let params = match parse(params) {
                 Ok(params) => params,
                 Err(error) => return Box::pin(ready(Err(error))),
             };
             let service = service.clone();
             Box::pin(async move {
-                // Begun in here, where it stays: what a method needs while it waits is large, and is moved nowhere.
+                // Begun in here, where it stays: the future of a method is large and must not be moved.
                 let answer = handler(service, caller, params).await.map_err(Into::into);
                 let answer = answer.and_then(|answer| answer.into_answer().map_err(RpcError::internal));
                 answer.map_err(|error| error.logged(name))
@@ -264,13 +264,13 @@ impl<Service> From<Rpc<Service>> for Methods {
 }
 
 pub(super) fn no_method(name: &str) -> RpcError {
-    RpcError::new(codes::METHOD_NOT_FOUND, format!("there is no method {name}"))
+    RpcError::new(codes::METHOD_NOT_FOUND, format!("method {name} not found"))
 }
 
 /// A wrong field answers with its JSON path. Absent parameters are an empty object.
 fn parse<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P, RpcError> {
     let text = params.map_or("{}", RawValue::get);
-    // Looking for the path costs every call; only those that fail need it.
+    // Tracking the path costs time; only calls that fail need it.
     if let Ok(params) = serde_json::from_str(text) {
         return Ok(params);
     }
@@ -279,7 +279,7 @@ fn parse<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P, RpcError> 
         let path = error.path().to_string();
         let inner = error.into_inner().to_string();
         let reason = inner.split(" at line ").next().unwrap_or(&inner);
-        let place = if path == "." { "params".to_owned() } else { format!("params.{path}") };
-        RpcError::new(codes::INVALID_PARAMS, format!("{place}: {reason}")).with("path", place)
+        let path = if path == "." { "params".to_owned() } else { format!("params.{path}") };
+        RpcError::new(codes::INVALID_PARAMS, format!("{path}: {reason}")).with("path", path)
     })
 }

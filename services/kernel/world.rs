@@ -1,4 +1,4 @@
-//! `World`: all that a service may ask of the outside.
+//! `World`: everything outside itself that a service may use.
 
 use super::{Bus, Clock, Db, Durability, Ids, Mesh, Presence, StoreUrl, Stores};
 use sqlx::migrate::Migrator;
@@ -12,14 +12,14 @@ use tokio_util::task::TaskTracker;
 pub struct World {
     /// The domain this server vouches for, such as `agents.localhost`.
     pub issuer: String,
-    /// The folder with SQLite files.
+    /// The folder of the SQLite files.
     pub data: PathBuf,
     /// The folder whose `pki` has the keys; the data folder, unless several processes share their keys.
     pub keys: PathBuf,
     pub store: StoreUrl,
-    /// What the stores of the services count of themselves.
+    /// What the stores of the services count.
     pub stores: Stores,
-    /// How long a message is kept for another domain that cannot be reached; `None`: its sender is told at once.
+    /// How long a message waits for a domain that cannot be reached; `None`: its sender gets the error at once.
     pub peer_retention: Option<Duration>,
     pub mesh: Arc<Mesh>,
     pub bus: Bus,
@@ -33,7 +33,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world of one process, on the system's clock.
+    /// For a server of one process, on the system's clock.
     pub fn local(issuer: &str, data: &Path, store: StoreUrl) -> World {
         World {
             issuer: issuer.to_owned(),

@@ -95,7 +95,7 @@ impl Message {
         for sender in senders.unwrap_or_default() {
             let Ok(aid) = Aid::parse(&sender) else { continue };
             if !self.is_ours(&aid) {
-                self.bells.ring(aid, "message.ack", &params, self.clock.now_ms());
+                self.peer_events.publish(aid, "message.ack", &params, self.clock.now_ms());
             } else if self.presence.may_be_online(&aid) {
                 let to = Audience::Agent(aid);
                 self.bus.publish(&Event { to, method: events::ACK.to_owned(), params: params.clone() });

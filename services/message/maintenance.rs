@@ -68,7 +68,7 @@ impl Message {
         self.volatile.remove_expired(now);
         self.volatile_sent.remove_expired(now);
         self.store.rotate_filter(now, RETENTION_MS);
-        if let Err(error) = self.targets.purge(now).await {
+        if let Err(error) = self.recent_peers.purge(now).await {
             tracing::warn!(
                 "the record of which domains were written to could not be removed, will try again: {error}"
             );

@@ -3,12 +3,12 @@
 //! A message is written once, to the log, with the seq it has in each inbox; its sender is answered after that commit, and its
 //! recipients are told after that. Three generations of clients read the same inboxes.
 
-mod abroad;
 mod ack;
 mod delivery;
 mod e2ee;
 mod envelope;
 mod error;
+mod federation;
 mod history;
 mod join;
 mod maintenance;
@@ -30,10 +30,10 @@ mod v2;
 mod wake;
 
 use crate::kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
-use abroad::{Bells, Outbox, Targets};
 use delivery::publisher;
 use e2ee::keys::Prekeys;
 use error::Error;
+use federation::{PeerEvents, PeerOutbox, RecentPeers};
 use parking_lot::Mutex;
 use reading::read_states::ReadStates;
 use sending::lookup_queue::LookupQueues;
@@ -101,9 +101,9 @@ struct Message {
     shared: Option<SharedRows>,
     ledger: Ledger,
     store: Arc<Store>,
-    bells: Bells,
-    targets: Targets,
-    outbox: Outbox,
+    peer_events: PeerEvents,
+    recent_peers: RecentPeers,
+    outbox: PeerOutbox,
     /// How long a message waits for a domain that cannot be reached, if it does.
     peer_retention: Option<Duration>,
     mesh: Arc<Mesh>,
@@ -135,11 +135,11 @@ impl Message {
             queue_messages,
             shared: SharedRows::open(store.db()).await?,
             ledger,
-            targets: Targets::open(world, store.db()),
-            outbox: Outbox::open(world, store.db()).await?,
+            recent_peers: RecentPeers::open(world, store.db()),
+            outbox: PeerOutbox::open(world, store.db()).await?,
             store,
             peer_retention: world.peer_retention,
-            bells: Bells::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
+            peer_events: PeerEvents::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),
             presence: world.presence.clone(),

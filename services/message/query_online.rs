@@ -1,6 +1,6 @@
 //! `message.query_online`: who has a long connection right now, here and in other domains.
 
-use super::abroad::Crossing;
+use super::federation::PeerCall;
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller};
 use futures_util::future::join_all;
@@ -35,28 +35,28 @@ impl Message {
         }
 
         // Every text is answered; one that is no AID is not online.
-        let (mut online, mut abroad) = (BTreeMap::new(), BTreeMap::<String, Vec<(String, Aid)>>::new());
+        let (mut online, mut at_peers) = (BTreeMap::new(), BTreeMap::<String, Vec<(String, Aid)>>::new());
         for text in params.aids {
             let aid = Aid::parse(&text).ok();
             let is_online = aid.as_ref().is_some_and(|aid| self.presence.is_online(aid));
             if let Some(aid) = aid.filter(|aid| !self.is_ours(aid)) {
-                abroad.entry(aid.issuer().to_owned()).or_default().push((text.clone(), aid));
+                at_peers.entry(aid.issuer().to_owned()).or_default().push((text.clone(), aid));
             }
             online.insert(text, is_online);
         }
-        if !abroad.is_empty() && matches!(caller, Caller::Agent(_)) {
-            let asked = abroad.values().map(|agents| self.online_abroad(&caller, agents));
+        if !at_peers.is_empty() && matches!(caller, Caller::Agent(_)) {
+            let asked = at_peers.values().map(|agents| self.online_at_peer(&caller, agents));
             online.extend(join_all(asked).await.into_iter().flatten());
         }
         Ok(Online { online })
     }
 
     /// "A domain whose query fails degrades all its AIDs to false" (message.query_online).
-    async fn online_abroad(&self, caller: &Caller, agents: &[(String, Aid)]) -> Vec<(String, bool)> {
+    async fn online_at_peer(&self, caller: &Caller, agents: &[(String, Aid)]) -> Vec<(String, bool)> {
         let found = async {
             let Some((_, first)) = agents.first() else { return Ok(None) };
-            let Some(crossing) = self.crossing(caller, first)? else { return Ok(None) };
-            self.ask_online(&crossing, agents).await.map(Some)
+            let Some(peer_call) = self.peer_call(caller, first)? else { return Ok(None) };
+            self.ask_online(&peer_call, agents).await.map(Some)
         };
         let found = match tokio::time::timeout(QUERY_TIMEOUT, found).await {
             Ok(Ok(found)) => found,
@@ -70,9 +70,9 @@ impl Message {
         agents.iter().map(|(text, aid)| (text.clone(), is_online(aid).unwrap_or(false))).collect()
     }
 
-    async fn ask_online(&self, crossing: &Crossing<'_>, agents: &[(String, Aid)]) -> Result<Online, Error> {
+    async fn ask_online(&self, peer_call: &PeerCall<'_>, agents: &[(String, Aid)]) -> Result<Online, Error> {
         let aids: Vec<&Aid> = agents.iter().map(|(_, aid)| aid).collect();
         let params = json!({ "aids": aids });
-        self.ask_abroad(crossing, "message.query_online", &params, Some(QUERY_TIMEOUT)).await
+        self.ask_peer(peer_call, "message.query_online", &params, Some(QUERY_TIMEOUT)).await
     }
 }

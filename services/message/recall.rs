@@ -1,12 +1,13 @@
 //! `message.recall`: a sender recalls messages of the last two minutes.
 
+use super::federation::{RecallRefusal, RecalledAtPeers};
 use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKey;
 use super::store::write::{Recall, RecallOutcome, Write, WriteOutcome};
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId, Session};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 const MAX_IDS: usize = 100;
@@ -19,8 +20,7 @@ pub(super) struct RecallParams {
     message_ids: Vec<String>,
 }
 
-/// The answer. That of another domain is read, too.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct Recalled {
     success: bool,
     accepted: usize,
@@ -28,39 +28,10 @@ pub(super) struct Recalled {
     errors: Option<Vec<RefusedRecall>>,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct RefusedRecall {
     message_id: String,
     error: RecallRefusal,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum RecallRefusal {
-    NotSender,
-    AlreadyRecalled,
-    Expired,
-    #[serde(other)]
-    NotFound,
-}
-
-/// What became of the messages that were sent to other domains.
-#[derive(Default)]
-pub(super) struct RecalledAbroad {
-    /// Why it was refused, or none where it was recalled.
-    pub outcomes: HashMap<String, Option<RecallRefusal>>,
-    /// Those that a domain may have which could not be asked.
-    pub open: HashSet<String>,
-    /// "A call spanning several domains … reports an error if any domain fails" (§7). Asking again brings them together.
-    pub failed: Option<Error>,
-}
-
-impl Recalled {
-    /// Why this one was not recalled, if it was not.
-    pub fn refusal(&self, message_id: &str) -> Option<RecallRefusal> {
-        let refused = self.errors.iter().flatten().find(|refused| refused.message_id == message_id);
-        refused.map(|refused| refused.error)
-    }
 }
 
 impl Message {
@@ -76,8 +47,8 @@ impl Message {
         }
 
         let accepted = message_ids.len();
-        let (abroad, here) = self.recall_everywhere(&caller, session, message_ids).await?;
-        if let Some(error) = abroad.failed {
+        let (at_peers, here) = self.recall_everywhere(&caller, session, message_ids).await?;
+        if let Some(error) = at_peers.failed {
             return Err(error);
         }
 
@@ -94,7 +65,7 @@ impl Message {
             };
             errors.push(RefusedRecall { message_id, error });
         }
-        let there = abroad.outcomes.into_iter();
+        let there = at_peers.outcomes.into_iter();
         errors.extend(
             there.filter_map(|(message_id, error)| Some(RefusedRecall { message_id, error: error? })),
         );
@@ -108,15 +79,15 @@ impl Message {
         caller: &Caller,
         session: &Session,
         message_ids: Vec<String>,
-    ) -> Result<(RecalledAbroad, Vec<(String, RecallOutcome)>), Error> {
-        let abroad = self.recall_abroad(caller, &message_ids).await?;
+    ) -> Result<(RecalledAtPeers, Vec<(String, RecallOutcome)>), Error> {
+        let at_peers = self.recall_at_peers(caller, &message_ids).await?;
         let (there, rest): (Vec<_>, Vec<_>) =
-            message_ids.into_iter().partition(|id| abroad.outcomes.contains_key(id));
+            message_ids.into_iter().partition(|id| at_peers.outcomes.contains_key(id));
         // While the recipient's domain may still have it, it stays on the sender's own devices.
-        let here = rest.into_iter().filter(|id| !abroad.open.contains(id)).collect();
-        self.recall_copies(session, &there, &abroad).await?;
+        let here = rest.into_iter().filter(|id| !at_peers.open.contains(id)).collect();
+        self.recall_copies(session, &there, &at_peers).await?;
         let here = self.recall_here(session, here, self.clock.now_ms() - WINDOW_MS).await?;
-        Ok((abroad, here))
+        Ok((at_peers, here))
     }
 
     /// What another domain recalled is recalled on the sender's own devices, too, if they have copies. Whether it was in time is
@@ -125,10 +96,10 @@ impl Message {
         &self,
         session: &Session,
         there: &[String],
-        abroad: &RecalledAbroad,
+        at_peers: &RecalledAtPeers,
     ) -> Result<(), Error> {
         let recalled = |id: &&String| {
-            matches!(abroad.outcomes.get(*id), Some(None | Some(RecallRefusal::AlreadyRecalled)))
+            matches!(at_peers.outcomes.get(*id), Some(None | Some(RecallRefusal::AlreadyRecalled)))
         };
         let recalled: Vec<String> = there.iter().filter(recalled).cloned().collect();
         if !recalled.is_empty() {

@@ -23,7 +23,7 @@ impl Message {
         params.check()?;
         if !self.is_ours(&params.to) {
             // Boxed, so that the future of a message within the domain is not as large as that of one to another domain.
-            return Box::pin(self.send_abroad(&caller, params)).await;
+            return Box::pin(self.send_to_peer(&caller, params)).await;
         }
         let mut tries = 0;
         loop {

@@ -182,7 +182,7 @@ fn a_service_with_names_can_serve_tls() {
 }
 
 #[test]
-fn an_authority_taken_up_again_writes_the_same_name() {
+fn an_authority_that_is_read_again_writes_the_same_name() {
     let root = Authority::root("Würzel & Söhne", "Örg, Inc.", NOW);
     let reloaded = Authority::from_pem(root.certificate().pem(), &root.key_pem()).unwrap();
     let registry = reloaded.registry("Registry", "http://a/crl", NOW).unwrap();
@@ -211,7 +211,7 @@ fn a_key_of_another_certificate_is_refused() {
 }
 
 #[test]
-fn an_issuer_has_no_space_for_another_authority() {
+fn an_issuer_may_not_sign_another_authority() {
     let pki = Pki::new("a.test", NOW);
     assert!(matches!(pki.issuer.registry("x", "http://a/crl", NOW), Err(CertError::PathLength(_))));
     assert!(matches!(pki.registry.registry("x", "http://a/crl", NOW), Err(CertError::PathLength(_))));
@@ -237,7 +237,7 @@ fn a_leaf_does_not_outlive_its_issuer() {
 }
 
 #[test]
-fn what_cannot_stand_in_a_certificate_is_refused() {
+fn names_and_urls_that_are_not_valid_are_refused() {
     let pki = Pki::new("a.test", NOW);
     let key = Key::generate(Curve::P256).public();
     let issue = |name: &str, urls: &Urls| pki.issuer.issue_agent(name, &key, urls, NOW, NOW + YEAR);

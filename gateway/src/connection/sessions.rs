@@ -120,7 +120,7 @@ impl Sessions {
 
     /// Long sessions on all gateways, as far as this one knows.
     pub fn present(&self) -> usize {
-        self.presence.taken()
+        self.presence.count()
     }
 
     /// Removes a connection, and its session if it has one.

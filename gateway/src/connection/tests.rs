@@ -8,7 +8,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use services::kernel::{
     Aid, AnnouncedSession, Bus, Clock, Delivery, DeviceId, Generation, Ids, Mode, Presence, PresentSession,
-    Redis, RedisSettings, RpcError, Session, SlotId,
+    RedisBus, RedisSettings, RpcError, Session, SlotId,
 };
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ async fn gateways(server: &RedisServer) -> [TestGateway; 2] {
 
 async fn gateway(server: &RedisServer, issuer: &str) -> TestGateway {
     let settings = RedisSettings::new(&server.url, issuer, true);
-    let presence = Redis::open(settings, &Clock::System).await.unwrap().presence();
+    let presence = RedisBus::open(settings, &Clock::System).await.unwrap().presence();
     let budget = OutboxBudget::new(1 << 20, 1 << 20, Arc::default());
     let sessions = Arc::new(Sessions::new(presence.clone(), budget, 1));
     let settling = sessions.clone();

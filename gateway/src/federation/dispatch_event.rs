@@ -5,7 +5,7 @@ use super::errors::{quoted, refused};
 use super::wire::relay::{EventTargets, Relay, RelayKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Audience, Caller, Event, Notice, RpcError, codes};
+use services::kernel::{Aid, Audience, Caller, DispatchEvent, Event, RpcError, codes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Federation {
     pub async fn dispatch_event(
         self: Arc<Self>,
         caller: Caller,
-        notice: Notice,
+        notice: DispatchEvent,
     ) -> Result<DispatchedEvent, RpcError> {
         let Caller::Service(service) = &caller else {
             return Err(RpcError::new(codes::PERMISSION_DENIED, "only a service may dispatch events"));

@@ -5,7 +5,7 @@ use super::errors::refused;
 use super::outbound::RelayOutcome;
 use super::wire::relay::{Relay, RelayCaller, RelayKind, RelayText};
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Answering, Caller, Forward, Forwarded, Forwarder, RpcError, codes};
+use services::kernel::{Aid, Caller, Forward, Forwarded, Forwarder, PendingAnswer, RpcError, codes};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +118,7 @@ impl Federation {
 
 /// For the services of this process, without serializing the call in between.
 impl Forwarder for Federation {
-    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> Answering<Box<RawValue>> {
+    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> PendingAnswer<Box<RawValue>> {
         let begun = check_service(&Caller::service(service))
             .and_then(|()| self.target(&forward.target_issuer))
             .and_then(|issuer| self.begin_one(&issuer, forward, LONGEST_TIMEOUT));

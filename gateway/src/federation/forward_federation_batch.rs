@@ -3,7 +3,7 @@
 use super::Federation;
 use super::forward_federation::{LONGEST_TIMEOUT, check_service};
 use futures_util::future::join_all;
-use services::kernel::{Caller, ForwardBatch, ForwardedBatch, Outcome, RpcError, codes};
+use services::kernel::{Caller, ForwardBatch, ForwardOutcome, ForwardedBatch, RpcError, codes};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl Federation {
         let begun: Vec<_> =
             params.items.into_iter().map(|item| self.begin_one(&issuer, item, longest)).collect();
         let outcomes = begun.into_iter().map(|begun| async { begun?.await });
-        let results = join_all(outcomes).await.into_iter().map(Outcome::from).collect();
+        let results = join_all(outcomes).await.into_iter().map(ForwardOutcome::from).collect();
         Ok(ForwardedBatch { results, target_issuer: issuer })
     }
 }

@@ -55,7 +55,7 @@ fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics) -> Respo
 
 /// All metrics of this process, as they are right now.
 pub fn metrics_of(world: &World, metrics: &Metrics) -> String {
-    metrics.set_bus(world.bus.stats().unwrap_or_default(), world.presence.taken());
+    metrics.set_bus(world.bus.stats().unwrap_or_default(), world.presence.count());
     metrics.text()
 }
 

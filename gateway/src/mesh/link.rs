@@ -8,7 +8,7 @@ use super::wire::{self, CallerForm, CallerRef, OutgoingCall};
 use super::write_queue::MeshWriteQueue;
 use crate::telemetry::LinkMetrics;
 use parking_lot::Mutex;
-use services::kernel::{Answer, AnswerRef, RpcError, Then, codes, unavailable};
+use services::kernel::{Answer, AnswerRef, OnAnswer, RpcError, codes, unavailable};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +53,7 @@ impl MeshLink {
     }
 
     /// Sends a call; `then` is called with its outcome.
-    pub fn send(&self, caller: CallerRef<'_>, call: &OutgoingCall<'_>, then: Then) {
+    pub fn send(&self, caller: CallerRef<'_>, call: &OutgoingCall<'_>, then: OnAnswer) {
         if let Err((then, error)) = self.begin(caller, call, then) {
             then(Err(error), call.term.began);
         }
@@ -79,8 +79,8 @@ impl MeshLink {
         &self,
         caller: CallerRef<'_>,
         call: &OutgoingCall<'_>,
-        then: Then,
-    ) -> Result<u64, (Then, RpcError)> {
+        then: OnAnswer,
+    ) -> Result<u64, (OnAnswer, RpcError)> {
         let deadline = call.term.began + call.term.within;
         let mut state = self.state.lock();
         // Under one lock, so that the frame with a session in full is queued before one that only names it.
@@ -102,7 +102,7 @@ impl MeshLink {
     }
 
     /// Takes the calls with these ids out of the table.
-    fn take(&self, ids: impl Iterator<Item = u64>) -> Vec<Option<Then>> {
+    fn take(&self, ids: impl Iterator<Item = u64>) -> Vec<Option<OnAnswer>> {
         let mut state = self.state.lock();
         let taken = ids.map(|id| state.pending.take(id)).collect();
         self.metrics.pending.set(gauge(state.pending.len()));

@@ -2,7 +2,7 @@
 
 use super::wire::MeshAnswer;
 use serde_json::value::RawValue;
-use services::kernel::{AnswerRef, RpcError, Then};
+use services::kernel::{AnswerRef, OnAnswer, RpcError};
 use std::time::Instant;
 
 /// Calls that may be pending on one link.
@@ -20,7 +20,7 @@ pub(super) struct PendingCalls {
 struct PendingCall {
     id: u64,
     deadline: Instant,
-    then: Then,
+    then: OnAnswer,
 }
 
 impl PendingCalls {
@@ -33,7 +33,7 @@ impl PendingCalls {
     }
 
     /// The caller has checked that the table is not full.
-    pub fn add(&mut self, deadline: Instant, then: Then) -> u64 {
+    pub fn add(&mut self, deadline: Instant, then: OnAnswer) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -44,7 +44,7 @@ impl PendingCalls {
         id
     }
 
-    pub fn take(&mut self, id: u64) -> Option<Then> {
+    pub fn take(&mut self, id: u64) -> Option<OnAnswer> {
         let slot = (id % IN_FLIGHT as u64) as usize;
         let call = self.slots.get_mut(slot)?.take_if(|call| call.id == id)?;
         self.free.push(slot);
@@ -52,20 +52,20 @@ impl PendingCalls {
     }
 
     /// Those whose deadline has passed.
-    pub fn take_overdue(&mut self, now: Instant) -> Vec<Then> {
+    pub fn take_overdue(&mut self, now: Instant) -> Vec<OnAnswer> {
         let overdue = self.slots.iter().flatten().filter(|call| call.deadline <= now);
         let overdue: Vec<u64> = overdue.map(|call| call.id).collect();
         overdue.into_iter().filter_map(|id| self.take(id)).collect()
     }
 
-    pub fn take_all(&mut self) -> Vec<Then> {
+    pub fn take_all(&mut self) -> Vec<OnAnswer> {
         self.free.clear();
         std::mem::take(&mut self.slots).into_iter().flatten().map(|call| call.then).collect()
     }
 }
 
 /// Completes calls with their answers. `None` stands for a call that was given up before its answer came.
-pub(super) fn complete<'a>(answered: impl Iterator<Item = (Option<Then>, MeshAnswer<'a>)>) {
+pub(super) fn complete<'a>(answered: impl Iterator<Item = (Option<OnAnswer>, MeshAnswer<'a>)>) {
     // They came in one frame.
     let now = Instant::now();
     for (then, answer) in answered {
@@ -81,7 +81,7 @@ pub(super) fn complete<'a>(answered: impl Iterator<Item = (Option<Then>, MeshAns
     }
 }
 
-pub(super) fn fail_all(calls: Vec<Then>, error: impl Fn() -> RpcError) {
+pub(super) fn fail_all(calls: Vec<OnAnswer>, error: impl Fn() -> RpcError) {
     let now = Instant::now();
     for then in calls {
         then(Err(error()), now);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn nothing() -> Then {
+    fn nothing() -> OnAnswer {
         Box::new(|_, _| ())
     }
 

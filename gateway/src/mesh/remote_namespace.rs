@@ -6,7 +6,7 @@ use super::wire::{CallerRef, OutgoingCall};
 use futures_util::future::ready;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{Answering, Caller, RemoteService, Session, Term, Then, unavailable};
+use services::kernel::{CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, Session, unavailable};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl RemoteService for RemoteNamespace {
         method: &str,
         params: Option<&RawValue>,
         within: Duration,
-    ) -> Answering {
+    ) -> PendingAnswer {
         let Some(link) = self.choose(params) else {
             return Box::pin(ready(Err(unavailable(self.namespace))));
         };
@@ -55,11 +55,18 @@ impl RemoteService for RemoteNamespace {
             Caller::Agent(session) => CallerRef::Agent(session),
             other => CallerRef::Other(other),
         };
-        let term = Term { began: Instant::now(), within };
+        let term = CallTerm { began: Instant::now(), within };
         Box::pin(link.call(caller, &OutgoingCall { method, params, term, trace: trace.as_ref() }))
     }
 
-    fn send(&self, session: &Session, method: &str, params: Option<&RawValue>, term: Term, then: Then) {
+    fn send(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Option<&RawValue>,
+        term: CallTerm,
+        then: OnAnswer,
+    ) {
         match self.choose(params) {
             Some(link) => {
                 let call = OutgoingCall { method, params, term, trace: session.trace.as_ref() };

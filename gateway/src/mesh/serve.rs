@@ -8,8 +8,7 @@ use super::wire::{self, MeshCall, MeshFrame, WireCaller};
 use super::write_queue::MeshWriteQueue;
 use crate::trace;
 use futures_util::FutureExt as _;
-use services::kernel::{Answer, Answering, Caller, RpcError, timed_out};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use services::kernel::{Answer, Caller, PendingAnswer, RpcError, catch_panic, catch_panic_of, timed_out};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -180,19 +179,18 @@ impl CallHandler {
         let received = ReceivedCall { id: call.id, started, span };
         // Begun before the next call is read, so that the calls of one caller begin in their order. Most end with that.
         let begun = received.span.in_scope(|| {
-            catch_unwind(AssertUnwindSafe(|| {
+            catch_panic(&call.method, || {
                 let mut answering = self.context.mesh.call_here(caller, &call.method, call.params)?;
                 Ok((&mut answering).now_or_never().ok_or(answering))
-            }))
+            })
         });
         let outcome = match begun {
-            Ok(Ok(Err(answering))) => {
+            Ok(Err(answering)) => {
                 self.finish_later(received, call.method.into_owned(), answering, within);
                 return Ok(());
             }
-            Ok(Ok(Ok(outcome))) => outcome,
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(panicked(&call.method)),
+            Ok(Ok(outcome)) => outcome,
+            Err(error) => Err(error),
         };
         // The next call begins when this one ends.
         self.now = Some(received.finish(&self.context, &self.queue, &call.method, &outcome));
@@ -200,23 +198,22 @@ impl CallHandler {
     }
 
     /// A call that cannot be answered at once gets a task and a deadline.
-    fn finish_later(&self, received: ReceivedCall, method: String, answering: Answering, within: Duration) {
+    fn finish_later(
+        &self,
+        received: ReceivedCall,
+        method: String,
+        answering: PendingAnswer,
+        within: Duration,
+    ) {
         let (context, in_flight) = (self.context.clone(), CallInFlight::new(self));
         self.calls.spawn(async move {
-            let answering = timeout(within, AssertUnwindSafe(answering).catch_unwind());
-            let outcome = match answering.instrument(received.span.clone()).await {
-                Ok(Ok(outcome)) => outcome,
-                Ok(Err(_)) => Err(panicked(&method)),
-                Err(_) => Err(timed_out(&method, within)),
-            };
+            let answering = timeout(within, catch_panic_of(&method, answering));
+            let outcome = answering.instrument(received.span.clone()).await;
+            let outcome = outcome.unwrap_or_else(|_| Err(timed_out(&method, within)));
             received.finish(&context, &in_flight.queue, &method, &outcome);
             drop(in_flight);
         });
     }
-}
-
-fn panicked(method: &str) -> RpcError {
-    RpcError::internal(anyhow::anyhow!("{method} panicked")).logged(method)
 }
 
 /// A received call, without what it asks for.

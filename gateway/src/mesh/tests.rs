@@ -9,7 +9,7 @@ use crate::config;
 use crate::telemetry::Metrics;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use services::kernel::{AnswerRef, Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, Term, codes};
+use services::kernel::{AnswerRef, CallTerm, Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, codes};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::DuplexStream;
@@ -95,7 +95,7 @@ async fn linked_pair() -> LinkedPair {
 
 fn call(link: &Arc<MeshLink>, params: Value, within: Duration) -> CallFuture {
     let params = to_raw_value(&params).unwrap();
-    let term = Term { began: Instant::now(), within };
+    let term = CallTerm { began: Instant::now(), within };
     let call = OutgoingCall { method: "message.send", params: Some(&params), term, trace: None };
     link.call(CallerRef::Other(&Caller::Operator), &call)
 }
@@ -106,7 +106,7 @@ async fn calls_that_end_at_once_are_answered_in_their_order() {
     let (answered, mut answers) = mpsc::unbounded_channel();
     for n in 0..1000 {
         let (params, answered) = (to_raw_value(&json!({ "say": n })).unwrap(), answered.clone());
-        let term = Term { began: Instant::now(), within: LONG };
+        let term = CallTerm { began: Instant::now(), within: LONG };
         let call = OutgoingCall { method: "message.send", params: Some(&params), term, trace: None };
         let then = move |outcome: Result<AnswerRef<'_>, RpcError>, _| {
             answered.send(outcome.unwrap().result.get().to_owned()).unwrap();

@@ -8,7 +8,7 @@ use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use services::kernel::{AnswerRef, Caller, CallerEvent, RpcError, Session, Term, Trace};
+use services::kernel::{AnswerRef, CallTerm, Caller, CallerEvent, RpcError, Session, Trace};
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
@@ -120,7 +120,7 @@ pub(super) enum CallerForm {
 pub(super) struct OutgoingCall<'a> {
     pub method: &'a str,
     pub params: Option<&'a RawValue>,
-    pub term: Term,
+    pub term: CallTerm,
     pub trace: Option<&'a Trace>,
 }
 
@@ -224,7 +224,7 @@ mod tests {
         }
         let params = RawValue::from_string(r#"{"n":1.0}"#.into()).unwrap();
         let trace = Trace { trace_id: "7".into(), mode: TraceMode::Log };
-        let term = Term { began: Instant::now(), within: Duration::from_millis(5) };
+        let term = CallTerm { began: Instant::now(), within: Duration::from_millis(5) };
         let mut text = CALLS.to_owned();
         for (id, trace) in [(3, None), (4, Some(&trace))] {
             let method = "message.\"send";

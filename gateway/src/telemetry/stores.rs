@@ -41,7 +41,7 @@ impl Collector for StoreMetrics {
         let bytes = Some(&Unit::Bytes);
         each(&mut encoder, "store_queue", help, bytes, &stores, |store| Some(gauge(store.queue_bytes)))?;
         let help = "Bytes that are committed and not indexed yet";
-        each(&mut encoder, "store_unindexed", help, bytes, &stores, |store| store.unfiled_bytes.map(gauge))
+        each(&mut encoder, "store_unindexed", help, bytes, &stores, |store| store.unindexed_bytes.map(gauge))
     }
 }
 

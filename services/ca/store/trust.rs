@@ -1,9 +1,10 @@
 //! The roots of other operators, and the signed lists that name them.
 
+use super::super::Error;
 use super::Store;
 use sqlx::{Any, Transaction};
 
-/// Roots the list may hold besides ours, with those that were taken away.
+/// Roots the list may hold besides ours, with those that were removed.
 pub(in crate::ca) const MOST_ROOTS: usize = 100;
 
 /// How often a change is tried again when another process published a list meanwhile.
@@ -11,7 +12,7 @@ const TRIES: usize = 8;
 
 /// The root of another operator.
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::ca) struct Root {
+pub(in crate::ca) struct TrustRoot {
     pub fingerprint: String,
     pub pem: String,
     pub added_at: i64,
@@ -19,26 +20,26 @@ pub(in crate::ca) struct Root {
 }
 
 /// What the list should say of a root from now on.
-pub(in crate::ca) enum Change<'a> {
-    Add(&'a Root),
+pub(in crate::ca) enum RootChange<'a> {
+    Add(&'a TrustRoot),
     Remove {
         fingerprint: &'a str,
         at: i64,
     },
-    /// Nothing new; the list is only due.
+    /// Nothing; the list is only due to be signed again.
     Renew,
 }
 
-pub(in crate::ca) enum Changed {
-    /// The list says so from now on.
+pub(in crate::ca) enum RootChangeOutcome {
+    /// A list with the change was published.
     Published,
-    /// It was so already.
-    Same,
+    /// The list had it already.
+    Unchanged,
     Full,
 }
 
 /// A list that is signed and not published yet: when it is due, and its text.
-pub(in crate::ca) struct Draft {
+pub(in crate::ca) struct SignedTrustList {
     pub next_update: i64,
     pub document: String,
 }
@@ -51,35 +52,40 @@ impl Store {
             .await
     }
 
-    /// Changes the roots and publishes the list that says so, both or neither.
+    /// Changes the roots and publishes the list with the change, both or neither.
     pub async fn change_roots(
         &self,
-        change: &Change<'_>,
-        sign: impl Fn(i64, &[Root]) -> Draft,
-    ) -> sqlx::Result<Changed> {
+        change: &RootChange<'_>,
+        sign: impl Fn(i64, &[TrustRoot]) -> SignedTrustList,
+    ) -> Result<RootChangeOutcome, Error> {
         for _ in 0..TRIES {
             let mut tx = self.db.write().await?;
             match apply(&mut tx, change).await? {
-                Changed::Published => {}
+                RootChangeOutcome::Published => {}
                 other => return Ok(other),
             }
-            // The version before the roots: whoever commits between the two takes the number that we want, and we begin
-            // again with what they wrote.
+            // The version is read before the roots: a process that commits between the two gets the version that we want, so
+            // our insert fails and we begin again with what it wrote.
             let version = next_version(&mut tx).await?;
             let draft = sign(version, &all(&mut tx).await?);
             if publish(&mut tx, version, &draft).await? {
                 tx.commit().await?;
-                return Ok(Changed::Published);
+                return Ok(RootChangeOutcome::Published);
             }
         }
-        Err(sqlx::Error::Protocol("the list of trusted roots changes all the time".to_owned()))
+        Err(Error::TrustListContended)
     }
 }
 
-async fn apply(tx: &mut Transaction<'static, Any>, change: &Change<'_>) -> sqlx::Result<Changed> {
+async fn apply(
+    tx: &mut Transaction<'static, Any>,
+    change: &RootChange<'_>,
+) -> sqlx::Result<RootChangeOutcome> {
     let changed = match change {
-        Change::Add(root) => {
-            let Changed::Published = make_space(tx, root).await? else { return Ok(Changed::Full) };
+        RootChange::Add(root) => {
+            let RootChangeOutcome::Published = make_space(tx, root).await? else {
+                return Ok(RootChangeOutcome::Full);
+            };
             sqlx::query(
                 "INSERT INTO trust_roots (fingerprint, pem, added_at) VALUES ($1, $2, $3)
                  ON CONFLICT (fingerprint) DO UPDATE SET removed_at = NULL, added_at = excluded.added_at
@@ -92,7 +98,7 @@ async fn apply(tx: &mut Transaction<'static, Any>, change: &Change<'_>) -> sqlx:
             .await?
             .rows_affected()
         }
-        Change::Remove { fingerprint, at } => sqlx::query(
+        RootChange::Remove { fingerprint, at } => sqlx::query(
             "UPDATE trust_roots SET removed_at = $2 WHERE fingerprint = $1 AND removed_at IS NULL",
         )
         .bind(*fingerprint)
@@ -100,27 +106,27 @@ async fn apply(tx: &mut Transaction<'static, Any>, change: &Change<'_>) -> sqlx:
         .execute(&mut **tx)
         .await?
         .rows_affected(),
-        Change::Renew => 1,
+        RootChange::Renew => 1,
     };
-    Ok(if changed == 0 { Changed::Same } else { Changed::Published })
+    Ok(if changed == 0 { RootChangeOutcome::Unchanged } else { RootChangeOutcome::Published })
 }
 
-/// A newcomer takes the place of the root that was taken away first, and never that of one in force.
-async fn make_space(tx: &mut Transaction<'static, Any>, new: &Root) -> sqlx::Result<Changed> {
+/// A new root replaces the one that was removed first, and never one that is trusted.
+async fn make_space(tx: &mut Transaction<'static, Any>, new: &TrustRoot) -> sqlx::Result<RootChangeOutcome> {
     let roots = all(tx).await?;
     if roots.len() < MOST_ROOTS || roots.iter().any(|root| root.fingerprint == new.fingerprint) {
-        return Ok(Changed::Published);
+        return Ok(RootChangeOutcome::Published);
     }
     let gone = roots.iter().filter(|root| root.removed_at.is_some()).min_by_key(|root| root.removed_at);
-    let Some(gone) = gone else { return Ok(Changed::Full) };
+    let Some(gone) = gone else { return Ok(RootChangeOutcome::Full) };
     sqlx::query("DELETE FROM trust_roots WHERE fingerprint = $1")
         .bind(gone.fingerprint.as_str())
         .execute(&mut **tx)
         .await?;
-    Ok(Changed::Published)
+    Ok(RootChangeOutcome::Published)
 }
 
-async fn all(tx: &mut Transaction<'static, Any>) -> sqlx::Result<Vec<Root>> {
+async fn all(tx: &mut Transaction<'static, Any>) -> sqlx::Result<Vec<TrustRoot>> {
     sqlx::query_as(
         "SELECT fingerprint, pem, added_at, removed_at FROM trust_roots ORDER BY added_at, fingerprint",
     )
@@ -135,8 +141,12 @@ async fn next_version(tx: &mut Transaction<'static, Any>) -> sqlx::Result<i64> {
     Ok(last + 1)
 }
 
-/// Gives false if another process published this version first.
-async fn publish(tx: &mut Transaction<'static, Any>, version: i64, draft: &Draft) -> sqlx::Result<bool> {
+/// False if another process published this version first.
+async fn publish(
+    tx: &mut Transaction<'static, Any>,
+    version: i64,
+    draft: &SignedTrustList,
+) -> sqlx::Result<bool> {
     let published = sqlx::query(
         "INSERT INTO trust_lists (version, next_update, document) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
     )

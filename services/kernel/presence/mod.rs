@@ -1,8 +1,9 @@
-//! Who is here: the long connections of each agent, as the gateways report them.
+//! Who is online: the long connections of each agent, as the gateways report them.
 
 mod announce;
 mod follow;
 mod replica;
+mod updates;
 
 pub(super) use replica::Replica;
 
@@ -45,27 +46,27 @@ pub enum Mode {
     Queue,
 }
 
-/// A connection, as gateways tell each other of it: with what their rules of who may stay go by.
+/// A connection as gateways announce it to each other, with what decides which connections of an agent may stay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AnnouncedSession {
     pub session: PresentSession,
-    /// Only long connections have a session in the eyes of the services.
+    /// Only long connections are visible to the services.
     pub long: bool,
-    /// Orders the connections of one agent; later than that of every connection its gateway knew of.
+    /// Orders the connections of one agent: later than every connection of it that the gateway knew.
     pub since_ms: i64,
-    /// What the client wants a connection to hear that has to go for it.
+    /// Sent to a connection that is closed in favour of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_info: Option<Box<RawValue>>,
-    /// The connections that had to go for it. Some may have gone before others hear of it: without this they would look
-    /// for somebody else who has to.
+    /// The connections that were closed in favour of it. Another gateway may learn of it when some of them are gone
+    /// already: without this it would close one more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instead_of: Vec<u64>,
 }
 
-/// Read for every message and written once a connection: who asks gets the list itself, not a copy.
+/// Read for every message and written once a connection: readers share the list and copy nothing.
 type PresentSessions = Arc<RwLock<HashMap<Aid, Arc<[PresentSession]>>>>;
 
-/// Who is here. What is read is in this process's memory always; with several gateways it follows what they say.
+/// Who is online. Always read from this process's memory; with several gateways that follows what they announce.
 #[derive(Clone)]
 pub struct Presence {
     sessions: PresentSessions,
@@ -77,7 +78,7 @@ impl Presence {
         Presence { sessions: PresentSessions::default(), replica: None }
     }
 
-    /// Takes a session for a long connection of this process.
+    /// Adds a long connection of this process.
     pub fn arrive(&self, aid: &Aid, session: PresentSession) {
         self.admit(
             aid,
@@ -85,7 +86,7 @@ impl Presence {
         );
     }
 
-    /// The same with all that other gateways need; they hear of short connections, too.
+    /// The same with all that other gateways need; short connections are announced to them, too.
     pub fn admit(&self, aid: &Aid, announced: AnnouncedSession) {
         if let Some(replica) = &self.replica {
             return replica.admit(aid, announced);
@@ -109,13 +110,13 @@ impl Presence {
         }
     }
 
-    /// Short connections never make an agent online: only long ones take a session.
+    /// Short connections never make an agent online.
     pub fn is_online(&self, aid: &Aid) -> bool {
         self.sessions.read().contains_key(aid)
     }
 
-    /// Whether an event might find somebody. Another gateway may have let him in a moment ago and is not heard yet: then
-    /// nobody but the bus knows.
+    /// Whether an event might reach a session. Another gateway may have admitted one a moment ago, and its announcement may
+    /// still be on its way here: with several gateways only the bus knows.
     pub fn may_be_online(&self, aid: &Aid) -> bool {
         self.replica.is_some() || self.is_online(aid)
     }
@@ -124,8 +125,8 @@ impl Presence {
         self.sessions.read().get(aid).cloned().unwrap_or_default()
     }
 
-    /// Every session that is taken, of all agents.
-    pub fn taken(&self) -> usize {
+    /// How many sessions all agents have together.
+    pub fn count(&self) -> usize {
         self.sessions.read().values().map(|sessions| sessions.len()).sum()
     }
 
@@ -134,15 +135,15 @@ impl Presence {
         self.replica.as_ref().map_or_else(Vec::new, |replica| replica.elsewhere(aid))
     }
 
-    /// Says whenever an agent connects to another gateway. Called without a lock.
+    /// The listener is called whenever an agent connects to another gateway, without a lock held.
     pub fn on_arrival_elsewhere(&self, listener: impl Fn(&Aid) + Send + Sync + 'static) {
         if let Some(replica) = &self.replica {
             replica.on_arrival(listener);
         }
     }
 
-    /// Returns when the other processes have been told of everybody who came and left until now; not later than half a
-    /// second, for nobody's login waits for Redis.
+    /// Returns when every change until now has been announced to the other processes; after half a second at the latest,
+    /// for no login waits for Redis.
     pub async fn announced(&self) {
         if let Some(replica) = &self.replica {
             replica.announced().await;
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_online_while_one_seat_is_taken() {
+    fn an_agent_is_online_while_it_has_a_session() {
         let (presence, aid) = (Presence::local(), Aid::parse("alice.aid.pub").unwrap());
         let session = |connection| PresentSession {
             connection,

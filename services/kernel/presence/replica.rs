@@ -1,14 +1,14 @@
 //! What this process knows of the connections to all gateways.
 //!
-//! Each gateway is the authority for its own. It numbers every change and says the number with every heartbeat, so whoever
-//! missed one knows, and reads the whole list again. While Redis is away nobody is forgotten: unknown is not offline.
+//! Each gateway is the authority for its own. Every change makes the next version of its list, and every heartbeat names
+//! the version, so a process that missed a change finds out, and reads the whole list again. While Redis is away no
+//! session is removed: unknown is not offline.
 
-use super::announce::Speech;
+use super::updates::{PendingChanges, PresenceChange, PresenceUpdate, SessionList};
 use super::{AnnouncedSession, PresentSessions};
 use crate::kernel::Aid;
-use crate::kernel::redis::Inner;
+use crate::kernel::redis::RedisContext;
 use parking_lot::{Mutex, RwLock};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,78 +16,62 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// A gateway that is silent for so long is asked after: it is gone if its lease is.
+/// A gateway that is silent for so long is looked up: it is gone if its lease is.
 pub(super) const LEASE: Duration = Duration::from_secs(6);
 /// Changes kept of a gateway while its list is read.
-const MISSED: usize = 4096;
-/// The field of a list that holds its number. Without one the list is being written.
-pub(super) const NUMBER: &str = "#";
+const MOST_EARLY: usize = 4096;
 
-/// The connections to one gateway, by their number.
-pub(super) type List = HashMap<u64, (Aid, Arc<AnnouncedSession>)>;
-
-type Listener = Box<dyn Fn(&Aid) + Send + Sync>;
+type ArrivalListener = Box<dyn Fn(&Aid) + Send + Sync>;
 
 pub(in crate::kernel) struct Replica {
+    /// The name of this process.
     pub(super) own: Arc<str>,
-    pub(super) state: Mutex<State>,
-    pub(super) speak: Notify,
-    pub(super) told: watch::Sender<u64>,
+    pub(super) state: Mutex<ReplicaState>,
+    /// Wakes the announcing task.
+    pub(super) pending_added: Notify,
+    /// The version of our own list that the others have.
+    pub(super) announced: watch::Sender<u64>,
     sessions: PresentSessions,
-    listeners: RwLock<Vec<Listener>>,
-    pub(super) look: Notify,
+    listeners: RwLock<Vec<ArrivalListener>>,
+    /// Wakes the following task.
+    pub(super) wake: Notify,
     pub(super) synced: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-pub(super) struct State {
-    pub agents: HashMap<Aid, Vec<Known>>,
-    pub gateways: HashMap<Arc<str>, Gateway>,
-    pub speech: Speech,
+pub(super) struct ReplicaState {
+    pub agents: HashMap<Aid, Vec<KnownSession>>,
+    pub gateways: HashMap<Arc<str>, KnownGateway>,
+    pub pending: PendingChanges,
     /// Gateways whose list has to be read.
-    pub wanted: BTreeSet<Arc<str>>,
-    /// Whether all of them have to be found again.
-    pub start_again: bool,
+    pub unread: BTreeSet<Arc<str>>,
+    /// Whether the set of gateways, and the list of each, has to be read.
+    pub resync: bool,
 }
 
-pub(super) struct Known {
+pub(super) struct KnownSession {
     pub gateway: Arc<str>,
     pub announced: Arc<AnnouncedSession>,
 }
 
-pub(super) struct Gateway {
+pub(super) struct KnownGateway {
     /// The last change that is known; `None` until its list is read.
-    pub number: Option<u64>,
-    pub heard: Instant,
+    pub version: Option<u64>,
+    pub last_update: Instant,
     pub connections: HashMap<u64, Aid>,
-    missed: Vec<Note>,
+    /// Updates that came before the list was read.
+    early: Vec<PresenceUpdate>,
 }
 
-impl Default for Gateway {
-    fn default() -> Gateway {
-        Gateway { number: None, heard: Instant::now(), connections: HashMap::new(), missed: Vec::new() }
+impl Default for KnownGateway {
+    fn default() -> KnownGateway {
+        KnownGateway {
+            version: None,
+            last_update: Instant::now(),
+            connections: HashMap::new(),
+            early: Vec::new(),
+        }
     }
-}
-
-/// What a gateway says, at least every two seconds.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Note {
-    pub gateway: Arc<str>,
-    /// How many changes there were before these.
-    pub after: u64,
-    pub sent_ms: i64,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Change>,
-    /// The last note of all.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub bye: bool,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Change {
-    Here(Aid, Arc<AnnouncedSession>),
-    Gone(Aid, u64),
 }
 
 impl Replica {
@@ -95,11 +79,11 @@ impl Replica {
         Replica {
             own: own.into(),
             state: Mutex::default(),
-            speak: Notify::new(),
-            told: watch::Sender::new(0),
+            pending_added: Notify::new(),
+            announced: watch::Sender::new(0),
             sessions: PresentSessions::default(),
             listeners: RwLock::default(),
-            look: Notify::new(),
+            wake: Notify::new(),
             synced: watch::Sender::new(false),
         }
     }
@@ -123,70 +107,77 @@ impl Replica {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// We may have missed anything: everybody's number is asked for, and nobody counts as silent yet.
-    pub fn start_again(&self) {
+    /// We may have missed anything: the version of every list is checked, and no gateway counts as silent yet.
+    pub fn resync(&self) {
         let mut state = self.state.lock();
         for gateway in state.gateways.values_mut() {
-            gateway.heard = Instant::now();
+            gateway.last_update = Instant::now();
         }
-        state.start_again = true;
+        state.resync = true;
         drop(state);
-        self.look.notify_one();
+        self.wake.notify_one();
     }
 
-    /// A note from the presence channel.
-    pub fn hear(&self, inner: &Inner, payload: &[u8]) {
-        let Ok(note) = serde_json::from_slice::<Note>(payload) else { return };
-        if note.gateway == self.own {
-            return inner.stats.lag_ms.store(inner.clock.now_ms() - note.sent_ms, Ordering::Relaxed);
+    /// An update from the presence channel.
+    pub fn receive(&self, redis: &RedisContext, payload: &[u8]) {
+        let Ok(update) = serde_json::from_slice::<PresenceUpdate>(payload) else { return };
+        if update.gateway == self.own {
+            let lag = redis.clock.now_ms() - update.sent_ms;
+            return redis.counters.lag_ms.store(lag, Ordering::Relaxed);
         }
-        if note.bye {
-            return self.forget(&note.gateway);
+        if update.stops {
+            return self.remove_gateway(&update.gateway);
         }
         let mut arrived = Vec::new();
-        self.take(&mut self.state.lock(), note, &mut arrived);
-        self.tell(&arrived);
+        self.apply_update(&mut self.state.lock(), update, &mut arrived);
+        self.notify_arrivals(&arrived);
     }
 
-    fn take(&self, state: &mut State, note: Note, arrived: &mut Vec<Aid>) {
-        let name = note.gateway.clone();
+    fn apply_update(&self, state: &mut ReplicaState, update: PresenceUpdate, arrived: &mut Vec<Aid>) {
+        let name = update.gateway.clone();
         let gateway = state.gateways.entry(name.clone()).or_default();
-        gateway.heard = Instant::now();
-        let end = note.after + note.changes.len() as u64;
-        match gateway.number {
-            Some(number) if end <= number => {}
-            Some(number) if note.after <= number => {
-                gateway.number = Some(end);
-                for change in note.changes {
+        gateway.last_update = Instant::now();
+        let end = update.after + update.changes.len() as u64;
+        match gateway.version {
+            Some(version) if end <= version => {}
+            Some(version) if update.after <= version => {
+                gateway.version = Some(end);
+                for change in update.changes {
                     self.apply(state, &name, change, arrived);
                 }
             }
             _ => {
-                if gateway.missed.iter().map(|note| note.changes.len() + 1).sum::<usize>() > MISSED {
-                    gateway.missed.clear();
+                if gateway.early.iter().map(|update| update.changes.len() + 1).sum::<usize>() > MOST_EARLY {
+                    gateway.early.clear();
                 }
-                gateway.missed.push(note);
-                state.wanted.insert(name);
-                self.look.notify_one();
+                gateway.early.push(update);
+                state.unread.insert(name);
+                self.wake.notify_one();
             }
         }
     }
 
-    fn apply(&self, state: &mut State, gateway: &Arc<str>, change: Change, arrived: &mut Vec<Aid>) {
+    fn apply(
+        &self,
+        state: &mut ReplicaState,
+        gateway: &Arc<str>,
+        change: PresenceChange,
+        arrived: &mut Vec<Aid>,
+    ) {
         match change {
-            Change::Here(aid, announced) => {
-                if self.place(state, gateway, &aid, announced) {
+            PresenceChange::Connected(aid, announced) => {
+                if self.insert(state, gateway, &aid, announced) {
                     arrived.push(aid);
                 }
             }
-            Change::Gone(aid, connection) => self.remove(state, gateway, &aid, connection),
+            PresenceChange::Disconnected(aid, connection) => self.remove(state, gateway, &aid, connection),
         }
     }
 
-    /// Takes a connection in, unless it is known.
-    pub(super) fn place(
+    /// Returns whether the connection was not known before.
+    pub(super) fn insert(
         &self,
-        state: &mut State,
+        state: &mut ReplicaState,
         gateway: &Arc<str>,
         aid: &Aid,
         announced: Arc<AnnouncedSession>,
@@ -198,12 +189,12 @@ impl Replica {
         let of_agent = state.agents.entry(aid.clone()).or_default();
         let order = |announced: &AnnouncedSession| (announced.since_ms, announced.session.connection);
         let at = of_agent.partition_point(|known| order(&known.announced) < order(&announced));
-        of_agent.insert(at, Known { gateway: gateway.clone(), announced });
+        of_agent.insert(at, KnownSession { gateway: gateway.clone(), announced });
         self.show(aid, of_agent);
         true
     }
 
-    pub(super) fn remove(&self, state: &mut State, gateway: &Arc<str>, aid: &Aid, connection: u64) {
+    pub(super) fn remove(&self, state: &mut ReplicaState, gateway: &Arc<str>, aid: &Aid, connection: u64) {
         if let Some(gateway) = state.gateways.get_mut(gateway) {
             gateway.connections.remove(&connection);
         }
@@ -216,8 +207,8 @@ impl Replica {
         }
     }
 
-    /// Puts what is known of an agent where the services read it.
-    fn show(&self, aid: &Aid, of_agent: &[Known]) {
+    /// Makes what is known of an agent visible to the services.
+    fn show(&self, aid: &Aid, of_agent: &[KnownSession]) {
         let long = of_agent.iter().filter(|known| known.announced.long);
         let shown: Arc<[_]> = long.map(|known| known.announced.session.clone()).collect();
         let mut sessions = self.sessions.write();
@@ -228,8 +219,8 @@ impl Replica {
         }
     }
 
-    /// A gateway is gone, with everybody who was connected to it.
-    pub(super) fn forget(&self, name: &Arc<str>) {
+    /// A gateway is gone, with all sessions on it.
+    pub(super) fn remove_gateway(&self, name: &Arc<str>) {
         let mut state = self.state.lock();
         let Some(gateway) = state.gateways.remove(name) else { return };
         tracing::info!(gateway = %name, connections = gateway.connections.len(), "gateway {name} is gone");
@@ -238,43 +229,45 @@ impl Replica {
         }
     }
 
-    fn tell(&self, arrived: &[Aid]) {
+    fn notify_arrivals(&self, arrived: &[Aid]) {
         for listener in self.listeners.read().iter() {
             arrived.iter().for_each(listener);
         }
     }
 
-    /// Takes a list over, and what was said while it was read.
-    pub(super) fn install(&self, name: &Arc<str>, number: u64, connections: List) {
+    /// Replaces what is known of a gateway by its list, and by the updates that came while the list was read.
+    pub(super) fn replace(&self, name: &Arc<str>, version: u64, sessions: SessionList) {
         let mut arrived = Vec::new();
         let mut state = self.state.lock();
         let gateway = state.gateways.entry(name.clone()).or_default();
-        gateway.number = Some(number);
-        gateway.heard = Instant::now();
-        let missed = std::mem::take(&mut gateway.missed);
+        gateway.version = Some(version);
+        gateway.last_update = Instant::now();
+        let early = std::mem::take(&mut gateway.early);
         let gone: Vec<(u64, Aid)> = gateway
             .connections
             .iter()
-            .filter(|(connection, _)| !connections.contains_key(connection))
+            .filter(|(connection, _)| !sessions.contains_key(connection))
             .map(|(connection, aid)| (*connection, aid.clone()))
             .collect();
         for (connection, aid) in gone {
             self.remove(&mut state, name, &aid, connection);
         }
-        for (aid, announced) in connections.into_values() {
-            self.apply(&mut state, name, Change::Here(aid, announced), &mut arrived);
+        for (aid, announced) in sessions.into_values() {
+            self.apply(&mut state, name, PresenceChange::Connected(aid, announced), &mut arrived);
         }
-        for note in missed {
-            self.take(&mut state, note, &mut arrived);
+        for update in early {
+            self.apply_update(&mut state, update, &mut arrived);
         }
         drop(state);
-        self.tell(&arrived);
+        self.notify_arrivals(&arrived);
     }
 
+    /// Gateways without an update for the time of a lease.
     pub(super) fn silent(&self) -> Vec<Arc<str>> {
         let state = self.state.lock();
-        let is_silent =
-            |(name, gateway): &(&Arc<str>, &Gateway)| **name != self.own && gateway.heard.elapsed() > LEASE;
+        let is_silent = |(name, gateway): &(&Arc<str>, &KnownGateway)| {
+            **name != self.own && gateway.last_update.elapsed() > LEASE
+        };
         state.gateways.iter().filter(is_silent).map(|(name, _)| name.clone()).collect()
     }
 }

@@ -1,10 +1,10 @@
 //! Limits that hold over several gateways.
 
-use super::Redis;
+use super::RedisContext;
 use std::time::Duration;
 
 /// A login does not wait longer than this to be counted; without an answer the limits of the process alone hold.
-const PATIENCE: Duration = Duration::from_millis(250);
+const COUNT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The same rule as in the process: a bucket that holds `burst` and gets one back every `every` milliseconds, kept as the
 /// time at which it will be full again. Gives how long to wait, or nothing.
@@ -18,18 +18,18 @@ if wait > 0 then return math.ceil(wait) end
 redis.call('SET', KEYS[1], string.format('%.3f', full), 'PX', math.ceil(full - now))
 return 0";
 
-impl Redis {
-    /// Counts one more of something, of which there may be so many a minute. `Err` says how long to wait.
+impl RedisContext {
+    /// Counts one more of something that may happen `per_minute` times a minute. `Err` says how long to wait.
     pub(in crate::kernel) async fn count(&self, what: &str, per_minute: u32) -> Result<(), Duration> {
-        let Some(live) = self.0.line.now() else { return Ok(()) };
+        let Some(connection) = self.connection.now() else { return Ok(()) };
         let rate = per_minute.max(1);
         let mut script = redis::cmd("EVAL");
-        script.arg(SCRIPT).arg(1).arg(self.0.names.rate(what)).arg(60_000.0 / f64::from(rate)).arg(rate);
-        match tokio::time::timeout(PATIENCE, live.ask::<u64>(&script)).await {
+        script.arg(SCRIPT).arg(1).arg(self.keys.rate(what)).arg(60_000.0 / f64::from(rate)).arg(rate);
+        match tokio::time::timeout(COUNT_TIMEOUT, connection.ask::<u64>(&script)).await {
             Ok(Ok(0)) | Err(_) => Ok(()),
             Ok(Ok(wait_ms)) => Err(Duration::from_millis(wait_ms)),
             Ok(Err(error)) => {
-                self.0.line.lost(&live, &error);
+                self.connection.lost(&connection, &error);
                 Ok(())
             }
         }

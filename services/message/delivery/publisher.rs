@@ -1,10 +1,9 @@
 //! The task that publishes committed messages, in the order of the commits.
 
 use super::events;
-use crate::kernel::{Bus, DeviceId, Presence, World};
+use crate::kernel::{Bus, DeviceId, Presence, World, catch_panic};
 use crate::message::store::inboxes::Inboxes;
 use crate::message::store::write::CommittedMessage;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -32,11 +31,11 @@ async fn publish_all(
             if message.devices.iter().any(DeviceId::is_empty) {
                 name_devices(message, &inboxes).await;
             }
-            if catch_unwind(AssertUnwindSafe(|| events::publish_committed(&bus, &presence, &*message)))
-                .is_err()
-            {
-                tracing::error!("a message could not be published; its recipient finds it by pull");
-            }
+            // A panic is logged there, and nobody waits for more: the recipient finds the message by pull.
+            let _ = catch_panic("the event of a message", || {
+                events::publish_committed(&bus, &presence, &*message);
+                Ok(())
+            });
         }
     }
 }

@@ -26,8 +26,8 @@ impl Message {
         caller: Caller,
         params: GetPrekeyParams,
     ) -> Result<GotPrekey, Error> {
-        if let Some(crossing) = self.crossing(&caller, &params.aid)? {
-            return self.ask_abroad(&crossing, "message.e2ee.get_prekey", &params, None).await;
+        if let Some(peer_call) = self.peer_call(&caller, &params.aid)? {
+            return self.ask_peer(&peer_call, "message.e2ee.get_prekey", &params, None).await;
         }
 
         let mut device_prekeys = self.keys.of(&params.aid).await?;

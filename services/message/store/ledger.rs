@@ -46,7 +46,7 @@ impl Ledger {
             return Ok(Ledger { writer: Writer::Postgres(queue), store, tally });
         }
         let counted = Arc::downgrade(&store);
-        tally.set_unfiled(move || counted.upgrade().map_or(0, |store| store.unindexed().1));
+        tally.set_unindexed(move || counted.upgrade().map_or(0, |store| store.unindexed().1));
         let last: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM letter")
             .fetch_one(store.db().read())
             .await?;

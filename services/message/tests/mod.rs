@@ -6,7 +6,7 @@ use crate::testing::{DAY_MS, TestAgent, TestWorld, code};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-mod abroad;
+mod federation;
 mod long;
 mod two;
 

@@ -42,12 +42,12 @@ impl Message {
             return Err(Error::NotYours(format!("what {sender_aid} thinks for {peer_aid}")));
         }
         // Thoughts are stored in the domain of the peer they are for; only their sender asks there.
-        if let Some(crossing) = self.crossing(&caller, &peer_aid)? {
+        if let Some(peer_call) = self.peer_call(&caller, &peer_aid)? {
             if session.aid != sender_aid {
                 return Err(Error::NotYours(format!("what {sender_aid} thinks for {peer_aid}")));
             }
             let params = json!({ "sender_aid": sender_aid, "peer_aid": peer_aid, "context": context });
-            let got: GotThought = self.ask_abroad(&crossing, "message.thought.get", &params, None).await?;
+            let got: GotThought = self.ask_peer(&peer_call, "message.thought.get", &params, None).await?;
             return Ok(GotThought { sender_aid, peer_aid, context, ..got });
         }
 

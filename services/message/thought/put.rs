@@ -2,7 +2,7 @@
 
 use super::{Context, MAX_NAME_BYTES, Thought};
 use crate::kernel::{Aid, Caller};
-use crate::message::abroad::Crossing;
+use crate::message::federation::PeerCall;
 use crate::message::{Error, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -43,8 +43,8 @@ impl Message {
     ) -> Result<ThoughtPut, Error> {
         let session = caller.speaker()?;
         params.check()?;
-        if let Some(crossing) = self.crossing(&caller, &params.to)? {
-            return self.put_thought_abroad(&crossing, &params).await;
+        if let Some(peer_call) = self.peer_call(&caller, &params.to)? {
+            return self.put_thought_at_peer(&peer_call, &params).await;
         }
         let PutThoughtParams { to, context, payload, thought_id } = params;
         if self.inboxes.of(&to).await?.is_empty() && !self.cert_of(&to).await?.found {
@@ -78,9 +78,9 @@ impl Message {
     }
 
     /// Stored in the domain of its reader. It has its id before it is sent, so that it may be sent twice.
-    async fn put_thought_abroad(
+    async fn put_thought_at_peer(
         &self,
-        crossing: &Crossing<'_>,
+        peer_call: &PeerCall<'_>,
         params: &PutThoughtParams,
     ) -> Result<ThoughtPut, Error> {
         let thought_id = self.thought_id(params.thought_id.as_deref(), self.clock.now_ms());
@@ -90,15 +90,15 @@ impl Message {
             payload: params.payload.clone(),
             thought_id: Some(thought_id.clone()),
         };
-        let put: ThoughtPut = self.ask_abroad(crossing, "message.thought.put", &params, None).await?;
+        let put: ThoughtPut = self.ask_peer(peer_call, "message.thought.put", &params, None).await?;
         Ok(ThoughtPut {
-            sender_aid: crossing.session.aid.clone(),
+            sender_aid: peer_call.session.aid.clone(),
             peer_aid: params.to.clone(),
             to: params.to,
             context: params.context,
             thought_id,
             cross_domain: true,
-            target_issuer: Some(crossing.issuer.to_owned()),
+            target_issuer: Some(peer_call.issuer.to_owned()),
             ..put
         })
     }

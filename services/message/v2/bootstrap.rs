@@ -1,7 +1,7 @@
 //! `message.v2.bootstrap`: whom to encrypt for, and how.
 
 use crate::kernel::{Aid, Caller, DeviceId, KnownCert, RpcError};
-use crate::message::abroad::Crossing;
+use crate::message::federation::PeerCall;
 use crate::message::store::inboxes::Spk;
 use crate::message::{Error, Message};
 use base64::Engine as _;
@@ -95,8 +95,8 @@ impl Message {
         params: BootstrapParams,
     ) -> Result<Bootstrapped, Error> {
         let session = caller.speaker()?;
-        if let Some(crossing) = self.crossing(&caller, &params.peer_aid)? {
-            return self.bootstrap_abroad(&crossing, &params).await;
+        if let Some(peer_call) = self.peer_call(&caller, &params.peer_aid)? {
+            return self.bootstrap_at_peer(&peer_call, &params).await;
         }
 
         let policy = WrapPolicy::of(params.e2ee_wrap_capabilities.as_ref());
@@ -111,17 +111,17 @@ impl Message {
     }
 
     /// The other domain knows the devices of its agent and decides how to wrap; those of the caller are here.
-    async fn bootstrap_abroad(
+    async fn bootstrap_at_peer(
         &self,
-        crossing: &Crossing<'_>,
+        peer_call: &PeerCall<'_>,
         params: &BootstrapParams,
     ) -> Result<Bootstrapped, Error> {
-        let theirs: PeerBootstrap = self.ask_abroad(crossing, "message.v2.bootstrap", params, None).await?;
+        let theirs: PeerBootstrap = self.ask_peer(peer_call, "message.v2.bootstrap", params, None).await?;
         let policy = WrapPolicy::new(theirs.e2ee_wrap_policy.per_aid_wrap);
         let mut peer_devices = theirs.peer_devices;
         // A domain speaks for its own agents, and was asked for one of them.
         peer_devices.retain(|device| device.aid == params.peer_aid);
-        let self_devices = self.devices(&crossing.session.aid, policy).await?;
+        let self_devices = self.devices(&peer_call.session.aid, policy).await?;
         Ok(Bootstrapped { peer_devices, self_devices, audit_recipients: [], e2ee_wrap_policy: policy })
     }
 

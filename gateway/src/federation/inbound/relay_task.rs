@@ -4,9 +4,8 @@ use super::seen::{AnswerText, RelayClaim};
 use crate::federation::Federation;
 use proto_schemas::Method;
 use serde_json::value::RawValue;
-use services::kernel::{Answering, RpcError, codes};
+use services::kernel::{PendingAnswer, RpcError, catch_panic, codes};
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -44,7 +43,7 @@ enum RelayStep {
 pub struct RelayTask {
     pub method: &'static Method,
     pub claim: RelayClaim,
-    pub answering: Answering,
+    pub answering: PendingAnswer,
     pub until: Instant,
 }
 
@@ -79,11 +78,10 @@ impl InboundRelay {
                 return true;
             }
             RelayStep::Running(task) => {
-                let name = task.method.name;
-                match catch_unwind(AssertUnwindSafe(|| task.answering.as_mut().poll(cx))) {
+                match catch_panic(task.method.name, || Ok(task.answering.as_mut().poll(cx))) {
                     Ok(Poll::Pending) => return false,
                     Ok(Poll::Ready(outcome)) => outcome.map(|answer| answer.result),
-                    Err(_) => Err(RpcError::internal(anyhow::anyhow!("{name} panicked")).logged(name)),
+                    Err(error) => Err(error),
                 }
             }
         };

@@ -24,7 +24,7 @@ async fn send_all(queue: &Arc<PeerQueue>, fed: &Arc<Federation>) {
     loop {
         let dialled = match dial(queue, fed).await {
             Ok(dialled) => dialled,
-            Err(failure) => return queue.link_failed(&failure, |wait| fed.ids.part_of(wait)),
+            Err(failure) => return queue.link_failed(&failure, |wait| fed.ids.jitter(wait)),
         };
         let began = Instant::now();
         let url = dialled.url.to_string();
@@ -41,7 +41,7 @@ async fn send_all(queue: &Arc<PeerQueue>, fed: &Arc<Federation>) {
             tracing::warn!(peer.issuer = %queue.issuer(), "the link to {} ended: {reason}", queue.issuer());
             if queue.link_broke(&reason, now - began) {
                 let failure = LinkFailure::new(DialPhase::Connect, "link_lost", reason);
-                return queue.link_failed(&failure, |wait| fed.ids.part_of(wait));
+                return queue.link_failed(&failure, |wait| fed.ids.jitter(wait));
             }
         }
         if queue.stop_if_empty() {

@@ -65,7 +65,7 @@ impl MeshLink {
                 }
             }
             self.metrics.redials.inc();
-            tokio::time::sleep(context.ids.part_of(wait)).await;
+            tokio::time::sleep(context.ids.jitter(wait)).await;
             wait = (wait * 2).min(LAST_WAIT);
         }
     }

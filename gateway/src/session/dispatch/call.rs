@@ -11,8 +11,7 @@ use crate::trace;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use serde_json::value::RawValue;
-use services::kernel::{Answer, Caller, RpcError, Session, Trace, codes, timed_out};
-use std::panic::AssertUnwindSafe;
+use services::kernel::{Answer, Caller, RpcError, Session, Trace, catch_panic_of, codes, timed_out};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -115,14 +114,10 @@ impl PendingCall {
         let limit = gateway.call_timeout();
         let trace = self.params.as_deref().and_then(trace::requested);
         let span = trace::span(&self.method, trace.as_ref());
-        let call =
-            AssertUnwindSafe(call_service(gateway, connection, &self.method, self.params, trace.clone()))
-                .catch_unwind();
-        let result = match tokio::time::timeout(limit, call).instrument(span.clone()).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", self.method))),
-            Err(_) => Err(timed_out(&self.method, limit)),
-        };
+        let call = call_service(gateway, connection, &self.method, self.params, trace.clone());
+        let call = tokio::time::timeout(limit, catch_panic_of(&self.method, call));
+        let result = call.instrument(span.clone()).await;
+        let result = result.unwrap_or_else(|_| Err(timed_out(&self.method, limit)));
         let id = self.id.as_deref().map(RawValue::get);
         let ended = EndedCall::now(&gateway.metrics, method, id, self.started);
         let mut frames = span.in_scope(|| CallFrames::of(&ended, result.as_ref().map(Answer::as_ref)));

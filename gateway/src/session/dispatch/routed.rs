@@ -5,7 +5,7 @@ use super::in_flight::InFlight;
 use crate::connection::{Connection, OpenSession};
 use crate::frame::RpcRequest;
 use crate::gateway::GatewayState;
-use services::kernel::{RpcError, Term, codes, timed_out};
+use services::kernel::{CallTerm, RpcError, codes, timed_out};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub fn send(
     {
         return false;
     }
-    let term = Term { began: started, within: gateway.call_timeout() };
+    let term = CallTerm { began: started, within: gateway.call_timeout() };
     gateway.mesh.send(&open.session, method.name, request.params, term, || {
         let (guard, id) = (InFlight::new(gateway, connection), request.id.map(|id| CallId::new(id.get())));
         Box::new(move |outcome, now| {

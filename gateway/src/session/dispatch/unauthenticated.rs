@@ -4,11 +4,9 @@ use super::answer::EndedCall;
 use crate::admission::strip_reserved;
 use crate::frame::RpcRequest;
 use crate::gateway::GatewayState;
-use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
-use services::kernel::{Caller, RpcError, timed_out};
+use services::kernel::{Caller, RpcError, catch_panic_of, timed_out};
 use std::net::IpAddr;
-use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 /// Answers a call of a socket that has no session.
@@ -19,12 +17,9 @@ pub async fn unauthenticated_call(
 ) -> Option<String> {
     let started = Instant::now();
     let limit = gateway.call_timeout();
-    let call = AssertUnwindSafe(call_service(gateway, address, request)).catch_unwind();
-    let result = match tokio::time::timeout(limit, call).await {
-        Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(RpcError::internal(anyhow::anyhow!("{} panicked", request.method))),
-        Err(_) => Err(timed_out(&request.method, limit)),
-    };
+    let call = catch_panic_of(&request.method, call_service(gateway, address, request));
+    let result = tokio::time::timeout(limit, call).await;
+    let result = result.unwrap_or_else(|_| Err(timed_out(&request.method, limit)));
     let method = gateway.metrics.method(&request.method);
     let ended = EndedCall::now(&gateway.metrics, method, request.id.map(RawValue::get), started);
     ended.finish(result.as_ref().map(|result| result.get()))

@@ -1,0 +1,55 @@
+//! Events: their audience, and their listeners in this process.
+
+use super::{Aid, DeviceId, SlotId};
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub to: Audience,
+    pub method: String,
+    pub params: Box<RawValue>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Audience {
+    /// Every long connection of an agent.
+    Agent(Aid),
+    /// The long connections of one agent, on one device or in one slot or both.
+    Instance { aid: Aid, device: Option<DeviceId>, slot: Option<SlotId> },
+    /// One long connection.
+    Connection { aid: Aid, connection: u64 },
+    /// Every long connection of an agent but this one.
+    Others { aid: Aid, connection: u64 },
+    /// The gateways themselves: something about sessions changed, no client sees the event.
+    Gateways,
+}
+
+impl Event {
+    pub fn new(to: Audience, method: impl Into<String>, params: &impl Serialize) -> Event {
+        let params = to_raw_value(params).expect("an event's parameters are plain data");
+        Event { to, method: method.into(), params }
+    }
+}
+
+type EventListener = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// The listeners of this process. They are called in the publisher's task, so events keep their order and nothing queues
+/// here.
+#[derive(Clone, Default)]
+pub(super) struct EventListeners(Arc<RwLock<Vec<EventListener>>>);
+
+impl EventListeners {
+    pub fn add(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
+        self.0.write().push(Arc::new(listener));
+    }
+
+    pub fn call(&self, event: &Event) {
+        for listener in self.0.read().iter() {
+            listener(event);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Calls to other domains, which the gateway passes on.
+
+use super::Mesh;
+use crate::kernel::federation::{DispatchEvent, Forward, ForwardBatch, Forwarded, ForwardedBatch, Forwarder};
+use crate::kernel::rpc::PendingAnswer;
+use crate::kernel::{Caller, RpcError};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest a call to another domain may take.
+const FORWARD_TIMEOUT: Duration = Duration::from_secs(25);
+
+impl Mesh {
+    pub fn set_forwarder(&self, forwarder: Arc<dyn Forwarder>) {
+        *self.forwarder.write() = Some(forwarder);
+    }
+
+    /// Calls a method at another domain. What fails there fails here with the same code.
+    pub fn forward(self: &Arc<Self>, service: &str, forward: Forward) -> PendingAnswer<Box<RawValue>> {
+        if let Some(forwarder) = self.forwarder.read().clone() {
+            return forwarder.forward(service, forward);
+        }
+        let (mesh, caller) = (self.clone(), Caller::service(service));
+        Box::pin(async move {
+            let asked = mesh.ask_for(caller, "gateway.forward_federation", &forward, FORWARD_TIMEOUT);
+            let Forwarded { result, .. } = asked.await?;
+            Ok(result)
+        })
+    }
+
+    /// The same for many calls to one domain.
+    pub async fn forward_batch(
+        &self,
+        service: &str,
+        batch: &ForwardBatch,
+    ) -> Result<ForwardedBatch, RpcError> {
+        self.ask_for(Caller::service(service), "gateway.forward_federation_batch", batch, FORWARD_TIMEOUT)
+            .await
+    }
+
+    /// Publishes an event to agents of any domain. It is lost for those that cannot be reached now.
+    pub async fn dispatch(&self, service: &str, event: &DispatchEvent) -> Result<(), RpcError> {
+        let _: Box<RawValue> =
+            self.ask_for(Caller::service(service), "gateway.dispatch_event", event, FORWARD_TIMEOUT).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! `Db`: one service's database, the same SQL on two engines.
+//!
+//! On SQLite a service has a file, one connection that writes and a few that read beside it (WAL, `synchronous=FULL`: a
+//! commit that was answered survives a loss of power). On PostgreSQL it has a schema.
+
+use anyhow::{Context, bail};
+use sqlx::any::AnyPoolOptions;
+use sqlx::migrate::Migrator;
+use sqlx::{Any, AnyConnection, AnyPool, Transaction};
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How long a query waits for a connection before the store counts as unavailable.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+/// What a commit on SQLite waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// The disk: what was answered survives a loss of power.
+    Full,
+    /// The disk, many times a second: the service calls [`Db::checkpoint`] now and then, so that commits need not.
+    Busy,
+    /// Nothing: the file can be made again from one that is durable, and is never half written.
+    Derived,
+}
+
+/// Where the services keep their data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StoreUrl {
+    /// A folder with a file per service; empty means the data folder.
+    Sqlite(PathBuf),
+    /// A database with a schema per service, whose names begin with the prefix.
+    Postgres { url: String, schema_prefix: String },
+}
+
+impl FromStr for StoreUrl {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<StoreUrl> {
+        if let Some(folder) = text.strip_prefix("sqlite:") {
+            return Ok(StoreUrl::Sqlite(folder.trim_start_matches("//").into()));
+        }
+        if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+            bail!("a store must be sqlite:FOLDER or postgres://USER@HOST/DATABASE, not {text:?}");
+        }
+        let (base, query) = text.split_once('?').unwrap_or((text, ""));
+        let (mut schema_prefix, mut kept) = (String::new(), Vec::new());
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.strip_prefix("schema_prefix=") {
+                Some(prefix) => schema_prefix = prefix.to_owned(),
+                None => kept.push(pair),
+            }
+        }
+        if !schema_prefix.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
+            bail!("schema_prefix must consist of a-z, 0-9 and '_', and is {schema_prefix:?}");
+        }
+        let url = if kept.is_empty() { base.to_owned() } else { format!("{base}?{}", kept.join("&")) };
+        Ok(StoreUrl::Postgres { url, schema_prefix })
+    }
+}
+
+impl StoreUrl {
+    pub fn engine(&self) -> Engine {
+        match self {
+            StoreUrl::Sqlite(_) => Engine::Sqlite,
+            StoreUrl::Postgres { .. } => Engine::Postgres,
+        }
+    }
+
+    /// The URL without a password, for people.
+    pub fn shown(&self) -> String {
+        match self {
+            StoreUrl::Sqlite(folder) => format!("sqlite:{}", folder.display()),
+            StoreUrl::Postgres { url, schema_prefix } => {
+                let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+                let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+                format!("{scheme}://{}", host)
+                    + if schema_prefix.is_empty() { "" } else { " (prefixed schemas)" }
+            }
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Db {
+    engine: Engine,
+    read: AnyPool,
+    write: AnyPool,
+}
+
+impl Db {
+    /// Opens the service's database, making it if need be, and brings its tables up to date.
+    pub async fn open(
+        store: &StoreUrl,
+        data: &Path,
+        service: &str,
+        migrations: &Migrator,
+        durability: Durability,
+    ) -> anyhow::Result<Db> {
+        sqlx::any::install_default_drivers();
+        let db = match store {
+            StoreUrl::Sqlite(folder) => {
+                let folder = if folder.as_os_str().is_empty() { data } else { folder };
+                Db::sqlite(&folder.join(format!("{service}.db")), durability).await?
+            }
+            StoreUrl::Postgres { url, schema_prefix } => {
+                Db::postgres(url, &format!("{schema_prefix}{service}")).await?
+            }
+        };
+        migrations
+            .run(&db.write)
+            .await
+            .with_context(|| format!("the tables of {service} cannot be brought up to date"))?;
+        Ok(db)
+    }
+
+    async fn sqlite(file: &Path, durability: Durability) -> anyhow::Result<Db> {
+        // Made by us and not by SQLite, for its mode: what SQLite puts beside it gets the same.
+        private(file).with_context(|| format!("the database file {} cannot be made", file.display()))?;
+        let url = format!("sqlite:{}?mode=rwc", file.display());
+        let pragmas = match durability {
+            Durability::Full => {
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000"
+            }
+            Durability::Busy => {
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
+                 PRAGMA wal_autocheckpoint = 16384"
+            }
+            Durability::Derived => {
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 5000;
+                 PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 8192"
+            }
+        };
+        let pool = |connections| {
+            AnyPoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(ACQUIRE_TIMEOUT)
+                // A file does not disconnect: a test before each query would cost more than most queries.
+                .test_before_acquire(false)
+                .after_connect(move |connection, _| Box::pin(run(connection, pragmas)))
+        };
+        let context = || format!("the database file {} cannot be opened", file.display());
+        let write = pool(1).connect(&url).await.with_context(context)?;
+        let read = pool(4).connect(&url).await.with_context(context)?;
+        Ok(Db { engine: Engine::Sqlite, read, write })
+    }
+
+    async fn postgres(url: &str, schema: &str) -> anyhow::Result<Db> {
+        // The schema's name is ours and checked to be plain letters, so it may be part of the SQL text.
+        let search_path = format!("SET search_path TO {schema}");
+        let create = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
+        let pool = AnyPoolOptions::new()
+            .max_connections(8)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .after_connect(move |connection, _| {
+                let search_path = search_path.clone();
+                Box::pin(async move { run(connection, &search_path).await })
+            })
+            .connect(url)
+            .await
+            .context("the PostgreSQL server does not answer")?;
+        // Two processes may start at once; the loser of the race finds the schema there.
+        if let Err(error) = sqlx::query(sqlx::AssertSqlSafe(create)).execute(&pool).await {
+            tracing::debug!("creating schema {schema}: {error}");
+        }
+        Ok(Db { engine: Engine::Postgres, read: pool.clone(), write: pool })
+    }
+
+    /// Whether a PostgreSQL server answers, and which one: for `aund doctor`.
+    pub async fn probe(store: &StoreUrl) -> anyhow::Result<String> {
+        let StoreUrl::Postgres { url, .. } = store else { bail!("only a server can be probed") };
+        sqlx::any::install_default_drivers();
+        let pool =
+            AnyPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT).connect(url).await?;
+        Ok(sqlx::query_scalar("SELECT version()").fetch_one(&pool).await?)
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// For queries that change nothing.
+    pub fn read(&self) -> &AnyPool {
+        &self.read
+    }
+
+    /// Begins a transaction that writes. On SQLite it takes the write lock at once: a reader must not turn writer
+    /// halfway.
+    pub async fn write(&self) -> sqlx::Result<Transaction<'static, Any>> {
+        match self.engine {
+            Engine::Sqlite => self.write.begin_with("BEGIN IMMEDIATE").await,
+            Engine::Postgres => self.write.begin().await,
+        }
+    }
+
+    /// Moves what was committed from SQLite's journal into its file: twice beside the writer, the second time what came
+    /// meanwhile, and the last of it on the writer's connection. Only when nothing is left does the journal begin anew; one
+    /// that grows makes every commit wait for more of the disk.
+    pub async fn checkpoint(&self) -> sqlx::Result<()> {
+        if self.engine == Engine::Sqlite {
+            for pool in [&self.read, &self.read, &self.write] {
+                sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(pool).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For one statement that is a transaction by itself, on SQLite: a third of the way to the disk and back.
+    pub fn write_alone(&self) -> &AnyPool {
+        &self.write
+    }
+
+    pub async fn close(&self) {
+        self.read.close().await;
+        self.write.close().await;
+    }
+}
+
+fn private(file: &Path) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        crate::kernel::files::make_folder(folder)?;
+    }
+    fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
+}
+
+async fn run(connection: &mut AnyConnection, sql: &str) -> sqlx::Result<()> {
+    use sqlx::Executor as _;
+    connection.execute(sqlx::AssertSqlSafe(sql.to_owned())).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_url_keeps_its_prefix_and_shows_no_password() {
+        let url: StoreUrl =
+            "postgres://me:secret@localhost:5/db?schema_prefix=t1_&sslmode=disable".parse().unwrap();
+        assert_eq!(
+            url,
+            StoreUrl::Postgres {
+                url: "postgres://me:secret@localhost:5/db?sslmode=disable".into(),
+                schema_prefix: "t1_".into()
+            }
+        );
+        assert!(!url.shown().contains("secret"));
+    }
+
+    #[test]
+    fn other_stores_are_refused_with_a_sentence() {
+        for bad in ["mysql://x", "", "postgres://x/y?schema_prefix=A;drop"] {
+            assert!(bad.parse::<StoreUrl>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Agents of other domains: calls about them go to their domain, the peer, through the gateway.
+//!
+//! A message is stored by the domain of its recipient, which gives it its seq. Stored here are only the copies for the
+//! sender's own other devices. A call that came from another domain is never passed on to a third.
+
+mod deliver;
+mod events;
+mod lease;
+mod outbox;
+mod recall;
+mod recent_peers;
+mod rows;
+mod send;
+
+pub(super) use events::PeerEvents;
+pub(super) use outbox::PeerOutbox;
+pub(super) use recall::{RecallRefusal, RecalledAtPeers};
+pub(super) use recent_peers::RecentPeers;
+
+use super::{Error, Message};
+use crate::kernel::{Aid, Caller, Forward, PendingAnswer, RpcError, Session, codes};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use std::fmt::Display;
+use std::time::Duration;
+
+/// A call about an agent of another domain.
+pub(super) struct PeerCall<'a> {
+    pub session: &'a Session,
+    pub issuer: &'a str,
+}
+
+impl Message {
+    pub(super) fn is_ours(&self, aid: &Aid) -> bool {
+        aid.issuer() == self.issuer
+    }
+
+    /// The call to make at the domain of this agent; `None` if it is our own.
+    pub(super) fn peer_call<'a>(
+        &self,
+        caller: &'a Caller,
+        aid: &'a Aid,
+    ) -> Result<Option<PeerCall<'a>>, Error> {
+        if self.is_ours(aid) {
+            return Ok(None);
+        }
+        match caller {
+            Caller::Foreign(..) => Err(Error::NoTransit(aid.clone())),
+            Caller::Agent(session) => Ok(Some(PeerCall { session, issuer: aid.issuer() })),
+            _ => Err(Error::Foreign(aid.issuer().to_owned())),
+        }
+    }
+
+    /// Calls the other domain. An answer that cannot be read is not passed on: clients disconnect on some of them.
+    pub(super) async fn ask_peer<T: DeserializeOwned>(
+        &self,
+        call: &PeerCall<'_>,
+        method: &str,
+        params: &impl Serialize,
+        within: Option<Duration>,
+    ) -> Result<T, Error> {
+        let answer = self.begin_at_peer(call, method, params, within)?.await?;
+        read(call, &answer)
+    }
+
+    /// The same in two steps: when this returns, the call is in the order of the peer's queue.
+    fn begin_at_peer(
+        &self,
+        call: &PeerCall<'_>,
+        method: &str,
+        params: &impl Serialize,
+        within: Option<Duration>,
+    ) -> Result<PendingAnswer<Box<RawValue>>, Error> {
+        if !self.mesh.has("gateway") {
+            return Err(Error::Foreign(call.issuer.to_owned()));
+        }
+        let mut forward = Forward::new(call.session, call.issuer, method, params)?;
+        forward.timeout_ms = within.map(|within| within.as_millis() as u64);
+        Ok(self.mesh.forward("message", forward))
+    }
+}
+
+fn read<T: DeserializeOwned>(call: &PeerCall<'_>, answer: &RawValue) -> Result<T, Error> {
+    Ok(serde_json::from_str(answer.get()).map_err(|error| unreadable(call.issuer, &error))?)
+}
+
+fn unreadable(issuer: &str, error: &dyn Display) -> RpcError {
+    tracing::debug!(peer.issuer = issuer, "an answer of {issuer} cannot be read: {error}");
+    RpcError::new(codes::FEDERATION_REFUSED, format!("the answer of {issuer} cannot be read"))
+        .with("reason", "unreadable_answer")
+        .with("target_issuer", issuer)
+}
+
+impl Error {
+    /// Whether the other domain could not be reached, so that the call certainly did not arrive.
+    pub fn is_unreachable(&self) -> bool {
+        match self {
+            Error::Foreign(_) => true,
+            Error::Other(error) => is_unreachable(error),
+            _ => false,
+        }
+    }
+
+    /// Whether the peer link broke before the answer came, so that the call may have arrived or not.
+    pub fn link_lost(&self) -> bool {
+        matches!(self, Error::Other(error) if link_lost(error) && error.data("federated").is_none())
+    }
+}
+
+fn link_lost(error: &RpcError) -> bool {
+    error.data("reason").is_some_and(|reason| reason == "link_lost")
+}
+
+fn is_unreachable(error: &RpcError) -> bool {
+    error.code() == codes::FEDERATION_UNREACHABLE.code && error.data("federated").is_none()
+}

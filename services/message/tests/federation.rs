@@ -1,0 +1,250 @@
+//! Two domains and a gateway between them that forwards calls as gateways do: what crosses, and what does not.
+
+use super::*;
+use crate::kernel::{
+    Aid, DispatchEvent, Event, Forward, ForwardBatch, ForwardOutcome, Forwarded, ForwardedBatch, Generation,
+    Mesh, Relayed, SlotId, StoreUrl, World, codes,
+};
+use certs::{Curve, Key};
+use parking_lot::Mutex;
+use serde_json::value::{RawValue, to_raw_value};
+use std::collections::HashMap;
+use std::time::Duration;
+use tempfile::TempDir;
+
+mod encrypted;
+mod events;
+mod link_lost;
+mod outbox;
+mod recall;
+mod receive;
+mod send;
+
+/// A domain of its own. Its gateway forwards to the other one, unless that cannot be reached.
+pub(super) struct Domain {
+    pub world: World,
+    pub gateway: Arc<TestGateway>,
+    pub events: Arc<Mutex<Vec<Event>>>,
+    _folder: TempDir,
+}
+
+/// Does what a gateway does for a service, and records what it was asked.
+#[derive(Default)]
+pub(super) struct TestGateway {
+    pub issuer: String,
+    pub peer: Mutex<Option<Arc<Mesh>>>,
+    /// Other domains than that one, some of which cannot be reached.
+    pub others: Mutex<HashMap<String, Option<Arc<Mesh>>>>,
+    /// The error of every call to the other domain.
+    pub fails: Mutex<Option<proto_schemas::Code>>,
+    pub forwards: Mutex<Vec<Forward>>,
+    pub dispatched: Mutex<Vec<DispatchEvent>>,
+    /// How many calls were in each batch.
+    pub batches: Mutex<Vec<usize>>,
+    /// The other domain executes the calls, and its answers are lost.
+    pub loses_answers: Mutex<bool>,
+    /// The peer link breaks during each call, after it arrived or before.
+    pub breaks: Mutex<Option<bool>>,
+    /// What the other domain answers to every call.
+    pub answers: Mutex<Option<Value>>,
+}
+
+/// Alice's domain and Dave's, each with a gateway to the other.
+pub(super) async fn domains() -> (Domain, Domain) {
+    let (here, there) = (Domain::open("aid.com").await, Domain::open("aid.net").await);
+    *here.gateway.peer.lock() = Some(there.world.mesh.clone());
+    *there.gateway.peer.lock() = Some(here.world.mesh.clone());
+    (here, there)
+}
+
+impl Domain {
+    pub async fn open(issuer: &str) -> Domain {
+        Domain::open_with(issuer, None).await
+    }
+
+    pub async fn open_with(issuer: &str, peer_retention: Option<Duration>) -> Domain {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = World::local(issuer, folder.path(), store());
+        world.clock = Clock::manual(1_794_701_761_000);
+        world.peer_retention = peer_retention;
+        let events = Arc::<Mutex<Vec<Event>>>::default();
+        let seen = events.clone();
+        world.bus.listen(move |event| seen.lock().push(event.clone()));
+        let gateway = Arc::new(TestGateway { issuer: issuer.to_owned(), ..TestGateway::default() });
+        world.mesh.add_local("gateway", gateway.methods());
+        for namespace in crate::NAMESPACES {
+            let module = crate::open(namespace, &world).await.unwrap();
+            world.mesh.add_local(module.namespace, module.methods);
+        }
+        Domain { world, gateway, events, _folder: folder }
+    }
+
+    /// An agent with its first device.
+    pub async fn agent(&self, name: &str, device: &str) -> TestAgent {
+        let agent = self.register(name).await;
+        self.join(&agent, device).await;
+        agent
+    }
+
+    pub async fn register(&self, name: &str) -> TestAgent {
+        let (aid, key) = (format!("{name}.{}", self.world.issuer), Key::generate(Curve::P256));
+        let request = json!({ "aid": aid, "public_key": crate::testing::spki(&key), "curve": "P-256" });
+        let created = self.call_as(Caller::Unauthenticated, "auth.create_aid", request).await.unwrap();
+        TestAgent { aid, key, cert: created["cert"].as_str().unwrap().to_owned() }
+    }
+
+    pub async fn join(&self, agent: &TestAgent, device: &str) {
+        let params = json!({ "aid": agent.aid, "device_id": device });
+        self.call_as(Caller::service("test"), "message.join", params).await.unwrap();
+    }
+
+    pub async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {
+        let answer = self.world.mesh.call(caller, method, Some(to_raw_value(&params).unwrap())).await?;
+        Ok(serde_json::from_str(answer.get()).unwrap())
+    }
+
+    pub async fn call(
+        &self,
+        who: (&TestAgent, &str),
+        method: &str,
+        params: Value,
+    ) -> Result<Value, RpcError> {
+        self.call_as(caller(who), method, params).await
+    }
+
+    /// Every row of an inbox.
+    pub async fn rows(&self, who: (&TestAgent, &str)) -> Vec<Value> {
+        let page = self.call(who, "message.pull", json!({ "limit": 200 })).await.unwrap();
+        page["messages"].as_array().unwrap().clone()
+    }
+
+    pub fn published(&self, method: &str) -> Vec<Value> {
+        let events = self.events.lock();
+        let published = events.iter().filter(|event| event.method == method);
+        published.map(|event| serde_json::from_str(event.params.get()).unwrap()).collect()
+    }
+}
+
+pub(super) fn caller((agent, device): (&TestAgent, &str)) -> Caller {
+    let Caller::Agent(session) = agent.caller() else { unreachable!() };
+    Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), ..session })
+}
+
+/// The services own the mesh and the mesh owns the services: without this their connections to the store would stay open.
+impl Drop for Domain {
+    fn drop(&mut self) {
+        for namespace in crate::NAMESPACES.iter().chain(&["gateway"]) {
+            self.world.mesh.remove(namespace);
+        }
+    }
+}
+
+/// The store the tests run on, as for every other test: each domain has schemas of its own.
+#[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
+fn store() -> StoreUrl {
+    if std::env::var("AUND_TEST_STORE").unwrap_or_default() != "postgres" {
+        return StoreUrl::Sqlite(Default::default());
+    }
+    let url = std::env::var("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL names the database");
+    let schema_prefix = format!("f{}_", hex::encode(Ids::default().bytes::<6>()));
+    StoreUrl::Postgres { url, schema_prefix }
+}
+
+/// The caller that the gateway of the receiving domain makes of a relay.
+pub(super) fn foreign(aid: &str, device: &str) -> Caller {
+    let aid = Aid::parse(aid).unwrap();
+    let from_issuer = aid.issuer().to_owned();
+    let session = Session {
+        aid,
+        device: DeviceId::parse(device).unwrap(),
+        slot: SlotId::default(),
+        connection: 0,
+        address: [0, 0, 0, 0].into(),
+        connected_at_ms: 0,
+        generation: Generation::default(),
+        trace: None,
+    };
+    Caller::Foreign(session, Relayed { from_issuer, relay_id: "r-1".to_owned(), depth: 0 })
+}
+
+impl TestGateway {
+    fn methods(self: &Arc<TestGateway>) -> Methods {
+        Rpc::new(self.clone())
+            .method("gateway.forward_federation", TestGateway::forward)
+            .method("gateway.forward_federation_batch", TestGateway::forward_batch)
+            .method("gateway.dispatch_event", TestGateway::dispatch)
+            .into()
+    }
+
+    async fn forward(
+        self: Arc<TestGateway>,
+        caller: Caller,
+        forward: Forward,
+    ) -> Result<Forwarded, RpcError> {
+        assert!(matches!(caller, Caller::Service(service) if service == "message"));
+        let target_issuer = forward.target_issuer.clone();
+        let result = self.relay(&target_issuer, forward).await?;
+        Ok(Forwarded { result, target_issuer, relay_id: "r-1".to_owned(), elapsed_ms: 1 })
+    }
+
+    async fn forward_batch(
+        self: Arc<TestGateway>,
+        _: Caller,
+        batch: ForwardBatch,
+    ) -> Result<ForwardedBatch, RpcError> {
+        self.batches.lock().push(batch.items.len());
+        let mut results = Vec::new();
+        for forward in batch.items {
+            results.push(ForwardOutcome::from(self.relay(&batch.target_issuer, forward).await));
+        }
+        Ok(ForwardedBatch { results, target_issuer: batch.target_issuer })
+    }
+
+    async fn dispatch(self: Arc<TestGateway>, _: Caller, event: DispatchEvent) -> Result<Value, RpcError> {
+        self.dispatched.lock().push(event);
+        Ok(json!({}))
+    }
+
+    async fn relay(&self, issuer: &str, forward: Forward) -> Result<Box<RawValue>, RpcError> {
+        assert_eq!(forward.caller_aid.issuer(), self.issuer, "a gateway forwards for its own agents");
+        self.forwards.lock().push(forward.clone());
+        let other = self.others.lock().get(issuer).cloned();
+        let (fails, peer) = (*self.fails.lock(), other.unwrap_or_else(|| self.peer.lock().clone()));
+        if let Some(code) = fails {
+            return Err(RpcError::plain(code));
+        }
+        if let Some(answer) = &*self.answers.lock() {
+            return Ok(to_raw_value(answer).unwrap());
+        }
+        let Some(peer) = peer else { return Err(RpcError::plain(codes::FEDERATION_UNREACHABLE)) };
+        let caller = foreign(forward.caller_aid.as_str(), forward.device_id.as_str());
+        let method = format!("{}.{}", forward.namespace, forward.method);
+        let lost = || RpcError::plain(codes::FEDERATION_TIMEOUT).with("reason", "link_lost");
+        let breaks = *self.breaks.lock();
+        if breaks == Some(false) {
+            return Err(lost());
+        }
+        let answer = peer.call(caller, &method, Some(forward.params)).await;
+        if breaks.is_some() {
+            return Err(lost());
+        }
+        if *self.loses_answers.lock() {
+            return Err(RpcError::plain(codes::FEDERATION_TIMEOUT));
+        }
+        answer.map_err(|error| error.with("federated", true).with("target_issuer", issuer))
+    }
+
+    /// The domains that were asked to recall something, in the order of their names.
+    pub fn asked_to_recall(&self) -> Vec<String> {
+        let forwards = self.forwards.lock();
+        let recalls = forwards.iter().filter(|forward| forward.method == "recall");
+        let mut asked: Vec<String> = recalls.map(|forward| forward.target_issuer.clone()).collect();
+        asked.sort();
+        asked
+    }
+
+    /// The methods that were forwarded.
+    pub fn methods_asked(&self) -> Vec<String> {
+        self.forwards.lock().iter().map(|forward| forward.method.clone()).collect()
+    }
+}
