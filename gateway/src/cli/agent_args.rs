@@ -2,7 +2,7 @@
 
 use super::show::Show;
 use crate::client::{
-    self, ClientConnection, ConnectionKind, Error, GatewayDialer, GatewayUrl, Home, LocalAgent, TrustedRoot,
+    self, ClientConnection, ClientConnectionKind, Error, GatewayDialer, GatewayUrl, Home, LocalAgent, TrustedRoot,
 };
 use anyhow::Context as _;
 use clap::Args;
@@ -72,7 +72,7 @@ impl AgentArgs {
         &self,
         home: &Home,
         agent: &LocalAgent,
-        kind: ConnectionKind,
+        kind: ClientConnectionKind,
     ) -> anyhow::Result<ClientConnection> {
         let gateway = self.gateway.clone().or_else(|| agent.gateway());
         let dialer = self.dialer(home, gateway).await?.of_issuer(agent.aid.issuer());

@@ -6,7 +6,7 @@ mod server;
 use super::agent_args::{AgentArgs, issuer_of};
 use super::show::Show;
 use crate::client::{
-    self, ClientConnection, ConnectionKind, GatewayDialer, GatewayUrl, Home, LocalAgent, ReceivedEvent,
+    self, ClientConnection, ClientConnectionKind, GatewayDialer, GatewayUrl, Home, LocalAgent, ReceivedEvent,
     TrustedRoot,
 };
 use crate::signals::Signals;
@@ -171,7 +171,7 @@ async fn exchange(show: &Show, mut alice: DemoAgent, mut bobb: DemoAgent) -> any
 
 impl DemoAgent {
     async fn connect(agent: LocalAgent, dialer: GatewayDialer, device: String) -> anyhow::Result<DemoAgent> {
-        let connection = client::connect(&dialer, &agent, &device, ConnectionKind::Long).await?;
+        let connection = client::connect(&dialer, &agent, &device, ClientConnectionKind::Long).await?;
         Ok(DemoAgent { agent, dialer, device, connection })
     }
 

@@ -3,7 +3,7 @@
 use super::agent_args::{AgentArgs, pause};
 use super::messages::acknowledged;
 use super::show::Show;
-use crate::client::{ClientConnection, ConnectionKind, Error, Home, LocalAgent, ReceivedEvent};
+use crate::client::{ClientConnection, ClientConnectionKind, Error, Home, LocalAgent, ReceivedEvent};
 use crate::signals::Signals;
 use clap::Args;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ pub(super) struct ListenCommand {
 }
 
 /// What has been shown, over all connections.
-struct EventListener {
+struct ListenLoop {
     args: AgentArgs,
     show: Show,
     home: Home,
@@ -53,7 +53,7 @@ impl ListenCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home) = (self.args.show(), self.args.home()?);
         let agent = self.args.agent(&home, &self.name)?;
-        let mut listener = EventListener {
+        let mut listener = ListenLoop {
             args: self.args,
             show,
             home,
@@ -73,7 +73,7 @@ impl ListenCommand {
     }
 }
 
-impl EventListener {
+impl ListenLoop {
     /// Until enough messages have been shown. A first connection that fails is not tried again.
     async fn listen(&mut self) -> anyhow::Result<()> {
         loop {
@@ -94,7 +94,7 @@ impl EventListener {
 
     /// One connection, from login to its end.
     async fn connection(&mut self) -> anyhow::Result<()> {
-        let mut connection = self.args.connect(&self.home, &self.agent, ConnectionKind::Long).await?;
+        let mut connection = self.args.connect(&self.home, &self.agent, ClientConnectionKind::Long).await?;
         self.tries = 0;
         if self.seen.is_none() {
             self.seen = Some(acknowledged(&mut connection).await?);

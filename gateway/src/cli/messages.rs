@@ -2,7 +2,7 @@
 
 use super::agent_args::AgentArgs;
 use super::call::result;
-use crate::client::{ClientConnection, ConnectionKind};
+use crate::client::{ClientConnection, ClientConnectionKind};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
@@ -45,7 +45,7 @@ impl SendCommand {
         let to = recipient(&self.to, &agent.aid)?;
         let text = if self.text == "-" { standard_input()? } else { self.text };
 
-        let mut connection = self.args.connect(&home, &agent, ConnectionKind::Short).await?;
+        let mut connection = self.args.connect(&home, &agent, ClientConnectionKind::Short).await?;
         let params = json!({ "to": to, "payload": { "type": "text", "text": text } });
         let sent = result(connection.call("message.send", &params).await, show)?;
         connection.close().await;
@@ -65,7 +65,7 @@ impl PullCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home) = (self.args.show(), self.args.home()?);
         let agent = self.args.agent(&home, &self.name)?;
-        let mut connection = self.args.connect(&home, &agent, ConnectionKind::Short).await?;
+        let mut connection = self.args.connect(&home, &agent, ClientConnectionKind::Short).await?;
         let after = match self.after {
             Some(after) => after,
             None => acknowledged(&mut connection).await?,

@@ -17,7 +17,7 @@ const SLOT: &str = "cli";
 
 /// Events come on long connections only; a few calls need no more than a short one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionKind {
+pub enum ClientConnectionKind {
     Long,
     Short,
 }
@@ -38,7 +38,7 @@ pub async fn connect(
     dialer: &GatewayDialer,
     agent: &LocalAgent,
     device: &str,
-    kind: ConnectionKind,
+    kind: ClientConnectionKind,
 ) -> anyhow::Result<ClientConnection> {
     let mut connection = dialer.open().await?;
     let kept = agent.tokens();
@@ -62,11 +62,11 @@ async fn auth_connect(
     connection: &mut ClientConnection,
     tokens: &StoredTokens,
     device: &str,
-    kind: ConnectionKind,
+    kind: ClientConnectionKind,
 ) -> Result<(), Error> {
     let kind = match kind {
-        ConnectionKind::Long => "long",
-        ConnectionKind::Short => "short",
+        ClientConnectionKind::Long => "long",
+        ClientConnectionKind::Short => "short",
     };
     let params = json!({
         "nonce": connection.nonce(),

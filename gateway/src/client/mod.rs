@@ -17,5 +17,5 @@ pub use error::Error;
 pub use first_use::find_root;
 pub use gateway_url::GatewayUrl;
 pub use home::{Home, LocalAgent, StoredTokens};
-pub use login::{ConnectionKind, connect, register};
+pub use login::{ClientConnectionKind, connect, register};
 pub use trust::TrustedRoot;

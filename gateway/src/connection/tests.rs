@@ -15,16 +15,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The Redis that `tests/run` starts and names, or else one of the test's own.
-struct RedisServer {
+struct TestRedis {
     url: String,
     process: Option<Child>,
 }
 
-impl RedisServer {
+impl TestRedis {
     #[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
-    fn start() -> RedisServer {
+    fn start() -> TestRedis {
         if let Ok(url) = std::env::var("AUND_TEST_REDIS_URL") {
-            return RedisServer { url, process: None };
+            return TestRedis { url, process: None };
         }
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let process = Command::new("redis-server")
@@ -37,11 +37,11 @@ impl RedisServer {
             assert!(began.elapsed() < Duration::from_secs(20), "redis-server does not listen");
             std::thread::sleep(Duration::from_millis(5));
         }
-        RedisServer { url: format!("redis://127.0.0.1:{port}"), process: Some(process) }
+        TestRedis { url: format!("redis://127.0.0.1:{port}"), process: Some(process) }
     }
 }
 
-impl Drop for RedisServer {
+impl Drop for TestRedis {
     fn drop(&mut self) {
         if let Some(process) = &mut self.process {
             let _ = process.kill();
@@ -50,19 +50,19 @@ impl Drop for RedisServer {
     }
 }
 
-struct TestGateway {
+struct GatewayInstance {
     sessions: Arc<Sessions>,
     presence: Presence,
     limits: GatewayLimits,
 }
 
 /// Two gateways of one domain.
-async fn gateways(server: &RedisServer) -> [TestGateway; 2] {
+async fn gateways(server: &TestRedis) -> [GatewayInstance; 2] {
     let issuer = format!("{}.test", u64::from_be_bytes(Ids::default().bytes()));
     [gateway(server, &issuer).await, gateway(server, &issuer).await]
 }
 
-async fn gateway(server: &RedisServer, issuer: &str) -> TestGateway {
+async fn gateway(server: &TestRedis, issuer: &str) -> GatewayInstance {
     let settings = RedisSettings::new(&server.url, issuer, true);
     let presence = RedisBus::open(settings, &Clock::System).await.unwrap().presence();
     let budget = OutboxBudget::new(1 << 20, 1 << 20, Arc::default());
@@ -70,10 +70,10 @@ async fn gateway(server: &RedisServer, issuer: &str) -> TestGateway {
     let settling = sessions.clone();
     presence.on_arrival_elsewhere(move |aid| settling.settle(aid));
     let limits = GatewayLimits::new(&Config::default().limits, &Bus::local());
-    TestGateway { sessions, presence, limits }
+    GatewayInstance { sessions, presence, limits }
 }
 
-impl TestGateway {
+impl GatewayInstance {
     fn open(
         &self,
         id: u64,
@@ -150,7 +150,7 @@ async fn until<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-async fn knows(gateway: &TestGateway, elsewhere: usize) {
+async fn knows(gateway: &GatewayInstance, elsewhere: usize) {
     until("the other gateway's connections", || {
         (gateway.presence.elsewhere(&alice()).len() == elsewhere).then_some(())
     })
@@ -159,7 +159,7 @@ async fn knows(gateway: &TestGateway, elsewhere: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_evicted_by_its_successor_on_another_gateway() {
-    let server = RedisServer::start();
+    let server = TestRedis::start();
     let [first, second] = gateways(&server).await;
     let old = first.open(1, "phone", "app", ConnectionKind::Long).unwrap();
     let other_slot = first.open(2, "phone", "other", ConnectionKind::Long).unwrap();
@@ -178,7 +178,7 @@ async fn a_session_is_evicted_by_its_successor_on_another_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn quotas_hold_over_gateways() {
-    let server = RedisServer::start();
+    let server = TestRedis::start();
     let [first, second] = gateways(&server).await;
     let oldest = first.open(1, "phone", "s0", ConnectionKind::Long).unwrap();
     for id in 2..=6 {
@@ -201,7 +201,7 @@ async fn quotas_hold_over_gateways() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_is_evicted_from_every_gateway_and_nobody_else_for_it() {
-    let server = RedisServer::start();
+    let server = TestRedis::start();
     for newcomers in [0, 1] {
         let gateways = gateways(&server).await;
         let oldest = gateways[0].open(1, "d1", "a", ConnectionKind::Long).unwrap();
@@ -229,7 +229,7 @@ async fn a_device_is_evicted_from_every_gateway_and_nobody_else_for_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn short_connections_and_delivery_modes_count_over_gateways() {
-    let server = RedisServer::start();
+    let server = TestRedis::start();
     let [first, second] = gateways(&server).await;
     for id in 1..=4 {
         first.open(id, "phone", "app", ConnectionKind::Short(None)).unwrap();
@@ -251,7 +251,7 @@ async fn short_connections_and_delivery_modes_count_over_gateways() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gateways_that_opened_too_many_at_the_same_moment_agree_on_who_is_evicted() {
-    let server = RedisServer::start();
+    let server = TestRedis::start();
     for round in 0..5 {
         let [first, second] = gateways(&server).await;
         // Neither gateway waits until the other knows of it.
@@ -261,7 +261,7 @@ async fn gateways_that_opened_too_many_at_the_same_moment_agree_on_who_is_evicte
             first.open(300 + id, "phone", &format!("s{id}"), ConnectionKind::Short(None)).unwrap();
         }
         let settled = || {
-            let long = |gateway: &TestGateway| {
+            let long = |gateway: &GatewayInstance| {
                 gateway.sessions.of_agent(&alice()).iter().filter(|connection| connection.is_long()).count()
             };
             let seen: Vec<Vec<PresentSession>> =

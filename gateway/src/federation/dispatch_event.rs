@@ -2,7 +2,7 @@
 
 use super::Federation;
 use super::errors::{quoted, refused};
-use super::wire::relay::{EventTargets, Relay, RelayKind};
+use super::wire::relay::{RelayEventTargets, Relay, RelayKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use services::kernel::{Aid, Audience, Caller, DispatchEvent, Event, RpcError, codes};
@@ -32,7 +32,7 @@ impl Federation {
             let method = format!("event/{}", notice.event);
             self.bus.publish(&Event { to: Audience::Agent(aid), method, params: notice.payload.clone() });
         }
-        let mut domains: BTreeMap<String, EventTargets> = BTreeMap::new();
+        let mut domains: BTreeMap<String, RelayEventTargets> = BTreeMap::new();
         for aid in remote {
             domains.entry(aid.issuer().to_owned()).or_default().aids.push(aid.to_string());
         }
@@ -52,7 +52,7 @@ impl Federation {
         issuer: &str,
         event: &str,
         event_id: String,
-        targets: EventTargets,
+        targets: RelayEventTargets,
         payload: &RawValue,
     ) -> bool {
         let relay = Relay {

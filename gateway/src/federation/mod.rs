@@ -20,7 +20,7 @@ mod trust;
 mod wire;
 
 pub use inbound::{IN_FLIGHT, InboundPeer};
-pub use wire::relay::EventTargets;
+pub use wire::relay::RelayEventTargets;
 
 use crate::admission::per_second;
 use crate::config::Config;

@@ -1,7 +1,7 @@
 //! `gateway.test_peer`: dials another domain step by step, over a link of its own, and reports the step that fails.
 
 use super::Federation;
-use super::discovery::GatewayUrl;
+use super::discovery::PeerGatewayUrl;
 use super::errors::{DialPhase, LinkFailure};
 use super::outbound::dial::{self, DIAL_TIMEOUT, DialledLink, PeerSocket};
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -56,7 +56,7 @@ impl Federation {
         tested.step("ping", ping(link)).await
     }
 
-    async fn test_discovery(&self, issuer: &str) -> Result<(GatewayUrl, String), LinkFailure> {
+    async fn test_discovery(&self, issuer: &str) -> Result<(PeerGatewayUrl, String), LinkFailure> {
         let found =
             timeout_at(Instant::now() + DIAL_TIMEOUT, self.peers.discovery.refresh(self, issuer)).await;
         let found =
@@ -76,7 +76,7 @@ impl Federation {
     async fn test_connect(
         &self,
         issuer: &str,
-        url: GatewayUrl,
+        url: PeerGatewayUrl,
         deadline: Instant,
     ) -> Result<(PeerSocket, String), LinkFailure> {
         let socket = dial::connect(self, issuer, &url, deadline).await?;
@@ -90,7 +90,7 @@ impl Federation {
     async fn test_hello(
         &self,
         issuer: &str,
-        url: GatewayUrl,
+        url: PeerGatewayUrl,
         socket: PeerSocket,
         deadline: Instant,
     ) -> Result<(DialledLink, String), LinkFailure> {

@@ -40,12 +40,12 @@ pub(super) async fn answer(request: &HttpRequest<'_>, path: &str) -> Result<Repl
 }
 
 #[derive(Deserialize)]
-struct CertChainAnswer {
+struct CertChainResult {
     chain: String,
     certs: Vec<String>,
 }
 
-async fn chain(request: &HttpRequest<'_>) -> Result<CertChainAnswer, RpcError> {
+async fn chain(request: &HttpRequest<'_>) -> Result<CertChainResult, RpcError> {
     request.gateway.ask("ca.get_cert_chain", &json!({})).await
 }
 

@@ -22,7 +22,7 @@ pub(super) struct MeshWriteQueue(Arc<WriteQueueInner>);
 struct WriteQueueInner {
     /// How a frame of items begins.
     head: &'static str,
-    frames: Mutex<QueuedFrames>,
+    frames: Mutex<QueuedMeshFrames>,
     /// Changed under the lock of the frames only; read without it.
     bytes: AtomicUsize,
     /// Whether there may be something to write.
@@ -33,7 +33,7 @@ struct WriteQueueInner {
 }
 
 #[derive(Default)]
-struct QueuedFrames {
+struct QueuedMeshFrames {
     complete: VecDeque<Utf8Bytes>,
     /// The frame that items are still added to; empty if there is none.
     growing: String,
@@ -135,7 +135,7 @@ impl MeshWriteQueue {
         }
     }
 
-    fn complete_frame(&self, frames: &mut QueuedFrames) {
+    fn complete_frame(&self, frames: &mut QueuedMeshFrames) {
         if frames.growing.is_empty() {
             return;
         }

@@ -7,7 +7,7 @@ mod revocation;
 mod well_known;
 
 pub use revocation::RevocationCheck;
-pub use well_known::GatewayUrl;
+pub use well_known::PeerGatewayUrl;
 
 use crate::federation::Federation;
 use fetch::FetchError;
@@ -31,7 +31,7 @@ const DOMAINS: usize = 10_000;
 #[derive(Default)]
 struct KnownDomain {
     /// From the last usable document. They are kept after it is stale, for when the domain cannot be reached.
-    urls: Vec<GatewayUrl>,
+    urls: Vec<PeerGatewayUrl>,
     fresh_until: Option<Instant>,
     failed: Option<FailedDiscovery>,
 }
@@ -57,7 +57,7 @@ pub struct Discovery(Mutex<HashMap<String, KnownDomain>>);
 
 impl Discovery {
     /// The gateways of a domain, in the order they should be tried.
-    pub async fn find(&self, fed: &Federation, issuer: &str) -> Result<Vec<GatewayUrl>, String> {
+    pub async fn find(&self, fed: &Federation, issuer: &str) -> Result<Vec<PeerGatewayUrl>, String> {
         if let Some(remembered) = self.remembered(issuer, Instant::now()) {
             return remembered;
         }
@@ -65,7 +65,7 @@ impl Discovery {
     }
 
     /// Fetches the document of the domain, whatever is remembered.
-    pub async fn refresh(&self, fed: &Federation, issuer: &str) -> Result<Vec<GatewayUrl>, String> {
+    pub async fn refresh(&self, fed: &Federation, issuer: &str) -> Result<Vec<PeerGatewayUrl>, String> {
         let stale = self.0.lock().get(issuer).is_some_and(|known| !known.urls.is_empty());
         let within = if stale { FETCH_TIMEOUT_WITH_STALE } else { FETCH_TIMEOUT };
         let document = fetch::get(fed, issuer, (issuer, 443), PATH, DOCUMENT_BYTES, within).await;
@@ -88,7 +88,7 @@ impl Discovery {
     }
 
     /// What is remembered; `None` if the document has to be fetched.
-    fn remembered(&self, issuer: &str, now: Instant) -> Option<Result<Vec<GatewayUrl>, String>> {
+    fn remembered(&self, issuer: &str, now: Instant) -> Option<Result<Vec<PeerGatewayUrl>, String>> {
         let known = self.0.lock();
         let known = known.get(issuer)?;
         match known.failure(now) {
@@ -101,9 +101,9 @@ impl Discovery {
     fn remember(
         &self,
         issuer: &str,
-        found: Result<Vec<GatewayUrl>, FetchError>,
+        found: Result<Vec<PeerGatewayUrl>, FetchError>,
         now: Instant,
-    ) -> Result<Vec<GatewayUrl>, String> {
+    ) -> Result<Vec<PeerGatewayUrl>, String> {
         let mut all = self.0.lock();
         if all.len() >= DOMAINS && !all.contains_key(issuer) {
             make_space(&mut all, now);
@@ -144,7 +144,7 @@ mod tests {
     fn known_gateways_are_kept_while_the_domain_is_unreachable_but_not_after_an_unusable_document() {
         let (discovery, start) = (Discovery::default(), Instant::now());
         let good =
-            || vec![GatewayUrl { host: "gateway.x.example".to_owned(), port: 1, path: "/".to_owned() }];
+            || vec![PeerGatewayUrl { host: "gateway.x.example".to_owned(), port: 1, path: "/".to_owned() }];
         let (unreachable, unusable) = (
             || Err(FetchError::Network("unreachable".to_owned())),
             || Err(FetchError::Unusable("unusable".to_owned())),
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn an_expired_document_is_fetched_again() {
         let (discovery, start) = (Discovery::default(), Instant::now());
-        let url = GatewayUrl { host: "gateway.x.example".to_owned(), port: 1, path: "/".to_owned() };
+        let url = PeerGatewayUrl { host: "gateway.x.example".to_owned(), port: 1, path: "/".to_owned() };
         discovery.remember("x.example", Ok(vec![url]), start).unwrap();
         discovery.expire("x.example");
         assert!(discovery.remembered("x.example", start).is_none());

@@ -5,7 +5,7 @@
 //! keys were stolen. An answer "revoked" always counts.
 
 use super::fetch;
-use super::well_known::GatewayUrl;
+use super::well_known::PeerGatewayUrl;
 use crate::federation::Federation;
 use certs::Certificate;
 use parking_lot::Mutex;
@@ -46,7 +46,7 @@ impl RevocationCheck {
         &self,
         fed: &Federation,
         issuer: &str,
-        at: &GatewayUrl,
+        at: &PeerGatewayUrl,
         certificate: &Certificate,
     ) -> bool {
         let now = Instant::now();
@@ -77,7 +77,7 @@ impl RevocationCheck {
         &self,
         fed: &Federation,
         issuer: &str,
-        at: &GatewayUrl,
+        at: &PeerGatewayUrl,
         certificate: &Certificate,
     ) -> Option<String> {
         let path = format!("/pki/ocsp/{}", certificate.serial());
@@ -86,7 +86,7 @@ impl RevocationCheck {
         serde_json::from_slice(&text).ok().map(|answer: OcspStatusAnswer| answer.status)
     }
 
-    async fn listed(&self, fed: &Federation, issuer: &str, at: &GatewayUrl, serial: &str) -> Option<bool> {
+    async fn listed(&self, fed: &Federation, issuer: &str, at: &PeerGatewayUrl, serial: &str) -> Option<bool> {
         let now = Instant::now();
         let kept =
             |(until, serials): &(Instant, HashSet<String>)| (now < *until).then(|| serials.contains(serial));

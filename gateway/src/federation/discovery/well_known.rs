@@ -12,13 +12,13 @@ const NO_PRIORITY: i64 = 999;
 
 /// Where a gateway is: always over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GatewayUrl {
+pub struct PeerGatewayUrl {
     pub host: String,
     pub port: u16,
     pub path: String,
 }
 
-impl fmt::Display for GatewayUrl {
+impl fmt::Display for PeerGatewayUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "wss://{}:{}{}", self.host, self.port, self.path)
     }
@@ -47,7 +47,7 @@ struct FederationMember {
 
 /// The gateways in a document: first the one for federation, then the others by priority. If one of them is outside the
 /// domain, the whole document is refused, because whoever wrote it does not speak for the domain.
-pub fn read(text: &[u8], issuer: &str) -> Result<Vec<GatewayUrl>, String> {
+pub fn read(text: &[u8], issuer: &str) -> Result<Vec<PeerGatewayUrl>, String> {
     let document: WellKnownDocument = serde_json::from_slice(text)
         .map_err(|error| format!("the well-known document of {issuer} is malformed: {error}"))?;
     if let Some(other) = document.issuer.filter(|named| !named.eq_ignore_ascii_case(issuer)) {
@@ -57,7 +57,7 @@ pub fn read(text: &[u8], issuer: &str) -> Result<Vec<GatewayUrl>, String> {
     gateways.sort_by_key(|gateway| gateway.priority.unwrap_or(NO_PRIORITY));
     let listed = gateways.into_iter().map(|gateway| gateway.url);
     let named = document.federation.and_then(|own| own.url).into_iter().chain(listed).chain(document.gateway);
-    let mut urls: Vec<GatewayUrl> = Vec::new();
+    let mut urls: Vec<PeerGatewayUrl> = Vec::new();
     for text in named {
         let url = parse(&text, issuer)?;
         if !urls.contains(&url) {
@@ -71,7 +71,7 @@ pub fn read(text: &[u8], issuer: &str) -> Result<Vec<GatewayUrl>, String> {
     Ok(urls)
 }
 
-fn parse(url: &str, issuer: &str) -> Result<GatewayUrl, String> {
+fn parse(url: &str, issuer: &str) -> Result<PeerGatewayUrl, String> {
     let shown: String = url.chars().take(200).collect();
     let wrong = |why: &str| format!("the well-known document of {issuer} names {shown:?}, {why}");
     let uri: Uri = url.parse().map_err(|_| wrong("which is not a URL"))?;
@@ -92,7 +92,7 @@ fn parse(url: &str, issuer: &str) -> Result<GatewayUrl, String> {
         Some(port) if port.as_u16() != 0 => port.as_u16(),
         Some(_) => return Err(wrong("which has no port")),
     };
-    Ok(GatewayUrl { host, port, path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned() })
+    Ok(PeerGatewayUrl { host, port, path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned() })
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
 
     fn urls(document: &str) -> Result<Vec<String>, String> {
         let urls = read(document.as_bytes(), "other.example")?;
-        Ok(urls.iter().map(GatewayUrl::to_string).collect())
+        Ok(urls.iter().map(PeerGatewayUrl::to_string).collect())
     }
 
     #[test]

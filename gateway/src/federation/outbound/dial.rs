@@ -1,7 +1,7 @@
 //! Dialling another domain: its gateway is discovered and connected over TLS, and both prove which domain they are of.
 
 use crate::federation::Federation;
-use crate::federation::discovery::GatewayUrl;
+use crate::federation::discovery::PeerGatewayUrl;
 use crate::federation::discovery::fetch;
 use crate::federation::errors::{DialPhase, LinkFailure, read_error};
 use crate::federation::trust::PeerGateway;
@@ -37,7 +37,7 @@ pub type PeerSocket = WebSocketStream<TlsStream<TcpStream>>;
 /// A socket to a gateway that has proved which domain it is of.
 pub struct DialledLink {
     pub socket: PeerSocket,
-    pub url: GatewayUrl,
+    pub url: PeerGatewayUrl,
     pub peer: PeerGateway,
     pub chain: Vec<String>,
     /// The roots it was checked with.
@@ -72,7 +72,7 @@ pub async fn dial(fed: &Federation, issuer: &str) -> Result<DialledLink, LinkFai
 async fn dial_url(
     fed: &Federation,
     issuer: &str,
-    url: GatewayUrl,
+    url: PeerGatewayUrl,
     deadline: Instant,
 ) -> Result<DialledLink, LinkFailure> {
     let socket = connect(fed, issuer, &url, deadline).await?;
@@ -83,7 +83,7 @@ async fn dial_url(
 pub async fn connect(
     fed: &Federation,
     issuer: &str,
-    url: &GatewayUrl,
+    url: &PeerGatewayUrl,
     deadline: Instant,
 ) -> Result<PeerSocket, LinkFailure> {
     let failed = |sentence: String| LinkFailure::new(DialPhase::Connect, "connect_failed", sentence);
@@ -115,7 +115,7 @@ fn socket_config() -> WebSocketConfig {
 pub async fn authenticate(
     fed: &Federation,
     issuer: &str,
-    url: GatewayUrl,
+    url: PeerGatewayUrl,
     mut socket: PeerSocket,
     deadline: Instant,
 ) -> Result<DialledLink, LinkFailure> {

@@ -30,7 +30,7 @@ pub struct Relay<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub targets: Option<EventTargets>,
+    pub targets: Option<RelayEventTargets>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<&'a RawValue>,
     #[serde(default)]
@@ -65,7 +65,7 @@ pub struct RelayCaller<'a> {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct EventTargets {
+pub struct RelayEventTargets {
     pub aids: Vec<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device_id: String,

@@ -26,7 +26,7 @@ pub fn spawn(gateway: &Arc<GatewayState>, connection: &Arc<Connection>, request:
         }
         return;
     }
-    let call = PendingCall::new(request);
+    let call = SpawnedCall::new(request);
     let guard = InFlight::new(gateway, connection);
     let gateway = gateway.clone();
     let tracker = gateway.tracker.clone();
@@ -46,8 +46,8 @@ pub fn spawn_batch(
     connection: &Arc<Connection>,
     members: Vec<Result<RpcRequest<'_>, InvalidRequest>>,
 ) {
-    let members: Vec<Result<PendingCall, InvalidRequest>> =
-        members.into_iter().map(|member| member.map(|r| PendingCall::new(&r))).collect();
+    let members: Vec<Result<SpawnedCall, InvalidRequest>> =
+        members.into_iter().map(|member| member.map(|r| SpawnedCall::new(&r))).collect();
     let guard = InFlight::new(gateway, connection);
     let gateway = gateway.clone();
     gateway.tracker.clone().spawn(async move {
@@ -77,16 +77,16 @@ pub fn spawn_batch(
 }
 
 /// A request that outlives the frame it came in.
-struct PendingCall {
+struct SpawnedCall {
     id: Option<Box<RawValue>>,
     method: String,
     params: Option<Box<RawValue>>,
     started: Instant,
 }
 
-impl PendingCall {
-    fn new(request: &RpcRequest<'_>) -> PendingCall {
-        PendingCall {
+impl SpawnedCall {
+    fn new(request: &RpcRequest<'_>) -> SpawnedCall {
+        SpawnedCall {
             id: request.id.map(ToOwned::to_owned),
             method: request.method.clone().into_owned(),
             params: request.params.map(ToOwned::to_owned),

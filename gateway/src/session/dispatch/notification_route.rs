@@ -89,7 +89,7 @@ fn send_to_peer(
     payload: Box<RawValue>,
 ) {
     let Some(federation) = &gateway.federation else { return };
-    let targets = federation::EventTargets {
+    let targets = federation::RelayEventTargets {
         aids: vec![aid.to_string()],
         device_id: device.map(|device| device.as_str().to_owned()).unwrap_or_default(),
         slot_id: slot.map(|slot| slot.as_str().to_owned()).unwrap_or_default(),
