@@ -2,7 +2,8 @@
 
 use super::show::Show;
 use crate::client::{
-    self, ClientConnection, ClientConnectionKind, Error, GatewayDialer, GatewayUrl, Home, LocalAgent, TrustedRoot,
+    self, ClientConnection, ClientConnectionKind, Error, GatewayDialer, GatewayUrl, Home, LocalAgent,
+    TrustedRoot,
 };
 use anyhow::Context as _;
 use clap::Args;

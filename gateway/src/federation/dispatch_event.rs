@@ -2,7 +2,7 @@
 
 use super::Federation;
 use super::errors::{quoted, refused};
-use super::wire::relay::{RelayEventTargets, Relay, RelayKind};
+use super::wire::relay::{Relay, RelayEventTargets, RelayKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use services::kernel::{Aid, Audience, Caller, DispatchEvent, Event, RpcError, codes};

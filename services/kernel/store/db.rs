@@ -155,7 +155,7 @@ impl Db {
     }
 
     async fn postgres(url: &str, schema: &str) -> anyhow::Result<Db> {
-        // The schema's name is ours and checked to be plain letters, so it may be part of the SQL text.
+        // The schema's name is ours and checked to be plain ASCII, so it may be part of the SQL text.
         let search_path = format!("SET search_path TO {schema}");
         let create = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
         let pool = AnyPoolOptions::new()

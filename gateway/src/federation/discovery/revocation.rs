@@ -86,7 +86,13 @@ impl RevocationCheck {
         serde_json::from_slice(&text).ok().map(|answer: OcspStatusAnswer| answer.status)
     }
 
-    async fn listed(&self, fed: &Federation, issuer: &str, at: &PeerGatewayUrl, serial: &str) -> Option<bool> {
+    async fn listed(
+        &self,
+        fed: &Federation,
+        issuer: &str,
+        at: &PeerGatewayUrl,
+        serial: &str,
+    ) -> Option<bool> {
         let now = Instant::now();
         let kept =
             |(until, serials): &(Instant, HashSet<String>)| (now < *until).then(|| serials.contains(serial));

@@ -109,7 +109,7 @@ impl Federation {
         if !(1..=RELAY_ID_BYTES).contains(&id.len()) || !id.bytes().all(plain) {
             return Err(refused(
                 "relay_id",
-                "relay_id must be 1 to 64 letters, digits, '-', '_', '.' or ':'",
+                "relay_id must be 1 to 64 characters of a-z, A-Z, 0-9, '-', '_', '.' and ':'",
             ));
         }
         Ok(())
