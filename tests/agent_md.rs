@@ -342,7 +342,9 @@ async fn readers_of_one_signature_get_one_and_its_own_etag() {
 
 #[tokio::test]
 async fn documents_survive_a_restart() {
-    let (mut server, alice, tokens) = alice().await;
+    let mut server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
     let text = signed(&alice, "alice");
     put(&server, &alice.aid, &tokens, &text, None).await;
     server.kill();

@@ -63,7 +63,10 @@ fn every_method_of_a_service_has_its_file_and_its_row_in_the_table() {
             _ => format!("services/{namespace}"),
         };
         let path = format!("{folder}/{}.rs", verb.replace('.', "/"));
-        assert!(file(&path).is_some(), "{} has no {path}", method.name);
+        // The gateway's own methods stand in folders by subject.
+        let name = format!("/{verb}.rs");
+        let found = file(&path).is_some() || files(&folder, &name).next().is_some();
+        assert!(found, "{} has no {path}", method.name);
         if namespace == "federation" {
             // No service is called: these are the frames of a link between domains, and its ends read them by name.
             let literal = format!("\"{}\"", method.name);

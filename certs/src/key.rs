@@ -351,7 +351,10 @@ mod tests {
     fn what_is_no_key_is_refused_in_a_sentence() {
         let noise = pem::encode("PRIVATE KEY", b"noise");
         assert_eq!(Key::from_pem(&noise).unwrap_err(), CertError::PrivateKey);
-        assert_eq!(Key::from_pem("").unwrap_err().to_string(), "expected exactly one PEM block PRIVATE KEY");
+        assert_eq!(
+            Key::from_pem("").unwrap_err().to_string(),
+            "the text must be exactly one PEM block PRIVATE KEY"
+        );
     }
 
     proptest! {

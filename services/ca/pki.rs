@@ -71,7 +71,7 @@ impl CaPki {
 
 /// Everything is written into another folder, which is renamed in one step, so that a crash leaves all or nothing.
 fn create(data: &Path, folder: &Path, issuer: &str, now: i64) -> anyhow::Result<()> {
-    let root = Authority::root(&format!("AUN TrustRoot CA {issuer}"), issuer, now);
+    let root = Authority::root(&format!("AUN Root CA {issuer}"), issuer, now);
     let registry =
         root.registry(&format!("AUN Registry CA {issuer}"), &format!("http://{issuer}/pki/root.crl"), now)?;
     let issuing = registry.issuer(

@@ -101,7 +101,7 @@ mod tests {
         assert!(says("bus.url = 'nats://x'").contains("bus.url"));
         assert!(says("[limits]\ndrain_window_ms = 20000").contains("drain_window_ms"));
         assert!(says("tls.cert = 'x'").contains("tls"));
-        assert!(says("only = ['gateway']").contains("gateway"));
+        assert!(says("only = ['nothing']").contains("unknown service nothing"));
         assert!(says("only = ['ca']").contains("mesh.listen"));
         assert!(says("services.gateway.remote = 'wss://x:1'").contains("gateway"));
         assert!(says("services.ca.remote = 'https://x:1'").contains("services.ca.remote"));

@@ -3,7 +3,7 @@
 use super::samples::Quantiles;
 use ratatui::style::{Color, Style};
 
-/// A word or a number, and how it snapshots.
+/// A word or a number, and how it looks.
 pub struct StyledText {
     pub text: String,
     pub style: Style,

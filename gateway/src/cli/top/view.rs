@@ -61,7 +61,7 @@ fn tables(model: &TopModel, order: SortOrder, width: u16) -> Vec<(Table<'static>
             model.processes.iter().map(of_process).collect(),
         ),
         table(
-            &[&sorted, &calls, &errors, "p50", "p99", "service p50", "service p99"],
+            &[&sorted, &calls, &errors, "p50", "p99", "svc p50", "svc p99"],
             &[36, 11, 11, 9, 9, 9, 9],
             width,
             model.methods.iter().map(of_method).collect(),

@@ -11,7 +11,7 @@ const DEVICES_CHANGED: &str = "AU001";
 const UNIQUE_VIOLATION: &str = "23505";
 const NOT_NULL_VIOLATION: &str = "23502";
 /// The constraint that keeps a seq from being given twice.
-const SEQ_CONSTRAINT: &str = "message_place";
+const SEQ_CONSTRAINT: &str = "letter_place";
 
 /// What `post` returns.
 pub(super) enum Inserted {

@@ -90,7 +90,7 @@ fn a_narrow_terminal_cuts_words_short_and_never_figures() {
     );
     for (width, name) in [(80, "message.v2.get_statistics "), (62, "message.")] {
         let text = drawn(&model, width, 12);
-        for whole in [" sessions ", "errors", "service p50 service p99", "110", "500 µs", "990 µs", name] {
+        for whole in [" sessions ", "errors", "svc p50", "110", "500 µs", "990 µs", name] {
             assert!(text.contains(whole), "no {whole:?} at {width} in\n{text}");
         }
     }
