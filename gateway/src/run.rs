@@ -36,7 +36,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let world = world(&config).await?;
     let metrics = Arc::new(Metrics::of(&world.stores));
     running(&config).into_iter().for_each(|service| metrics.runs(service));
-    let wiring = wire(&config, &world, &metrics)?;
+    let mesh_context = wire(&config, &world, &metrics)?;
     // Installed before the banner is printed: whoever reads it may send a signal at once.
     let mut signals = Signals::new()?;
     tokio::select! {
@@ -45,7 +45,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     }
     open_services(&world, |service| config.runs(service)).await?;
     let mut banner = Banner::new(&config.issuer);
-    let calls = answer_internal(&config, &world, &metrics, &wiring, &mut banner)?;
+    let calls = answer_internal(&config, &world, &metrics, &mesh_context, &mut banner)?;
     // It already answers other processes, so a stop in between has to drain as well.
     let runs = tokio::select! {
         () = readiness::others(&world.mesh) => true,
@@ -61,7 +61,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         banner.print();
         signals.wait().await;
     }
-    RunningServer { gateway, calls, world, wiring }.stop(limit, &mut signals).await;
+    RunningServer { gateway, calls, world, mesh_context }.stop(limit, &mut signals).await;
     admin::remove(&data);
     Ok(())
 }
@@ -88,7 +88,7 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Resul
             bail!("mesh.cert is for {named}, and {service} runs here: other processes would refuse it");
         }
     }
-    let wiring = Arc::new(MeshContext {
+    let mesh_context = Arc::new(MeshContext {
         settings: config.mesh.clone(),
         mesh: world.mesh.clone(),
         metrics: metrics.clone(),
@@ -99,10 +99,10 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Resul
     });
     for namespace in config::service_names() {
         if let Some(service) = config.services.get(namespace) {
-            mesh::dial(&wiring, namespace, service.remote.as_slice());
+            mesh::dial(&mesh_context, namespace, service.remote.as_slice());
         }
     }
-    Ok(wiring)
+    Ok(mesh_context)
 }
 
 fn running(config: &Config) -> Vec<&'static str> {
@@ -128,7 +128,7 @@ fn answer_internal(
     config: &Config,
     world: &World,
     metrics: &Arc<Metrics>,
-    wiring: &Arc<MeshContext>,
+    mesh_context: &Arc<MeshContext>,
     banner: &mut Banner,
 ) -> anyhow::Result<TaskTracker> {
     let calls = TaskTracker::new();
@@ -136,7 +136,7 @@ fn answer_internal(
         let listener = listen::bind(address, false)?;
         banner.line("mesh", format!("wss://{}", listener.local_addr()?));
         banner.line("services", running(config).join(", "));
-        calls.spawn(mesh::accept(wiring.clone(), listener, calls.clone(), world.stop.clone()));
+        calls.spawn(mesh::accept(mesh_context.clone(), listener, calls.clone(), world.stop.clone()));
     }
     if let Some(address) = config.status.listen {
         let listener = listen::bind(address, false)?;

@@ -23,7 +23,7 @@ fn quoted(document: &SourceFile) -> Vec<(usize, &str)> {
     for (n, line) in document.text.lines().enumerate() {
         if line.trim_start().starts_with("```") {
             block = !block;
-        } else if !block && !(document.path.starts_with("docs/decisions/") && line.contains("replaced")) {
+        } else if !(block || document.path.starts_with("docs/decisions/") && line.contains("replaced")) {
             found.extend(line.split('`').skip(1).step_by(2).map(|quote| (n + 1, quote)));
         }
     }

@@ -66,7 +66,7 @@ async fn a_root_that_was_added_before_the_first_start_is_in_the_first_list_that_
     let (root, file) = (digits(&other), other.data().join("pki/root.crt"));
     let mut server = TestServer::prepared("");
     let added = server.aund(&["certs", "trust", "add", file.to_str().expect("text")]).await;
-    assert!(printed(&added.stdout).contains("waits"), "{added:?}");
+    assert!(printed(&added.stdout).contains("until the first start"), "{added:?}");
     assert_eq!(status(&server, &root).await.as_deref(), Some("waiting"));
     let removed = server.aund(&["certs", "trust", "remove", &root]).await;
     assert!(removed.status.success() && status(&server, &root).await.is_none(), "{removed:?}");

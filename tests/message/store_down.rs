@@ -19,7 +19,7 @@ async fn a_message_that_cannot_be_stored_is_refused_and_told_to_nobody() {
     let (alice, bob) = two(&server).await;
     send(&alice, named(bob.aid(), "m-1", "before")).await;
     received(&bob).await;
-    let blocker = Blocker::hold(&server, "message", "message");
+    let blocker = Blocker::hold(&server, "message", "letter");
     let error = alice.call_error("message.send", &named(bob.aid(), "m-2", "blocked")).await;
     assert!(is_unavailable(&error), "{error}");
     assert!(!error["message"].to_string().contains("sqlite"), "the cause stays on our side: {error}");
@@ -53,7 +53,7 @@ async fn a_flood_at_a_store_that_stands_still_is_refused_and_can_be_sent_again()
             .collect()
     };
     let (of_alice, of_carol) = (messages("a"), messages("c"));
-    let blocker = Blocker::hold(&server, "message", "message");
+    let blocker = Blocker::hold(&server, "message", "letter");
     let (first, second) = futures_util::join!(
         alice.call_many("message.send", &of_alice),
         carol.call_many("message.send", &of_carol)
@@ -123,7 +123,7 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
 async fn a_call_that_takes_too_long_is_given_up_and_sent_again_it_is_one_message() {
     let server = TestServer::with("limits.call_timeout_ms = 1500").await;
     let (alice, bob) = two(&server).await;
-    let blocker = Blocker::hold(&server, "message", "message");
+    let blocker = Blocker::hold(&server, "message", "letter");
     let error = alice.call_error("message.send", &named(bob.aid(), "m-1", "slow")).await;
     assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(-32004), &json!(true)), "{error}");
     blocker.release();
@@ -146,7 +146,7 @@ async fn acks_and_recalls_wait_for_the_store_too() {
     let (alice, bob) = two(&server).await;
     send(&alice, named(bob.aid(), "m-1", "hello")).await;
     received(&bob).await;
-    let blocker = Blocker::hold(&server, "message", "message");
+    let blocker = Blocker::hold(&server, "message", "letter");
     let recall = json!({ "message_ids": ["m-1"] });
     let ack = json!({ "seq": 1 });
     let (acked, recalled) =

@@ -47,7 +47,7 @@ fn sqlite(server: &TestServer, service: &str) -> Child {
 
 fn postgres(url: &str, table: &str) -> Child {
     let mut command = Command::new("psql");
-    command.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", url]);
+    command.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1", url]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql is there");
     let take = format!("BEGIN; LOCK TABLE {table} IN EXCLUSIVE MODE; SELECT 'held';\n");
     child.stdin.as_mut().expect("a pipe").write_all(take.as_bytes()).expect("it listens");

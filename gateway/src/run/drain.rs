@@ -16,7 +16,7 @@ pub struct RunningServer {
     /// Mesh links from other processes, and calls of the operator.
     pub calls: TaskTracker,
     pub world: World,
-    pub wiring: Arc<MeshContext>,
+    pub mesh_context: Arc<MeshContext>,
 }
 
 impl RunningServer {
@@ -39,7 +39,7 @@ impl RunningServer {
     /// Each connection is closed when its calls are answered, then the mesh links from other processes; then nobody can call
     /// the services any more, and they close their stores; the mesh links to other processes go last, because services use them.
     async fn drain(self) {
-        let RunningServer { gateway, calls, world, wiring } = self;
+        let RunningServer { gateway, calls, world, mesh_context } = self;
         let federation = gateway.as_ref().and_then(|gateway| gateway.federation.clone());
         if let Some(gateway) = gateway {
             drain_connections(&gateway, Duration::from_millis(gateway.config.drain_window_ms())).await;
@@ -55,8 +55,8 @@ impl RunningServer {
             finish(&federation.tracker).await;
         }
         world.bus.close().await;
-        wiring.stop.cancel();
-        finish(&wiring.tracker).await;
+        mesh_context.stop.cancel();
+        finish(&mesh_context.tracker).await;
     }
 }
 
