@@ -83,7 +83,7 @@ impl AgentArgs {
             let connected = client::connect(&dialer, agent, &device, kind).await;
             tries += 1;
             match &connected {
-                Err(error) if is_full(error) && tries < ATTEMPTS => {
+                Err(error) if error.downcast_ref().is_some_and(is_full) && tries < ATTEMPTS => {
                     tokio::time::sleep(pause(tries - 1)).await
                 }
                 _ => break connected,
@@ -97,6 +97,31 @@ impl AgentArgs {
             }
             self.explained(home, error)
         })
+    }
+
+    /// Calls a method on a short connection of its own; on another one if that was closed for want of capacity before the answer
+    /// came. Two gateways may let in more connections at one moment than an agent may have, and each learns that from the other.
+    /// Only for calls that are safe to repeat.
+    pub async fn call_again_while_full(
+        &self,
+        home: &Home,
+        agent: &LocalAgent,
+        method: &str,
+        params: &Value,
+    ) -> anyhow::Result<Result<Value, Error>> {
+        let mut tries = 0;
+        loop {
+            let mut connection = self.connect(home, agent, ClientConnectionKind::Short).await?;
+            let answer = connection.call(method, params).await;
+            connection.close().await;
+            tries += 1;
+            match answer {
+                Err(error) if is_full(&error) && tries < ATTEMPTS => {
+                    tokio::time::sleep(pause(tries - 1)).await
+                }
+                answer => return Ok(answer),
+            }
+        }
     }
 
     /// A root that was trusted on first use may be out of date, which only its user can know.
@@ -155,9 +180,12 @@ fn environment(name: &str) -> Option<std::ffi::OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Nothing has been done yet, and another short connection of the same agent ends within a moment.
-fn is_full(error: &anyhow::Error) -> bool {
-    let code = error.downcast_ref::<Error>().and_then(Error::code);
+/// The agent has as many short connections as it may have, and another one ends within a moment.
+fn is_full(error: &Error) -> bool {
+    let code = match error {
+        Error::Closed { code, .. } => Some(i64::from(*code)),
+        error => error.code(),
+    };
     code == Some(i64::from(codes::SHORT_CAPACITY.code))
 }
 

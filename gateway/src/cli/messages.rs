@@ -6,7 +6,7 @@ use crate::client::{ClientConnection, ClientConnectionKind};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
-use services::kernel::Aid;
+use services::kernel::{Aid, Clock, Ids};
 use std::io::Read as _;
 
 #[derive(Args)]
@@ -45,10 +45,12 @@ impl SendCommand {
         let to = recipient(&self.to, &agent.aid)?;
         let text = if self.text == "-" { standard_input()? } else { self.text };
 
-        let mut connection = self.args.connect(&home, &agent, ClientConnectionKind::Short).await?;
-        let params = json!({ "to": to, "payload": { "type": "text", "text": text } });
-        let sent = result(connection.call("message.send", &params).await, show)?;
-        connection.close().await;
+        // With an id of its own the message may be sent again, and is one message however often it was.
+        let message_id = Ids::default().time_ordered(Clock::System.now_ms());
+        let params =
+            json!({ "to": to, "message_id": message_id, "payload": { "type": "text", "text": text } });
+        let sent = self.args.call_again_while_full(&home, &agent, "message.send", &params).await?;
+        let sent = result(sent, show)?;
         if show.json {
             show.line(&sent.to_string())?;
             return Ok(());
