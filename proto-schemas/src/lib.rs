@@ -5,6 +5,7 @@
 
 mod fill;
 mod openrpc;
+mod request;
 
 use std::sync::LazyLock;
 
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 
 pub use fill::fill;
 pub use openrpc::openrpc;
+pub use request::Request;
 
 /// The errors of `errors.json`, one constant each.
 pub mod codes {
