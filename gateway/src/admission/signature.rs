@@ -5,8 +5,8 @@ use super::signer::{CallSigner, KnownSigner};
 use crate::frame::params::{self, ParamMembers};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use proto_schemas::requests::ClientSignature;
 use ring::digest;
-use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use services::kernel::{Aid, Caller, KnownCert, RpcError, codes};
@@ -16,15 +16,6 @@ use std::sync::Arc;
 const MEMBER: &str = "client_signature";
 /// How far the caller's clock may be from ours.
 const WINDOW_SECONDS: u64 = 300;
-
-#[derive(Deserialize)]
-struct ClientSignature {
-    aid: String,
-    cert_fingerprint: String,
-    timestamp: String,
-    params_hash: String,
-    signature: String,
-}
 
 impl Admission {
     /// Passes if there is no signature, or if it is valid. For calls of which [`is_signed`] is true.
