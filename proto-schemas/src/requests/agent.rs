@@ -6,9 +6,11 @@ use serde_with::skip_serializing_none;
 use crate::Request;
 
 /// `agent.get_agent_md`: read an agent's agent.md.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GetAgentMd {
     pub aid: String,
+    pub multi: Option<bool>,
 }
 
 impl Request for GetAgentMd {

@@ -13,6 +13,7 @@ pub struct IssueCert {
     pub public_key: String,
     pub curve: String,
     pub key_purpose: Option<String>,
+    pub additional: Option<bool>,
 }
 
 impl Request for IssueCert {
@@ -79,6 +80,7 @@ impl Request for RevokeCert {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RevokedCertificates {
     pub revoked: bool,
+    pub aid: String,
     pub serials: Vec<String>,
 }
 

@@ -24,18 +24,26 @@ impl Request for GetCert {
     type Result = KnownCertificate;
 }
 
+impl GetCert {
+    /// The current certificate of an AID.
+    pub fn of_aid(aid: &str) -> GetCert {
+        GetCert { aid: Some(aid.to_owned()), ..GetCert::default() }
+    }
+}
+
 /// A certificate and its state, if there is one.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KnownCertificate {
     pub found: bool,
     pub cert: Option<String>,
+    pub aid: Option<String>,
     pub lifecycle_state: Option<String>,
     pub fingerprint: Option<String>,
     pub serial: Option<String>,
-    pub not_before: Option<f64>,
-    pub not_after: Option<f64>,
-    pub deactivated_at: Option<f64>,
+    pub not_before: Option<i64>,
+    pub not_after: Option<i64>,
+    pub deactivated_at: Option<i64>,
     pub consistency: Option<String>,
     pub observed_at: Option<String>,
 }
