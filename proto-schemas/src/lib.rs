@@ -3,6 +3,7 @@
 //! The JSON files beside this crate are the contract, one per method; `build.rs` checks and embeds them. This crate only
 //! gives access to them. It knows no socket, no store and no other crate of the workspace.
 
+mod fields;
 mod fill;
 mod openrpc;
 mod request;
@@ -12,6 +13,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+pub use fields::{fields_of, properties_of, referred};
 pub use fill::fill;
 pub use openrpc::openrpc;
 pub use request::Request;
