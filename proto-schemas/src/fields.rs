@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::de::value::Error;
-use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::common;
 
 /// The names that a struct is read from, aliases included. None for what is not a struct of fixed names: a map, any JSON, or
 /// a struct that flattens another one.
-pub fn fields_of<T: DeserializeOwned>() -> Option<&'static [&'static str]> {
+pub fn fields_of<T: Deserialize<'static>>() -> Option<&'static [&'static str]> {
     let mut fields = None;
     // It always fails: a struct asks for its fields before anything is read, and there is nothing to read.
     let _ = T::deserialize(FieldRecorder(&mut fields));
@@ -27,6 +27,14 @@ pub fn properties_of(schema: &'static Value) -> BTreeSet<&'static str> {
         names.extend(properties_of(part));
     }
     names
+}
+
+/// How the names that a type reads differ from those that a schema lists: a sentence for each, none if they are the same.
+pub fn field_differences(fields: &[&str], schema: &'static Value) -> Vec<String> {
+    let (read, listed) = (fields.iter().copied().collect(), properties_of(schema));
+    let more = BTreeSet::difference(&read, &listed).map(|name| format!("{name} is not in the schema"));
+    let less = listed.difference(&read).map(|name| format!("{name} is not read"));
+    more.chain(less).collect()
 }
 
 /// The shared schema that this one refers to.
@@ -79,7 +87,6 @@ fn nothing_to_read() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::Deserialize;
 
     #[derive(Deserialize)]
     #[expect(dead_code, reason = "only the names count")]
@@ -105,6 +112,13 @@ mod tests {
         assert_eq!(fields_of::<Flattened>(), None);
         assert_eq!(fields_of::<Value>(), None);
         assert_eq!(fields_of::<Box<serde_json::value::RawValue>>(), None);
+    }
+
+    #[test]
+    fn differences_are_found_in_both_directions() {
+        let schema = &crate::find("auth.revoke_tokens").unwrap().doc()["params"];
+        assert!(field_differences(&["aid"], schema).is_empty());
+        assert_eq!(field_differences(&["why"], schema), ["why is not in the schema", "aid is not read"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-pub use fields::{fields_of, properties_of, referred};
+pub use fields::{field_differences, fields_of, properties_of, referred};
 pub use fill::fill;
 pub use openrpc::openrpc;
 pub use request::Request;
