@@ -11,6 +11,8 @@ mod ca;
 mod message;
 
 #[cfg(test)]
+mod schemas;
+#[cfg(test)]
 mod testing;
 
 use kernel::{Service, World};

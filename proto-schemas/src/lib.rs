@@ -3,14 +3,17 @@
 //! The JSON files beside this crate are the contract, one per method; `build.rs` checks and embeds them. This crate only
 //! gives access to them. It knows no socket, no store and no other crate of the workspace.
 
+mod fields;
 mod fill;
 mod openrpc;
 mod request;
+pub mod requests;
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+pub use fields::{field_differences, fields_of, properties_of, referred};
 pub use fill::fill;
 pub use openrpc::openrpc;
 pub use request::Request;

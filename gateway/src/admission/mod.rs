@@ -33,11 +33,11 @@ use crate::frame::params;
 use capabilities::AdvertisedCapabilities;
 use documents::AdvertisedDocuments;
 use parking_lot::RwLock;
+use proto_schemas::requests::auth;
 use proto_schemas::{HttpPrefix, Method, Tag};
 use rate_classes::{RateClasses, RateSubject};
-use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use services::kernel::{Aid, Caller, Clock, Mesh, RpcError, World, unavailable};
 use std::sync::Arc;
 
@@ -70,14 +70,9 @@ impl Admission {
 
     /// The agent an access token was given to.
     pub async fn authenticate(&self, token: &str) -> Result<Aid, RpcError> {
-        #[derive(Deserialize)]
-        struct TokenOwner {
-            aid: Aid,
-        }
-        let params = json!({ "token": token });
-        let owner: TokenOwner =
-            self.mesh.ask(Caller::service("gateway"), "auth.verify_token", &params).await?;
-        Ok(owner.aid)
+        let token = auth::VerifyToken { token: token.to_owned() };
+        let verified = self.mesh.ask(Caller::service("gateway"), &token).await?;
+        Aid::parse(&verified.aid).map_err(RpcError::internal)
     }
 
     /// The steps that need not wait: the method, and the rate of all calls of its caller.

@@ -9,9 +9,8 @@ use super::session_notices::is_down;
 use super::{EventDelivery, session_notices};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use services::kernel::{Aid, Caller, DeviceId, KnownCert, RpcError, SessionNotice};
+use proto_schemas::requests::ca;
+use services::kernel::{Aid, DeviceId, SessionNotice};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,13 +76,12 @@ async fn resync_agent(delivery: &EventDelivery, aid: &Aid) -> bool {
         return true;
     }
     delivery.certificate_replaced(aid);
-    let cert: Result<KnownCert, RpcError> = ask(delivery, "ca.get_cert", &json!({ "aid": aid })).await;
-    match &cert {
-        Ok(known) if !known.found => {
+    match &delivery.mesh.known_cert("gateway", &ca::GetCert::of_aid(aid.as_str())).await {
+        Ok(None) => {
             delivery.certificate_revoked(aid);
             return true;
         }
-        Ok(_) => {}
+        Ok(Some(_)) => {}
         Err(error) if is_down(error) => return false,
         Err(error) => error.log("ca.get_cert"),
     }
@@ -97,12 +95,4 @@ async fn resync_agent(delivery: &EventDelivery, aid: &Aid) -> bool {
         }
     }
     true
-}
-
-async fn ask<T: DeserializeOwned>(
-    delivery: &EventDelivery,
-    method: &str,
-    params: &Value,
-) -> Result<T, RpcError> {
-    delivery.mesh.ask(Caller::service("gateway"), method, params).await
 }

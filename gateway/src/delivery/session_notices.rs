@@ -67,7 +67,7 @@ pub fn closed(mesh: &Arc<Mesh>, tracker: &TaskTracker, notice: SessionNotice) {
 
 /// What a service answers means nothing here.
 async fn tell(mesh: &Mesh, method: &str, notice: &SessionNotice) -> Result<(), RpcError> {
-    let _: Box<RawValue> = mesh.ask(Caller::service("gateway"), method, notice).await?;
+    let _: Box<RawValue> = mesh.ask_named(Caller::service("gateway"), method, notice).await?;
     Ok(())
 }
 

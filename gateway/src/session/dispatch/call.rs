@@ -9,7 +9,8 @@ use crate::gateway::GatewayState;
 use crate::trace;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use proto_schemas::Method;
+use proto_schemas::requests::ca;
+use proto_schemas::{Method, Request as _};
 use serde_json::value::RawValue;
 use services::kernel::{Answer, Caller, RpcError, Session, Trace, catch_panic_of, codes, timed_out};
 use std::sync::Arc;
@@ -155,7 +156,7 @@ async fn call_service(
         return RawValue::from_string(result).map(Into::into).map_err(RpcError::internal);
     }
     if method.name == "meta.trust_roots" {
-        let roots = gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await?;
+        let roots = gateway.mesh.call(Caller::service("gateway"), ca::GetTrustRoots::METHOD, None).await?;
         return Ok(roots.into());
     }
     let caller = Caller::Agent(Session { trace, ..open.session.clone() });
