@@ -146,7 +146,8 @@ impl Message {
         items: &[Option<Forward>],
         now: i64,
     ) -> Result<(), BatchError> {
-        let senders: HashSet<&Aid> = items.iter().flatten().filter_map(|item| item.caller_aid.as_ref()).collect();
+        let senders: HashSet<&Aid> =
+            items.iter().flatten().filter_map(|item| item.caller_aid.as_ref()).collect();
         let stored =
             senders.into_iter().filter_map(|sender| self.recent_peers.remember(sender, &lease.issuer, now));
         try_join_all(stored).await.map(drop)

@@ -67,9 +67,9 @@ impl Message {
         let mut recalled = RecalledAtPeers::default();
         let RecallPlan { by_issuer, sure, waiting } = self.plan_recall(session, keys, &mut recalled).await?;
 
-        let answers = by_issuer.iter().map(|(issuer, ids)| {
-            self.recall_at_peer(PeerCall { caller, session, issuer }, ids)
-        });
+        let answers = by_issuer
+            .iter()
+            .map(|(issuer, ids)| self.recall_at_peer(PeerCall { caller, session, issuer }, ids));
         let answers = join_all(answers).await;
 
         recalled.settle(by_issuer.into_values().zip(answers), &sure);
