@@ -342,9 +342,10 @@ fn check_event(SchemaFile { path, doc }: &SchemaFile) -> Result<(), String> {
     }
     if let Some(federation) = doc.get("federation") {
         members(path, federation, &["about", "owner_only"])?;
-        if !is_text(&federation["about"]) {
+        let about = federation["about"].as_str();
+        if !about.is_some_and(|about| doc["params"]["properties"].get(about).is_some()) {
             return Err(format!(
-                "{path}: federation.about must name the member with the agent the event is about"
+                "{path}: federation.about must name the member of params with the agent the event is about"
             ));
         }
     }

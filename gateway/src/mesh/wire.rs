@@ -197,7 +197,7 @@ fn json(value: &impl serde::Serialize) -> String {
 mod tests {
     use super::super::link_sessions::{ReceivedSessions, SESSIONS, SentSessions};
     use super::*;
-    use services::kernel::{Aid, DeviceId, Generation, SlotId, TraceMode, codes};
+    use services::kernel::{Aid, DeviceId, Generation, Relayed, SlotId, TraceMode, codes};
     use std::time::{Duration, Instant};
 
     fn session(connection: u64) -> Caller {
@@ -245,9 +245,17 @@ mod tests {
     #[test]
     fn a_caller_arrives_unchanged_in_full_and_by_its_connection_id() {
         let (mut sent, mut received) = (SentSessions::default(), ReceivedSessions::default());
-        for caller in
-            [session(9), session(9), Caller::Unauthenticated, Caller::Operator, Caller::service("auth")]
-        {
+        let relayed = Relayed { from_issuer: "aid.net".into(), relay_id: "r-1".into(), depth: 1 };
+        let foreign = Caller::ForeignService { service: "search".into(), relayed };
+        for caller in [
+            session(9),
+            session(9),
+            Caller::Unauthenticated,
+            Caller::Operator,
+            Caller::service("auth"),
+            Caller::service_because_of("message", &foreign),
+            foreign,
+        ] {
             let expected = format!("{caller:?}");
             assert_eq!(format!("{:?}", over_the_wire(&mut sent, &mut received, &caller)), expected);
         }

@@ -1,6 +1,7 @@
 //! `gateway.forward_federation` and its batch: what services may relay, and what is refused.
 
 use super::link::code_and_reason;
+use super::schemas::{SHARED, SYNC};
 use super::two_domains::{THEIRS, TwoDomains, ids};
 use serde_json::{Value, json};
 use services::kernel::{Caller, Forward, ForwardBatch, RpcError};
@@ -55,6 +56,53 @@ async fn only_services_may_call_other_domains() {
         let shown = format!("{caller:?}");
         assert_eq!(refused(&domains, caller, json!({})).await.code(), -32004, "{shown}");
     }
+    // A service may call what it serves, and nothing else.
+    for (service, namespace) in
+        [("message", "auth"), ("message", "gateway"), ("message", "nothing"), ("gateway", "message")]
+    {
+        let error = refused(&domains, Caller::service(service), json!({ "namespace": namespace })).await;
+        assert_eq!(error.code(), -32004, "{service} {namespace}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_calls_in_its_own_name_at_the_domain_of_an_agent() {
+    let domains = TwoDomains::new().await;
+    let change = json!({
+        "target_issuer": null, "target_aid": "bobb.theirs.example", "method": SYNC, "caller_aid": null, "as_service": true,
+        "device_id": "", "slot_id": "",
+    });
+    let call = domains.fed.clone().forward_federation(Caller::service("message"), forward(change));
+    let theirs = async {
+        let mut link = domains.accepted_link().await;
+        let frame = link.next().await.unwrap();
+        link.answer(&frame).await;
+        (link, frame)
+    };
+    let (forwarded, (_link, frame)) = tokio::join!(call, theirs);
+    assert_eq!(forwarded.unwrap().target_issuer, THEIRS);
+    let caller = json!({ "type": "service", "aid": "message.ours.example", "device_id": "", "slot_id": "" });
+    assert_eq!((&frame["params"]["caller"], &frame["params"]["depth"]), (&caller, &json!(0)));
+}
+
+#[tokio::test]
+async fn a_batch_has_one_target() {
+    let domains = TwoDomains::new().await;
+    let batch = |change: Value| -> ForwardBatch {
+        let mut params = json!({ "items": [] });
+        params.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        serde_json::from_value(params).unwrap()
+    };
+    let forwarded = |batch| domains.fed.clone().forward_federation_batch(Caller::service("message"), batch);
+    for change in [json!({}), json!({ "target_issuer": THEIRS, "target_aid": "bobb.theirs.example" })] {
+        assert_eq!(forwarded(batch(change)).await.unwrap_err().code(), -32602);
+    }
+    let by_aid = forwarded(batch(json!({ "target_aid": "bobb.theirs.example" }))).await.unwrap();
+    assert_eq!(by_aid.target_issuer, THEIRS);
+    let mut one = batch(json!({ "target_issuer": THEIRS }));
+    one.items = vec![forward(json!({ "target_issuer": "third.example" }))];
+    let outcome = forwarded(one).await.unwrap().results.into_iter().next().unwrap().into_result();
+    assert_eq!(outcome.unwrap_err().code(), -32602, "its own target would be ignored");
 }
 
 #[tokio::test]
@@ -68,13 +116,25 @@ async fn a_call_that_may_not_cross_is_refused_before_a_dial() {
         (json!({ "target_issuer": "blocked.example" }), "issuer_blocked"),
         (json!({ "caller_aid": "carl.third.example" }), "caller_not_local"),
         (json!({ "caller_aid": "bobb.theirs.example" }), "caller_not_local"),
-        (json!({ "namespace": "auth", "method": "connect" }), "method_not_allowed"),
+        (json!({ "target_issuer": null, "target_aid": "carol.ours.example" }), "target_is_local"),
+        (json!({ "target_issuer": null, "target_aid": "bobb.blocked.example" }), "issuer_blocked"),
         (json!({ "namespace": "message", "method": "pull" }), "method_not_allowed"),
-        (json!({ "namespace": "gateway", "method": "peers" }), "method_not_allowed"),
+        (json!({ "namespace": "message", "method": "" }), "method_not_allowed"),
+        (json!({ "method": SYNC }), "method_not_allowed"),
+        (json!({ "caller_aid": null, "as_service": true }), "method_not_allowed"),
     ] {
         let error = refused(&domains, Caller::service("message"), change.clone()).await;
         assert_eq!(code_and_reason(&error), (-32012, reason), "{change}");
         assert_eq!(error.data("retryable"), Some(&json!(false)));
+    }
+    for change in [
+        json!({ "target_aid": "bobb.theirs.example" }),
+        json!({ "target_issuer": null }),
+        json!({ "caller_aid": null }),
+        json!({ "method": SHARED, "as_service": true }),
+    ] {
+        let error = refused(&domains, Caller::service("message"), change.clone()).await;
+        assert_eq!(error.code(), -32602, "{change}");
     }
     for id in ["", "with space", &"x".repeat(65), "quote\""] {
         let error = refused(&domains, Caller::service("message"), json!({ "relay_id": id })).await;

@@ -1,11 +1,16 @@
-//! Hello by itself, and the dialling side against a real listener: TLS, WebSocket and hello are real, and what the other
-//! gateway answers is up to the test.
+//! Hello by itself; the dialling side against a real listener: TLS, WebSocket and hello are real, and what the other
+//! gateway answers is up to the test; and the accepting side, which gets its frames without a socket.
 
+mod depth;
 mod dial;
+mod events;
 mod forward;
 mod hello;
+mod inbound;
+mod inbound_link;
 mod link;
 pub mod remote_gateway;
+mod schemas;
 mod test_ca;
 mod time;
 pub mod two_domains;

@@ -1,6 +1,7 @@
 //! Two domains in one test: ours, which dials, and another one whose gateway the test controls.
 
 use super::remote_gateway::{AcceptedLink, RemoteGateway};
+use super::schemas;
 use super::test_ca::TestCa;
 use crate::config::Config;
 use crate::federation::Federation;
@@ -39,7 +40,9 @@ async fn federation(ca: &Arc<TestCa>, config: Config, clock: &Clock, data: &Path
     world.clock = clock.clone();
     world.mesh = Arc::new(Mesh::default());
     world.mesh.add_local("ca", ca.methods());
-    Federation::open(&config, &world, &Arc::new(Metrics::new())).await.unwrap()
+    let mut federation = Federation::open(&config, &world, &Arc::new(Metrics::new())).await.unwrap();
+    Arc::get_mut(&mut federation).expect("nobody else has it yet").rules.find_method = schemas::find_method;
+    federation
 }
 
 impl TwoDomains {
