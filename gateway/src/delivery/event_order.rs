@@ -86,7 +86,8 @@ impl EventOrder {
         event: &Event,
         mut deliver: impl FnMut(&Event),
     ) -> Option<HeldSeries> {
-        let ordered = rule.and_then(|rule| Some((rule, agent(event, rule)?, OrderMembers::read(event, rule)?)));
+        let ordered =
+            rule.and_then(|rule| Some((rule, agent(event, rule)?, OrderMembers::read(event, rule)?)));
         let Some((rule, aid, OrderMembers { number, values })) = ordered else {
             deliver(event);
             return None;
@@ -96,7 +97,11 @@ impl EventOrder {
         make_space(of_agent);
         let key = SeriesKey { series: rule.series, values };
         let series = of_agent.entry(key.clone()).or_insert_with(|| Series::new(rule));
-        let held = if rule.dense { series.hold(number, event, deliver) } else { series.newest(number, event, deliver) };
+        let held = if rule.dense {
+            series.hold(number, event, deliver)
+        } else {
+            series.newest(number, event, deliver)
+        };
         held.then(|| HeldSeries { aid: aid.clone(), key })
     }
 
@@ -133,7 +138,10 @@ impl Series {
         self.since = Instant::now();
         match self.last {
             // Another one of this number may still come, so what is held after it stays held until its time is over.
-            Some(last) if self.rule.shared && (number == last || number == last + 1) => {
+            Some(last)
+                if self.rule.shared
+                    && (number == last || number == last + 1 && !self.held.contains_key(&number)) =>
+            {
                 self.last = Some(number);
                 deliver(event);
                 return false;
@@ -151,7 +159,9 @@ impl Series {
             self.deliver_all(deliver);
             return false;
         }
-        self.deliver_next(deliver);
+        if !self.rule.shared {
+            self.deliver_next(deliver);
+        }
         first && !self.held.is_empty()
     }
 
