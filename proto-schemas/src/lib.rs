@@ -313,6 +313,27 @@ pub fn standalone(schema: &Value) -> Value {
     schema
 }
 
+/// The same, refusing members that it does not list, at every depth. A schema accepts them, because the protocol grows; what
+/// this server writes is listed.
+pub fn exact(schema: &Value) -> Value {
+    let mut schema = standalone(schema);
+    refuse_others(&mut schema);
+    let shared = schema.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
+    shared.into_iter().flatten().for_each(|(_, schema)| refuse_others(schema));
+    schema
+}
+
+fn refuse_others(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut() else { return };
+    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(refuse_others);
+        object.entry("additionalProperties").or_insert(false.into());
+    }
+    for inside in ["items", "additionalProperties"] {
+        object.get_mut(inside).into_iter().for_each(refuse_others);
+    }
+}
+
 fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("build.rs has read this file")
 }
