@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use certs::{Curve, Key};
+use client::ByteStream;
 use futures_util::{SinkExt as _, StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
@@ -17,7 +18,6 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use super::tls;
-use crate::client::ByteStream;
 
 /// The domain of the agents that the bench registers.
 pub(super) const ISSUER: &str = "agents.localhost";

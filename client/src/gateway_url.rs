@@ -63,14 +63,15 @@ impl GatewayUrl {
         GatewayUrl { secure: true, host: "127.0.0.1".to_owned(), port: 20001, path: "/aun".to_owned() }
     }
 
-    pub(super) fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
+    /// Whether TLS is spoken there.
     pub fn is_secure(&self) -> bool {
         self.secure
     }
@@ -85,7 +86,7 @@ impl GatewayUrl {
         timeout(CONNECT_TIMEOUT, self.connect()).await.is_ok_and(|stream| stream.is_ok())
     }
 
-    pub(super) async fn connect(&self) -> io::Result<TcpStream> {
+    pub(crate) async fn connect(&self) -> io::Result<TcpStream> {
         match self.local_address() {
             Some(address) => TcpStream::connect((address, self.port)).await,
             None => TcpStream::connect((self.host.as_str(), self.port)).await,
@@ -98,7 +99,7 @@ impl GatewayUrl {
     }
 
     /// A host with the port of this gateway.
-    pub(super) fn authority(&self, host: &str) -> String {
+    pub(crate) fn authority(&self, host: &str) -> String {
         if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
     }
 

@@ -1,13 +1,16 @@
 //! How a gateway is reached: TCP, TLS, and a WebSocket or one HTTP request over it.
 
-use super::connection::{ByteStream, ClientConnection, FrameObserver};
+use super::connection::ClientConnection;
 use super::error::Error;
+use super::events::Subscriptions;
 use super::gateway_url::GatewayUrl;
+use super::transport::{ByteStream, FrameObserver};
 use super::trust::{self, TrustedRoot};
 use rustls::pki_types::ServerName;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
@@ -32,13 +35,13 @@ pub struct GatewayDialer {
 
 impl GatewayDialer {
     /// A gateway whose certificate this root must have issued.
-    pub fn new(gateway: GatewayUrl, root: &TrustedRoot) -> anyhow::Result<GatewayDialer> {
+    pub fn new(gateway: GatewayUrl, root: &TrustedRoot) -> Result<GatewayDialer, Error> {
         let tls = Some((trust::connector(&root.certificate)?, root.file.clone()));
         Ok(GatewayDialer { name: gateway.host().to_owned(), gateway, tls, observer: None })
     }
 
     /// A gateway whose certificate is not verified: to fetch its root on first use, and where no TLS is spoken.
-    pub fn unverified(gateway: GatewayUrl) -> anyhow::Result<GatewayDialer> {
+    pub fn unverified(gateway: GatewayUrl) -> Result<GatewayDialer, Error> {
         let tls =
             if gateway.is_secure() { Some((trust::unverified_connector()?, PathBuf::new())) } else { None };
         Ok(GatewayDialer { name: gateway.host().to_owned(), gateway, tls, observer: None })
@@ -58,15 +61,25 @@ impl GatewayDialer {
         self
     }
 
+    /// The gateway that is dialled.
     pub fn gateway(&self) -> &GatewayUrl {
         &self.gateway
     }
 
-    /// A WebSocket on which the server's challenge has been read.
+    /// A WebSocket on which the server's challenge has been read, for calls alone: events are dropped.
     pub async fn open(&self) -> Result<ClientConnection, Error> {
+        self.open_with(None).await
+    }
+
+    /// The same, with somebody to tell of events.
+    pub(crate) async fn open_with(
+        &self,
+        events: Option<Arc<Subscriptions>>,
+    ) -> Result<ClientConnection, Error> {
         let scheme = if self.tls.is_some() { "wss" } else { "ws" };
         let url = format!("{scheme}://{}{}", self.gateway.authority(&self.name), self.gateway.path());
-        let open = async { ClientConnection::open(&url, self.dial().await?, self.observer.clone()).await };
+        let open =
+            async { ClientConnection::open(&url, self.dial().await?, self.observer.clone(), events).await };
         timeout(CONNECT_TIMEOUT, open).await.map_err(|_| self.unreachable(io::ErrorKind::TimedOut.into()))?
     }
 
@@ -112,7 +125,7 @@ impl GatewayDialer {
     }
 
     fn unreachable(&self, error: io::Error) -> Error {
-        Error::Unreachable(self.gateway.host_and_port(), error)
+        Error::Unreachable(self.gateway.host_and_port(), Arc::new(error))
     }
 
     fn tls_error(&self, error: io::Error, root: &Path) -> Error {
@@ -120,7 +133,7 @@ impl GatewayDialer {
         match cause {
             Some(rustls::Error::InvalidCertificate(_)) => {
                 let (host_and_port, root) = (self.gateway.host_and_port(), root.to_owned());
-                Error::Untrusted { host_and_port, root, source: error }
+                Error::Untrusted { host_and_port, root, source: Arc::new(error) }
             }
             _ => self.unreachable(error),
         }

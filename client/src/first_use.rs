@@ -1,10 +1,10 @@
 //! Finding the root of a gateway: a file that is there, or trust on first use on this machine.
 
 use super::dial::GatewayDialer;
+use super::error::Error;
+use super::files;
 use super::gateway_url::GatewayUrl;
-use super::home;
 use super::trust::TrustedRoot;
-use anyhow::{Context as _, bail};
 use certs::Certificate;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub async fn find_root(
     gateway: &GatewayUrl,
     files: &[PathBuf],
     keep_at: &Path,
-) -> anyhow::Result<TrustedRoot> {
+) -> Result<TrustedRoot, Error> {
     for file in files {
         if file.exists() {
             return TrustedRoot::read(file);
@@ -23,15 +23,16 @@ pub async fn find_root(
     if keep_at.exists() {
         return TrustedRoot::read(keep_at);
     }
+    let host_and_port = gateway.host_and_port();
     if !gateway.is_loopback() {
-        bail!(
-            "no root certificate is known for {}: give the root certificate with --root FILE",
-            gateway.host_and_port()
-        );
+        return Err(Error::Invalid(format!(
+            "no root certificate is known for {host_and_port}: give the root certificate with --root FILE"
+        )));
     }
     let pem = GatewayDialer::unverified(gateway.clone())?.get("/pki/root.crt").await?;
-    let certificate = Certificate::from_pem(&pem)
-        .with_context(|| format!("the gateway at {} has no root certificate", gateway.host_and_port()))?;
-    home::put_once(keep_at, certificate.pem())?;
+    let certificate = Certificate::from_pem(&pem).map_err(|error| {
+        Error::Unexpected(format!("the root certificate of {host_and_port} cannot be read: {error}"))
+    })?;
+    files::put_once(keep_at, certificate.pem())?;
     Ok(TrustedRoot { certificate, file: keep_at.to_owned(), first_use: true })
 }
