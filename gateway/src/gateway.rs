@@ -6,8 +6,7 @@ use crate::connection::{OutboxBudget, Sessions};
 use crate::delivery::EventDelivery;
 use crate::federation::Federation;
 use crate::telemetry::Metrics;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use proto_schemas::Request;
 use services::kernel::{Caller, Clock, Ids, Mesh, RpcError, World};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,8 +69,8 @@ impl GatewayState {
     }
 
     /// Calls a service in the gateway's own name.
-    pub async fn ask<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<T, RpcError> {
-        self.mesh.ask(Caller::service("gateway"), method, params).await
+    pub async fn ask<R: Request>(&self, request: &R) -> Result<R::Result, RpcError> {
+        self.mesh.ask(Caller::service("gateway"), request).await
     }
 }
 

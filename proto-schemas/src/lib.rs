@@ -6,6 +6,7 @@
 mod fill;
 mod openrpc;
 mod request;
+pub mod requests;
 
 use std::sync::LazyLock;
 

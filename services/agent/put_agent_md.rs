@@ -3,10 +3,10 @@
 use super::agent_md::{AgentMd, SignatureBlock};
 use super::store::Condition;
 use super::{Agent, Error};
-use crate::kernel::{Aid, Caller, KnownCert, RpcError};
+use crate::kernel::{Aid, Caller, RpcError};
+use proto_schemas::requests::ca;
 use ring::digest;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::sync::Arc;
 
 /// How far ahead of ours a signer's clock may be.
@@ -67,11 +67,11 @@ impl Agent {
         block: &SignatureBlock,
         text: &str,
     ) -> Result<Result<(), String>, RpcError> {
-        let question = json!({ "aid": signer, "cert_fingerprint": block.cert_fingerprint });
-        let known: KnownCert = self.mesh.ask(Caller::service("agent"), "ca.get_cert", &question).await?;
-        if !known.found {
+        let cert_fingerprint = Some(block.cert_fingerprint.clone());
+        let wanted = ca::GetCert { cert_fingerprint, ..ca::GetCert::of_aid(signer) };
+        let Some(known) = self.mesh.known_cert("agent", &wanted).await? else {
             return Ok(Err(format!("{signer} has no certificate with this fingerprint")));
-        }
+        };
         if matches!(known.lifecycle_state.as_str(), "revoked" | "inactive") {
             return Ok(Err(format!("the certificate is {}", known.lifecycle_state)));
         }

@@ -6,8 +6,8 @@ use crate::kernel::{Aid, Caller, RpcError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::Certificate;
+use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::sync::Arc;
 
 /// An expired certificate may still ask for its successor for this long.
@@ -81,12 +81,7 @@ impl Auth {
     }
 
     async fn why_unknown(&self, aid: String, certificate: &Certificate) -> Result<Error, RpcError> {
-        #[derive(Deserialize)]
-        struct ChainCheck {
-            #[serde(default)]
-            reason: Option<String>,
-        }
-        let verified: ChainCheck = self.ca("ca.verify_chain", json!({ "cert": certificate.pem() })).await?;
+        let verified = self.ca(&ca::VerifyChain { cert: certificate.pem().to_owned() }).await?;
         Ok(match verified.reason {
             Some(reason) if !reason.ends_with("not one this authority signed") => Error::Certificate(reason),
             _ => Error::NotRegistered(aid),

@@ -1,10 +1,10 @@
 //! `auth.aid_login2`: the agent signed the nonce; give it its tokens.
 
 use super::store::Login;
-use super::{ACCESS_SECONDS, Auth, Error, IssuedCert, KnownCert};
+use super::{ACCESS_SECONDS, Auth, Error, KnownCert};
 use crate::kernel::{Aid, Caller};
+use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
@@ -76,8 +76,8 @@ impl Auth {
         if self.clock.now_seconds() < half {
             return Ok(None);
         }
-        match self.ca::<IssuedCert>("ca.renew_cert", json!({ "aid": aid, "old_serial": known.serial })).await
-        {
+        let renewal = ca::RenewCert { aid: aid.to_string(), old_serial: known.serial.clone() };
+        match self.ca(&renewal).await {
             Ok(issued) => Ok(Some(issued.cert)),
             // Two logins at once renew once; the other simply keeps what it has until the next time.
             Err(error) => {

@@ -1,9 +1,9 @@
 //! `auth.create_aid`: a name for a key, for the first time.
 
-use super::{Auth, Error, IssuedCert};
+use super::{Auth, Error};
 use crate::kernel::{Aid, Caller};
+use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::sync::Arc;
 
 /// Hosts of the domain's own services, and names a person could mistake for them.
@@ -65,8 +65,13 @@ impl Auth {
         }
 
         // The certificate is the registration: the authority stores it before it answers, and recognises the same key.
-        let request = json!({ "aid": aid, "public_key": params.public_key, "curve": "P-256" });
-        let issued: IssuedCert = self.ca("ca.issue_cert", request).await?;
+        let request = ca::IssueCert {
+            aid: aid.to_string(),
+            public_key: params.public_key,
+            curve: "P-256".to_owned(),
+            ..ca::IssueCert::default()
+        };
+        let issued = self.ca(&request).await?;
         Ok(Created { aid, cert: issued.cert, ca_cert: issued.ca_cert, curve: issued.curve })
     }
 }

@@ -1,9 +1,9 @@
 //! `auth.download_cert`: any certificate by its serial, or the root.
 
-use super::{Auth, Error, KnownCert};
+use super::{Auth, Error};
 use crate::kernel::Caller;
+use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -24,22 +24,18 @@ impl Auth {
         _: Caller,
         params: DownloadCertParams,
     ) -> Result<Downloaded, Error> {
-        #[derive(Deserialize)]
-        struct CaChain {
-            certs: Vec<String>,
-        }
-        let CaChain { certs: cert_chain } = self.ca("ca.get_cert_chain", json!({})).await?;
+        let cert_chain = self.ca(&ca::GetCertChain {}).await?.certs;
         let cert = match params.cert_sn.as_str() {
             "root" => cert_chain.last().cloned().unwrap_or_default(),
             serial if certs::parse_serial(serial).is_none() => {
                 return Err(Error::Param("cert_sn must be root or a serial in hexadecimal".to_owned()));
             }
             serial => {
-                let known: KnownCert = self.ca("ca.get_cert", json!({ "serial": serial })).await?;
-                if !known.found {
+                let wanted = ca::GetCert { serial: Some(serial.to_owned()), ..ca::GetCert::default() };
+                let Some(cert) = self.ca(&wanted).await?.cert else {
                     return Err(Error::NoCertificate(serial.chars().take(80).collect()));
-                }
-                known.cert
+                };
+                cert
             }
         };
         Ok(Downloaded { cert, ca_cert: cert_chain.first().cloned().unwrap_or_default(), cert_chain })

@@ -5,8 +5,8 @@ use crate::kernel::Aid;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use certs::Certificate;
+use proto_schemas::requests::ca;
 use ring::hmac;
-use serde_json::json;
 
 /// Single use, and for one minute.
 pub(super) const NONCE_MS: i64 = 60_000;
@@ -81,11 +81,13 @@ impl Auth {
 
     /// The certificate with this fingerprint, if this agent may still log in with it.
     pub(super) async fn known(&self, aid: &Aid, fingerprint: &str) -> Result<KnownCert, Error> {
-        let known: KnownCert =
-            self.ca("ca.get_cert", json!({ "aid": aid, "cert_fingerprint": fingerprint })).await?;
-        if !known.found {
+        let wanted = ca::GetCert {
+            cert_fingerprint: Some(fingerprint.to_owned()),
+            ..ca::GetCert::of_aid(aid.as_str())
+        };
+        let Some(known) = self.mesh.known_cert("auth", &wanted).await? else {
             return Err(Error::NotRegistered(aid.to_string()));
-        }
+        };
         match known.lifecycle_state.as_str() {
             "active_signing" | "expired" => Ok(known),
             "revoked" => Err(Error::Revoked(known.serial)),
@@ -99,8 +101,7 @@ impl Auth {
     }
 
     pub(super) async fn active(&self, aid: &Aid) -> Result<Option<KnownCert>, Error> {
-        let known: KnownCert = self.ca("ca.get_cert", json!({ "aid": aid })).await?;
-        Ok(known.found.then_some(known))
+        Ok(self.mesh.known_cert("auth", &ca::GetCert::of_aid(aid.as_str())).await?)
     }
 
     /// The certificate that a successor replaces: the one shown, or, if that was renewed and the answer lost, the active

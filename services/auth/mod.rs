@@ -27,7 +27,7 @@ use crate::kernel::{Batch, Caller, Clock, Ids, KnownCert, Mesh, Methods, Module,
 use error::Error;
 use keys::AuthKeys;
 use parking_lot::{Mutex, RwLock};
-use serde::Deserialize;
+use proto_schemas::Request;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,21 +90,10 @@ struct Auth {
     ids: Ids,
 }
 
-/// What this service reads of the methods that make certificates.
-#[derive(Deserialize)]
-struct IssuedCert {
-    cert: String,
-    ca_cert: String,
-    curve: String,
-}
-
 impl Auth {
-    async fn ca<T: serde::de::DeserializeOwned>(
-        &self,
-        method: &str,
-        params: serde_json::Value,
-    ) -> Result<T, RpcError> {
-        self.mesh.ask(Caller::service("auth"), method, &params).await
+    /// Calls `ca` in the name of this service.
+    async fn ca<R: Request>(&self, request: &R) -> Result<R::Result, RpcError> {
+        self.mesh.ask(Caller::service("auth"), request).await
     }
 
     /// Removes what has expired, a little at a time, so that no login waits for it.

@@ -1,10 +1,10 @@
 //! `auth.rekey`: a certificate for a new key, asked for with the old one.
 
 use super::renew_cert::Renewed;
-use super::{Auth, Error, IssuedCert};
+use super::{Auth, Error};
 use crate::kernel::{Aid, Caller};
+use proto_schemas::requests::ca;
 use serde::Deserialize;
-use serde_json::json;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -25,8 +25,9 @@ impl Auth {
         let current = self.current(&aid, known).await?;
 
         self.use_up(&pending).await?;
-        let request = json!({ "aid": aid, "old_serial": current.serial, "public_key": new_public_key });
-        let issued: IssuedCert = self.ca("ca.rekey_cert", request).await?;
+        let request =
+            ca::RekeyCert { aid: aid.to_string(), old_serial: current.serial, public_key: new_public_key };
+        let issued = self.ca(&request).await?;
         Ok(Renewed { status: "rekeyed", cert: issued.cert, ca_cert: issued.ca_cert })
     }
 }

@@ -1,9 +1,9 @@
 //! `auth.renew_cert`: a new certificate for the same key.
 
-use super::{Auth, Error, IssuedCert};
+use super::{Auth, Error};
 use crate::kernel::{Aid, Caller};
+use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -33,8 +33,8 @@ impl Auth {
         let current = self.current(&aid, known).await?;
 
         self.use_up(&pending).await?;
-        let issued: IssuedCert =
-            self.ca("ca.renew_cert", json!({ "aid": aid, "old_serial": current.serial })).await?;
+        let request = ca::RenewCert { aid: aid.to_string(), old_serial: current.serial };
+        let issued = self.ca(&request).await?;
         Ok(Renewed { status: "renewed", cert: issued.cert, ca_cert: issued.ca_cert })
     }
 }

@@ -1,9 +1,9 @@
 //! `auth.request_cert`: a further certificate of a logged-in agent, such as one on P-384.
 
-use super::{Auth, Error, IssuedCert};
+use super::{Auth, Error};
 use crate::kernel::{Aid, Caller};
+use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -34,8 +34,14 @@ impl Auth {
             return Err(Error::NotYours { wanted: aid.to_string(), session: session.aid.to_string() });
         }
 
-        let request = json!({ "aid": aid, "public_key": public_key, "curve": curve, "additional": true });
-        let issued: IssuedCert = self.ca("ca.issue_cert", request).await?;
+        let request = ca::IssueCert {
+            aid: aid.to_string(),
+            public_key,
+            curve: curve.to_string(),
+            additional: Some(true),
+            ..ca::IssueCert::default()
+        };
+        let issued = self.ca(&request).await?;
         Ok(Requested {
             status: "issued",
             aid,

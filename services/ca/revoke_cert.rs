@@ -3,6 +3,7 @@
 use super::{Ca, Error};
 use crate::kernel::{Aid, Audience, Caller, Event};
 use certs::Reason;
+use proto_schemas::requests::auth;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
@@ -37,11 +38,7 @@ impl Ca {
 
         // Tokens first: after a crash here the agent has to log in again, and nothing was acknowledged yet. The other way
         // round a crash would leave valid tokens of a revoked certificate.
-        let () = self
-            .mesh
-            .ask(Caller::service("ca"), "auth.revoke_tokens", &json!({ "aid": aid }))
-            .await
-            .map(|_: serde_json::Value| ())?;
+        self.mesh.ask(Caller::service("ca"), &auth::RevokeTokens { aid: aid.clone() }).await?;
         self.store.revoke(&serials, self.clock.now_seconds(), reason.as_str()).await?;
         *self.crl.lock() = None;
 

@@ -5,8 +5,7 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Curve, Identity, Key};
-use serde::Deserialize;
-use serde_json::json;
+use proto_schemas::requests::ca;
 use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
@@ -53,20 +52,15 @@ impl World {
     }
 
     async fn new_identity(&self, purpose: &Purpose<'_>) -> anyhow::Result<Identity> {
-        #[derive(Deserialize)]
-        struct IssuedServiceCert {
-            cert: String,
-        }
         let key = Key::generate(purpose.curve);
-        let request = json!({
-            "name": format!("{}.{}", purpose.service, self.issuer),
-            "public_key": STANDARD.encode(key.public().spki_der()),
-            "curve": purpose.curve,
-            "dns_names": purpose.dns_names,
-            "ips": purpose.ips,
-        });
-        let issued: IssuedServiceCert =
-            self.mesh.ask(Caller::service(purpose.service), "ca.issue_service_cert", &request).await?;
+        let request = ca::IssueServiceCert {
+            name: format!("{}.{}", purpose.service, self.issuer),
+            public_key: STANDARD.encode(key.public().spki_der()),
+            curve: purpose.curve.to_string(),
+            dns_names: Some(purpose.dns_names.clone()),
+            ips: Some(purpose.ips.iter().map(ToString::to_string).collect()),
+        };
+        let issued = self.mesh.ask(Caller::service(purpose.service), &request).await?;
         Ok(Identity::from_pem(&issued.cert, &key.to_pem())?)
     }
 }

@@ -9,8 +9,7 @@ use super::store::inboxes::{Inbox, InboxList};
 use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
 use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, Write, WriteOutcome};
 use super::{Error, Message};
-use crate::kernel::{Aid, Caller, KnownCert, Mode, PresentSession, RpcError, Session, codes};
-use serde_json::json;
+use crate::kernel::{Aid, Caller, Mode, PresentSession, RpcError, Session, codes};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
@@ -103,9 +102,7 @@ impl Message {
     }
 
     async fn first_inbox(&self, to: &Aid) -> Result<InboxList, Error> {
-        let known: KnownCert =
-            self.mesh.ask(Caller::service("message"), "ca.get_cert", &json!({ "aid": to })).await?;
-        if !known.found {
+        if self.cert_of(to).await?.is_none() {
             return Err(Error::NoRecipient(to.clone()));
         }
         Ok(self.inboxes.create_for_first_device(to).await?)

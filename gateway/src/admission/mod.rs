@@ -27,10 +27,11 @@ use crate::frame::params;
 use capabilities::AdvertisedCapabilities;
 use documents::AdvertisedDocuments;
 use parking_lot::RwLock;
+use proto_schemas::requests::auth;
 use proto_schemas::{Access, Method, Rate};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use services::kernel::{Aid, Caller, Clock, Mesh, RpcError, World, codes, unavailable};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -57,14 +58,9 @@ impl Admission {
 
     /// The agent an access token was given to.
     pub async fn authenticate(&self, token: &str) -> Result<Aid, RpcError> {
-        #[derive(Deserialize)]
-        struct TokenOwner {
-            aid: Aid,
-        }
-        let params = json!({ "token": token });
-        let owner: TokenOwner =
-            self.mesh.ask(Caller::service("gateway"), "auth.verify_token", &params).await?;
-        Ok(owner.aid)
+        let token = auth::VerifyToken { token: token.to_owned() };
+        let verified = self.mesh.ask(Caller::service("gateway"), &token).await?;
+        Aid::parse(&verified.aid).map_err(RpcError::internal)
     }
 
     /// The method, if an agent may call it. Unknown, internal and not advertised methods are the same to a client: they

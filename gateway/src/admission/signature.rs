@@ -5,26 +5,16 @@ use super::signer::{CallSigner, KnownSigner};
 use crate::frame::params::{self, ParamMembers};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use proto_schemas::requests::{ClientSignature, ca};
 use ring::digest;
-use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Caller, KnownCert, RpcError, codes};
+use services::kernel::{Aid, RpcError, codes};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 const MEMBER: &str = "client_signature";
 /// How far the caller's clock may be from ours.
 const WINDOW_SECONDS: u64 = 300;
-
-#[derive(Deserialize)]
-struct ClientSignature {
-    aid: String,
-    cert_fingerprint: String,
-    timestamp: String,
-    params_hash: String,
-    signature: String,
-}
 
 impl Admission {
     /// Passes if there is no signature, or if it is valid. For calls of which [`is_signed`] is true.
@@ -72,11 +62,9 @@ impl Admission {
     /// The agent's current certificate: the one that ca calls active, never one chosen by the claim.
     async fn current_signer(&self, aid: &Aid, known: &KnownSigner) -> Result<Arc<CallSigner>, RpcError> {
         let asked_at = known.replaced();
-        let cert: KnownCert =
-            self.mesh.ask(Caller::service("gateway"), "ca.get_cert", &json!({ "aid": aid })).await?;
-        if !cert.found {
+        let Some(cert) = self.mesh.known_cert("gateway", &ca::GetCert::of_aid(aid.as_str())).await? else {
             return Err(RpcError::new(codes::CERT_REVOKED, format!("{aid} has no active certificate")));
-        }
+        };
         if cert.lifecycle_state != "active_signing" {
             return Err(wrong("needs a certificate that has not expired"));
         }

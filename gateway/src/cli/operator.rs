@@ -29,5 +29,5 @@ pub(super) async fn ask(settings: &ConfigArgs, method: &str, params: &Value) -> 
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = keys;
     run::open_services(&world, |_| true).await?;
-    Ok(world.mesh.ask(Caller::Operator, method, params).await?)
+    Ok(world.mesh.ask_named(Caller::Operator, method, params).await?)
 }

@@ -7,9 +7,9 @@ mod tests;
 use super::EventDelivery;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
+use proto_schemas::requests::ca;
 use serde_json::{Value, json};
-use services::kernel::{Aid, Caller, DeviceId, KnownCert, RpcError, codes};
+use services::kernel::{Aid, Caller, DeviceId, RpcError, codes};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,13 +75,12 @@ async fn resync_agent(delivery: &EventDelivery, aid: &Aid) -> bool {
         return true;
     }
     delivery.certificate_replaced(aid);
-    let cert: Result<KnownCert, RpcError> = ask(delivery, "ca.get_cert", &json!({ "aid": aid })).await;
-    match &cert {
-        Ok(known) if !known.found => {
+    match &delivery.mesh.known_cert("gateway", &ca::GetCert::of_aid(aid.as_str())).await {
+        Ok(None) => {
             delivery.certificate_revoked(aid);
             return true;
         }
-        Ok(_) => {}
+        Ok(Some(_)) => {}
         Err(error) if is_down(error) => return false,
         Err(error) => error.log("ca.get_cert"),
     }
@@ -91,20 +90,13 @@ async fn resync_agent(delivery: &EventDelivery, aid: &Aid) -> bool {
     for device in devices {
         let params = json!({ "aid": aid, "device_id": device });
         // A service that is down is asked again; one that does not have the method never will have it.
-        let notified: Result<Value, RpcError> = ask(delivery, "message.wake", &params).await;
+        let asked = delivery.mesh.ask_named(Caller::service("gateway"), "message.wake", &params);
+        let notified: Result<Value, RpcError> = asked.await;
         if notified.is_err_and(|error| is_down(&error)) {
             return false;
         }
     }
     true
-}
-
-async fn ask<T: DeserializeOwned>(
-    delivery: &EventDelivery,
-    method: &str,
-    params: &Value,
-) -> Result<T, RpcError> {
-    delivery.mesh.ask(Caller::service("gateway"), method, params).await
 }
 
 fn is_down(error: &RpcError) -> bool {

@@ -4,7 +4,7 @@ use super::reply::{Reply, json_reply, refuse, text};
 use super::request::{Host, HttpRequest};
 use hyper::header::{ALLOW, ETAG, LAST_MODIFIED, VARY};
 use hyper::{Method, StatusCode};
-use serde::Deserialize;
+use proto_schemas::requests::agent;
 use serde_json::json;
 use services::kernel::{Aid, RpcError, codes};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -33,34 +33,23 @@ pub(super) async fn answer(mut request: HttpRequest<'_>) -> Result<Reply, RpcErr
 }
 
 async fn read(request: &HttpRequest<'_>, aid: &Aid) -> Result<Reply, RpcError> {
-    #[derive(Deserialize)]
-    struct StoredAgentMd {
-        found: bool,
-        #[serde(default)]
-        content: String,
-        #[serde(default)]
-        etag: String,
-        #[serde(default)]
-        last_modified: u64,
-    }
-    let multi = request.header(FORMAT) == Some("multi-v1");
-    let got: StoredAgentMd =
-        request.gateway.ask("agent.get_agent_md", &json!({ "aid": aid, "multi": multi })).await?;
-    if !got.found {
+    let multi = Some(request.header(FORMAT) == Some("multi-v1"));
+    let found = request.gateway.ask(&agent::GetAgentMd { aid: aid.to_string(), multi }).await?;
+    let (Some(content), Some(etag)) = (found.content, found.etag) else {
         return Ok(refuse(StatusCode::NOT_FOUND, "not_found", &format!("{aid} has published no agent.md")));
-    }
-    let modified = UNIX_EPOCH + Duration::from_millis(got.last_modified);
+    };
+    let modified = time(found.last_modified.unwrap_or_default());
     let unchanged = match request.header("if-none-match") {
-        Some(etags) => etags.split(',').map(str::trim).any(|etag| etag == "*" || etag == got.etag),
+        Some(etags) => etags.split(',').map(str::trim).any(|known| known == "*" || known == etag),
         None => request
             .header("if-modified-since")
             .and_then(date)
             .is_some_and(|since| whole_seconds(modified) <= since),
     };
     let (status, body) =
-        if unchanged { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, got.content.as_str()) };
+        if unchanged { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, content.as_str()) };
     Ok(text(status, MARKDOWN, body)
-        .header(ETAG, &got.etag)
+        .header(ETAG, &etag)
         .header(LAST_MODIFIED, &httpdate::fmt_http_date(modified))
         .header(VARY, "X-AUN-Signature-Format"))
 }
@@ -89,19 +78,14 @@ async fn write(request: &mut HttpRequest<'_>, aid: &Aid) -> Result<Reply, RpcErr
         return Ok(refuse(StatusCode::BAD_REQUEST, "invalid_document", "the document is not UTF-8"));
     };
 
-    #[derive(Deserialize)]
-    struct PublishedAgentMd {
-        etag: String,
-        last_modified: u64,
-    }
-    let params = json!({
-        "aid": aid,
-        "content": content,
-        "if_match": request.header("if-match"),
-        "if_none_match": request.header("if-none-match"),
-    });
-    let published: PublishedAgentMd = request.gateway.ask("agent.put_agent_md", &params).await?;
-    let modified = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(published.last_modified));
+    let document = agent::PutAgentMd {
+        aid: aid.to_string(),
+        content: content.to_owned(),
+        if_match: request.header("if-match").map(str::to_owned),
+        if_none_match: request.header("if-none-match").map(str::to_owned),
+    };
+    let published = request.gateway.ask(&document).await?;
+    let modified = httpdate::fmt_http_date(time(published.last_modified));
     let answer = json!({
         "aid": aid,
         "etag": published.etag,
@@ -124,6 +108,10 @@ async fn bearer(request: &HttpRequest<'_>) -> Result<Option<Aid>, RpcError> {
         Err(error) if error.code() == codes::TOKEN_INVALID.code => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn time(unix_ms: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(unix_ms.try_into().unwrap_or_default())
 }
 
 fn date(text: &str) -> Option<SystemTime> {

@@ -6,11 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, ETAG};
+use proto_schemas::Request;
+use proto_schemas::requests::ca;
 use ring::digest;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
-use services::kernel::{Caller, KnownCert, RpcError};
+use serde_json::value::{RawValue, to_value};
+use services::kernel::{Caller, RpcError};
 
 const PEM: &str = "application/x-pem-file";
 
@@ -27,7 +27,8 @@ pub(super) async fn answer(request: &HttpRequest<'_>, path: &str) -> Result<Repl
             Ok(text(StatusCode::OK, PEM, chain(request).await?.certs.last().map_or("", |c| c)))
         }
         "/pki/crl.json" => {
-            Ok(json_reply(StatusCode::OK, &request.gateway.ask("ca.get_crl", &json!({})).await?))
+            let list = request.gateway.ask(&ca::GetCrl::default()).await?;
+            Ok(json_reply(StatusCode::OK, &to_value(list).map_err(RpcError::internal)?))
         }
         "/pki/issuer.crl" => crl(request, "issuer").await,
         "/pki/registry.crl" => crl(request, "registry").await,
@@ -39,52 +40,45 @@ pub(super) async fn answer(request: &HttpRequest<'_>, path: &str) -> Result<Repl
     }
 }
 
-#[derive(Deserialize)]
-struct CertChainResult {
-    chain: String,
-    certs: Vec<String>,
-}
-
-async fn chain(request: &HttpRequest<'_>) -> Result<CertChainResult, RpcError> {
-    request.gateway.ask("ca.get_cert_chain", &json!({})).await
+async fn chain(request: &HttpRequest<'_>) -> Result<ca::IssuerCertChain, RpcError> {
+    request.gateway.ask(&ca::GetCertChain {}).await
 }
 
 async fn certificate(request: &HttpRequest<'_>, aid: &str) -> Result<Reply, RpcError> {
     let authoritative = request.query("consistency") == Some("authoritative");
-    let params = json!({
-        "aid": aid,
-        "cert_fingerprint": request.query("cert_fingerprint").filter(|text| !text.is_empty()),
-        "key_purpose": request.query("key_purpose"),
-        "consistency": request.query("consistency"),
-    });
-    let got: KnownCert = request.gateway.ask("ca.get_cert", &params).await?;
-    if !got.found {
+    let query = |name: &str| request.query(name).map(str::to_owned);
+    let wanted = ca::GetCert {
+        aid: Some(aid.to_owned()),
+        cert_fingerprint: query("cert_fingerprint").filter(|text| !text.is_empty()),
+        key_purpose: query("key_purpose"),
+        consistency: query("consistency"),
+        ..ca::GetCert::default()
+    };
+    let known = request.gateway.ask(&wanted).await?;
+    let Some(cert) = known.cert else {
         return Ok(refuse(StatusCode::NOT_FOUND, "not_found", "certificate not found")
             .header(CACHE_CONTROL, "no-store"));
-    }
-    let reply = text(StatusCode::OK, PEM, &got.cert).header(CACHE_CONTROL, "no-store");
+    };
+    let reply = text(StatusCode::OK, PEM, &cert).header(CACHE_CONTROL, "no-store");
     if !authoritative {
         return Ok(reply);
     }
     Ok(reply
         .header("x-aun-cert-consistency", "authoritative")
-        .header("x-aun-cert-lifecycle-state", &got.lifecycle_state)
-        .header("x-aun-cert-fingerprint", &got.fingerprint)
-        .header("x-aun-cert-observed-at", &got.observed_at))
+        .header("x-aun-cert-lifecycle-state", &known.lifecycle_state.unwrap_or_default())
+        .header("x-aun-cert-fingerprint", &known.fingerprint.unwrap_or_default())
+        .header("x-aun-cert-observed-at", &known.observed_at.unwrap_or_default()))
 }
 
 async fn ocsp(request: &HttpRequest<'_>, serial: &str) -> Result<Reply, RpcError> {
-    let answer: Value = request.gateway.ask("ca.ocsp_query", &json!({ "serial": serial })).await?;
+    let answer = request.gateway.ask(&ca::OcspQuery { serial: serial.to_owned() }).await?;
+    let answer = to_value(answer).map_err(RpcError::internal)?;
     Ok(json_reply(StatusCode::OK, &answer).header(CACHE_CONTROL, "no-store"))
 }
 
 /// The lists that certificates point to, in the form of RFC 5280.
 async fn crl(request: &HttpRequest<'_>, of: &str) -> Result<Reply, RpcError> {
-    #[derive(Deserialize)]
-    struct CrlDocument {
-        crl_pem: String,
-    }
-    let crl: CrlDocument = request.gateway.ask("ca.get_crl", &json!({ "of": of })).await?;
+    let crl = request.gateway.ask(&ca::GetCrl { of: Some(of.to_owned()) }).await?;
     let base64: String = crl.crl_pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let der = STANDARD.decode(base64).map_err(RpcError::internal)?;
     Ok(bytes(StatusCode::OK, "application/pkix-crl", der))
@@ -93,7 +87,7 @@ async fn crl(request: &HttpRequest<'_>, of: &str) -> Result<Reply, RpcError> {
 /// Signed as a whole, so it is passed on byte by byte.
 async fn trust_list(request: &HttpRequest<'_>) -> Result<Reply, RpcError> {
     let list: Box<RawValue> =
-        request.gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await?;
+        request.gateway.mesh.call(Caller::service("gateway"), ca::GetTrustRoots::METHOD, None).await?;
     let etag = format!("\"{}\"", hex::encode(digest::digest(&digest::SHA256, list.get().as_bytes())));
     Ok(text(StatusCode::OK, "application/json", list.get())
         .header(ETAG, &etag)

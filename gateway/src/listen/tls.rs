@@ -3,12 +3,11 @@
 use crate::config::Config;
 use anyhow::Context as _;
 use certs::Curve;
+use proto_schemas::requests::ca;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use serde::Deserialize;
-use serde_json::json;
 use services::kernel::{Caller, Purpose, World};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -41,10 +40,6 @@ pub async fn acceptor(config: &Config, world: &World) -> anyhow::Result<TlsAccep
 
 /// The gateway's own key, and a certificate for every name under the issuer. The root is left out: clients that trust it have it.
 async fn own(world: &World) -> anyhow::Result<Credentials> {
-    #[derive(Deserialize)]
-    struct IssuerChain {
-        certs: Vec<String>,
-    }
     let purpose = Purpose {
         service: "gateway",
         file: "tls",
@@ -53,8 +48,7 @@ async fn own(world: &World) -> anyhow::Result<Credentials> {
         ips: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
     };
     let identity = world.identity(&purpose).await?;
-    let IssuerChain { certs } =
-        world.mesh.ask(Caller::service("gateway"), "ca.get_cert_chain", &json!({})).await?;
+    let certs = world.mesh.ask(Caller::service("gateway"), &ca::GetCertChain {}).await?.certs;
     let intermediates = &certs[..certs.len().saturating_sub(1)];
     let chain = format!("{}{}", identity.certificate().pem(), intermediates.concat());
     let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>()?;

@@ -8,7 +8,7 @@ use crate::gateway::GatewayState;
 use params::{ConnectAuth, ConnectParams, bad, missing};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Aid, DeviceId, RpcError, Session, Subscription, codes};
+use services::kernel::{Aid, Caller, DeviceId, RpcError, Session, Subscription, codes};
 use std::sync::Arc;
 
 /// Why no session was opened, and the close code if the socket is closed. Mostly it stays open: clients try again on it.
@@ -86,7 +86,8 @@ async fn join(gateway: &GatewayState, aid: &Aid, device: &DeviceId) -> Result<bo
     if !gateway.mesh.has("message") {
         return Ok(!gateway.mesh.knows("message"));
     }
-    let _: Value = gateway.ask("message.join", &json!({ "aid": aid, "device_id": device })).await?;
+    let params = json!({ "aid": aid, "device_id": device });
+    let _: Value = gateway.mesh.ask_named(Caller::service("gateway"), "message.join", &params).await?;
     Ok(true)
 }
 

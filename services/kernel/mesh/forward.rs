@@ -23,7 +23,7 @@ impl Mesh {
         }
         let (mesh, caller) = (self.clone(), Caller::service(service));
         Box::pin(async move {
-            let asked = mesh.ask_for(caller, "gateway.forward_federation", &forward, FORWARD_TIMEOUT);
+            let asked = mesh.ask_within(caller, "gateway.forward_federation", &forward, FORWARD_TIMEOUT);
             let Forwarded { result, .. } = asked.await?;
             Ok(result)
         })
@@ -35,14 +35,15 @@ impl Mesh {
         service: &str,
         batch: &ForwardBatch,
     ) -> Result<ForwardedBatch, RpcError> {
-        self.ask_for(Caller::service(service), "gateway.forward_federation_batch", batch, FORWARD_TIMEOUT)
+        self.ask_within(Caller::service(service), "gateway.forward_federation_batch", batch, FORWARD_TIMEOUT)
             .await
     }
 
     /// Publishes an event to agents of any domain. It is lost for those that cannot be reached now.
     pub async fn dispatch(&self, service: &str, event: &DispatchEvent) -> Result<(), RpcError> {
-        let _: Box<RawValue> =
-            self.ask_for(Caller::service(service), "gateway.dispatch_event", event, FORWARD_TIMEOUT).await?;
+        let _: Box<RawValue> = self
+            .ask_within(Caller::service(service), "gateway.dispatch_event", event, FORWARD_TIMEOUT)
+            .await?;
         Ok(())
     }
 }

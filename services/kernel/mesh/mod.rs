@@ -6,6 +6,7 @@ use super::federation::Forwarder;
 use super::rpc::{AnswerRef, Methods, PendingAnswer, Session, no_method};
 use super::{Caller, RpcError, codes};
 use parking_lot::RwLock;
+use proto_schemas::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
@@ -244,17 +245,22 @@ impl Mesh {
         (namespace, self.routes.read().get(namespace).cloned())
     }
 
-    /// Asks another service, with typed parameters and a typed answer, within [`ASK_TIMEOUT`].
-    pub async fn ask<T: DeserializeOwned>(
+    /// Asks another service, within [`ASK_TIMEOUT`].
+    pub async fn ask<R: Request>(&self, caller: Caller, request: &R) -> Result<R::Result, RpcError> {
+        self.ask_within(caller, R::METHOD, request, ASK_TIMEOUT).await
+    }
+
+    /// The same for a method whose name is known only at run time.
+    pub async fn ask_named<T: DeserializeOwned>(
         &self,
         caller: Caller,
         method: &str,
         params: &(impl Serialize + ?Sized),
     ) -> Result<T, RpcError> {
-        self.ask_for(caller, method, params, ASK_TIMEOUT).await
+        self.ask_within(caller, method, params, ASK_TIMEOUT).await
     }
 
-    async fn ask_for<T: DeserializeOwned>(
+    async fn ask_within<T: DeserializeOwned>(
         &self,
         caller: Caller,
         method: &str,

@@ -47,7 +47,7 @@ impl Message {
             return self.put_thought_at_peer(&peer_call, &params).await;
         }
         let PutThoughtParams { to, context, payload, thought_id } = params;
-        if self.inboxes.of(&to).await?.is_empty() && !self.cert_of(&to).await?.found {
+        if self.inboxes.of(&to).await?.is_empty() && self.cert_of(&to).await?.is_none() {
             return Err(Error::NoRecipient(to));
         }
 

@@ -6,8 +6,9 @@ use crate::message::store::inboxes::Spk;
 use crate::message::{Error, Message};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 #[derive(Deserialize, Serialize)]
@@ -131,10 +132,9 @@ impl Message {
         if inboxes.iter().all(|inbox| inbox.spk.is_none()) {
             return Ok(Vec::new());
         }
-        let known = self.cert_of(aid).await?;
-        if !known.found {
+        let Some(known) = self.cert_of(aid).await? else {
             return Ok(Vec::new());
-        }
+        };
         let ik_pk = STANDARD.encode(known.certificate()?.public_key().spki_der());
         let mut devices = Vec::new();
         for inbox in inboxes.iter() {
@@ -154,9 +154,9 @@ impl Message {
         Ok(devices)
     }
 
-    /// The current certificate of an agent, or that it has none, from `ca`.
-    pub(in super::super) async fn cert_of(&self, aid: &Aid) -> Result<KnownCert, RpcError> {
-        self.mesh.ask(Caller::service("message"), "ca.get_cert", &json!({ "aid": aid })).await
+    /// The current certificate of an agent, if it has one.
+    pub(in super::super) async fn cert_of(&self, aid: &Aid) -> Result<Option<KnownCert>, RpcError> {
+        self.mesh.known_cert("message", &ca::GetCert::of_aid(aid.as_str())).await
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use crate::message::v2::put_peer_pk::key_id;
     use crate::testing::{TestAgent, TestWorld, code, spki};
     use certs::{Curve, Key};
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     fn on(agent: &TestAgent, device: &str) -> Caller {
         let Caller::Agent(session) = agent.caller() else { unreachable!() };

@@ -2,8 +2,7 @@
 
 use super::PeerTrust;
 use certs::{Certificate, Curve, Identity, verify_chain};
-use serde::Deserialize;
-use serde_json::json;
+use proto_schemas::requests::ca;
 use services::kernel::{Caller, Purpose, RpcError, World, codes};
 
 /// No certificate has more authorities above it.
@@ -26,10 +25,6 @@ pub struct PeerGateway {
 
 impl GatewayIdentity {
     pub async fn open(world: &World) -> anyhow::Result<GatewayIdentity> {
-        #[derive(Deserialize)]
-        struct CertChainAnswer {
-            certs: Vec<String>,
-        }
         let purpose = Purpose {
             service: "gateway",
             file: "federation",
@@ -38,8 +33,7 @@ impl GatewayIdentity {
             ips: Vec::new(),
         };
         let leaf = world.identity(&purpose).await?;
-        let CertChainAnswer { certs } =
-            world.mesh.ask(Caller::service("gateway"), "ca.get_cert_chain", &json!({})).await?;
+        let certs = world.mesh.ask(Caller::service("gateway"), &ca::GetCertChain {}).await?.certs;
         let between = certs.len().saturating_sub(1);
         Ok(GatewayIdentity { leaf, chain: certs.into_iter().take(between).collect() })
     }

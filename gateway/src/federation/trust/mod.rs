@@ -9,8 +9,7 @@ pub use gateway_identity::{GatewayIdentity, PeerGateway, check_gateway};
 use crate::config;
 use certs::Certificate;
 use parking_lot::RwLock;
-use serde::Deserialize;
-use serde_json::json;
+use proto_schemas::requests::ca;
 use services::kernel::{Caller, Mesh, RpcError};
 use std::sync::Arc;
 
@@ -19,17 +18,6 @@ pub struct PeerTrust {
     allow: Vec<String>,
     block: Vec<String>,
     roots: RwLock<Arc<[Certificate]>>,
-}
-
-#[derive(Deserialize)]
-struct TrustRootsAnswer {
-    root_cas: Vec<TrustRootEntry>,
-}
-
-#[derive(Deserialize)]
-struct TrustRootEntry {
-    certificate: String,
-    status: String,
 }
 
 impl PeerTrust {
@@ -55,8 +43,7 @@ impl PeerTrust {
 
     /// Reads the list again. The operator may have added or removed a root.
     pub async fn refresh(&self) -> Result<(), RpcError> {
-        let list: TrustRootsAnswer =
-            self.mesh.ask(Caller::service("gateway"), "ca.get_trust_roots", &json!({})).await?;
+        let list = self.mesh.ask(Caller::service("gateway"), &ca::GetTrustRoots {}).await?;
         let active = list.root_cas.iter().filter(|entry| entry.status == "active");
         self.set(active.filter_map(|entry| Certificate::from_pem(&entry.certificate).ok()).collect());
         Ok(())

@@ -10,6 +10,8 @@ use crate::gateway::GatewayState;
 use crate::trace;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use proto_schemas::Request as _;
+use proto_schemas::requests::ca;
 use serde_json::value::RawValue;
 use services::kernel::{Answer, Caller, RpcError, Session, Trace, catch_panic_of, codes, timed_out};
 use std::sync::Arc;
@@ -151,7 +153,7 @@ async fn call_service(
     let method = admission.find(name)?;
     admission.within_rate(connection.address, method, params.as_deref()).await?;
     if name == "meta.trust_roots" {
-        let roots = gateway.mesh.call(Caller::service("gateway"), "ca.get_trust_roots", None).await?;
+        let roots = gateway.mesh.call(Caller::service("gateway"), ca::GetTrustRoots::METHOD, None).await?;
         return Ok(roots.into());
     }
     let caller = Caller::Agent(Session { trace, ..open.session.clone() });

@@ -1,0 +1,9 @@
+//! Calls of `auth`: who an agent is, its tokens and its session.
+
+mod certificates;
+mod connect;
+mod login;
+
+pub use certificates::*;
+pub use connect::*;
+pub use login::*;

@@ -1,0 +1,9 @@
+//! Calls of `ca`: the certificates of this issuer, and the roots it trusts.
+
+mod issuing;
+mod lookup;
+mod trust;
+
+pub use issuing::*;
+pub use lookup::*;
+pub use trust::*;

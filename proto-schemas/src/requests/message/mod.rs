@@ -1,0 +1,15 @@
+//! Calls of `message`: messages between agents.
+
+mod read_state;
+mod reading;
+mod received;
+mod sending;
+
+pub mod e2ee;
+pub mod thought;
+pub mod v2;
+
+pub use read_state::*;
+pub use reading::*;
+pub use received::*;
+pub use sending::*;

@@ -1,0 +1,19 @@
+//! Every method as a type: a struct of its parameters, named after it, and a struct of its result. `ca.get_cert` is
+//! [`ca::GetCert`], and it answers a [`ca::KnownCertificate`].
+//!
+//! This is the caller's side, so an AID is a `String`: whoever answers parses it. What a member means is written in the
+//! method's schema file; the tests of this crate hold each type against its schema, in both directions.
+
+pub mod agent;
+pub mod auth;
+pub mod ca;
+pub mod federation;
+pub mod gateway;
+pub mod message;
+pub mod meta;
+pub mod notification;
+pub mod rpc;
+
+mod signature;
+
+pub use signature::ClientSignature;
