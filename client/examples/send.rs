@@ -12,7 +12,7 @@ async fn main() -> Result<(), Error> {
     sender.register().await?;
     let sender = sender.connect().await?;
     let sent = sender.send_text(to, text).await?;
-    println!("{sent}");
+    println!("{} as {}", sent.status, sent.message_id);
     sender.close().await;
     Ok(())
 }

@@ -11,6 +11,7 @@ use super::events::Subscriptions;
 use super::home::LocalAgent;
 use super::reconnect::{ClientState, Reconnect};
 use proto_schemas::Request;
+use proto_schemas::requests::message::{Send, SentMessage};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
@@ -88,18 +89,22 @@ impl Client {
         self.connection().await?.call(method, params).await
     }
 
-    /// Sends a text to another agent, and gives what the server answered.
-    pub async fn send_text(&self, to: impl AsRef<str>, text: &str) -> Result<Value, Error> {
+    /// Sends a text to another agent.
+    pub async fn send_text(&self, to: impl AsRef<str>, text: &str) -> Result<SentMessage, Error> {
         self.send(to, &json!({ "type": "text", "text": text })).await
     }
 
-    /// Sends a payload to another agent. If the connection is lost before the answer comes, the message is sent again under the
-    /// same id, so that the other agent gets it once.
-    pub async fn send(&self, to: impl AsRef<str>, payload: &Value) -> Result<Value, Error> {
-        let params = json!({ "to": to.as_ref(), "message_id": message_id(), "payload": payload });
+    /// Sends a payload, which is a JSON object, to another agent. If the connection is lost before the answer comes, the message is
+    /// sent again under the same id, so that the other agent gets it once.
+    pub async fn send(&self, to: impl AsRef<str>, payload: &Value) -> Result<SentMessage, Error> {
+        let Value::Object(payload) = payload.clone() else {
+            return Err(Error::Invalid("the payload of a message is a JSON object".to_owned()));
+        };
+        let (to, message_id) = (to.as_ref().to_owned(), Some(message_id()));
+        let send = Send { to, message_id, payload, ..Send::default() };
         let mut attempts = 1;
         loop {
-            match self.call("message.send", &params).await {
+            match self.request(&send).await {
                 Err(error) if error.is_disconnect() && error.is_transient() && attempts < SEND_ATTEMPTS => {
                     attempts += 1;
                 }

@@ -2,6 +2,8 @@
 
 use super::error::Error;
 use super::events::ReceivedEvent;
+use proto_schemas::requests::message::ReceivedMessage;
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ pub enum Incoming {
     },
 }
 
-/// A plaintext message as the inbox has it.
+/// A plaintext message as the inbox has it. It is kept as it came, whatever a newer server adds to it.
 #[derive(Clone, Debug)]
 pub struct IncomingMessage {
     row: Value,
@@ -62,6 +64,11 @@ impl IncomingMessage {
     /// The text of a message of type `text`; empty for others.
     pub fn text(&self) -> &str {
         self.payload()["text"].as_str().unwrap_or_default()
+    }
+
+    /// The same with a field for each member.
+    pub fn parsed(&self) -> Result<ReceivedMessage, Error> {
+        ReceivedMessage::deserialize(&self.row).map_err(|error| Error::Unexpected(error.to_string()))
     }
 
     /// Everything that the server says about it.

@@ -8,6 +8,7 @@ use super::error::Error;
 use super::events::Subscriptions;
 use super::home::{LocalAgent, StoredTokens};
 use proto_schemas::codes;
+use proto_schemas::requests::auth::RefreshToken;
 use std::sync::Arc;
 
 /// A token that expires within so many seconds is renewed first.
@@ -64,10 +65,15 @@ async fn renew(
     kept: Option<&StoredTokens>,
 ) -> Result<StoredTokens, Error> {
     let Some(kept) = kept else { return log_in(connection, agent).await };
-    let refreshed = auth::refresh_token(connection, &agent.aid, &kept.refresh_token).await?;
-    let Some(tokens) = refreshed else { return log_in(connection, agent).await };
-    agent.keep_tokens(&tokens)?;
-    Ok(tokens)
+    let (refresh_token, aid) = (kept.refresh_token.clone(), Some(agent.aid.to_string()));
+    let refreshed =
+        connection.request(&RefreshToken { refresh_token, aid, ..RefreshToken::default() }).await?;
+    match (refreshed.success, refreshed.access_token, refreshed.refresh_token) {
+        (true, Some(access_token), Some(refresh_token)) => {
+            keep(agent, access_token, refresh_token, refreshed.expires_in.unwrap_or_default())
+        }
+        _ => log_in(connection, agent).await,
+    }
 }
 
 async fn log_in(connection: &ClientConnection, agent: &LocalAgent) -> Result<StoredTokens, Error> {
@@ -77,6 +83,17 @@ async fn log_in(connection: &ClientConnection, agent: &LocalAgent) -> Result<Sto
     if let Some(cert) = &login.new_cert {
         agent.keep_cert(cert)?;
     }
-    agent.keep_tokens(&login.tokens)?;
-    Ok(login.tokens)
+    keep(agent, login.access_token, login.refresh_token, login.expires_in)
+}
+
+fn keep(
+    agent: &LocalAgent,
+    access_token: String,
+    refresh_token: String,
+    expires_in: u64,
+) -> Result<StoredTokens, Error> {
+    let expires_at = now().saturating_add_unsigned(expires_in);
+    let tokens = StoredTokens { access_token, refresh_token, expires_at };
+    agent.keep_tokens(&tokens)?;
+    Ok(tokens)
 }

@@ -13,6 +13,7 @@ use super::incoming::{Incoming, IncomingMessage};
 use super::volatile::VolatileMessages;
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
+use proto_schemas::requests::message::Ack;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -128,11 +129,9 @@ impl Messages {
             return Ok(());
         }
         let (seq, many) = (self.handed_out, cursors.len());
-        let mut params = json!({ "seq": seq });
-        if many > 0 {
-            params["volatile_cursors"] = json!(cursors);
-        }
-        self.client.call("message.ack", &params).await?;
+        let volatile_cursors = (many > 0).then(|| cursors.to_vec());
+        let ack = Ack { seq: Some(seq.cast_signed()), volatile_cursors, ..Ack::default() };
+        self.client.request(&ack).await?;
         self.acknowledged = seq;
         self.volatile.acknowledged(many);
         Ok(())
@@ -155,6 +154,7 @@ impl Messages {
         }
     }
 
+    /// A page as it came: a row with a member that this client does not know must not stop the inbox.
     async fn page(&mut self) -> Result<Value, Error> {
         let after = match self.seen {
             Some(seen) => seen,
