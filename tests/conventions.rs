@@ -145,6 +145,20 @@ fn services_know_no_sockets_and_the_gateway_knows_no_sql() {
 }
 
 #[test]
+fn the_client_knows_the_contract_and_certificates_and_nothing_of_the_server() {
+    for file in files("client", ".rs").chain(files("client", "Cargo.toml")) {
+        for crate_name in ["services", "gateway"] {
+            let (path_to, dependency) = (format!("{crate_name}::"), format!("{crate_name} = "));
+            assert!(
+                !file.text.contains(&path_to) && !file.text.contains(&dependency),
+                "{} knows {crate_name}",
+                file.path
+            );
+        }
+    }
+}
+
+#[test]
 fn no_test_knows_our_modules() {
     for file in files("tests", ".rs").filter(|file| !file.path.starts_with("tests/fuzz/")) {
         for module in ["services", "gateway"] {

@@ -7,7 +7,7 @@ use super::connection::{CALL_TIMEOUT, ClientConnection};
 use super::dial::GatewayDialer;
 use super::error::Error;
 use super::event_stream::EventStream;
-use super::events::Subscriptions;
+use super::events::EventReaders;
 use super::home::LocalAgent;
 use super::reconnect::{ClientState, Reconnect};
 use proto_schemas::Request;
@@ -34,7 +34,7 @@ const SEND_ATTEMPTS: u32 = 5;
 pub struct Client {
     agent: Arc<LocalAgent>,
     state: watch::Receiver<ClientState>,
-    subscriptions: Arc<Subscriptions>,
+    readers: Arc<EventReaders>,
     waiting: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -48,15 +48,10 @@ impl Client {
         agent: LocalAgent,
         options: SessionOptions,
     ) -> Result<Client, Error> {
-        let (subscriptions, agent) = (Arc::new(Subscriptions::default()), Arc::new(agent));
+        let (readers, agent) = (Arc::new(EventReaders::default()), Arc::new(agent));
         let stop = CancellationToken::new();
-        let reconnect = Reconnect {
-            dialer,
-            agent: agent.clone(),
-            options,
-            subscriptions: subscriptions.clone(),
-            stop: stop.clone(),
-        };
+        let reconnect =
+            Reconnect { dialer, agent: agent.clone(), options, readers: readers.clone(), stop: stop.clone() };
         let first = Arc::new(reconnect.connect().await?);
         let (tell, state) = watch::channel(ClientState::Connected(first.clone()));
         let tasks = TaskTracker::new();
@@ -65,7 +60,7 @@ impl Client {
         Ok(Client {
             agent,
             state,
-            subscriptions,
+            readers,
             waiting: Arc::new(Semaphore::new(MAX_WAITING)),
             tasks,
             _stop_when_dropped: Arc::new(stop.clone().drop_guard()),
@@ -115,7 +110,7 @@ impl Client {
 
     /// The events from now on. While the connection is lost events are missed; messages are not, with [`Client::messages`].
     pub fn events(&self) -> EventStream {
-        EventStream::new(self.subscriptions.subscribe())
+        EventStream::new(self.readers.subscribe())
     }
 
     /// Ends the session, for all clones.
@@ -124,8 +119,8 @@ impl Client {
         self.tasks.wait().await;
     }
 
-    pub(crate) fn subscriptions(&self) -> &Subscriptions {
-        &self.subscriptions
+    pub(crate) fn readers(&self) -> &EventReaders {
+        &self.readers
     }
 
     /// The connection of the moment, or the next one.

@@ -1,7 +1,7 @@
 //! One WebSocket: calls and their answers.
 
 use super::error::Error;
-use super::events::Subscriptions;
+use super::events::EventReaders;
 use super::transport::{self, ByteStream, ConnectionEnd, FrameObserver, FrameSender};
 use jsonrpsee_core::client::async_client::{PingConfig, RpcService};
 use jsonrpsee_core::client::{self as rpc, ClientT as _, IdKind};
@@ -44,11 +44,17 @@ impl ToRpcParams for CallParams {
 }
 
 impl ClientConnection {
+    /// A WebSocket over a stream that the caller has dialled, for calls alone: events are dropped. The URL names the host and the
+    /// path of the upgrade.
+    pub async fn over(stream: impl ByteStream + 'static, url: &str) -> Result<ClientConnection, Error> {
+        ClientConnection::open(url, Box::new(stream), None, None).await
+    }
+
     pub(crate) async fn open(
         url: &str,
         stream: Box<dyn ByteStream>,
         observer: Option<FrameObserver>,
-        events: Option<Arc<Subscriptions>>,
+        events: Option<Arc<EventReaders>>,
     ) -> Result<ClientConnection, Error> {
         let upgraded = tokio_tungstenite::client_async(url, stream).await;
         let (socket, _) = upgraded.map_err(|error| Error::Unexpected(error.to_string()))?;

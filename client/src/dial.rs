@@ -2,7 +2,7 @@
 
 use super::connection::ClientConnection;
 use super::error::Error;
-use super::events::Subscriptions;
+use super::events::EventReaders;
 use super::gateway_url::GatewayUrl;
 use super::transport::{ByteStream, FrameObserver};
 use super::trust::{self, TrustedRoot};
@@ -74,7 +74,7 @@ impl GatewayDialer {
     /// The same, with somebody to tell of events.
     pub(crate) async fn open_with(
         &self,
-        events: Option<Arc<Subscriptions>>,
+        events: Option<Arc<EventReaders>>,
     ) -> Result<ClientConnection, Error> {
         let scheme = if self.tls.is_some() { "wss" } else { "ws" };
         let url = format!("{scheme}://{}{}", self.gateway.authority(&self.name), self.gateway.path());

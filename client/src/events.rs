@@ -40,7 +40,7 @@ pub(crate) enum Notice {
 
 /// The readers of one client.
 #[derive(Default)]
-pub(crate) struct Subscriptions(Mutex<Vec<Weak<EventQueue>>>);
+pub(crate) struct EventReaders(Mutex<Vec<Weak<EventQueue>>>);
 
 /// The queue of one reader.
 #[derive(Default)]
@@ -56,7 +56,7 @@ struct WaitingNotices {
     ended: Option<Error>,
 }
 
-impl Subscriptions {
+impl EventReaders {
     /// A queue for everything that is published from now on. It ends when it is dropped.
     pub(crate) fn subscribe(&self) -> Arc<EventQueue> {
         let queue = Arc::new(EventQueue::default());
@@ -155,13 +155,13 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_falls_behind_is_told_and_goes_on() {
         for (bytes, fit) in [(1, MAX_EVENTS), (MAX_BYTES / 4, 4)] {
-            let subscriptions = Subscriptions::default();
-            let (slow, _idle) = (subscriptions.subscribe(), subscriptions.subscribe());
+            let readers = EventReaders::default();
+            let (slow, _idle) = (readers.subscribe(), readers.subscribe());
             for _ in 0..fit {
-                subscriptions.publish_event(&event(bytes)).unwrap();
+                readers.publish_event(&event(bytes)).unwrap();
             }
-            assert!(matches!(subscriptions.publish_event(&event(bytes)), Err(Error::TooManyEvents)));
-            subscriptions.publish_event(&event(bytes)).unwrap();
+            assert!(matches!(readers.publish_event(&event(bytes)), Err(Error::TooManyEvents)));
+            readers.publish_event(&event(bytes)).unwrap();
             assert!(matches!(slow.next().await, Notice::Missed));
             assert!(matches!(slow.next().await, Notice::Event(_)));
             assert!(slow.is_empty());
@@ -170,16 +170,16 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_comes_after_everything_else_and_stays() {
-        let subscriptions = Subscriptions::default();
-        let queue = subscriptions.subscribe();
-        subscriptions.publish(&Notice::Ended(Error::ClientClosed));
-        subscriptions.publish_event(&event(1)).unwrap();
+        let readers = EventReaders::default();
+        let queue = readers.subscribe();
+        readers.publish(&Notice::Ended(Error::ClientClosed));
+        readers.publish_event(&event(1)).unwrap();
         assert!(matches!(queue.next().await, Notice::Event(_)));
         for _ in 0..2 {
             assert!(matches!(queue.next().await, Notice::Ended(Error::ClientClosed)));
         }
         drop(queue);
-        subscriptions.publish_event(&event(1)).unwrap();
-        assert!(subscriptions.0.lock().is_empty(), "a reader that is gone is forgotten");
+        readers.publish_event(&event(1)).unwrap();
+        assert!(readers.0.lock().is_empty(), "a reader that is gone is forgotten");
     }
 }

@@ -5,7 +5,7 @@ use super::chance::now;
 use super::connection::ClientConnection;
 use super::dial::GatewayDialer;
 use super::error::Error;
-use super::events::Subscriptions;
+use super::events::EventReaders;
 use super::home::{LocalAgent, StoredTokens};
 use proto_schemas::codes;
 use proto_schemas::requests::auth::RefreshToken;
@@ -38,7 +38,7 @@ pub(crate) async fn open_session(
     dialer: &GatewayDialer,
     agent: &LocalAgent,
     options: &SessionOptions,
-    events: Option<Arc<Subscriptions>>,
+    events: Option<Arc<EventReaders>>,
 ) -> Result<ClientConnection, Error> {
     let connection = dialer.open_with(events).await?;
     let kept = agent.tokens();

@@ -10,7 +10,7 @@ use super::client::Client;
 use super::error::Error;
 use super::events::{EventQueue, Notice, ReceivedEvent};
 use super::incoming::{Incoming, IncomingMessage};
-use super::volatile::VolatileMessages;
+use super::volatile::VolatileCursors;
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use proto_schemas::requests::message::Ack;
@@ -41,7 +41,7 @@ pub struct Messages {
     acknowledged: u64,
     /// The seq of the last encrypted message that was seen; a pull leaves these out.
     encrypted_seen: u64,
-    volatile: VolatileMessages,
+    volatile: VolatileCursors,
     /// What was taken over and not handed out yet.
     ready: VecDeque<Incoming>,
     /// Whether something may be missing.
@@ -66,7 +66,7 @@ impl Client {
 
 impl Messages {
     fn new(client: Client, after: Option<u64>) -> Messages {
-        let queue = client.subscriptions().subscribe();
+        let queue = client.readers().subscribe();
         Messages {
             client,
             queue,
@@ -74,7 +74,7 @@ impl Messages {
             handed_out: after.unwrap_or_default(),
             acknowledged: after.unwrap_or_default(),
             encrypted_seen: after.unwrap_or_default(),
-            volatile: VolatileMessages::default(),
+            volatile: VolatileCursors::default(),
             ready: VecDeque::new(),
             must_pull: true,
             catching_up: true,

@@ -5,7 +5,7 @@ use super::backoff::pause;
 use super::connection::ClientConnection;
 use super::dial::GatewayDialer;
 use super::error::Error;
-use super::events::{Notice, Subscriptions};
+use super::events::{EventReaders, Notice};
 use super::home::LocalAgent;
 use super::login;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Reconnect {
     pub dialer: GatewayDialer,
     pub agent: Arc<LocalAgent>,
     pub options: SessionOptions,
-    pub subscriptions: Arc<Subscriptions>,
+    pub readers: Arc<EventReaders>,
     pub stop: CancellationToken,
 }
 
@@ -43,14 +43,14 @@ impl ClientState {
 
 impl Reconnect {
     pub(crate) async fn connect(&self) -> Result<ClientConnection, Error> {
-        login::open_session(&self.dialer, &self.agent, &self.options, Some(self.subscriptions.clone())).await
+        login::open_session(&self.dialer, &self.agent, &self.options, Some(self.readers.clone())).await
     }
 
     /// Keeps the session until it is stopped or must not come back.
     pub(crate) async fn run(self, first: Arc<ClientConnection>, state: watch::Sender<ClientState>) {
         let error = self.keep_connected(first, &state).await;
         state.send_replace(ClientState::Ended(error.clone()));
-        self.subscriptions.publish(&Notice::Ended(error));
+        self.readers.publish(&Notice::Ended(error));
     }
 
     async fn keep_connected(
@@ -72,7 +72,7 @@ impl Reconnect {
                 Err(error) => return error,
             };
             state.send_replace(ClientState::Connected(connection.clone()));
-            self.subscriptions.publish(&Notice::Connected);
+            self.readers.publish(&Notice::Connected);
         }
     }
 
@@ -82,7 +82,7 @@ impl Reconnect {
         while error.is_transient() {
             let wait = pause(tries);
             tries += 1;
-            self.subscriptions.publish(&Notice::Disconnected(error, wait));
+            self.readers.publish(&Notice::Disconnected(error, wait));
             let attempt = async {
                 sleep(wait).await;
                 self.connect().await

@@ -1,7 +1,7 @@
 //! The socket under the JSON-RPC client: frames out, answers in, and the events between them to whoever listens.
 
 use super::error::Error;
-use super::events::{ReceivedEvent, Subscriptions};
+use super::events::{EventReaders, ReceivedEvent};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use jsonrpsee_core::client::{ReceivedMessage, TransportReceiverT, TransportSenderT};
@@ -56,7 +56,7 @@ pub(crate) struct FrameSender {
 pub(crate) struct FrameReceiver {
     stream: SplitStream<ClientSocket>,
     observer: Option<FrameObserver>,
-    events: Option<Arc<Subscriptions>>,
+    events: Option<Arc<EventReaders>>,
     end: ConnectionEnd,
 }
 
@@ -72,7 +72,7 @@ struct FrameHead<'a> {
 pub(crate) fn split(
     socket: ClientSocket,
     observer: Option<FrameObserver>,
-    events: Option<Arc<Subscriptions>>,
+    events: Option<Arc<EventReaders>>,
 ) -> (FrameSender, FrameReceiver) {
     let (sink, stream) = socket.split();
     let sender = FrameSender { sink: Arc::new(Mutex::new(sink)), observer: observer.clone() };

@@ -6,14 +6,14 @@ use std::collections::{HashSet, VecDeque};
 const REMEMBERED: usize = 4096;
 
 #[derive(Default)]
-pub(crate) struct VolatileMessages {
+pub(crate) struct VolatileCursors {
     known: HashSet<String>,
     in_order: VecDeque<String>,
     /// Those that were handed out and are to be acknowledged.
     to_acknowledge: Vec<String>,
 }
 
-impl VolatileMessages {
+impl VolatileCursors {
     /// Whether this cursor comes for the first time.
     pub(crate) fn is_new(&mut self, cursor: &str) -> bool {
         if !self.known.insert(cursor.to_owned()) {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_new_once_and_memory_is_bounded() {
-        let mut volatile = VolatileMessages::default();
+        let mut volatile = VolatileCursors::default();
         assert!(volatile.is_new("a") && !volatile.is_new("a"));
         for n in 0..REMEMBERED * 2 {
             assert!(volatile.is_new(&n.to_string()));
