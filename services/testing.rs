@@ -1,7 +1,7 @@
 //! A world for the services' own tests: real stores on either engine, no socket, and a clock that a test can move.
 
 use crate::kernel::{
-    Aid, Caller, Clock, DeviceId, Event, Generation, RpcError, Session, SlotId, StoreUrl, World,
+    Aid, Caller, Clock, DeviceId, Event, Generation, Methods, RpcError, Session, SlotId, StoreUrl, World,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +18,8 @@ pub const DAY_MS: i64 = 86_400_000;
 pub struct TestWorld {
     pub world: World,
     pub events: Arc<Mutex<Vec<Event>>>,
+    /// Of every service.
+    pub methods: Vec<Methods>,
     folder: TempDir,
 }
 
@@ -29,26 +31,29 @@ impl TestWorld {
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let seen = events.clone();
         world.bus.listen(move |event| seen.lock().push(event.clone()));
-        let mut test = TestWorld { world, events, folder };
+        let mut test = TestWorld { world, events, methods: Vec::new(), folder };
         test.open_services().await;
         test
     }
 
     /// Opens everything again on the same data, as a restart does.
     pub async fn restart(self) -> TestWorld {
-        let TestWorld { world, folder, events } = self;
+        let TestWorld { world, folder, events, .. } = self;
         world.stop.cancel();
         let mut again = World::local(ISSUER, folder.path(), world.store.clone());
         again.clock = world.clock.clone();
-        let mut test = TestWorld { world: again, events, folder };
+        let mut test = TestWorld { world: again, events, methods: Vec::new(), folder };
         test.open_services().await;
         test
     }
 
     async fn open_services(&mut self) {
-        for namespace in crate::NAMESPACES {
-            let module = crate::open(namespace, &self.world).await.unwrap();
-            self.world.mesh.add_local(module.namespace, module.methods);
+        for name in crate::NAMES {
+            let mut service = crate::open(name, &self.world, &crate::Settings::default()).await.unwrap();
+            // A test does by itself what it wants to see done.
+            service.tasks.clear();
+            self.methods.push(service.methods.clone());
+            self.world.add(service);
         }
     }
 

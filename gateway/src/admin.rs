@@ -81,7 +81,7 @@ async fn answer(world: &World, metrics: &Metrics, line: &str) -> String {
     };
     // About the process and not about a service: answered also where no service runs.
     let about = match call.method.as_str() {
-        "health" => Some(status::health(&world.mesh).1),
+        "health" => Some(status::health(&world.mesh, &world.tasks).1),
         "metrics" => Some(status::metrics_of(world, metrics).into()),
         _ => None,
     };

@@ -1,7 +1,7 @@
 //! `Rpc`: a service's method table, and its callers.
 
 use super::{Aid, DeviceId, RpcError, SlotId, codes};
-use proto_schemas::{Access, Method};
+use proto_schemas::{Access, Method, fields_of};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -115,25 +115,6 @@ impl Caller {
     }
 }
 
-/// A service as a value: its methods, and the future that does its background work, if it has any.
-pub struct Module {
-    pub namespace: &'static str,
-    pub methods: Methods,
-    pub work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-impl Module {
-    pub fn new(namespace: &'static str, methods: Methods) -> Module {
-        Module { namespace, methods, work: None }
-    }
-
-    #[must_use]
-    pub fn with_work(mut self, work: impl Future<Output = ()> + Send + 'static) -> Module {
-        self.work = Some(Box::pin(work));
-        self
-    }
-}
-
 /// A call that has begun: it ends with its answer or with an error.
 pub type PendingAnswer<T = Answer> = Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send>>;
 
@@ -197,26 +178,39 @@ impl<R: Serialize> IntoAnswer for Answer<R> {
 
 type Handler = Box<dyn Fn(Caller, Option<&RawValue>) -> PendingAnswer + Send + Sync>;
 
+/// The names of the members that a handler reads. None where it does not read a struct of fixed names.
+pub type ParamFields = Option<&'static [&'static str]>;
+
+struct MethodEntry {
+    handler: Handler,
+    fields: ParamFields,
+}
+
 /// A service's method table: cheap to clone, and a call through it is a function call.
 #[derive(Clone, Default)]
-pub struct Methods(Arc<HashMap<&'static str, Handler>>);
+pub struct Methods(Arc<HashMap<&'static str, MethodEntry>>);
 
 impl Methods {
     /// Begins a call, if there is such a method.
     pub fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>) -> Option<PendingAnswer> {
-        self.0.get(method).map(|handler| handler(caller, params))
+        self.0.get(method).map(|entry| (entry.handler)(caller, params))
+    }
+
+    /// Every method and the members that it reads, to be compared with its schema.
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, ParamFields)> {
+        self.0.iter().map(|(name, entry)| (*name, entry.fields))
     }
 }
 
 /// Builds a service's method table. For each call: check access, parse, run, turn the service's error into an `RpcError`.
 pub struct Rpc<Service> {
     service: Arc<Service>,
-    handlers: HashMap<&'static str, Handler>,
+    entries: HashMap<&'static str, MethodEntry>,
 }
 
 impl<Service: Send + Sync + 'static> Rpc<Service> {
     pub fn new(service: Arc<Service>) -> Self {
-        Rpc { service, handlers: HashMap::new() }
+        Rpc { service, entries: HashMap::new() }
     }
 
     /// Adds a method that `proto-schemas` describes; its file says who may call it.
@@ -251,7 +245,8 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
                 answer.map_err(|error| error.logged(name))
             })
         };
-        let before = self.handlers.insert(name, Box::new(call));
+        let entry = MethodEntry { handler: Box::new(call), fields: fields_of::<P>() };
+        let before = self.entries.insert(name, entry);
         assert!(before.is_none(), "{name} is in the table twice");
         self
     }
@@ -259,7 +254,7 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
 
 impl<Service> From<Rpc<Service>> for Methods {
     fn from(rpc: Rpc<Service>) -> Methods {
-        Methods(Arc::new(rpc.handlers))
+        Methods(Arc::new(rpc.entries))
     }
 }
 

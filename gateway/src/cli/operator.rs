@@ -28,6 +28,6 @@ pub(super) async fn ask(settings: &ConfigArgs, method: &str, params: &Value) -> 
     let _lock = run::lock_data(&config.data)?;
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = keys;
-    run::open_services(&world, |_| true).await?;
+    run::open_services(&world, &config.settings, |_| true).await?;
     Ok(world.mesh.ask_named(Caller::Operator, method, params).await?)
 }

@@ -2,6 +2,7 @@
 
 mod event_order;
 mod resync;
+pub mod session_notices;
 
 use crate::connection::{CloseReason, Sessions};
 use crate::frame;

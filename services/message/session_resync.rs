@@ -1,45 +1,42 @@
-//! `message.wake`: events may have been lost; the gateway has the newest unread message of a device published again.
+//! `message.session_resync`: events may have been lost; the gateway has the newest unread message of a device published again.
 
 use super::delivery::events;
 use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKind;
 use super::{Error, Message};
-use crate::kernel::{Aid, Caller, DeviceId};
-use serde::{Deserialize, Serialize};
+use crate::kernel::{Caller, SessionNotice};
+use serde::Serialize;
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(super) struct WakeParams {
-    aid: Aid,
-    #[serde(default)]
-    device_id: DeviceId,
-}
-
 #[derive(Clone, Serialize)]
-pub(super) struct Woken {
+pub(super) struct SessionResynced {
     published: bool,
 }
 
 impl Message {
-    pub(super) async fn wake(self: Arc<Self>, _: Caller, params: WakeParams) -> Result<Woken, Error> {
+    pub(super) async fn session_resync(
+        self: Arc<Self>,
+        _: Caller,
+        params: SessionNotice,
+    ) -> Result<SessionResynced, Error> {
         // The device may have connected while this service was not reachable.
         self.inboxes.join(&params.aid, &params.device_id, self.clock.now_ms()).await?;
         let Some(inbox) = self.inboxes.find(&params.aid, &params.device_id).await? else {
-            return Ok(Woken { published: false });
+            return Ok(SessionResynced { published: false });
         };
 
         let range = SeqRange { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
         let newest = self.store.last(range, 1).await?.pop();
         // A queue message was for the connection that was chosen for it.
         let Some(newest) = newest.filter(|newest| newest.message.kind != MessageKind::Queue) else {
-            return Ok(Woken { published: false });
+            return Ok(SessionResynced { published: false });
         };
         if self.store.read_through(inbox.id).await? >= newest.seq {
-            return Ok(Woken { published: false });
+            return Ok(SessionResynced { published: false });
         }
 
         events::publish_again(&self.bus, &newest.message, inbox.id, &params.device_id);
-        Ok(Woken { published: true })
+        Ok(SessionResynced { published: true })
     }
 }
 
@@ -54,26 +51,33 @@ mod tests {
         let test = TestWorld::open().await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         let on_device = json!({ "aid": bob.aid, "device_id": "" });
-        test.inside("message.join", on_device.clone()).await;
-        assert_eq!(test.inside("message.wake", on_device.clone()).await, json!({ "published": false }));
+        test.inside("message.session_opened", on_device.clone()).await;
+        assert_eq!(
+            test.inside("message.session_resync", on_device.clone()).await,
+            json!({ "published": false })
+        );
         for id in ["m-1", "m-2"] {
             let params = json!({ "to": bob.aid, "message_id": id, "payload": { "text": id } });
             test.call_as(alice.caller(), "message.send", params).await.unwrap();
         }
         test.events.lock().clear();
 
-        assert_eq!(test.inside("message.wake", on_device.clone()).await, json!({ "published": true }));
+        assert_eq!(
+            test.inside("message.session_resync", on_device.clone()).await,
+            json!({ "published": true })
+        );
         let events = std::mem::take(&mut *test.events.lock());
         let params: Value = serde_json::from_str(events[0].params.get()).unwrap();
         assert_eq!((events.len(), events[0].method.as_str()), (1, "event/message.received"));
         assert_eq!((&params["message_id"], &params["seq"]), (&json!("m-2"), &json!(2)));
 
         test.call_as(bob.caller(), "message.ack", json!({ "seq": 2 })).await.unwrap();
-        assert_eq!(test.inside("message.wake", on_device).await, json!({ "published": false }));
-        let refused = test.call_as(alice.caller(), "message.wake", json!({})).await.unwrap_err();
+        assert_eq!(test.inside("message.session_resync", on_device).await, json!({ "published": false }));
+        let refused = test.call_as(alice.caller(), "message.session_resync", json!({})).await.unwrap_err();
         assert_eq!(refused.code(), -32601);
-        let nobody =
-            test.call_as(Caller::service("gateway"), "message.wake", json!({ "aid": "x.y.z" })).await;
+        let nobody = test
+            .call_as(Caller::service("gateway"), "message.session_resync", json!({ "aid": "x.y.z" }))
+            .await;
         assert!(nobody.is_err());
     }
 }
