@@ -26,9 +26,8 @@ fn before_tests(file: &SourceFile) -> &str {
     file.text.split("#[cfg(test)]").next().unwrap_or(&file.text)
 }
 
-/// The sources of the gateway, without what measures it.
 fn gateway_sources() -> impl Iterator<Item = &'static SourceFile> {
-    files("gateway/src", ".rs").filter(|file| !file.path.starts_with("gateway/src/bench/"))
+    files("gateway/src", ".rs")
 }
 
 fn services() -> Vec<&'static str> {
@@ -133,7 +132,6 @@ fn services_know_no_sockets_and_the_gateway_knows_no_sql() {
             assert!(!file.text.contains(word), "{} knows {word}", file.path);
         }
     }
-    // Benchmarks compare the server with bare SQL.
     for file in gateway_sources() {
         assert!(!file.text.contains("sqlx"), "{} knows the store", file.path);
     }

@@ -3,7 +3,6 @@
 
 pub mod admin;
 mod admission;
-pub mod bench;
 pub mod cli;
 pub mod config;
 mod connection;

@@ -1,7 +1,7 @@
 //! `aund bench --federation`: what it costs to reach an agent of another domain, against one of the same.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +20,6 @@ use super::super::rounds::{Sample, Series};
 use super::payload::{low_half, request};
 use super::send_load::{ONLINE_DEPTH, SENDERS, SendLoad};
 use super::side::{StoreSide, in_turn};
-use crate::admin;
 
 /// The other domain.
 const OTHER: &str = "others.localhost";
@@ -176,8 +175,8 @@ impl Domains {
         let there = start(build, &there_at, OTHER, there_address, ISSUER, here_address, 0).await?;
         let here =
             start(build, &here_at, ISSUER, here_address, OTHER, there_address, retention_seconds).await?;
-        trust(&here_at, &there_at).await?;
-        trust(&there_at, &here_at).await?;
+        trust(build, &here_at, &there_at).await?;
+        trust(build, &there_at, &here_at).await?;
         let here_agents = register_agents_under(here.endpoint(Transport::Plain), ISSUER, SENDERS).await?;
         let there_agents = register_agents_under(there.endpoint(Transport::Plain), OTHER, RECEIVERS).await?;
         for agent in &*there_agents {
@@ -258,9 +257,11 @@ async fn start(
 }
 
 /// Has the domain in one folder trust the one in the other.
-async fn trust(whose: &BenchFolder, whom: &BenchFolder) -> anyhow::Result<()> {
-    let root = whom.file("data").join("pki/root.crt");
-    let pem = std::fs::read_to_string(Path::new(&root)).context("a domain has no root")?;
-    let asked = admin::ask(&whose.file("data"), "ca.add_trust_root", &json!({ "certificate": pem })).await?;
-    asked.map(drop).context("a domain does not answer the operator")
+async fn trust(build: &Build, whose: &BenchFolder, whom: &BenchFolder) -> anyhow::Result<()> {
+    let mut command = build.command();
+    command.args(["certs", "trust", "add"]).arg(whom.file("data").join("pki/root.crt"));
+    command.arg("--data").arg(whose.file("data")).stdin(Stdio::null());
+    let output = command.output().await.context("a domain cannot be told whom to trust")?;
+    ensure!(output.status.success(), "a domain trusts nobody: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
 }

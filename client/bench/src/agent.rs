@@ -1,4 +1,5 @@
-//! The agent's side: dial, answer the challenge, register, log in, connect, call.
+//! The agent's side: dial, answer the challenge, register, log in, connect, call. Agents are registered with the crate `client`; what is
+//! measured writes its frames by itself.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use certs::{Curve, Key};
-use client::ByteStream;
+use client::{AgentId, ByteStream, ClientConnection, auth};
 use futures_util::{SinkExt as _, StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
@@ -81,9 +82,8 @@ pub(super) async fn register_agents_under(
 ) -> anyhow::Result<Arc<[LoggedInAgent]>> {
     let agents: Vec<LoggedInAgent> = stream::iter(0..count)
         .map(|number| async move {
-            let agent = BenchAgent::register(endpoint, issuer, number).await?;
-            let token = agent.login(endpoint).await?;
-            anyhow::Ok(LoggedInAgent { identity: agent, token })
+            let set_up = LoggedInAgent::register(endpoint, issuer, number);
+            tokio::time::timeout(STEP_TIMEOUT, set_up).await.context("an agent was not registered in time")?
         })
         .buffered(SIDE_BY_SIDE)
         .try_collect()
@@ -128,12 +128,16 @@ impl BenchEndpoint {
             .context("the server did not accept in time")?
     }
 
-    async fn upgrade(&self) -> anyhow::Result<BenchSocket> {
+    async fn stream(&self) -> anyhow::Result<Box<dyn ByteStream>> {
         let stream = source()?.connect(self.address).await.context("the server refused a connection")?;
-        let stream: Box<dyn ByteStream> = match &self.tls {
+        Ok(match &self.tls {
             None => Box::new(stream),
             Some(tls) => Box::new(tls.connect(self.host.clone().try_into()?, stream).await?),
-        };
+        })
+    }
+
+    async fn upgrade(&self) -> anyhow::Result<BenchSocket> {
+        let stream = self.stream().await?;
         let config = WebSocketConfig::default().read_buffer_size(READ_BUFFER);
         let upgraded = tokio_tungstenite::client_async_with_config(&self.url, stream, Some(config)).await;
         let (socket, _) = upgraded.context("the server refused the WebSocket upgrade")?;
@@ -155,16 +159,22 @@ impl BenchEndpoint {
     }
 }
 
-impl BenchAgent {
+impl LoggedInAgent {
+    /// A fresh key with a certificate and a token, all on one connection: nobody measures this.
     async fn register(endpoint: &BenchEndpoint, issuer: &str, number: usize) -> anyhow::Result<Self> {
-        let (aid, key) = (format!("bench-{number:05}.{issuer}"), Key::generate(Curve::P256));
-        let public_key = BASE64_STANDARD.encode(key.public().spki_der());
-        let params = json!({ "aid": aid, "public_key": public_key, "curve": "P-256" });
-        let created = endpoint.call_once("auth.create_aid", params).await?;
-        Ok(Self { cert: text(&created, "cert")?, aid, key })
+        let (aid, key) =
+            (AgentId::parse(&format!("bench-{number:05}.{issuer}"))?, Key::generate(Curve::P256));
+        let connection = ClientConnection::over(endpoint.stream().await?, &endpoint.url).await?;
+        let cert = auth::create_aid(&connection, &aid, &key).await?;
+        let tokens = auth::log_in(&connection, &aid, &key, &cert).await?;
+        connection.close().await;
+        let identity = BenchAgent { aid: aid.to_string(), key, cert };
+        Ok(Self { identity, token: tokens.access_token })
     }
+}
 
-    /// Both steps of a login, and the access token they give.
+impl BenchAgent {
+    /// Both steps of a login, and the access token they give. It is measured, so it writes its frames by itself.
     pub(super) async fn login(&self, endpoint: &BenchEndpoint) -> anyhow::Result<String> {
         let params = json!({ "aid": self.aid, "cert": self.cert, "client_nonce": "veiB514erPRNMcFX" });
         let first = endpoint.call_once("auth.aid_login1", params).await?;

@@ -29,9 +29,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use crate::signals::Signals;
 use agent::Transport;
 use report::Report;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// The arguments of `aund bench`.
 #[derive(clap::Args, Clone, Debug)]
@@ -163,11 +163,13 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
     };
     runtime.block_on(async {
-        let mut signals = Signals::new()?;
+        let (mut terminate, mut interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         tokio::select! {
             printed = print => printed,
             // Leaving this way, and not by the signal, stops the servers and removes their folders.
-            () = signals.wait() => bail!("interrupted"),
+            _ = terminate.recv() => bail!("interrupted"),
+            _ = interrupt.recv() => bail!("interrupted"),
         }
     })
 }
