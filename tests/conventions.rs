@@ -145,10 +145,12 @@ fn services_know_no_sockets_and_the_gateway_knows_no_sql() {
 #[test]
 fn the_client_knows_the_contract_and_certificates_and_nothing_of_the_server() {
     for crate_name in ["services", "gateway"] {
-        let (path_to, dependency) = (format!("{crate_name}::"), format!("\n{crate_name} = "));
+        let (import, path_to) = (format!("use {crate_name}::"), format!(" {crate_name}::"));
         for file in files("client", ".rs") {
-            assert!(!file.text.contains(&path_to), "{} imports {crate_name}", file.path);
+            let knows = file.text.contains(&import) || file.text.contains(&path_to);
+            assert!(!knows, "{} imports {crate_name}", file.path);
         }
+        let dependency = format!("\n{crate_name} = ");
         for manifest in files("client", "Cargo.toml") {
             assert!(!manifest.text.contains(&dependency), "{} depends on {crate_name}", manifest.path);
         }

@@ -73,6 +73,11 @@ impl Client {
         &self.agent.aid
     }
 
+    /// Whether there is a connection, as far as is known. One that is lost is noticed a little later.
+    pub fn is_connected(&self) -> bool {
+        matches!(*self.state.borrow(), ClientState::Connected(_))
+    }
+
     /// The result of a call that has a type, such as `message::Send`. A call made while there is no connection waits for the next
     /// one; a call whose connection is lost before the answer fails, because nobody knows whether it took effect.
     pub async fn request<R: Request>(&self, request: &R) -> Result<R::Result, Error> {

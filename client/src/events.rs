@@ -131,14 +131,13 @@ impl EventQueue {
         let mut waiting = self.waiting.lock();
         match notice {
             Notice::Ended(error) => waiting.ended = Some(error),
-            // A reader that never reads is told how things are, and not each attempt: the newest such notice replaces the others.
-            notice @ (Notice::Connected | Notice::Disconnected(..)) => {
-                if matches!(waiting.notices.back(), Some(Notice::Disconnected(..))) {
+            notice => {
+                // A reader that has not read the last one is told how things are now, and not how often they changed.
+                if matches!(waiting.notices.back(), Some(Notice::Connected | Notice::Disconnected(..))) {
                     waiting.notices.pop_back();
                 }
                 waiting.notices.push_back(notice);
             }
-            notice => waiting.notices.push_back(notice),
         }
         self.added.notify_one();
     }

@@ -100,15 +100,18 @@ impl Messages {
                 self.note(&incoming);
                 return Ok(incoming);
             }
+            // Without a connection nothing can be called; the notice of the next one, or of the end, will be in the queue.
+            let is_connected = self.client.is_connected();
             // Whoever asks for more is done with what was handed out. One acknowledgement for all events that came together; one
             // that fails is made up for by the next.
-            if (self.must_pull || self.queue.is_empty())
+            if is_connected
+                && (self.must_pull || self.queue.is_empty())
                 && let Err(error) = self.acknowledge().await
                 && !error.is_transient()
             {
                 return Err(error);
             }
-            if self.must_pull {
+            if is_connected && self.must_pull {
                 self.pull().await?;
             } else {
                 let notice = self.queue.next().await;

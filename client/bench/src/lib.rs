@@ -77,8 +77,8 @@ pub struct Args {
     #[arg(long, value_name = "BINARY")]
     before: Option<PathBuf>,
     /// Measure a server of one process, or of several
-    #[arg(long, value_enum, default_value_t = Shape::Whole)]
-    shape: Shape,
+    #[arg(long, value_enum, default_value_t = ServerShape::Whole)]
+    shape: ServerShape,
     /// The Redis between the processes of a split server
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
@@ -102,7 +102,7 @@ pub struct RawArgs {
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum ServerShape {
     Whole,
     Split,
 }
@@ -141,7 +141,7 @@ struct Plan {
     recipients: usize,
     waiting: usize,
     postgres: Option<String>,
-    shape: Shape,
+    shape: ServerShape,
     redis: Option<String>,
     nats_server: PathBuf,
     before: Option<PathBuf>,
@@ -185,7 +185,7 @@ pub fn raw(args: RawArgs) -> anyhow::Result<()> {
 
 async fn measure(plan: &Plan) -> anyhow::Result<Report> {
     let mut report = Report::new(plan);
-    if plan.shape == Shape::Split {
+    if plan.shape == ServerShape::Split {
         split::measure(plan, &mut report).await?;
         return Ok(report);
     }

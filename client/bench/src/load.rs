@@ -32,7 +32,7 @@ struct CallAnswer<'a> {
 }
 
 /// The connections of a round: each gives its socket back, and how long its calls took.
-pub(super) type Tasks = JoinSet<anyhow::Result<(BenchSocket, Latencies)>>;
+pub(super) type LoadTasks = JoinSet<anyhow::Result<(BenchSocket, Latencies)>>;
 
 /// Keeps `depth` calls in flight on each socket for `span`, and gives the sockets back. A call is written once and sent
 /// again and again.
@@ -43,7 +43,7 @@ pub(super) async fn call(
     request: fn(usize) -> Utf8Bytes,
 ) -> anyhow::Result<(Vec<BenchSocket>, Latencies)> {
     let until = Instant::now() + span;
-    let mut tasks = Tasks::new();
+    let mut tasks = LoadTasks::new();
     for socket in sockets {
         let calls: Vec<Utf8Bytes> = (0..depth).map(request).collect();
         tasks.spawn(call_while(socket, depth, move |now| now < until, move |number| calls[number].clone()));
@@ -52,7 +52,7 @@ pub(super) async fn call(
 }
 
 /// Waits for all connections of a round.
-pub(super) async fn gather(mut tasks: Tasks) -> anyhow::Result<(Vec<BenchSocket>, Latencies)> {
+pub(super) async fn gather(mut tasks: LoadTasks) -> anyhow::Result<(Vec<BenchSocket>, Latencies)> {
     let (mut sockets, mut total) = (Vec::with_capacity(tasks.len()), Latencies::new()?);
     while let Some(done) = tasks.join_next().await {
         let (socket, latencies) = done.context("a connection of the load generator panicked")??;

@@ -21,7 +21,7 @@ use super::message::send_load::{self, OFFLINE_DEPTH, ONLINE_DEPTH, SendLoad};
 use super::ping::{self, CallLoad, CallSpec};
 use super::process::Build;
 use super::rounds::{RoundLoad, Sample, alternate};
-use super::{Plan, Shape, What, schemas, split};
+use super::{Plan, ServerShape, What, schemas, split};
 use report::{Better, ComparedFigure, Comparison};
 
 /// Before the first round each build runs this long without being measured.
@@ -56,7 +56,7 @@ struct Builds<'a> {
 pub(super) async fn measure(plan: &Plan, before: &Path) -> anyhow::Result<Comparison> {
     let (this, before) = (Build::this()?, Build::at(before)?);
     let mut builds = Builds { plan, this, before, comparison: Comparison::new(plan) };
-    if plan.shape == Shape::Split {
+    if plan.shape == ServerShape::Split {
         builds.split().await?;
     } else if plan.federation {
         builds.federation().await?;

@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::super::Plan;
 use super::super::agent::{BenchSocket, Transport, register_agents};
-use super::super::load::{Tasks, answered, gather};
+use super::super::load::{LoadTasks, answered, gather};
 use super::super::process::{BenchFolder, BenchServer, Build};
 use super::super::report::{Goal, Measurement, Report, ReportedFigure};
 use super::super::rounds::{Latencies, RoundLoad, Sample, Series, alternate};
@@ -128,7 +128,7 @@ impl RoundLoad for DeliveryLoad {
         // A moment ahead, so that every task has started.
         let start = Instant::now() + Duration::from_millis(10);
         let timetable = RoundSchedule { start, each, to: self.to.clone(), round: self.rounds };
-        let (mut senders, mut receivers, mut queues) = (Tasks::new(), Tasks::new(), Vec::new());
+        let (mut senders, mut receivers, mut queues) = (LoadTasks::new(), LoadTasks::new(), Vec::new());
         for (sender, receiver) in self.senders.drain(..).zip(self.receivers.drain(..)) {
             let (queue, numbers) = mpsc::channel(each as usize);
             queues.push(queue);

@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::super::Plan;
 use super::super::agent::{BenchSocket, LoggedInAgent, Transport, register_agents};
-use super::super::load::{self, Tasks};
+use super::super::load::{self, LoadTasks};
 use super::super::process::{BenchFolder, BenchServer, Build};
 use super::super::report::{Measurement, ReportedFigure};
 use super::super::rounds::{RoundLoad, Sample, Series};
@@ -73,7 +73,7 @@ impl PullLoad {
 impl RoundLoad for PullLoad {
     async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         let (meter, until) = (self.inbox.server.meter()?, Instant::now() + span);
-        let mut tasks = Tasks::new();
+        let mut tasks = LoadTasks::new();
         for (number, socket) in self.pullers.drain(..).enumerate() {
             let mut random = SplitMix64::new((self.rounds * PULLERS + number) as u64);
             let write = move |number| page_request(number, random.below(PAGES) * PAGE);

@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::super::Plan;
 use super::super::agent::{BenchSocket, LoggedInAgent, Transport, register_agents};
-use super::super::load::{self, Tasks};
+use super::super::load::{self, LoadTasks};
 use super::super::process::{BenchFolder, BenchServer, Build};
 use super::super::rounds::{RoundLoad, Sample};
 use super::payload::SendRequests;
@@ -149,7 +149,7 @@ impl RoundLoad for SendLoad {
     async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
         self.rounds += 1;
         let (meter, until) = (self.server.meter_with(self.there.as_ref())?, Instant::now() + span);
-        let mut tasks = Tasks::new();
+        let mut tasks = LoadTasks::new();
         for (number, socket) in self.senders.drain(..).enumerate() {
             let seed = self.rounds * SENDERS as u64 + number as u64;
             let mut messages = SendRequests::new(self.to.clone(), seed);
