@@ -331,7 +331,7 @@ fn check_event(SchemaFile { path, doc }: &SchemaFile) -> Result<(), String> {
         return Err(format!("{path}: audience must be connection, device or agent"));
     }
     if let Some(order) = doc.get("order") {
-        members(path, order, &["series", "key", "number", "dense", "repeatable"])?;
+        members(path, order, &["series", "key", "number", "dense", "repeatable", "shared"])?;
         let key = list(&order["key"]);
         if !is_text(&order["series"]) || !is_text(&order["number"]) || !order["dense"].is_boolean() {
             return Err(format!("{path}: order needs series, key, number and dense"));
@@ -552,10 +552,11 @@ fn event_source(SchemaFile { path, doc }: &SchemaFile) -> String {
             path.split('/').next().unwrap_or_default(),
             order["series"].as_str().unwrap_or_default()
         );
-        let (number, dense, repeatable) = (&order["number"], &order["dense"], order["repeatable"] == true);
+        let (number, dense) = (&order["number"], &order["dense"]);
+        let (repeatable, shared) = (order["repeatable"] == true, order["shared"] == true);
         format!(
             "Some(EventOrderRule {{ series: {series:?}, key: &[{key}], number: {number}, dense: {dense}, \
-             repeatable: {repeatable} }})"
+             repeatable: {repeatable}, shared: {shared} }})"
         )
     });
     let federation = doc.get("federation").map_or("None".to_owned(), |federation| {

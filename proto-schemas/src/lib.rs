@@ -230,6 +230,9 @@ pub struct EventOrderRule {
     pub dense: bool,
     /// Whether the event may be repeated to one connection, outside the order.
     pub repeatable: bool,
+    /// Whether several events may have the same number; they keep the order they came in. Otherwise one that comes twice
+    /// is dropped.
+    pub shared: bool,
 }
 
 /// How an event crosses from one domain to another.
