@@ -160,7 +160,7 @@ fn check_namespace(SchemaFile { path, doc }: &SchemaFile, all: &[SchemaFile]) ->
             "{path}: the folder of a namespace must have its name, and the file names {name}"
         ));
     }
-    members(path, doc, &["namespace", "service", "summary", "tags", "sessions", "rates", "http"])?;
+    members(path, doc, &["namespace", "service", "summary", "tags", "sessions", "session_features", "rates", "http"])?;
     if !is_text(&doc["service"]) || !is_text(&doc["summary"]) {
         return Err(format!("{path}: a namespace needs a service and a summary"));
     }
@@ -472,9 +472,10 @@ fn tables_source(
 fn namespace_source(SchemaFile { path, doc }: &SchemaFile, at: usize, all: &[SchemaFile]) -> String {
     let (name, service) = (&doc["namespace"], &doc["service"]);
     let sessions = doc["sessions"] == true;
+    let features: String = list(&doc["session_features"]).iter().map(|name| format!("{name}, ")).collect();
     let http: String = list(&doc["http"]).iter().map(|route| http_source(route, doc, all)).collect();
     format!(
-        "Namespace {{ name: {name}, service: {service}, sessions: {sessions}, tags: &TAGS_{at}, rates: &RATES_{at}, \
+        "Namespace {{ name: {name}, service: {service}, sessions: {sessions}, session_features: &[{features}], tags: &TAGS_{at}, rates: &RATES_{at}, \
          http: &[{http}], doc: {} }}",
         parsed(path)
     )

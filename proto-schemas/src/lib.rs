@@ -72,6 +72,8 @@ pub struct Namespace {
     pub service: &'static str,
     /// Whether its service is told of sessions: `{name}.session_opened`, `session_resync` and `session_closed`.
     pub sessions: bool,
+    /// Members of `features` in the answer to `auth.connect` that are true while the namespace answers.
+    pub session_features: &'static [&'static str],
     /// Its feature tags. The first one stands for every method that names no other.
     pub tags: &'static [Tag],
     pub rates: &'static [RateClass],
