@@ -8,7 +8,7 @@ use super::agent::{LoggedInAgent, Transport, register_agents};
 use super::load::{self, ConnectKind};
 use super::process::{BenchFolder, BenchServer, Build};
 use super::report::{Goal, Measurement, ReportedFigure};
-use super::rounds::{RoundLoad, Sample, Series, alternate};
+use super::rounds::{RoundLoad, Sample, SampleSeries, alternate};
 
 /// Agents for each worker: when one is used again, the server has long closed its last session.
 const AGENTS_PER_WORKER: usize = 8;
@@ -38,7 +38,7 @@ pub(super) async fn token(plan: &Plan) -> anyhow::Result<Measurement> {
             .await?;
 
     let goal = Goal::RatioAtLeast { now: Some(0.30), later: 0.40 };
-    Ok(Measurement { title, lines: lines(|figure| Series::of(&pairs, figure), Some(goal)) })
+    Ok(Measurement { title, lines: lines(|figure| SampleSeries::of(&pairs, figure), Some(goal)) })
 }
 
 /// `auth.aid_login1`, `auth.aid_login2` and `auth.connect`; the baseline has nothing like it.
@@ -51,7 +51,7 @@ pub(super) async fn login(plan: &Plan) -> anyhow::Result<Measurement> {
         samples.push(ours.round(plan.span).await?);
     }
 
-    Ok(Measurement { title, lines: lines(|figure| Series::alone(&samples, figure), None) })
+    Ok(Measurement { title, lines: lines(|figure| SampleSeries::alone(&samples, figure), None) })
 }
 
 pub(super) fn token_title(plan: &Plan) -> String {
@@ -85,7 +85,7 @@ impl RoundLoad for ConnectLoad {
     }
 }
 
-fn lines(series: impl Fn(fn(&Sample) -> f64) -> Series, goal: Option<Goal>) -> Vec<ReportedFigure> {
+fn lines(series: impl Fn(fn(&Sample) -> f64) -> SampleSeries, goal: Option<Goal>) -> Vec<ReportedFigure> {
     vec![
         ReportedFigure::new("per server-CPU-second", series(|sample| sample.per_cpu_second)).goal(goal),
         ReportedFigure::new("per second", series(|sample| sample.per_second)),

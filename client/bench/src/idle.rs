@@ -12,7 +12,7 @@ use super::Plan;
 use super::agent::{BenchSocket, LoggedInAgent, Transport, register_agents};
 use super::process::{BenchFolder, BenchServer, Build};
 use super::report::{Goal, Measurement, ReportedFigure};
-use super::rounds::{Series, alternate};
+use super::rounds::{SampleSeries, alternate};
 
 /// "long connections per (aid, device) across slots: 10", "devices per aid with long connections: 10".
 const PER_DEVICE: usize = 10;
@@ -57,7 +57,7 @@ pub(super) async fn measure(plan: &Plan, transport: Transport) -> anyhow::Result
     let (ours, raw) = pairs.into_iter().unzip();
     Ok(Measurement {
         title,
-        lines: vec![ReportedFigure::new("KiB each", Series { ours, raw }).goal(Some(goal(transport)))],
+        lines: vec![ReportedFigure::new("KiB each", SampleSeries { ours, raw }).goal(Some(goal(transport)))],
     })
 }
 

@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use super::agent::{BenchSocket, Transport, register_agents};
 use super::process::{BenchFolder, BenchServer, Build};
 use super::report::{Goal, Measurement, ReportedFigure};
-use super::rounds::{RoundLoad, Sample, Series, alternate};
+use super::rounds::{RoundLoad, Sample, SampleSeries, alternate};
 use super::{Plan, load};
 
 /// Sessions share a few agents, as several devices of one agent would.
@@ -116,12 +116,16 @@ fn row(title: String, pairs: &[(Sample, Sample)], goal: Option<Goal>) -> Measure
     Measurement {
         title,
         lines: vec![
-            ReportedFigure::new("per server-CPU-second", Series::of(pairs, |sample| sample.per_cpu_second))
-                .goal(goal),
-            ReportedFigure::new("per second", Series::of(pairs, |sample| sample.per_second)),
-            ReportedFigure::new("p50, µs", Series::of(pairs, |sample| sample.p50_us)),
-            ReportedFigure::new("p99, µs", Series::of(pairs, |sample| sample.p99_us)).goal(Some(p99_goal)),
-            ReportedFigure::new("resident, KiB", Series::of(pairs, |sample| sample.resident_kib)),
+            ReportedFigure::new(
+                "per server-CPU-second",
+                SampleSeries::of(pairs, |sample| sample.per_cpu_second),
+            )
+            .goal(goal),
+            ReportedFigure::new("per second", SampleSeries::of(pairs, |sample| sample.per_second)),
+            ReportedFigure::new("p50, µs", SampleSeries::of(pairs, |sample| sample.p50_us)),
+            ReportedFigure::new("p99, µs", SampleSeries::of(pairs, |sample| sample.p99_us))
+                .goal(Some(p99_goal)),
+            ReportedFigure::new("resident, KiB", SampleSeries::of(pairs, |sample| sample.resident_kib)),
         ],
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde_json::{Value, json};
 
 use super::Plan;
-use super::rounds::{Series, median};
+use super::rounds::{SampleSeries, median};
 
 pub(super) type Facts = Vec<(&'static str, String)>;
 
@@ -23,7 +23,7 @@ pub(super) struct Measurement {
 /// One figure of a measurement.
 pub(super) struct ReportedFigure {
     unit: &'static str,
-    series: Series,
+    series: SampleSeries,
     goal: Option<Goal>,
 }
 
@@ -90,7 +90,7 @@ impl Measurement {
 }
 
 impl ReportedFigure {
-    pub(super) fn new(unit: &'static str, series: Series) -> Self {
+    pub(super) fn new(unit: &'static str, series: SampleSeries) -> Self {
         Self { unit, series, goal: None }
     }
 
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_line_shows_the_median_ratio_and_its_range() {
-        let series = Series { ours: vec![80.0, 90.0, 70.0], raw: vec![100.0, 100.0, 100.0] };
+        let series = SampleSeries { ours: vec![80.0, 90.0, 70.0], raw: vec![100.0, 100.0, 100.0] };
         let line = ReportedFigure::new("per second", series)
             .goal(Some(Goal::RatioAtLeast { now: Some(0.8), later: 0.9 }));
         let words = line.text().split_whitespace().collect::<Vec<_>>().join(" ");

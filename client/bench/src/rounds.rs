@@ -18,7 +18,7 @@ pub(super) struct Sample {
 
 /// One figure, measured once on each side in each round; `raw` is empty where there is nothing to compare.
 #[derive(Default)]
-pub(super) struct Series {
+pub(super) struct SampleSeries {
     pub(super) ours: Vec<f64>,
     pub(super) raw: Vec<f64>,
 }
@@ -85,7 +85,7 @@ impl Sample {
     }
 }
 
-impl Series {
+impl SampleSeries {
     pub(super) fn of(pairs: &[(Sample, Sample)], figure: impl Fn(&Sample) -> f64) -> Self {
         Self {
             ours: pairs.iter().map(|(ours, _)| figure(ours)).collect(),

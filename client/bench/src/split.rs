@@ -16,7 +16,7 @@ use super::message;
 use super::ping::{CallLoad, CallSpec};
 use super::process::{BenchFolder, BenchServer, Build};
 use super::report::{Goal, Measurement, Report, ReportedFigure};
-use super::rounds::{RoundLoad as _, Sample, Series, alternate};
+use super::rounds::{RoundLoad as _, Sample, SampleSeries, alternate};
 use super::split_setup::SplitSetup;
 
 /// How many clients reconnect at once, and how many sessions an agent has.
@@ -100,12 +100,13 @@ async fn routed(
         _ => Some(Goal::RatioAtLeast { now: Some(0.30), later: 0.40 }),
     };
     let p50 = (connections == 1).then_some(Goal::RatioAtMost { now: Some(1.8), later: 1.6 });
-    let line = |(unit, figure): SampleFigure| ReportedFigure::new(unit, Series::of(&pairs, figure));
+    let line = |(unit, figure): SampleFigure| ReportedFigure::new(unit, SampleSeries::of(&pairs, figure));
     let [per_cpu, per_second, middle, slow] = FIGURES.map(line);
     report.add(Measurement { title, lines: vec![per_cpu.goal(cpu), per_second, middle.goal(p50), slow] });
 
     let echoed: Vec<Sample> = pairs.into_iter().map(|(_, raw)| raw).collect();
-    let line = |(unit, figure): SampleFigure| ReportedFigure::new(unit, Series::pair(&bare, &echoed, figure));
+    let line =
+        |(unit, figure): SampleFigure| ReportedFigure::new(unit, SampleSeries::pair(&bare, &echoed, figure));
     let title =
         "the least of it: the raw echo behind a raw gateway; raw: the same echo without the gateway".into();
     report.add(Measurement { title, lines: FIGURES.map(line).into() });
@@ -139,7 +140,7 @@ async fn reconnected(plan: &Plan, redis: &str) -> anyhow::Result<Measurement> {
         stream::iter(0..count).map(connect).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
     let seconds = began.elapsed().as_secs_f64();
     let cpu_us = meter.cpu_seconds()? * 1e6 / back.len() as f64;
-    let alone = |figure: f64| Series { ours: vec![figure], raw: Vec::new() };
+    let alone = |figure: f64| SampleSeries { ours: vec![figure], raw: Vec::new() };
     Ok(Measurement {
         title,
         lines: vec![

@@ -14,7 +14,7 @@ use super::super::agent::{BenchSocket, Transport, register_agents};
 use super::super::load::{LoadTasks, answered, gather};
 use super::super::process::{BenchFolder, BenchServer, Build};
 use super::super::report::{Goal, Measurement, Report, ReportedFigure};
-use super::super::rounds::{Latencies, RoundLoad, Sample, Series, alternate};
+use super::super::rounds::{Latencies, RoundLoad, Sample, SampleSeries, alternate};
 use super::bare_commits::BareCommits;
 use super::bare_store::name;
 use super::payload::{SplitMix64, low_half, request};
@@ -67,7 +67,7 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     };
     let pairs = alternate(plan.rounds, async || ours.round(plan.span).await, both).await?;
 
-    let line = |unit, figure: fn(&Sample) -> f64| ReportedFigure::new(unit, Series::of(&pairs, figure));
+    let line = |unit, figure: fn(&Sample) -> f64| ReportedFigure::new(unit, SampleSeries::of(&pairs, figure));
     let at_most = |now, later| Some(Goal::RatioAtMost { now: Some(now), later });
     let lines = vec![
         line("p50, µs", |sample| sample.p50_us).goal(at_most(5.0, 4.5)),
@@ -78,8 +78,9 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<
     report.add(Measurement { title, lines });
 
     let relayed: Vec<Sample> = pairs.into_iter().map(|(_, raw)| raw).collect();
-    let line =
-        |unit, figure: fn(&Sample) -> f64| ReportedFigure::new(unit, Series::pair(&bare, &relayed, figure));
+    let line = |unit, figure: fn(&Sample) -> f64| {
+        ReportedFigure::new(unit, SampleSeries::pair(&bare, &relayed, figure))
+    };
     let lines = vec![line("p50, µs", |sample| sample.p50_us), line("p99, µs", |sample| sample.p99_us)];
     let title = format!("bare SQLite commits at {PER_SECOND} a second, without sockets; raw: the same relay");
     report.add(Measurement { title, lines });

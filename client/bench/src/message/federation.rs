@@ -16,7 +16,7 @@ use super::super::agent::{BenchSocket, ISSUER, LoggedInAgent, Transport, registe
 use super::super::load;
 use super::super::process::{BenchFolder, BenchServer, Build, CONFIG, tail};
 use super::super::report::{Goal, Measurement, Report, ReportedFigure};
-use super::super::rounds::{Sample, Series};
+use super::super::rounds::{Sample, SampleSeries};
 use super::payload::{low_half, request};
 use super::send_load::{ONLINE_DEPTH, SENDERS, SendLoad};
 use super::side::{StoreSide, in_turn};
@@ -38,7 +38,7 @@ pub(in super::super) async fn measure(plan: &Plan, report: &mut Report) -> anyho
     eprintln!("{title} …");
     let samples = both(DEPTH, plan).await?;
     let line = |unit, figure: fn(&Sample) -> f64| {
-        ReportedFigure::new(unit, Series::pair(&samples[0], &samples[1], figure))
+        ReportedFigure::new(unit, SampleSeries::pair(&samples[0], &samples[1], figure))
     };
     let goal = Goal::RatioAtLeast { now: Some(0.5), later: 0.6 };
     report.add(Measurement {
@@ -79,14 +79,14 @@ async fn latency(plan: &Plan) -> anyhow::Result<Measurement> {
     eprintln!("{title} …");
     let samples = both(SENDERS, plan).await?;
     let line = |unit, figure: fn(&Sample) -> f64| {
-        ReportedFigure::new(unit, Series::pair(&samples[0], &samples[1], figure))
+        ReportedFigure::new(unit, SampleSeries::pair(&samples[0], &samples[1], figure))
     };
     let more = samples[0]
         .iter()
         .zip(&samples[1])
         .map(|(to_another, within)| to_another.p99_us - within.p99_us)
         .collect();
-    let more = ReportedFigure::new("p99 more than within", Series { ours: more, raw: Vec::new() });
+    let more = ReportedFigure::new("p99 more than within", SampleSeries { ours: more, raw: Vec::new() });
     let lines = vec![
         line("p50, µs", |sample| sample.p50_us),
         line("p99, µs", |sample| sample.p99_us),
@@ -133,7 +133,8 @@ async fn outage(plan: &Plan) -> anyhow::Result<Measurement> {
     let Arrivals { arrived, duplicates, out_of_order } = waited.context("not every message arrived")??;
     let took = back.elapsed();
     ensure!(arrived == waiting, "{arrived} of {waiting} messages arrived");
-    let one = |unit, value: f64| ReportedFigure::new(unit, Series { ours: vec![value], raw: Vec::new() });
+    let one =
+        |unit, value: f64| ReportedFigure::new(unit, SampleSeries { ours: vec![value], raw: Vec::new() });
     let lines = vec![
         one("queued per second", waiting as f64 / kept.as_secs_f64()),
         one("seconds until all arrived", took.as_secs_f64()).goal(Some(Goal::AtMost(MOST_SECONDS))),
@@ -242,7 +243,7 @@ async fn start(
         format!("{CONFIG}\n[federation]\nrelays_per_second = 10000000\nrelays_per_agent = 10000000\n");
     // Left out where it is the default, because older builds have another name for it.
     if retention_seconds > 0 {
-        config += &format!("retention_seconds = {retention_seconds}\n");
+        config += &format!("[message]\npeer_retention_seconds = {retention_seconds}\n");
     }
     let (file, log) = (folder.file("aund.toml"), folder.file("aund.log"));
     std::fs::write(&file, config).context("the server's config could not be written")?;

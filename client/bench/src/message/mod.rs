@@ -21,7 +21,7 @@ mod ticker;
 use super::Plan;
 use super::What;
 use super::report::{Goal, Measurement, Report, ReportedFigure};
-use super::rounds::{Sample, Series};
+use super::rounds::{Sample, SampleSeries};
 
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> anyhow::Result<()> {
     if plan.wants(What::Send) {
@@ -53,7 +53,7 @@ pub(super) async fn split(plan: &Plan, url: &str, redis: &str, report: &mut Repo
 /// Sends of ours against those of another side.
 fn row(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Measurement {
     let line =
-        |unit, figure: fn(&Sample) -> f64| ReportedFigure::new(unit, Series::pair(ours, other, figure));
+        |unit, figure: fn(&Sample) -> f64| ReportedFigure::new(unit, SampleSeries::pair(ours, other, figure));
     Measurement {
         title,
         lines: vec![
@@ -67,7 +67,7 @@ fn row(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Measurem
 /// The same where each side is one process, whose CPU time tells something.
 fn row_with_cpu(title: String, ours: &[Sample], other: &[Sample], goal: Goal) -> Measurement {
     let mut row = row(title, ours, other, goal);
-    let series = Series::pair(ours, other, |sample| sample.per_cpu_second);
+    let series = SampleSeries::pair(ours, other, |sample| sample.per_cpu_second);
     row.lines.insert(1, ReportedFigure::new("per server-CPU-second", series));
     row
 }

@@ -12,7 +12,7 @@ use super::super::agent::{BenchSocket, LoggedInAgent, Transport, register_agents
 use super::super::load::{self, LoadTasks};
 use super::super::process::{BenchFolder, BenchServer, Build};
 use super::super::report::{Measurement, ReportedFigure};
-use super::super::rounds::{RoundLoad, Sample, Series};
+use super::super::rounds::{RoundLoad, Sample, SampleSeries};
 use super::payload::{SendRequests, SplitMix64};
 
 /// "limit: default 100, max 200" (message.pull).
@@ -94,7 +94,8 @@ fn page_request(number: usize, after: usize) -> Utf8Bytes {
 }
 
 fn page_lines(samples: &[Sample]) -> Vec<ReportedFigure> {
-    let line = |unit, figure: fn(&Sample) -> f64| ReportedFigure::new(unit, Series::alone(samples, figure));
+    let line =
+        |unit, figure: fn(&Sample) -> f64| ReportedFigure::new(unit, SampleSeries::alone(samples, figure));
     vec![
         line("rows per CPU-second", |sample| sample.per_cpu_second * PAGE as f64),
         line("rows per second", |sample| sample.per_second * PAGE as f64),
@@ -129,7 +130,8 @@ pub(super) async fn catch_up(plan: &Plan) -> anyhow::Result<Measurement> {
     let took = started.elapsed();
 
     ensure!(after == waiting as u64, "{after} of {waiting} messages arrived");
-    let one = |unit, value: f64| ReportedFigure::new(unit, Series { ours: vec![value], raw: Vec::new() });
+    let one =
+        |unit, value: f64| ReportedFigure::new(unit, SampleSeries { ours: vec![value], raw: Vec::new() });
     let lines = vec![
         one("seconds", took.as_secs_f64()),
         one("pages", f64::from(pages)),
