@@ -10,8 +10,11 @@ use std::{fs, process};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// The folders that hold no methods; every other folder is a namespace.
-const NOT_NAMESPACES: [&str; 5] = ["common", "events", "src", "tests", "target"];
+/// The folders that are no namespaces; every other folder has a `namespace.json`.
+const NOT_NAMESPACES: [&str; 4] = ["common", "src", "tests", "target"];
+
+/// What an HTTP request may carry where its route does not say how much.
+const BODY_BYTES: u64 = 64 << 10;
 
 /// A schema file: its path, relative to the crate, and its content.
 struct SchemaFile {
@@ -28,13 +31,16 @@ fn main() {
 
 fn generate(root: &Path) -> Result<(), String> {
     let errors = read(root, "errors.json")?;
-    let methods = methods(root)?;
-    let events = folder(root, "events")?;
+    let Namespaces { namespaces, methods, events } = namespaces(root)?;
     let common = folder(root, "common")?;
 
     check_errors(&errors.doc)?;
+    for namespace in &namespaces {
+        check_namespace(namespace, &namespaces)?;
+    }
     for method in &methods {
         check_method(method, &errors.doc)?;
+        check_classes(method, &namespaces)?;
     }
     for event in &events {
         check_event(event)?;
@@ -43,23 +49,44 @@ fn generate(root: &Path) -> Result<(), String> {
     watch(root, "build.rs");
 
     save("codes.rs", &codes_source(&errors.doc))?;
-    save("tables.rs", &tables_source(&methods, &events, &common))
+    save("tables.rs", &tables_source(&namespaces, &methods, &events, &common))
 }
 
 // ---- Reading ----
 
-fn methods(root: &Path) -> Result<Vec<SchemaFile>, String> {
+/// All namespaces, sorted as `src/lib.rs` needs them.
+struct Namespaces {
+    namespaces: Vec<SchemaFile>,
+    methods: Vec<SchemaFile>,
+    events: Vec<SchemaFile>,
+}
+
+fn namespaces(root: &Path) -> Result<Namespaces, String> {
     // The root itself is watched, so that a new namespace is noticed.
     watch(root, "");
-    let mut found = Vec::new();
+    let (mut namespaces, mut methods, mut events) = (Vec::new(), Vec::new(), Vec::new());
     for name in names(root)? {
-        if root.join(&name).is_dir() && !name.starts_with('.') && !NOT_NAMESPACES.contains(&name.as_str()) {
-            found.extend(folder(root, &name)?);
+        if !root.join(&name).is_dir() || name.starts_with('.') || NOT_NAMESPACES.contains(&name.as_str()) {
+            continue;
+        }
+        let own = format!("{name}/namespace.json");
+        if !root.join(&own).exists() {
+            return Err(format!("{own} is missing: it says which service serves the namespace"));
+        }
+        for file in folder(root, &name)? {
+            match file.path.strip_prefix(&format!("{name}/")) {
+                Some("namespace.json") => namespaces.push(file),
+                Some(path) if path.starts_with("events/") => events.push(file),
+                _ => methods.push(file),
+            }
         }
     }
-    // `find` is a binary search, and paths sort differently from names once a name has a third part.
-    found.sort_by(|a, b| a.doc["method"].as_str().cmp(&b.doc["method"].as_str()));
-    Ok(found)
+    // The tags of the gateway come first in every list of tags, and then those of the namespaces in alphabetical order.
+    namespaces.sort_by_key(|file| (file.doc["namespace"] != "gateway", file.path.clone()));
+    // `find` and `find_event` are binary searches, and paths sort differently from names.
+    methods.sort_by(|a, b| a.doc["method"].as_str().cmp(&b.doc["method"].as_str()));
+    events.sort_by(|a, b| a.doc["event"].as_str().cmp(&b.doc["event"].as_str()));
+    Ok(Namespaces { namespaces, methods, events })
 }
 
 /// All files of a folder and of the folders in it, in alphabetical order.
@@ -126,6 +153,89 @@ fn check_errors(errors: &Value) -> Result<(), String> {
     Ok(())
 }
 
+fn check_namespace(SchemaFile { path, doc }: &SchemaFile, all: &[SchemaFile]) -> Result<(), String> {
+    let name = doc["namespace"].as_str().ok_or(format!("{path}: the file must name its namespace"))?;
+    if *path != format!("{name}/namespace.json") {
+        return Err(format!(
+            "{path}: the folder of a namespace must have its name, and the file names {name}"
+        ));
+    }
+    members(path, doc, &["namespace", "service", "summary", "tags", "sessions", "rates", "http"])?;
+    if !is_text(&doc["service"]) || !is_text(&doc["summary"]) {
+        return Err(format!("{path}: a namespace needs a service and a summary"));
+    }
+    if doc.get("sessions").is_some_and(|sessions| !sessions.is_boolean()) {
+        return Err(format!("{path}: sessions must be true or false"));
+    }
+    for tag in list(&doc["tags"]) {
+        members(path, tag, &["tag", "since", "modes", "needs"])?;
+        if !is_text(&tag["tag"]) || !is_text(&tag["since"]) {
+            return Err(format!("{path}: a tag needs a name and the protocol version that brought it"));
+        }
+        if all_tags(all).filter(|other| other["tag"] == tag["tag"]).count() != 1 {
+            return Err(format!("{path}: tag {} is listed twice", tag["tag"]));
+        }
+    }
+    for (class, rate) in entries(&doc["rates"]) {
+        members(path, rate, &["by", "per_minute"])?;
+        if rate_key(rate).is_none() || !rate["per_minute"].as_u64().is_some_and(|rate| rate > 0) {
+            return Err(format!(
+                "{path}: rate class {class} needs per_minute, and by, which is agent, address or address_and_aid"
+            ));
+        }
+    }
+    for route in list(&doc["http"]) {
+        check_http(path, route, doc, all)?;
+    }
+    Ok(())
+}
+
+fn check_http(path: &str, route: &Value, namespace: &Value, all: &[SchemaFile]) -> Result<(), String> {
+    members(path, route, &["host", "path", "exact", "tag", "access", "rate", "body_bytes", "cors"])?;
+    if !route["path"].as_str().is_some_and(|path| path.starts_with('/')) {
+        return Err(format!("{path}: the path of an HTTP route must begin with /"));
+    }
+    let at = &route["path"];
+    if host(route).is_none() {
+        return Err(format!("{path}: the host of {at} must be any, gateway, agent or pki"));
+    }
+    if !matches!(route["access"].as_str(), None | Some("public" | "token")) {
+        return Err(format!("{path}: the access of {at} must be public or token"));
+    }
+    if route.get("tag").is_some_and(|tag| !all_tags(all).any(|known| known["tag"] == *tag)) {
+        return Err(format!("{path}: the tag of {at} is not declared by any namespace"));
+    }
+    if route
+        .get("rate")
+        .is_some_and(|rate| namespace["rates"].get(rate.as_str().unwrap_or_default()).is_none())
+    {
+        return Err(format!("{path}: the rate of {at} must be a rate class of the namespace"));
+    }
+    Ok(())
+}
+
+/// The tag and the rate class of a method are declared.
+fn check_classes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]) -> Result<(), String> {
+    let namespace =
+        namespace_of(doc, namespaces).ok_or(format!("{path}: its namespace has no namespace.json"))?;
+    if doc.get("tag").is_some_and(|tag| !all_tags(namespaces).any(|known| known["tag"] == *tag)) {
+        return Err(format!("{path}: tag {} is not declared by any namespace", doc["tag"]));
+    }
+    let rate = doc["rate"].as_str().unwrap_or_default();
+    if rate != "call" && namespace.doc["rates"].get(rate).is_none() {
+        return Err(format!("{path}: rate must be call, or a rate class of its namespace.json"));
+    }
+    Ok(())
+}
+
+/// Refuses a member that means nothing, such as a misspelt one.
+fn members(path: &str, object: &Value, known: &[&str]) -> Result<(), String> {
+    match entries(object).into_keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(format!("{path}: unknown member {name}; the members are {}", known.join(", "))),
+        None => Ok(()),
+    }
+}
+
 fn check_method(SchemaFile { path, doc }: &SchemaFile, errors: &Value) -> Result<(), String> {
     let name = doc["method"].as_str().ok_or(format!("{path}: the file must name its method"))?;
     if *path != format!("{}.json", name.replace('.', "/")) {
@@ -134,8 +244,8 @@ fn check_method(SchemaFile { path, doc }: &SchemaFile, errors: &Value) -> Result
     if variant(doc, "access").is_none() {
         return Err(format!("{path}: access must be public, session, internal or peer"));
     }
-    if variant(doc, "rate").is_none() {
-        return Err(format!("{path}: rate must be register, login, call or ping"));
+    if doc.get("connection").is_some_and(|connection| !connection.is_boolean()) {
+        return Err(format!("{path}: connection must say whether the method needs one"));
     }
     if !is_text(&doc["summary"]) || !is_text(&doc["description"]) {
         return Err(format!("{path}: a method needs a summary and a description"));
@@ -161,6 +271,10 @@ fn check_federation(path: &str, doc: &Value) -> Result<(), String> {
         if !known {
             return Err(format!("{path}: federation.{member} must name one of the params"));
         }
+    }
+    let callers = list(&federation["callers"]);
+    if callers.is_empty() || callers.iter().any(|caller| *caller != "aid" && *caller != "service") {
+        return Err(format!("{path}: federation.callers must list who may relay it: aid, service or both"));
     }
     if !federation["reads"].is_boolean() {
         return Err(format!("{path}: federation.reads must say whether the method changes anything"));
@@ -202,9 +316,9 @@ fn check_examples(path: &str, doc: &Value) -> Result<(), String> {
 
 fn check_event(SchemaFile { path, doc }: &SchemaFile) -> Result<(), String> {
     let name = doc["event"].as_str().ok_or(format!("{path}: the file must name its event"))?;
-    if *path != format!("events/{}.json", name.trim_start_matches("event/")) {
+    if path.rsplit('/').next() != Some(&format!("{}.json", name.trim_start_matches("event/"))) {
         return Err(format!(
-            "{path}: the path of an event must be its name without event/, and the file names {name}"
+            "{path}: the file name of an event must be its name without event/, and the file names {name}"
         ));
     }
     if !is_text(&doc["summary"]) || !is_text(&doc["description"]) {
@@ -212,6 +326,27 @@ fn check_event(SchemaFile { path, doc }: &SchemaFile) -> Result<(), String> {
     }
     if doc["params"]["type"] != "object" || !doc["example"].is_object() {
         return Err(format!("{path}: an event needs a params schema of type object and an example"));
+    }
+    if variant(doc, "audience").is_none() {
+        return Err(format!("{path}: audience must be connection, device or agent"));
+    }
+    if let Some(order) = doc.get("order") {
+        members(path, order, &["series", "key", "number", "dense", "repeatable", "shared"])?;
+        let key = list(&order["key"]);
+        if !is_text(&order["series"]) || !is_text(&order["number"]) || !order["dense"].is_boolean() {
+            return Err(format!("{path}: order needs series, key, number and dense"));
+        }
+        if key.is_empty() || !key.iter().all(is_text) {
+            return Err(format!("{path}: order.key must list members of params"));
+        }
+    }
+    if let Some(federation) = doc.get("federation") {
+        members(path, federation, &["about", "owner_only"])?;
+        if !is_text(&federation["about"]) {
+            return Err(format!(
+                "{path}: federation.about must name the member with the agent the event is about"
+            ));
+        }
     }
     Ok(())
 }
@@ -235,12 +370,44 @@ fn variant(doc: &Value, field: &str) -> Option<&'static str> {
         ("access", "session") => "Session",
         ("access", "internal") => "Internal",
         ("access", "peer") => "Peer",
-        ("rate", "register") => "Register",
-        ("rate", "login") => "Login",
-        ("rate", "call") => "Call",
-        ("rate", "ping") => "Ping",
+        ("audience", "connection") => "Connection",
+        ("audience", "device") => "Device",
+        ("audience", "agent") => "Agent",
         _ => return None,
     })
+}
+
+fn host(route: &Value) -> Option<&'static str> {
+    Some(match route["host"].as_str()? {
+        "any" => "Any",
+        "gateway" => "Gateway",
+        "agent" => "Agent",
+        "pki" => "Pki",
+        _ => return None,
+    })
+}
+
+fn rate_key(rate: &Value) -> Option<&'static str> {
+    Some(match rate["by"].as_str()? {
+        "agent" => "Agent",
+        "address" => "Address",
+        "address_and_aid" => "AddressAndAid",
+        _ => return None,
+    })
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn all_tags(namespaces: &[SchemaFile]) -> impl Iterator<Item = &Value> {
+    namespaces.iter().flat_map(|namespace| list(&namespace.doc["tags"]))
+}
+
+/// `message` for `message.send`, `notification` for `notification/route`.
+fn namespace_of<'a>(method: &Value, namespaces: &'a [SchemaFile]) -> Option<&'a SchemaFile> {
+    let name = method["method"].as_str()?.split(['.', '/']).next()?;
+    namespaces.iter().find(|namespace| namespace.doc["namespace"] == name)
 }
 
 // ---- Writing ----
@@ -264,26 +431,35 @@ fn codes_source(errors: &Value) -> String {
     source
 }
 
-fn tables_source(methods: &[SchemaFile], events: &[SchemaFile], common: &[SchemaFile]) -> String {
+fn tables_source(
+    namespaces: &[SchemaFile],
+    methods: &[SchemaFile],
+    events: &[SchemaFile],
+    common: &[SchemaFile],
+) -> String {
     let mut source = String::new();
-    line(&mut source, format_args!("static METHODS: [Method; {}] = [", methods.len()));
-    for SchemaFile { path, doc } in methods {
-        let (access, rate) =
-            (variant(doc, "access").unwrap_or_default(), variant(doc, "rate").unwrap_or_default());
-        let (name, notification, federation) = (&doc["method"], is_notification(doc), federation(doc));
+    for (at, file) in namespaces.iter().enumerate() {
+        // Of their own, because namespaces, methods and routes refer to them.
+        let tags: String = list(&file.doc["tags"]).iter().map(tag_source).collect();
         line(
             &mut source,
-            format_args!("    Method {{ name: {name}, access: Access::{access}, rate: Rate::{rate},"),
+            format_args!("static TAGS_{at}: [Tag; {}] = [{tags}];", list(&file.doc["tags"]).len()),
         );
-        line(&mut source, format_args!("        notification: {notification}, federation: {federation},"));
-        line(&mut source, format_args!("        doc: {} }},", parsed(path)));
+        let classes = entries(&file.doc["rates"]);
+        let rates: String = classes.iter().map(|(class, rate)| rate_source(&file.doc, class, rate)).collect();
+        line(&mut source, format_args!("static RATES_{at}: [RateClass; {}] = [{rates}];", classes.len()));
+    }
+    line(&mut source, format_args!("static NAMESPACES: [Namespace; {}] = [", namespaces.len()));
+    for (at, file) in namespaces.iter().enumerate() {
+        line(&mut source, format_args!("    {},", namespace_source(file, at, namespaces)));
+    }
+    line(&mut source, format_args!("];\nstatic METHODS: [Method; {}] = [", methods.len()));
+    for (position, file) in methods.iter().enumerate() {
+        line(&mut source, format_args!("    {},", method_source(file, position, namespaces)));
     }
     line(&mut source, format_args!("];\nstatic EVENTS: [EventSchema; {}] = [", events.len()));
-    for SchemaFile { path, doc } in events {
-        line(
-            &mut source,
-            format_args!("    EventSchema {{ name: {}, doc: {} }},", doc["event"], parsed(path)),
-        );
+    for file in events {
+        line(&mut source, format_args!("    {},", event_source(file)));
     }
     line(&mut source, format_args!("];\nstatic COMMON: [(&str, &str); {}] = [", common.len()));
     for SchemaFile { path, .. } in common {
@@ -293,11 +469,118 @@ fn tables_source(methods: &[SchemaFile], events: &[SchemaFile], common: &[Schema
     source
 }
 
+fn namespace_source(SchemaFile { path, doc }: &SchemaFile, at: usize, all: &[SchemaFile]) -> String {
+    let (name, service) = (&doc["namespace"], &doc["service"]);
+    let sessions = doc["sessions"] == true;
+    let http: String = list(&doc["http"]).iter().map(|route| http_source(route, doc, all)).collect();
+    format!(
+        "Namespace {{ name: {name}, service: {service}, sessions: {sessions}, tags: &TAGS_{at}, rates: &RATES_{at}, \
+         http: &[{http}], doc: {} }}",
+        parsed(path)
+    )
+}
+
+fn tag_source(tag: &Value) -> String {
+    let (name, since, modes, needs) = (&tag["tag"], &tag["since"], list(&tag["modes"]), list(&tag["needs"]));
+    let text = |values: &[Value]| values.iter().map(|value| format!("{value}, ")).collect::<String>();
+    format!("Tag {{ name: {name}, since: {since}, modes: &[{}], needs: &[{}] }}, ", text(modes), text(needs))
+}
+
+fn rate_source(namespace: &Value, class: &str, rate: &Value) -> String {
+    let name = format!("{}.{class}", namespace["namespace"].as_str().unwrap_or_default());
+    let (by, per_minute) = (rate_key(rate).unwrap_or_default(), &rate["per_minute"]);
+    format!("RateClass {{ name: {name:?}, by: RateKey::{by}, per_minute: {per_minute} }}, ")
+}
+
+fn http_source(route: &Value, namespace: &Value, all: &[SchemaFile]) -> String {
+    let path = route["path"].as_str().unwrap_or_default();
+    let (host, tag) = (host(route).unwrap_or_default(), tag_reference(&route["tag"], all));
+    let exact = route["exact"] == true || !path.ends_with('/');
+    let token = route["access"] == "token";
+    let bytes = route["body_bytes"].as_u64().unwrap_or(BODY_BYTES);
+    let cors = route["cors"] != false;
+    let rate = class_reference(&route["rate"], namespace, all);
+    format!(
+        "HttpPrefix {{ host: HttpHost::{host}, path: {path:?}, exact: {exact}, tag: {tag}, needs_token: {token}, \
+         rate: {rate}, body_bytes: {bytes}, cors: {cors} }}, "
+    )
+}
+
+fn method_source(SchemaFile { path, doc }: &SchemaFile, position: usize, all: &[SchemaFile]) -> String {
+    let (name, access) = (&doc["method"], variant(doc, "access").unwrap_or_default());
+    let (notification, federation) = (is_notification(doc), federation(doc));
+    let needs_connection = doc["connection"] == true;
+    let namespace = namespace_of(doc, all);
+    let at =
+        all.iter().position(|file| namespace.is_some_and(|own| own.path == file.path)).unwrap_or_default();
+    let own_tag = namespace.map_or(&Value::Null, |namespace| &namespace.doc["tags"][0]["tag"]);
+    let tag = tag_reference(doc.get("tag").unwrap_or(own_tag), all);
+    let rate = class_reference(&doc["rate"], namespace.map_or(&Value::Null, |own| &own.doc), all);
+    format!(
+        "Method {{ name: {name}, position: {position}, namespace: &NAMESPACES[{at}], tag: {tag}, \
+         access: Access::{access}, rate: {rate}, notification: {notification}, \
+         needs_connection: {needs_connection}, federation: {federation}, doc: {} }}",
+        parsed(path)
+    )
+}
+
+/// `Some(&TAGS_2[0])`, where that tag is declared.
+fn tag_reference(tag: &Value, all: &[SchemaFile]) -> String {
+    for (namespace, file) in all.iter().enumerate() {
+        if let Some(at) = list(&file.doc["tags"]).iter().position(|known| known["tag"] == *tag) {
+            return format!("Some(&TAGS_{namespace}[{at}])");
+        }
+    }
+    "None".to_owned()
+}
+
+fn class_reference(class: &Value, namespace: &Value, all: &[SchemaFile]) -> String {
+    let at = entries(&namespace["rates"]).keys().position(|known| *class == known.as_str());
+    let namespace = all.iter().position(|file| file.doc["namespace"] == namespace["namespace"]);
+    match (namespace, at) {
+        (Some(namespace), Some(at)) => format!("Some(&RATES_{namespace}[{at}])"),
+        _ => "None".to_owned(),
+    }
+}
+
+fn event_source(SchemaFile { path, doc }: &SchemaFile) -> String {
+    let audience = variant(doc, "audience").unwrap_or_default();
+    let order = doc.get("order").map_or("None".to_owned(), |order| {
+        let key: String = list(&order["key"]).iter().map(|member| format!("{member}, ")).collect();
+        let series = format!(
+            "{}.{}",
+            path.split('/').next().unwrap_or_default(),
+            order["series"].as_str().unwrap_or_default()
+        );
+        let (number, dense) = (&order["number"], &order["dense"]);
+        let (repeatable, shared) = (order["repeatable"] == true, order["shared"] == true);
+        format!(
+            "Some(EventOrderRule {{ series: {series:?}, key: &[{key}], number: {number}, dense: {dense}, \
+             repeatable: {repeatable}, shared: {shared} }})"
+        )
+    });
+    let federation = doc.get("federation").map_or("None".to_owned(), |federation| {
+        let (about, owner_only) = (&federation["about"], federation["owner_only"] == true);
+        format!("Some(EventFederationRule {{ about: {about}, owner_only: {owner_only} }})")
+    });
+    let namespace = path.split('/').next().unwrap_or_default();
+    format!(
+        "EventSchema {{ name: {}, namespace: {namespace:?}, audience: EventAudience::{audience}, order: {order}, \
+         federation: {federation}, doc: {} }}",
+        doc["event"],
+        parsed(path)
+    )
+}
+
 fn federation(doc: &Value) -> String {
     let Some(federation) = doc.get("federation") else { return "None".to_owned() };
     let name = |member: &str| federation.get(member).and_then(Value::as_str);
     let (by, again, reads) = (name("by"), name("again"), &federation["reads"]);
-    format!("Some(FederationRule {{ by: {by:?}, again: {again:?}, reads: {reads} }})")
+    let may = |caller: &str| list(&federation["callers"]).iter().any(|listed| *listed == caller);
+    let (agents, services) = (may("aid"), may("service"));
+    format!(
+        "Some(FederationRule {{ by: {by:?}, again: {again:?}, reads: {reads}, agents: {agents}, services: {services} }})"
+    )
 }
 
 fn line(source: &mut String, text: fmt::Arguments) {

@@ -1,6 +1,6 @@
-//! The services of aund: one folder per namespace, and the kernel that all of them use.
+//! The services of aund: one folder per service, and the kernel that all of them use.
 //!
-//! A service is a value, not a process: `open` returns a [`Module`] whose methods are called through the mesh, from this
+//! A service is a value, not a process: `open` returns a [`Service`] whose methods are called through the mesh, from this
 //! process or another. No service binds a port, and no service imports another.
 
 pub mod kernel;
@@ -15,23 +15,33 @@ mod schemas;
 #[cfg(test)]
 mod testing;
 
-use kernel::{Module, World};
+use kernel::{Service, World};
+use serde::{Deserialize, Serialize};
 
-/// The namespaces of the services, in the order in which they open: a service may call those before it while opening.
-pub const NAMESPACES: &[&str] = &["ca", "auth", "agent", "message"];
+/// From one line for each service: its name, its settings, and how it is opened.
+macro_rules! services {
+    ($($name:ident),* $(,)?) => {
+        /// The services, in the order in which they open: a service may call those before it while opening.
+        pub const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-/// Opens one service. The caller adds the module's methods to the mesh and owns its background work.
-pub async fn open(namespace: &str, world: &World) -> anyhow::Result<Module> {
-    match namespace {
-        "agent" => agent::open(world).await,
-        "auth" => auth::open(world).await,
-        "ca" => ca::open(world).await,
-        "message" => message::open(world).await,
-        other => {
-            anyhow::bail!("service {other} not found; the services are {}", NAMESPACES.join(", "))
+        /// The settings of all services, a table of `aund.toml` for each.
+        #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Settings {
+            $(pub $name: $name::Settings,)*
         }
-    }
+
+        /// Opens one service. The caller adds it to the world, which calls it and runs its tasks.
+        pub async fn open(name: &str, world: &World, settings: &Settings) -> anyhow::Result<Service> {
+            match name {
+                $(stringify!($name) => $name::open(world, &settings.$name).await,)*
+                other => anyhow::bail!("service {other} not found; the services are {}", NAMES.join(", ")),
+            }
+        }
+    };
 }
+
+services![ca, auth, agent, message];
 
 /// What the fuzz targets and the gateway need of a service without opening it.
 pub mod pure {

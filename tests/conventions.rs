@@ -26,9 +26,8 @@ fn before_tests(file: &SourceFile) -> &str {
     file.text.split("#[cfg(test)]").next().unwrap_or(&file.text)
 }
 
-/// The sources of the gateway, without what measures it.
 fn gateway_sources() -> impl Iterator<Item = &'static SourceFile> {
-    files("gateway/src", ".rs").filter(|file| !file.path.starts_with("gateway/src/bench/"))
+    files("gateway/src", ".rs")
 }
 
 fn services() -> Vec<&'static str> {
@@ -133,13 +132,27 @@ fn services_know_no_sockets_and_the_gateway_knows_no_sql() {
             assert!(!file.text.contains(word), "{} knows {word}", file.path);
         }
     }
-    // Benchmarks compare the server with bare SQL.
     for file in gateway_sources() {
         assert!(!file.text.contains("sqlx"), "{} knows the store", file.path);
     }
     for file in files("certs/src", ".rs") {
         for word in ["SystemTime", "std::fs", "std::env"] {
             assert!(!before_tests(file).contains(word), "{} knows {word}", file.path);
+        }
+    }
+}
+
+#[test]
+fn the_client_knows_the_contract_and_certificates_and_nothing_of_the_server() {
+    for crate_name in ["services", "gateway"] {
+        let (import, path_to) = (format!("use {crate_name}::"), format!(" {crate_name}::"));
+        for file in files("client", ".rs") {
+            let knows = file.text.contains(&import) || file.text.contains(&path_to);
+            assert!(!knows, "{} imports {crate_name}", file.path);
+        }
+        let dependency = format!("\n{crate_name} = ");
+        for manifest in files("client", "Cargo.toml") {
+            assert!(!manifest.text.contains(&dependency), "{} depends on {crate_name}", manifest.path);
         }
     }
 }

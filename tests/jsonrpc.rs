@@ -174,7 +174,7 @@ async fn methods_that_do_not_exist_or_are_not_for_clients_look_the_same() {
         "ca.status",
         "agent.get_agent_md",
         "auth.verify_token",
-        "message.join",
+        "message.session_opened",
         "search.query",
     ] {
         let error = alice.call_error(method, &json!({})).await;

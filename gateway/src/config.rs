@@ -49,6 +49,9 @@ pub struct Config {
     pub federation: FederationConfig,
     /// The services that run in other processes, and where.
     pub services: BTreeMap<String, ServiceConfig>,
+    /// The settings of the services, each a table of the file with the name of its service.
+    #[serde(skip)]
+    pub settings: services::Settings,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -127,6 +130,7 @@ impl Default for Config {
             status: StatusConfig::default(),
             federation: FederationConfig::default(),
             services: BTreeMap::new(),
+            settings: services::Settings::default(),
         }
     }
 }

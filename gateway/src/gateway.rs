@@ -7,7 +7,7 @@ use crate::delivery::EventDelivery;
 use crate::federation::Federation;
 use crate::telemetry::Metrics;
 use proto_schemas::Request;
-use services::kernel::{Caller, Clock, Ids, Mesh, RpcError, World};
+use services::kernel::{Caller, Clock, Ids, Mesh, RpcError, Tasks, World};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,8 @@ pub struct GatewayState {
     /// The links to other domains, where federation is enabled.
     pub federation: Option<Arc<Federation>>,
     pub mesh: Arc<Mesh>,
+    /// What the services of this process do in the background.
+    pub tasks: Tasks,
     pub metrics: Arc<Metrics>,
     pub clock: Clock,
     pub ids: Ids,
@@ -50,10 +52,11 @@ impl GatewayState {
         Arc::new(GatewayState {
             public_url,
             sessions,
-            admission: Admission::new(limits, world),
+            admission: Admission::new(&config, world),
             delivery: Arc::new(delivery),
             federation,
             mesh: world.mesh.clone(),
+            tasks: world.tasks.clone(),
             metrics,
             clock: world.clock.clone(),
             ids: world.ids.clone(),

@@ -34,7 +34,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let _lock = lock_data(&config.data)?;
 
     let world = world(&config).await?;
-    let metrics = Arc::new(Metrics::of(&world.stores));
+    let metrics = Arc::new(Metrics::of(&world.stores, &world.tasks, &world.metrics));
     running(&config).into_iter().for_each(|service| metrics.runs(service));
     let mesh_context = wire(&config, &world, &metrics)?;
     // Installed before the banner is printed: whoever reads it may send a signal at once.
@@ -43,7 +43,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         ready = readiness::ca(&config, &world.mesh) => ready?,
         () = signals.wait() => return Ok(()),
     }
-    open_services(&world, |service| config.runs(service)).await?;
+    open_services(&world, &config.settings, |service| config.runs(service)).await?;
     let mut banner = Banner::new(&config.issuer);
     let calls = answer_internal(&config, &world, &metrics, &mesh_context, &mut banner)?;
     // It already answers other processes, so a stop in between has to drain as well.
@@ -70,8 +70,6 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 async fn world(config: &Config) -> anyhow::Result<World> {
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = config.keys.clone().unwrap_or(world.keys);
-    let seconds = config.federation.retention_seconds;
-    world.peer_retention = (seconds > 0).then(|| Duration::from_secs(seconds));
     if let Some(settings) = config.redis() {
         let redis = RedisBus::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());
@@ -97,9 +95,9 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Resul
         tracker: TaskTracker::new(),
         stop: CancellationToken::new(),
     });
-    for namespace in config::service_names() {
-        if let Some(service) = config.services.get(namespace) {
-            mesh::dial(&mesh_context, namespace, service.remote.as_slice());
+    for name in config::service_names() {
+        if let Some(service) = config.services.get(name) {
+            mesh::dial(&mesh_context, name, service.remote.as_slice());
         }
     }
     Ok(mesh_context)
@@ -109,16 +107,15 @@ fn running(config: &Config) -> Vec<&'static str> {
     config::service_names().filter(|service| config.runs(service)).collect()
 }
 
-/// Opens the services this process runs and puts them on the mesh; their work is spawned on the tracker.
-pub async fn open_services(world: &World, wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
-    for namespace in services::NAMESPACES.iter().filter(|namespace| wanted(namespace)) {
-        let module = services::open(namespace, world)
-            .await
-            .with_context(|| format!("the {namespace} service cannot open"))?;
-        world.mesh.add_local(module.namespace, module.methods);
-        if let Some(work) = module.work {
-            world.tracker.spawn(work);
-        }
+/// Opens the services this process runs and puts them on the mesh; their tasks are spawned on the tracker.
+pub async fn open_services(
+    world: &World,
+    settings: &services::Settings,
+    wanted: impl Fn(&str) -> bool,
+) -> anyhow::Result<()> {
+    for name in services::NAMES.iter().filter(|name| wanted(name)) {
+        let service = services::open(name, world, settings).await;
+        world.add(service.with_context(|| format!("the {name} service cannot open"))?);
     }
     Ok(())
 }

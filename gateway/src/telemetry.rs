@@ -5,21 +5,26 @@ mod calls;
 mod links;
 mod relays;
 mod stores;
+mod tasks;
 
 use crate::config::{LogConfig, LogFormat};
 use bus::BusMetrics;
 use calls::CallMetrics;
 use links::MeshLinkMetrics;
-use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::encoding::{
+    EncodeLabelSet,
+    text::{encode_eof, encode_registry},
+};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry, Unit};
 use relays::RelayMetrics;
-use services::kernel::{BusStats, Stores};
+use services::kernel::{BusStats, ServiceMetrics, Stores, Tasks};
 use std::io::IsTerminal as _;
 use std::sync::atomic::AtomicU64;
 use stores::StoreMetrics;
+use tasks::TaskMetrics;
 use tracing_subscriber::EnvFilter;
 
 pub use calls::MethodMetrics;
@@ -63,6 +68,7 @@ struct ServiceLabels {
 
 pub struct Metrics {
     registry: Registry,
+    of_services: ServiceMetrics,
     calls: CallMetrics,
     /// `meta.ping` without an error.
     pub pings: Counter,
@@ -85,11 +91,11 @@ pub struct Metrics {
 
 impl Metrics {
     pub fn new() -> Metrics {
-        Metrics::of(&Stores::default())
+        Metrics::of(&Stores::default(), &Tasks::default(), &ServiceMetrics::default())
     }
 
-    /// The metrics of a process whose services have these stores.
-    pub fn of(stores: &Stores) -> Metrics {
+    /// The metrics of a process whose services have these stores, tasks and metrics of their own.
+    pub fn of(stores: &Stores, tasks: &Tasks, of_services: &ServiceMetrics) -> Metrics {
         let mut registry = Registry::with_prefix("aund");
         let all = &mut registry;
         let calls = CallMetrics::register(all);
@@ -97,6 +103,7 @@ impl Metrics {
         let waiting = "Bytes of calls that wait for other domains or are in flight to them";
         let oldest = "How long the oldest of these calls has waited";
         all.register_collector(Box::new(StoreMetrics(stores.clone())));
+        all.register_collector(Box::new(TaskMetrics(tasks.clone())));
         Metrics {
             pings: calls.method("meta.ping").ok.clone(),
             calls,
@@ -120,6 +127,7 @@ impl Metrics {
             federation_queue_bytes: measured(all, "federation_queue", waiting, Unit::Bytes),
             federation_oldest_seconds: measured(all, "federation_oldest", oldest, Unit::Seconds),
             registry,
+            of_services: of_services.clone(),
         }
     }
 
@@ -164,7 +172,10 @@ impl Metrics {
     /// The Prometheus text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        match encode(&mut text, &self.registry) {
+        let written = encode_registry(&mut text, &self.registry)
+            .and_then(|()| self.of_services.encode(&mut text))
+            .and_then(|()| encode_eof(&mut text));
+        match written {
             Ok(()) => text,
             Err(error) => format!("# the metrics could not be written: {error}\n"),
         }
@@ -204,7 +215,7 @@ mod tests {
     #[test]
     fn the_guide_for_operators_names_every_metric_and_no_other() {
         let stores = Stores::default();
-        let metrics = Metrics::of(&stores);
+        let metrics = Metrics::of(&stores, &Tasks::default(), &ServiceMetrics::default());
         stores.tally("message").set_unindexed(|| 0);
         metrics.closed(1012);
         metrics.refused("sockets");

@@ -87,6 +87,7 @@ fn nothing_to_read() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde::Deserialize;
 
     #[derive(Deserialize)]
     #[expect(dead_code, reason = "only the names count")]

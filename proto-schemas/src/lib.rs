@@ -64,6 +64,92 @@ impl Access {
     }
 }
 
+/// One `namespace.json`: who serves the namespace, and what the gateway has to know of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Namespace {
+    pub name: &'static str,
+    /// The service that serves it; `gateway` for the gateway's own.
+    pub service: &'static str,
+    /// Whether its service is told of sessions: `{name}.session_opened`, `session_resync` and `session_closed`.
+    pub sessions: bool,
+    /// Its feature tags. The first one stands for every method that names no other.
+    pub tags: &'static [Tag],
+    pub rates: &'static [RateClass],
+    /// The HTTP paths of its service.
+    pub http: &'static [HttpPrefix],
+    doc: &'static LazyLock<Value>,
+}
+
+impl Namespace {
+    /// The whole file.
+    pub fn doc(&self) -> &'static Value {
+        self.doc
+    }
+}
+
+/// A feature tag: advertised in `/capabilities` while everything it needs is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    pub name: &'static str,
+    /// The protocol version that brought it.
+    pub since: &'static str,
+    /// The ways it can be operated, where there are several.
+    pub modes: &'static [&'static str],
+    /// The namespaces without which it is not advertised.
+    pub needs: &'static [&'static str],
+}
+
+/// A limit of its own for some methods or routes, beside that of all calls of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateClass {
+    /// With its namespace: `auth.login`.
+    pub name: &'static str,
+    pub by: RateKey,
+    /// What is accepted where the operator sets nothing else.
+    pub per_minute: u32,
+}
+
+/// Whose calls a rate class counts together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateKey {
+    Agent,
+    Address,
+    /// An address and the `aid` of the parameters: who knows a name cannot lock its owner out from another address.
+    AddressAndAid,
+}
+
+/// An HTTP path, or all paths below it, that a service answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpPrefix {
+    pub host: HttpHost,
+    pub path: &'static str,
+    /// Whether only this very path is meant, and not those below it.
+    pub exact: bool,
+    pub tag: Option<&'static Tag>,
+    /// Whether a request without a valid token is refused before the service gets it.
+    pub needs_token: bool,
+    pub rate: Option<&'static RateClass>,
+    pub body_bytes: usize,
+    /// Whether pages of any origin may read the answers.
+    pub cors: bool,
+}
+
+impl HttpPrefix {
+    pub fn covers(&self, path: &str) -> bool {
+        path == self.path || (!self.exact && path.starts_with(self.path))
+    }
+}
+
+/// Under which host names a path is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpHost {
+    Any,
+    Gateway,
+    /// The host name is an AID.
+    Agent,
+    Pki,
+}
+
 /// How a method is forwarded from one domain to another. A method without this is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FederationRule {
@@ -73,25 +159,28 @@ pub struct FederationRule {
     pub again: Option<&'static str>,
     /// Whether it changes nothing, so that a retry is always safe.
     pub reads: bool,
-}
-
-/// Which limit counts a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
-    Register,
-    Login,
-    Call,
-    Ping,
+    /// Whether agents of the other domain may call it.
+    pub agents: bool,
+    /// Whether a service of the other domain may call it in its own name.
+    pub services: bool,
 }
 
 /// One method file.
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
     pub name: &'static str,
+    /// Its position in [`methods`].
+    pub position: usize,
+    pub namespace: &'static Namespace,
+    /// The feature tag without which it may not be called.
+    pub tag: Option<&'static Tag>,
     pub access: Access,
-    pub rate: Rate,
+    /// The limit that counts it beside that of all calls.
+    pub rate: Option<&'static RateClass>,
     /// A notification is sent without an id and is never answered.
     pub notification: bool,
+    /// Whether it means nothing without a WebSocket, so that it cannot be called over HTTP.
+    pub needs_connection: bool,
     /// How it is forwarded to the domain of another agent, if it is.
     pub federation: Option<FederationRule>,
     doc: &'static LazyLock<Value>,
@@ -109,7 +198,50 @@ impl Method {
 pub struct EventSchema {
     /// The name on the wire: `event/gateway.disconnect`.
     pub name: &'static str,
+    pub namespace: &'static str,
+    pub audience: EventAudience,
+    /// What orders it, where the order matters.
+    pub order: Option<EventOrderRule>,
+    /// Whether it may come from another domain.
+    pub federation: Option<EventFederationRule>,
     doc: &'static LazyLock<Value>,
+}
+
+/// The widest audience of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventAudience {
+    /// One connection.
+    Connection,
+    /// The connections of one device of an agent.
+    Device,
+    /// All connections of an agent.
+    Agent,
+}
+
+/// Events with the same series and the same values of the members of the key are delivered by their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventOrderRule {
+    /// With its namespace: `message.inbox`. Events of one series share their numbers.
+    pub series: &'static str,
+    pub key: &'static [&'static str],
+    pub number: &'static str,
+    /// Whether no number is left out, so that an event that comes too early is known by it and held for a moment. In a
+    /// series that is not dense only the newest number counts.
+    pub dense: bool,
+    /// Whether the event may be repeated to one connection, outside the order.
+    pub repeatable: bool,
+    /// Whether several events may have the same number; they keep the order they came in. Otherwise one that comes twice
+    /// is dropped.
+    pub shared: bool,
+}
+
+/// How an event crosses from one domain to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventFederationRule {
+    /// The member that names the agent the event is about, who must be of the domain it comes from.
+    pub about: &'static str,
+    /// Whether nobody but that agent is told.
+    pub owner_only: bool,
 }
 
 impl EventSchema {
@@ -117,6 +249,21 @@ impl EventSchema {
     pub fn doc(&self) -> &'static Value {
         self.doc
     }
+}
+
+/// Every namespace: the gateway's own first, then in alphabetical order.
+pub fn namespaces() -> &'static [Namespace] {
+    &NAMESPACES
+}
+
+/// The namespace of this name, if there is one.
+pub fn find_namespace(name: &str) -> Option<&'static Namespace> {
+    NAMESPACES.iter().find(|namespace| namespace.name == name)
+}
+
+/// The namespaces of one service.
+pub fn namespaces_of(service: &str) -> impl Iterator<Item = &'static Namespace> {
+    NAMESPACES.iter().filter(move |namespace| namespace.service == service)
 }
 
 /// Every method, in alphabetical order.
@@ -133,6 +280,12 @@ pub fn find(name: &str) -> Option<&'static Method> {
 /// Every event, in alphabetical order.
 pub fn events() -> &'static [EventSchema] {
     &EVENTS
+}
+
+/// The event of this name, if there is one.
+pub fn find_event(name: &str) -> Option<&'static EventSchema> {
+    let at = EVENTS.binary_search_by_key(&name, |event| event.name).ok()?;
+    Some(&EVENTS[at])
 }
 
 /// The schemas the methods share, by name. A method refers to one as `#/components/schemas/Aid`.

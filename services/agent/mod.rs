@@ -4,16 +4,18 @@ pub(crate) mod agent_md;
 mod error;
 mod get_agent_md;
 mod put_agent_md;
+mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
 
-use crate::kernel::{Clock, Mesh, Module, Rpc, World};
+use crate::kernel::{Clock, Mesh, Rpc, Service, World};
 use error::Error;
+pub(crate) use settings::Settings;
 use std::sync::Arc;
 use store::Store;
 
-pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
+pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
     let agent = Arc::new(Agent {
         store: Store::new(
             world.db("agent", &sqlx::migrate!("agent/migrations")).await?,
@@ -25,7 +27,7 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     let methods = Rpc::new(agent)
         .method("agent.get_agent_md", Agent::get_agent_md)
         .method("agent.put_agent_md", Agent::put_agent_md);
-    Ok(Module::new("agent", methods.into()))
+    Ok(Service::new(&["agent"], methods))
 }
 
 struct Agent {

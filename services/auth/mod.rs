@@ -17,13 +17,18 @@ mod rekey;
 mod renew_cert;
 mod request_cert;
 mod revoke_tokens;
+mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod verify_token;
 
-use crate::kernel::{Batch, Caller, Clock, Ids, KnownCert, Mesh, Methods, Module, Rpc, RpcError, World};
+pub(crate) use settings::Settings;
+
+use crate::kernel::{
+    Batch, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, Task, World,
+};
 use error::Error;
 use keys::AuthKeys;
 use parking_lot::{Mutex, RwLock};
@@ -38,7 +43,7 @@ const ACCESS_SECONDS: i64 = 3600;
 const QUEUE_BYTES: usize = 16 << 20;
 const PURGE_EVERY: Duration = Duration::from_secs(60);
 
-pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
+pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
     let store = Arc::new(Store::new(world.db("auth", &sqlx::migrate!("auth/migrations")).await?));
     let committing = store.clone();
     let auth = Arc::new(Auth {
@@ -55,10 +60,14 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
         ids: world.ids.clone(),
         store,
     });
-    let (purger, stop) = (auth.clone(), world.stop.clone());
-    Ok(Module::new("auth", rpc(auth)).with_work(async move {
-        stop.run_until_cancelled(purger.purge()).await;
-    }))
+    let (purging, stop) = (auth.clone(), world.stop.clone());
+    let purge = Task::new("purge", move || {
+        let (auth, stop) = (purging.clone(), stop.clone());
+        async move {
+            stop.run_until_cancelled(auth.purge()).await;
+        }
+    });
+    Ok(Service::new(&["auth"], rpc(auth)).with_task(purge))
 }
 
 fn rpc(auth: Arc<Auth>) -> Methods {

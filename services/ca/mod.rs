@@ -17,6 +17,7 @@ mod rekey_cert;
 mod remove_trust_root;
 mod renew_cert;
 mod revoke_cert;
+mod settings;
 mod status;
 mod store;
 #[cfg(test)]
@@ -24,7 +25,9 @@ mod tests;
 mod trust;
 mod verify_chain;
 
-use crate::kernel::{Batch, Bus, Clock, Mesh, Methods, Module, Rpc, World};
+pub(crate) use settings::Settings;
+
+use crate::kernel::{Batch, Bus, Clock, Mesh, Methods, Rpc, Service, Task, World};
 use certs::{Authority, Certificate, PublicKey, Urls};
 use error::Error;
 use parking_lot::Mutex;
@@ -44,7 +47,7 @@ const GRACE_SECONDS: i64 = 90 * DAY;
 /// What may wait to be stored.
 const QUEUE_BYTES: usize = 16 << 20;
 
-pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
+pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
     let pki = CaPki::open_or_create(&world.keys, &world.issuer, world.clock.now_seconds())?;
     let store = Arc::new(Store::new(world.db("ca", &sqlx::migrate!("ca/migrations")).await?));
     let committing = store.clone();
@@ -65,9 +68,13 @@ pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
     ca.refresh_trust_list().await?;
     ca.adopt_roots(&world.keys).await?;
     let (renewing, stop) = (ca.clone(), world.stop.clone());
-    Ok(Module::new("ca", rpc(ca)).with_work(async move {
-        stop.run_until_cancelled(renewing.renew_trust_list()).await;
-    }))
+    let renewal = Task::new("trust_list_renewal", move || {
+        let (ca, stop) = (renewing.clone(), stop.clone());
+        async move {
+            stop.run_until_cancelled(ca.renew_trust_list()).await;
+        }
+    });
+    Ok(Service::new(&["ca"], rpc(ca)).with_task(renewal))
 }
 
 fn rpc(ca: Arc<Ca>) -> Methods {

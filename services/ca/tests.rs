@@ -303,6 +303,6 @@ async fn keys_are_readable_by_their_owner_only_and_never_overwritten() {
         keys.iter().map(|key| std::fs::read_to_string(pki.join(key)).unwrap()).collect();
     assert_eq!(texts, after);
     std::fs::remove_dir_all(pki.join("ca")).unwrap();
-    let error = crate::open("ca", &test.world).await.err().unwrap();
+    let error = crate::open("ca", &test.world, &Default::default()).await.err().unwrap();
     assert!(format!("{error:#}").contains("holds no ca folder"), "{error:#}");
 }

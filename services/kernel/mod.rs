@@ -1,6 +1,7 @@
 //! The kernel: what every service uses, and nothing that belongs to only one of them.
 
 mod aid;
+mod backoff;
 mod batch;
 mod bus;
 mod clock;
@@ -12,14 +13,18 @@ mod identity;
 mod ids;
 mod known_cert;
 mod mesh;
+mod metrics;
 mod panics;
 mod presence;
 mod redis;
 mod rpc;
+mod service;
+mod session_notice;
 mod store;
 mod world;
 
 pub use aid::{Aid, AidError, DeviceId, SlotId};
+pub use backoff::Backoff;
 pub use batch::{Batch, BatchError};
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
 pub use clock::Clock;
@@ -32,13 +37,16 @@ pub use identity::Purpose;
 pub use ids::Ids;
 pub use known_cert::KnownCert;
 pub use mesh::{CallTerm, Mesh, OnAnswer, RemoteService, timed_out, unavailable};
+pub use metrics::ServiceMetrics;
 pub use panics::{catch_panic, catch_panic_of};
 pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
 pub use proto_schemas::codes;
 pub use redis::RedisSettings;
 pub use rpc::{
-    Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, Module, PendingAnswer, Relayed,
-    Rpc, Session, Trace, TraceMode,
+    Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, PendingAnswer, Relayed, Rpc,
+    Session, Trace, TraceMode,
 };
+pub use service::{Service, Task, TaskStatus, Tasks};
+pub use session_notice::SessionNotice;
 pub use store::{Db, Durability, Engine, StoreStats, StoreUrl, Stores, Tally};
 pub use world::World;

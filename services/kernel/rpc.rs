@@ -115,25 +115,6 @@ impl Caller {
     }
 }
 
-/// A service as a value: its methods, and the future that does its background work, if it has any.
-pub struct Module {
-    pub namespace: &'static str,
-    pub methods: Methods,
-    pub work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-impl Module {
-    pub fn new(namespace: &'static str, methods: Methods) -> Module {
-        Module { namespace, methods, work: None }
-    }
-
-    #[must_use]
-    pub fn with_work(mut self, work: impl Future<Output = ()> + Send + 'static) -> Module {
-        self.work = Some(Box::pin(work));
-        self
-    }
-}
-
 /// A call that has begun: it ends with its answer or with an error.
 pub type PendingAnswer<T = Answer> = Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send>>;
 

@@ -1,10 +1,11 @@
 //! `World`: everything outside itself that a service may use.
 
-use super::{Bus, Clock, Db, Durability, Ids, Mesh, Presence, StoreUrl, Stores};
+use super::{
+    Bus, Clock, Db, Durability, Ids, Mesh, Presence, Service, ServiceMetrics, StoreUrl, Stores, Tasks,
+};
 use sqlx::migrate::Migrator;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -19,8 +20,10 @@ pub struct World {
     pub store: StoreUrl,
     /// What the stores of the services count.
     pub stores: Stores,
-    /// How long a message waits for a domain that cannot be reached; `None`: its sender gets the error at once.
-    pub peer_retention: Option<Duration>,
+    /// What the services count.
+    pub metrics: ServiceMetrics,
+    /// What the services do in the background.
+    pub tasks: Tasks,
     pub mesh: Arc<Mesh>,
     pub bus: Bus,
     pub presence: Presence,
@@ -41,7 +44,8 @@ impl World {
             keys: data.to_owned(),
             store,
             stores: Stores::default(),
-            peer_retention: None,
+            metrics: ServiceMetrics::default(),
+            tasks: Tasks::default(),
             mesh: Arc::default(),
             bus: Bus::local(),
             presence: Presence::local(),
@@ -49,6 +53,19 @@ impl World {
             ids: Ids::default(),
             tracker: TaskTracker::new(),
             stop: CancellationToken::new(),
+        }
+    }
+
+    /// Puts a service that was opened here on the mesh, and begins its tasks.
+    pub fn add(&self, service: Service) {
+        let Service { namespaces, methods, routes, tasks } = service;
+        for namespace in namespaces {
+            self.mesh.add_local(namespace, methods.clone());
+        }
+        let name = namespaces.first().copied().unwrap_or_default();
+        self.mesh.add_routes(name, routes);
+        for task in tasks {
+            self.tasks.run(&self.tracker, &self.stop, name, task);
         }
     }
 

@@ -10,7 +10,6 @@ mod envelope;
 mod error;
 mod federation;
 mod history;
-mod join;
 mod maintenance;
 mod outbox;
 mod peers;
@@ -22,14 +21,17 @@ mod reading;
 mod recall;
 mod send;
 mod sending;
+mod session_closed;
+mod session_opened;
+mod session_resync;
+mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
 mod thought;
 mod v2;
-mod wake;
 
-use crate::kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Module, Presence, Rpc, World};
+use crate::kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, Task, World};
 use delivery::publisher;
 use e2ee::keys::Prekeys;
 use error::Error;
@@ -51,13 +53,27 @@ use store::stored_message::StoredMessage;
 use thought::Thoughts;
 use tokio_util::task::TaskTracker;
 
-pub(crate) async fn open(world: &World) -> anyhow::Result<Module> {
-    let message = Message::open(world).await?;
-    let (background, stop) = (message.clone(), world.stop.clone());
-    Ok(Module::new("message", rpc(message)).with_work(async move {
-        stop.run_until_cancelled(async { tokio::join!(background.maintain(), background.deliver()) }).await;
-        background.stop_delivery().await;
-    }))
+pub(crate) use settings::Settings;
+
+pub(crate) async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
+    let message = Message::open(world, settings).await?;
+    let (maintaining, maintained_until) = (message.clone(), world.stop.clone());
+    let maintenance = Task::new("maintenance", move || {
+        let (message, stop) = (maintaining.clone(), maintained_until.clone());
+        async move {
+            stop.run_until_cancelled(message.maintain()).await;
+        }
+    });
+    let (delivering, delivered_until) = (message.clone(), world.stop.clone());
+    let delivery = Task::new("delivery", move || {
+        let (message, stop) = (delivering.clone(), delivered_until.clone());
+        async move {
+            stop.run_until_cancelled(message.deliver()).await;
+            // Only where the server stops: a delivery that panicked is begun again.
+            message.stop_delivery().await;
+        }
+    });
+    Ok(Service::new(&["message"], rpc(message)).with_task(maintenance).with_task(delivery))
 }
 
 fn rpc(message: Arc<Message>) -> Methods {
@@ -81,8 +97,9 @@ fn rpc(message: Arc<Message>) -> Methods {
         .method("message.v2.ack", Message::v2_ack)
         .method("message.thought.put", Message::put_thought)
         .method("message.thought.get", Message::get_thought)
-        .method("message.join", Message::join)
-        .method("message.wake", Message::wake)
+        .method("message.session_opened", Message::session_opened)
+        .method("message.session_resync", Message::session_resync)
+        .method("message.session_closed", Message::session_closed)
         .method("message.outbox", Message::outbox)
         .into()
 }
@@ -117,7 +134,7 @@ struct Message {
 }
 
 impl Message {
-    async fn open(world: &World) -> anyhow::Result<Arc<Message>> {
+    async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<Message>> {
         let store = Arc::new(Store::open(world).await?);
         let queue_messages = Arc::new(QueueMessages::default());
         let inboxes = Arc::new(Inboxes::new(store.db().clone()));
@@ -138,7 +155,7 @@ impl Message {
             recent_peers: RecentPeers::open(world, store.db()),
             outbox: PeerOutbox::open(world, store.db()).await?,
             store,
-            peer_retention: world.peer_retention,
+            peer_retention: settings.peer_retention(),
             peer_events: PeerEvents::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),

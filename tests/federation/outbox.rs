@@ -7,7 +7,7 @@ use crate::support::agent::ConnectedAgent;
 use crate::support::domain::DomainPair;
 use crate::support::{printed, until};
 
-const KEEP: &str = "federation.retention_seconds = 3600\nlimits.calls_per_second = 100000";
+const KEEP: &str = "message.peer_retention_seconds = 3600\nlimits.calls_per_second = 100000";
 
 async fn all_of(agent: &ConnectedAgent) -> Vec<String> {
     let (mut seen, mut after) = (Vec::new(), 0);

@@ -32,7 +32,7 @@ impl AdvertisedDocuments {
             "p2p_peer_pull_v1": true,
         });
         let openrpc = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
-            method.access.is_for_agents() && capabilities.allows(method.name)
+            method.access.is_for_agents() && capabilities.allows(method)
         });
         AdvertisedDocuments { session: session.to_string().into(), openrpc: openrpc.to_string().into() }
     }

@@ -5,7 +5,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
-use services::kernel::{Aid, Bus, RpcError, codes};
+use services::kernel::{Aid, RpcError, codes};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
@@ -19,18 +19,12 @@ pub type AgentLimit = RateLimiter<NotKeyed, InMemoryState, DefaultClock>;
 pub struct GatewayLimits {
     connects: DefaultKeyedRateLimiter<IpAddr>,
     http: DefaultKeyedRateLimiter<IpAddr>,
-    registrations: DefaultKeyedRateLimiter<IpAddr>,
-    logins: DefaultKeyedRateLimiter<(IpAddr, Aid)>,
     calls: Quota,
     agents: Mutex<HashMap<Aid, Weak<AgentLimit>>>,
     sockets: Arc<Semaphore>,
     handshakes: Arc<Semaphore>,
     per_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
     most_per_address: usize,
-    /// Registrations and logins are counted over all gateways, too.
-    bus: Bus,
-    registrations_per_minute: u32,
-    logins_per_minute: u32,
     pub http_per_second: u32,
 }
 
@@ -63,15 +57,10 @@ impl Drop for SocketPermit {
 }
 
 impl GatewayLimits {
-    pub fn new(config: &LimitsConfig, bus: &Bus) -> GatewayLimits {
+    pub fn new(config: &LimitsConfig) -> GatewayLimits {
         GatewayLimits {
-            bus: bus.clone(),
-            registrations_per_minute: config.registrations_per_minute,
-            logins_per_minute: config.logins_per_minute,
             connects: RateLimiter::keyed(per_second(config.connects_per_second)),
             http: RateLimiter::keyed(per_second(config.http_per_second)),
-            registrations: RateLimiter::keyed(per_minute(config.registrations_per_minute)),
-            logins: RateLimiter::keyed(per_minute(config.logins_per_minute)),
             calls: per_second(config.calls_per_second),
             agents: Mutex::default(),
             sockets: Arc::new(Semaphore::new(config.sockets)),
@@ -104,26 +93,6 @@ impl GatewayLimits {
             .map_err(|not_until| not_until.wait_time_from(DefaultClock::default().now()))
     }
 
-    pub async fn registration(&self, address: IpAddr) -> Result<(), RpcError> {
-        let (what, address) = ("registrations from this address", network(address));
-        self.registrations
-            .check_key(&address)
-            .map_err(|until| too_fast(what, until.wait_time_from(now())))?;
-        let counted = self.bus.count(&format!("register:{address}"), self.registrations_per_minute).await;
-        counted.map_err(|wait| too_fast(what, wait))
-    }
-
-    /// By address and name: somebody who knows a name cannot lock its owner out from another address.
-    pub async fn login(&self, address: IpAddr, aid: Aid) -> Result<(), RpcError> {
-        let (what, address) = ("logins of this agent", network(address));
-        let key = format!("login:{address}:{aid}");
-        self.logins
-            .check_key(&(address, aid))
-            .map_err(|until| too_fast(what, until.wait_time_from(now())))?;
-        let counted = self.bus.count(&key, self.logins_per_minute).await;
-        counted.map_err(|wait| too_fast(what, wait))
-    }
-
     /// The limiter of an agent: the same for all its connections, gone with the last of them.
     pub fn agent(&self, aid: &Aid) -> Arc<AgentLimit> {
         let mut agents = self.agents.lock();
@@ -139,8 +108,6 @@ impl GatewayLimits {
     pub fn forget_quiet(&self) {
         self.connects.retain_recent();
         self.http.retain_recent();
-        self.registrations.retain_recent();
-        self.logins.retain_recent();
         self.agents.lock().retain(|_, limit| limit.strong_count() > 0);
     }
 }
@@ -149,18 +116,18 @@ pub fn within_agent_rate(limit: &AgentLimit) -> Result<(), RpcError> {
     limit.check().map_err(|until| too_fast("calls of this agent", until.wait_time_from(now())))
 }
 
-fn now() -> <DefaultClock as governor::clock::Clock>::Instant {
+pub(super) fn now() -> <DefaultClock as governor::clock::Clock>::Instant {
     DefaultClock::default().now()
 }
 
-fn too_fast(what: &str, wait: Duration) -> RpcError {
+pub(super) fn too_fast(what: &str, wait: Duration) -> RpcError {
     let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
     RpcError::new(codes::RATE_LIMITED, format!("too many {what}; try again in {ms} ms"))
         .with("retry_after_ms", ms)
 }
 
 /// The holder of one IPv6 address has its whole /64.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
             let s = v6.segments();
@@ -174,7 +141,7 @@ pub fn per_second(rate: u32) -> Quota {
     Quota::per_second(NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN))
 }
 
-fn per_minute(rate: u32) -> Quota {
+pub(super) fn per_minute(rate: u32) -> Quota {
     Quota::per_minute(NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN))
 }
 
@@ -183,7 +150,7 @@ mod tests {
     use super::*;
 
     fn limits(text: &str) -> GatewayLimits {
-        GatewayLimits::new(&crate::config::Config::parse(text).unwrap().limits, &Bus::local())
+        GatewayLimits::new(&crate::config::Config::parse(text).unwrap().limits)
     }
 
     #[test]

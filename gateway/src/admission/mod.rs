@@ -1,56 +1,70 @@
 //! What may be called: by whom, whether it is advertised now, how often, and with which signature.
 //!
-//! The steps are used in this order, as far as a way in has them: an answer never tells more than the caller may know at
-//! that step.
+//! **One list** for every way in: a WebSocket call, a call before login, a member of a batch, an HTTP request, a relay of
+//! another domain, and the operator's socket. Each way in says who is calling ([`CallSource`]), and nothing else differs.
 //!
-//! 1. [`Admission::authenticate`]: who is calling; a session has done this when it was opened.
-//! 2. [`limits::within_agent_rate`]: the calls of one agent.
-//! 3. [`strip_reserved`]: every `_key` is removed.
-//! 4. [`Admission::signature`]: if the call is signed.
-//! 5. [`Admission::find`]: the method exists for this caller and is advertised; a service that is down is 5003.
-//! 6. [`Admission::within_rate`]: registrations and logins, by address and name.
+//! In this order: an answer never tells more than the caller may know at that step.
+//!
+//! 1. [`Admission::authenticate`]: who. A session has done this when it was opened, a peer link with its hello.
+//! 2. [`Admission::find`]: the method exists, for this kind of caller, and is advertised now; down is 5003.
+//! 3. Its rate: of all calls of the agent, and then of the method's own class.
+//! 4. [`Admission::signature`], if the call is signed.
+//! 5. [`strip_reserved`]: every `_key` is removed.
+//!
+//! [`Admission::begin`] does the first three without waiting, [`Admission::finish`] the others.
 
 mod capabilities;
 mod documents;
 mod limits;
+mod rate_classes;
 mod reserved;
 mod signature;
 mod signer;
+mod source;
+#[cfg(test)]
+mod tests;
 
 pub use limits::{AgentLimit, GatewayLimits, SocketLimit, SocketPermit, per_second, within_agent_rate};
 pub use reserved::strip_reserved;
 pub use signature::is_signed;
 pub use signer::KnownSigner;
+pub use source::CallSource;
 
-use crate::config::LimitsConfig;
+use crate::config::Config;
 use crate::frame::params;
 use capabilities::AdvertisedCapabilities;
 use documents::AdvertisedDocuments;
 use parking_lot::RwLock;
 use proto_schemas::requests::auth;
-use proto_schemas::{Access, Method, Rate};
-use serde::Deserialize;
+use proto_schemas::{HttpPrefix, Method, Tag};
+use rate_classes::{RateClasses, RateSubject};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Caller, Clock, Mesh, RpcError, World, codes, unavailable};
-use std::net::IpAddr;
+use services::kernel::{Aid, Caller, Clock, Mesh, RpcError, World, unavailable};
 use std::sync::Arc;
 
 pub struct Admission {
     pub limits: GatewayLimits,
+    rate_classes: RateClasses,
     capabilities: AdvertisedCapabilities,
     documents: RwLock<AdvertisedDocuments>,
+    /// What is up besides the namespaces of the mesh: `federation`, where it is enabled.
+    always_up: Vec<&'static str>,
     mesh: Arc<Mesh>,
     clock: Clock,
 }
 
 impl Admission {
-    pub fn new(config: &LimitsConfig, world: &World) -> Admission {
-        let capabilities = AdvertisedCapabilities::new(&world.mesh.namespaces());
+    pub fn new(config: &Config, world: &World) -> Admission {
+        let always_up: Vec<_> = config.federation.enabled.then_some("federation").into_iter().collect();
+        let up: Vec<_> = world.mesh.namespaces().into_iter().chain(always_up.iter().copied()).collect();
+        let capabilities = AdvertisedCapabilities::new(&up);
         Admission {
-            limits: GatewayLimits::new(config, &world.bus),
+            limits: GatewayLimits::new(&config.limits),
+            rate_classes: RateClasses::new(&config.limits, &world.bus),
             documents: RwLock::new(AdvertisedDocuments::new(&capabilities, &world.mesh)),
             capabilities,
+            always_up,
             mesh: world.mesh.clone(),
             clock: world.clock.clone(),
         }
@@ -63,80 +77,70 @@ impl Admission {
         Aid::parse(&verified.aid).map_err(RpcError::internal)
     }
 
-    /// The method, if an agent may call it. Unknown, internal and not advertised methods are the same to a client: they
-    /// are not found. One whose service is down is not the same: the client may ask again.
-    pub fn find(&self, name: &str) -> Result<&'static Method, RpcError> {
-        let method =
-            proto_schemas::find(name).filter(|method| method.access.is_for_agents() && !method.notification);
-        let Some(method) = method else { return Err(not_found(name)) };
-        let namespace = name.split('.').next().unwrap_or_default();
-        if self.mesh.knows(namespace) && !self.mesh.has(namespace) {
-            return Err(unavailable(namespace));
+    /// The steps that need not wait: the method, and the rate of all calls of its caller.
+    pub fn begin(&self, source: &CallSource<'_>, name: &str) -> Result<&'static Method, RpcError> {
+        let found = self.find(source, name);
+        // Counted also where nothing is found: trying out names is not free.
+        if let Some(limit) = source.limit() {
+            within_agent_rate(limit)?;
         }
-        match self.capabilities.allows(name) || self.is_up(capabilities::needs_of_method(name))? {
-            true => Ok(method),
-            false => Err(not_found(name)),
-        }
+        found
     }
 
-    /// The same before login, where few methods may be called.
-    pub fn find_public(&self, name: &str) -> Result<&'static Method, RpcError> {
-        if proto_schemas::find(name).is_none_or(|method| method.access != Access::Public) {
-            let sentence = "log in first: only registration, login and auth.connect are answered before that";
-            return Err(RpcError::new(codes::NOT_INITIALIZED, sentence));
-        }
-        self.find(name)
-    }
-
-    /// Whether a call without a signature passes all steps as it was written: nothing has to be stripped from it, and
-    /// its method has no rate of its own.
-    pub fn passes_unchanged(&self, method: &Method, params: Option<&RawValue>) -> bool {
-        method.access != Access::Internal
-            && !method.notification
-            && matches!(method.rate, Rate::Call | Rate::Ping)
-            && self.capabilities.allows(method.name)
-            && !params.is_some_and(|params| params::may_contain(params, "\"_"))
-    }
-
-    /// Registrations and logins have rates of their own, whether they come before login or after it.
-    pub async fn within_rate(
+    /// The steps after those, which may have to ask another process. Gives the parameters for the service.
+    pub async fn finish(
         &self,
-        address: IpAddr,
-        method: &Method,
-        params: Option<&RawValue>,
-    ) -> Result<(), RpcError> {
-        // Boxed, so that the future of a call without such a rate stays small.
-        match method.rate {
-            Rate::Register => Box::pin(self.limits.registration(address)).await,
-            Rate::Login => Box::pin(self.within_login_rate(address, params)).await,
-            Rate::Call | Rate::Ping => Ok(()),
+        source: &CallSource<'_>,
+        method: &'static Method,
+        params: Option<Box<RawValue>>,
+    ) -> Result<Option<Box<RawValue>>, RpcError> {
+        // Boxed, so that the future of a call without these stays small.
+        if let (Some(class), Some(address)) = (method.rate, source.address()) {
+            let subject = RateSubject { address, aid: source.aid(), params: params.as_deref() };
+            Box::pin(self.rate_classes.within(class, subject)).await?;
         }
+        if let (Some((aid, signer)), Some(params)) = (source.signer(), params.as_deref()) {
+            if is_signed(params) {
+                Box::pin(self.signature(aid, signer, method.name, params)).await?;
+            }
+        }
+        strip_reserved(params)
     }
 
-    async fn within_login_rate(&self, address: IpAddr, params: Option<&RawValue>) -> Result<(), RpcError> {
-        #[derive(Deserialize)]
-        struct LoginName {
-            aid: Aid,
+    /// Whether [`finish`](Self::finish) would change nothing and refuse nothing: the call has no signature, nothing has to
+    /// be stripped from it, and its method has no rate of its own.
+    pub fn is_finished(method: &Method, params: Option<&RawValue>) -> bool {
+        let plain = |params: &RawValue| !params::may_contain(params, "\"_") && !is_signed(params);
+        method.rate.is_none() && params.is_none_or(plain)
+    }
+
+    /// The method, if this kind of caller may call it and it is advertised. Unknown, internal and not advertised methods
+    /// are the same to a client: they are not found. One whose service is down is not the same: the client may ask again.
+    pub fn find(&self, source: &CallSource<'_>, name: &str) -> Result<&'static Method, RpcError> {
+        let method = source.find(name)?;
+        let open = matches!(source, CallSource::Operator)
+            || self.capabilities.allows(method)
+            || method.tag.is_some_and(|tag| !tag.needs.is_empty()) && self.is_up(method.tag)?;
+        match open {
+            true => Ok(method),
+            false => Err(source::not_found(name)),
         }
-        // A login without a valid AID is refused by the service.
-        let Ok(LoginName { aid }) = serde_json::from_str(params.map_or("{}", RawValue::get)) else {
-            return Ok(());
-        };
-        self.limits.login(address, aid).await
     }
 
     /// Whether an HTTP path is answered; 5003 if a service it needs is down.
-    pub fn serves(&self, path: &str) -> Result<bool, RpcError> {
-        Ok(self.capabilities.serves(path) || self.is_up(capabilities::needs_of_route(path))?)
+    pub fn serves(&self, route: &HttpPrefix) -> Result<bool, RpcError> {
+        Ok(route.tag.is_none_or(|tag| self.capabilities.has(tag)) || self.is_up(route.tag)?)
     }
 
-    /// Whether the services that something needs are all up, although it is not advertised: then one of them came back a
-    /// moment ago. The error names the one that is down; a server that never has one of them does not have the method.
-    fn is_up(&self, needs: &[&'static str]) -> Result<bool, RpcError> {
-        if !needs.iter().all(|namespace| self.mesh.knows(namespace)) {
+    /// Whether all that a tag needs is up, although it is not advertised: then something came back a moment ago. The error
+    /// names what is down; a server that never has it does not have the method.
+    fn is_up(&self, tag: Option<&Tag>) -> Result<bool, RpcError> {
+        let needs = tag.map_or(&[][..], |tag| tag.needs);
+        let needed = || needs.iter().filter(|need| !self.always_up.contains(need));
+        if !needed().all(|namespace| self.mesh.knows(namespace)) {
             return Ok(false);
         }
-        match needs.iter().find(|namespace| !self.mesh.has(namespace)) {
+        match needed().find(|namespace| !self.mesh.has(namespace)) {
             Some(namespace) => Err(unavailable(namespace)),
             None => Ok(true),
         }
@@ -157,15 +161,18 @@ impl Admission {
         self.documents.read().openrpc.clone()
     }
 
-    /// Looks at which namespaces answer now, and gives what that added and removed.
+    /// Looks at what answers now, and gives what that added and removed.
     pub fn refresh_capabilities(&self) -> Option<Value> {
-        let change = self.capabilities.update(&self.mesh.namespaces())?;
+        let mut up = self.mesh.namespaces();
+        up.extend(&self.always_up);
+        let change = self.capabilities.update(&up)?;
         *self.documents.write() = AdvertisedDocuments::new(&self.capabilities, &self.mesh);
         Some(change)
     }
-}
 
-fn not_found(name: &str) -> RpcError {
-    let name: String = name.chars().take(80).collect();
-    RpcError::new(codes::METHOD_NOT_FOUND, format!("method not found: {name}"))
+    /// Forgets callers that have been quiet, so that the tables do not grow with everyone ever seen.
+    pub fn forget_quiet(&self) {
+        self.limits.forget_quiet();
+        self.rate_classes.forget_quiet();
+    }
 }

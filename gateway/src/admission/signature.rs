@@ -27,6 +27,8 @@ impl Admission {
     ) -> Result<(), RpcError> {
         let mut members = params::members(params)?;
         let Some(signature) = members.remove(MEMBER) else { return Ok(()) };
+        // Clients sign what they mean to send; their libraries add reserved members, such as `_trace`, after that.
+        members.retain(|name, _| !name.starts_with('_'));
         let claimed: ClientSignature = serde_json::from_str(signature.get())
             .map_err(|error| wrong(&format!("is not understood: {error}")))?;
         if claimed.aid != aid.as_str() {

@@ -15,7 +15,7 @@ mod show;
 mod top;
 
 use crate::config::{Config, ListenAddress, ResolveEntry};
-use crate::{bench, run};
+use crate::run;
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;

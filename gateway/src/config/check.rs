@@ -73,6 +73,15 @@ impl Config {
         if self.drain_window_ms() > limits.drain_timeout_ms {
             bail!("limits.drain_window_ms: a drain is over after {} ms", limits.drain_timeout_ms);
         }
+        let declared = |name: &str| {
+            let mut classes = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.rates);
+            classes.any(|class| class.name == name)
+        };
+        if let Some((name, _)) = limits.classes.iter().find(|(name, rate)| **rate == 0 || !declared(name)) {
+            bail!(
+                "limits.classes: {name} must be a rate class of a namespace, with at least 1 call a minute"
+            );
+        }
         let rates = [
             ("connects_per_second", limits.connects_per_second),
             ("http_per_second", limits.http_per_second),

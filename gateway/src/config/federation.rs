@@ -17,8 +17,6 @@ pub struct FederationConfig {
     pub resolve: BTreeMap<String, String>,
     /// Whether TLS certificates of the public authorities are believed, beside those of the trusted AUN roots.
     pub public_roots: bool,
-    /// How long a message waits for a domain that cannot be reached, in seconds. 0: its sender gets an error at once.
-    pub retention_seconds: u64,
     /// Relays a second that are accepted from one domain, and from one agent of it.
     pub relays_per_second: u32,
     pub relays_per_agent: u32,
@@ -36,7 +34,6 @@ impl Default for FederationConfig {
             block: Vec::new(),
             resolve: BTreeMap::new(),
             public_roots: true,
-            retention_seconds: 0,
             relays_per_second: 50_000,
             relays_per_agent: 1_000,
             peers: 500,

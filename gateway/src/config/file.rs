@@ -14,10 +14,16 @@ impl Config {
     }
 
     pub fn parse(text: &str) -> anyhow::Result<Config> {
-        toml::from_str(text).map_err(|error| match nearest(error.message()) {
-            Some(hint) => anyhow::anyhow!("{}; did you mean {hint}?", first_line(&error)),
-            None => anyhow::anyhow!("{}", first_line(&error)),
-        })
+        let mut tables: toml::Table = toml::from_str(text).map_err(|error| described(&error))?;
+        let settings: toml::Table =
+            services::NAMES.iter().filter_map(|name| tables.remove_entry(*name)).collect();
+        // From the text where that is possible, because an error in a table has no position.
+        let mut config: Config = match settings.is_empty() {
+            true => toml::from_str(text).map_err(|error| described(&error))?,
+            false => tables.try_into().map_err(|error| described(&error))?,
+        };
+        config.settings = settings.try_into().map_err(|error| described(&error))?;
+        Ok(config)
     }
 
     /// The settings as TOML for people: a password in a URL is not shown.
@@ -29,7 +35,14 @@ impl Config {
         if let Some(redis) = self.redis() {
             shown.bus.url = redis.shown();
         }
-        Ok(toml::to_string_pretty(&shown)?)
+        Ok(toml::to_string_pretty(&shown)? + "\n" + &toml::to_string_pretty(&self.settings)?)
+    }
+}
+
+fn described(error: &toml::de::Error) -> anyhow::Error {
+    match nearest(error.message()) {
+        Some(hint) => anyhow::anyhow!("{}; did you mean {hint}?", first_line(error)),
+        None => anyhow::anyhow!("{}", first_line(error)),
     }
 }
 

@@ -1,7 +1,9 @@
 //! How much the gateway accepts, from whom, and how long it waits.
 
 use super::Config;
+use proto_schemas::RateClass;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Clients reconnect after a second or two: this spreads them without keeping the operator waiting.
 const DRAIN_WINDOW_MS: u64 = 5_000;
@@ -25,6 +27,8 @@ pub struct LimitsConfig {
     pub registrations_per_minute: u32,
     /// Login calls for one AID from one address.
     pub logins_per_minute: u32,
+    /// Calls a minute of other rate classes, by their names: `"task.create" = 60`. The namespaces declare them.
+    pub classes: BTreeMap<String, u32>,
     /// Calls on one socket before login.
     pub preauth_calls: u32,
     /// Calls of one AID, over all its connections.
@@ -58,6 +62,17 @@ impl Config {
     }
 }
 
+impl LimitsConfig {
+    /// What is accepted of a rate class.
+    pub fn per_minute(&self, class: &RateClass) -> u32 {
+        match class.name {
+            "auth.register" => self.registrations_per_minute,
+            "auth.login" => self.logins_per_minute,
+            name => self.classes.get(name).copied().unwrap_or(class.per_minute),
+        }
+    }
+}
+
 impl Default for LimitsConfig {
     fn default() -> LimitsConfig {
         LimitsConfig {
@@ -70,6 +85,7 @@ impl Default for LimitsConfig {
             http_per_second: 500,
             registrations_per_minute: 600,
             logins_per_minute: 120,
+            classes: BTreeMap::new(),
             preauth_calls: 20,
             calls_per_second: 1_000,
             frame_bytes: (1 << 20) + (256 << 10),

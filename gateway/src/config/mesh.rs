@@ -58,7 +58,7 @@ impl Config {
 
 /// Every service, the gateway among them: each can run in a process of its own.
 pub fn service_names() -> impl Iterator<Item = &'static str> {
-    services::NAMESPACES.iter().copied().chain(["gateway"])
+    services::NAMES.iter().copied().chain(["gateway"])
 }
 
 /// `HOST:PORT` of an address on the mesh.

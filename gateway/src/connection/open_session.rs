@@ -1,6 +1,6 @@
 //! What `auth.connect` makes of a connection.
 
-use crate::admission::{AgentLimit, KnownSigner};
+use crate::admission::{AgentLimit, CallSource, KnownSigner};
 use serde_json::value::RawValue;
 use services::kernel::{AnnouncedSession, Delivery, PresentSession, Session, Subscription};
 use std::sync::Arc;
@@ -30,6 +30,16 @@ pub enum ConnectionKind {
 }
 
 impl OpenSession {
+    /// Who is calling, for admission.
+    pub fn source(&self) -> CallSource<'_> {
+        CallSource::Session {
+            aid: &self.session.aid,
+            address: self.session.address,
+            limit: &self.limit,
+            signer: &self.signer,
+        }
+    }
+
     /// What other gateways are told of it.
     pub(super) fn announced(&self) -> AnnouncedSession {
         let Session { device, slot, address, connection, .. } = &self.session;

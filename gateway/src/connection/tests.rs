@@ -7,7 +7,7 @@ use crate::config::Config;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use services::kernel::{
-    Aid, AnnouncedSession, Bus, Clock, Delivery, DeviceId, Generation, Ids, Mode, Presence, PresentSession,
+    Aid, AnnouncedSession, Clock, Delivery, DeviceId, Generation, Ids, Mode, Presence, PresentSession,
     RedisBus, RedisSettings, RpcError, Session, SlotId,
 };
 use std::process::{Child, Command, Stdio};
@@ -69,7 +69,7 @@ async fn gateway(server: &TestRedis, issuer: &str) -> GatewayInstance {
     let sessions = Arc::new(Sessions::new(presence.clone(), budget, 1));
     let settling = sessions.clone();
     presence.on_arrival_elsewhere(move |aid| settling.settle(aid));
-    let limits = GatewayLimits::new(&Config::default().limits, &Bus::local());
+    let limits = GatewayLimits::new(&Config::default().limits);
     GatewayInstance { sessions, presence, limits }
 }
 

@@ -2,6 +2,7 @@
 
 mod event_order;
 mod resync;
+pub mod session_notices;
 
 use crate::connection::{CloseReason, Sessions};
 use crate::frame;
@@ -84,19 +85,19 @@ impl EventDelivery {
         }
     }
 
-    /// Delivers at once what has no seq or the next one, and the others after those before them.
+    /// Delivers at once what nothing orders or what is next, and the others after those before them.
     fn deliver_in_order(self: &Arc<Self>, event: &Event) {
-        let Some(device) = self.order.add(event, |event| self.deliver(event)) else { return };
+        let Some(held) = self.order.add(event, |event| self.deliver(event)) else { return };
         let delivery = self.clone();
         self.tracker.spawn(async move {
             tokio::time::sleep(event_order::GAP_TIMEOUT).await;
-            delivery.order.give_up(&device, |event| delivery.deliver(event));
+            delivery.order.give_up(&held, |event| delivery.deliver(event));
         });
     }
 
     /// A new session of a device may begin at any seq.
     pub fn begin(&self, aid: &Aid, device: &DeviceId) {
-        self.order.begin(&(aid.clone(), device.clone()), |event| self.deliver(event));
+        self.order.begin(aid, device, |event| self.deliver(event));
     }
 
     /// Drops what is known of the order of events for agents that are not here any more.

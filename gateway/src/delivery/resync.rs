@@ -1,15 +1,16 @@
-//! When events may have been missed, or a session was opened while the message service was down: the message service is
-//! asked to notify every device that may have missed one, and ca whether the agent's certificate is still active.
+//! When events may have been missed, or a session was opened while a service was down: the services that are told of
+//! sessions are told of every device that may have missed one, and ca is asked whether the agent's certificate is still
+//! active.
 
 #[cfg(test)]
 mod tests;
 
-use super::EventDelivery;
+use super::session_notices::is_down;
+use super::{EventDelivery, session_notices};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use proto_schemas::requests::ca;
-use serde_json::{Value, json};
-use services::kernel::{Aid, Caller, DeviceId, RpcError, codes};
+use services::kernel::{Aid, DeviceId, SessionNotice};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,18 +88,11 @@ async fn resync_agent(delivery: &EventDelivery, aid: &Aid) -> bool {
     let long = connections.iter().filter(|connection| connection.is_long());
     let devices: HashSet<DeviceId> =
         long.filter_map(|connection| Some(connection.session()?.session.device.clone())).collect();
-    for device in devices {
-        let params = json!({ "aid": aid, "device_id": device });
-        // A service that is down is asked again; one that does not have the method never will have it.
-        let asked = delivery.mesh.ask_named(Caller::service("gateway"), "message.wake", &params);
-        let notified: Result<Value, RpcError> = asked.await;
-        if notified.is_err_and(|error| is_down(&error)) {
+    for device_id in devices {
+        let notice = SessionNotice { aid: aid.clone(), device_id, connection: 0 };
+        if !session_notices::resync(&delivery.mesh, &notice).await {
             return false;
         }
     }
     true
-}
-
-fn is_down(error: &RpcError) -> bool {
-    [codes::UNAVAILABLE.code, codes::SERVICE_STOPPING.code].contains(&error.code())
 }

@@ -44,10 +44,12 @@ async fn route(mut request: HttpRequest<'_>) -> (&'static str, Result<Reply, Rpc
     if request.method == Method::OPTIONS {
         return ("preflight", Ok(text(StatusCode::NO_CONTENT, "text/plain", "")));
     }
-    match request.gateway.admission.serves(&path) {
-        Ok(true) => {}
-        Ok(false) => return ("unknown", Ok(not_found())),
-        Err(error) => return ("unavailable", Err(error)),
+    let mut prefixes = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.http);
+    match prefixes.find(|prefix| prefix.covers(&path)).map(|prefix| request.gateway.admission.serves(prefix))
+    {
+        Some(Ok(true)) => {}
+        Some(Ok(false)) | None => return ("unknown", Ok(not_found())),
+        Some(Err(error)) => return ("unavailable", Err(error)),
     }
     if path == "/agent.md" || (path == "/" && matches!(request.host, Host::Agent(_))) {
         return ("agent.md", agent_md::answer(request).await);
@@ -67,7 +69,7 @@ async fn route(mut request: HttpRequest<'_>) -> (&'static str, Result<Reply, Rpc
     }
     match path.as_str() {
         "/health" => {
-            let (status, health) = status::health(&request.gateway.mesh);
+            let (status, health) = status::health(&request.gateway.mesh, &request.gateway.tasks);
             ("health", Ok(json_reply(status, &health)))
         }
         "/.well-known/aun-gateway" => {

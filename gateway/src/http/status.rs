@@ -9,7 +9,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Map, Value, json};
-use services::kernel::{Mesh, World};
+use services::kernel::{Mesh, Tasks, World};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub async fn answer(listener: TcpListener, world: World, metrics: Arc<Metrics>) 
 fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics) -> Response<Full<Bytes>> {
     match request.uri().path() {
         "/health" => {
-            let (status, health) = health(&world.mesh);
+            let (status, health) = health(&world.mesh, &world.tasks);
             json_reply(status, &health).done()
         }
         "/metrics" => openmetrics(&metrics_of(world, metrics)).done(),
@@ -60,10 +60,13 @@ pub fn metrics_of(world: &World, metrics: &Metrics) -> String {
 }
 
 /// Which services are up. A server where nobody can log in is down; one without another service is degraded.
-pub fn health(mesh: &Mesh) -> (StatusCode, Value) {
+///
+/// A task of a service that is not running is one that panicked and waits to be started again.
+pub fn health(mesh: &Mesh, tasks: &Tasks) -> (StatusCode, Value) {
     let services = mesh.health();
     let word = |up: bool| if up { "up" } else { "down" };
-    let all_up = services.iter().all(|(_, up)| *up);
+    let tasks = tasks.statuses();
+    let all_up = services.iter().all(|(_, up)| *up) && tasks.iter().all(|(_, task)| task.running);
     let usable = services.iter().all(|(namespace, up)| *up || !matches!(*namespace, "auth" | "ca"));
     let status = match (usable, all_up) {
         (true, true) => "ok",
@@ -73,5 +76,9 @@ pub fn health(mesh: &Mesh) -> (StatusCode, Value) {
     let services: Map<String, Value> =
         services.into_iter().map(|(namespace, up)| (namespace.to_owned(), word(up).into())).collect();
     let code = if usable { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, json!({ "status": status, "services": services }))
+    let tasks: Map<String, Value> = tasks
+        .into_iter()
+        .map(|((service, task), status)| (format!("{service}.{task}"), word(status.running).into()))
+        .collect();
+    (code, json!({ "status": status, "services": services, "tasks": tasks }))
 }

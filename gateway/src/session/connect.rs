@@ -4,11 +4,11 @@ mod params;
 
 use super::greeting::welcome;
 use crate::connection::{Connection, ConnectionKind, OpenSession};
+use crate::delivery::session_notices;
 use crate::gateway::GatewayState;
 use params::{ConnectAuth, ConnectParams, bad, missing};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
-use services::kernel::{Aid, Caller, DeviceId, RpcError, Session, Subscription, codes};
+use services::kernel::{Aid, RpcError, Session, SessionNotice, Subscription, codes};
 use std::sync::Arc;
 
 /// Why no session was opened, and the close code if the socket is closed. Mostly it stays open: clients try again on it.
@@ -36,8 +36,10 @@ pub(super) async fn connect(
     let (device, slot) = (params.device.id, params.client.slot_id);
 
     // Before the session can be found: messages from now on are kept for this device, and their events come to this process.
-    let (subscription, joined) = tokio::join!(subscribe(gateway, kind, &aid), join(gateway, &aid, &device));
-    let joined = joined?;
+    let notice = SessionNotice { aid: aid.clone(), device_id: device.clone(), connection: connection.id };
+    let (subscription, told) =
+        tokio::join!(subscribe(gateway, kind, &aid), session_notices::opened(&gateway.mesh, &notice));
+    let all_told = told?;
 
     let now = gateway.clock.now_ms();
     let open = OpenSession {
@@ -65,7 +67,7 @@ pub(super) async fn connect(
         ConnectRefused { error, close }
     })?;
     gateway.delivery.begin(&aid, &device);
-    if !joined {
+    if !all_told {
         gateway.delivery.missed([aid.clone()]);
     }
     gateway.sessions.announced().await;
@@ -78,17 +80,6 @@ async fn subscribe(gateway: &GatewayState, kind: ConnectionKind, aid: &Aid) -> O
         ConnectionKind::Long => Some(gateway.delivery.subscribe(aid).await),
         ConnectionKind::Short(_) => None,
     }
-}
-
-/// Whether the message service knows of the device. A login does not fail because that service is down: it is asked again
-/// when it is back.
-async fn join(gateway: &GatewayState, aid: &Aid, device: &DeviceId) -> Result<bool, RpcError> {
-    if !gateway.mesh.has("message") {
-        return Ok(!gateway.mesh.knows("message"));
-    }
-    let params = json!({ "aid": aid, "device_id": device });
-    let _: Value = gateway.mesh.ask_named(Caller::service("gateway"), "message.join", &params).await?;
-    Ok(true)
 }
 
 /// Every other way to log in ends in a token, too.

@@ -12,10 +12,12 @@ mod unauthenticated;
 mod wire;
 
 use crate::connection::{CloseReason, Connection, ConnectionKind, OpenSession, OutboxItem};
+use crate::delivery::session_notices;
 use crate::federation::{IN_FLIGHT, InboundPeer};
 use crate::frame::{self, InvalidRequest, RequestFrame};
 use crate::gateway::GatewayState;
 use futures_util::Stream;
+use services::kernel::SessionNotice;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -88,8 +90,11 @@ impl<S> Drop for Conversation<S> {
     fn drop(&mut self) {
         self.gateway.sessions.leave(&self.connection);
         self.gateway.metrics.sockets.dec();
-        if self.connection.session().is_some() {
+        if let Some(open) = self.connection.session() {
             self.gateway.metrics.sessions.dec();
+            let (aid, device_id) = (open.session.aid.clone(), open.session.device.clone());
+            let notice = SessionNotice { aid, device_id, connection: self.connection.id };
+            session_notices::closed(&self.gateway.mesh, &self.gateway.tracker, notice);
         }
         if let (Some(inbound), Some(federation)) = (&self.inbound, &self.gateway.federation) {
             federation.inbound.remove(inbound);
@@ -256,9 +261,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                         self.asked = true;
                         Ok(())
                     }
-                    dispatch::Handled::NeedsTask => {
+                    dispatch::Handled::NeedsTask(method) => {
                         self.asked = true;
-                        dispatch::spawn(&self.gateway, &self.connection, &request);
+                        dispatch::spawn(&self.gateway, &self.connection, method, &request);
                         Ok(())
                     }
                 }

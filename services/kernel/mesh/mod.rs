@@ -27,6 +27,8 @@ pub struct Mesh {
     losses: RwLock<BTreeMap<&'static str, u64>>,
     /// The gateway, where it is in this process.
     forwarder: RwLock<Option<Arc<dyn Forwarder>>>,
+    /// The HTTP of the services in this process, by service.
+    http: RwLock<BTreeMap<&'static str, axum::Router>>,
 }
 
 /// In the order of their names. There are a dozen: comparing lengths is faster than a tree.
@@ -101,6 +103,7 @@ impl Default for Mesh {
             changed: watch::Sender::new(()),
             losses: RwLock::default(),
             forwarder: RwLock::default(),
+            http: RwLock::default(),
         }
     }
 }
@@ -116,9 +119,20 @@ impl Mesh {
         self.touch();
     }
 
+    /// The HTTP of a service of this process.
+    pub fn add_routes(&self, service: &'static str, routes: axum::Router) {
+        self.http.write().insert(service, routes);
+    }
+
+    /// The HTTP of a service, if it runs in this process.
+    pub fn routes(&self, service: &str) -> Option<axum::Router> {
+        self.http.read().get(service).cloned()
+    }
+
     /// Takes a namespace out of service: its methods answer `unavailable` from now on.
     pub fn remove(&self, namespace: &str) {
         self.routes.write().remove(namespace);
+        self.http.write().remove(namespace);
         if namespace == "gateway" {
             *self.forwarder.write() = None;
         }

@@ -1,7 +1,7 @@
 //! A connection to Redis that is made again when it breaks.
 
 use super::RedisSettings;
-use crate::kernel::Ids;
+use crate::kernel::Backoff;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, RedisResult};
 use std::time::Duration;
@@ -130,7 +130,7 @@ impl SharedConnection {
     }
 
     pub async fn keep(&self, client: &Client, settings: &RedisSettings, stop: &CancellationToken) {
-        let (mut generation, mut backoff) = (0, Backoff::default());
+        let (mut generation, mut backoff) = (0, RedisBackoff::default());
         while !stop.is_cancelled() {
             match RedisConnection::connect(client, settings, AsyncConnectionConfig::new()).await {
                 Ok(connection) => {
@@ -160,25 +160,24 @@ impl SharedConnection {
     }
 }
 
-/// How long to wait before the next attempt to connect: longer each time, and never the same for two processes.
-pub(in crate::kernel) struct Backoff {
-    wait: Duration,
+/// Waits between attempts to connect, and logs once for each time that Redis goes away.
+pub(in crate::kernel) struct RedisBackoff {
+    backoff: Backoff,
     logged: bool,
-    ids: Ids,
 }
 
-impl Default for Backoff {
-    fn default() -> Backoff {
-        Backoff { wait: FIRST_WAIT, logged: false, ids: Ids::default() }
+impl Default for RedisBackoff {
+    fn default() -> RedisBackoff {
+        RedisBackoff { backoff: Backoff::new(FIRST_WAIT, LONGEST_WAIT), logged: false }
     }
 }
 
-impl Backoff {
+impl RedisBackoff {
     pub fn reset(&mut self) {
-        (self.wait, self.logged) = (FIRST_WAIT, false);
+        self.backoff.reset();
+        self.logged = false;
     }
 
-    /// Logged once for each time that Redis goes away.
     pub fn log_once(&mut self, error: &RedisError) {
         if !std::mem::replace(&mut self.logged, true) {
             tracing::warn!(%error, "Redis is away: events stay in their process until it is back");
@@ -186,9 +185,6 @@ impl Backoff {
     }
 
     pub async fn wait(&mut self) {
-        let [chance] = self.ids.bytes::<1>();
-        let half = self.wait / 2;
-        self.wait = (self.wait * 2).min(LONGEST_WAIT);
-        tokio::time::sleep(half + half * u32::from(chance) / 255).await;
+        self.backoff.wait().await;
     }
 }

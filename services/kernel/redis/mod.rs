@@ -4,7 +4,7 @@ mod connection;
 mod keys;
 mod rate;
 
-pub(super) use connection::{Backoff, PING_EVERY, RedisConnection, command};
+pub(super) use connection::{PING_EVERY, RedisBackoff, RedisConnection, command};
 
 use super::Clock;
 use anyhow::Context as _;

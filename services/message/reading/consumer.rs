@@ -62,7 +62,7 @@ impl Message {
         })
     }
 
-    /// The inbox of a session; the gateway had it made by `message.join` before the session began.
+    /// The inbox of a session; the gateway had it made by `message.session_opened` before the session began.
     async fn own_inbox(&self, session: &Session) -> Result<Inbox, Error> {
         if let Some(inbox) = self.inboxes.find(&session.aid, &session.device).await? {
             return Ok(inbox);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     async fn join(test: &TestWorld, agent: &TestAgent, device: &str) {
-        test.inside("message.join", json!({ "aid": agent.aid, "device_id": device })).await;
+        test.inside("message.session_opened", json!({ "aid": agent.aid, "device_id": device })).await;
     }
 
     /// A message with a later time at each call.

@@ -22,6 +22,7 @@ mod send;
 
 /// A domain of its own. Its gateway forwards to the other one, unless that cannot be reached.
 pub(super) struct Domain {
+    pub settings: crate::Settings,
     pub world: World,
     pub gateway: Arc<TestGateway>,
     pub events: Arc<Mutex<Vec<Event>>>,
@@ -66,17 +67,19 @@ impl Domain {
         let folder = tempfile::tempdir().unwrap();
         let mut world = World::local(issuer, folder.path(), store());
         world.clock = Clock::manual(1_794_701_761_000);
-        world.peer_retention = peer_retention;
+        let mut settings = crate::Settings::default();
+        settings.message.peer_retention_seconds = peer_retention.map_or(0, |retention| retention.as_secs());
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let seen = events.clone();
         world.bus.listen(move |event| seen.lock().push(event.clone()));
         let gateway = Arc::new(TestGateway { issuer: issuer.to_owned(), ..TestGateway::default() });
         world.mesh.add_local("gateway", gateway.methods());
-        for namespace in crate::NAMESPACES {
-            let module = crate::open(namespace, &world).await.unwrap();
-            world.mesh.add_local(module.namespace, module.methods);
+        for name in crate::NAMES {
+            let mut service = crate::open(name, &world, &settings).await.unwrap();
+            service.tasks.clear();
+            world.add(service);
         }
-        Domain { world, gateway, events, _folder: folder }
+        Domain { world, settings, gateway, events, _folder: folder }
     }
 
     /// An agent with its first device.
@@ -95,7 +98,7 @@ impl Domain {
 
     pub async fn join(&self, agent: &TestAgent, device: &str) {
         let params = json!({ "aid": agent.aid, "device_id": device });
-        self.call_as(Caller::service("test"), "message.join", params).await.unwrap();
+        self.call_as(Caller::service("test"), "message.session_opened", params).await.unwrap();
     }
 
     pub async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {
@@ -133,7 +136,7 @@ pub(super) fn caller((agent, device): (&TestAgent, &str)) -> Caller {
 /// The services own the mesh and the mesh owns the services: without this their connections to the store would stay open.
 impl Drop for Domain {
     fn drop(&mut self) {
-        for namespace in crate::NAMESPACES.iter().chain(&["gateway"]) {
+        for namespace in crate::NAMES.iter().chain(&["gateway"]) {
             self.world.mesh.remove(namespace);
         }
     }

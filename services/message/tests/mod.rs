@@ -27,7 +27,8 @@ impl AgentDevice<'_> {
     }
 
     async fn join(&self, test: &TestWorld) {
-        test.inside("message.join", json!({ "aid": self.agent.aid, "device_id": self.device })).await;
+        test.inside("message.session_opened", json!({ "aid": self.agent.aid, "device_id": self.device }))
+            .await;
     }
 
     async fn send(&self, test: &TestWorld, to: &TestAgent, text: &str) -> Result<Value, RpcError> {
@@ -75,7 +76,7 @@ fn seqs(rows: &[Value]) -> Vec<i64> {
 
 /// The service of a world, opened a second time on the same store: for what no method does.
 async fn open_again(test: &TestWorld) -> Arc<Message> {
-    Message::open(&test.world).await.unwrap()
+    Message::open(&test.world, &Default::default()).await.unwrap()
 }
 
 #[tokio::test]

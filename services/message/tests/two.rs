@@ -18,7 +18,7 @@ impl MessageProcess {
 
     async fn join(&self, agent: &TestAgent, device: &str) {
         let params = json!({ "aid": agent.aid, "device_id": device });
-        self.call(Caller::service("test"), "message.join", params).await.unwrap();
+        self.call(Caller::service("test"), "message.session_opened", params).await.unwrap();
     }
 
     async fn send(&self, from: &TestAgent, to: &TestAgent, id: &str, more: Value) -> Value {
@@ -47,9 +47,10 @@ async fn two_processes() -> Option<(TestWorld, MessageProcess, MessageProcess)> 
         return None;
     }
     let second = World { mesh: Arc::<Mesh>::default(), tracker: TaskTracker::new(), ..test.world.clone() };
-    for namespace in crate::NAMESPACES {
-        let module = crate::open(namespace, &second).await.unwrap();
-        second.mesh.add_local(module.namespace, module.methods);
+    for name in crate::NAMES {
+        let mut service = crate::open(name, &second, &crate::Settings::default()).await.unwrap();
+        service.tasks.clear();
+        second.add(service);
     }
     let first = MessageProcess(test.world.clone());
     Some((test, first, MessageProcess(second)))

@@ -231,7 +231,7 @@ mod tests {
         let empty = bootstrap(&test, &alice, &bob.aid, Value::Null).await;
         assert_eq!((&empty["peer_devices"], &empty["self_devices"]), (&json!([]), &json!([])));
         let (first, second, own) = (signed(&bob, 100), signed(&bob, 100), signed(&alice, 100));
-        test.inside("message.join", json!({ "aid": bob.aid, "device_id": "without-keys" })).await;
+        test.inside("message.session_opened", json!({ "aid": bob.aid, "device_id": "without-keys" })).await;
         put(&test, &bob, "d1", &first).await.unwrap();
         put(&test, &bob, "d2", &second).await.unwrap();
         put(&test, &alice, "d1", &own).await.unwrap();

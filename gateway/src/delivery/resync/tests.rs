@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use proto_schemas::requests::ca;
 use serde_json::{Value, json};
 use services::kernel::{
-    Aid, Bus, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
+    Aid, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl AskedServices {
 
     fn methods(self: &Arc<Self>) -> [(&'static str, Methods); 2] {
         let ca = Rpc::new(self.clone()).method("ca.get_cert", AskedServices::get_cert);
-        let message = Rpc::new(self.clone()).method("message.wake", AskedServices::wake);
+        let message = Rpc::new(self.clone()).method("message.session_resync", AskedServices::wake);
         [("ca", ca.into()), ("message", message.into())]
     }
 }
@@ -89,7 +89,7 @@ fn open(delivery: &EventDelivery, device: &str, slot: &str, kind: ConnectionKind
         since_ms: 0,
         instead_of: Vec::new(),
         _subscription: None,
-        limit: GatewayLimits::new(&Config::default().limits, &Bus::local()).agent(&alice()),
+        limit: GatewayLimits::new(&Config::default().limits).agent(&alice()),
         signer: Default::default(),
     };
     delivery.sessions.open(&connection, open).unwrap();

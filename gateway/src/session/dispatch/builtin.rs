@@ -2,7 +2,7 @@
 
 use super::answer::EndedCall;
 use super::{Handled, notification_route};
-use crate::admission::within_agent_rate;
+use crate::admission::{Admission, within_agent_rate};
 use crate::connection::{Connection, OpenSession};
 use crate::frame::{self, RpcRequest, params};
 use crate::gateway::GatewayState;
@@ -13,19 +13,18 @@ use services::kernel::{RpcError, codes};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Counts the call against the agent's rate, and answers it unless it is signed or a service has to.
+/// Takes the first steps of admission, and answers the call unless it has to be checked further or a service has to.
 pub fn answer(
     gateway: &GatewayState,
     connection: &Connection,
     open: &OpenSession,
     request: &RpcRequest<'_>,
     started: Instant,
-    signed: bool,
 ) -> Handled {
-    let result = match within_agent_rate(&open.limit) {
-        Ok(()) if signed => return Handled::NeedsTask,
-        Ok(()) => match result(gateway, connection, open, request) {
-            Ok(None) => return Handled::NeedsTask,
+    let result = match gateway.admission.begin(&open.source(), &request.method) {
+        Ok(method) if !Admission::is_finished(method, request.params) => return Handled::NeedsTask(method),
+        Ok(method) => match result(gateway, connection, open, request) {
+            Ok(None) => return Handled::NeedsTask(method),
             Ok(Some(result)) => Ok(result),
             Err(error) => Err(error),
         },

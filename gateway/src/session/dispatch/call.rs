@@ -3,15 +3,14 @@
 use super::answer::{CallFrames, EndedCall};
 use super::in_flight::InFlight;
 use super::{Handled, builtin};
-use crate::admission::{is_signed, strip_reserved};
 use crate::connection::Connection;
 use crate::frame::{self, InvalidRequest, RpcRequest};
 use crate::gateway::GatewayState;
 use crate::trace;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use proto_schemas::Request as _;
 use proto_schemas::requests::ca;
+use proto_schemas::{Method, Request as _};
 use serde_json::value::RawValue;
 use services::kernel::{Answer, Caller, RpcError, Session, Trace, catch_panic_of, codes, timed_out};
 use std::sync::Arc;
@@ -20,7 +19,12 @@ use std::time::Instant;
 use tracing::Instrument as _;
 
 /// Runs a service's method in a task of its own; the answer goes to the outbox.
-pub fn spawn(gateway: &Arc<GatewayState>, connection: &Arc<Connection>, request: &RpcRequest<'_>) {
+pub fn spawn(
+    gateway: &Arc<GatewayState>,
+    connection: &Arc<Connection>,
+    method: &'static Method,
+    request: &RpcRequest<'_>,
+) {
     if connection.drains.load(Ordering::Relaxed) {
         let error = RpcError::new(codes::SERVICE_STOPPING, "the server is stopping, try again in a moment");
         if let Some(id) = request.id {
@@ -33,7 +37,7 @@ pub fn spawn(gateway: &Arc<GatewayState>, connection: &Arc<Connection>, request:
     let gateway = gateway.clone();
     let tracker = gateway.tracker.clone();
     let mut answering = Box::pin(async move {
-        call.run(&gateway, &guard.connection).await.push(&guard.connection);
+        call.run(&gateway, &guard.connection, method).await.push(&guard.connection);
     });
     // Polled once here, so that the calls of one connection begin in the order of their frames: a message is in the queue
     // of its commit before the next frame is read.
@@ -104,19 +108,24 @@ impl SpawnedCall {
             params: self.params.as_deref(),
         };
         let Some(open) = connection.session() else { return CallFrames::default() };
-        let signed = request.params.is_some_and(is_signed);
-        match builtin::answer(gateway, connection, open, &request, self.started, signed) {
+        match builtin::answer(gateway, connection, open, &request, self.started) {
             Handled::Now(answer) => CallFrames { answer, after: None },
-            Handled::NeedsTask | Handled::Routed => self.run(gateway, connection).await,
+            Handled::NeedsTask(method) => self.run(gateway, connection, method).await,
+            Handled::Routed => CallFrames::default(),
         }
     }
 
-    async fn run(self, gateway: &GatewayState, connection: &Connection) -> CallFrames {
+    async fn run(
+        self,
+        gateway: &GatewayState,
+        connection: &Connection,
+        found: &'static Method,
+    ) -> CallFrames {
         let method = gateway.metrics.method(&self.method);
         let limit = gateway.call_timeout();
         let trace = self.params.as_deref().and_then(trace::requested);
         let span = trace::span(&self.method, trace.as_ref());
-        let call = call_service(gateway, connection, &self.method, self.params, trace.clone());
+        let call = call_service(gateway, connection, found, self.params, trace.clone());
         let call = tokio::time::timeout(limit, catch_panic_of(&self.method, call));
         let result = call.instrument(span.clone()).await;
         let result = result.unwrap_or_else(|_| Err(timed_out(&self.method, limit)));
@@ -130,32 +139,26 @@ impl SpawnedCall {
     }
 }
 
-/// The steps of admission, then the service. The agent's rate was counted when the frame was read.
+/// The remaining steps of admission, then the service.
 async fn call_service(
     gateway: &GatewayState,
     connection: &Connection,
-    name: &str,
+    method: &'static Method,
     params: Option<Box<RawValue>>,
     trace: Option<Trace>,
 ) -> Result<Answer, RpcError> {
     let admission = &gateway.admission;
     let Some(open) = connection.session() else { return Err(RpcError::plain(codes::UNAUTHENTICATED)) };
-    let params = strip_reserved(params)?;
-    if let Some(params) = params.as_deref().filter(|params| is_signed(params)) {
-        // Boxed, so that the future of a call without a signature stays small.
-        Box::pin(admission.signature(&open.session.aid, &open.signer, name, params)).await?;
-    }
+    let params = admission.finish(&open.source(), method, params).await?;
     // A signed call gets a task whatever its method is.
-    let request = RpcRequest { id: None, method: name.into(), params: params.as_deref() };
+    let request = RpcRequest { id: None, method: method.name.into(), params: params.as_deref() };
     if let Some(result) = builtin::result(gateway, connection, open, &request)? {
         return RawValue::from_string(result).map(Into::into).map_err(RpcError::internal);
     }
-    let method = admission.find(name)?;
-    admission.within_rate(connection.address, method, params.as_deref()).await?;
-    if name == "meta.trust_roots" {
+    if method.name == "meta.trust_roots" {
         let roots = gateway.mesh.call(Caller::service("gateway"), ca::GetTrustRoots::METHOD, None).await?;
         return Ok(roots.into());
     }
     let caller = Caller::Agent(Session { trace, ..open.session.clone() });
-    gateway.mesh.begin(caller, name, params.as_deref(), gateway.call_timeout())?.await
+    gateway.mesh.begin(caller, method.name, params.as_deref(), gateway.call_timeout())?.await
 }

@@ -11,10 +11,11 @@ mod unauthenticated;
 pub use call::{spawn, spawn_batch};
 pub use unauthenticated::unauthenticated_call;
 
-use crate::admission;
+use crate::admission::Admission;
 use crate::connection::Connection;
 use crate::frame::RpcRequest;
 use crate::gateway::GatewayState;
+use proto_schemas::Method;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,8 +25,9 @@ pub enum Handled {
     Now(Option<String>),
     /// It was sent to another process, whose answer goes to the outbox.
     Routed,
-    /// Its service is in this process, or it has to be checked first: a task answers it through the outbox.
-    NeedsTask,
+    /// Its service is in this process, or it has to be checked first: a task answers it through the outbox. What admission
+    /// found is not looked up again, and the call is not counted twice.
+    NeedsTask(&'static Method),
 }
 
 /// Answers what the gateway knows by itself, without a task and almost without allocating, and sends on what another
@@ -43,9 +45,11 @@ pub fn handle(
         return Handled::Now(builtin::ping(gateway, open, request.id));
     }
     let started = *began.get_or_insert_with(Instant::now);
-    let signed = request.params.is_some_and(admission::is_signed);
-    match builtin::answer(gateway, connection, open, request, started, signed) {
-        Handled::NeedsTask if !signed && routed::send(gateway, connection, open, request, started) => {
+    match builtin::answer(gateway, connection, open, request, started) {
+        Handled::NeedsTask(method)
+            if Admission::is_finished(method, request.params)
+                && routed::send(gateway, connection, open, method, request, started) =>
+        {
             Handled::Routed
         }
         handled => handled,

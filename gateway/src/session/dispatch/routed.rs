@@ -5,6 +5,7 @@ use super::in_flight::InFlight;
 use crate::connection::{Connection, OpenSession};
 use crate::frame::RpcRequest;
 use crate::gateway::GatewayState;
+use proto_schemas::Method;
 use services::kernel::{CallTerm, RpcError, codes, timed_out};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,16 +17,14 @@ pub fn send(
     gateway: &GatewayState,
     connection: &Arc<Connection>,
     open: &OpenSession,
+    method: &'static Method,
     request: &RpcRequest<'_>,
     started: Instant,
 ) -> bool {
-    let counted = gateway.metrics.method(&request.method);
-    let (Some(method), position) = (counted.schema, counted.position) else { return false };
-    if !gateway.admission.passes_unchanged(method, request.params)
-        || connection.drains.load(Ordering::Relaxed)
-    {
+    if connection.drains.load(Ordering::Relaxed) {
         return false;
     }
+    let position = method.position;
     let term = CallTerm { began: started, within: gateway.call_timeout() };
     gateway.mesh.send(&open.session, method.name, request.params, term, || {
         let (guard, id) = (InFlight::new(gateway, connection), request.id.map(|id| CallId::new(id.get())));

@@ -1,7 +1,7 @@
 //! Calls before login.
 
 use super::answer::EndedCall;
-use crate::admission::strip_reserved;
+use crate::admission::CallSource;
 use crate::frame::RpcRequest;
 use crate::gateway::GatewayState;
 use serde_json::value::RawValue;
@@ -30,8 +30,8 @@ async fn call_service(
     address: IpAddr,
     request: &RpcRequest<'_>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let method = gateway.admission.find_public(&request.method)?;
-    let params = strip_reserved(request.params.map(ToOwned::to_owned))?;
-    gateway.admission.within_rate(address, method, params.as_deref()).await?;
+    let source = CallSource::Unauthenticated { address };
+    let method = gateway.admission.begin(&source, &request.method)?;
+    let params = gateway.admission.finish(&source, method, request.params.map(ToOwned::to_owned)).await?;
     gateway.mesh.call(Caller::Unauthenticated, method.name, params).await
 }

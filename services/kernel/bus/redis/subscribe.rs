@@ -3,7 +3,7 @@
 use super::RedisBusInner;
 use super::publish::{self, BusMessage};
 use crate::kernel::Aid;
-use crate::kernel::redis::{Backoff, PING_EVERY, RedisConnection};
+use crate::kernel::redis::{PING_EVERY, RedisBackoff, RedisConnection};
 use parking_lot::{Mutex, RwLock};
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisResult, Value};
 use std::collections::{HashMap, VecDeque};
@@ -171,7 +171,7 @@ impl Subscriptions {
 
 /// Listens until the process hangs up, on one connection after the other.
 pub(super) async fn run(inner: Arc<RedisBusInner>, client: Client, stop: CancellationToken) {
-    let mut backoff = Backoff::default();
+    let mut backoff = RedisBackoff::default();
     while !stop.is_cancelled() {
         match stop.run_until_cancelled(listen(&inner, &client, &mut backoff)).await {
             Some(Err(error)) => backoff.log_once(&error),
@@ -184,7 +184,7 @@ pub(super) async fn run(inner: Arc<RedisBusInner>, client: Client, stop: Cancell
 }
 
 /// One connection, until it breaks.
-async fn listen(inner: &Arc<RedisBusInner>, client: &Client, backoff: &mut Backoff) -> RedisResult<()> {
+async fn listen(inner: &Arc<RedisBusInner>, client: &Client, backoff: &mut RedisBackoff) -> RedisResult<()> {
     let broken = Arc::new(Notify::new());
     let (receiver, over) = (Arc::downgrade(inner), broken.clone());
     let config =

@@ -29,7 +29,7 @@ pub(super) async fn state(here: &Domain) -> Value {
 
 /// The service of a domain once more, for what only its background task does.
 pub(super) async fn worker(domain: &Domain) -> Arc<Message> {
-    Message::open(&domain.world).await.unwrap()
+    Message::open(&domain.world, &domain.settings.message).await.unwrap()
 }
 
 #[tokio::test]

@@ -1,0 +1,121 @@
+//! The limits that namespaces declare for some of their methods and routes, beside that of all calls.
+
+use super::limits::{network, now, per_minute, too_fast};
+use crate::config::LimitsConfig;
+use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use proto_schemas::{RateClass, RateKey};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use services::kernel::{Aid, Bus, RpcError};
+use std::net::IpAddr;
+
+pub struct RateClasses {
+    classes: Vec<ClassLimit>,
+    /// What is counted is counted over all gateways, too.
+    bus: Bus,
+}
+
+struct ClassLimit {
+    class: &'static RateClass,
+    per_minute: u32,
+    limiter: DefaultKeyedRateLimiter<String>,
+}
+
+/// Whom a call is counted for, as far as it is known.
+#[derive(Clone, Copy)]
+pub struct RateSubject<'a> {
+    pub address: IpAddr,
+    pub aid: Option<&'a Aid>,
+    pub params: Option<&'a RawValue>,
+}
+
+impl RateClasses {
+    pub fn new(config: &LimitsConfig, bus: &Bus) -> RateClasses {
+        let all = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.rates);
+        let limit = |class: &'static RateClass| {
+            let rate = config.per_minute(class);
+            ClassLimit { class, per_minute: rate, limiter: RateLimiter::keyed(per_minute(rate)) }
+        };
+        RateClasses { classes: all.map(limit).collect(), bus: bus.clone() }
+    }
+
+    /// Counts a call of this class; the error says how long to wait.
+    pub async fn within(&self, class: &RateClass, subject: RateSubject<'_>) -> Result<(), RpcError> {
+        let Some(limit) = self.classes.iter().find(|limit| limit.class == class) else { return Ok(()) };
+        // Who cannot be counted is not: a login without a valid AID is refused by its service.
+        let Some(key) = subject.key(class.by) else { return Ok(()) };
+        let what = format!("calls of {}", what(class));
+        let counted = limit.limiter.check_key(&key);
+        counted.map_err(|until| too_fast(&what, until.wait_time_from(now())))?;
+        let counted = self.bus.count(&format!("{}:{key}", class.name), limit.per_minute).await;
+        counted.map_err(|wait| too_fast(&what, wait))
+    }
+
+    /// Forgets what has been quiet, so that the tables do not grow with everyone ever seen.
+    pub fn forget_quiet(&self) {
+        self.classes.iter().for_each(|limit| limit.limiter.retain_recent());
+    }
+}
+
+/// The class and whom it counts, for the error: "auth.register from this address".
+fn what(class: &RateClass) -> String {
+    let whose = match class.by {
+        RateKey::Agent => "of this agent",
+        RateKey::Address => "from this address",
+        RateKey::AddressAndAid => "for this agent from this address",
+    };
+    format!("{} {whose}", class.name)
+}
+
+impl RateSubject<'_> {
+    fn key(self, by: RateKey) -> Option<String> {
+        #[derive(Deserialize)]
+        struct NamedAid {
+            aid: Aid,
+        }
+        Some(match by {
+            RateKey::Agent => self.aid.map_or_else(|| network(self.address).to_string(), ToString::to_string),
+            RateKey::Address => network(self.address).to_string(),
+            RateKey::AddressAndAid => {
+                let params = self.params.map_or("{}", RawValue::get);
+                let NamedAid { aid } = serde_json::from_str(params).ok()?;
+                format!("{}:{aid}", network(self.address))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    fn class(name: &str) -> &'static RateClass {
+        let mut all = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.rates);
+        all.find(|class| class.name == name).unwrap()
+    }
+
+    #[tokio::test]
+    async fn each_class_counts_whom_it_says() {
+        let config =
+            Config::parse("limits.logins_per_minute = 1\nlimits.registrations_per_minute = 1").unwrap();
+        let classes = RateClasses::new(&config.limits, &Bus::local());
+        let (alice, bob) = ("alice.aid.pub", "bobb.aid.pub").into();
+        let params = |aid: &str| to_raw_value(&json!({ "aid": aid })).unwrap();
+        let within = async |name: &str, last: u8, aid: &str| {
+            let params = params(aid);
+            let subject = RateSubject { address: [10, 0, 0, last].into(), aid: None, params: Some(&params) };
+            classes.within(class(name), subject).await.is_ok()
+        };
+        assert!(within("auth.register", 1, alice).await);
+        assert!(!within("auth.register", 1, bob).await, "one address");
+        assert!(within("auth.register", 2, alice).await);
+        assert!(within("auth.login", 1, alice).await);
+        assert!(!within("auth.login", 1, alice).await);
+        assert!(within("auth.login", 1, bob).await, "another name");
+        assert!(within("auth.login", 2, alice).await, "another address");
+        assert!(within("auth.login", 1, "no aid").await && within("auth.login", 1, "no aid").await);
+    }
+}

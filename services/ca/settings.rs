@@ -1,0 +1,7 @@
+//! The table `[ca]` of `aund.toml`, which has no settings yet.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {}

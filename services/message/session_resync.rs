@@ -1,0 +1,83 @@
+//! `message.session_resync`: events may have been lost; the gateway has the newest unread message of a device published again.
+
+use super::delivery::events;
+use super::store::lookup::SeqRange;
+use super::store::stored_message::MessageKind;
+use super::{Error, Message};
+use crate::kernel::{Caller, SessionNotice};
+use serde::Serialize;
+use std::sync::Arc;
+
+#[derive(Clone, Serialize)]
+pub(super) struct ResyncedSession {
+    published: bool,
+}
+
+impl Message {
+    pub(super) async fn session_resync(
+        self: Arc<Self>,
+        _: Caller,
+        params: SessionNotice,
+    ) -> Result<ResyncedSession, Error> {
+        // The device may have connected while this service was not reachable.
+        self.inboxes.join(&params.aid, &params.device_id, self.clock.now_ms()).await?;
+        let Some(inbox) = self.inboxes.find(&params.aid, &params.device_id).await? else {
+            return Ok(ResyncedSession { published: false });
+        };
+
+        let range = SeqRange { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
+        let newest = self.store.last(range, 1).await?.pop();
+        // A queue message was for the connection that was chosen for it.
+        let Some(newest) = newest.filter(|newest| newest.message.kind != MessageKind::Queue) else {
+            return Ok(ResyncedSession { published: false });
+        };
+        if self.store.read_through(inbox.id).await? >= newest.seq {
+            return Ok(ResyncedSession { published: false });
+        }
+
+        events::publish_again(&self.bus, &newest.message, inbox.id, &params.device_id);
+        Ok(ResyncedSession { published: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernel::Caller;
+    use crate::testing::TestWorld;
+    use serde_json::{Value, json};
+
+    #[tokio::test]
+    async fn the_newest_message_is_published_again_until_it_is_read() {
+        let test = TestWorld::open().await;
+        let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
+        let on_device = json!({ "aid": bob.aid, "device_id": "" });
+        test.inside("message.session_opened", on_device.clone()).await;
+        assert_eq!(
+            test.inside("message.session_resync", on_device.clone()).await,
+            json!({ "published": false })
+        );
+        for id in ["m-1", "m-2"] {
+            let params = json!({ "to": bob.aid, "message_id": id, "payload": { "text": id } });
+            test.call_as(alice.caller(), "message.send", params).await.unwrap();
+        }
+        test.events.lock().clear();
+
+        assert_eq!(
+            test.inside("message.session_resync", on_device.clone()).await,
+            json!({ "published": true })
+        );
+        let events = std::mem::take(&mut *test.events.lock());
+        let params: Value = serde_json::from_str(events[0].params.get()).unwrap();
+        assert_eq!((events.len(), events[0].method.as_str()), (1, "event/message.received"));
+        assert_eq!((&params["message_id"], &params["seq"]), (&json!("m-2"), &json!(2)));
+
+        test.call_as(bob.caller(), "message.ack", json!({ "seq": 2 })).await.unwrap();
+        assert_eq!(test.inside("message.session_resync", on_device).await, json!({ "published": false }));
+        let refused = test.call_as(alice.caller(), "message.session_resync", json!({})).await.unwrap_err();
+        assert_eq!(refused.code(), -32601);
+        let nobody = test
+            .call_as(Caller::service("gateway"), "message.session_resync", json!({ "aid": "x.y.z" }))
+            .await;
+        assert!(nobody.is_err());
+    }
+}
