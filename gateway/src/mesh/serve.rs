@@ -253,10 +253,14 @@ impl ReceivedCall {
 /// A service speaks for itself; only the gateway speaks for callers it has authenticated.
 fn may_speak_for(services: &[&str], caller: &Caller) -> bool {
     match caller {
-        Caller::Service(service) => services.contains(&service.as_str()),
-        Caller::Agent(_) | Caller::Foreign(..) | Caller::Unauthenticated | Caller::Operator => {
-            services.contains(&"gateway")
+        Caller::Service(service) | Caller::ServiceForRelay { service, .. } => {
+            services.contains(&service.as_str())
         }
+        Caller::Agent(_)
+        | Caller::Foreign(..)
+        | Caller::ForeignService { .. }
+        | Caller::Unauthenticated
+        | Caller::Operator => services.contains(&"gateway"),
     }
 }
 
