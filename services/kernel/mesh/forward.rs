@@ -1,7 +1,7 @@
 //! Calls to other domains, which the gateway passes on.
 
 use super::Mesh;
-use crate::kernel::federation::{DispatchEvent, Forward, ForwardBatch, Forwarded, ForwardedBatch, Forwarder};
+use crate::kernel::federation::{DispatchEvent, Forward, ForwardBatch, ForwardedBatch, Forwarder};
 use crate::kernel::rpc::PendingAnswer;
 use crate::kernel::{Caller, RpcError};
 use serde_json::value::RawValue;
@@ -31,11 +31,7 @@ impl Mesh {
             return forwarder.forward(&caller, forward);
         }
         let mesh = self.clone();
-        Box::pin(async move {
-            let asked = mesh.ask_within(caller, "gateway.forward_federation", &forward, FORWARD_TIMEOUT);
-            let Forwarded { result, .. } = asked.await?;
-            Ok(result)
-        })
+        Box::pin(async move { Ok(mesh.ask_within(caller, &forward, FORWARD_TIMEOUT).await?.result) })
     }
 
     /// The same for many calls to one domain.
@@ -46,7 +42,7 @@ impl Mesh {
         batch: &ForwardBatch,
     ) -> Result<ForwardedBatch, RpcError> {
         let caller = Caller::service_because_of(service, cause);
-        self.ask_within(caller, "gateway.forward_federation_batch", batch, FORWARD_TIMEOUT).await
+        self.ask_within(caller, batch, FORWARD_TIMEOUT).await
     }
 
     /// Publishes an event to agents of any domain. It is lost for those that cannot be reached now.
@@ -57,8 +53,7 @@ impl Mesh {
         event: &DispatchEvent,
     ) -> Result<(), RpcError> {
         let caller = Caller::service_because_of(service, cause);
-        let _: Box<RawValue> =
-            self.ask_within(caller, "gateway.dispatch_event", event, FORWARD_TIMEOUT).await?;
+        self.ask_within(caller, event, FORWARD_TIMEOUT).await?;
         Ok(())
     }
 }

@@ -261,7 +261,16 @@ impl Mesh {
 
     /// Asks another service, within [`ASK_TIMEOUT`].
     pub async fn ask<R: Request>(&self, caller: Caller, request: &R) -> Result<R::Result, RpcError> {
-        self.ask_within(caller, R::METHOD, request, ASK_TIMEOUT).await
+        self.ask_within(caller, request, ASK_TIMEOUT).await
+    }
+
+    async fn ask_within<R: Request>(
+        &self,
+        caller: Caller,
+        request: &R,
+        within: Duration,
+    ) -> Result<R::Result, RpcError> {
+        self.ask_named_within(caller, R::METHOD, request, within).await
     }
 
     /// The same for a method whose name is known only at run time.
@@ -271,10 +280,10 @@ impl Mesh {
         method: &str,
         params: &(impl Serialize + ?Sized),
     ) -> Result<T, RpcError> {
-        self.ask_within(caller, method, params, ASK_TIMEOUT).await
+        self.ask_named_within(caller, method, params, ASK_TIMEOUT).await
     }
 
-    async fn ask_within<T: DeserializeOwned>(
+    async fn ask_named_within<T: DeserializeOwned>(
         &self,
         caller: Caller,
         method: &str,

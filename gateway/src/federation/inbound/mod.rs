@@ -8,7 +8,7 @@ mod limits;
 mod named_aids;
 mod named_members;
 mod relay;
-mod relay_batch;
+pub(super) mod relay_batch;
 mod relay_task;
 mod seen;
 

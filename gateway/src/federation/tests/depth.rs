@@ -2,7 +2,7 @@
 
 use super::inbound_link::{InboundLink, relay_by, with};
 use super::link::code_and_reason;
-use super::schemas::{SHARED, SYNC};
+use super::test_methods::{SHARED, SYNC};
 use super::two_domains::{THEIRS, TwoDomains};
 use serde_json::{Value, json};
 use services::kernel::{Caller, Forward, ForwardBatch, Forwarder, RpcError};

@@ -1,7 +1,7 @@
 //! `gateway.forward_federation` and its batch: what services may relay, and what is refused.
 
 use super::link::code_and_reason;
-use super::schemas::{SHARED, SYNC};
+use super::test_methods::{SHARED, SYNC};
 use super::two_domains::{THEIRS, TwoDomains, ids};
 use serde_json::{Value, json};
 use services::kernel::{Caller, Forward, ForwardBatch, RpcError};

@@ -1,7 +1,7 @@
 //! `federation.relay` as the receiving gateway has it: who may call what, and what is refused.
 
 use super::inbound_link::{InboundLink, relay_by, with};
-use super::schemas::{SHARED, SYNC};
+use super::test_methods::{SHARED, SYNC};
 use super::two_domains::TwoDomains;
 use serde_json::{Value, json};
 use services::kernel::Caller;

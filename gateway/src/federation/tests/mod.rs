@@ -12,5 +12,6 @@ mod link;
 pub mod remote_gateway;
 mod schemas;
 mod test_ca;
+mod test_methods;
 mod time;
 pub mod two_domains;

@@ -1,25 +1,29 @@
-//! Schemas of methods that only the tests have: no method of the server is for services of other domains yet.
+//! What the gateway reads of a call to or from another domain is what the schemas list.
 
-use proto_schemas::{FederationRule, Method};
-use std::sync::LazyLock;
+use super::two_domains::TwoDomains;
+use crate::federation::inbound::relay_batch::RelayBatchParams;
+use crate::federation::wire::hello::HelloParams;
+use crate::federation::wire::relay::Relay;
+use proto_schemas::{field_differences, fields_of};
 
-/// Only for services; the domain is determined by nothing in the parameters.
-pub const SYNC: &str = "sync";
-/// For agents and services; acts on `to`.
-pub const SHARED: &str = "shared";
+#[tokio::test]
+async fn what_services_may_ask_of_the_gateway_is_in_the_schemas() {
+    let domains = TwoDomains::new().await;
+    for (method, fields) in domains.fed.methods().fields() {
+        assert_same(method, fields.expect("the params are a struct"));
+    }
+}
 
-static TEST_METHODS: LazyLock<[Method; 2]> = LazyLock::new(|| {
-    let rule = FederationRule { by: None, again: None, reads: true, agents: false, services: true };
-    let like = |name, rule| {
-        let mut method = *proto_schemas::find("message.send").unwrap();
-        (method.name, method.federation) = (name, Some(rule));
-        method
-    };
-    let shared = FederationRule { by: Some("to"), agents: true, ..rule };
-    [like("message.sync", rule), like("message.shared", shared)]
-});
+#[test]
+fn what_another_gateway_may_send_is_in_the_schemas() {
+    assert_same("federation.hello", fields_of::<HelloParams>().unwrap());
+    assert_same("federation.relay", fields_of::<Relay<'static>>().unwrap());
+    // Each item has its own deadline; that of the batch is not read.
+    let batch = fields_of::<RelayBatchParams<'static>>().unwrap();
+    assert_same("federation.relay_batch", &[batch, &["deadline_ms"]].concat());
+}
 
-/// The schemas of the server, and those of the tests.
-pub fn find_method(name: &str) -> Option<&'static Method> {
-    TEST_METHODS.iter().find(|method| method.name == name).or_else(|| proto_schemas::find(name))
+fn assert_same(method: &str, fields: &[&str]) {
+    let schema = &proto_schemas::find(method).unwrap().doc()["params"];
+    assert_eq!(field_differences(fields, schema), [""; 0], "{method}");
 }

@@ -1,8 +1,8 @@
 //! Two domains in one test: ours, which dials, and another one whose gateway the test controls.
 
 use super::remote_gateway::{AcceptedLink, RemoteGateway};
-use super::schemas;
 use super::test_ca::TestCa;
+use super::test_methods;
 use crate::config::Config;
 use crate::federation::Federation;
 use crate::federation::outbound::peer_state::PeerState;
@@ -41,7 +41,8 @@ async fn federation(ca: &Arc<TestCa>, config: Config, clock: &Clock, data: &Path
     world.mesh = Arc::new(Mesh::default());
     world.mesh.add_local("ca", ca.methods());
     let mut federation = Federation::open(&config, &world, &Arc::new(Metrics::new())).await.unwrap();
-    Arc::get_mut(&mut federation).expect("nobody else has it yet").rules.find_method = schemas::find_method;
+    Arc::get_mut(&mut federation).expect("nobody else has it yet").rules.find_method =
+        test_methods::find_method;
     federation
 }
 
