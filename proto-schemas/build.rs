@@ -347,7 +347,7 @@ fn check_event(SchemaFile { path, doc }: &SchemaFile) -> Result<(), String> {
     if let Some(federation) = doc.get("federation") {
         members(path, federation, &["about", "owner_only"])?;
         let about = federation["about"].as_str();
-        if !about.is_some_and(|about| doc["params"]["properties"].get(about).is_some()) {
+        if about.is_none_or(|about| doc["params"]["properties"].get(about).is_none()) {
             return Err(format!(
                 "{path}: federation.about must name the member of params with the agent the event is about"
             ));
