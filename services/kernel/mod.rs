@@ -9,6 +9,7 @@ mod error;
 mod event;
 mod federation;
 pub mod files;
+pub mod http;
 mod identity;
 mod ids;
 mod known_cert;
@@ -44,7 +45,7 @@ pub use proto_schemas::codes;
 pub use redis::RedisSettings;
 pub use rpc::{
     Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, PendingAnswer, Relayed, Rpc,
-    Session, Trace, TraceMode,
+    Session, TokenKind, Trace, TraceMode,
 };
 pub use service::{Service, Task, TaskStatus, Tasks};
 pub use session_notice::SessionNotice;

@@ -1,7 +1,7 @@
 //! `World`: everything outside itself that a service may use.
 
 use super::{
-    Bus, Clock, Db, Durability, Ids, Mesh, Presence, Service, ServiceMetrics, StoreUrl, Stores, Tasks,
+    Bus, Clock, Db, Durability, Ids, Mesh, Presence, Service, ServiceMetrics, StoreUrl, Stores, Tasks, http,
 };
 use sqlx::migrate::Migrator;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ impl World {
             self.mesh.add_local(namespace, methods.clone());
         }
         let name = namespaces.first().copied().unwrap_or_default();
-        self.mesh.add_routes(name, routes);
+        self.mesh.add_routes(name, http::routes_of(&methods, routes));
         for task in tasks {
             self.tasks.run(&self.tracker, &self.stop, name, task);
         }

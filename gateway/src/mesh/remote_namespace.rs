@@ -48,7 +48,7 @@ impl RemoteService for RemoteNamespace {
             return Box::pin(ready(Err(unavailable(self.namespace))));
         };
         let trace = match &mut caller {
-            Caller::Agent(session) => session.trace.take(),
+            Caller::Agent(session) | Caller::Token(session, _) => session.trace.take(),
             _ => None,
         };
         let caller = match &caller {

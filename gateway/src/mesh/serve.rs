@@ -254,9 +254,11 @@ impl ReceivedCall {
 fn may_speak_for(services: &[&str], caller: &Caller) -> bool {
     match caller {
         Caller::Service(service) => services.contains(&service.as_str()),
-        Caller::Agent(_) | Caller::Foreign(..) | Caller::Unauthenticated | Caller::Operator => {
-            services.contains(&"gateway")
-        }
+        Caller::Agent(_)
+        | Caller::Token(..)
+        | Caller::Foreign(..)
+        | Caller::Unauthenticated
+        | Caller::Operator => services.contains(&"gateway"),
     }
 }
 

@@ -47,7 +47,9 @@ impl Message {
         }
         match caller {
             Caller::Foreign(..) => Err(Error::NoTransit(aid.clone())),
-            Caller::Agent(session) => Ok(Some(PeerCall { session, issuer: aid.issuer() })),
+            Caller::Agent(session) | Caller::Token(session, _) => {
+                Ok(Some(PeerCall { session, issuer: aid.issuer() }))
+            }
             _ => Err(Error::Foreign(aid.issuer().to_owned())),
         }
     }
