@@ -37,7 +37,10 @@ pub use federation::{
 pub use identity::Purpose;
 pub use ids::Ids;
 pub use known_cert::KnownCert;
-pub use mesh::{CallTerm, Mesh, OnAnswer, RemoteService, timed_out, unavailable};
+pub use mesh::{
+    CallTerm, Mesh, OnAnswer, PendingResponse, RemoteRoutes, RemoteService, ServiceRoutes, timed_out,
+    unavailable,
+};
 pub use metrics::ServiceMetrics;
 pub use panics::{catch_panic, catch_panic_of};
 pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};

@@ -9,7 +9,9 @@ mod reply;
 mod request;
 
 pub use reply::{json_text, refuse, with_header};
-pub use request::{CALLER, DEADLINE_MS, HOST_AGENT, HostAgent, INTERNAL_PREFIX, caller_header, caller_of};
+pub use request::{
+    CALLER, DEADLINE_MS, HOST_AGENT, HostAgent, INTERNAL_PREFIX, caller_header, caller_of, deadline_of,
+};
 
 use super::Methods;
 use axum::Router;

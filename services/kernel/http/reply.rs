@@ -1,7 +1,7 @@
 //! Answers: the envelope of errors `{"error", "code"}`, and the status for the error of a service.
 
 use crate::kernel::{RpcError, codes};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use proto_schemas::Code;
@@ -58,7 +58,11 @@ impl IntoResponse for RpcError {
             None => STATUSES.iter().find(|(code, _)| code.code == self.code()).map(|(_, status)| *status),
         };
         let kind = self.data("kind").and_then(Value::as_str).unwrap_or("internal");
-        refuse(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), kind, &self.to_string())
+        let response = refuse(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), kind, &self.to_string());
+        match self.retry_after_seconds() {
+            Some(seconds) => with_header(response, RETRY_AFTER, &seconds.to_string()),
+            None => response,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use std::convert::Infallible;
+use std::time::Duration;
 
 /// Every header that begins like this is the server's own.
 pub const INTERNAL_PREFIX: &str = "x-aund-";
@@ -25,6 +26,11 @@ pub fn caller_header(caller: &Caller) -> Result<HeaderValue, RpcError> {
 /// The caller that the headers name; none if they name none, or what cannot be read.
 pub fn caller_of(headers: &HeaderMap) -> Option<Caller> {
     serde_json::from_slice(headers.get(CALLER)?.as_bytes()).ok()
+}
+
+/// How long the whole answer may take.
+pub fn deadline_of(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(DEADLINE_MS)?.to_str().ok()?.parse().ok().map(Duration::from_millis)
 }
 
 /// A handler takes the caller as an argument. A request without one comes from nobody.
