@@ -161,7 +161,7 @@ fn check_namespace(SchemaFile { path, doc }: &SchemaFile, all: &[SchemaFile]) ->
             "{path}: the folder of a namespace must have its name, and the file names {name}"
         ));
     }
-    members(path, doc, &["namespace", "service", "summary", "tags", "sessions", "rates", "http"])?;
+    members(path, doc, &["namespace", "service", "summary", "tags", "sessions", "session_features", "rates", "http"])?;
     if !is_text(&doc["service"]) || !is_text(&doc["summary"]) {
         return Err(format!("{path}: a namespace needs a service and a summary"));
     }
@@ -376,7 +376,7 @@ fn check_event(SchemaFile { path, doc }: &SchemaFile) -> Result<(), String> {
         return Err(format!("{path}: audience must be connection, device or agent"));
     }
     if let Some(order) = doc.get("order") {
-        members(path, order, &["series", "key", "number", "dense", "repeatable"])?;
+        members(path, order, &["series", "key", "number", "dense", "repeatable", "shared"])?;
         let key = list(&order["key"]);
         if !is_text(&order["series"]) || !is_text(&order["number"]) || !order["dense"].is_boolean() {
             return Err(format!("{path}: order needs series, key, number and dense"));
@@ -517,9 +517,10 @@ fn tables_source(
 fn namespace_source(SchemaFile { path, doc }: &SchemaFile, at: usize, all: &[SchemaFile]) -> String {
     let (name, service) = (&doc["namespace"], &doc["service"]);
     let sessions = doc["sessions"] == true;
+    let features: String = list(&doc["session_features"]).iter().map(|name| format!("{name}, ")).collect();
     let http: String = list(&doc["http"]).iter().map(|route| http_source(route, doc, all)).collect();
     format!(
-        "Namespace {{ name: {name}, service: {service}, sessions: {sessions}, tags: &TAGS_{at}, rates: &RATES_{at}, \
+        "Namespace {{ name: {name}, service: {service}, sessions: {sessions}, session_features: &[{features}], tags: &TAGS_{at}, rates: &RATES_{at}, \
          http: &[{http}], doc: {} }}",
         parsed(path)
     )
@@ -617,10 +618,11 @@ fn event_source(SchemaFile { path, doc }: &SchemaFile) -> String {
             path.split('/').next().unwrap_or_default(),
             order["series"].as_str().unwrap_or_default()
         );
-        let (number, dense, repeatable) = (&order["number"], &order["dense"], order["repeatable"] == true);
+        let (number, dense) = (&order["number"], &order["dense"]);
+        let (repeatable, shared) = (order["repeatable"] == true, order["shared"] == true);
         format!(
             "Some(EventOrderRule {{ series: {series:?}, key: &[{key}], number: {number}, dense: {dense}, \
-             repeatable: {repeatable} }})"
+             repeatable: {repeatable}, shared: {shared} }})"
         )
     });
     let federation = doc.get("federation").map_or("None".to_owned(), |federation| {

@@ -10,9 +10,11 @@ use axum::http;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Curve, Key};
+use jsonschema::Validator;
 use parking_lot::Mutex;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -72,7 +74,9 @@ impl TestWorld {
 
     pub async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {
         let answer = self.world.mesh.call(caller, method, Some(to_raw_value(&params).unwrap())).await?;
-        Ok(serde_json::from_str(answer.get()).unwrap())
+        let answer = serde_json::from_str(answer.get()).unwrap();
+        assert_as_its_schema_says(method, &answer);
+        Ok(answer)
     }
 
     /// A request as the gateway passes it on to a service.
@@ -173,6 +177,19 @@ impl TestAgent {
             generation: Generation::default(),
             trace: None,
         })
+    }
+}
+
+/// The schema lists every member of the result.
+fn assert_as_its_schema_says(method: &str, result: &Value) {
+    static VALIDATORS: Mutex<BTreeMap<String, Arc<Validator>>> = Mutex::new(BTreeMap::new());
+    let make = || {
+        let doc = proto_schemas::find(method).unwrap().doc();
+        Arc::new(jsonschema::validator_for(&proto_schemas::exact(&doc["result"])).unwrap())
+    };
+    let validator = VALIDATORS.lock().entry(method.to_owned()).or_insert_with(make).clone();
+    if let Err(flaw) = validator.validate(result) {
+        panic!("{method}: {flaw} in {result}");
     }
 }
 

@@ -1,6 +1,7 @@
-//! What a person types to be an agent, and what they see.
+//! Agents in Rust: what a person types to be one, and the crate that a program uses.
 
 mod agent_cli;
 mod demo;
 mod identity;
+mod library;
 mod messages;

@@ -4,6 +4,7 @@
 
 mod cycles;
 mod documents;
+mod namespaces;
 mod source;
 mod types;
 mod words;
@@ -26,9 +27,8 @@ fn before_tests(file: &SourceFile) -> &str {
     file.text.split("#[cfg(test)]").next().unwrap_or(&file.text)
 }
 
-/// The sources of the gateway, without what measures it.
 fn gateway_sources() -> impl Iterator<Item = &'static SourceFile> {
-    files("gateway/src", ".rs").filter(|file| !file.path.starts_with("gateway/src/bench/"))
+    files("gateway/src", ".rs")
 }
 
 fn services() -> Vec<&'static str> {
@@ -60,7 +60,9 @@ fn every_method_of_a_service_has_its_file_and_its_row_in_the_table() {
         let folder = match namespace {
             // The gateway is a namespace too: it owns the links to other domains.
             "gateway" | "federation" => "gateway/src/federation".to_owned(),
-            _ => format!("services/{namespace}"),
+            _ if method.namespace.service == namespace => format!("services/{namespace}"),
+            // A service of several namespaces has a folder for each but its own.
+            _ => format!("services/{}/{namespace}", method.namespace.service),
         };
         let path = format!("{folder}/{}.rs", verb.replace('.', "/"));
         // The gateway's own methods stand in folders by subject.
@@ -90,8 +92,8 @@ fn every_row_of_a_table_has_its_schema() {
         let names = quoted_after(table(&format!("services/{service}")), ".method(\"");
         assert!(!names.is_empty(), "{service} serves nothing");
         for name in names {
-            assert!(proto_schemas::find(name).is_some(), "{name} has no schema");
-            assert!(name.starts_with(&format!("{service}.")), "{name} is in the service {service}");
+            let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
+            assert_eq!(method.namespace.service, service, "{name} is in the service {service}");
         }
     }
 }
@@ -133,13 +135,27 @@ fn services_know_no_sockets_and_the_gateway_knows_no_sql() {
             assert!(!file.text.contains(word), "{} knows {word}", file.path);
         }
     }
-    // Benchmarks compare the server with bare SQL.
     for file in gateway_sources() {
         assert!(!file.text.contains("sqlx"), "{} knows the store", file.path);
     }
     for file in files("certs/src", ".rs") {
         for word in ["SystemTime", "std::fs", "std::env"] {
             assert!(!before_tests(file).contains(word), "{} knows {word}", file.path);
+        }
+    }
+}
+
+#[test]
+fn the_client_knows_the_contract_and_certificates_and_nothing_of_the_server() {
+    for crate_name in ["services", "gateway"] {
+        let (import, path_to) = (format!("use {crate_name}::"), format!(" {crate_name}::"));
+        for file in files("client", ".rs") {
+            let knows = file.text.contains(&import) || file.text.contains(&path_to);
+            assert!(!knows, "{} imports {crate_name}", file.path);
+        }
+        let dependency = format!("\n{crate_name} = ");
+        for manifest in files("client", "Cargo.toml") {
+            assert!(!manifest.text.contains(&dependency), "{} depends on {crate_name}", manifest.path);
         }
     }
 }

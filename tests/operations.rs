@@ -1,5 +1,6 @@
 //! What `docs/operations.md` promises to whoever runs a server.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -191,8 +192,9 @@ fn restore(server: &TestServer, backup: &Path, data: &Path) {
     if dump.exists() {
         let url = setting("AUND_TEST_POSTGRES_URL").expect("it is where the store is");
         let (_, prefix) = server.store().split_once("?schema_prefix=").expect("a store of the test's own");
-        let drop = ["auth", "agent", "message", "ca"]
-            .map(|service| format!("DROP SCHEMA {prefix}{service} CASCADE"));
+        let services: BTreeSet<_> = proto_schemas::namespaces().iter().map(|space| space.service).collect();
+        let drop = services.into_iter().filter(|service| *service != "gateway");
+        let drop: Vec<_> = drop.map(|service| format!("DROP SCHEMA {prefix}{service} CASCADE")).collect();
         run(Command::new("psql").args(["--quiet", "--command", &drop.join("; "), &url]));
         run(Command::new("pg_restore").args(["--no-owner", "--dbname", &url]).arg(&dump));
     }

@@ -96,7 +96,7 @@ fn flaw(method: &Method, example: &Value, outcome: &Result<Value, Value>) -> Opt
     match (example["error"].as_str(), outcome) {
         (None, Ok(_)) if method.notification => None,
         (None, Ok(result)) => {
-            let schema = proto_schemas::standalone(&method.doc()["result"]);
+            let schema = proto_schemas::exact(&method.doc()["result"]);
             jsonschema::validate(&schema, result).err().map(|flaw| format!("{which}: {flaw} in {result}"))
         }
         (Some(name), Err(error)) => {

@@ -1,5 +1,6 @@
 //! The operator's socket: a user who can access the data folder can call any method, one JSON object a line.
 
+use crate::admission::{CallSource, strip_reserved};
 use crate::telemetry::Metrics;
 use crate::{frame, http::status};
 use anyhow::{Context as _, bail};
@@ -88,7 +89,14 @@ async fn answer(world: &World, metrics: &Metrics, line: &str) -> String {
     if let Some(about) = about {
         return frame::success(RawValue::NULL, &about.to_string());
     }
-    match world.mesh.call(Caller::Operator, &call.method, call.params.map(ToOwned::to_owned)).await {
+    let admitted = CallSource::Operator
+        .find(&call.method)
+        .and_then(|method| Ok((method, strip_reserved(call.params.map(ToOwned::to_owned))?)));
+    let answered = match admitted {
+        Ok((method, params)) => world.mesh.call(Caller::Operator, method.name, params).await,
+        Err(error) => Err(error),
+    };
+    match answered {
         Ok(result) => frame::success(RawValue::NULL, result.get()),
         Err(error) => frame::failure(None, &error),
     }

@@ -3,9 +3,7 @@
 
 pub mod admin;
 mod admission;
-pub mod bench;
 pub mod cli;
-pub mod client;
 pub mod config;
 mod connection;
 mod delivery;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde::de::value::Error;
-use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
-use serde::forward_to_deserialize_any;
+use serde::de::{Deserializer, Error as _, Visitor};
+use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::Value;
 
 use crate::common;

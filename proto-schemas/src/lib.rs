@@ -72,6 +72,8 @@ pub struct Namespace {
     pub service: &'static str,
     /// Whether its service is told of sessions: `{name}.session_opened`, `session_resync` and `session_closed`.
     pub sessions: bool,
+    /// Members of `features` in the answer to `auth.connect` that are true while the namespace answers.
+    pub session_features: &'static [&'static str],
     /// Its feature tags. The first one stands for every method that names no other.
     pub tags: &'static [Tag],
     pub rates: &'static [RateClass],
@@ -262,6 +264,9 @@ pub struct EventOrderRule {
     pub dense: bool,
     /// Whether the event may be repeated to one connection, outside the order.
     pub repeatable: bool,
+    /// Whether several events may have the same number; they keep the order they came in. Otherwise one that comes twice
+    /// is dropped.
+    pub shared: bool,
 }
 
 /// How an event crosses from one domain to another.
@@ -340,6 +345,27 @@ pub fn standalone(schema: &Value) -> Value {
         object.insert("components".to_owned(), serde_json::json!({ "schemas": common() }));
     }
     schema
+}
+
+/// The same, refusing members that it does not list, at every depth. A schema accepts them, because the protocol grows; what
+/// this server writes is listed.
+pub fn exact(schema: &Value) -> Value {
+    let mut schema = standalone(schema);
+    refuse_others(&mut schema);
+    let shared = schema.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
+    shared.into_iter().flatten().for_each(|(_, schema)| refuse_others(schema));
+    schema
+}
+
+fn refuse_others(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut() else { return };
+    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(refuse_others);
+        object.entry("additionalProperties").or_insert(false.into());
+    }
+    for inside in ["items", "additionalProperties"] {
+        object.get_mut(inside).into_iter().for_each(refuse_others);
+    }
 }
 
 fn parse(text: &str) -> Value {

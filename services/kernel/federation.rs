@@ -2,6 +2,8 @@
 
 use super::rpc::PendingAnswer;
 use super::{Aid, DeviceId, RpcError, Session, SlotId, Trace};
+use proto_schemas::Request;
+use proto_schemas::requests::gateway;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::sync::Arc;
@@ -83,6 +85,21 @@ pub struct DispatchEvent {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventTargets {
     pub aids: Vec<Aid>,
+}
+
+impl Request for Forward {
+    const METHOD: &'static str = gateway::ForwardFederation::METHOD;
+    type Result = Forwarded;
+}
+
+impl Request for ForwardBatch {
+    const METHOD: &'static str = gateway::ForwardFederationBatch::METHOD;
+    type Result = ForwardedBatch;
+}
+
+impl Request for DispatchEvent {
+    const METHOD: &'static str = gateway::DispatchEvent::METHOD;
+    type Result = gateway::FederatedEvent;
 }
 
 impl Forward {

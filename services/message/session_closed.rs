@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::sync::Arc;
 
 #[derive(Clone, Serialize)]
-pub(super) struct SessionClosed {
+pub(super) struct ClosedSession {
     closed: bool,
 }
 
@@ -15,8 +15,8 @@ impl Message {
         self: Arc<Self>,
         _: Caller,
         params: SessionNotice,
-    ) -> Result<SessionClosed, Error> {
+    ) -> Result<ClosedSession, Error> {
         self.notifying.lock().remove(&params.connection);
-        Ok(SessionClosed { closed: true })
+        Ok(ClosedSession { closed: true })
     }
 }

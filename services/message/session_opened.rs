@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::sync::Arc;
 
 #[derive(Clone, Serialize)]
-pub(super) struct SessionOpened {
+pub(super) struct OpenedSession {
     opened: bool,
 }
 
@@ -15,8 +15,8 @@ impl Message {
         self: Arc<Self>,
         _: Caller,
         params: SessionNotice,
-    ) -> Result<SessionOpened, Error> {
+    ) -> Result<OpenedSession, Error> {
         self.inboxes.join(&params.aid, &params.device_id, self.clock.now_ms()).await?;
-        Ok(SessionOpened { opened: true })
+        Ok(OpenedSession { opened: true })
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::sync::Arc;
 
 #[derive(Clone, Serialize)]
-pub(super) struct SessionResynced {
+pub(super) struct ResyncedSession {
     published: bool,
 }
 
@@ -18,25 +18,25 @@ impl Message {
         self: Arc<Self>,
         _: Caller,
         params: SessionNotice,
-    ) -> Result<SessionResynced, Error> {
+    ) -> Result<ResyncedSession, Error> {
         // The device may have connected while this service was not reachable.
         self.inboxes.join(&params.aid, &params.device_id, self.clock.now_ms()).await?;
         let Some(inbox) = self.inboxes.find(&params.aid, &params.device_id).await? else {
-            return Ok(SessionResynced { published: false });
+            return Ok(ResyncedSession { published: false });
         };
 
         let range = SeqRange { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
         let newest = self.store.last(range, 1).await?.pop();
         // A queue message was for the connection that was chosen for it.
         let Some(newest) = newest.filter(|newest| newest.message.kind != MessageKind::Queue) else {
-            return Ok(SessionResynced { published: false });
+            return Ok(ResyncedSession { published: false });
         };
         if self.store.read_through(inbox.id).await? >= newest.seq {
-            return Ok(SessionResynced { published: false });
+            return Ok(ResyncedSession { published: false });
         }
 
         events::publish_again(&self.bus, &newest.message, inbox.id, &params.device_id);
-        Ok(SessionResynced { published: true })
+        Ok(ResyncedSession { published: true })
     }
 }
 

@@ -6,18 +6,22 @@ import os
 import random
 import secrets
 import shutil
+import subprocess
 import tempfile
 import time
 import tomllib
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from aund import Aund, samples
+from aund import Aund, binary, samples
 from links import Links, address
 from stores import Postgres, Redis
 
 SEED = int(os.environ.get("AUND_FAULT_SEED", secrets.randbelow(1_000_000)))
-SERVICES = ("ca1", "auth1", "agent1", "message1", "message2")
+NAMES = subprocess.run([binary(), "services"], check=True, capture_output=True, text=True).stdout.split()
+SERVICES = tuple(
+    f"{name}{number}" for name in NAMES if name != "gateway" for number in ((1, 2) if name == "message" else (1,))
+)
 GATEWAYS = ("gateway1", "gateway2")
 CALL_SECONDS = 5
 # Whatever was done to it, the server is whole again so long after.

@@ -1,7 +1,11 @@
 //! An agent as the SDKs are one: a key, a certificate, and one socket after another.
+//!
+//! It registers and logs in with the crate `client`. Its session is a [`TestSocket`], because tests look at what a well-behaved
+//! client hides: the order of answers and events, frames as they were written, and how exactly a socket ends.
 
 use std::ops::Deref;
 
+use ::client::{AgentId, ClientConnection, auth};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Certificate, Curve, Key};
@@ -9,7 +13,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 
 use super::socket::TestSocket;
-use super::{ISSUER, TestServer};
+use super::{ISSUER, TestServer, within};
 
 /// An AID with its key and its certificate, connected or not.
 #[derive(Clone)]
@@ -47,6 +51,10 @@ pub fn public_key(key: &Key) -> String {
     STANDARD.encode(key.public().spki_der())
 }
 
+fn agent_id(aid: &str) -> AgentId {
+    AgentId::parse(aid).expect("a test has a good name")
+}
+
 pub fn random_hex(bytes: usize) -> String {
     let mut random = vec![0; bytes];
     SystemRandom::new().fill(&mut random).expect("the system has randomness");
@@ -62,22 +70,34 @@ impl TestServer {
 
     /// A fresh key with a certificate for this name.
     pub async fn register(&self, name: &str) -> TestIdentity {
-        let key = Key::generate(Curve::P256);
-        let aid = self.aid(name);
-        let params = json!({ "aid": aid, "public_key": public_key(&key), "curve": "P-256" });
-        let created = self.ask("auth.create_aid", &params).await.expect("a free name can be registered");
-        TestIdentity { aid, key, cert: text(&created["cert"]) }
+        let (aid, key) = (self.aid(name), Key::generate(Curve::P256));
+        let connection = self.client().await;
+        let created = auth::create_aid(&connection, &agent_id(&aid), &key).await;
+        connection.close().await;
+        TestIdentity { aid, key, cert: created.expect("a free name can be registered") }
     }
 
-    /// Both halves of a login, each on a socket of its own.
+    /// Both halves of a login.
     pub async fn login(&self, who: &TestIdentity) -> TestTokens {
         self.try_login(who).await.unwrap_or_else(|error| panic!("{} cannot log in: {error}", who.aid))
     }
 
     pub async fn try_login(&self, who: &TestIdentity) -> Result<TestTokens, Value> {
-        let begun = self.ask("auth.aid_login1", &who.login1()).await?;
-        let done = self.ask("auth.aid_login2", &who.login2(&begun)).await?;
-        Ok(TestTokens { access: text(&done["access_token"]), refresh: text(&done["refresh_token"]) })
+        let connection = self.client().await;
+        let login = auth::log_in(&connection, &agent_id(&who.aid), &who.key, &who.cert).await;
+        connection.close().await;
+        match login {
+            Ok(tokens) => Ok(TestTokens { access: tokens.access_token, refresh: tokens.refresh_token }),
+            Err(::client::Error::Refused { error, .. }) => Err(error),
+            Err(error) => panic!("{} got no answer: {error}", who.aid),
+        }
+    }
+
+    /// The crate `client` on a fresh socket without TLS, from the address that is this test's.
+    pub async fn client(&self) -> ClientConnection {
+        let url = format!("ws://gateway.{}/aun", self.issuer);
+        let open = ClientConnection::over(self.tcp().await, &url);
+        within("a connection", open).await.expect("the server sends its challenge")
     }
 
     /// The same name with a new key.

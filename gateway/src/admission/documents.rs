@@ -21,13 +21,22 @@ impl AdvertisedDocuments {
             .iter()
             .filter(|method| method.access.is_for_agents() && !method.notification)
             .filter_map(|method| method.name.split('.').next())
-            .filter(|namespace| matches!(*namespace, "meta" | "rpc") || mesh.has(namespace))
+            .filter(|namespace| {
+                let own = proto_schemas::find_namespace(namespace).is_some_and(|own| own.service == "gateway");
+                own || mesh.has(namespace)
+            })
             .collect();
         namespaces.sort_unstable();
         namespaces.dedup();
+        let mut features = json!({ "binary_message": false, "max_message_size": MESSAGE_BYTES });
+        for namespace in proto_schemas::namespaces() {
+            for feature in namespace.session_features {
+                features[*feature] = mesh.has(namespace.name).into();
+            }
+        }
         let session = json!({
             "namespaces": namespaces,
-            "features": { "e2ee": mesh.has("message"), "binary_message": false, "max_message_size": MESSAGE_BYTES },
+            "features": features,
             // Clients from 0.5.25 on do not connect without it.
             "p2p_peer_pull_v1": true,
         });

@@ -21,6 +21,8 @@ mod reserved;
 mod signature;
 mod signer;
 mod source;
+#[cfg(test)]
+mod tests;
 
 pub use limits::{AgentLimit, GatewayLimits, SocketLimit, SocketPermit, per_second, within_agent_rate};
 pub use reserved::strip_reserved;

@@ -23,7 +23,7 @@ pub enum CallSource<'a> {
 
 impl<'a> CallSource<'a> {
     /// The method, if this kind of caller can ever call it.
-    pub(super) fn find(&self, name: &str) -> Result<&'static Method, RpcError> {
+    pub fn find(&self, name: &str) -> Result<&'static Method, RpcError> {
         let method = proto_schemas::find(name);
         let own = method.filter(|method| self.may_call(method));
         match (self, method, own) {

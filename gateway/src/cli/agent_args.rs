@@ -1,24 +1,23 @@
 //! The arguments that every command of an agent has: which gateway, which folder, and what is used without them.
 
 use super::show::Show;
-use crate::client::{
-    self, ClientConnection, ClientConnectionKind, Error, GatewayDialer, GatewayUrl, Home, LocalAgent,
-    TrustedRoot,
-};
 use anyhow::Context as _;
 use clap::Args;
+use client::backoff::pause;
+use client::{
+    AgentId, Client, ClientConnection, Error, GatewayDialer, GatewayUrl, Home, LocalAgent, SessionKind,
+    SessionOptions, TrustedRoot,
+};
+use proto_schemas::codes;
 use serde_json::Value;
-use services::kernel::{Aid, Ids, codes};
 use std::env;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// The root certificate of a server that was started in this folder.
 const LOCAL_ROOT: &str = "./data/pki/root.crt";
 
-/// How long to wait before the first and before a late attempt to reconnect.
-const SOON: Duration = Duration::from_millis(500);
-const LATE: Duration = Duration::from_secs(30);
+/// The slot of an agent of the command line.
+const SLOT: &str = "cli";
 
 /// How often a session is tried for while the gateway has no capacity.
 const ATTEMPTS: u32 = 6;
@@ -68,35 +67,47 @@ impl AgentArgs {
         })
     }
 
-    /// A session of an agent of this machine.
-    pub async fn connect(
+    /// A session of an agent of this machine, for a few calls.
+    pub async fn connect(&self, home: &Home, agent: &LocalAgent) -> anyhow::Result<ClientConnection> {
+        let (dialer, options) = self.session(home, agent, SessionKind::Short).await?;
+        let mut tries = 0;
+        loop {
+            let connected = client::connect(&dialer, agent, &options).await;
+            tries += 1;
+            match connected {
+                Err(error) if is_full(&error) && tries < ATTEMPTS => {
+                    tokio::time::sleep(pause(tries - 1)).await
+                }
+                connected => return connected.map_err(|error| self.no_session(home, agent, error)),
+            }
+        }
+    }
+
+    /// A client of an agent of this machine, which gets events and comes back by itself.
+    pub async fn client(&self, home: &Home, agent: &LocalAgent) -> anyhow::Result<Client> {
+        let (dialer, options) = self.session(home, agent, SessionKind::Long).await?;
+        let connected = Client::connect(dialer, agent.clone(), options).await;
+        connected.map_err(|error| self.no_session(home, agent, error))
+    }
+
+    async fn session(
         &self,
         home: &Home,
         agent: &LocalAgent,
-        kind: ClientConnectionKind,
-    ) -> anyhow::Result<ClientConnection> {
+        kind: SessionKind,
+    ) -> anyhow::Result<(GatewayDialer, SessionOptions)> {
         let gateway = self.gateway.clone().or_else(|| agent.gateway());
         let dialer = self.dialer(home, gateway).await?.of_issuer(agent.aid.issuer());
-        let device = home.device()?;
-        let mut tries = 0;
-        let connected = loop {
-            let connected = client::connect(&dialer, agent, &device, kind).await;
-            tries += 1;
-            match &connected {
-                Err(error) if error.downcast_ref().is_some_and(is_full) && tries < ATTEMPTS => {
-                    tokio::time::sleep(pause(tries - 1)).await
-                }
-                _ => break connected,
-            }
-        };
-        connected.map_err(|error| {
-            let code = error.downcast_ref::<Error>().and_then(Error::code);
-            // The answer of a server that was set up anew and does not know this agent.
-            if matches!(code, Some(4001 | -32002)) {
-                return error.context(format!("{0} cannot log in, try aund register {0}", agent.aid));
-            }
-            self.explained(home, error)
-        })
+        Ok((dialer, SessionOptions { device: home.device()?, slot: SLOT.to_owned(), kind }))
+    }
+
+    fn no_session(&self, home: &Home, agent: &LocalAgent, error: Error) -> anyhow::Error {
+        // The answer of a server that was set up anew and does not know this agent.
+        if matches!(error.code(), Some(4001 | -32002)) {
+            let sentence = format!("{0} cannot log in, try aund register {0}", agent.aid);
+            return anyhow::Error::from(error).context(sentence);
+        }
+        self.explained(home, error.into())
     }
 
     /// Calls a method on a short connection of its own; on another one if that was closed for want of capacity before the answer
@@ -111,7 +122,7 @@ impl AgentArgs {
     ) -> anyhow::Result<Result<Value, Error>> {
         let mut tries = 0;
         loop {
-            let mut connection = self.connect(home, agent, ClientConnectionKind::Short).await?;
+            let connection = self.connect(home, agent).await?;
             let answer = connection.call(method, params).await;
             connection.close().await;
             tries += 1;
@@ -140,7 +151,7 @@ impl AgentArgs {
     pub async fn dialer(&self, home: &Home, gateway: Option<GatewayUrl>) -> anyhow::Result<GatewayDialer> {
         let gateway = gateway.unwrap_or_else(GatewayUrl::local);
         if !gateway.is_secure() {
-            return GatewayDialer::unverified(gateway);
+            return Ok(GatewayDialer::unverified(gateway)?);
         }
         let keep_at = home.root_file(&gateway);
         let root = match &self.root {
@@ -151,19 +162,19 @@ impl AgentArgs {
             let (address, file) = (gateway.host_and_port(), root.file.display());
             self.show().note(&format!("trusting the root of {address} from now on, it is kept in {file}"));
         }
-        GatewayDialer::new(gateway, &root)
+        Ok(GatewayDialer::new(gateway, &root)?)
     }
 
     /// The AID of a name, under the server's domain unless another is given.
-    pub async fn aid(&self, name: &str, home: &Home, dialer: &GatewayDialer) -> anyhow::Result<Aid> {
+    pub async fn aid(&self, name: &str, home: &Home, dialer: &GatewayDialer) -> anyhow::Result<AgentId> {
         if name.contains('.') {
-            return Ok(Aid::parse(name)?);
+            return Ok(AgentId::parse(name)?);
         }
         let issuer = match &self.issuer {
             Some(issuer) => issuer.clone(),
             None => issuer_of(dialer).await.map_err(|error| self.explained(home, error))?,
         };
-        Ok(Aid::parse(&format!("{name}.{issuer}"))?)
+        Ok(AgentId::parse(&format!("{name}.{issuer}"))?)
     }
 }
 
@@ -187,25 +198,4 @@ fn is_full(error: &Error) -> bool {
         error => error.code(),
     };
     code == Some(i64::from(codes::SHORT_CAPACITY.code))
-}
-
-/// Twice as long each time, with jitter, so that clients of one server do not reconnect together.
-pub(super) fn pause(tries: u32) -> Duration {
-    let longest = SOON.saturating_mul(2_u32.saturating_pow(tries)).min(LATE);
-    let [random] = Ids::default().bytes::<1>();
-    longest.mul_f64(0.5 + f64::from(random) / 512.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attempts_become_rare_and_stay_bounded() {
-        for tries in 0..100 {
-            let (wait, longest) = (pause(tries), SOON.saturating_mul(2_u32.saturating_pow(tries)).min(LATE));
-            assert!(wait >= longest / 2 && wait <= longest, "{tries}: {wait:?}");
-        }
-        assert!(pause(0) <= SOON && pause(99) >= LATE / 2);
-    }
 }

@@ -1,11 +1,11 @@
 //! `aund register`: make an agent, with a key that stays on this machine.
 
 use super::agent_args::AgentArgs;
-use crate::client::{self, Error, GatewayDialer, LocalAgent};
 use anyhow::bail;
 use clap::Args;
+use client::{GatewayDialer, LocalAgent};
+use proto_schemas::codes;
 use serde_json::json;
-use services::kernel::codes;
 
 #[derive(Args)]
 pub(super) struct RegisterCommand {
@@ -31,7 +31,10 @@ impl RegisterCommand {
         };
         let dialer = dialer.of_issuer(aid.issuer());
         let agent = match home.agent(&aid)? {
-            Some(agent) => client::register(&dialer, &agent).await.map(|()| agent),
+            Some(agent) => match client::register(&dialer, &agent).await {
+                Ok(()) => Ok(agent),
+                Err(error) => Err(error.into()),
+            },
             None => register_new(&dialer, home.create(&aid)?).await,
         };
         let agent = agent.map_err(|error| self.args.explained(&home, error))?;
@@ -49,11 +52,11 @@ impl RegisterCommand {
 /// answer was lost.
 async fn register_new(dialer: &GatewayDialer, agent: LocalAgent) -> anyhow::Result<LocalAgent> {
     let Err(error) = client::register(dialer, &agent).await else { return Ok(agent) };
-    let Some(code) = error.downcast_ref::<Error>().and_then(Error::code) else { return Err(error) };
+    let Some(code) = error.code() else { return Err(error.into()) };
     let aid = agent.aid.clone();
     agent.delete()?;
     if code == i64::from(codes::AID_EXISTS.code) {
         bail!("{aid} belongs to another key already, choose another name ({code})");
     }
-    Err(error)
+    Err(error.into())
 }

@@ -2,8 +2,8 @@
 
 use super::agent_args::AgentArgs;
 use super::show::Show;
-use crate::client::{ClientConnectionKind, Error};
 use clap::Args;
+use client::Error;
 use serde_json::{Value, json};
 
 #[derive(Args)]
@@ -23,7 +23,7 @@ impl CallCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home) = (self.args.show(), self.args.home()?);
         let agent = self.args.agent(&home, &self.name)?;
-        let mut connection = self.args.connect(&home, &agent, ClientConnectionKind::Short).await?;
+        let connection = self.args.connect(&home, &agent).await?;
         let result = result(connection.call(&self.method, &self.params).await, show)?;
         connection.close().await;
         let text = if show.json { result.to_string() } else { serde_json::to_string_pretty(&result)? };

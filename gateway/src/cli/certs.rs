@@ -8,7 +8,7 @@ use super::operator::ask;
 use anyhow::Context as _;
 use certs::Certificate;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use proto_schemas::requests::ca;
 use std::fs;
 use std::path::PathBuf;
 use time::OffsetDateTime;
@@ -71,20 +71,20 @@ impl CertsCommand {
 
 async fn show(settings: &ConfigArgs, which: Option<&str>) -> anyhow::Result<()> {
     let Some(which) = which else {
-        let chain = ask(settings, "ca.get_cert_chain", &json!({})).await?;
-        for pem in chain["certs"].as_array().into_iter().flatten().filter_map(Value::as_str).rev() {
+        let chain = ask(settings, &ca::GetCertChain {}).await?;
+        for pem in chain.certs.iter().rev() {
             describe(pem, "authority")?;
         }
-        let status = ask(settings, "ca.status", &json!({})).await?;
-        for (state, count) in status["certificates"].as_object().into_iter().flatten() {
+        let status = ask(settings, &ca::Status {}).await?;
+        for (state, count) in status.certificates {
             println!("{count:>8} {state}");
         }
         return Ok(());
     };
-    let params = if which.contains('.') { json!({ "aid": which }) } else { json!({ "serial": which }) };
-    let got = ask(settings, "ca.get_cert", &params).await?;
-    let pem = got["cert"].as_str().with_context(|| format!("the certificate of {which} was not found"))?;
-    describe(pem, got["lifecycle_state"].as_str().unwrap_or("unknown"))?;
+    let (aid, serial) = aid_or_serial(which);
+    let known = ask(settings, &ca::GetCert { aid, serial, ..ca::GetCert::default() }).await?;
+    let pem = known.cert.with_context(|| format!("the certificate of {which} was not found"))?;
+    describe(&pem, known.lifecycle_state.as_deref().unwrap_or("unknown"))?;
     print!("{pem}");
     Ok(())
 }
@@ -102,16 +102,18 @@ fn describe(pem: &str, state: &str) -> anyhow::Result<()> {
 }
 
 async fn revoke(settings: &ConfigArgs, which: &str, reason: &str) -> anyhow::Result<()> {
-    let params = if which.contains('.') {
-        json!({ "aid": which, "reason": reason })
-    } else {
-        json!({ "serial": which, "reason": reason })
-    };
-    let revoked = ask(settings, "ca.revoke_cert", &params).await?;
-    for serial in revoked["serials"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        println!("revoked {serial} of {}", revoked["aid"].as_str().unwrap_or("?"));
+    let (aid, serial) = aid_or_serial(which);
+    let revoked = ask(settings, &ca::RevokeCert { aid, serial, reason: Some(reason.to_owned()) }).await?;
+    for serial in revoked.serials {
+        println!("revoked {serial} of {}", revoked.aid);
     }
     Ok(())
+}
+
+/// A serial has no dot, and every AID has one.
+fn aid_or_serial(which: &str) -> (Option<String>, Option<String>) {
+    let which = which.to_owned();
+    if which.contains('.') { (Some(which), None) } else { (None, Some(which)) }
 }
 
 fn export_root(settings: &ConfigArgs, file: Option<PathBuf>) -> anyhow::Result<()> {

@@ -5,17 +5,17 @@ mod server;
 
 use super::agent_args::{AgentArgs, issuer_of};
 use super::show::Show;
-use crate::client::{
-    self, ClientConnection, ClientConnectionKind, GatewayDialer, GatewayUrl, Home, LocalAgent, ReceivedEvent,
-    TrustedRoot,
-};
 use crate::signals::Signals;
 use anyhow::Context as _;
 use clap::Args;
+use client::{
+    AgentId, Client, EventStream, GatewayDialer, GatewayUrl, Home, LocalAgent, ReceivedEvent, SessionKind,
+    SessionOptions, TrustedRoot,
+};
 use frames::FramePrinter;
 use serde_json::{Value, json};
 use server::{DemoFolder, DemoServer};
-use services::kernel::{Aid, Ids};
+use services::kernel::Ids;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -41,7 +41,8 @@ struct DemoAgent {
     agent: LocalAgent,
     dialer: GatewayDialer,
     device: String,
-    connection: ClientConnection,
+    client: Client,
+    events: EventStream,
 }
 
 impl DemoCommand {
@@ -106,7 +107,7 @@ async fn register_and_connect(
     issuer: &str,
 ) -> anyhow::Result<(DemoAgent, DemoAgent)> {
     let [a, b] = Ids::default().bytes::<2>();
-    let aid = |name: &str| Aid::parse(&format!("{name}-{a:02x}{b:02x}.{issuer}"));
+    let aid = |name: &str| AgentId::parse(&format!("{name}-{a:02x}{b:02x}.{issuer}"));
     let (alice, bobb) = (home.create(&aid("alice")?)?, home.create(&aid("bobb")?)?);
     show.line(&format!("  alice is {}\n  bobb is {}", alice.aid, bobb.aid))?;
     let printer = FramePrinter::new(*show, vec![(alice.aid.clone(), "alice"), (bobb.aid.clone(), "bobb")]);
@@ -154,32 +155,35 @@ async fn exchange(show: &Show, mut alice: DemoAgent, mut bobb: DemoAgent) -> any
     tokio::try_join!(alice.call("message.recall", &ids), bobb.wait_for("message.recalled"))?;
 
     title(show, "Bobb goes away. What is sent meanwhile waits, and he pulls it when he is back.")?;
-    let DemoAgent { agent, dialer, device, connection } = bobb;
-    connection.close().await;
+    let DemoAgent { agent, dialer, device, client, .. } = bobb;
+    client.close().await;
     let waiting = alice.send(&to_bobb, "For when you are back").await?;
-    let mut bobb = DemoAgent::connect(agent, dialer, device).await?;
+    let bobb = DemoAgent::connect(agent, dialer, device).await?;
     let before = waiting["seq"].as_u64().unwrap_or(1) - 1;
     let page = bobb.call("message.pull", &json!({ "after_seq": before })).await?;
     let found = page["messages"]
         .as_array()
         .is_some_and(|rows| rows.iter().any(|row| row["message_id"] == waiting["message_id"]));
     anyhow::ensure!(found, "the message that was sent meanwhile is not in the inbox");
-    alice.connection.close().await;
-    bobb.connection.close().await;
+    alice.client.close().await;
+    bobb.client.close().await;
     Ok(4)
 }
 
 impl DemoAgent {
     async fn connect(agent: LocalAgent, dialer: GatewayDialer, device: String) -> anyhow::Result<DemoAgent> {
-        let connection = client::connect(&dialer, &agent, &device, ClientConnectionKind::Long).await?;
-        Ok(DemoAgent { agent, dialer, device, connection })
+        let options =
+            SessionOptions { device: device.clone(), slot: "demo".to_owned(), kind: SessionKind::Long };
+        let client = Client::connect(dialer.clone(), agent.clone(), options).await?;
+        let events = client.events();
+        Ok(DemoAgent { agent, dialer, device, client, events })
     }
 
-    async fn call(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
-        Ok(self.connection.call(method, params).await?)
+    async fn call(&self, method: &str, params: &Value) -> anyhow::Result<Value> {
+        Ok(self.client.call(method, params).await?)
     }
 
-    async fn send(&mut self, to: &Aid, text: &str) -> anyhow::Result<Value> {
+    async fn send(&self, to: &AgentId, text: &str) -> anyhow::Result<Value> {
         self.call("message.send", &json!({ "to": to, "payload": { "type": "text", "text": text } })).await
     }
 
@@ -188,7 +192,7 @@ impl DemoAgent {
         let wanted = format!("event/{name}");
         let wait = async {
             loop {
-                let event = self.connection.next_event().await?;
+                let event = self.events.next().await?;
                 if event.method == wanted {
                     return Ok(event);
                 }

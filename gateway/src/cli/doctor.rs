@@ -3,6 +3,8 @@
 use crate::config::{Config, ListenAddress};
 use crate::{admin, run};
 use certs::Certificate;
+use proto_schemas::Request as _;
+use proto_schemas::requests::ca;
 use serde_json::json;
 use services::kernel::{Clock, StoreUrl};
 use std::fs;
@@ -20,7 +22,7 @@ enum CheckOutcome {
 use CheckOutcome::{Bad, Good, Note};
 
 pub(super) async fn run(config: Config) -> anyhow::Result<()> {
-    let running = admin::ask(&config.data, "ca.status", &json!({})).await.ok().flatten().is_some();
+    let running = admin::ask(&config.data, ca::Status::METHOD, &json!({})).await.ok().flatten().is_some();
     let mut outcomes = vec![("config", Good(format!("issuer {}", config.issuer)))];
     outcomes.extend([
         (

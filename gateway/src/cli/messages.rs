@@ -2,11 +2,11 @@
 
 use super::agent_args::AgentArgs;
 use super::call::result;
-use crate::client::{ClientConnection, ClientConnectionKind};
 use anyhow::Context as _;
 use clap::Args;
+use client::{AgentId, ClientConnection};
 use serde_json::json;
-use services::kernel::{Aid, Clock, Ids};
+use services::kernel::{Clock, Ids};
 use std::io::Read as _;
 
 #[derive(Args)]
@@ -67,10 +67,10 @@ impl PullCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home) = (self.args.show(), self.args.home()?);
         let agent = self.args.agent(&home, &self.name)?;
-        let mut connection = self.args.connect(&home, &agent, ClientConnectionKind::Short).await?;
+        let connection = self.args.connect(&home, &agent).await?;
         let after = match self.after {
             Some(after) => after,
-            None => acknowledged(&mut connection).await?,
+            None => acknowledged(&connection).await?,
         };
         let params = json!({ "after_seq": after, "limit": self.limit });
         let page = result(connection.call("message.pull", &params).await, show)?;
@@ -97,15 +97,15 @@ impl PullCommand {
 }
 
 /// The seq up to which this agent has acknowledged on this device.
-pub(super) async fn acknowledged(connection: &mut ClientConnection) -> anyhow::Result<u64> {
+async fn acknowledged(connection: &ClientConnection) -> anyhow::Result<u64> {
     let page = connection.call("message.pull", &json!({ "after_seq": 0, "limit": 1 })).await?;
     Ok(page["server_ack_seq"].as_u64().unwrap_or_default())
 }
 
 /// A name without a domain is one of the sender's domain.
-fn recipient(name: &str, of: &Aid) -> anyhow::Result<Aid> {
+fn recipient(name: &str, of: &AgentId) -> anyhow::Result<AgentId> {
     let whole = if name.contains('.') { name.to_owned() } else { format!("{name}.{}", of.issuer()) };
-    Aid::parse(&whole).with_context(|| format!("{name} cannot receive messages"))
+    AgentId::parse(&whole).with_context(|| format!("{name} cannot receive messages"))
 }
 
 fn standard_input() -> anyhow::Result<String> {

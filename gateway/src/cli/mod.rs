@@ -14,10 +14,11 @@ mod peers;
 mod show;
 mod top;
 
-use crate::config::{Config, ListenAddress, ResolveEntry};
-use crate::{bench, run};
+use crate::config::{self, Config, ListenAddress, ResolveEntry};
+use crate::run;
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -42,6 +43,8 @@ enum Command {
     Check(ConfigArgs),
     /// Print every method a client can call, as an OpenRPC document
     Schema,
+    /// Print the services of a server, one a line, those that are called before those that call
+    Services,
     /// Show, revoke and export certificates
     Certs(Box<certs::CertsCommand>),
     /// Check names, ports, clock, files, store and certificates, and say what to do
@@ -142,6 +145,7 @@ impl Cli {
                 Ok(())
             }),
             Command::Schema => schema(),
+            Command::Services => services(),
             Command::Certs(command) => on_runtime(command.run()),
             Command::Doctor(settings) => with_config(&settings, |config| on_runtime(doctor::run(config))),
             Command::Health(command) => on_runtime(command.run()),
@@ -182,6 +186,14 @@ fn with_config(settings: &ConfigArgs, then: impl FnOnce(Config) -> anyhow::Resul
 
 fn on_runtime(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+}
+
+fn services() -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for service in config::service_names() {
+        writeln!(out, "{service}")?;
+    }
+    Ok(())
 }
 
 fn schema() -> anyhow::Result<()> {

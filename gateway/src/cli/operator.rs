@@ -2,17 +2,26 @@
 
 use super::ConfigArgs;
 use crate::{admin, run};
+use anyhow::Context as _;
 use certs::Certificate;
+use proto_schemas::Request;
 use serde_json::Value;
 use services::kernel::{Caller, World};
 use std::fs;
 
 /// Calls a method as the operator: at the server that runs on the data folder, or with the services opened by this process
 /// if none does.
-pub(super) async fn ask(settings: &ConfigArgs, method: &str, params: &Value) -> anyhow::Result<Value> {
+pub(super) async fn ask<R: Request>(settings: &ConfigArgs, request: &R) -> anyhow::Result<R::Result> {
+    let answer = ask_unparsed(settings, request).await?;
+    serde_json::from_value(answer).with_context(|| format!("the answer of {} is not understood", R::METHOD))
+}
+
+/// The same, with the answer as it is.
+pub(super) async fn ask_unparsed<R: Request>(settings: &ConfigArgs, request: &R) -> anyhow::Result<Value> {
+    let params = serde_json::to_value(request)?;
     let mut config = settings.config()?;
     let keys = config.keys.clone().unwrap_or_else(|| config.data.clone());
-    if let Some(answer) = admin::ask(&config.data, method, params).await? {
+    if let Some(answer) = admin::ask(&config.data, R::METHOD, &params).await? {
         return Ok(answer);
     }
     anyhow::ensure!(
@@ -29,5 +38,5 @@ pub(super) async fn ask(settings: &ConfigArgs, method: &str, params: &Value) -> 
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = keys;
     run::open_services(&world, &config.settings, |_| true).await?;
-    Ok(world.mesh.ask_named(Caller::Operator, method, params).await?)
+    Ok(world.mesh.ask_named(Caller::Operator, R::METHOD, &params).await?)
 }

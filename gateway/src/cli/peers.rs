@@ -4,7 +4,10 @@ use super::show::printable;
 use crate::admin;
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use proto_schemas::Request;
+use proto_schemas::requests::{gateway, message};
+use serde::Serialize;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -50,18 +53,19 @@ impl PeersCommand {
 }
 
 impl PeersArgs {
-    async fn ask(&self, method: &str, params: &Value) -> anyhow::Result<Value> {
+    async fn ask<R: Request>(&self, request: &R) -> anyhow::Result<R::Result> {
         let data = self.data.as_deref().unwrap_or(Path::new("./data"));
-        let answer = admin::ask(data, method, params).await?;
-        answer.with_context(|| format!("no server runs on {}", data.display()))
+        let answer = admin::ask(data, R::METHOD, &serde_json::to_value(request)?).await?;
+        let answer = answer.with_context(|| format!("no server runs on {}", data.display()))?;
+        serde_json::from_value(answer).context("the server's answer is not understood")
     }
 }
 
 async fn list(args: &PeersArgs) -> anyhow::Result<()> {
-    let peers = args.ask("gateway.peers", &json!({})).await?;
+    let peers = args.ask(&gateway::Peers {}).await?;
     // The outbox: what is stored for a peer that is down. Without the message service there are still peer links to show.
-    let outbox = args.ask("message.outbox", &json!({})).await.unwrap_or_default();
-    let rows = merged(&peers["peers"], &outbox["issuers"]);
+    let outbox = args.ask(&message::Outbox {}).await.unwrap_or_default();
+    let rows = merged(peers.peers, outbox.issuers);
     if args.json {
         println!("{}", json!({ "peers": rows }));
         return Ok(());
@@ -70,25 +74,36 @@ async fn list(args: &PeersArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A peer, and what is stored for it.
+#[derive(Serialize)]
+struct PeerWithOutbox {
+    #[serde(flatten)]
+    peer: gateway::ListedPeer,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outbox: Option<message::IssuerOutbox>,
+}
+
 /// One row for each peer, with what its outbox holds.
-fn merged(peers: &Value, outbox: &Value) -> Vec<Value> {
-    let mut rows = peers.as_array().cloned().unwrap_or_default();
-    for waiting in outbox.as_array().into_iter().flatten() {
-        let position = rows.iter().position(|row| row["issuer"] == waiting["issuer"]).unwrap_or_else(|| {
-            rows.push(json!({ "issuer": waiting["issuer"], "outbound": "none", "inbound": 0 }));
+fn merged(peers: Vec<gateway::ListedPeer>, outbox: Vec<message::IssuerOutbox>) -> Vec<PeerWithOutbox> {
+    let mut rows: Vec<_> = peers.into_iter().map(|peer| PeerWithOutbox { peer, outbox: None }).collect();
+    for waiting in outbox {
+        let position = rows.iter().position(|row| row.peer.issuer == waiting.issuer).unwrap_or_else(|| {
+            let (issuer, outbound) = (waiting.issuer.clone(), "none".to_owned());
+            let peer = gateway::ListedPeer { issuer, outbound, ..gateway::ListedPeer::default() };
+            rows.push(PeerWithOutbox { peer, outbox: None });
             rows.len() - 1
         });
-        rows[position]["outbox"] = waiting.clone();
+        rows[position].outbox = Some(waiting);
     }
-    rows.sort_by(|one, other| one["issuer"].as_str().cmp(&other["issuer"].as_str()));
+    rows.sort_by(|one, other| one.peer.issuer.cmp(&other.peer.issuer));
     rows
 }
 
-fn table(rows: &[Value]) -> String {
+fn table(rows: &[PeerWithOutbox]) -> String {
     if rows.is_empty() {
         return "no peer was connected to yet, and none connected\n".to_owned();
     }
-    let wide = rows.iter().filter_map(|row| row["issuer"].as_str()).map(str::len).max().unwrap_or(0).max(6);
+    let wide = rows.iter().map(|row| row.peer.issuer.len()).max().unwrap_or(0).max(6);
     let mut text = format!(
         "{:<wide$}  {:<10} {:>7} {:>8} {:>8} {:>8} {:>9} {:>7} {:>8}  {}\n",
         "DOMAIN",
@@ -109,23 +124,23 @@ fn table(rows: &[Value]) -> String {
 }
 
 /// What is queued or in flight, and what the outbox keeps for as long as the retention says.
-fn line(row: &Value, wide: usize) -> String {
-    let number = |value: &Value| value.as_u64().unwrap_or(0);
-    let stored = &row["outbox"];
-    let (waiting, kept) = (number(&row["waiting"]) + number(&row["in_flight"]), number(&stored["waiting"]));
-    let oldest = number(&row["oldest_ms"]).max(number(&stored["oldest_ms"]));
-    let retry = [&row["retry_in_ms"], &stored["retry_in_ms"]].into_iter().map(number).filter(|ms| *ms > 0);
-    let error = row["last_error"].as_str().or(stored["last_error"].as_str()).unwrap_or("-");
+fn line(row: &PeerWithOutbox, wide: usize) -> String {
+    let PeerWithOutbox { peer, outbox } = row;
+    let stored = outbox.clone().unwrap_or_default();
+    let (waiting, kept) = (peer.waiting + peer.in_flight, stored.waiting);
+    let oldest = peer.oldest_ms.max(stored.oldest_ms.unwrap_or(0));
+    let retry = [peer.retry_in_ms, stored.retry_in_ms].into_iter().flatten().filter(|ms| *ms > 0);
+    let error = peer.last_error.as_deref().or(stored.last_error.as_deref()).unwrap_or("-");
     let line = format!(
         "{:<wide$}  {:<10} {:>7} {:>8} {:>8} {:>8} {:>9} {:>7} {:>8}  {}",
-        printable(row["issuer"].as_str().unwrap_or("?")),
-        printable(row["outbound"].as_str().unwrap_or("?")),
-        number(&row["inbound"]),
+        printable(&peer.issuer),
+        printable(&peer.outbound),
+        peer.inbound,
         waiting,
         kept,
         if waiting + kept == 0 { "-".to_owned() } else { span(oldest) },
-        number(&row["relayed"]),
-        number(&row["failed"]),
+        peer.relayed,
+        peer.failed,
         retry.min().map_or_else(|| "-".to_owned(), span),
         printable(error),
     );
@@ -143,18 +158,17 @@ fn span(ms: u64) -> String {
 }
 
 async fn test(args: &PeersArgs, domain: &str) -> anyhow::Result<()> {
-    let tested = args.ask("gateway.test_peer", &json!({ "issuer": domain })).await?;
+    let tested = args.ask(&gateway::TestPeer { issuer: domain.to_owned() }).await?;
     if args.json {
-        println!("{tested}");
+        println!("{}", serde_json::to_string(&tested)?);
     } else {
-        for step in tested["steps"].as_array().into_iter().flatten() {
-            let text = |member: &str| printable(step[member].as_str().unwrap_or("?"));
-            let verdict = if step["ok"] == true { "ok" } else { "FAILED" };
-            let took = span(step["elapsed_ms"].as_u64().unwrap_or(0));
-            println!("{:<9} {verdict:<7} {took:>7}  {}", text("step"), text("detail"));
+        for step in &tested.steps {
+            let verdict = if step.ok { "ok" } else { "FAILED" };
+            let took = span(step.elapsed_ms);
+            println!("{:<9} {verdict:<7} {took:>7}  {}", printable(&step.step), printable(&step.detail));
         }
     }
-    if tested["ok"] != true {
+    if !tested.ok {
         bail!("{} cannot be reached as it should", printable(domain));
     }
     Ok(())
@@ -166,13 +180,30 @@ mod tests {
 
     #[test]
     fn a_domain_has_one_line_wherever_its_messages_wait() {
-        let peers = json!([{ "issuer": "b.example", "outbound": "down", "inbound": 1, "waiting": 1, "in_flight": 1,
-            "oldest_ms": 40, "relayed": 7, "failed": 2, "last_error": "refused", "retry_in_ms": 1500 }]);
-        let outbox = json!([
-            { "issuer": "b.example", "waiting": 3, "oldest_ms": 90_000, "retry_in_ms": 900 },
-            { "issuer": "a.example", "waiting": 2, "oldest_ms": 10, "last_error": "away" }
-        ]);
-        let text = table(&merged(&peers, &outbox));
+        let peer = gateway::ListedPeer {
+            issuer: "b.example".to_owned(),
+            outbound: "down".to_owned(),
+            inbound: 1,
+            waiting: 1,
+            in_flight: 1,
+            oldest_ms: 40,
+            relayed: 7,
+            failed: 2,
+            last_error: Some("refused".to_owned()),
+            retry_in_ms: Some(1500),
+            ..gateway::ListedPeer::default()
+        };
+        let waiting = |issuer: &str, waiting, oldest_ms| message::IssuerOutbox {
+            issuer: issuer.to_owned(),
+            waiting,
+            oldest_ms: Some(oldest_ms),
+            ..message::IssuerOutbox::default()
+        };
+        let outbox = vec![
+            message::IssuerOutbox { retry_in_ms: Some(900), ..waiting("b.example", 3, 90_000) },
+            message::IssuerOutbox { last_error: Some("away".to_owned()), ..waiting("a.example", 2, 10) },
+        ];
+        let text = table(&merged(vec![peer], outbox));
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["a.example", "none", "0", "0", "2", "10ms", "0", "0", "-", "away"]);
         assert_eq!(lines[2], ["b.example", "down", "1", "2", "3", "90s", "7", "2", "900ms", "refused"]);

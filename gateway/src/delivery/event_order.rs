@@ -1,181 +1,223 @@
-//! The order of events where several processes publish them: those of one device by seq, those of one cursor by how far
-//! it is.
+//! The order of events where several processes publish them, as the schema of each event declares it.
 //!
-//! Seqs are dense, so an event that arrives too early is known by its seq, and is held for a moment until those before it
-//! have come. One that arrives after a later one was delivered is dropped: the client saw that a seq is missing, and pulls.
-//! Of a cursor only the furthest position counts.
+//! The events of one series are ordered by a number. In a dense series no number is left out, so an event that arrives too
+//! early is known by its number, and is held for a moment until those before it have come. One that arrives after a later
+//! one was delivered is dropped: the client saw that a number is missing, and asks. In a series that is not dense only the
+//! newest number counts.
 
+mod members;
 #[cfg(test)]
 mod tests;
 
+use members::OrderMembers;
 use parking_lot::Mutex;
-use serde::Deserialize;
+use proto_schemas::EventOrderRule;
 use services::kernel::{Aid, Audience, DeviceId, Event};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long an event is held for those before it, and how many are held for one device.
+/// How long an event is held for those before it, and how many are held in one series.
 pub(super) const GAP_TIMEOUT: Duration = Duration::from_millis(100);
 const MAX_HELD: usize = 256;
-/// How long the position of a cursor is kept, and how many cursors are kept for one sender. Events of different processes
+/// How long a series that is not dense is kept, and how many series are kept for one agent. Events of different processes
 /// overtake each other by less.
-const CURSOR_TTL: Duration = Duration::from_secs(5);
-const MAX_CURSORS: usize = 64;
+const NEWEST_TTL: Duration = Duration::from_secs(5);
+const MAX_SERIES: usize = 64;
 
 #[derive(Default)]
 pub struct EventOrder {
-    devices: Mutex<HashMap<DeviceKey, DeviceEvents>>,
-    cursors: Mutex<HashMap<Aid, AckCursors>>,
+    agents: Mutex<HashMap<Aid, AgentSeries>>,
 }
 
-pub(super) type DeviceKey = (Aid, DeviceId);
-/// The position of each, and since when it is known.
-type AckCursors = HashMap<AckCursor, (i64, Instant)>;
+type AgentSeries = HashMap<SeriesKey, Series>;
 
-#[derive(Default)]
-struct DeviceEvents {
-    /// The last seq that was delivered; 0 if none was yet.
-    last: i64,
-    held: BTreeMap<i64, Event>,
+/// What an agent's events have in common that are ordered among each other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct SeriesKey {
+    series: &'static str,
+    /// The values of the members of the key, in its order.
+    values: Vec<String>,
 }
 
-/// Whose cursor it is, of all senders or of one.
-#[derive(PartialEq, Eq, Hash, Deserialize)]
-struct AckCursor {
-    to: Aid,
-    #[serde(default)]
-    device_id: String,
-    #[serde(default)]
-    slot_id: String,
-    #[serde(default)]
-    cursor_scope: String,
+impl SeriesKey {
+    /// The device of the series, where the key has one.
+    fn device(&self, rule: EventOrderRule) -> Option<&str> {
+        let at = rule.key.iter().position(|member| *member == "device_id")?;
+        self.values.get(at).map(String::as_str)
+    }
+}
+
+/// A series of an agent in which an event is held.
+#[derive(Clone, Debug)]
+pub(super) struct HeldSeries {
+    aid: Aid,
+    key: SeriesKey,
+}
+
+struct Series {
+    rule: EventOrderRule,
+    /// The number of the event that was delivered last, if one was.
+    last: Option<i64>,
+    held: BTreeMap<i64, Vec<Event>>,
+    since: Instant,
 }
 
 impl EventOrder {
-    /// Drops what is known of agents that are not here any more, and of cursors whose time is over.
+    /// Drops what is known of agents that are not here any more, and of series whose time is over.
     pub fn keep(&self, is_here: impl Fn(&Aid) -> bool) {
-        self.devices.lock().retain(|(aid, _), _| is_here(aid));
-        self.cursors.lock().retain(|aid, cursors| {
-            forget_old(cursors);
-            is_here(aid) && !cursors.is_empty()
+        self.agents.lock().retain(|aid, series| {
+            forget_old(series);
+            is_here(aid) && !series.is_empty()
         });
     }
 
     /// Delivers the event, holds it or drops it. Everything is delivered under the lock, so that no event overtakes another;
-    /// that is short, because an outbox never blocks. Gives the device if this is the first event that is held for it: the
+    /// that is short, because an outbox never blocks. Gives the series if this is the first event that is held in it: the
     /// caller has to [`give_up`](Self::give_up) after [`GAP_TIMEOUT`].
-    pub fn add(&self, event: &Event, mut deliver: impl FnMut(&Event)) -> Option<DeviceKey> {
-        if let Some((sender, cursor, reached)) = acknowledged(event) {
-            self.advance(sender, cursor, reached, || deliver(event));
-            return None;
-        }
-        let Some((key, seq)) = device_and_seq(event) else {
+    pub fn add(&self, event: &Event, deliver: impl FnMut(&Event)) -> Option<HeldSeries> {
+        let rule = proto_schemas::find_event(&event.method).and_then(|schema| schema.order);
+        self.add_by(rule, event, deliver)
+    }
+
+    fn add_by(
+        &self,
+        rule: Option<EventOrderRule>,
+        event: &Event,
+        mut deliver: impl FnMut(&Event),
+    ) -> Option<HeldSeries> {
+        let ordered =
+            rule.and_then(|rule| Some((rule, agent(event, rule)?, OrderMembers::read(event, rule)?)));
+        let Some((rule, aid, OrderMembers { number, values })) = ordered else {
             deliver(event);
             return None;
         };
-        let mut devices = self.devices.lock();
-        let device = devices.entry(key.clone()).or_default();
-        if seq <= device.last {
-            return None;
-        }
-        let first = device.held.is_empty();
-        device.held.insert(seq, event.clone());
-        if device.last == 0 || device.held.len() > MAX_HELD {
-            device.deliver_all(deliver);
-            return None;
-        }
-        device.deliver_next(deliver);
-        (first && !device.held.is_empty()).then_some(key)
+        let mut agents = self.agents.lock();
+        let of_agent = agents.entry(aid.clone()).or_default();
+        make_space(of_agent);
+        let key = SeriesKey { series: rule.series, values };
+        let series = of_agent.entry(key.clone()).or_insert_with(|| Series::new(rule));
+        let held = if rule.dense {
+            series.hold(number, event, deliver)
+        } else {
+            series.newest(number, event, deliver)
+        };
+        held.then(|| HeldSeries { aid: aid.clone(), key })
     }
 
-    /// Delivers all that is held for a device: what is missing before it has not come in time.
-    pub fn give_up(&self, key: &DeviceKey, deliver: impl FnMut(&Event)) {
-        if let Some(device) = self.devices.lock().get_mut(key) {
-            device.deliver_all(deliver);
-        }
-    }
-
-    /// Forgets the last seq of a device, so that the next event is delivered whatever its seq is. What is held is delivered
-    /// first: it may be for other connections of the device.
-    pub fn begin(&self, key: &DeviceKey, deliver: impl FnMut(&Event)) {
-        let mut devices = self.devices.lock();
-        if let Some(mut device) = devices.remove(key) {
-            device.deliver_all(deliver);
+    /// Delivers all that is held in a series: what is missing before it has not come in time.
+    pub fn give_up(&self, held: &HeldSeries, deliver: impl FnMut(&Event)) {
+        let mut agents = self.agents.lock();
+        if let Some(series) = agents.get_mut(&held.aid).and_then(|series| series.get_mut(&held.key)) {
+            series.deliver_all(deliver);
         }
     }
 
-    /// Delivers if the cursor moved forward, as far as its position is known.
-    fn advance(&self, sender: Aid, cursor: AckCursor, reached: i64, deliver: impl FnOnce()) {
-        let mut cursors = self.cursors.lock();
-        let cursors = cursors.entry(sender).or_default();
-        if cursors.len() >= MAX_CURSORS {
-            forget_old(cursors);
-        }
-        if cursors.len() >= MAX_CURSORS {
-            cursors.clear();
-        }
-        let before = cursors.get(&cursor).filter(|(_, since)| since.elapsed() < CURSOR_TTL);
-        if before.is_none_or(|(before, _)| reached > *before) {
-            cursors.insert(cursor, (reached, Instant::now()));
-            deliver();
-        }
+    /// Forgets the last numbers of the series of a device, so that their next event is delivered whatever its number is. What
+    /// is held is delivered first: it may be for other connections of the device.
+    pub fn begin(&self, aid: &Aid, device: &DeviceId, mut deliver: impl FnMut(&Event)) {
+        let mut agents = self.agents.lock();
+        let Some(of_agent) = agents.get_mut(aid) else { return };
+        of_agent.retain(|key, series| {
+            let about_device = series.rule.dense && key.device(series.rule) == Some(device.as_str());
+            if about_device {
+                series.deliver_all(&mut deliver);
+            }
+            !about_device
+        });
     }
 }
 
-fn forget_old(cursors: &mut AckCursors) {
-    cursors.retain(|_, (_, since)| since.elapsed() < CURSOR_TTL);
-}
+impl Series {
+    fn new(rule: EventOrderRule) -> Series {
+        Series { rule, last: None, held: BTreeMap::new(), since: Instant::now() }
+    }
 
-impl DeviceEvents {
+    /// Delivers the event in its turn. Gives whether it is the first one that is held.
+    fn hold(&mut self, number: i64, event: &Event, mut deliver: impl FnMut(&Event)) -> bool {
+        self.since = Instant::now();
+        match self.last {
+            // Another one of this number may still come, so what is held after it stays held until its time is over.
+            Some(last)
+                if self.rule.shared
+                    && (number == last || number == last + 1 && !self.held.contains_key(&number)) =>
+            {
+                self.last = Some(number);
+                deliver(event);
+                return false;
+            }
+            Some(last) if number <= last => return false,
+            _ => {}
+        }
+        let first = self.held.is_empty();
+        let of_number = self.held.entry(number).or_default();
+        // One that comes twice is dropped, unless several events of a series may have the same number.
+        if of_number.is_empty() || self.rule.shared {
+            of_number.push(event.clone());
+        }
+        if self.last.is_none() || self.held.len() > MAX_HELD {
+            self.deliver_all(deliver);
+            return false;
+        }
+        if !self.rule.shared {
+            self.deliver_next(deliver);
+        }
+        first && !self.held.is_empty()
+    }
+
+    /// Delivers the event unless a newer one was delivered lately. Nothing is held.
+    fn newest(&mut self, number: i64, event: &Event, mut deliver: impl FnMut(&Event)) -> bool {
+        let last = self.last.filter(|_| self.since.elapsed() < NEWEST_TTL);
+        if last.is_none_or(|last| number > last || (number == last && self.rule.shared)) {
+            (self.last, self.since) = (Some(number), Instant::now());
+            deliver(event);
+        }
+        false
+    }
+
     fn deliver_next(&mut self, mut deliver: impl FnMut(&Event)) {
-        while let Some(event) = self.held.remove(&(self.last + 1)) {
-            self.last += 1;
-            deliver(&event);
+        while let Some(next) = self.last.map(|last| last + 1) {
+            let Some(events) = self.held.remove(&next) else { return };
+            self.last = Some(next);
+            events.iter().for_each(&mut deliver);
         }
     }
 
     fn deliver_all(&mut self, mut deliver: impl FnMut(&Event)) {
-        for (seq, event) in std::mem::take(&mut self.held) {
-            self.last = seq;
-            deliver(&event);
+        for (number, events) in std::mem::take(&mut self.held) {
+            self.last = Some(number);
+            events.iter().for_each(&mut deliver);
         }
     }
+
+    fn is_old(&self) -> bool {
+        !self.rule.dense && self.since.elapsed() >= NEWEST_TTL
+    }
 }
 
-/// Which device the event is for and its seq, if it has one.
-fn device_and_seq(event: &Event) -> Option<(DeviceKey, i64)> {
-    #[derive(Deserialize)]
-    struct SeqParams {
-        seq: i64,
-        #[serde(default)]
-        device_id: DeviceId,
-    }
-    if !event.method.starts_with("event/message.re") && !event.method.starts_with("event/peer.v2.") {
-        return None;
-    }
-    let aid = match &event.to {
-        // Published again because the client forgot the first one (`message.v2.ack`), so it must not be dropped.
-        Audience::Connection { .. } if event.method.starts_with("event/peer.v2.") => return None,
-        Audience::Instance { aid, .. } | Audience::Connection { aid, .. } => aid.clone(),
-        Audience::Agent(_) | Audience::Others { .. } | Audience::Gateways => return None,
-    };
-    let SeqParams { seq, device_id } = serde_json::from_str(event.params.get()).ok()?;
-    Some(((aid, device_id), seq))
+fn forget_old(of_agent: &mut AgentSeries) {
+    of_agent.retain(|_, series| !series.is_old());
 }
 
-/// The sender the event is for, the cursor it is about, and its position.
-fn acknowledged(event: &Event) -> Option<(Aid, AckCursor, i64)> {
-    #[derive(Deserialize)]
-    struct AckEventParams {
-        #[serde(flatten)]
-        cursor: AckCursor,
-        ack_seq: i64,
+/// Bounds what is kept for one agent. A series that is forgotten costs no event, only the knowledge of what came before.
+fn make_space(of_agent: &mut AgentSeries) {
+    if of_agent.len() >= MAX_SERIES {
+        forget_old(of_agent);
     }
-    let Audience::Agent(sender) = &event.to else { return None };
-    if event.method != "event/message.ack" {
-        return None;
+    if of_agent.len() >= MAX_SERIES {
+        of_agent.retain(|_, series| !series.held.is_empty());
     }
-    let AckEventParams { cursor, ack_seq } = serde_json::from_str(event.params.get()).ok()?;
-    Some((sender.clone(), cursor, ack_seq))
+}
+
+/// The agent in whose order an event is, if it is in one.
+fn agent(event: &Event, rule: EventOrderRule) -> Option<&Aid> {
+    match &event.to {
+        // Published again because the client forgot the first one, so it must not be dropped.
+        Audience::Connection { .. } if rule.repeatable => None,
+        Audience::Agent(aid)
+        | Audience::Instance { aid, .. }
+        | Audience::Connection { aid, .. }
+        | Audience::Others { aid, .. } => Some(aid),
+        Audience::Gateways => None,
+    }
 }

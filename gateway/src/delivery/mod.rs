@@ -8,6 +8,7 @@ use crate::connection::{CloseReason, Sessions};
 use crate::frame;
 use crate::telemetry::Metrics;
 use event_order::EventOrder;
+use proto_schemas::EventAudience;
 use resync::Resync;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -55,6 +56,9 @@ impl EventDelivery {
             let Some(delivery) = weak.upgrade() else { return };
             match event.to {
                 Audience::Gateways => delivery.for_the_gateway(event),
+                _ if !is_declared(event) => {
+                    tracing::error!("{} is not delivered: its schema has no such audience", event.method);
+                }
                 // One process publishes in order by itself.
                 _ if !delivery.bus.is_wide() => delivery.deliver(event),
                 _ => delivery.deliver_in_order(event),
@@ -85,19 +89,19 @@ impl EventDelivery {
         }
     }
 
-    /// Delivers at once what has no seq or the next one, and the others after those before them.
+    /// Delivers at once what nothing orders or what is next, and the others after those before them.
     fn deliver_in_order(self: &Arc<Self>, event: &Event) {
-        let Some(device) = self.order.add(event, |event| self.deliver(event)) else { return };
+        let Some(held) = self.order.add(event, |event| self.deliver(event)) else { return };
         let delivery = self.clone();
         self.tracker.spawn(async move {
             tokio::time::sleep(event_order::GAP_TIMEOUT).await;
-            delivery.order.give_up(&device, |event| delivery.deliver(event));
+            delivery.order.give_up(&held, |event| delivery.deliver(event));
         });
     }
 
     /// A new session of a device may begin at any seq.
     pub fn begin(&self, aid: &Aid, device: &DeviceId) {
-        self.order.begin(&(aid.clone(), device.clone()), |event| self.deliver(event));
+        self.order.begin(aid, device, |event| self.deliver(event));
     }
 
     /// Drops what is known of the order of events for agents that are not here any more.
@@ -165,4 +169,14 @@ pub fn is_app_event(method: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     method.len() <= 256
         && method.strip_prefix("event/app.").is_some_and(|name| !name.is_empty() && name.bytes().all(plain))
+}
+
+/// Whether the event has a schema with this audience, or is one of the clients' own.
+fn is_declared(event: &Event) -> bool {
+    let Some(schema) = proto_schemas::find_event(&event.method) else { return is_app_event(&event.method) };
+    match (schema.audience, &event.to) {
+        (EventAudience::Agent, _) | (_, Audience::Connection { .. }) => true,
+        (EventAudience::Device, Audience::Instance { .. }) => true,
+        (EventAudience::Device | EventAudience::Connection, _) => false,
+    }
 }

@@ -131,13 +131,15 @@ pub struct ListedPeer {
     pub issuer: String,
     pub outbound: String,
     pub inbound: u64,
+    #[serialize_always]
     pub url: Option<String>,
-    pub waiting: Option<u64>,
-    pub waiting_bytes: Option<u64>,
-    pub in_flight: Option<u64>,
-    pub oldest_ms: Option<u64>,
-    pub relayed: Option<u64>,
-    pub failed: Option<u64>,
+    pub waiting: u64,
+    pub waiting_bytes: u64,
+    pub in_flight: u64,
+    pub oldest_ms: u64,
+    pub relayed: u64,
+    pub failed: u64,
+    #[serialize_always]
     pub last_error: Option<String>,
     pub retry_in_ms: Option<u64>,
 }

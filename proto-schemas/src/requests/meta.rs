@@ -1,5 +1,7 @@
 //! Calls of `meta`: the session and the server.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
@@ -26,6 +28,8 @@ pub struct ServerCapabilities {
     pub v: u32,
     pub mode: String,
     pub features: Vec<String>,
+    #[serde(rename = "featureDetails")]
+    pub feature_details: Option<BTreeMap<String, FeatureDetail>>,
     #[serde(rename = "workspaceCwd")]
     pub workspace_cwd: Option<String>,
     pub protocol: ProtocolVersions,
@@ -38,6 +42,14 @@ pub struct ServerCapabilities {
     pub model_services: Option<Vec<String>>,
     pub transports: Option<Vec<String>>,
     pub limits: Option<Map<String, Value>>,
+}
+
+/// More about one tag of the features.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FeatureDetail {
+    pub since: String,
+    pub modes: Option<Vec<String>>,
 }
 
 /// `meta.ping`: ask whether the session is alive.
@@ -68,6 +80,7 @@ impl Request for Status {
 }
 
 /// The state of the session.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
     pub mode: String,
@@ -75,6 +88,8 @@ pub struct SessionStatus {
     pub role: String,
     pub connected_at: i64,
     pub protocol_version: String,
+    pub device_id: Option<String>,
+    pub slot_id: Option<String>,
 }
 
 /// `meta.trust_roots`: get the signed list of trusted roots.

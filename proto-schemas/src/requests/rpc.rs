@@ -23,4 +23,6 @@ pub struct OpenRpcDocument {
     pub info: Map<String, Value>,
     pub methods: Vec<Map<String, Value>>,
     pub components: Option<Map<String, Value>>,
+    #[serde(rename = "x-events")]
+    pub events: Option<Vec<Map<String, Value>>>,
 }

@@ -11,25 +11,25 @@ use serde_json::Value;
 
 /// Each member by its path, `messages[].payload`: what kind of JSON it is, with a question mark where it may be absent or
 /// null.
-pub type Shape = BTreeMap<String, String>;
+pub type MemberShape = BTreeMap<String, String>;
 
 const RAW: &str = "$serde_json::private::RawValue";
 
-pub fn of_type<T: DeserializeOwned>() -> Shape {
-    let mut shape = Shape::new();
+pub fn of_type<T: DeserializeOwned>() -> MemberShape {
+    let mut shape = MemberShape::new();
     let recorder = Recorder { shape: &mut shape, path: String::new(), optional: false };
     T::deserialize(recorder).unwrap_or_else(|error| panic!("{}: {error}", std::any::type_name::<T>()));
     shape
 }
 
-pub fn of_schema(schema: &Value) -> Shape {
-    let mut shape = Shape::new();
+pub fn of_schema(schema: &Value) -> MemberShape {
+    let mut shape = MemberShape::new();
     record(schema, String::new(), false, &mut shape);
     shape
 }
 
 /// The members that one of the two has and the other has not, or has otherwise.
-pub fn differences(of_type: &Shape, of_schema: &Shape) -> Vec<String> {
+pub fn differences(of_type: &MemberShape, of_schema: &MemberShape) -> Vec<String> {
     let paths = of_type.keys().chain(of_schema.keys().filter(|path| !of_type.contains_key(*path)));
     let mut lines = Vec::new();
     for path in paths {
@@ -43,7 +43,7 @@ pub fn differences(of_type: &Shape, of_schema: &Shape) -> Vec<String> {
 }
 
 /// Whether it is an item of a list of any JSON, or inside of what holds any JSON: the type says nothing about it.
-fn is_free(path: &str, of_type: &Shape) -> bool {
+fn is_free(path: &str, of_type: &MemberShape) -> bool {
     let is_any = |path: &str| of_type.get(path).is_some_and(|kind| split(kind).0 == "any");
     let inside = |(end, _): (usize, char)| is_any(&path[..end]);
     let is_item = path.ends_with("[]") || path.ends_with("{}");
@@ -63,7 +63,7 @@ fn split(kind: &str) -> (&str, bool) {
     kind.strip_suffix('?').map_or((kind, false), |kind| (kind, true))
 }
 
-fn record(schema: &Value, path: String, optional: bool, shape: &mut Shape) {
+fn record(schema: &Value, path: String, optional: bool, shape: &mut MemberShape) {
     if let Some(referred) = proto_schemas::referred(schema) {
         return record(referred, path, optional, shape);
     }
@@ -121,7 +121,7 @@ fn member(path: &str, name: &str) -> String {
 
 /// Reads a type from nothing: it gives every member that is asked for, and writes down which.
 struct Recorder<'a> {
-    shape: &'a mut Shape,
+    shape: &'a mut MemberShape,
     path: String,
     optional: bool,
 }

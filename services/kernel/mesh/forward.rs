@@ -1,7 +1,7 @@
 //! Calls to other domains, which the gateway passes on.
 
 use super::Mesh;
-use crate::kernel::federation::{DispatchEvent, Forward, ForwardBatch, Forwarded, ForwardedBatch, Forwarder};
+use crate::kernel::federation::{DispatchEvent, Forward, ForwardBatch, ForwardedBatch, Forwarder};
 use crate::kernel::rpc::PendingAnswer;
 use crate::kernel::{Caller, RpcError};
 use serde_json::value::RawValue;
@@ -22,11 +22,7 @@ impl Mesh {
             return forwarder.forward(service, forward);
         }
         let (mesh, caller) = (self.clone(), Caller::service(service));
-        Box::pin(async move {
-            let asked = mesh.ask_within(caller, "gateway.forward_federation", &forward, FORWARD_TIMEOUT);
-            let Forwarded { result, .. } = asked.await?;
-            Ok(result)
-        })
+        Box::pin(async move { Ok(mesh.ask_within(caller, &forward, FORWARD_TIMEOUT).await?.result) })
     }
 
     /// The same for many calls to one domain.
@@ -35,15 +31,12 @@ impl Mesh {
         service: &str,
         batch: &ForwardBatch,
     ) -> Result<ForwardedBatch, RpcError> {
-        self.ask_within(Caller::service(service), "gateway.forward_federation_batch", batch, FORWARD_TIMEOUT)
-            .await
+        self.ask_within(Caller::service(service), batch, FORWARD_TIMEOUT).await
     }
 
     /// Publishes an event to agents of any domain. It is lost for those that cannot be reached now.
     pub async fn dispatch(&self, service: &str, event: &DispatchEvent) -> Result<(), RpcError> {
-        let _: Box<RawValue> = self
-            .ask_within(Caller::service(service), "gateway.dispatch_event", event, FORWARD_TIMEOUT)
-            .await?;
+        self.ask_within(Caller::service(service), event, FORWARD_TIMEOUT).await?;
         Ok(())
     }
 }

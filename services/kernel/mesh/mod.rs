@@ -5,9 +5,9 @@ mod forward;
 use super::federation::Forwarder;
 use super::rpc::{AnswerRef, Methods, PendingAnswer, Session, no_method};
 use super::{Caller, RpcError, codes};
-use axum::extract::Request;
 use axum::response::Response;
 use parking_lot::RwLock;
+use proto_schemas::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
@@ -74,7 +74,7 @@ pub type PendingResponse = Pin<Box<dyn Future<Output = Result<Response, RpcError
 /// The HTTP of a service in other processes.
 pub trait RemoteRoutes: Send + Sync {
     /// Bodies are streamed both ways. Whoever drops the future or the body of the response cancels the request.
-    fn send(&self, request: Request) -> PendingResponse;
+    fn send(&self, request: axum::extract::Request) -> PendingResponse;
 }
 
 /// Called with how a call ended and when: with its answer, or with its error. It runs wherever the answer arrives, so it
@@ -276,12 +276,17 @@ impl Mesh {
     }
 
     /// Asks another service, within [`ASK_TIMEOUT`].
-    pub async fn ask<R: proto_schemas::Request>(
+    pub async fn ask<R: Request>(&self, caller: Caller, request: &R) -> Result<R::Result, RpcError> {
+        self.ask_within(caller, request, ASK_TIMEOUT).await
+    }
+
+    async fn ask_within<R: Request>(
         &self,
         caller: Caller,
         request: &R,
+        within: Duration,
     ) -> Result<R::Result, RpcError> {
-        self.ask_within(caller, R::METHOD, request, ASK_TIMEOUT).await
+        self.ask_named_within(caller, R::METHOD, request, within).await
     }
 
     /// The same for a method whose name is known only at run time.
@@ -291,10 +296,10 @@ impl Mesh {
         method: &str,
         params: &(impl Serialize + ?Sized),
     ) -> Result<T, RpcError> {
-        self.ask_within(caller, method, params, ASK_TIMEOUT).await
+        self.ask_named_within(caller, method, params, ASK_TIMEOUT).await
     }
 
-    async fn ask_within<T: DeserializeOwned>(
+    async fn ask_named_within<T: DeserializeOwned>(
         &self,
         caller: Caller,
         method: &str,

@@ -11,7 +11,7 @@ fn on(agent: &TestAgent, device: &str) -> Caller {
 
 fn prekey(id: &str) -> Value {
     json!({ "prekey_id": id, "public_key": "MFkw", "signature": "MEUC", "created_at": 1794701761845_i64,
-            "cert_fingerprint": "sha256:00" })
+            "cert_fingerprint": format!("sha256:{}", "0".repeat(64)) })
 }
 
 async fn get(test: &TestWorld, of: &TestAgent) -> Value {

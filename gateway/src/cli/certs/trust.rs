@@ -1,12 +1,13 @@
 //! `aund certs trust`: the trusted roots of other operators.
 
 use super::super::ConfigArgs;
-use super::super::operator::ask;
+use super::super::operator::{ask, ask_unparsed};
 use super::super::show::printable;
 use crate::{admin, run};
 use anyhow::{Context as _, bail, ensure};
 use certs::Certificate;
 use clap::{Args, Subcommand};
+use proto_schemas::requests::ca;
 use serde_json::{Value, json};
 use services::kernel::files;
 use std::fs;
@@ -79,10 +80,10 @@ async fn add(settings: &ConfigArgs, file: &Path) -> anyhow::Result<()> {
         println!("{} is in {} until the first start trusts it", name(&certificate), folder.display());
         return Ok(());
     }
-    let added = ask(settings, "ca.add_trust_root", &json!({ "certificate": pem })).await?;
-    let already = if added["added"] == true { "" } else { "already " };
+    let added = ask(settings, &ca::AddTrustRoot { certificate: pem }).await?;
+    let already = if added.added { "" } else { "already " };
     println!("{already}trusted: {}", name(&certificate));
-    println!("    fingerprint  {}", added["fingerprint_sha256"].as_str().unwrap_or("?"));
+    println!("    fingerprint  {}", added.fingerprint_sha256);
     Ok(())
 }
 
@@ -99,14 +100,14 @@ async fn list(settings: &ConfigArgs, json: bool) -> anyhow::Result<()> {
         roots.iter().for_each(|(_, root)| row("waiting", digits(root), &name(root)));
         return Ok(());
     }
-    let signed = ask(settings, "ca.get_trust_roots", &json!({})).await?;
     if json {
-        println!("{signed}");
+        println!("{}", ask_unparsed(settings, &ca::GetTrustRoots {}).await?);
         return Ok(());
     }
-    for root in signed["root_cas"].as_array().into_iter().flatten() {
-        let text = |member: &str| printable(root[member].as_str().unwrap_or("?"));
-        row(&text("status"), &text("fingerprint_sha256"), &named(&text("name"), &text("organization")));
+    for root in ask(settings, &ca::GetTrustRoots {}).await?.root_cas {
+        let text = |member: Option<String>| printable(member.as_deref().unwrap_or("?"));
+        let name = named(&text(root.name), &text(root.organization));
+        row(&printable(&root.status), &printable(&root.fingerprint_sha256), &name);
     }
     Ok(())
 }
@@ -122,10 +123,12 @@ async fn remove(settings: &ConfigArgs, which: &str) -> anyhow::Result<()> {
         println!("no longer trusted: {}", name(&root));
         return Ok(());
     }
-    let params =
-        if which.starts_with("root-") { json!({ "id": which }) } else { json!({ "fingerprint": which }) };
-    let removed = ask(settings, "ca.remove_trust_root", &params).await?;
-    println!("no longer trusted: {}", printable(removed["name"].as_str().unwrap_or("?")));
+    let (id, fingerprint) = match which.starts_with("root-") {
+        true => (Some(which.to_owned()), None),
+        false => (None, Some(which.to_owned())),
+    };
+    let removed = ask(settings, &ca::RemoveTrustRoot { fingerprint, id }).await?;
+    println!("no longer trusted: {}", printable(&removed.name));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! A server of the demo's own: this same program, on a free port, in a folder that is removed at the end.
 
-use crate::client::GatewayUrl;
 use anyhow::{Context as _, bail};
+use client::GatewayUrl;
 use services::kernel::{Ids, files};
 use std::fs::{self, File};
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! What is delivered, and in which order, when several processes publish.
 
-use super::{EventOrder, MAX_CURSORS, MAX_HELD};
+use super::{EventOrder, HeldSeries, MAX_HELD, MAX_SERIES, SeriesKey};
+use proto_schemas::EventOrderRule;
 use serde_json::{Value, json};
 use services::kernel::{Aid, Audience, DeviceId, Event};
 
@@ -47,13 +48,12 @@ impl OrderedEvents {
     }
 
     fn give_up(&mut self) {
-        let key = (aid("alice"), device("laptop"));
-        self.order.give_up(&key, |event| self.seqs.push(seq(event)));
+        let key = SeriesKey { series: "message.inbox", values: vec!["laptop".to_owned()] };
+        self.order.give_up(&HeldSeries { aid: aid("alice"), key }, |event| self.seqs.push(seq(event)));
     }
 
     fn begin(&mut self) {
-        let key = (aid("alice"), device("laptop"));
-        self.order.begin(&key, |event| self.seqs.push(seq(event)));
+        self.order.begin(&aid("alice"), &device("laptop"), |event| self.seqs.push(seq(event)));
     }
 }
 
@@ -151,11 +151,11 @@ fn the_cursor_of_one_sender_is_not_that_of_all() {
 #[test]
 fn only_so_many_cursors_are_kept() {
     let mut events = OrderedEvents::default();
-    for reader in 0..10 * MAX_CURSORS {
+    for reader in 0..10 * MAX_SERIES {
         events.add(&ack(&format!("reader{reader}"), 1));
     }
-    assert_eq!(events.seqs.len(), 10 * MAX_CURSORS);
-    assert!(events.order.cursors.lock()[&aid("alice")].len() <= MAX_CURSORS);
+    assert_eq!(events.seqs.len(), 10 * MAX_SERIES);
+    assert!(events.order.agents.lock()[&aid("alice")].len() <= MAX_SERIES);
 }
 
 #[test]
@@ -176,4 +176,30 @@ fn an_event_for_one_connection_that_forgot_it_is_delivered_again() {
     assert!(!events.add(&Event::new(to, "event/peer.v2.message_received", &params)));
     events.add_all([3, 4]);
     assert_eq!(events.seqs, [1, 2, 3, 3, 4], "every other one that comes twice is dropped");
+}
+
+#[test]
+fn several_events_of_one_number_keep_the_order_they_came_in() {
+    let rule = EventOrderRule {
+        series: "test.versions",
+        key: &["task_id"],
+        number: "seq",
+        dense: true,
+        repeatable: false,
+        shared: true,
+    };
+    let note = |event: &Event, names: &mut Vec<String>| {
+        let params: Value = serde_json::from_str(event.params.get()).unwrap();
+        names.push(params["name"].as_str().unwrap().to_owned());
+    };
+    let (events, mut names) = (OrderedEvents::default(), Vec::new());
+    for (seq, name) in [(1, "a"), (3, "d"), (3, "e"), (2, "b"), (2, "c"), (3, "f")] {
+        let params = json!({ "seq": seq, "task_id": 7, "name": name });
+        let event = Event::new(Audience::Agent(aid("alice")), "event/test", &params);
+        events.order.add_by(Some(rule), &event, |event| note(event, &mut names));
+    }
+    assert_eq!(names, ["a", "b", "c"], "another one of version 2 might come");
+    let key = SeriesKey { series: "test.versions", values: vec!["7".to_owned()] };
+    events.order.give_up(&HeldSeries { aid: aid("alice"), key }, |event| note(event, &mut names));
+    assert_eq!(names, ["a", "b", "c", "d", "e", "f"]);
 }

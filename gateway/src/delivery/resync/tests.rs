@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::connection::{Connection, ConnectionKind, OpenSession, OutboxBudget, Sessions};
 use crate::delivery::EventDelivery;
 use parking_lot::Mutex;
+use proto_schemas::requests::ca;
 use serde_json::{Value, json};
 use services::kernel::{
     Aid, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
@@ -24,8 +25,20 @@ struct AskedServices {
 }
 
 impl AskedServices {
-    async fn get_cert(self: Arc<Self>, _: Caller, _: Value) -> Result<Value, RpcError> {
-        Ok(json!({ "found": self.certs.lock().pop().unwrap_or(Ok(true))? }))
+    async fn get_cert(self: Arc<Self>, _: Caller, _: ca::GetCert) -> Result<ca::KnownCertificate, RpcError> {
+        if !self.certs.lock().pop().unwrap_or(Ok(true))? {
+            return Ok(ca::KnownCertificate::default());
+        }
+        Ok(ca::KnownCertificate {
+            found: true,
+            cert: Some(String::new()),
+            lifecycle_state: Some("active_signing".to_owned()),
+            fingerprint: Some(String::new()),
+            serial: Some(String::new()),
+            not_before: Some(0),
+            not_after: Some(0),
+            ..ca::KnownCertificate::default()
+        })
     }
 
     async fn wake(self: Arc<Self>, _: Caller, params: Value) -> Result<Value, RpcError> {

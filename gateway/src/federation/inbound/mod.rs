@@ -5,7 +5,7 @@ mod accept;
 mod event;
 mod limits;
 mod relay;
-mod relay_batch;
+pub(super) mod relay_batch;
 mod relay_task;
 mod seen;
 

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 const ITEM_BYTES: usize = 320;
 
 #[derive(Deserialize)]
-struct RelayBatchParams<'a> {
+pub(in crate::federation) struct RelayBatchParams<'a> {
     batch_id: String,
     /// Parsed one by one, so that a malformed item fails alone.
     #[serde(borrow)]

@@ -6,6 +6,7 @@ mod forward;
 mod hello;
 mod link;
 pub mod remote_gateway;
+mod schemas;
 mod test_ca;
 mod time;
 pub mod two_domains;

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use certs::dev::Pki;
 use certs::{PublicKey, Urls};
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use proto_schemas::requests::ca;
 use services::kernel::{Caller, Methods, Rpc, RpcError};
 use std::sync::Arc;
 
@@ -35,19 +35,37 @@ impl TestCa {
         above.map(|authority| authority.certificate().pem().to_owned()).to_vec()
     }
 
-    async fn get_cert_chain(self: Arc<TestCa>, _: Caller, _: Value) -> Result<Value, RpcError> {
-        Ok(json!({ "certs": self.chain() }))
+    async fn get_cert_chain(
+        self: Arc<TestCa>,
+        _: Caller,
+        _: ca::GetCertChain,
+    ) -> Result<ca::IssuerCertChain, RpcError> {
+        Ok(ca::IssuerCertChain { chain: self.chain().concat(), certs: self.chain() })
     }
 
-    async fn get_trust_roots(self: Arc<TestCa>, _: Caller, _: Value) -> Result<Value, RpcError> {
-        let entry = |pem: &String| json!({ "certificate": pem, "status": "active" });
-        Ok(json!({ "root_cas": self.trusted.lock().iter().map(entry).collect::<Vec<_>>() }))
+    async fn get_trust_roots(
+        self: Arc<TestCa>,
+        _: Caller,
+        _: ca::GetTrustRoots,
+    ) -> Result<ca::TrustList, RpcError> {
+        let entry = |pem: &String| ca::ListedRoot {
+            certificate: pem.clone(),
+            status: "active".to_owned(),
+            ..ca::ListedRoot::default()
+        };
+        let root_cas = self.trusted.lock().iter().map(entry).collect();
+        Ok(ca::TrustList { root_cas, ..ca::TrustList::default() })
     }
 
-    async fn issue_service_cert(self: Arc<TestCa>, _: Caller, params: Value) -> Result<Value, RpcError> {
-        let spki = STANDARD.decode(params["public_key"].as_str().unwrap()).unwrap();
+    async fn issue_service_cert(
+        self: Arc<TestCa>,
+        _: Caller,
+        params: ca::IssueServiceCert,
+    ) -> Result<ca::IssuedCertificate, RpcError> {
+        let spki = STANDARD.decode(&params.public_key).unwrap();
         let key = PublicKey::from_spki_der(&spki).unwrap();
-        Ok(json!({ "cert": self.leaf(params["name"].as_str().unwrap(), &key, &[]).pem() }))
+        let cert = self.leaf(&params.name, &key, &[]).pem().to_owned();
+        Ok(ca::IssuedCertificate { cert, ..ca::IssuedCertificate::default() })
     }
 
     pub fn leaf(&self, name: &str, key: &PublicKey, dns_names: &[String]) -> certs::Certificate {

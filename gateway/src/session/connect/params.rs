@@ -181,3 +181,15 @@ pub(super) fn bad(sentence: impl Display) -> RpcError {
 fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |differ, (l, r)| differ | (l ^ r)) == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_what_the_schema_lists() {
+        let fields = proto_schemas::fields_of::<ConnectParams>().unwrap();
+        let schema = &proto_schemas::find("auth.connect").unwrap().doc()["params"];
+        assert_eq!(proto_schemas::field_differences(fields, schema), [""; 0]);
+    }
+}

@@ -6,7 +6,7 @@ use crate::admission::{Admission, within_agent_rate};
 use crate::connection::{Connection, OpenSession};
 use crate::frame::{self, RpcRequest, params};
 use crate::gateway::GatewayState;
-use serde::Deserialize;
+use proto_schemas::requests::meta;
 use serde_json::json;
 use serde_json::value::RawValue;
 use services::kernel::{RpcError, codes};
@@ -85,12 +85,7 @@ fn capabilities(
     connection: &Connection,
     request: &RpcRequest<'_>,
 ) -> Result<String, RpcError> {
-    #[derive(Deserialize, Default)]
-    struct CapabilitiesParams {
-        #[serde(default)]
-        subscribe: Option<bool>,
-    }
-    let params: CapabilitiesParams = params::parse(request.params)?;
+    let params: meta::Capabilities = params::parse(request.params)?;
     if let Some(subscribe) = params.subscribe {
         connection.wants_capabilities.store(subscribe, Ordering::Relaxed);
     }

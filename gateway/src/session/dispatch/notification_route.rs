@@ -132,3 +132,15 @@ fn with_sender(
 fn refuse(sentence: &str) -> RpcError {
     RpcError::new(codes::INVALID_PARAMS, sentence)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_what_the_schema_lists() {
+        let fields = proto_schemas::fields_of::<RouteParams>().unwrap();
+        let schema = &proto_schemas::find("notification/route").unwrap().doc()["params"];
+        assert_eq!(proto_schemas::field_differences(fields, schema), [""; 0]);
+    }
+}

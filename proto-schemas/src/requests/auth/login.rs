@@ -88,6 +88,7 @@ pub struct RefreshResult {
     pub aid: Option<String>,
     pub access_token: Option<String>,
     pub refresh_token: Option<String>,
+    pub token: Option<String>,
     pub expires_in: Option<u64>,
     pub refresh_count: Option<u64>,
     pub error: Option<String>,

@@ -4,6 +4,7 @@ mod read_state;
 mod reading;
 mod received;
 mod sending;
+mod sessions;
 
 pub mod e2ee;
 pub mod thought;
@@ -13,3 +14,4 @@ pub use read_state::*;
 pub use reading::*;
 pub use received::*;
 pub use sending::*;
+pub use sessions::*;

@@ -167,39 +167,3 @@ pub struct ListedSender {
     #[serialize_always]
     pub earliest_available_seq: Option<i64>,
 }
-
-/// `message.join`: give a device its inbox.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Join {
-    pub aid: String,
-    pub device_id: String,
-}
-
-impl Request for Join {
-    const METHOD: &'static str = "message.join";
-    type Result = JoinedInbox;
-}
-
-/// The device has its inbox.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct JoinedInbox {
-    pub joined: bool,
-}
-
-/// `message.wake`: publish the newest unread message of a device again.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Wake {
-    pub aid: String,
-    pub device_id: String,
-}
-
-impl Request for Wake {
-    const METHOD: &'static str = "message.wake";
-    type Result = WakeResult;
-}
-
-/// Whether an event was published.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WakeResult {
-    pub published: bool,
-}

@@ -1,0 +1,99 @@
+//! From an agent in a folder to its session: certificate and tokens are kept, renewed, and replaced when they are refused.
+
+use super::auth::{self, SessionOptions};
+use super::chance::now;
+use super::connection::ClientConnection;
+use super::dial::GatewayDialer;
+use super::error::Error;
+use super::events::EventReaders;
+use super::home::{LocalAgent, StoredTokens};
+use proto_schemas::codes;
+use proto_schemas::requests::auth::RefreshToken;
+use std::sync::Arc;
+
+/// A token that expires within so many seconds is renewed first.
+const MARGIN: i64 = 60;
+
+/// Registers the agent's key under its AID; registering the same key again succeeds, too.
+pub async fn register(dialer: &GatewayDialer, agent: &LocalAgent) -> Result<(), Error> {
+    let connection = dialer.open().await?;
+    let created = auth::create_aid(&connection, &agent.aid, &agent.key).await;
+    connection.close().await;
+    agent.keep_cert(&created?)?;
+    agent.keep_gateway(dialer.gateway())
+}
+
+/// A session of this agent, for calls alone: events are dropped, and a lost connection stays lost. Tokens are kept, renewed when
+/// they expire, and a login gets new ones when they are refused.
+pub async fn connect(
+    dialer: &GatewayDialer,
+    agent: &LocalAgent,
+    options: &SessionOptions,
+) -> Result<ClientConnection, Error> {
+    open_session(dialer, agent, options, None).await
+}
+
+/// The same, with somebody to tell of events.
+pub(crate) async fn open_session(
+    dialer: &GatewayDialer,
+    agent: &LocalAgent,
+    options: &SessionOptions,
+    events: Option<Arc<EventReaders>>,
+) -> Result<ClientConnection, Error> {
+    let connection = dialer.open_with(events).await?;
+    let kept = agent.tokens();
+    let fresh = kept.as_ref().filter(|tokens| tokens.expires_at - MARGIN > now());
+    let tokens = match fresh {
+        Some(tokens) => tokens.clone(),
+        None => renew(&connection, agent, kept.as_ref()).await?,
+    };
+    match auth::connect(&connection, &tokens.access_token, options).await {
+        // "The socket stays open, so that the client can refresh or log in and connect again on it."
+        Err(error) if error.code() == Some(i64::from(codes::TOKEN_INVALID.code)) => {
+            let tokens = log_in(&connection, agent).await?;
+            auth::connect(&connection, &tokens.access_token, options).await?;
+        }
+        other => drop(other?),
+    }
+    Ok(connection)
+}
+
+/// New tokens: by the refresh token if the server accepts it, else by a login with the key.
+async fn renew(
+    connection: &ClientConnection,
+    agent: &LocalAgent,
+    kept: Option<&StoredTokens>,
+) -> Result<StoredTokens, Error> {
+    let Some(kept) = kept else { return log_in(connection, agent).await };
+    let (refresh_token, aid) = (kept.refresh_token.clone(), Some(agent.aid.to_string()));
+    let refreshed =
+        connection.request(&RefreshToken { refresh_token, aid, ..RefreshToken::default() }).await?;
+    match (refreshed.success, refreshed.access_token, refreshed.refresh_token) {
+        (true, Some(access_token), Some(refresh_token)) => {
+            keep(agent, access_token, refresh_token, refreshed.expires_in.unwrap_or_default())
+        }
+        _ => log_in(connection, agent).await,
+    }
+}
+
+async fn log_in(connection: &ClientConnection, agent: &LocalAgent) -> Result<StoredTokens, Error> {
+    let cert = agent.cert();
+    let cert = cert.ok_or_else(|| Error::Invalid(format!("{} is not registered yet", agent.aid)))?;
+    let login = auth::log_in(connection, &agent.aid, &agent.key, &cert).await?;
+    if let Some(cert) = &login.new_cert {
+        agent.keep_cert(cert)?;
+    }
+    keep(agent, login.access_token, login.refresh_token, login.expires_in)
+}
+
+fn keep(
+    agent: &LocalAgent,
+    access_token: String,
+    refresh_token: String,
+    expires_in: u64,
+) -> Result<StoredTokens, Error> {
+    let expires_at = now().saturating_add_unsigned(expires_in);
+    let tokens = StoredTokens { access_token, refresh_token, expires_at };
+    agent.keep_tokens(&tokens)?;
+    Ok(tokens)
+}

@@ -1,0 +1,218 @@
+//! Who may call what, and when: one table for every way in.
+
+use super::{Admission, AgentLimit, CallSource, KnownSigner};
+use crate::config::Config;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use services::kernel::{
+    Aid, CallTerm, Caller, Methods, OnAnswer, PendingAnswer, RemoteService, RpcError, Session, World, codes,
+    unavailable,
+};
+use std::future::ready;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where the services that a method needs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ServiceState {
+    Up,
+    /// Of this server, and not reachable right now.
+    Down,
+    /// Not of this server.
+    Absent,
+}
+
+struct DownService;
+
+impl RemoteService for DownService {
+    fn call(&self, _: Caller, _: &str, _: Option<&RawValue>, _: Duration) -> PendingAnswer {
+        Box::pin(ready(Err(unavailable("test"))))
+    }
+
+    fn send(&self, _: &Session, _: &str, _: Option<&RawValue>, term: CallTerm, then: OnAnswer) {
+        then(Err(unavailable("test")), term.began);
+    }
+
+    fn is_up(&self) -> bool {
+        false
+    }
+}
+
+/// A server whose services are all in this state.
+fn admission(text: &str, state: ServiceState) -> Admission {
+    let config = Config::parse(text).unwrap();
+    let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
+    for namespace in ["agent", "auth", "ca", "message"] {
+        match state {
+            ServiceState::Up => world.mesh.add_local(namespace, Methods::default()),
+            ServiceState::Down => world.mesh.add_remote(namespace, Arc::new(DownService)),
+            ServiceState::Absent => {}
+        }
+    }
+    Admission::new(&config, &world)
+}
+
+const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+/// An agent's side of admission.
+struct TestCaller {
+    aid: Aid,
+    limit: Arc<AgentLimit>,
+    signer: KnownSigner,
+}
+
+impl TestCaller {
+    fn new(admission: &Admission) -> TestCaller {
+        let aid = Aid::parse("alice.agents.localhost").unwrap();
+        TestCaller { limit: admission.limits.agent(&aid), aid, signer: KnownSigner::default() }
+    }
+
+    /// Every kind of caller, by name.
+    fn sources(&self) -> [(&'static str, CallSource<'_>); 6] {
+        let TestCaller { aid, limit, signer } = self;
+        [
+            ("unauthenticated", CallSource::Unauthenticated { address: ADDRESS }),
+            ("session", CallSource::Session { aid, address: ADDRESS, limit, signer }),
+            ("token", CallSource::Token { aid, address: ADDRESS, limit, signer }),
+            ("foreign agent", CallSource::ForeignAgent),
+            ("foreign service", CallSource::ForeignService),
+            ("operator", CallSource::Operator),
+        ]
+    }
+}
+
+fn code(found: Result<&'static proto_schemas::Method, RpcError>) -> i32 {
+    found.err().map_or(0, |error| error.code())
+}
+
+const OK: i32 = 0;
+const LOGIN_FIRST: i32 = codes::NOT_INITIALIZED.code;
+const NOT_FOUND: i32 = codes::METHOD_NOT_FOUND.code;
+const DOWN: i32 = codes::UNAVAILABLE.code;
+
+/// By method: what an unauthenticated caller, a session, a token, an agent and a service of another domain, and the
+/// operator get while everything is up; and what those that get an answer get while the services are down and absent.
+#[rustfmt::skip]
+const TABLE: [(&str, &str, [i32; 6], i32, i32); 10] = [
+    // kind                             method               unauthenticated  session    token      agent      service    operator
+    ("public",                          "auth.create_aid",   [OK,             OK,        OK,        NOT_FOUND, NOT_FOUND, OK],        DOWN, NOT_FOUND),
+    ("session",                         "message.history",   [LOGIN_FIRST,    OK,        OK,        NOT_FOUND, NOT_FOUND, OK],        DOWN, NOT_FOUND),
+    ("session, relayed for agents",     "message.send",      [LOGIN_FIRST,    OK,        OK,        OK,        NOT_FOUND, OK],        DOWN, NOT_FOUND),
+    ("answered by the gateway",         "meta.ping",         [LOGIN_FIRST,    OK,        OK,        NOT_FOUND, NOT_FOUND, OK],        OK,   OK),
+    ("by the gateway, needs a service", "meta.trust_roots",  [LOGIN_FIRST,    OK,        OK,        NOT_FOUND, NOT_FOUND, OK],        DOWN, NOT_FOUND),
+    ("internal",                        "ca.issue_cert",     [LOGIN_FIRST,    NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND, OK],        OK,   OK),
+    ("of session notices",              "message.session_opened", [LOGIN_FIRST, NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND, OK],      OK,   OK),
+    ("peer",                            "federation.relay",  [LOGIN_FIRST,    NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND], OK,   OK),
+    ("notification",                    "notification/route", [LOGIN_FIRST,   OK,        NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND], OK,   OK),
+    ("unknown",                         "message.nothing",   [LOGIN_FIRST,    NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND], OK,   OK),
+];
+
+#[test]
+fn every_kind_of_caller_gets_what_the_table_says_in_every_state() {
+    for state in [ServiceState::Up, ServiceState::Down, ServiceState::Absent] {
+        let admission = admission("", state);
+        let caller = TestCaller::new(&admission);
+        for (kind, method, up, down, absent) in TABLE {
+            for ((name, source), up) in caller.sources().iter().zip(up) {
+                // The operator is told by the mesh that a service is down: nothing is hidden from it.
+                let operator = matches!(source, CallSource::Operator);
+                let expected = match state {
+                    ServiceState::Down if up == OK && !operator => down,
+                    ServiceState::Absent if up == OK && !operator => absent,
+                    _ => up,
+                };
+                let got = code(admission.begin(source, method));
+                assert_eq!(got, expected, "{name} calls {method} ({kind}) while services are {state:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_table_has_every_access_there_is() {
+    let kinds = |method: &proto_schemas::Method| (method.access, method.notification);
+    let listed: Vec<_> = TABLE.iter().filter_map(|row| proto_schemas::find(row.1)).map(kinds).collect();
+    for method in proto_schemas::methods() {
+        assert!(listed.contains(&kinds(method)), "no row is like {}", method.name);
+    }
+}
+
+#[test]
+fn a_method_that_needs_a_connection_is_refused_over_http_with_the_reason() {
+    let admission = admission("", ServiceState::Up);
+    let caller = TestCaller::new(&admission);
+    let needing = proto_schemas::methods()
+        .iter()
+        .filter(|method| method.needs_connection && method.access.is_for_agents() && !method.notification);
+    for method in needing {
+        let [_, (_, session), (_, token), ..] = caller.sources();
+        assert_eq!(code(admission.begin(&session, method.name)), OK, "{}", method.name);
+        let refused = admission.begin(&token, method.name).unwrap_err();
+        assert_eq!(refused.code(), codes::INVALID_REQUEST.code, "{}", method.name);
+        assert!(refused.to_string().contains("WebSocket"), "{refused}");
+    }
+}
+
+#[test]
+fn the_rate_of_an_agent_counts_over_sessions_and_tokens_and_names_that_do_not_exist() {
+    let admission = admission("limits.calls_per_second = 3", ServiceState::Up);
+    let caller = TestCaller::new(&admission);
+    let [_, (_, session), (_, token), ..] = caller.sources();
+    assert_eq!(code(admission.begin(&session, "meta.ping")), OK);
+    assert_eq!(code(admission.begin(&token, "meta.ping")), OK);
+    assert_eq!(code(admission.begin(&session, "no.such")), NOT_FOUND);
+    for source in [&session, &token] {
+        assert_eq!(code(admission.begin(source, "meta.ping")), codes::RATE_LIMITED.code);
+    }
+    assert_eq!(code(admission.begin(&CallSource::Operator, "message.send")), OK, "the operator has no rate");
+}
+
+#[tokio::test]
+async fn the_class_of_a_method_counts_before_login_and_after_it() {
+    let admission = admission("limits.registrations_per_minute = 2", ServiceState::Up);
+    let caller = TestCaller::new(&admission);
+    let [(_, unauthenticated), (_, session), (_, token), .., (_, operator)] = caller.sources();
+    let method = proto_schemas::find("auth.create_aid").unwrap();
+    let finish = async |source: &CallSource<'_>| admission.finish(source, method, None).await.map(|_| method);
+    assert_eq!(code(finish(&unauthenticated).await), OK);
+    assert_eq!(code(finish(&session).await), OK);
+    for source in [&unauthenticated, &session, &token] {
+        assert_eq!(code(finish(source).await), codes::RATE_LIMITED.code, "one address");
+    }
+    assert_eq!(code(finish(&operator).await), OK);
+}
+
+#[tokio::test]
+async fn reserved_members_are_removed_for_every_caller_and_nothing_else() {
+    let admission = admission("", ServiceState::Up);
+    let caller = TestCaller::new(&admission);
+    let method = proto_schemas::find("message.send").unwrap();
+    for (name, source) in caller.sources() {
+        let params = to_raw_value(&json!({ "_auth": { "aid": "x" }, "to": "y" })).unwrap();
+        let finished = admission.finish(&source, method, Some(params)).await.unwrap().unwrap();
+        assert_eq!(finished.get(), r#"{"to":"y"}"#, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_signature_is_refused_wherever_an_agent_signs() {
+    let admission = admission("", ServiceState::Up);
+    let caller = TestCaller::new(&admission);
+    let [_, (_, session), (_, token), ..] = caller.sources();
+    let method = proto_schemas::find("message.send").unwrap();
+    for source in [session, token] {
+        let params = to_raw_value(&json!({ "client_signature": { "aid": "x" } })).unwrap();
+        assert!(!Admission::is_finished(method, Some(&params)));
+        let refused = admission.finish(&source, method, Some(params)).await.unwrap_err();
+        assert_eq!(refused.code(), codes::CLIENT_SIGNATURE_INVALID.code);
+    }
+}
+
+#[test]
+fn the_federation_tag_appears_while_federation_is_enabled() {
+    assert!(admission("", ServiceState::Up).capabilities().contains("\"federation\""));
+    let without = admission("federation.enabled = false", ServiceState::Up);
+    assert!(!without.capabilities().contains("\"federation\""));
+}
