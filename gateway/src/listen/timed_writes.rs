@@ -88,7 +88,8 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(4);
         let mut near = TimedWrites::new(near, Duration::from_millis(200));
         near.write_all(b"1234").await.unwrap();
-        let (written, read) = tokio::join!(near.write_all(b"5678"), far.read_exact(&mut [0; 4]));
+        let mut first = [0; 4];
+        let (written, read) = tokio::join!(near.write_all(b"5678"), far.read_exact(&mut first));
         assert!(written.is_ok() && read.is_ok(), "it is stuck only while nobody reads");
         assert_eq!(near.write_all(b"9").await.unwrap_err().kind(), ErrorKind::TimedOut);
     }
