@@ -161,7 +161,11 @@ fn check_namespace(SchemaFile { path, doc }: &SchemaFile, all: &[SchemaFile]) ->
             "{path}: the folder of a namespace must have its name, and the file names {name}"
         ));
     }
-    members(path, doc, &["namespace", "service", "summary", "tags", "sessions", "session_features", "rates", "http"])?;
+    members(
+        path,
+        doc,
+        &["namespace", "service", "summary", "tags", "sessions", "session_features", "rates", "http"],
+    )?;
     if !is_text(&doc["service"]) || !is_text(&doc["summary"]) {
         return Err(format!("{path}: a namespace needs a service and a summary"));
     }

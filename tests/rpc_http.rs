@@ -82,7 +82,8 @@ async fn a_token_that_is_not_valid_is_401_whatever_is_called() {
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     for token in ["not-a-token", &tokens.refresh] {
-        let answer = post(&server, Some(token), call("auth.download_cert", &json!({ "cert_sn": "root" }))).await;
+        let answer =
+            post(&server, Some(token), call("auth.download_cert", &json!({ "cert_sn": "root" }))).await;
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (401, &json!(-32003)));
         assert!(answer.header("www-authenticate").is_some_and(|how| how.starts_with("Bearer")));
     }
@@ -106,7 +107,8 @@ async fn a_body_is_read_as_strictly_as_a_frame() {
         let text = String::from_utf8_lossy(body);
         assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(code)), "{text}");
     }
-    let batch = post(br#"[{"jsonrpc":"2.0","id":1,"method":"meta.ping"},{"jsonrpc":"2.0","method":"meta.ping"},7]"#);
+    let batch =
+        post(br#"[{"jsonrpc":"2.0","id":1,"method":"meta.ping"},{"jsonrpc":"2.0","method":"meta.ping"},7]"#);
     let answers = batch.await.json();
     assert_eq!(answers.as_array().map(Vec::len), Some(2), "{answers}");
     assert_eq!((&answers[0]["id"], &answers[1]["error"]["code"]), (&json!(1), &json!(-32600)));

@@ -5,7 +5,8 @@ use super::{before_tests, gateway_sources, services};
 use proto_schemas::{Namespace, namespaces};
 
 /// What the gateway may name: its own namespaces, and the two without which nobody gets in.
-const KNOWN_TO_THE_GATEWAY: [&str; 7] = ["auth", "ca", "meta", "rpc", "gateway", "federation", "notification"];
+const KNOWN_TO_THE_GATEWAY: [&str; 7] =
+    ["auth", "ca", "meta", "rpc", "gateway", "federation", "notification"];
 
 fn others() -> impl Iterator<Item = &'static Namespace> {
     namespaces().iter().filter(|namespace| !KNOWN_TO_THE_GATEWAY.contains(&namespace.name))
@@ -16,8 +17,11 @@ fn others() -> impl Iterator<Item = &'static Namespace> {
 fn literal_names(literal: &str, namespace: &Namespace) -> bool {
     let text = literal.trim_matches(['"', '#', 'r']);
     let text = text.strip_prefix("event/").unwrap_or(text);
-    let is_name = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase() || b"_.0123456789".contains(&b));
-    let dotted = text.strip_prefix(namespace.name).and_then(|rest| rest.strip_prefix('.')).is_some_and(is_name);
+    let is_name = |rest: &str| {
+        !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase() || b"_.0123456789".contains(&b))
+    };
+    let dotted =
+        text.strip_prefix(namespace.name).and_then(|rest| rest.strip_prefix('.')).is_some_and(is_name);
     // A file name is no method.
     let file = [".rs", ".json", ".toml", ".db", ".md"].iter().any(|end| text.ends_with(end));
     (dotted && !file) || namespace.tags.iter().any(|tag| tag.name == text)
@@ -45,7 +49,8 @@ fn the_gateway_names_no_namespace_but_its_own_and_those_of_login() {
         let text = before_tests(file);
         for namespace in others() {
             let literals = stretches(text).into_iter().filter(|(kind, _)| *kind == Stretch::Text);
-            let found = literals.map(|(_, literal)| literal).find(|literal| literal_names(literal, namespace));
+            let found =
+                literals.map(|(_, literal)| literal).find(|literal| literal_names(literal, namespace));
             if let Some(literal) = found {
                 named.push(format!("{} has {literal}", file.path));
             } else if code_names(text, namespace) {
@@ -62,7 +67,9 @@ fn a_namespace_that_is_named_is_found() {
     for literal in ["\"message.send\"", "\"event/message.ack\"", "\"ns_message\"", "r#\"message.v2.pull\"#"] {
         assert!(literal_names(literal, message), "{literal}");
     }
-    for literal in ["\"message\"", "\"message.toml\"", "\"a message.\"", "\"messages.send\"", "\"message. Then\""] {
+    for literal in
+        ["\"message\"", "\"message.toml\"", "\"a message.\"", "\"messages.send\"", "\"message. Then\""]
+    {
         assert!(!literal_names(literal, message), "{literal}");
     }
     assert!(code_names("if mesh.has(\"message\") {}", message));
@@ -104,7 +111,8 @@ fn every_event_that_is_published_has_a_rule() {
         for (_, literal) in literals {
             let Some(name) = literal.trim_matches('"').strip_prefix("event/") else { continue };
             // `app.` events are the clients' own, and a prefix is not a name.
-            let own = name.starts_with("app.") || name.ends_with('.') || name.contains('{') || name.is_empty();
+            let own =
+                name.starts_with("app.") || name.ends_with('.') || name.contains('{') || name.is_empty();
             let known = proto_schemas::find_event(&format!("event/{name}")).is_some();
             assert!(own || known, "{}: event/{name} has no schema", file.path);
         }

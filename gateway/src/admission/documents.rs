@@ -22,7 +22,8 @@ impl AdvertisedDocuments {
             .filter(|method| method.access.is_for_agents() && !method.notification)
             .filter_map(|method| method.name.split('.').next())
             .filter(|namespace| {
-                let own = proto_schemas::find_namespace(namespace).is_some_and(|own| own.service == "gateway");
+                let own =
+                    proto_schemas::find_namespace(namespace).is_some_and(|own| own.service == "gateway");
                 own || mesh.has(namespace)
             })
             .collect();

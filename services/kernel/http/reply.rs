@@ -53,11 +53,12 @@ pub fn with_header(mut response: Response, name: HeaderName, value: &str) -> Res
 impl IntoResponse for RpcError {
     fn into_response(self) -> Response {
         self.log("http");
+        // By kind, because some numbers mean two things.
+        let kind = self.data("kind").and_then(Value::as_str).unwrap_or("internal");
         let status = match self.data("http_status").and_then(Value::as_u64) {
             Some(status) => u16::try_from(status).ok().and_then(|status| StatusCode::from_u16(status).ok()),
-            None => STATUSES.iter().find(|(code, _)| code.code == self.code()).map(|(_, status)| *status),
+            None => STATUSES.iter().find(|(code, _)| code.kind() == kind).map(|(_, status)| *status),
         };
-        let kind = self.data("kind").and_then(Value::as_str).unwrap_or("internal");
         let response = refuse(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), kind, &self.to_string());
         match self.retry_after_seconds() {
             Some(seconds) => with_header(response, RETRY_AFTER, &seconds.to_string()),
@@ -74,6 +75,7 @@ mod tests {
     fn an_error_has_the_status_it_brings_or_that_of_its_code() {
         let status = |error: RpcError| error.into_response().status();
         assert_eq!(status(RpcError::plain(codes::UNAVAILABLE)), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(status(RpcError::plain(codes::HANDLER_TIMEOUT)), StatusCode::GATEWAY_TIMEOUT);
         assert_eq!(status(RpcError::plain(codes::INTERNAL)), StatusCode::INTERNAL_SERVER_ERROR);
         let changed = RpcError::plain(codes::VERSION_CONFLICT).with("http_status", 412);
         assert_eq!(status(changed), StatusCode::PRECONDITION_FAILED);
