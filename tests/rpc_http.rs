@@ -84,7 +84,7 @@ async fn a_token_that_is_not_valid_is_401_whatever_is_called() {
     for token in ["not-a-token", &tokens.refresh] {
         let answer =
             post(&server, Some(token), call("auth.download_cert", &json!({ "cert_sn": "root" }))).await;
-        assert_eq!((answer.status, &answer.json()["error"]["code"]), (401, &json!(-32003)));
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (401, &json!(4001)));
         assert!(answer.header("www-authenticate").is_some_and(|how| how.starts_with("Bearer")));
     }
 }

@@ -236,7 +236,7 @@ pub struct EventSchema {
     pub audience: EventAudience,
     /// What orders it, where the order matters.
     pub order: Option<EventOrderRule>,
-    /// Whether it may come from another domain.
+    /// How it crosses to another domain, if it does.
     pub federation: Option<EventFederationRule>,
     doc: &'static LazyLock<Value>,
 }
@@ -298,6 +298,23 @@ pub fn find_namespace(name: &str) -> Option<&'static Namespace> {
 /// The namespaces of one service.
 pub fn namespaces_of(service: &str) -> impl Iterator<Item = &'static Namespace> {
     NAMESPACES.iter().filter(move |namespace| namespace.service == service)
+}
+
+/// The service of this name, if one serves a namespace.
+pub fn find_service(name: &str) -> Option<&'static str> {
+    namespaces_of(name).next().map(|namespace| namespace.service)
+}
+
+/// The namespaces with a method or an event that crosses domains.
+pub fn federated_namespaces() -> impl Iterator<Item = &'static Namespace> {
+    NAMESPACES.iter().filter(|namespace| {
+        let has_method = METHODS
+            .iter()
+            .any(|method| method.namespace.name == namespace.name && method.federation.is_some());
+        let has_event =
+            EVENTS.iter().any(|event| event.namespace == namespace.name && event.federation.is_some());
+        has_method || has_event
+    })
 }
 
 /// Every method, in alphabetical order.

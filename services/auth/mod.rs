@@ -60,9 +60,9 @@ pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service>
         ids: world.ids.clone(),
         store,
     });
-    let (purging, stop) = (auth.clone(), world.stop.clone());
+    let (sweeping, stop) = (auth.clone(), world.stop.clone());
     let purge = Task::new("purge", move || {
-        let (auth, stop) = (purging.clone(), stop.clone());
+        let (auth, stop) = (sweeping.clone(), stop.clone());
         async move {
             stop.run_until_cancelled(auth.purge()).await;
         }

@@ -1,7 +1,7 @@
 //! What a service asks of the gateway where an agent is of another domain: the gateway owns the peer links.
 
 use super::rpc::PendingAnswer;
-use super::{Aid, DeviceId, RpcError, Session, SlotId, Trace};
+use super::{Aid, Caller, DeviceId, RpcError, Session, SlotId, Trace};
 use proto_schemas::Request;
 use proto_schemas::requests::gateway;
 use serde::{Deserialize, Serialize};
@@ -12,20 +12,27 @@ use std::sync::Arc;
 /// is not written as JSON, and needs no timer of its own: the owner of the peer links answers a call that takes too long.
 pub trait Forwarder: Send + Sync {
     /// The same as `gateway.forward_federation`. Once this returns, the call is in the order of the peer's queue.
-    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> PendingAnswer<Box<RawValue>>;
+    fn forward(self: Arc<Self>, caller: &Caller, forward: Forward) -> PendingAnswer<Box<RawValue>>;
 }
 
-/// The parameters of `gateway.forward_federation`: one call to another domain, in the name of an agent of ours.
+/// The parameters of `gateway.forward_federation`: one call to another domain, in the name of an agent of ours or of the
+/// service that asks for it. How many relays led to it is not among them: the gateway knows that from the caller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Forward {
-    /// Left out inside a batch, which has one for all.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub target_issuer: String,
+    /// Either the domain or an agent of it. Both are left out inside a batch, which has one target for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_issuer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_aid: Option<Aid>,
     pub namespace: String,
     /// Without its namespace: `send`, `v2.bootstrap`.
     pub method: String,
     pub params: Box<RawValue>,
-    pub caller_aid: Aid,
+    /// In whose name, unless the service calls in its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller_aid: Option<Aid>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub as_service: bool,
     #[serde(default)]
     pub device_id: DeviceId,
     #[serde(default)]
@@ -50,7 +57,11 @@ pub struct Forwarded {
 /// The parameters of `gateway.forward_federation_batch`: all to one domain, answered in the same order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ForwardBatch {
-    pub target_issuer: String,
+    /// Either the domain or an agent of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_issuer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_aid: Option<Aid>,
     pub items: Vec<Forward>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
@@ -110,20 +121,40 @@ impl Forward {
         method: &str,
         params: &impl Serialize,
     ) -> Result<Forward, RpcError> {
+        Ok(Forward {
+            caller_aid: Some(speaker.aid.clone()),
+            as_service: false,
+            device_id: speaker.device.clone(),
+            slot_id: speaker.slot.clone(),
+            trace: speaker.trace.clone(),
+            ..Forward::of_service(issuer, method, params)?
+        })
+    }
+
+    /// A call of the service in its own name. Because of a call that came from another domain, a service can make no other.
+    pub fn of_service(issuer: &str, method: &str, params: &impl Serialize) -> Result<Forward, RpcError> {
         let (namespace, method) = method.split_once('.').unwrap_or((method, ""));
         Ok(Forward {
-            target_issuer: issuer.to_owned(),
+            target_issuer: Some(issuer.to_owned()),
+            target_aid: None,
             namespace: namespace.to_owned(),
             method: method.to_owned(),
             params: to_raw_value(params).map_err(RpcError::internal)?,
-            caller_aid: speaker.aid.clone(),
-            device_id: speaker.device.clone(),
-            slot_id: speaker.slot.clone(),
+            caller_aid: None,
+            as_service: true,
+            device_id: DeviceId::default(),
+            slot_id: SlotId::default(),
             relay_id: None,
             timeout_ms: None,
-            trace: speaker.trace.clone(),
+            trace: None,
         })
     }
+}
+
+/// Left out where it is false, as most of them are.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 impl ForwardOutcome {

@@ -24,10 +24,14 @@ pub enum Caller {
     Token(Session, TokenKind),
     /// An agent of another domain, vouched for by the gateway of that domain, where its session is.
     Foreign(Session, Relayed),
+    /// A service of another domain in its own name, vouched for by the gateway of that domain.
+    ForeignService { service: String, relayed: Relayed },
     /// A connection that has not logged in.
     Unauthenticated,
     /// Another service, or the gateway itself.
     Service(String),
+    /// The same while it answers a call that came from another domain, for what it asks of others because of that call.
+    ServiceForRelay { service: String, relayed: Relayed },
     /// Who has access to the data folder of this server.
     Operator,
 }
@@ -46,7 +50,7 @@ pub struct Relayed {
     /// The domain that proved itself on the peer link.
     pub from_issuer: String,
     pub relay_id: String,
-    /// How many relays led to this one.
+    /// How many relays led to this one: 0 if it was started by a client of that domain.
     pub depth: u8,
 }
 
@@ -99,6 +103,42 @@ impl Caller {
         Caller::Service(name.to_owned())
     }
 
+    /// The caller of what a service asks of others because of a call that it answers. The service speaks for itself; where
+    /// the call came from another domain, that is not lost.
+    pub fn service_because_of(name: &str, cause: &Caller) -> Caller {
+        match cause.relayed() {
+            Some(relayed) => Caller::ServiceForRelay { service: name.to_owned(), relayed: relayed.clone() },
+            None => Caller::service(name),
+        }
+    }
+
+    /// The name of the calling service, if a service of this domain calls.
+    pub fn service_name(&self) -> Option<&str> {
+        match self {
+            Caller::Service(service) | Caller::ServiceForRelay { service, .. } => Some(service),
+            Caller::Agent(_)
+            | Caller::Token(..)
+            | Caller::Foreign(..)
+            | Caller::ForeignService { .. }
+            | Caller::Unauthenticated
+            | Caller::Operator => None,
+        }
+    }
+
+    /// The relay that led to this call, if it came from another domain.
+    pub fn relayed(&self) -> Option<&Relayed> {
+        match self {
+            Caller::Foreign(_, relayed)
+            | Caller::ForeignService { relayed, .. }
+            | Caller::ServiceForRelay { relayed, .. } => Some(relayed),
+            Caller::Agent(_)
+            | Caller::Token(..)
+            | Caller::Unauthenticated
+            | Caller::Service(_)
+            | Caller::Operator => None,
+        }
+    }
+
     /// The session of the caller, or an error for callers that have none here. For what belongs to a connection or to the
     /// device behind it.
     pub fn session(&self) -> Result<&Session, RpcError> {
@@ -128,9 +168,11 @@ impl Caller {
 
     fn may_call(&self, method: &Method) -> bool {
         match (method.access, self) {
-            (_, Caller::Foreign(..)) => method.federation.is_some(),
             (_, Caller::Token(..)) => method.access.is_for_agents() && !method.needs_connection,
-            (Access::Public, _) | (_, Caller::Service(_) | Caller::Operator) => true,
+            (_, Caller::Foreign(..)) => method.federation.is_some_and(|rule| rule.agents),
+            (_, Caller::ForeignService { .. }) => method.federation.is_some_and(|rule| rule.services),
+            (Access::Public, _)
+            | (_, Caller::Service(_) | Caller::ServiceForRelay { .. } | Caller::Operator) => true,
             (Access::Session, Caller::Agent(_)) => true,
             (Access::Session, Caller::Unauthenticated)
             | (Access::Internal | Access::Peer, Caller::Agent(_) | Caller::Unauthenticated) => false,
@@ -300,4 +342,59 @@ fn parse<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P, RpcError> 
         let path = if path == "." { "params".to_owned() } else { format!("params.{path}") };
         RpcError::new(codes::INVALID_PARAMS, format!("{path}: {reason}")).with("path", path)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> Session {
+        Session {
+            aid: Aid::parse("alice.aid.net").unwrap(),
+            device: DeviceId::default(),
+            slot: SlotId::default(),
+            connection: 0,
+            address: [0, 0, 0, 0].into(),
+            connected_at_ms: 0,
+            generation: Generation::default(),
+            trace: None,
+        }
+    }
+
+    fn relayed(depth: u8) -> Relayed {
+        Relayed { from_issuer: "aid.net".to_owned(), relay_id: "r-1".to_owned(), depth }
+    }
+
+    #[test]
+    fn the_schema_says_who_of_another_domain_may_call() {
+        let agent = Caller::Foreign(session(), relayed(0));
+        let service = Caller::ForeignService { service: "search".to_owned(), relayed: relayed(0) };
+        let mut method = *proto_schemas::find("message.send").unwrap();
+        let rule = method.federation.unwrap();
+        for (agents, services) in [(true, false), (false, true), (true, true), (false, false)] {
+            method.federation = Some(proto_schemas::FederationRule { agents, services, ..rule });
+            assert_eq!((agent.may_call(&method), service.may_call(&method)), (agents, services));
+        }
+        method.federation = None;
+        for access in [Access::Public, Access::Session, Access::Internal] {
+            method.access = access;
+            assert!(!agent.may_call(&method) && !service.may_call(&method), "{access:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_service_asks_because_of_a_relay_is_known_to_come_from_it() {
+        let foreign = Caller::ForeignService { service: "search".to_owned(), relayed: relayed(1) };
+        let first = Caller::service_because_of("group", &foreign);
+        // A service that asks another service of this domain does not lose it either.
+        let second = Caller::service_because_of("message", &first);
+        for (caller, name) in [(first, "group"), (second, "message")] {
+            assert_eq!(caller.service_name(), Some(name));
+            assert_eq!(caller.relayed().map(|relayed| relayed.depth), Some(1));
+        }
+        for cause in [Caller::Agent(session()), Caller::service("message"), Caller::Unauthenticated] {
+            let caller = Caller::service_because_of("message", &cause);
+            assert!(matches!(caller, Caller::Service(service) if service == "message"));
+        }
+    }
 }

@@ -40,7 +40,8 @@ impl<'a> CallSource<'a> {
         }
     }
 
-    fn may_call(&self, method: &Method) -> bool {
+    /// Whether this kind of caller can ever call it.
+    pub fn may_call(&self, method: &Method) -> bool {
         match self {
             CallSource::Unauthenticated { .. } => method.access == Access::Public && !method.notification,
             CallSource::Session { .. } => method.access.is_for_agents(),

@@ -1,6 +1,6 @@
 //! Settings that contradict each other are refused before a port is bound.
 
-use super::{Config, mesh_address, resolve, service_names};
+use super::{Config, FederationConfig, mesh_address, resolve, service_names};
 use anyhow::{Context as _, bail};
 use services::kernel::Aid;
 
@@ -24,13 +24,19 @@ impl Config {
         self.check_limits()
     }
 
-    /// Every service that is named exists.
+    /// Every service that is named exists, and every namespace that may cross has something that can.
     fn check_names(&self) -> anyhow::Result<()> {
         let known: Vec<&str> = service_names().collect();
         let named = self.only.iter().map(|name| ("only", name));
         let moved = self.services.keys().map(|name| ("services", name));
         if let Some((setting, name)) = named.chain(moved).find(|(_, name)| !known.contains(&name.as_str())) {
             bail!("{setting}: unknown service {name}; the services are {}", known.join(", "));
+        }
+        let crossing: Vec<&str> = FederationConfig::crossing().collect();
+        if let Some(name) = self.federation.namespaces.iter().find(|name| !crossing.contains(&name.as_str()))
+        {
+            let known = crossing.join(", ");
+            bail!("federation.namespaces: {name} does not cross domains; the namespaces that do are {known}");
         }
         Ok(())
     }
@@ -123,6 +129,11 @@ mod tests {
         );
         assert!(says("listen = ['nowhere']").contains("nowhere"));
         assert!(says("federation.resolve = { 'x.example' = 'nowhere' }").contains("federation.resolve"));
+        for name in ["auth", "nothing"] {
+            let sentence = says(&format!("federation.namespaces = ['message', '{name}']"));
+            assert!(sentence.contains(&format!("{name} does not cross")), "{sentence}");
+            assert!(sentence.ends_with("message"), "the ones that do are named: {sentence}");
+        }
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
     }
 }

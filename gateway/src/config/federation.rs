@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct FederationConfig {
     /// Whether agents here reach those of other domains, and the other way round.
     pub enabled: bool,
-    /// The namespaces that may cross.
+    /// The namespaces that may cross: all that have something that can, unless there are fewer here.
     pub namespaces: Vec<String>,
     /// The domains that may federate with this one (empty: every one whose root is trusted), and those that never may.
     pub allow: Vec<String>,
@@ -17,7 +17,7 @@ pub struct FederationConfig {
     pub resolve: BTreeMap<String, String>,
     /// Whether TLS certificates of the public authorities are believed, beside those of the trusted AUN roots.
     pub public_roots: bool,
-    /// Relays a second that are accepted from one domain, and from one agent of it.
+    /// Relays a second that are accepted from one domain, and from one agent or service of it.
     pub relays_per_second: u32,
     pub relays_per_agent: u32,
     /// Other domains this gateway may have links to, and links from one domain.
@@ -25,11 +25,18 @@ pub struct FederationConfig {
     pub links_per_peer: usize,
 }
 
+impl FederationConfig {
+    /// The namespaces with a method or an event that crosses domains, as the schemas say.
+    pub(super) fn crossing() -> impl Iterator<Item = &'static str> {
+        proto_schemas::federated_namespaces().map(|namespace| namespace.name)
+    }
+}
+
 impl Default for FederationConfig {
     fn default() -> FederationConfig {
         FederationConfig {
             enabled: true,
-            namespaces: vec!["message".to_owned()],
+            namespaces: FederationConfig::crossing().map(ToOwned::to_owned).collect(),
             allow: Vec::new(),
             block: Vec::new(),
             resolve: BTreeMap::new(),

@@ -2,6 +2,8 @@
 
 use super::Federation;
 use super::errors::{quoted, refused};
+use super::relay_origin::RelayOrigin;
+use super::rules::serves;
 use super::wire::relay::{Relay, RelayEventTargets, RelayKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -20,33 +22,42 @@ impl Federation {
         caller: Caller,
         notice: DispatchEvent,
     ) -> Result<DispatchedEvent, RpcError> {
-        let Caller::Service(service) = &caller else {
+        let Ok(origin) = RelayOrigin::of(&caller) else {
             return Err(RpcError::new(codes::PERMISSION_DENIED, "only a service may dispatch events"));
         };
-        if notice.event.split('.').next() != Some(service) {
+        let (service, method) = (origin.service, format!("event/{}", notice.event));
+        let schema = proto_schemas::find_event(&method).filter(|schema| serves(service, schema.namespace));
+        let Some(schema) = schema else {
             return Err(refused("event", format!("{service} has no event {:?}", quoted(&notice.event))));
-        }
+        };
+        let DispatchEvent { event, event_id, targets, payload } = notice;
         let (local, remote): (Vec<Aid>, Vec<Aid>) =
-            notice.targets.aids.into_iter().partition(|aid| aid.issuer() == self.issuer());
-        for aid in local {
-            let method = format!("event/{}", notice.event);
-            self.bus.publish(&Event { to: Audience::Agent(aid), method, params: notice.payload.clone() });
+            targets.aids.into_iter().partition(|aid| aid.issuer() == self.issuer());
+        if !remote.is_empty() && schema.federation.is_none() {
+            return Err(refused("event", format!("{event} does not cross domains")));
         }
+        for aid in local {
+            let (method, params) = (method.clone(), payload.clone());
+            self.bus.publish(&Event { to: Audience::Agent(aid), method, params });
+        }
+        // What may not cross now is lost for the others, as if they could not be reached.
+        let depth = origin.depth().ok().filter(|_| self.rules.allows(schema.namespace));
         let mut domains: BTreeMap<String, RelayEventTargets> = BTreeMap::new();
         for aid in remote {
             domains.entry(aid.issuer().to_owned()).or_default().aids.push(aid.to_string());
         }
         let mut federated = BTreeMap::new();
         for (issuer, targets) in domains {
-            let queued =
-                self.send_event(&issuer, &notice.event, notice.event_id.clone(), targets, &notice.payload);
+            let queued = depth.is_some_and(|depth| {
+                self.relay_event(&issuer, &event, event_id.clone(), targets, &payload, depth)
+            });
             federated.insert(issuer, if queued { "queued" } else { "dropped" });
         }
         Ok(DispatchedEvent { federated })
     }
 
-    /// Sends an event to agents of another domain, if there is space for it in the peer queue. Whether it arrives is not
-    /// reported.
+    /// Sends an event of an agent of ours to agents of another domain, if there is space for it in the peer queue. Whether
+    /// it arrives is not reported.
     pub fn send_event(
         self: &Arc<Self>,
         issuer: &str,
@@ -54,6 +65,18 @@ impl Federation {
         event_id: String,
         targets: RelayEventTargets,
         payload: &RawValue,
+    ) -> bool {
+        self.relay_event(issuer, event, event_id, targets, payload, 0)
+    }
+
+    fn relay_event(
+        self: &Arc<Self>,
+        issuer: &str,
+        event: &str,
+        event_id: String,
+        targets: RelayEventTargets,
+        payload: &RawValue,
+        depth: u64,
     ) -> bool {
         let relay = Relay {
             relay_id: self.relay_ids.next().into(),
@@ -67,7 +90,7 @@ impl Federation {
             targets: Some(targets),
             payload: Some(payload),
             hop: 1,
-            depth: 0,
+            depth,
             deadline_ms: None,
             trace: None,
         };

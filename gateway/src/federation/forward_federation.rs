@@ -1,18 +1,17 @@
-//! `gateway.forward_federation`: relays a call to another domain, in the name of an agent of ours.
+//! `gateway.forward_federation`: relays a call to another domain, in the name of an agent of ours or of a service.
 
 use super::Federation;
 use super::errors::refused;
 use super::outbound::RelayOutcome;
-use super::wire::relay::{Relay, RelayCaller, RelayKind, RelayText};
+use super::relay_origin::RelayOrigin;
+use super::wire::relay::{Relay, RelayKind, RelayText};
+use crate::admission::CallSource;
 use serde_json::value::RawValue;
 use services::kernel::{Aid, Caller, Forward, Forwarded, Forwarder, PendingAnswer, RpcError, codes};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// The services that may call other domains.
-const SERVICES: [&str; 8] = ["message", "group", "storage", "collab", "mail", "task", "search", "gateway"];
 
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 const READ_TIMEOUT: Duration = Duration::from_secs(8);
@@ -25,12 +24,12 @@ impl Federation {
         caller: Caller,
         mut params: Forward,
     ) -> Result<Forwarded, RpcError> {
-        check_service(&caller)?;
-        let issuer = self.target(&params.target_issuer)?;
+        let origin = RelayOrigin::of(&caller)?;
+        let issuer = self.target(named_target(&params.target_issuer, &params.target_aid)?)?;
         let relay_id = params.relay_id.get_or_insert_with(|| self.relay_ids.next()).clone();
 
         let began = Instant::now();
-        let result = self.begin_one(&issuer, params, LONGEST_TIMEOUT)?.await?;
+        let result = self.begin_one(&origin, &issuer, params, LONGEST_TIMEOUT)?.await?;
         let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(Forwarded { result, target_issuer: issuer, relay_id, elapsed_ms })
     }
@@ -38,11 +37,12 @@ impl Federation {
     /// Queues a call, which fixes its position in the order; the future is its outcome.
     pub(super) fn begin_one(
         self: &Arc<Self>,
+        origin: &RelayOrigin<'_>,
         issuer: &str,
         forward: Forward,
         longest: Duration,
     ) -> Result<impl Future<Output = RelayOutcome> + use<>, RpcError> {
-        let (text, within) = self.relay_of(forward)?;
+        let (text, within) = self.relay_of(origin, &forward)?;
         self.peers.begin(self, issuer, text, within.min(longest))
     }
 
@@ -66,18 +66,16 @@ impl Federation {
     }
 
     /// The relay for a call of a service, and how long it may take.
-    fn relay_of(&self, forward: Forward) -> Result<(RelayText, Duration), RpcError> {
-        let Forward { namespace, method, relay_id, trace, .. } = &forward;
-        let name = format!("{namespace}.{method}");
-        let allowed = self.config.federation.namespaces.contains(namespace);
-        let rule = proto_schemas::find(&name).and_then(|method| method.federation).filter(|_| allowed);
-        let Some(rule) = rule else {
-            return Err(refused("method_not_allowed", format!("{name} may not be called in other domains")));
-        };
-        if forward.caller_aid.issuer() != self.issuer() {
-            let sentence = format!("{} is not an agent of this domain", forward.caller_aid);
-            return Err(refused("caller_not_local", sentence));
-        }
+    fn relay_of(
+        &self,
+        origin: &RelayOrigin<'_>,
+        forward: &Forward,
+    ) -> Result<(RelayText, Duration), RpcError> {
+        let Forward { namespace, method, relay_id, trace, .. } = forward;
+        origin.check_namespace(namespace)?;
+        let reads = self.forwarded_method_reads(forward)?;
+        let caller = origin.caller(forward, self.issuer())?;
+        let depth = origin.depth()?;
         let relay_id = match relay_id {
             Some(id) if is_id(id) => id.clone(),
             Some(_) => {
@@ -89,13 +87,7 @@ impl Federation {
         };
         let within = forward
             .timeout_ms
-            .map_or(if rule.reads { READ_TIMEOUT } else { WRITE_TIMEOUT }, Duration::from_millis);
-        let caller = RelayCaller {
-            kind: "aid".into(),
-            aid: forward.caller_aid.as_str().into(),
-            device_id: forward.device_id.as_str().into(),
-            slot_id: forward.slot_id.as_str().into(),
-        };
+            .map_or(if reads { READ_TIMEOUT } else { WRITE_TIMEOUT }, Duration::from_millis);
         let relay = Relay {
             relay_id: relay_id.into(),
             kind: RelayKind::Rpc,
@@ -108,20 +100,36 @@ impl Federation {
             targets: None,
             payload: None,
             hop: 1,
-            depth: 0,
+            depth,
             deadline_ms: None,
             trace: trace.clone(),
         };
         Ok((relay.text()?, within.min(LONGEST_TIMEOUT)))
     }
+
+    /// Whether the method of a call only reads, if its schema lets such a caller call it from another domain.
+    fn forwarded_method_reads(
+        &self,
+        Forward { namespace, method, as_service, .. }: &Forward,
+    ) -> Result<bool, RpcError> {
+        let source = if *as_service { CallSource::ForeignService } else { CallSource::ForeignAgent };
+        let found = self.rules.method(namespace, method).filter(|_| self.rules.allows(namespace));
+        let rule = found.filter(|method| source.may_call(method)).and_then(|method| method.federation);
+        rule.map(|rule| rule.reads).ok_or_else(|| {
+            let who = if *as_service { " by a service" } else { "" };
+            let sentence = format!("{namespace}.{method} may not be called in other domains{who}");
+            refused("method_not_allowed", sentence)
+        })
+    }
 }
 
 /// For the services of this process, without serializing the call in between.
 impl Forwarder for Federation {
-    fn forward(self: Arc<Self>, service: &str, forward: Forward) -> PendingAnswer<Box<RawValue>> {
-        let begun = check_service(&Caller::service(service))
-            .and_then(|()| self.target(&forward.target_issuer))
-            .and_then(|issuer| self.begin_one(&issuer, forward, LONGEST_TIMEOUT));
+    fn forward(self: Arc<Self>, caller: &Caller, forward: Forward) -> PendingAnswer<Box<RawValue>> {
+        let begun = RelayOrigin::of(caller).and_then(|origin| {
+            let issuer = self.target(named_target(&forward.target_issuer, &forward.target_aid)?)?;
+            self.begin_one(&origin, &issuer, forward, LONGEST_TIMEOUT)
+        });
         Box::pin(async move {
             let ended = async { begun?.await };
             ended.await.map_err(|error| error.logged("gateway.forward_federation"))
@@ -129,11 +137,18 @@ impl Forwarder for Federation {
     }
 }
 
-/// Only a service may call another domain in the name of agents.
-pub(super) fn check_service(caller: &Caller) -> Result<(), RpcError> {
-    match caller {
-        Caller::Service(name) if SERVICES.contains(&name.as_str()) => Ok(()),
-        _ => Err(RpcError::new(codes::PERMISSION_DENIED, "only a service may call another domain")),
+/// The domain that is called, which either its own name or an agent of it says.
+pub(super) fn named_target<'a>(
+    issuer: &'a Option<String>,
+    aid: &'a Option<Aid>,
+) -> Result<&'a str, RpcError> {
+    match (issuer, aid) {
+        (Some(issuer), None) => Ok(issuer),
+        (None, Some(aid)) => Ok(aid.issuer()),
+        _ => {
+            let sentence = "either params.target_issuer or params.target_aid must name the domain";
+            Err(RpcError::new(codes::INVALID_PARAMS, sentence))
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Federation: the gateways of other domains relay the calls of their agents to ours, and ours relays to them.
 //!
 //! A link is a WebSocket on which both gateways have proved which domain they are of (`federation.hello`). Calls go one way
-//! over it, from the side that dialled. After hello a gateway is believed about which agent of its own domain is calling, and
-//! about nothing else.
+//! over it, from the side that dialled. After hello a gateway is believed about which agent or service of its own domain is calling, and
+//! about nothing else. What crosses, and for whom, is in the schemas.
 
 mod discovery;
 mod dispatch_event;
@@ -12,7 +12,9 @@ mod forward_federation_batch;
 mod inbound;
 mod outbound;
 mod peers;
+mod relay_origin;
 pub mod resolve;
+mod rules;
 mod test_peer;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ use crate::telemetry::Metrics;
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
 use inbound::{HelloNonces, InboundPeers, SeenRelays};
 use outbound::PeerPool;
+use rules::FederationRules;
 use serde_json::json;
 use services::kernel::{Aid, Audience, Bus, Clock, Event, Ids, Mesh, Methods, Rpc, World};
 use std::sync::Arc;
@@ -53,11 +56,15 @@ pub struct Federation {
     pub peers: PeerPool,
     /// The links of other domains to us.
     pub inbound: InboundPeers,
+    /// What crosses.
+    rules: FederationRules,
     nonces: HelloNonces,
     seen_relays: Arc<SeenRelays>,
     relay_ids: RelayIds,
     issuer_rate: DefaultKeyedRateLimiter<Arc<str>>,
     agent_rate: DefaultKeyedRateLimiter<Aid>,
+    /// Of services of other domains, by name and domain.
+    service_rate: DefaultKeyedRateLimiter<String>,
 }
 
 impl Federation {
@@ -81,11 +88,13 @@ impl Federation {
             stop: CancellationToken::new(),
             peers: PeerPool::new(config.federation.peers, metrics),
             inbound: InboundPeers::default(),
+            rules: FederationRules::new(&config.federation.namespaces),
             nonces: HelloNonces::default(),
             seen_relays: Arc::default(),
             relay_ids: RelayIds::new(&world.ids),
             issuer_rate: RateLimiter::keyed(per_second(config.federation.relays_per_second)),
             agent_rate: RateLimiter::keyed(per_second(config.federation.relays_per_agent)),
+            service_rate: RateLimiter::keyed(per_second(config.federation.relays_per_agent)),
         }))
     }
 
@@ -100,10 +109,11 @@ impl Federation {
             .into()
     }
 
-    /// Forgets the rate limits of domains and agents that have not called lately.
+    /// Forgets the rate limits of domains, agents and services that have not called lately.
     pub fn forget_quiet(&self) {
         self.issuer_rate.retain_recent();
         self.agent_rate.retain_recent();
+        self.service_rate.retain_recent();
     }
 
     /// Our own domain.

@@ -12,10 +12,13 @@ impl MeshPeer {
     /// A service speaks for itself; only the gateway speaks for callers it has authenticated.
     pub fn may_speak_for(&self, caller: &Caller) -> bool {
         match caller {
-            Caller::Service(service) => self.services.contains(&service.as_str()),
+            Caller::Service(service) | Caller::ServiceForRelay { service, .. } => {
+                self.services.contains(&service.as_str())
+            }
             Caller::Agent(_)
             | Caller::Token(..)
             | Caller::Foreign(..)
+            | Caller::ForeignService { .. }
             | Caller::Unauthenticated
             | Caller::Operator => self.services.contains(&"gateway"),
         }

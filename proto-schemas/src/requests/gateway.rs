@@ -38,11 +38,13 @@ pub struct FederatedEvent {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ForwardFederation {
-    pub target_issuer: String,
+    pub target_issuer: Option<String>,
+    pub target_aid: Option<String>,
     pub namespace: String,
     pub method: String,
     pub params: Box<RawValue>,
-    pub caller_aid: String,
+    pub caller_aid: Option<String>,
+    pub as_service: Option<bool>,
     pub device_id: Option<String>,
     pub slot_id: Option<String>,
     pub relay_id: Option<String>,
@@ -68,7 +70,8 @@ pub struct ForwardedCall {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ForwardFederationBatch {
-    pub target_issuer: String,
+    pub target_issuer: Option<String>,
+    pub target_aid: Option<String>,
     pub items: Vec<ForwardItem>,
     pub timeout_ms: Option<u64>,
 }
@@ -85,7 +88,8 @@ pub struct ForwardItem {
     pub namespace: String,
     pub method: String,
     pub params: Box<RawValue>,
-    pub caller_aid: String,
+    pub caller_aid: Option<String>,
+    pub as_service: Option<bool>,
     pub device_id: Option<String>,
     pub slot_id: Option<String>,
     pub relay_id: Option<String>,

@@ -17,11 +17,20 @@ impl Mesh {
     }
 
     /// Calls a method at another domain. What fails there fails here with the same code.
-    pub fn forward(self: &Arc<Self>, service: &str, forward: Forward) -> PendingAnswer<Box<RawValue>> {
+    ///
+    /// `cause` is the caller that the handler was given, or the service itself for what it does without being asked. The
+    /// gateway learns from it how many relays led to this one; a service cannot say so itself.
+    pub fn forward(
+        self: &Arc<Self>,
+        service: &str,
+        cause: &Caller,
+        forward: Forward,
+    ) -> PendingAnswer<Box<RawValue>> {
+        let caller = Caller::service_because_of(service, cause);
         if let Some(forwarder) = self.forwarder.read().clone() {
-            return forwarder.forward(service, forward);
+            return forwarder.forward(&caller, forward);
         }
-        let (mesh, caller) = (self.clone(), Caller::service(service));
+        let mesh = self.clone();
         Box::pin(async move { Ok(mesh.ask_within(caller, &forward, FORWARD_TIMEOUT).await?.result) })
     }
 
@@ -29,14 +38,22 @@ impl Mesh {
     pub async fn forward_batch(
         &self,
         service: &str,
+        cause: &Caller,
         batch: &ForwardBatch,
     ) -> Result<ForwardedBatch, RpcError> {
-        self.ask_within(Caller::service(service), batch, FORWARD_TIMEOUT).await
+        let caller = Caller::service_because_of(service, cause);
+        self.ask_within(caller, batch, FORWARD_TIMEOUT).await
     }
 
     /// Publishes an event to agents of any domain. It is lost for those that cannot be reached now.
-    pub async fn dispatch(&self, service: &str, event: &DispatchEvent) -> Result<(), RpcError> {
-        self.ask_within(Caller::service(service), event, FORWARD_TIMEOUT).await?;
+    pub async fn dispatch(
+        &self,
+        service: &str,
+        cause: &Caller,
+        event: &DispatchEvent,
+    ) -> Result<(), RpcError> {
+        let caller = Caller::service_because_of(service, cause);
+        self.ask_within(caller, event, FORWARD_TIMEOUT).await?;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use super::lease::{DeliveryFailure, Settled};
 use super::rows::{Lease, OutboxData, OutboxRow};
 use super::{is_unreachable, link_lost};
-use crate::kernel::{Aid, BatchError, Forward, ForwardBatch, ForwardOutcome, RpcError, codes};
+use crate::kernel::{Aid, BatchError, Caller, Forward, ForwardBatch, ForwardOutcome, RpcError, codes};
 use crate::message::Message;
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
@@ -146,7 +146,8 @@ impl Message {
         items: &[Option<Forward>],
         now: i64,
     ) -> Result<(), BatchError> {
-        let senders: HashSet<&Aid> = items.iter().flatten().map(|item| &item.caller_aid).collect();
+        let senders: HashSet<&Aid> =
+            items.iter().flatten().filter_map(|item| item.caller_aid.as_ref()).collect();
         let stored =
             senders.into_iter().filter_map(|sender| self.recent_peers.remember(sender, &lease.issuer, now));
         try_join_all(stored).await.map(drop)
@@ -160,8 +161,10 @@ impl Message {
     ) -> Vec<Result<Box<RawValue>, RpcError>> {
         let readable: Vec<bool> = items.iter().map(Option::is_some).collect();
         let items = items.into_iter().flatten().collect();
-        let batch = ForwardBatch { target_issuer: lease.issuer.clone(), items, timeout_ms: None };
-        let mut results = match self.mesh.forward_batch("message", &batch).await {
+        let target_issuer = Some(lease.issuer.clone());
+        let batch = ForwardBatch { target_issuer, target_aid: None, items, timeout_ms: None };
+        let own = Caller::service("message");
+        let mut results = match self.mesh.forward_batch("message", &own, &batch).await {
             Ok(answer) => answer.results.into_iter().map(ForwardOutcome::into_result).collect::<Vec<_>>(),
             Err(error) => batch.items.iter().map(|_| Err(repeated(&error))).collect(),
         }
@@ -191,11 +194,13 @@ fn forward(row: &OutboxRow, now: i64) -> Option<Forward> {
         }
     };
     Some(Forward {
-        target_issuer: String::new(),
+        target_issuer: None,
+        target_aid: None,
         namespace: "message".to_owned(),
         method: "send".to_owned(),
         params,
-        caller_aid: data.caller_aid,
+        caller_aid: Some(data.caller_aid),
+        as_service: false,
         device_id: data.device_id,
         slot_id: data.slot_id,
         relay_id: None,

@@ -27,6 +27,8 @@ use std::time::Duration;
 
 /// A call about an agent of another domain.
 pub(super) struct PeerCall<'a> {
+    /// Who called us.
+    pub caller: &'a Caller,
     pub session: &'a Session,
     pub issuer: &'a str,
 }
@@ -48,7 +50,7 @@ impl Message {
         match caller {
             Caller::Foreign(..) => Err(Error::NoTransit(aid.clone())),
             Caller::Agent(session) | Caller::Token(session, _) => {
-                Ok(Some(PeerCall { session, issuer: aid.issuer() }))
+                Ok(Some(PeerCall { caller, session, issuer: aid.issuer() }))
             }
             _ => Err(Error::Foreign(aid.issuer().to_owned())),
         }
@@ -79,7 +81,7 @@ impl Message {
         }
         let mut forward = Forward::new(call.session, call.issuer, method, params)?;
         forward.timeout_ms = within.map(|within| within.as_millis() as u64);
-        Ok(self.mesh.forward("message", forward))
+        Ok(self.mesh.forward("message", call.caller, forward))
     }
 }
 

@@ -67,7 +67,9 @@ impl Message {
         let mut recalled = RecalledAtPeers::default();
         let RecallPlan { by_issuer, sure, waiting } = self.plan_recall(session, keys, &mut recalled).await?;
 
-        let answers = by_issuer.iter().map(|(issuer, ids)| self.recall_at_peer(session, issuer, ids));
+        let answers = by_issuer
+            .iter()
+            .map(|(issuer, ids)| self.recall_at_peer(PeerCall { caller, session, issuer }, ids));
         let answers = join_all(answers).await;
 
         recalled.settle(by_issuer.into_values().zip(answers), &sure);
@@ -141,10 +143,9 @@ impl Message {
         Ok(plan)
     }
 
-    async fn recall_at_peer(&self, session: &Session, issuer: &str, ids: &[&String]) -> PeerRecallResult {
+    async fn recall_at_peer(&self, call: PeerCall<'_>, ids: &[&String]) -> PeerRecallResult {
         let params = json!({ "message_ids": ids });
-        let answer: PeerRecalled =
-            self.ask_peer(&PeerCall { session, issuer }, "message.recall", &params, None).await?;
+        let answer: PeerRecalled = self.ask_peer(&call, "message.recall", &params, None).await?;
         let refusal = |id: &str| {
             let refused = answer.errors.iter().flatten().find(|refused| refused.message_id == id);
             refused.map(|refused| refused.error)

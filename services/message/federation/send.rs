@@ -130,7 +130,7 @@ impl Message {
         (nth, keep): (i64, i64),
         tried: Option<i64>,
     ) -> Result<Sent, Error> {
-        let OutboundMessage { call: PeerCall { session, issuer }, message_id, at } = outbound;
+        let OutboundMessage { call: PeerCall { session, issuer, .. }, message_id, at } = outbound;
         // When it is sent, less of its ttl is left: the rest is computed then.
         let ttl_until = self.ttl_ms(session, params).map(|ttl| at + ttl);
         let ttl = params.ttl.take();

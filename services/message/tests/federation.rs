@@ -185,7 +185,7 @@ impl TestGateway {
         forward: Forward,
     ) -> Result<Forwarded, RpcError> {
         assert!(matches!(caller, Caller::Service(service) if service == "message"));
-        let target_issuer = forward.target_issuer.clone();
+        let target_issuer = forward.target_issuer.clone().unwrap();
         let result = self.relay(&target_issuer, forward).await?;
         Ok(Forwarded { result, target_issuer, relay_id: "r-1".to_owned(), elapsed_ms: 1 })
     }
@@ -195,12 +195,13 @@ impl TestGateway {
         _: Caller,
         batch: ForwardBatch,
     ) -> Result<ForwardedBatch, RpcError> {
+        let target_issuer = batch.target_issuer.unwrap();
         self.batches.lock().push(batch.items.len());
         let mut results = Vec::new();
         for forward in batch.items {
-            results.push(ForwardOutcome::from(self.relay(&batch.target_issuer, forward).await));
+            results.push(ForwardOutcome::from(self.relay(&target_issuer, forward).await));
         }
-        Ok(ForwardedBatch { results, target_issuer: batch.target_issuer })
+        Ok(ForwardedBatch { results, target_issuer })
     }
 
     async fn dispatch(self: Arc<TestGateway>, _: Caller, event: DispatchEvent) -> Result<Value, RpcError> {
@@ -209,7 +210,8 @@ impl TestGateway {
     }
 
     async fn relay(&self, issuer: &str, forward: Forward) -> Result<Box<RawValue>, RpcError> {
-        assert_eq!(forward.caller_aid.issuer(), self.issuer, "a gateway forwards for its own agents");
+        let caller_aid = forward.caller_aid.clone().unwrap();
+        assert_eq!(caller_aid.issuer(), self.issuer, "a gateway forwards for its own agents");
         self.forwards.lock().push(forward.clone());
         let other = self.others.lock().get(issuer).cloned();
         let (fails, peer) = (*self.fails.lock(), other.unwrap_or_else(|| self.peer.lock().clone()));
@@ -220,7 +222,7 @@ impl TestGateway {
             return Ok(to_raw_value(answer).unwrap());
         }
         let Some(peer) = peer else { return Err(RpcError::plain(codes::FEDERATION_UNREACHABLE)) };
-        let caller = foreign(forward.caller_aid.as_str(), forward.device_id.as_str());
+        let caller = foreign(caller_aid.as_str(), forward.device_id.as_str());
         let method = format!("{}.{}", forward.namespace, forward.method);
         let lost = || RpcError::plain(codes::FEDERATION_TIMEOUT).with("reason", "link_lost");
         let breaks = *self.breaks.lock();
@@ -241,7 +243,7 @@ impl TestGateway {
     pub fn asked_to_recall(&self) -> Vec<String> {
         let forwards = self.forwards.lock();
         let recalls = forwards.iter().filter(|forward| forward.method == "recall");
-        let mut asked: Vec<String> = recalls.map(|forward| forward.target_issuer.clone()).collect();
+        let mut asked: Vec<String> = recalls.filter_map(|forward| forward.target_issuer.clone()).collect();
         asked.sort();
         asked
     }

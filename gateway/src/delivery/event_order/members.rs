@@ -41,7 +41,7 @@ impl<'de> Visitor<'de> for OrderMembersSeed {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<OrderMembers, A::Error> {
         let EventOrderRule { key, number: counted, .. } = self.0;
         let (mut number, mut values) = (None, vec![String::new(); key.len()]);
-        while let Some(MemberName(name)) = members.next_key()? {
+        while let Some(OrderMemberName(name)) = members.next_key()? {
             if name == counted {
                 number = Some(members.next_value()?);
             } else if let Some(at) = key.iter().position(|member| *member == name) {
@@ -57,7 +57,7 @@ impl<'de> Visitor<'de> for OrderMembersSeed {
 
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
+struct OrderMemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A name or a number, as text.
 struct KeyValue(String);

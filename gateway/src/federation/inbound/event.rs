@@ -1,11 +1,12 @@
 //! Events that other domains relay to us: only events about their own agents, and only for agents of ours.
 
 use super::accept::InboundPeer;
+use super::named_members::named_members;
 use crate::delivery;
 use crate::federation::Federation;
 use crate::federation::errors::{quoted, refused};
+use crate::federation::rules::FederationRules;
 use crate::federation::wire::relay::Relay;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use services::kernel::{Aid, Audience, DeviceId, Event, RpcError, SlotId, codes};
 use std::borrow::Cow;
@@ -13,10 +14,6 @@ use std::num::NonZeroU32;
 
 /// How many agents one event from another domain may be for.
 const TARGETS: usize = 1000;
-
-/// The events of the server that cross, and the member that names an agent of the domain they come from.
-const CROSSING: [(&str, &str); 3] =
-    [("message.ack", "to"), ("message.recalled", "from"), ("message.read_changed", "owner_aid")];
 
 impl Federation {
     /// Publishes an event from another domain to those of its targets that are agents of ours.
@@ -28,7 +25,7 @@ impl Federation {
         if targets.aids.len() > TARGETS {
             return Err(refused("targets", format!("targets must name at most {TARGETS} agents")));
         }
-        let about = self.about(event, payload)?;
+        let EventSubject { aid: about, owner_only } = self.subject(event, payload)?;
         if about.issuer() != &*inbound.issuer {
             let sentence = format!(
                 "{} may relay only events about its own agents, and {about} is not one of them",
@@ -42,9 +39,9 @@ impl Federation {
         let slot = SlotId::parse(&targets.slot_id).map_err(wrong)?;
         self.check_event_rate(inbound, targets.aids.len())?;
         let params = without_route(payload)?;
-        // Read state is only for its owner, whatever the targets are; and targets in other domains are not ours to notify.
-        let ours =
-            |aid: &Aid| aid.issuer() == self.issuer() && (event != "message.read_changed" || *aid == about);
+        // Some events are only for the agent they are about, whatever the targets are; and targets in other domains are not
+        // ours to notify.
+        let ours = |aid: &Aid| aid.issuer() == self.issuer() && (!owner_only || *aid == about);
         for aid in targets.aids.iter().filter_map(|aid| Aid::parse(aid).ok()).filter(ours) {
             let to = Audience::Instance {
                 aid,
@@ -69,49 +66,51 @@ impl Federation {
         }
     }
 
-    /// The agent an event is about.
-    fn about(&self, event: &str, payload: &RawValue) -> Result<Aid, RpcError> {
-        #[derive(Deserialize, Default)]
-        #[serde(default)]
-        struct AboutMembers<'a> {
-            #[serde(borrow)]
-            to: Option<Cow<'a, str>>,
-            #[serde(borrow)]
-            from: Option<Cow<'a, str>>,
-            #[serde(borrow)]
-            owner_aid: Option<Cow<'a, str>>,
-            #[serde(borrow, rename = "_notify")]
-            notify: Option<NotifyMember<'a>>,
+    /// The agent an event is about, as its schema says, or who sent it where agents publish it themselves.
+    fn subject(&self, event: &str, payload: &RawValue) -> Result<EventSubject, RpcError> {
+        if !payload.get().starts_with('{') {
+            return Err(refused("payload", "payload must be an object"));
         }
-        #[derive(Deserialize)]
-        struct NotifyMember<'a> {
-            #[serde(borrow)]
-            from_aid: Cow<'a, str>,
-        }
-        let members: AboutMembers<'_> = match payload.get().starts_with('{') {
-            true => serde_json::from_str(payload.get())
-                .map_err(|error| refused("payload", format!("payload: {error}")))?,
-            false => return Err(refused("payload", "payload must be an object")),
-        };
-        let namespaces = &self.config.federation.namespaces;
-        let namespace = event.split('.').next().unwrap_or_default();
-        let member = CROSSING.iter().find(|(name, _)| *name == event).map(|(_, member)| *member);
-        let named = match member {
-            Some("to") => members.to,
-            Some("from") => members.from,
-            Some(_) => members.owner_aid,
-            None if delivery::is_app_event(&format!("event/{event}")) => {
-                members.notify.map(|notify| notify.from_aid)
+        let name = format!("event/{event}");
+        let (named, owner_only) = match FederationRules::event(&name) {
+            Some((schema, _)) if !self.rules.allows(schema.namespace) => {
+                return Err(refused("namespace", format!("{:?} does not cross domains", schema.namespace)));
             }
+            Some((_, rule)) => (member(payload, rule.about)?, rule.owner_only),
+            None if delivery::is_app_event(&name) => (sender(payload)?, false),
             None => return Err(refused("event", format!("{:?} does not cross domains", quoted(event)))),
         };
-        if member.is_some() && !namespaces.iter().any(|allowed| allowed == namespace) {
-            return Err(refused("namespace", format!("{namespace:?} does not cross domains")));
-        }
         let missing = || refused("payload", "payload does not name the agent the event is about");
-        Aid::parse(&named.ok_or_else(missing)?)
-            .map_err(|error| refused("payload", format!("payload: {error}")))
+        let aid = Aid::parse(&named.ok_or_else(missing)?)
+            .map_err(|error| refused("payload", format!("payload: {error}")))?;
+        Ok(EventSubject { aid, owner_only })
     }
+}
+
+/// Whom an event is about.
+struct EventSubject {
+    aid: Aid,
+    /// Whether nobody else is told.
+    owner_only: bool,
+}
+
+/// A member of the payload that must be a text.
+fn member<'a>(payload: &'a RawValue, name: &str) -> Result<Option<Cow<'a, str>>, RpcError> {
+    let [value] = named_members(payload, [name]).map_err(malformed)?;
+    value.map(|value| serde_json::from_str(value.get()).map_err(malformed)).transpose()
+}
+
+/// The agent that published an event of agents, as its gateway wrote it.
+fn sender(payload: &RawValue) -> Result<Option<Cow<'_, str>>, RpcError> {
+    let [notify] = named_members(payload, ["_notify"]).map_err(malformed)?;
+    notify.map_or(Ok(None), |notify| match notify.get().starts_with('{') {
+        true => member(notify, "from_aid"),
+        false => Err(refused("payload", "payload._notify must be an object")),
+    })
+}
+
+fn malformed(error: serde_json::Error) -> RpcError {
+    refused("payload", format!("payload: {error}"))
 }
 
 /// Without `_route`, which is only between gateways.

@@ -1,10 +1,14 @@
 //! The parameters of `federation.relay` and `federation.relay_batch`.
 
+use crate::federation::errors::refused;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use services::kernel::{Ids, RpcError, Trace};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A relayed call may lead to another one, but not without end.
+const MOST_DEPTH: u64 = 2;
 
 /// About the size of a relay without its parameters or payload.
 const AROUND: usize = 384;
@@ -51,7 +55,7 @@ pub enum RelayKind {
     Event,
 }
 
-/// The agent in whose name a relay is, as its gateway says.
+/// The agent or service in whose name a relay is, as its gateway says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RelayCaller<'a> {
     #[serde(borrow, rename = "type")]
@@ -77,6 +81,22 @@ pub struct RelayEventTargets {
 pub struct RelayText {
     pub relay_id: String,
     pub text: String,
+}
+
+impl RelayCaller<'_> {
+    /// A service that calls in its own name.
+    pub fn service(name: &str, issuer: &str) -> RelayCaller<'static> {
+        let aid = format!("{name}.{issuer}").into();
+        RelayCaller { kind: "service".into(), aid, device_id: "".into(), slot_id: "".into() }
+    }
+}
+
+/// Checked on both sides: no relay is sent that the other gateway has to refuse.
+pub fn check_depth(depth: u64) -> Result<(), RpcError> {
+    match depth <= MOST_DEPTH {
+        true => Ok(()),
+        false => Err(refused("depth", format!("depth must be at most {MOST_DEPTH}"))),
+    }
 }
 
 impl Relay<'_> {

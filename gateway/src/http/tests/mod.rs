@@ -18,7 +18,7 @@ use services::kernel::{Caller, ServiceRoutes, World};
 use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
-use streaming_server::{SERVICE, ServerShape, StreamingServer, dial};
+use streaming_server::{SERVICE, StreamingServer, StreamingShape, dial};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -53,7 +53,7 @@ pub(super) fn declared_paths() -> impl Iterator<Item = DeclaredPath> {
 }
 
 async fn both() -> [StreamingServer; 2] {
-    [StreamingServer::open(ServerShape::Whole).await, StreamingServer::open(ServerShape::Split).await]
+    [StreamingServer::open(StreamingShape::Whole).await, StreamingServer::open(StreamingShape::Split).await]
 }
 
 async fn text(response: Response<Incoming>) -> String {
@@ -224,7 +224,7 @@ async fn streams_of_events_end_when_the_server_stops() {
 
 #[tokio::test]
 async fn pages_of_other_origins_read_what_is_declared_so() {
-    let server = StreamingServer::open(ServerShape::Whole).await;
+    let server = StreamingServer::open(StreamingShape::Whole).await;
     let allowed =
         |response: &Response<Incoming>| response.headers().contains_key("access-control-allow-origin");
     let ask = async |method: &str, path: &str| {
@@ -240,7 +240,7 @@ async fn pages_of_other_origins_read_what_is_declared_so() {
 
 #[tokio::test]
 async fn a_process_that_is_not_the_gateway_may_not_speak_for_an_agent() {
-    let server = StreamingServer::open(ServerShape::Split).await;
+    let server = StreamingServer::open(StreamingShape::Split).await;
     let mesh = server.mesh.as_ref().unwrap();
     let world = World::local("aid.pub", Path::new("unused"), "sqlite:".parse().unwrap());
     let context = mesh.context("message", &world);

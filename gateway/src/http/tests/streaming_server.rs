@@ -25,7 +25,7 @@ const SETTINGS: &str =
     "limits.write_timeout_ms = 500\nlimits.body_silence_ms = 500\nlimits.call_timeout_ms = 3000";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ServerShape {
+pub(super) enum StreamingShape {
     Whole,
     Split,
 }
@@ -35,7 +35,7 @@ pub(super) struct StreamingServer {
     pub service: Arc<StreamingService>,
     pub address: SocketAddr,
     pub mesh: Option<StreamingMesh>,
-    shape: ServerShape,
+    shape: StreamingShape,
 }
 
 /// The other process, as far as a test needs it.
@@ -47,17 +47,17 @@ pub(super) struct StreamingMesh {
 }
 
 impl StreamingServer {
-    pub async fn open(shape: ServerShape) -> StreamingServer {
+    pub async fn open(shape: StreamingShape) -> StreamingServer {
         let config = Config::parse(SETTINGS).unwrap();
         let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
         world.mesh.add_local("auth", tokens());
         let service = StreamingService::new();
         let mesh = match shape {
-            ServerShape::Whole => {
+            StreamingShape::Whole => {
                 add_routes(&world, &service);
                 None
             }
-            ServerShape::Split => {
+            StreamingShape::Split => {
                 let mesh = StreamingMesh::open(&service).await;
                 dial(&mesh.context("gateway", &world), &mesh.url).await;
                 Some(mesh)
@@ -70,7 +70,7 @@ impl StreamingServer {
         StreamingServer { gateway, service, address, mesh, shape }
     }
 
-    pub fn shape(&self) -> ServerShape {
+    pub fn shape(&self) -> StreamingShape {
         self.shape
     }
 
