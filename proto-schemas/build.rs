@@ -41,6 +41,7 @@ fn generate(root: &Path) -> Result<(), String> {
     for method in &methods {
         check_method(method, &errors.doc)?;
         check_classes(method, &namespaces)?;
+        check_routes(method, &namespaces)?;
     }
     for event in &events {
         check_event(event)?;
@@ -195,7 +196,11 @@ fn check_namespace(SchemaFile { path, doc }: &SchemaFile, all: &[SchemaFile]) ->
 }
 
 fn check_http(path: &str, route: &Value, namespace: &Value, all: &[SchemaFile]) -> Result<(), String> {
-    members(path, route, &["host", "path", "exact", "tag", "access", "rate", "body_bytes", "cors"])?;
+    members(
+        path,
+        route,
+        &["host", "path", "exact", "tag", "access", "rate", "body_bytes", "streams", "cors"],
+    )?;
     if !route["path"].as_str().is_some_and(|path| path.starts_with('/')) {
         return Err(format!("{path}: the path of an HTTP route must begin with /"));
     }
@@ -214,6 +219,46 @@ fn check_http(path: &str, route: &Value, namespace: &Value, all: &[SchemaFile]) 
         .is_some_and(|rate| namespace["rates"].get(rate.as_str().unwrap_or_default()).is_none())
     {
         return Err(format!("{path}: the rate of {at} must be a rate class of the namespace"));
+    }
+    Ok(())
+}
+
+/// The routes of a method are below a path of its service, and every parameter in them is one of the method.
+fn check_routes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]) -> Result<(), String> {
+    let Some(routes) = doc.get("http") else { return Ok(()) };
+    let service = namespace_of(doc, namespaces).map(|namespace| &namespace.doc["service"]);
+    let own = namespaces.iter().filter(|namespace| Some(&namespace.doc["service"]) == service);
+    let prefixes: Vec<&Value> = own.flat_map(|namespace| list(&namespace.doc["http"])).collect();
+    for route in routes.as_array().ok_or(format!("{path}: http must be a list of routes"))? {
+        members(path, route, &["method", "path", "query", "headers", "body", "cache", "answer"])?;
+        if !matches!(route["method"].as_str(), Some("GET" | "POST" | "PUT" | "PATCH" | "DELETE")) {
+            return Err(format!(
+                "{path}: the method of an HTTP route must be GET, POST, PUT, PATCH or DELETE"
+            ));
+        }
+        let at = route["path"].as_str().unwrap_or_default();
+        let below = |prefix: &&Value| {
+            let prefix = prefix["path"].as_str().unwrap_or("/");
+            at == prefix || prefix.ends_with('/') && at.starts_with(prefix)
+        };
+        if !prefixes.iter().any(below) {
+            return Err(format!("{path}: {at} is not below an HTTP path of the service"));
+        }
+        let in_path = at.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+        let in_headers =
+            entries(&route["headers"]).into_values().map(|name| name.as_str().unwrap_or_default());
+        let in_query = list(&route["query"]).iter().map(|name| name.as_str().unwrap_or_default());
+        let named = in_path.chain(in_query).chain(in_headers).chain(route["body"].as_str());
+        for name in named {
+            if doc["params"]["properties"].get(name).is_none() {
+                return Err(format!("{path}: {name:?} in the HTTP route {at} must be one of the params"));
+            }
+        }
+        if !matches!(&route["body"], Value::Null | Value::String(_) | Value::Bool(true)) {
+            return Err(format!(
+                "{path}: the body of {at} must be one of the params, or true for all of them"
+            ));
+        }
     }
     Ok(())
 }
@@ -504,11 +549,30 @@ fn http_source(route: &Value, namespace: &Value, all: &[SchemaFile]) -> String {
     let exact = route["exact"] == true || !path.ends_with('/');
     let token = route["access"] == "token";
     let bytes = route["body_bytes"].as_u64().unwrap_or(BODY_BYTES);
-    let cors = route["cors"] != false;
+    let (streams, cors) = (route["streams"] == true, route["cors"] != false);
     let rate = class_reference(&route["rate"], namespace, all);
     format!(
         "HttpPrefix {{ host: HttpHost::{host}, path: {path:?}, exact: {exact}, tag: {tag}, needs_token: {token}, \
-         rate: {rate}, body_bytes: {bytes}, cors: {cors} }}, "
+         rate: {rate}, body_bytes: {bytes}, streams: {streams}, cors: {cors} }}, "
+    )
+}
+
+fn route_source(route: &Value) -> String {
+    let (method, path) = (&route["method"], &route["path"]);
+    let query: String = list(&route["query"]).iter().map(|name| format!("{name}, ")).collect();
+    let headers: String = entries(&route["headers"])
+        .into_iter()
+        .map(|(header, name)| format!("({:?}, {name}), ", header.to_ascii_lowercase()))
+        .collect();
+    let body = match &route["body"] {
+        Value::String(name) => format!("Text({name:?})"),
+        Value::Bool(true) => "Params".to_owned(),
+        _ => "None".to_owned(),
+    };
+    let (cache, own_answer) = (route["cache"].as_str(), route.get("answer").is_some());
+    format!(
+        "HttpRoute {{ method: {method}, path: {path}, query: &[{query}], headers: &[{headers}], \
+         body: HttpRouteBody::{body}, cache: {cache:?}, own_answer: {own_answer} }}, "
     )
 }
 
@@ -522,10 +586,11 @@ fn method_source(SchemaFile { path, doc }: &SchemaFile, position: usize, all: &[
     let own_tag = namespace.map_or(&Value::Null, |namespace| &namespace.doc["tags"][0]["tag"]);
     let tag = tag_reference(doc.get("tag").unwrap_or(own_tag), all);
     let rate = class_reference(&doc["rate"], namespace.map_or(&Value::Null, |own| &own.doc), all);
+    let http: String = list(&doc["http"]).iter().map(route_source).collect();
     format!(
         "Method {{ name: {name}, position: {position}, namespace: &NAMESPACES[{at}], tag: {tag}, \
          access: Access::{access}, rate: {rate}, notification: {notification}, \
-         needs_connection: {needs_connection}, federation: {federation}, doc: {} }}",
+         needs_connection: {needs_connection}, http: &[{http}], federation: {federation}, doc: {} }}",
         parsed(path)
     )
 }

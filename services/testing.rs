@@ -1,8 +1,12 @@
 //! A world for the services' own tests: real stores on either engine, no socket, and a clock that a test can move.
 
+use crate::kernel::http::{CALLER, caller_header};
 use crate::kernel::{
-    Aid, Caller, Clock, DeviceId, Event, Generation, Methods, RpcError, Session, SlotId, StoreUrl, World,
+    Aid, Caller, Clock, DeviceId, Event, Generation, Methods, RpcError, ServiceRoutes, Session, SlotId,
+    StoreUrl, TokenKind, World,
 };
+use axum::body::{Body, to_bytes};
+use axum::http;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Curve, Key};
@@ -13,6 +17,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tempfile::TempDir;
+use tower::ServiceExt as _;
 
 pub const ISSUER: &str = "aid.pub";
 pub const DAY_MS: i64 = 86_400_000;
@@ -74,6 +79,26 @@ impl TestWorld {
         Ok(answer)
     }
 
+    /// A request as the gateway passes it on to a service.
+    pub async fn http(&self, service: &str, caller: &Caller, request: http::request::Builder) -> TestAnswer {
+        self.http_with(service, caller, request, "").await
+    }
+
+    pub async fn http_with(
+        &self,
+        service: &str,
+        caller: &Caller,
+        request: http::request::Builder,
+        body: &str,
+    ) -> TestAnswer {
+        let Some(ServiceRoutes::Local(router)) = self.world.mesh.routes(service) else { panic!("{service}") };
+        let caller = caller_header(caller).unwrap();
+        let request = request.header(CALLER, caller).body(Body::from(body.to_owned())).unwrap();
+        let (parts, body) = router.oneshot(request).await.unwrap().into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap();
+        TestAnswer { status: parts.status.as_u16(), headers: parts.headers, body: body.into() }
+    }
+
     pub async fn register(&self, name: &str) -> TestAgent {
         let (aid, key) = (format!("{name}.{ISSUER}"), Key::generate(Curve::P256));
         let request = json!({ "aid": aid, "public_key": spki(&key), "curve": "P-256" });
@@ -103,6 +128,27 @@ impl TestWorld {
     }
 }
 
+pub struct TestAnswer {
+    pub status: u16,
+    headers: http::HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl TestAnswer {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub fn text(&self) -> &str {
+        str::from_utf8(&self.body).unwrap()
+    }
+
+    pub fn json(&self) -> Value {
+        assert_eq!(self.header("content-type"), "application/json");
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
 pub struct TestAgent {
     pub aid: String,
     pub key: Key,
@@ -112,6 +158,12 @@ pub struct TestAgent {
 impl TestAgent {
     pub fn sign(&self, text: &str) -> String {
         STANDARD.encode(self.key.sign(text.as_bytes()))
+    }
+
+    /// The agent over HTTP.
+    pub fn by_token(&self) -> Caller {
+        let Caller::Agent(session) = self.caller() else { unreachable!() };
+        Caller::Token(Session { connection: 0, ..session }, TokenKind::Access)
     }
 
     pub fn caller(&self) -> Caller {

@@ -65,6 +65,7 @@ mod notify;
 mod operations;
 mod pki;
 mod revocation;
+mod rpc_http;
 mod schema;
 mod sessions;
 mod signature;

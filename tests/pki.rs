@@ -450,7 +450,7 @@ async fn one_connection_serves_many_requests() {
     for _ in 0..3 {
         stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
         let mut heard = String::new();
-        while !heard.contains("\"status\":\"ok\"}") {
+        while !heard.ends_with("}}") {
             let mut part = [0; 1024];
             let length = within("an answer", stream.read(&mut part)).await.unwrap();
             assert!(length > 0, "the server hung up");

@@ -6,8 +6,7 @@ use crate::connection::{OutboxBudget, Sessions};
 use crate::delivery::EventDelivery;
 use crate::federation::Federation;
 use crate::telemetry::Metrics;
-use proto_schemas::Request;
-use services::kernel::{Caller, Clock, Ids, Mesh, RpcError, Tasks, World};
+use services::kernel::{Clock, Ids, Mesh, Tasks, World};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -69,11 +68,6 @@ impl GatewayState {
     /// How long a call may take.
     pub fn call_timeout(&self) -> Duration {
         Duration::from_millis(self.config.limits.call_timeout_ms)
-    }
-
-    /// Calls a service in the gateway's own name.
-    pub async fn ask<R: Request>(&self, request: &R) -> Result<R::Result, RpcError> {
-        self.mesh.ask(Caller::service("gateway"), request).await
     }
 }
 

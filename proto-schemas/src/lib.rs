@@ -132,6 +132,8 @@ pub struct HttpPrefix {
     pub needs_token: bool,
     pub rate: Option<&'static RateClass>,
     pub body_bytes: usize,
+    /// Whether a request may take as long as its bytes keep coming: uploads, and events while they happen.
+    pub streams: bool,
     /// Whether pages of any origin may read the answers.
     pub cors: bool,
 }
@@ -140,6 +142,34 @@ impl HttpPrefix {
     pub fn covers(&self, path: &str) -> bool {
         path == self.path || (!self.exact && path.starts_with(self.path))
     }
+}
+
+/// A method over HTTP: where its parameters come from, and how it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpRoute {
+    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
+    pub method: &'static str,
+    /// With the names of parameters in braces: `/pki/ocsp/{serial}`.
+    pub path: &'static str,
+    /// The parameters that may stand in the query.
+    pub query: &'static [&'static str],
+    /// Headers, in lower case, and the parameters they become.
+    pub headers: &'static [(&'static str, &'static str)],
+    pub body: HttpRouteBody,
+    /// The `Cache-Control` of an answer that is not an error.
+    pub cache: Option<&'static str>,
+    /// Whether the service answers in a form of its own; otherwise the answer is the result, as JSON.
+    pub own_answer: bool,
+}
+
+/// What the body of a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpRouteBody {
+    None,
+    /// A JSON object of parameters.
+    Params,
+    /// The text of one parameter.
+    Text(&'static str),
 }
 
 /// Under which host names a path is answered.
@@ -183,6 +213,8 @@ pub struct Method {
     pub notification: bool,
     /// Whether it means nothing without a WebSocket, so that it cannot be called over HTTP.
     pub needs_connection: bool,
+    /// The routes that it is, too.
+    pub http: &'static [HttpRoute],
     /// How it is forwarded to the domain of another agent, if it is.
     pub federation: Option<FederationRule>,
     doc: &'static LazyLock<Value>,

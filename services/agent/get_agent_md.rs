@@ -9,21 +9,21 @@ use std::sync::Arc;
 
 #[derive(Deserialize)]
 pub(super) struct GetAgentMdParams {
-    aid: Aid,
+    pub aid: Aid,
     /// Whether the reader knows of several signature blocks.
     #[serde(default)]
-    multi: bool,
+    pub multi: bool,
 }
 
 #[derive(Clone, Serialize, Default)]
 pub(super) struct GotAgentMd {
     found: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<String>,
+    pub content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    etag: Option<String>,
+    pub etag: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_modified: Option<i64>,
+    pub last_modified: Option<i64>,
 }
 
 impl Agent {

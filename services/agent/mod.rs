@@ -4,6 +4,7 @@ pub(crate) mod agent_md;
 mod error;
 mod get_agent_md;
 mod put_agent_md;
+mod routes;
 mod settings;
 mod store;
 #[cfg(test)]
@@ -24,10 +25,11 @@ pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service>
         mesh: world.mesh.clone(),
         clock: world.clock.clone(),
     });
+    let routes = routes::routes(agent.clone());
     let methods = Rpc::new(agent)
         .method("agent.get_agent_md", Agent::get_agent_md)
         .method("agent.put_agent_md", Agent::put_agent_md);
-    Ok(Service::new(&["agent"], methods))
+    Ok(Service::new(&["agent"], methods).with_routes(routes))
 }
 
 struct Agent {

@@ -14,19 +14,19 @@ const SKEW_SECONDS: i64 = 300;
 
 #[derive(Deserialize)]
 pub(super) struct PutAgentMdParams {
-    aid: Aid,
-    content: String,
+    pub aid: Aid,
+    pub content: String,
     #[serde(default)]
-    if_match: Option<String>,
+    pub if_match: Option<String>,
     #[serde(default)]
-    if_none_match: Option<String>,
+    pub if_none_match: Option<String>,
 }
 
 #[derive(Clone, Serialize)]
 pub(super) struct AgentMdPublished {
-    aid: Aid,
-    etag: String,
-    last_modified: i64,
+    pub aid: Aid,
+    pub etag: String,
+    pub last_modified: i64,
 }
 
 impl Agent {

@@ -1,7 +1,9 @@
 //! Publishing: signatures, and concurrent changes.
 
+use crate::kernel::http::HOST_AGENT;
 use crate::kernel::{Caller, RpcError};
 use crate::testing::{DAY_MS, TestAgent, TestWorld};
+use axum::http::Request;
 use certs::Certificate;
 use serde_json::{Value, json};
 
@@ -88,4 +90,37 @@ async fn a_signature_counts_only_from_when_its_certificate_could_sign() {
     assert_eq!(status(&put(&test, &alice.aid, &late, json!({})).await.unwrap_err()), 422);
     test.inside("ca.revoke_cert", json!({ "aid": alice.aid })).await;
     assert_eq!(status(&put(&test, &alice.aid, &early, json!({})).await.unwrap_err()), 422);
+}
+
+#[tokio::test]
+async fn over_http_everybody_reads_and_the_agent_itself_writes() {
+    let test = TestWorld::open().await;
+    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
+    let content = signed(&test, &alice, &alice.aid, "text");
+    let request = |method: &str, host: &str| {
+        Request::builder().method(method).uri("/agent.md").header(HOST_AGENT, host)
+    };
+    let put =
+        async |caller: Caller| test.http_with("agent", &caller, request("PUT", &alice.aid), &content).await;
+    let refused = put(Caller::Unauthenticated).await;
+    assert_eq!((refused.status, refused.header("www-authenticate")), (401, "Bearer"));
+    assert_eq!(put(carol.by_token()).await.status, 403);
+    let published = put(alice.by_token()).await;
+    assert_eq!(
+        (published.status, published.header("etag")),
+        (200, published.json()["etag"].as_str().unwrap())
+    );
+
+    let nobody = &Caller::Unauthenticated;
+    let multi = || request("GET", &alice.aid).header("x-aun-signature-format", "multi-v1");
+    let read = test.http("agent", nobody, multi()).await;
+    assert_eq!((read.status, read.text()), (200, &*content));
+    assert_eq!(read.header("content-type"), "text/markdown; charset=utf-8");
+    let again = test.http("agent", nobody, multi().header("if-none-match", read.header("etag"))).await;
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    assert_eq!(test.http("agent", nobody, request("GET", &carol.aid)).await.status, 404);
+    let gateway = Request::builder().uri("/agent.md");
+    assert_eq!(test.http("agent", nobody, gateway).await.status, 404, "no agent's host");
+    let other = test.http("agent", nobody, request("DELETE", &alice.aid)).await;
+    assert_eq!((other.status, other.header("allow")), (405, "GET,HEAD,PUT"));
 }

@@ -29,7 +29,7 @@ impl Auth {
         params: RequestCertParams,
     ) -> Result<Requested, Error> {
         let RequestCertParams { aid, public_key, curve } = params;
-        let session = caller.session()?;
+        let session = caller.agent()?;
         if session.aid != aid {
             return Err(Error::NotYours { wanted: aid.to_string(), session: session.aid.to_string() });
         }

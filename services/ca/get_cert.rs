@@ -8,29 +8,29 @@ use std::sync::Arc;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct GetCertParams {
-    aid: Option<String>,
-    cert_fingerprint: Option<String>,
-    serial: Option<String>,
-    curve: Option<String>,
-    key_purpose: Option<String>,
-    consistency: Option<String>,
+    pub aid: Option<String>,
+    pub cert_fingerprint: Option<String>,
+    pub serial: Option<String>,
+    pub curve: Option<String>,
+    pub key_purpose: Option<String>,
+    pub consistency: Option<String>,
 }
 
 #[derive(Clone, Serialize, Default)]
 pub(super) struct GotCert {
     found: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cert: Option<String>,
+    pub cert: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    aid: Option<String>,
+    pub aid: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    lifecycle_state: Option<String>,
+    pub lifecycle_state: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    fingerprint: Option<String>,
+    pub fingerprint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    serial: Option<String>,
+    pub serial: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     not_before: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,9 +38,9 @@ pub(super) struct GotCert {
     #[serde(skip_serializing_if = "Option::is_none")]
     deactivated_at: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    consistency: Option<String>,
+    pub consistency: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    observed_at: Option<String>,
+    pub observed_at: Option<String>,
 }
 
 impl Ca {

@@ -10,8 +10,8 @@ pub(super) struct GetCertChainParams {}
 
 #[derive(Clone, Serialize)]
 pub(super) struct CertChain {
-    chain: String,
-    certs: Vec<String>,
+    pub chain: String,
+    pub certs: Vec<String>,
 }
 
 impl Ca {

@@ -14,12 +14,12 @@ const FRESH_SECONDS: i64 = 3600;
 pub(super) struct GetCrlParams {
     /// Whose list; the issuer's by default.
     #[serde(default)]
-    of: CrlSigner,
+    pub of: CrlSigner,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Clone, Copy, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
-enum CrlSigner {
+pub(super) enum CrlSigner {
     #[default]
     Issuer,
     Registry,
@@ -28,7 +28,7 @@ enum CrlSigner {
 
 #[derive(Clone, Serialize)]
 pub(super) struct SignedCrl {
-    crl_pem: String,
+    pub crl_pem: String,
     revoked_serials: Vec<String>,
     #[serde(skip)]
     signed_at: i64,

@@ -17,6 +17,7 @@ mod rekey_cert;
 mod remove_trust_root;
 mod renew_cert;
 mod revoke_cert;
+mod routes;
 mod settings;
 mod status;
 mod store;
@@ -74,7 +75,8 @@ pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service>
             stop.run_until_cancelled(ca.renew_trust_list()).await;
         }
     });
-    Ok(Service::new(&["ca"], rpc(ca)).with_task(renewal))
+    let routes = routes::routes(ca.clone());
+    Ok(Service::new(&["ca"], rpc(ca)).with_routes(routes).with_task(renewal))
 }
 
 fn rpc(ca: Arc<Ca>) -> Methods {

@@ -2,6 +2,7 @@
 
 use crate::kernel::Caller;
 use crate::testing::{DAY_MS, TestWorld, code, spki};
+use axum::http::Request;
 use certs::{Authority, Certificate, Curve, Key};
 use futures_util::future::join_all;
 use serde_json::json;
@@ -305,4 +306,52 @@ async fn keys_are_readable_by_their_owner_only_and_never_overwritten() {
     std::fs::remove_dir_all(pki.join("ca")).unwrap();
     let error = crate::open("ca", &test.world, &Default::default()).await.err().unwrap();
     assert!(format!("{error:#}").contains("holds no ca folder"), "{error:#}");
+}
+
+#[tokio::test]
+async fn what_clients_fetch_is_answered_over_http() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let get =
+        async |path: &str| test.http("ca", &Caller::Unauthenticated, Request::builder().uri(path)).await;
+    let certificate = get(&format!("/pki/cert/{}", alice.aid)).await;
+    assert_eq!((certificate.status, certificate.text()), (200, &*alice.cert));
+    assert_eq!(certificate.header("content-type"), "application/x-pem-file");
+    let authoritative = get(&format!("/pki/cert/{}?consistency=authoritative", alice.aid)).await;
+    assert_eq!(authoritative.header("x-aun-cert-lifecycle-state"), "active_signing");
+    assert_eq!(get("/pki/cert/nobody.aid.pub").await.status, 404);
+    assert_eq!(get("/pki/cert/%ff").await.status, 400);
+
+    let chain = get("/pki/chain").await;
+    assert_eq!(chain.text(), get("/ca/cert").await.text());
+    assert!(chain.text().ends_with(get("/root.crt").await.text()));
+    assert_eq!(get("/pki/root.crl").await.header("content-type"), "application/pkix-crl");
+    let list = get("/pki/trust-roots.json").await;
+    assert!(list.header("etag").starts_with('"') && list.json()["root_cas"].is_array());
+}
+
+#[tokio::test]
+async fn methods_that_are_also_routes_answer_with_their_result() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
+    let ask = async |method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path);
+        test.http("ca", &Caller::Unauthenticated, request).await
+    };
+    let status = ask("GET", &format!("/pki/ocsp/{serial}")).await;
+    assert_eq!((status.status, status.json()["status"].as_str()), (200, Some("good")));
+    assert_eq!(status.header("cache-control"), "no-store");
+    let invalid = ask("GET", "/pki/ocsp/xyz").await;
+    assert_eq!((invalid.status, invalid.json()["code"].as_str()), (400, Some("invalid_params")));
+    assert!(ask("GET", "/pki/crl.json").await.json()["crl_pem"].is_string());
+    let head = ask("HEAD", "/pki/crl.json").await;
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(ask("POST", "/pki/crl.json").await.status, 405);
+    assert_eq!(ask("GET", "/pki/nothing").await.json()["code"], "not_found");
+    assert_eq!(
+        test.call("ca.ocsp_query", json!({ "serial": serial })).await.unwrap_err().code(),
+        -32601,
+        "over JSON-RPC the method is internal as before"
+    );
 }

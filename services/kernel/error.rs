@@ -61,6 +61,11 @@ impl RpcError {
         self.data.get(key)
     }
 
+    /// How long to wait before the same call is tried again, where it was refused for coming too soon.
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        Some(self.data("retry_after_ms")?.as_u64()?.div_ceil(1000))
+    }
+
     /// Writes the hidden cause to the log, where the error is answered.
     pub fn log(&self, method: &str) {
         if let Some(cause) = &self.cause {

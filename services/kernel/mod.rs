@@ -9,6 +9,7 @@ mod error;
 mod event;
 mod federation;
 pub mod files;
+pub mod http;
 mod identity;
 mod ids;
 mod known_cert;
@@ -36,7 +37,10 @@ pub use federation::{
 pub use identity::Purpose;
 pub use ids::Ids;
 pub use known_cert::KnownCert;
-pub use mesh::{CallTerm, Mesh, OnAnswer, RemoteService, timed_out, unavailable};
+pub use mesh::{
+    CallTerm, Mesh, OnAnswer, PendingResponse, RemoteRoutes, RemoteService, ServiceRoutes, timed_out,
+    unavailable,
+};
 pub use metrics::ServiceMetrics;
 pub use panics::{catch_panic, catch_panic_of};
 pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
@@ -44,7 +48,7 @@ pub use proto_schemas::codes;
 pub use redis::RedisSettings;
 pub use rpc::{
     Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, PendingAnswer, Relayed, Rpc,
-    Session, Trace, TraceMode,
+    Session, TokenKind, Trace, TraceMode,
 };
 pub use service::{Service, Task, TaskStatus, Tasks};
 pub use session_notice::SessionNotice;

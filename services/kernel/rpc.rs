@@ -19,6 +19,9 @@ use std::sync::Arc;
 pub enum Caller {
     /// A connection that proved its AID.
     Agent(Session),
+    /// An agent over HTTP, by its token. It has no connection, so no event reaches it: `connection` is 0, and device and
+    /// slot are empty.
+    Token(Session, TokenKind),
     /// An agent of another domain, vouched for by the gateway of that domain, where its session is.
     Foreign(Session, Relayed),
     /// A service of another domain in its own name, vouched for by the gateway of that domain.
@@ -31,6 +34,14 @@ pub enum Caller {
     ServiceForRelay { service: String, relayed: Relayed },
     /// Who has access to the data folder of this server.
     Operator,
+}
+
+/// What a token was given for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenKind {
+    /// The access token of a login: whatever the agent may do without a connection.
+    Access,
 }
 
 /// How a call came from another domain.
@@ -106,6 +117,7 @@ impl Caller {
         match self {
             Caller::Service(service) | Caller::ServiceForRelay { service, .. } => Some(service),
             Caller::Agent(_)
+            | Caller::Token(..)
             | Caller::Foreign(..)
             | Caller::ForeignService { .. }
             | Caller::Unauthenticated
@@ -119,28 +131,44 @@ impl Caller {
             Caller::Foreign(_, relayed)
             | Caller::ForeignService { relayed, .. }
             | Caller::ServiceForRelay { relayed, .. } => Some(relayed),
-            Caller::Agent(_) | Caller::Unauthenticated | Caller::Service(_) | Caller::Operator => None,
+            Caller::Agent(_)
+            | Caller::Token(..)
+            | Caller::Unauthenticated
+            | Caller::Service(_)
+            | Caller::Operator => None,
         }
     }
 
-    /// The session of the caller, or an error for callers that have none here.
+    /// The session of the caller, or an error for callers that have none here. For what belongs to a connection or to the
+    /// device behind it.
     pub fn session(&self) -> Result<&Session, RpcError> {
         match self {
-            Caller::Agent(session) => Ok(session),
+            Caller::Token(..) => {
+                Err(RpcError::new(codes::INVALID_REQUEST, "this method needs a WebSocket connection"))
+            }
+            _ => self.agent(),
+        }
+    }
+
+    /// The calling agent of this domain, over a connection or by its token.
+    pub fn agent(&self) -> Result<&Session, RpcError> {
+        match self {
+            Caller::Agent(session) | Caller::Token(session, _) => Ok(session),
             _ => Err(RpcError::new(codes::UNAUTHENTICATED, "this method needs a logged-in agent")),
         }
     }
 
-    /// The session of the calling agent, of this domain or another.
+    /// The calling agent, of this domain or another.
     pub fn speaker(&self) -> Result<&Session, RpcError> {
         match self {
             Caller::Foreign(session, _) => Ok(session),
-            _ => self.session(),
+            _ => self.agent(),
         }
     }
 
     fn may_call(&self, method: &Method) -> bool {
         match (method.access, self) {
+            (_, Caller::Token(..)) => method.access.is_for_agents() && !method.needs_connection,
             (_, Caller::Foreign(..)) => method.federation.is_some_and(|rule| rule.agents),
             (_, Caller::ForeignService { .. }) => method.federation.is_some_and(|rule| rule.services),
             (Access::Public, _)

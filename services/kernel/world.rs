@@ -1,7 +1,8 @@
 //! `World`: everything outside itself that a service may use.
 
 use super::{
-    Bus, Clock, Db, Durability, Ids, Mesh, Presence, Service, ServiceMetrics, StoreUrl, Stores, Tasks,
+    Bus, Clock, Db, Durability, Ids, Mesh, Presence, Service, ServiceMetrics, ServiceRoutes, StoreUrl,
+    Stores, Tasks, http,
 };
 use sqlx::migrate::Migrator;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,8 @@ impl World {
             self.mesh.add_local(namespace, methods.clone());
         }
         let name = namespaces.first().copied().unwrap_or_default();
-        self.mesh.add_routes(name, routes);
+        let routes = http::routes_of(&methods, routes);
+        self.mesh.add_routes(name, ServiceRoutes::Local(routes));
         for task in tasks {
             self.tasks.run(&self.tracker, &self.stop, name, task);
         }

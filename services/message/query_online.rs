@@ -44,7 +44,7 @@ impl Message {
             }
             online.insert(text, is_online);
         }
-        if !at_peers.is_empty() && matches!(caller, Caller::Agent(_)) {
+        if !at_peers.is_empty() && caller.agent().is_ok() {
             let asked = at_peers.values().map(|agents| self.online_at_peer(&caller, agents));
             online.extend(join_all(asked).await.into_iter().flatten());
         }

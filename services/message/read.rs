@@ -64,7 +64,7 @@ impl Message {
         caller: Caller,
         params: ReadParams,
     ) -> Result<ReadMarked, Error> {
-        let session = caller.session()?;
+        let session = caller.agent()?;
         let wanted = params.checked()?;
 
         let now = self.clock.now_ms();

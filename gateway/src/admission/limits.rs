@@ -9,7 +9,7 @@ use services::kernel::{Aid, RpcError, codes};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -20,7 +20,8 @@ pub struct GatewayLimits {
     connects: DefaultKeyedRateLimiter<IpAddr>,
     http: DefaultKeyedRateLimiter<IpAddr>,
     calls: Quota,
-    agents: Mutex<HashMap<Aid, Weak<AgentLimit>>>,
+    /// Of the agents that are connected, or called over HTTP a moment ago.
+    agents: Mutex<HashMap<Aid, Arc<AgentLimit>>>,
     sockets: Arc<Semaphore>,
     handshakes: Arc<Semaphore>,
     per_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
@@ -93,14 +94,14 @@ impl GatewayLimits {
             .map_err(|not_until| not_until.wait_time_from(DefaultClock::default().now()))
     }
 
-    /// The limiter of an agent: the same for all its connections, gone with the last of them.
+    /// The limiter of an agent: the same for all its connections and requests.
     pub fn agent(&self, aid: &Aid) -> Arc<AgentLimit> {
         let mut agents = self.agents.lock();
-        if let Some(limit) = agents.get(aid).and_then(Weak::upgrade) {
-            return limit;
+        if let Some(limit) = agents.get(aid) {
+            return limit.clone();
         }
         let limit = Arc::new(RateLimiter::direct(self.calls));
-        agents.insert(aid.clone(), Arc::downgrade(&limit));
+        agents.insert(aid.clone(), limit.clone());
         limit
     }
 
@@ -108,7 +109,7 @@ impl GatewayLimits {
     pub fn forget_quiet(&self) {
         self.connects.retain_recent();
         self.http.retain_recent();
-        self.agents.lock().retain(|_, limit| limit.strong_count() > 0);
+        self.agents.lock().retain(|_, limit| Arc::strong_count(limit) > 1);
     }
 }
 

@@ -28,7 +28,7 @@ pub use limits::{AgentLimit, GatewayLimits, SocketLimit, SocketPermit, per_secon
 pub use reserved::strip_reserved;
 pub use signature::is_signed;
 pub use signer::KnownSigner;
-pub use source::CallSource;
+pub use source::{CallSource, needs_connection};
 
 use crate::config::Config;
 use crate::frame::params;
@@ -130,6 +130,18 @@ impl Admission {
     /// Whether an HTTP path is answered; 5003 if a service it needs is down.
     pub fn serves(&self, route: &HttpPrefix) -> Result<bool, RpcError> {
         Ok(route.tag.is_none_or(|tag| self.capabilities.has(tag)) || self.is_up(route.tag)?)
+    }
+
+    /// The steps for a request to a route of a service: the rate of all calls of its caller, and that of the route.
+    pub async fn admit_route(&self, source: &CallSource<'_>, route: &HttpPrefix) -> Result<(), RpcError> {
+        if let Some(limit) = source.limit() {
+            within_agent_rate(limit)?;
+        }
+        if let (Some(class), Some(address)) = (route.rate, source.address()) {
+            let subject = RateSubject { address, aid: source.aid(), params: None };
+            self.rate_classes.within(class, subject).await?;
+        }
+        Ok(())
     }
 
     /// Whether all that a tag needs is up, although it is not advertised: then something came back a moment ago. The error

@@ -28,8 +28,7 @@ impl<'a> CallSource<'a> {
         let own = method.filter(|method| self.may_call(method));
         match (self, method, own) {
             (CallSource::Token { .. }, Some(method), Some(_)) if method.needs_connection => {
-                let sentence = format!("{} needs a WebSocket: over HTTP there is no connection", method.name);
-                Err(RpcError::new(codes::INVALID_REQUEST, sentence))
+                Err(needs_connection(method.name))
             }
             (_, _, Some(method)) => Ok(method),
             // The same for every method, so that nobody learns which ones there are.
@@ -87,6 +86,12 @@ impl<'a> CallSource<'a> {
             _ => None,
         }
     }
+}
+
+/// The error for a method that means nothing over HTTP.
+pub fn needs_connection(name: &str) -> RpcError {
+    let sentence = format!("{name} needs a WebSocket: over HTTP there is no connection");
+    RpcError::new(codes::INVALID_REQUEST, sentence)
 }
 
 pub(super) fn not_found(name: &str) -> RpcError {

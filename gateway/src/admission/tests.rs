@@ -90,15 +90,17 @@ fn code(found: Result<&'static proto_schemas::Method, RpcError>) -> i32 {
 const OK: i32 = 0;
 const LOGIN_FIRST: i32 = codes::NOT_INITIALIZED.code;
 const NOT_FOUND: i32 = codes::METHOD_NOT_FOUND.code;
+const NO_SOCKET: i32 = codes::INVALID_REQUEST.code;
 const DOWN: i32 = codes::UNAVAILABLE.code;
 
 /// By method: what an unauthenticated caller, a session, a token, an agent and a service of another domain, and the
 /// operator get while everything is up; and what those that get an answer get while the services are down and absent.
 #[rustfmt::skip]
-const TABLE: [(&str, &str, [i32; 6], i32, i32); 10] = [
+const TABLE: [(&str, &str, [i32; 6], i32, i32); 11] = [
     // kind                             method               unauthenticated  session    token      agent      service    operator
     ("public",                          "auth.create_aid",   [OK,             OK,        OK,        NOT_FOUND, NOT_FOUND, OK],        DOWN, NOT_FOUND),
-    ("session",                         "message.history",   [LOGIN_FIRST,    OK,        OK,        NOT_FOUND, NOT_FOUND, OK],        DOWN, NOT_FOUND),
+    ("session",                         "message.read",      [LOGIN_FIRST,    OK,        OK,        NOT_FOUND, NOT_FOUND, OK],        DOWN, NOT_FOUND),
+    ("session, needs its connection",   "message.history",   [LOGIN_FIRST,    OK,        NO_SOCKET, NOT_FOUND, NOT_FOUND, OK],        DOWN, NOT_FOUND),
     ("session, relayed for agents",     "message.send",      [LOGIN_FIRST,    OK,        OK,        OK,        NOT_FOUND, OK],        DOWN, NOT_FOUND),
     ("answered by the gateway",         "meta.ping",         [LOGIN_FIRST,    OK,        OK,        NOT_FOUND, NOT_FOUND, OK],        OK,   OK),
     ("by the gateway, needs a service", "meta.trust_roots",  [LOGIN_FIRST,    OK,        OK,        NOT_FOUND, NOT_FOUND, OK],        DOWN, NOT_FOUND),

@@ -47,6 +47,8 @@ pub struct LimitsConfig {
     pub ping_timeout_ms: u64,
     /// How long a write may be stuck before the reader counts as gone.
     pub write_timeout_ms: u64,
+    /// How long a client may be silent in the middle of the body of an HTTP request.
+    pub body_silence_ms: u64,
     /// How long a stopping server waits for what is in flight.
     pub drain_timeout_ms: u64,
     /// Over how long it closes its connections, so that the other gateways do not get all clients at once. Without it: 5
@@ -96,6 +98,7 @@ impl Default for LimitsConfig {
             ping_interval_ms: 30_000,
             ping_timeout_ms: 20_000,
             write_timeout_ms: 20_000,
+            body_silence_ms: 10_000,
             drain_timeout_ms: 10_000,
             drain_window_ms: None,
         }

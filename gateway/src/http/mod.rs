@@ -1,104 +1,64 @@
-//! HTTP beside the WebSocket, on the same listener, routed by the host part of `Host`.
-//!
-//! Clients on another port than 443 send `Host: {aid}` without a port while their TLS name is the gateway's, so the port
-//! is ignored and so is the TLS name.
+//! HTTP beside the WebSocket, on the same listener: routed by host and path to the service that declares them, in this
+//! process or another. The gateway answers what is about itself, and `/rpc`.
 
-mod agent_md;
-mod pki;
+mod caller;
+mod cors;
+mod forward;
+mod host;
+mod own;
 mod reply;
-mod request;
+mod route;
+mod rpc;
 pub mod status;
-
-pub use reply::{bare, refuse};
+#[cfg(test)]
+mod tests;
 
 use crate::gateway::GatewayState;
-use bytes::Bytes;
-use http_body_util::Full;
+use axum::response::{IntoResponse as _, Response};
+use host::RequestHost;
 use hyper::body::Incoming;
-use hyper::header::ALLOW;
-use hyper::{Method, Request, Response, StatusCode};
-use reply::{Reply, json_reply, not_found, openmetrics, text};
-use request::{Host, HttpRequest};
-use serde_json::{Value, json};
-use services::kernel::RpcError;
+use hyper::{Method, Request};
+use route::DeclaredPath;
 use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
 
-pub async fn answer(
-    gateway: &GatewayState,
-    address: IpAddr,
-    request: Request<Incoming>,
-) -> Response<Full<Bytes>> {
-    if let Err(wait) = gateway.admission.limits.http(address) {
-        gateway.metrics.http("limited", 429);
-        return reply::too_many(gateway, wait);
+static DECLARED: LazyLock<Vec<DeclaredPath>> = LazyLock::new(route::declared_paths);
+
+pub async fn answer(gateway: &Arc<GatewayState>, address: IpAddr, request: Request<Incoming>) -> Response {
+    let (label, cors, mut response) = answer_labelled(gateway, address, request).await;
+    if cors {
+        cors::add_to(&mut response);
     }
-    let (route, reply) = route(HttpRequest::new(gateway, request)).await;
-    let response = reply.unwrap_or_else(|error| reply::failed(&error)).done();
-    gateway.metrics.http(route, response.status().as_u16());
+    gateway.metrics.http(label, response.status().as_u16());
     response
 }
 
-/// The route's name for the metrics, and its answer.
-async fn route(mut request: HttpRequest<'_>) -> (&'static str, Result<Reply, RpcError>) {
-    let path = std::mem::take(&mut request.path);
-    if request.method == Method::OPTIONS {
-        return ("preflight", Ok(text(StatusCode::NO_CONTENT, "text/plain", "")));
+/// The answer, the name of its route for the metrics, and whether pages of any origin may read it.
+async fn answer_labelled(
+    gateway: &Arc<GatewayState>,
+    address: IpAddr,
+    request: Request<Incoming>,
+) -> (&'static str, bool, Response) {
+    if let Err(wait) = gateway.admission.limits.http(address) {
+        return ("limited", true, reply::too_many(gateway, wait));
     }
-    let mut prefixes = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.http);
-    match prefixes.find(|prefix| prefix.covers(&path)).map(|prefix| request.gateway.admission.serves(prefix))
-    {
-        Some(Ok(true)) => {}
-        Some(Ok(false)) | None => return ("unknown", Ok(not_found())),
-        Some(Err(error)) => return ("unavailable", Err(error)),
+    let host = RequestHost::of(&request, &gateway.config.issuer);
+    let Some(declared) = route::find(&DECLARED, &host, request.uri().path()) else {
+        return ("unknown", true, reply::not_found());
+    };
+    let cors = declared.prefix.cors;
+    if cors && request.method() == Method::OPTIONS {
+        return ("preflight", true, cors::preflight());
     }
-    if path == "/agent.md" || (path == "/" && matches!(request.host, Host::Agent(_))) {
-        return ("agent.md", agent_md::answer(request).await);
+    match gateway.admission.serves(declared.prefix) {
+        Ok(true) => {}
+        Ok(false) => return ("unknown", cors, reply::not_found()),
+        Err(error) => return ("unavailable", cors, error.into_response()),
     }
-    let known = matches!(
-        path.as_str(),
-        "/health" | "/.well-known/aun-gateway" | "/capabilities" | "/metrics" | "/ca/cert"
-    ) || path.starts_with("/pki/")
-        || (matches!(request.host, Host::Pki) && matches!(path.as_str(), "/trust-root.json" | "/root.crt"));
-    if !known {
-        return ("unknown", Ok(not_found()));
-    }
-    if request.method != Method::GET && request.method != Method::HEAD {
-        let refused =
-            refuse(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "only GET and HEAD are allowed");
-        return ("unknown", Ok(refused.header(ALLOW, "GET, HEAD, OPTIONS")));
-    }
-    match path.as_str() {
-        "/health" => {
-            let (status, health) = status::health(&request.gateway.mesh, &request.gateway.tasks);
-            ("health", Ok(json_reply(status, &health)))
-        }
-        "/.well-known/aun-gateway" => {
-            ("well-known", Ok(json_reply(StatusCode::OK, &well_known(request.gateway))))
-        }
-        "/capabilities" => (
-            "capabilities",
-            Ok(text(StatusCode::OK, "application/json", &request.gateway.admission.capabilities())),
-        ),
-        "/metrics" => ("metrics", Ok(metrics(request.gateway))),
-        _ => ("pki", pki::answer(&request, &path).await),
-    }
-}
-
-fn well_known(gateway: &GatewayState) -> Value {
-    let mut document = json!({
-        "gateways": [{ "url": gateway.public_url, "priority": 1 }],
-        "gateway": gateway.public_url,
-        "issuer": gateway.config.issuer,
-        "version": "1.0",
-    });
-    if gateway.federation.is_some() {
-        document["federation"] = json!({ "versions": ["1.0"], "url": gateway.public_url });
-    }
-    document
-}
-
-fn metrics(gateway: &GatewayState) -> Reply {
-    gateway.metrics.outbox_bytes.set(i64::try_from(gateway.sessions.outbox_bytes()).unwrap_or(i64::MAX));
-    gateway.metrics.set_bus(gateway.delivery.bus_stats(), gateway.sessions.present());
-    openmetrics(&gateway.metrics.text())
+    let answered = match (declared.service, declared.prefix.path) {
+        ("gateway", "/rpc") => rpc::answer(gateway, address, request).await,
+        ("gateway", path) => Ok(own::answer(gateway, request.method(), path)),
+        _ => forward::forward(gateway, address, declared, &host, request).await,
+    };
+    (declared.prefix.path, cors, answered.unwrap_or_else(|error| error.into_response()))
 }

@@ -1,14 +1,14 @@
 //! `/health` and `/metrics` of a process, for the operator's tools; also of a process without the gateway.
 
-use super::reply::{json_reply, openmetrics, refuse};
+use super::reply::openmetrics;
 use crate::telemetry::Metrics;
-use bytes::Bytes;
-use http_body_util::Full;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Map, Value, json};
+use services::kernel::http::{json_text, refuse};
 use services::kernel::{Mesh, Tasks, World};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -42,14 +42,14 @@ pub async fn answer(listener: TcpListener, world: World, metrics: Arc<Metrics>) 
     connections.wait().await;
 }
 
-fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics) -> Response<Full<Bytes>> {
+fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics) -> Response {
     match request.uri().path() {
         "/health" => {
             let (status, health) = health(&world.mesh, &world.tasks);
-            json_reply(status, &health).done()
+            json_text(status, health.to_string())
         }
-        "/metrics" => openmetrics(&metrics_of(world, metrics)).done(),
-        _ => refuse(StatusCode::NOT_FOUND, "not_found", "only /health and /metrics are served here").done(),
+        "/metrics" => openmetrics(metrics_of(world, metrics)),
+        _ => refuse(StatusCode::NOT_FOUND, "not_found", "only /health and /metrics are served here"),
     }
 }
 

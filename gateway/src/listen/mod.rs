@@ -1,25 +1,28 @@
 //! Listeners: TCP, TLS, how many sockets at once, and whether a socket becomes a WebSocket or stays HTTP.
 
+mod timed_writes;
 pub mod tls;
 
 use crate::admission::{SocketLimit, SocketPermit};
 use crate::gateway::GatewayState;
 use crate::{http, session};
 use anyhow::Context as _;
-use bytes::Bytes;
-use http_body_util::Full;
+use axum::body::Body;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
+use services::kernel::http::{refuse, with_header};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use timed_writes::TimedWrites;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
@@ -115,6 +118,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stop = accepted.gateway.stop.clone();
+    let stuck = Duration::from_millis(accepted.gateway.config.limits.write_timeout_ms);
+    let stream = TimedWrites::new(stream, stuck);
     let service = service_fn(move |request| answer::<S>(accepted.clone(), request));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_limit).max_buf_size(16 << 10);
@@ -131,10 +136,7 @@ where
     }
 }
 
-async fn answer<S>(
-    accepted: Arc<AcceptedSocket>,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible>
+async fn answer<S>(accepted: Arc<AcceptedSocket>, request: Request<Incoming>) -> Result<Response, Infallible>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -146,7 +148,7 @@ where
 }
 
 /// Answers the WebSocket handshake and hands the socket to a session.
-fn upgrade<S>(accepted: &AcceptedSocket, mut request: Request<Incoming>) -> Response<Full<Bytes>>
+fn upgrade<S>(accepted: &AcceptedSocket, mut request: Request<Incoming>) -> Response
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -160,21 +162,16 @@ where
         && says(header(UPGRADE), "websocket")
         && says(header(CONNECTION), "upgrade");
     let (Some(key), true) = (header(SEC_WEBSOCKET_KEY), wants) else {
-        return http::refuse(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path is for WebSockets")
-            .header(UPGRADE, "websocket")
-            .done();
+        let refused = refuse(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path is for WebSockets");
+        return with_header(refused, UPGRADE, "websocket");
     };
     if header(SEC_WEBSOCKET_VERSION) != Some("13") {
-        return http::refuse(
-            StatusCode::UPGRADE_REQUIRED,
-            "websocket_version",
-            "only WebSocket version 13 is supported",
-        )
-        .header(SEC_WEBSOCKET_VERSION, "13")
-        .done();
+        let sentence = "only WebSocket version 13 is supported";
+        let refused = refuse(StatusCode::UPGRADE_REQUIRED, "websocket_version", sentence);
+        return with_header(refused, SEC_WEBSOCKET_VERSION, "13");
     }
     if gateway.stop.is_cancelled() {
-        return http::refuse(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server is stopping").done();
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server is stopping");
     }
     let accept = derive_accept_key(key.as_bytes());
     let (permit, address) = (accepted.permit.lock().take(), accepted.address);
@@ -186,11 +183,10 @@ where
         }
         drop(permit);
     });
-    http::bare(StatusCode::SWITCHING_PROTOCOLS)
-        .header(UPGRADE, "websocket")
-        .header(CONNECTION, "Upgrade")
-        .header(SEC_WEBSOCKET_ACCEPT, &accept)
-        .done()
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = [(UPGRADE, "websocket"), (CONNECTION, "Upgrade"), (SEC_WEBSOCKET_ACCEPT, &*accept)];
+    headers.into_iter().fold(response, |response, (name, value)| with_header(response, name, value))
 }
 
 async fn upgraded<S>(gateway: &GatewayState, upgrading: OnUpgrade) -> Option<WebSocketStream<S>>
@@ -199,7 +195,7 @@ where
 {
     let limit = Duration::from_millis(gateway.config.limits.handshake_timeout_ms);
     let upgraded: Upgraded = tokio::time::timeout(limit, upgrading).await.ok()?.ok()?;
-    let parts = upgraded.downcast::<TokioIo<S>>().ok()?;
+    let parts = upgraded.downcast::<TokioIo<TimedWrites<S>>>().ok()?;
     let limits = &gateway.config.limits;
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
@@ -207,7 +203,7 @@ where
         .max_write_buffer_size(limits.outbox_bytes + (4 << 20))
         .max_message_size(Some(limits.frame_bytes))
         .max_frame_size(Some(limits.frame_bytes));
-    let stream = parts.io.into_inner();
+    let stream = parts.io.into_inner().into_inner();
     // Copied, because the buffer behind it is hyper's and twice as large as ours.
     let early = parts.read_buf.to_vec();
     Some(WebSocketStream::from_partially_read(stream, early, Role::Server, Some(config)).await)

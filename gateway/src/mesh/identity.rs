@@ -21,9 +21,16 @@ pub struct MeshIdentity {
     roots: Arc<RootCertStore>,
 }
 
+const DOMAIN: &str = ".mesh.internal";
+
 /// The name of a service in a mesh certificate. It does not name a machine: the service may run anywhere.
 pub fn server_name(service: &str) -> String {
-    format!("{service}.mesh.internal")
+    format!("{service}{DOMAIN}")
+}
+
+/// The service that has this name on the mesh.
+pub(super) fn service_of(server_name: &str) -> Option<&str> {
+    server_name.strip_suffix(DOMAIN)
 }
 
 impl MeshIdentity {
@@ -39,25 +46,28 @@ impl MeshIdentity {
         Ok(MeshIdentity { chain, key, roots: Arc::new(roots) })
     }
 
-    pub fn acceptor(self) -> anyhow::Result<TlsAcceptor> {
+    /// For both kinds of connection: a WebSocket names no protocol.
+    pub fn acceptor(self, protocol: &[u8]) -> anyhow::Result<TlsAcceptor> {
         let provider = Arc::new(ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(self.roots, provider.clone()).build()?;
-        let tls = ServerConfig::builder_with_provider(provider)
+        let mut tls = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(verifier)
             .with_single_cert(self.chain, self.key)
             .context("mesh: the certificate and the key do not fit each other")?;
+        tls.alpn_protocols = vec![protocol.to_vec()];
         Ok(TlsAcceptor::from(Arc::new(tls)))
     }
 
-    pub fn connector(self) -> anyhow::Result<TlsConnector> {
+    pub fn connector(self, protocol: Option<&[u8]>) -> anyhow::Result<TlsConnector> {
         let provider = Arc::new(ring::default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(self.roots, provider.clone()).build()?;
-        let tls = ClientConfig::builder_with_provider(provider)
+        let mut tls = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_webpki_verifier(verifier)
             .with_client_auth_cert(self.chain, self.key)
             .context("mesh: the certificate and the key do not fit each other")?;
+        tls.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
         Ok(TlsConnector::from(Arc::new(tls)))
     }
 

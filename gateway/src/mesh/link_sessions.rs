@@ -74,6 +74,7 @@ impl ReceivedSessions {
                     self.0.insert(session.connection, session.clone());
                     Some(Caller::Agent(Session { trace, ..session }))
                 }
+                Caller::Token(session, kind) => Some(Caller::Token(Session { trace, ..session }, kind)),
                 other => Some(other),
             },
         }

@@ -3,11 +3,14 @@
 //! Each process that runs a service listens, and each process that needs the service dials it: a WebSocket over mutual
 //! TLS. Its frames are JSON-RPC; the calls that are ready at one moment share a frame, and so do their answers. Both ends
 //! hold a certificate of the mesh authority, and the names in it say which services its holder may speak for. That is why
-//! the `caller` inside a frame can be believed.
+//! the `caller` inside a frame can be believed. HTTP goes over the same port, as HTTP/2.
 
+mod dial_tls;
+mod http;
 mod identity;
 mod link;
 mod link_sessions;
+mod peer;
 mod pending_calls;
 mod remote_namespace;
 mod serve;

@@ -1,12 +1,15 @@
 //! The processes that run one namespace, and which of them a call goes to.
 
 use super::MeshContext;
+use super::http::RemoteHttp;
 use super::link::MeshLink;
 use super::wire::{CallerRef, OutgoingCall};
 use futures_util::future::ready;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, Session, unavailable};
+use services::kernel::{
+    CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, ServiceRoutes, Session, unavailable,
+};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -21,17 +24,18 @@ struct RemoteNamespace {
 
 /// Puts a namespace that other processes run on the mesh, and keeps the links to them up until the context is stopped.
 pub fn dial(context: &Arc<MeshContext>, namespace: &'static str, addresses: &[String]) {
-    let links: Vec<_> = addresses
-        .iter()
-        .map(|url| Arc::new(MeshLink::new(namespace, url, context.metrics.link(namespace, url))))
-        .collect();
-    for link in &links {
+    let link = |url: &String| Arc::new(MeshLink::new(namespace, url, context.metrics.link(namespace, url)));
+    let processes: Vec<_> = addresses.iter().map(|url| (url.clone(), link(url))).collect();
+    for (_, link) in &processes {
         let (link, context) = (link.clone(), context.clone());
         context.tracker.clone().spawn(async move {
             context.stop.run_until_cancelled(link.keep_up(&context)).await;
             link.close("this process stops");
         });
     }
+    let http = RemoteHttp::new(context, namespace, &processes);
+    context.mesh.add_routes(namespace, ServiceRoutes::Remote(Arc::new(http)));
+    let links = processes.into_iter().map(|(_, link)| link).collect();
     let remote = RemoteNamespace { namespace, links, next: AtomicUsize::new(0) };
     context.mesh.add_remote(namespace, Arc::new(remote));
 }
@@ -48,7 +52,7 @@ impl RemoteService for RemoteNamespace {
             return Box::pin(ready(Err(unavailable(self.namespace))));
         };
         let trace = match &mut caller {
-            Caller::Agent(session) => session.trace.take(),
+            Caller::Agent(session) | Caller::Token(session, _) => session.trace.take(),
             _ => None,
         };
         let caller = match &caller {

@@ -1,14 +1,16 @@
 //! The answering side of the mesh: other processes call the services of this one.
 
 use super::MeshContext;
+use super::http;
 use super::identity::{self, MeshIdentity, services_of};
 use super::link_sessions::ReceivedSessions;
+use super::peer::MeshPeer;
 use super::socket::{self, BufferedTcp, FrameHandler, run_socket};
 use super::wire::{self, MeshCall, MeshFrame, WireCaller};
 use super::write_queue::MeshWriteQueue;
 use crate::trace;
 use futures_util::FutureExt as _;
-use services::kernel::{Answer, Caller, PendingAnswer, RpcError, catch_panic, catch_panic_of, timed_out};
+use services::kernel::{Answer, PendingAnswer, RpcError, catch_panic, catch_panic_of, timed_out};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -48,7 +50,12 @@ pub async fn accept(
             let connected = timeout(HANDSHAKE_TIMEOUT, handshake(&context, stream)).await;
             drop(permit);
             match connected {
-                Ok(Ok((socket, peer))) => serve_link(&context, socket, peer, calls, drain).await,
+                Ok(Ok((MeshConnection::Calls(socket), peer))) => {
+                    serve_link(&context, socket, peer, calls, drain).await;
+                }
+                Ok(Ok((MeshConnection::Http(stream), peer))) => {
+                    http::serve_http(&context, stream, peer, calls, drain).await;
+                }
                 Ok(Err(error)) => tracing::warn!("{from} is not let onto the mesh: {error:#}"),
                 Err(_) => tracing::warn!(
                     "{from} did not finish the mesh handshake within {} s",
@@ -59,26 +66,29 @@ pub async fn accept(
     }
 }
 
-/// The process on the other end, as its certificate names it.
-pub(super) struct MeshPeer {
-    pub services: Vec<&'static str>,
-    /// When the first of the two certificates of the link expires, in seconds since 1970.
-    pub not_after: i64,
+type MeshServerStream = TlsStream<BufferedTcp>;
+
+/// What the other side wants of this process.
+enum MeshConnection {
+    Calls(WebSocketStream<MeshServerStream>),
+    Http(MeshServerStream),
 }
 
-type MeshServerSocket = WebSocketStream<TlsStream<BufferedTcp>>;
-
-async fn handshake(context: &MeshContext, stream: TcpStream) -> anyhow::Result<(MeshServerSocket, MeshPeer)> {
+async fn handshake(context: &MeshContext, stream: TcpStream) -> anyhow::Result<(MeshConnection, MeshPeer)> {
     let own = MeshIdentity::read(&context.settings)?;
     let own_not_after = own.not_after();
-    let stream = own.acceptor()?.accept(socket::buffered(stream)?).await?;
-    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let stream = own.acceptor(http::ALPN)?.accept(socket::buffered(stream)?).await?;
+    let (_, tls) = stream.get_ref();
+    let certificate = tls.peer_certificates().and_then(<[_]>::first);
     let peer = MeshPeer {
         services: certificate.map(services_of).unwrap_or_default(),
         not_after: certificate.map_or(0, identity::not_after).min(own_not_after),
     };
+    if tls.alpn_protocol() == Some(http::ALPN) {
+        return Ok((MeshConnection::Http(stream), peer));
+    }
     let socket = tokio_tungstenite::accept_async_with_config(stream, Some(socket::socket_config())).await?;
-    Ok((socket, peer))
+    Ok((MeshConnection::Calls(socket), peer))
 }
 
 /// Answers the calls of one link until it ends.
@@ -171,7 +181,7 @@ impl CallHandler {
         let caller = self.sessions.resolve(call.caller, call.trace);
         let caller = caller.ok_or("a call names a session that was not sent before")?;
         // A session that is named by its connection id was checked when it was received in full.
-        if !known && !may_speak_for(&self.peer.services, &caller) {
+        if !known && !self.peer.may_speak_for(&caller) {
             return Err("a call speaks for a caller that the other side's certificate does not cover");
         }
         let within = Duration::from_millis(call.within_ms);
@@ -247,20 +257,6 @@ impl ReceivedCall {
         });
         queue.add_item(|out| wire::write_answer(out, self.id, outcome.as_ref().map(Answer::as_ref)));
         now
-    }
-}
-
-/// A service speaks for itself; only the gateway speaks for callers it has authenticated.
-fn may_speak_for(services: &[&str], caller: &Caller) -> bool {
-    match caller {
-        Caller::Service(service) | Caller::ServiceForRelay { service, .. } => {
-            services.contains(&service.as_str())
-        }
-        Caller::Agent(_)
-        | Caller::Foreign(..)
-        | Caller::ForeignService { .. }
-        | Caller::Unauthenticated
-        | Caller::Operator => services.contains(&"gateway"),
     }
 }
 

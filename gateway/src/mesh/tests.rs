@@ -2,7 +2,8 @@
 
 use super::MeshContext;
 use super::link::{CallFuture, MeshLink};
-use super::serve::{MeshPeer, serve_link};
+use super::peer::MeshPeer;
+use super::serve::serve_link;
 use super::socket::socket_config;
 use super::wire::{CallerRef, OutgoingCall};
 use crate::config;

@@ -5,12 +5,14 @@ mod forward;
 use super::federation::Forwarder;
 use super::rpc::{AnswerRef, Methods, PendingAnswer, Session, no_method};
 use super::{Caller, RpcError, codes};
+use axum::response::Response;
 use parking_lot::RwLock;
 use proto_schemas::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -27,8 +29,8 @@ pub struct Mesh {
     losses: RwLock<BTreeMap<&'static str, u64>>,
     /// The gateway, where it is in this process.
     forwarder: RwLock<Option<Arc<dyn Forwarder>>>,
-    /// The HTTP of the services in this process, by service.
-    http: RwLock<BTreeMap<&'static str, axum::Router>>,
+    /// The HTTP of the services, by service.
+    http: RwLock<BTreeMap<&'static str, ServiceRoutes>>,
 }
 
 /// In the order of their names. There are a dozen: comparing lengths is faster than a tree.
@@ -57,6 +59,22 @@ enum Route {
     Local(Methods),
     /// The service runs in other processes: the same call, over the wire.
     Remote(Arc<dyn RemoteService>),
+}
+
+/// Where the HTTP of a service is answered.
+#[derive(Clone)]
+pub enum ServiceRoutes {
+    Local(axum::Router),
+    Remote(Arc<dyn RemoteRoutes>),
+}
+
+/// A response that is on its way; its body may take longer.
+pub type PendingResponse = Pin<Box<dyn Future<Output = Result<Response, RpcError>> + Send>>;
+
+/// The HTTP of a service in other processes.
+pub trait RemoteRoutes: Send + Sync {
+    /// Bodies are streamed both ways. Whoever drops the future or the body of the response cancels the request.
+    fn send(&self, request: axum::extract::Request) -> PendingResponse;
 }
 
 /// Called with how a call ended and when: with its answer, or with its error. It runs wherever the answer arrives, so it
@@ -119,13 +137,11 @@ impl Mesh {
         self.touch();
     }
 
-    /// The HTTP of a service of this process.
-    pub fn add_routes(&self, service: &'static str, routes: axum::Router) {
+    pub fn add_routes(&self, service: &'static str, routes: ServiceRoutes) {
         self.http.write().insert(service, routes);
     }
 
-    /// The HTTP of a service, if it runs in this process.
-    pub fn routes(&self, service: &str) -> Option<axum::Router> {
+    pub fn routes(&self, service: &str) -> Option<ServiceRoutes> {
         self.http.read().get(service).cloned()
     }
 

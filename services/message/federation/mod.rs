@@ -49,7 +49,9 @@ impl Message {
         }
         match caller {
             Caller::Foreign(..) => Err(Error::NoTransit(aid.clone())),
-            Caller::Agent(session) => Ok(Some(PeerCall { caller, session, issuer: aid.issuer() })),
+            Caller::Agent(session) | Caller::Token(session, _) => {
+                Ok(Some(PeerCall { caller, session, issuer: aid.issuer() }))
+            }
             _ => Err(Error::Foreign(aid.issuer().to_owned())),
         }
     }

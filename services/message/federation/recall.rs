@@ -61,7 +61,7 @@ impl Message {
         caller: &Caller,
         message_ids: &[String],
     ) -> Result<RecalledAtPeers, Error> {
-        let Caller::Agent(session) = caller else { return Ok(RecalledAtPeers::default()) };
+        let Ok(session) = caller.agent() else { return Ok(RecalledAtPeers::default()) };
         let keys: HashMap<MessageKey, &String> =
             message_ids.iter().map(|id| (MessageKey::new(&session.aid, id), id)).collect();
         let mut recalled = RecalledAtPeers::default();

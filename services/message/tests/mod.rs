@@ -6,6 +6,7 @@ use crate::testing::{DAY_MS, TestAgent, TestWorld, code};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+mod by_token;
 mod federation;
 mod long;
 mod two;

@@ -1,27 +1,24 @@
 //! Keeps a mesh link up: dials the process that runs the namespace, runs the socket until it ends, and dials again.
 
 use super::MeshLink;
-use crate::config;
 use crate::mesh::MeshContext;
-use crate::mesh::identity::{self, MeshIdentity, server_name};
+use crate::mesh::dial_tls::{DIAL_TIMEOUT, dial_tls};
+use crate::mesh::identity::{self, server_name};
 use crate::mesh::link_sessions::SentSessions;
 use crate::mesh::pending_calls;
 use crate::mesh::socket::{self, BufferedTcp, FrameHandler, run_socket};
 use crate::mesh::wire::{self, MeshFrame};
 use crate::mesh::write_queue::MeshWriteQueue;
 use anyhow::Context as _;
-use rustls::pki_types::ServerName;
 use services::kernel::Mesh;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// A link is dialled again after a random share of a wait that doubles from the first to the last.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -72,15 +69,7 @@ impl MeshLink {
 
     /// The socket, and when the first of the two certificates behind it expires.
     async fn connect(&self, context: &MeshContext) -> anyhow::Result<(MeshClientSocket, i64)> {
-        let own = MeshIdentity::read(&context.settings)?;
-        let own_not_after = own.not_after();
-        let stream =
-            TcpStream::connect(config::mesh_address(&self.url)?).await.context("nobody listens there")?;
-        let stream = socket::buffered(stream)?;
-        let name = ServerName::try_from(server_name(self.namespace))?;
-        let stream = own.connector()?.connect(name, stream).await.context("TLS")?;
-        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let not_after = certificate.map_or(0, identity::not_after).min(own_not_after);
+        let (stream, not_after) = dial_tls(context, self.namespace, &self.url, None).await?;
         let request = format!("wss://{}/mesh", server_name(self.namespace)).into_client_request()?;
         let config = Some(socket::socket_config());
         let (socket, _) = tokio_tungstenite::client_async_with_config(request, stream, config)

@@ -1,0 +1,132 @@
+//! A request for a service: authenticated, admitted, and passed on to its router, in this process or another.
+
+use super::caller::{Authenticated, HttpCaller};
+use super::host::RequestHost;
+use super::reply;
+use super::route::DeclaredPath;
+use crate::gateway::GatewayState;
+use crate::http_body::{BodyRefused, BodyWatch, RequestBody, ResponseBody, is_event_stream};
+use crate::local_routes;
+use axum::body::Body;
+use axum::response::Response;
+use hyper::body::Body as _;
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use hyper::{Request, body::Incoming};
+use services::kernel::http::{CALLER, DEADLINE_MS, HOST_AGENT, INTERNAL_PREFIX, caller_header};
+use services::kernel::{Caller, PendingResponse, RpcError, ServiceRoutes, timed_out, unavailable};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// About one connection, and not about the request that is passed on. The token has done its work.
+const NOT_PASSED_ON: [HeaderName; 8] = [
+    AUTHORIZATION,
+    CONNECTION,
+    HOST,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+pub(super) async fn forward(
+    gateway: &Arc<GatewayState>,
+    address: IpAddr,
+    declared: DeclaredPath,
+    host: &RequestHost,
+    request: Request<Incoming>,
+) -> Result<Response, RpcError> {
+    let DeclaredPath { prefix, service } = declared;
+    let caller = match HttpCaller::authenticate(gateway, address, request.headers()).await? {
+        Authenticated::Caller(caller) if caller.is_agent() || !prefix.needs_token => caller,
+        // An open path is answered to everybody; what needs an agent there is refused by its service.
+        Authenticated::InvalidToken if !prefix.needs_token => HttpCaller::Unauthenticated { address },
+        _ => return Ok(reply::unauthorized("a valid access token is needed")),
+    };
+    gateway.admission.admit_route(&caller.source(), prefix).await?;
+    if request.body().size_hint().lower() > prefix.body_bytes as u64 {
+        return Ok(reply::body_refused(BodyRefused::TooLarge));
+    }
+
+    let (mut parts, body) = request.into_parts();
+    let within = (!prefix.streams).then(|| gateway.call_timeout());
+    replace_headers(&mut parts.headers, &caller.caller(None), host, within)?;
+    let silence = Duration::from_millis(gateway.config.limits.body_silence_ms);
+    let (body, watch) = RequestBody::new(body, prefix.body_bytes, silence);
+    let request = Request::from_parts(parts, Body::new(body));
+    let began = Instant::now();
+    let answering = send(gateway, service, request)?;
+    let response = head(answering, &watch, service, gateway.call_timeout(), prefix.streams).await;
+    // A service cannot know why the body ended, and answers whatever it answers to half of one.
+    if let Some(reason) = watch.refused() {
+        return Ok(reply::body_refused(reason));
+    }
+    let (parts, body) = response?.into_parts();
+    let mut body = ResponseBody::new(body);
+    if let Some(within) = within {
+        body = body.until(began + within);
+    }
+    if is_event_stream(&parts.headers) {
+        body = body.until_stopped(&gateway.stop);
+    }
+    Ok(Response::from_parts(parts, Body::new(body)))
+}
+
+fn replace_headers(
+    headers: &mut HeaderMap,
+    caller: &Caller,
+    host: &RequestHost,
+    within: Option<Duration>,
+) -> Result<(), RpcError> {
+    let internal = |name: &&HeaderName| name.as_str().starts_with(INTERNAL_PREFIX);
+    let forged: Vec<HeaderName> = headers.keys().filter(internal).cloned().collect();
+    for name in forged.iter().chain(&NOT_PASSED_ON) {
+        headers.remove(name);
+    }
+    headers.insert(CALLER, caller_header(caller)?);
+    if let RequestHost::Agent(aid) = host {
+        headers.insert(HOST_AGENT, HeaderValue::from_str(aid.as_str()).map_err(RpcError::internal)?);
+    }
+    if let Some(within) = within {
+        let ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+        headers.insert(DEADLINE_MS, ms.into());
+    }
+    Ok(())
+}
+
+fn send(
+    gateway: &Arc<GatewayState>,
+    service: &'static str,
+    request: Request<Body>,
+) -> Result<PendingResponse, RpcError> {
+    match gateway.mesh.routes(service) {
+        Some(ServiceRoutes::Local(router)) => {
+            let gateway = gateway.clone();
+            Ok(Box::pin(async move { local_routes::call(router, request, &gateway.tracker).await }))
+        }
+        Some(ServiceRoutes::Remote(remote)) => Ok(remote.send(request)),
+        None => Err(unavailable(service)),
+    }
+}
+
+/// Waits for the head of the response. A stream may take longer than a call, as long as pieces of its body pass.
+async fn head(
+    mut answering: PendingResponse,
+    watch: &BodyWatch,
+    service: &str,
+    within: Duration,
+    streams: bool,
+) -> Result<Response, RpcError> {
+    loop {
+        let pieces = watch.pieces();
+        match timeout(within, &mut answering).await {
+            Ok(response) => return response,
+            Err(_) if streams && watch.pieces() != pieces => {}
+            Err(_) => return Err(timed_out(service, within)),
+        }
+    }
+}

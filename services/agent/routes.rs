@@ -1,0 +1,127 @@
+//! `/agent.md` on an agent's host, and its front page: read by everybody, written by the agent itself.
+
+use super::Agent;
+use super::get_agent_md::{GetAgentMdParams, GotAgentMd};
+use super::put_agent_md::PutAgentMdParams;
+use crate::kernel::http::{HostAgent, json_text, refuse, with_header};
+use crate::kernel::{Aid, Caller, RpcError};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::{
+    CONTENT_TYPE, ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY, WWW_AUTHENTICATE,
+};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const FORMAT: HeaderName = HeaderName::from_static("x-aun-signature-format");
+const MARKDOWN: &str = "text/markdown; charset=utf-8";
+
+pub(super) fn routes(agent: Arc<Agent>) -> Router {
+    let document = get(read).put(write);
+    Router::new().route("/agent.md", document.clone()).route("/", document).with_state(agent)
+}
+
+async fn read(
+    State(agent): State<Arc<Agent>>,
+    HostAgent(aid): HostAgent,
+    caller: Caller,
+    headers: HeaderMap,
+) -> Result<Response, RpcError> {
+    let Some(aid) = aid else { return Ok(no_agent()) };
+    let multi = text(&headers, FORMAT) == Some("multi-v1");
+    let found = agent.get_agent_md(caller, GetAgentMdParams { aid: aid.clone(), multi }).await?;
+    let GotAgentMd { content: Some(content), etag: Some(etag), last_modified, .. } = found else {
+        let sentence = format!("{aid} has published no agent.md");
+        return Ok(refuse(StatusCode::NOT_FOUND, "not_found", &sentence));
+    };
+    let modified = time(last_modified.unwrap_or_default());
+    let response = match is_unchanged(&headers, &etag, modified) {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => content.into_response(),
+    };
+    let response = with_header(response, CONTENT_TYPE, MARKDOWN);
+    let response = with_header(response, VARY, "X-AUN-Signature-Format");
+    Ok(with_version(response, &etag, modified))
+}
+
+async fn write(
+    State(agent): State<Arc<Agent>>,
+    HostAgent(aid): HostAgent,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, RpcError> {
+    let Some(aid) = aid else { return Ok(no_agent()) };
+    if let Some(refused) = may_not_publish(&caller, &aid) {
+        return Ok(refused);
+    }
+    let Ok(content) = String::from_utf8(body.into()) else {
+        return Ok(refuse(StatusCode::BAD_REQUEST, "invalid_document", "the document is not UTF-8"));
+    };
+    let document = PutAgentMdParams {
+        aid: aid.clone(),
+        content,
+        if_match: text(&headers, IF_MATCH).map(str::to_owned),
+        if_none_match: text(&headers, IF_NONE_MATCH).map(str::to_owned),
+    };
+    let published = agent.put_agent_md(caller, document).await?;
+    let modified = time(published.last_modified);
+    let answer = json!({
+        "aid": aid,
+        "etag": published.etag,
+        "last_modified": httpdate::fmt_http_date(modified),
+        "agent_md_url": format!("https://{aid}/agent.md"),
+    });
+    Ok(with_version(json_text(StatusCode::OK, answer.to_string()), &published.etag, modified))
+}
+
+fn may_not_publish(caller: &Caller, aid: &Aid) -> Option<Response> {
+    let Ok(session) = caller.agent() else {
+        let sentence = "a valid access token is needed to publish";
+        let refused = refuse(StatusCode::UNAUTHORIZED, "unauthorized", sentence);
+        return Some(with_header(refused, WWW_AUTHENTICATE, "Bearer"));
+    };
+    let sentence = format!("{} may not publish for {aid}", session.aid);
+    (session.aid != *aid).then(|| refuse(StatusCode::FORBIDDEN, "forbidden", &sentence))
+}
+
+fn no_agent() -> Response {
+    let sentence = "an agent.md is served under the host name of its agent";
+    refuse(StatusCode::NOT_FOUND, "not_found", sentence)
+}
+
+/// Whether the reader has this version already.
+fn is_unchanged(headers: &HeaderMap, etag: &str, modified: SystemTime) -> bool {
+    match text(headers, IF_NONE_MATCH) {
+        Some(etags) => etags.split(',').map(str::trim).any(|known| known == "*" || known == etag),
+        None => {
+            let since =
+                text(headers, IF_MODIFIED_SINCE).and_then(|date| httpdate::parse_http_date(date).ok());
+            since.is_some_and(|since| whole_seconds(modified) <= since)
+        }
+    }
+}
+
+fn with_version(response: Response, etag: &str, modified: SystemTime) -> Response {
+    let response = with_header(response, ETAG, etag);
+    with_header(response, LAST_MODIFIED, &httpdate::fmt_http_date(modified))
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn time(unix_ms: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(unix_ms.try_into().unwrap_or_default())
+}
+
+/// HTTP dates have no fractions of a second.
+fn whole_seconds(time: SystemTime) -> SystemTime {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    UNIX_EPOCH + Duration::from_secs(seconds)
+}
