@@ -99,10 +99,10 @@ impl Admission {
             let subject = RateSubject { address, aid: source.aid(), params: params.as_deref() };
             Box::pin(self.rate_classes.within(class, subject)).await?;
         }
-        if let (Some((aid, signer)), Some(params)) = (source.signer(), params.as_deref()) {
-            if is_signed(params) {
-                Box::pin(self.signature(aid, signer, method.name, params)).await?;
-            }
+        if let (Some((aid, signer)), Some(params)) = (source.signer(), params.as_deref())
+            && is_signed(params)
+        {
+            Box::pin(self.signature(aid, signer, method.name, params)).await?;
         }
         strip_reserved(params)
     }

@@ -284,26 +284,3 @@ impl Drop for CallInFlight {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use services::kernel::Relayed;
-
-    #[test]
-    fn a_service_speaks_for_itself_and_only_the_gateway_for_others() {
-        let relayed = Relayed { from_issuer: "aid.net".into(), relay_id: "r-1".into(), depth: 0 };
-        let foreign = Caller::ForeignService { service: "message".into(), relayed };
-        let in_relay = Caller::service_because_of("message", &foreign);
-        for (caller, message, gateway) in [
-            (Caller::service("message"), true, false),
-            (in_relay, true, false),
-            (foreign, false, true),
-            (Caller::Unauthenticated, false, true),
-            (Caller::Operator, false, true),
-        ] {
-            let may = ["message", "gateway", "auth"].map(|service| may_speak_for(&[service], &caller));
-            assert_eq!(may, [message, gateway, false], "{caller:?}");
-        }
-    }
-}
