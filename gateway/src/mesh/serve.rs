@@ -50,8 +50,8 @@ pub async fn accept(
             let connected = timeout(HANDSHAKE_TIMEOUT, handshake(&context, stream)).await;
             drop(permit);
             match connected {
-                Ok(Ok((MeshConnection::Calls(socket), peer))) => {
-                    serve_link(&context, socket, peer, calls, drain).await;
+                Ok(Ok((MeshConnection::Calls(Box::new(socket)), peer))) => {
+                    serve_link(&context, *socket, peer, calls, drain).await;
                 }
                 Ok(Ok((MeshConnection::Http(stream), peer))) => {
                     http::serve_http(&context, stream, peer, calls, drain).await;
@@ -70,7 +70,7 @@ type MeshServerStream = TlsStream<BufferedTcp>;
 
 /// What the other side wants of this process.
 enum MeshConnection {
-    Calls(WebSocketStream<MeshServerStream>),
+    Calls(Box<WebSocketStream<MeshServerStream>>),
     Http(MeshServerStream),
 }
 
