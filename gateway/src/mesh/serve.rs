@@ -50,7 +50,7 @@ pub async fn accept(
             let connected = timeout(HANDSHAKE_TIMEOUT, handshake(&context, stream)).await;
             drop(permit);
             match connected {
-                Ok(Ok((MeshConnection::Calls(Box::new(socket)), peer))) => {
+                Ok(Ok((MeshConnection::Calls(socket), peer))) => {
                     serve_link(&context, *socket, peer, calls, drain).await;
                 }
                 Ok(Ok((MeshConnection::Http(stream), peer))) => {
@@ -88,7 +88,7 @@ async fn handshake(context: &MeshContext, stream: TcpStream) -> anyhow::Result<(
         return Ok((MeshConnection::Http(stream), peer));
     }
     let socket = tokio_tungstenite::accept_async_with_config(stream, Some(socket::socket_config())).await?;
-    Ok((MeshConnection::Calls(socket), peer))
+    Ok((MeshConnection::Calls(Box::new(socket)), peer))
 }
 
 /// Answers the calls of one link until it ends.
