@@ -183,7 +183,7 @@ fn check_namespace(SchemaFile { path, doc }: &SchemaFile, all: &[SchemaFile]) ->
     }
     for (class, rate) in entries(&doc["rates"]) {
         members(path, rate, &["by", "per_minute"])?;
-        if rate_key(rate).is_none() || !rate["per_minute"].as_u64().is_some_and(|rate| rate > 0) {
+        if rate_key(rate).is_none() || rate["per_minute"].as_u64().is_none_or(|rate| rate == 0) {
             return Err(format!(
                 "{path}: rate class {class} needs per_minute, and by, which is agent, address or address_and_aid"
             ));

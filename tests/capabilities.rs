@@ -35,6 +35,7 @@ async fn probe(server: &TestServer, tag: &str) -> bool {
             let message = json!({ "to": alice.aid(), "payload": { "text": "to myself" } });
             has(alice.try_call("message.send", &message).await)
         }
+        "federation" => server.get("/.well-known/aun-gateway").await.json()["federation"].is_object(),
         "client_signature" => {
             let forged = json!({ "cert_sn": "root", "client_signature": {} });
             alice.try_call("auth.download_cert", &forged).await.is_err_and(|error| error["code"] == -32051)
@@ -99,12 +100,19 @@ async fn tags_are_unique_and_every_one_of_them_answers_a_probe() {
 async fn the_tags_of_running_services_are_there_and_later_ones_are_not() {
     let server = TestServer::shared().await;
     let tags = tags(&server.get("/capabilities").await.json());
-    for tag in
-        ["health", "capabilities", "rpc_gateway", "rpc_discover", "ns_meta", "ns_message", "rate_limit"]
-    {
+    for tag in [
+        "health",
+        "capabilities",
+        "rpc_gateway",
+        "rpc_discover",
+        "ns_meta",
+        "ns_message",
+        "rate_limit",
+        "federation",
+    ] {
         assert!(tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
-    for tag in ["ns_search", "ns_task", "ns_run", "federation", "capability_manifest_v1", "agui_runs"] {
+    for tag in ["ns_search", "ns_task", "ns_run", "capability_manifest_v1", "agui_runs"] {
         assert!(!tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
     let alice = server.agent("alice").await;
@@ -155,4 +163,12 @@ async fn a_service_that_does_not_run_is_neither_advertised_nor_there() {
         );
     }
     assert_eq!(server.get("/pki/chain").await.status, 200);
+}
+
+#[tokio::test]
+async fn the_federation_tag_is_absent_where_federation_is_disabled() {
+    let server = TestServer::with("federation.enabled = false").await;
+    let tags = tags(&server.get("/capabilities").await.json());
+    assert!(!tags.contains(&"federation".to_owned()), "{tags:?}");
+    assert!(!probe(&server, "federation").await);
 }

@@ -102,7 +102,7 @@ mod tests {
         let config =
             Config::parse("limits.logins_per_minute = 1\nlimits.registrations_per_minute = 1").unwrap();
         let classes = RateClasses::new(&config.limits, &Bus::local());
-        let (alice, bob) = ("alice.aid.pub", "bobb.aid.pub").into();
+        let (alice, bob) = ("alice.aid.pub", "bobb.aid.pub");
         let params = |aid: &str| to_raw_value(&json!({ "aid": aid })).unwrap();
         let within = async |name: &str, last: u8, aid: &str| {
             let params = params(aid);

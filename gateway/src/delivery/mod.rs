@@ -8,7 +8,7 @@ use crate::connection::{CloseReason, Sessions};
 use crate::frame;
 use crate::telemetry::Metrics;
 use event_order::EventOrder;
-use proto_schemas::EventAudience;
+use proto_schemas::{EventAudience, EventSchema};
 use resync::Resync;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -54,14 +54,17 @@ impl EventDelivery {
         let weak = Arc::downgrade(self);
         self.bus.listen(move |event| {
             let Some(delivery) = weak.upgrade() else { return };
+            let schema = proto_schemas::find_event(&event.method);
+            let only_newest = schema.and_then(|schema| schema.order).is_some_and(|order| !order.dense);
             match event.to {
                 Audience::Gateways => delivery.for_the_gateway(event),
-                _ if !is_declared(event) => {
+                _ if !is_declared(schema, event) => {
                     tracing::error!("{} is not delivered: its schema has no such audience", event.method);
                 }
-                // One process publishes in order by itself.
-                _ if !delivery.bus.is_wide() => delivery.deliver(event),
-                _ => delivery.deliver_in_order(event),
+                // Two calls that end at the same moment may publish in the wrong order even in one process, which a dense
+                // series takes from one commit after the other.
+                _ if delivery.bus.is_wide() || only_newest => delivery.deliver_in_order(event),
+                _ => delivery.deliver(event),
             }
         });
         resync::listen(self);
@@ -172,8 +175,8 @@ pub fn is_app_event(method: &str) -> bool {
 }
 
 /// Whether the event has a schema with this audience, or is one of the clients' own.
-fn is_declared(event: &Event) -> bool {
-    let Some(schema) = proto_schemas::find_event(&event.method) else { return is_app_event(&event.method) };
+fn is_declared(schema: Option<&EventSchema>, event: &Event) -> bool {
+    let Some(schema) = schema else { return is_app_event(&event.method) };
     match (schema.audience, &event.to) {
         (EventAudience::Agent, _) | (_, Audience::Connection { .. }) => true,
         (EventAudience::Device, Audience::Instance { .. }) => true,

@@ -71,7 +71,7 @@ type MeshServerStream = TlsStream<BufferedTcp>;
 /// What the other side wants of this process.
 enum MeshConnection {
     Calls(Box<WebSocketStream<MeshServerStream>>),
-    Http(MeshServerStream),
+    Http(Box<MeshServerStream>),
 }
 
 async fn handshake(context: &MeshContext, stream: TcpStream) -> anyhow::Result<(MeshConnection, MeshPeer)> {
@@ -85,7 +85,7 @@ async fn handshake(context: &MeshContext, stream: TcpStream) -> anyhow::Result<(
         not_after: certificate.map_or(0, identity::not_after).min(own_not_after),
     };
     if tls.alpn_protocol() == Some(http::ALPN) {
-        return Ok((MeshConnection::Http(stream), peer));
+        return Ok((MeshConnection::Http(Box::new(stream)), peer));
     }
     let socket = tokio_tungstenite::accept_async_with_config(stream, Some(socket::socket_config())).await?;
     Ok((MeshConnection::Calls(Box::new(socket)), peer))
