@@ -50,6 +50,7 @@ fn generate(root: &Path) -> Result<(), String> {
     watch(root, "build.rs");
 
     save("codes.rs", &codes_source(&errors.doc))?;
+    save("requests.rs", &requests_source(&methods))?;
     save("tables.rs", &tables_source(&namespaces, &methods, &events, &common))
 }
 
@@ -478,6 +479,20 @@ fn codes_source(errors: &Value) -> String {
     let names: Vec<_> = entries(errors).into_keys().collect();
     line(&mut source, format_args!("/// Every code there is, by name."));
     line(&mut source, format_args!("pub const ALL: &[Code] = &[{}];", names.join(", ")));
+    source
+}
+
+/// A list for the tests: the request type of every method that is answered, as `requests::ca::GetCert` for `ca.get_cert`.
+fn requests_source(methods: &[SchemaFile]) -> String {
+    let mut source = String::from("macro_rules! all_requests {\n    ($then:ident, $check:ident) => {\n");
+    line(&mut source, format_args!("        $then!($check:"));
+    for SchemaFile { doc, .. } in methods.iter().filter(|method| !is_notification(&method.doc)) {
+        let name = doc["method"].as_str().unwrap_or_default();
+        let (modules, verb) = name.rsplit_once('.').unwrap_or_default();
+        let (modules, verb) = (modules.replace('.', "::"), type_name(verb));
+        line(&mut source, format_args!("            proto_schemas::requests::{modules}::{verb},"));
+    }
+    source.push_str("        )\n    };\n}\n");
     source
 }
 

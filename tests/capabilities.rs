@@ -1,5 +1,6 @@
 //! What the server says it can do is what it does: a tag that is present means that the behaviour is present.
 
+use proto_schemas::Method;
 use serde_json::{Value, json};
 
 use crate::support::TestServer;
@@ -40,7 +41,15 @@ async fn probe(server: &TestServer, tag: &str) -> bool {
             let forged = json!({ "cert_sn": "root", "client_signature": {} });
             alice.try_call("auth.download_cert", &forged).await.is_err_and(|error| error["code"] == -32051)
         }
-        other => panic!("there is no probe for the tag {other}: add one with the behaviour"),
+        // A namespace is there if its methods are.
+        other => {
+            let of_tag = |method: &&Method| method.tag.is_some_and(|tag| tag.name == other);
+            let for_agents = |method: &&Method| method.access.is_for_agents() && !method.notification;
+            let method = proto_schemas::methods().iter().filter(of_tag).find(for_agents);
+            let method = method
+                .unwrap_or_else(|| panic!("no method has the tag {other}: add a probe with the behaviour"));
+            has(alice.try_call(method.name, &json!({})).await)
+        }
     }
 }
 

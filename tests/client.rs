@@ -1,6 +1,6 @@
 //! Agents in Rust: what a person types to be one, and the crate that a program uses.
 
-mod agent_cli;
+pub mod agent_cli;
 mod demo;
 mod identity;
 mod library;
