@@ -54,10 +54,12 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     let data = config.data.clone();
     let limit = Duration::from_millis(config.limits.drain_timeout_ms);
     let gateway = match runs && config.runs("gateway") {
-        true => Some(open_gateway(config, &world, metrics, &mut banner).await?),
+        true => Some(open_gateway(config, &world, metrics.clone(), &mut banner).await?),
         false => None,
     };
     if runs {
+        // The last one, because whoever watches over this process asks it on this socket whether it can be used.
+        admin::listen(&world, &metrics, &calls, &data)?;
         banner.print();
         signals.wait().await;
     }
@@ -120,7 +122,7 @@ pub async fn open_services(
     Ok(())
 }
 
-/// Answers the other processes and the operator, until the server stops.
+/// Answers the other processes, until the server stops.
 fn answer_internal(
     config: &Config,
     world: &World,
@@ -140,7 +142,6 @@ fn answer_internal(
         banner.line("status", format!("http://{}", listener.local_addr()?));
         calls.spawn(status::answer(listener, world.clone(), metrics.clone()));
     }
-    admin::listen(world, metrics, &calls, &config.data)?;
     Ok(calls)
 }
 
