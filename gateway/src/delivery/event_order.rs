@@ -204,6 +204,10 @@ fn make_space(of_agent: &mut AgentSeries) {
     if of_agent.len() >= MAX_SERIES {
         forget_old(of_agent);
     }
+    // Many cursors that are reported at once must not cost an inbox its order.
+    if of_agent.len() >= MAX_SERIES {
+        of_agent.retain(|_, series| series.rule.dense);
+    }
     if of_agent.len() >= MAX_SERIES {
         of_agent.retain(|_, series| !series.held.is_empty());
     }

@@ -44,7 +44,7 @@ pub async fn opened(mesh: &Mesh, notice: &SessionNotice) -> Result<bool, RpcErro
 }
 
 /// Tells every such service that a device may have missed events. Gives whether it is done, or has to be tried again: a
-/// service that is down is told again, and one that does not have the method never will have it.
+/// service that is down is told when it is back, and one that does not have the method never will have it.
 pub async fn resync(mesh: &Mesh, notice: &SessionNotice) -> bool {
     let told = TOLD.iter().filter(|namespace| mesh.knows(namespace.name)).map(|namespace| async move {
         !tell(mesh, &namespace.resync, notice).await.is_err_and(|error| is_down(&error))

@@ -5,7 +5,6 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use proto_schemas::Method;
 use std::collections::HashMap;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -23,10 +22,8 @@ struct MethodLabels {
 #[derive(Clone)]
 pub struct MethodMetrics {
     pub name: &'static str,
-    /// Its position in the list, for [`CallMetrics::method_at`]: an answer that comes later needs no second look-up.
-    pub position: usize,
-    /// `None` for a name that no schema has.
-    pub schema: Option<&'static Method>,
+    /// Its position in the list, which is that of its schema: whoever has found the method needs no second look-up.
+    position: usize,
     pub(super) ok: Counter,
     seconds: Histogram,
 }
@@ -51,7 +48,6 @@ impl CallMetrics {
         let of = |(position, name): (usize, &'static str)| MethodMetrics {
             name,
             position,
-            schema: proto_schemas::find(name),
             ok: by_code.get_or_create_owned(&CallLabels { method: name, code: 0 }),
             seconds: seconds.get_or_create_owned(&MethodLabels { method: name }),
         };

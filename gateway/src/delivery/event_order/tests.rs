@@ -159,6 +159,20 @@ fn only_so_many_cursors_are_kept() {
 }
 
 #[test]
+fn many_cursors_do_not_cost_an_inbox_its_order() {
+    let mut events = OrderedEvents::default();
+    events.add_all([1, 2, 3]);
+    for reader in 0..10 * MAX_SERIES {
+        events.add(&ack(&format!("reader{reader}"), 1));
+    }
+    events.seqs.clear();
+    events.add_all([2, 5]);
+    assert_eq!(events.seqs, [0; 0], "one is late, and the other is held");
+    events.add_all([4]);
+    assert_eq!(events.seqs, [4, 5]);
+}
+
+#[test]
 fn what_has_no_seq_is_delivered_at_once() {
     let mut events = OrderedEvents::default();
     events.add_all([1, 3]);

@@ -121,7 +121,7 @@ impl SpawnedCall {
         connection: &Connection,
         found: &'static Method,
     ) -> CallFrames {
-        let method = gateway.metrics.method(&self.method);
+        let method = gateway.metrics.method_at(found.position);
         let limit = gateway.call_timeout();
         let trace = self.params.as_deref().and_then(trace::requested);
         let span = trace::span(&self.method, trace.as_ref());
