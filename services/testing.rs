@@ -32,8 +32,12 @@ pub struct TestWorld {
 
 impl TestWorld {
     pub async fn open() -> TestWorld {
+        TestWorld::of_issuer(ISSUER).await
+    }
+
+    pub async fn of_issuer(issuer: &str) -> TestWorld {
         let folder = tempfile::tempdir().unwrap();
-        let mut world = World::local(ISSUER, folder.path(), store());
+        let mut world = World::local(issuer, folder.path(), store());
         world.clock = Clock::manual(1_794_701_761_000);
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let seen = events.clone();
@@ -47,7 +51,7 @@ impl TestWorld {
     pub async fn restart(self) -> TestWorld {
         let TestWorld { world, folder, events, .. } = self;
         world.stop.cancel();
-        let mut again = World::local(ISSUER, folder.path(), world.store.clone());
+        let mut again = World::local(&world.issuer, folder.path(), world.store.clone());
         again.clock = world.clock.clone();
         let mut test = TestWorld { world: again, events, methods: Vec::new(), folder };
         test.open_services().await;
@@ -100,7 +104,7 @@ impl TestWorld {
     }
 
     pub async fn register(&self, name: &str) -> TestAgent {
-        let (aid, key) = (format!("{name}.{ISSUER}"), Key::generate(Curve::P256));
+        let (aid, key) = (format!("{name}.{}", self.world.issuer), Key::generate(Curve::P256));
         let request = json!({ "aid": aid, "public_key": spki(&key), "curve": "P-256" });
         let created = self.call("auth.create_aid", request).await.unwrap();
         TestAgent { aid, key, cert: created["cert"].as_str().unwrap().to_owned() }

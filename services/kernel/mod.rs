@@ -1,5 +1,6 @@
 //! The kernel: what every service uses, and nothing that belongs to only one of them.
 
+pub mod agent_md;
 mod aid;
 mod backoff;
 mod batch;
