@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::support::agent::{TestIdentity, TestTokens};
 use crate::support::http::TestResponse;
-use crate::support::{ISSUER, TestServer, now};
+use crate::support::{ISSUER, TestServer, now, printed, until};
 
 const MULTI: (&str, &str) = ("X-AUN-Signature-Format", "multi-v1");
 
@@ -224,7 +224,7 @@ async fn nobody_writes_for_somebody_else() {
 }
 
 #[tokio::test]
-async fn a_document_that_is_not_well_made_is_422() {
+async fn a_document_that_is_not_well_made_is_400() {
     let (server, alice, tokens) = alice().await;
     let good = front(&alice.aid, "alice");
     let broken = [
@@ -236,13 +236,20 @@ async fn a_document_that_is_not_well_made_is_422() {
         good.replace("name: \"somebody\"", "name: &a somebody"),
         good.replace("type: \"agent\"", "type: \"group\""),
         good.replace("version:", &format!("description: \"{}\"\nversion:", "x".repeat(101))),
+        good.replace("version:", "description: \"\"\nversion:"),
+        good.replace("version:", "visibility: hidden\nversion:"),
+        good.replace("version:", "tags: [1]\nversion:"),
+        good.replace("version:", &format!("tags: [{}]\nversion:", vec!["x"; 17].join(", "))),
+        good.replace("version:", "tags: [!!str x]\nversion:"),
+        good.replace("version:", "tags: &a [x]\nversion:"),
+        good.replace("name: \"somebody\"", "name: \"\""),
         format!("{good}<!-- AUN-SIGNATURE\ntimestamp: 5\n-->"),
         format!("{good}<!-- AUN-SIGNATURE\n"),
         format!("{}\ntext behind it", signed(&alice, "alice")),
     ];
     for text in broken {
         let answer = put(&server, &alice.aid, &tokens, &text, None).await;
-        assert!(matches!(answer.status, 400 | 422), "{}: {text}", answer.status);
+        assert_eq!(answer.status, 400, "{}: {text}", answer.text());
         assert!(answer.json()["error"].is_string(), "it says why");
     }
     let answer = server
@@ -252,12 +259,12 @@ async fn a_document_that_is_not_well_made_is_422() {
         .body(b"---\n\xff\xfe".to_vec())
         .send()
         .await;
-    assert!(matches!(answer.status, 400 | 422), "not UTF-8: {}", answer.status);
+    assert_eq!(answer.status, 400, "not UTF-8");
     assert_eq!(get(&server, &alice.aid).await.status, 404, "nothing was left behind");
 }
 
 #[tokio::test]
-async fn a_signature_that_is_not_true_is_422() {
+async fn a_signature_that_is_not_true_is_400() {
     let (server, alice, tokens) = alice().await;
     let carol = server.register("carol").await;
     let text = front(&alice.aid, "alice");
@@ -275,13 +282,100 @@ async fn a_signature_that_is_not_true_is_422() {
     ];
     for text in forged {
         let answer = put(&server, &alice.aid, &tokens, &text, None).await;
-        assert_eq!(answer.status, 422, "{}: {text}", answer.text());
+        assert_eq!(answer.status, 400, "{}: {text}", answer.text());
     }
     assert_eq!(
         put(&server, &alice.aid, &tokens, &text, None).await.status,
         200,
         "old clients publish unsigned documents"
     );
+}
+
+#[tokio::test]
+async fn a_document_with_a_secret_is_422() {
+    let (server, alice, tokens) = alice().await;
+    let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";
+    for secret in ["-----BEGIN EC PRIVATE KEY-----", "client_secret: x", "password: hunter2222", token] {
+        let answer = put(&server, &alice.aid, &tokens, &signed(&alice, secret), None).await;
+        assert_eq!((answer.status, &answer.json()["code"]), (422, &json!("secret_detected")), "{secret}");
+        assert!(!answer.text().contains(secret), "it is not repeated: {}", answer.text());
+    }
+    let harmless = signed(&alice, "I never ask for a password, a client_secret or a PRIVATE KEY");
+    assert_eq!(put(&server, &alice.aid, &tokens, &harmless, None).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_agent_removes_its_own_document() {
+    let (server, alice, tokens) = alice().await;
+    let carol = server.register("carol").await;
+    let hers = server.login(&carol).await;
+    let text = signed(&alice, "alice");
+    let delete = |token: Option<&str>, etag: Option<String>| {
+        let mut request = server.http("DELETE", "/agent.md").host(&alice.aid);
+        if let Some(token) = token {
+            request = request.bearer(token);
+        }
+        if let Some(etag) = etag {
+            request = request.header("If-Match", &etag);
+        }
+        async move { request.send().await }
+    };
+    assert_eq!(delete(Some(&tokens.access), None).await.status, 404, "there is none yet");
+    assert_eq!(put(&server, &alice.aid, &tokens, &text, None).await.status, 200);
+    assert_eq!(delete(None, None).await.status, 401);
+    assert_eq!(delete(Some(&hers.access), None).await.status, 403);
+    assert_eq!(delete(Some(&tokens.access), Some(etag("another"))).await.status, 412);
+    assert_eq!(get(&server, &alice.aid).await.text(), text);
+    let deleted = delete(Some(&tokens.access), Some(etag(&text))).await;
+    assert_eq!((deleted.status, deleted.body.len()), (204, 0));
+    assert_eq!(get(&server, &alice.aid).await.status, 404);
+    assert_eq!(put(&server, &alice.aid, &tokens, &text, Some(("If-None-Match", "*"))).await.status, 200);
+    let other = server.http("PATCH", "/agent.md").host(&alice.aid).send().await;
+    assert_eq!((other.status, other.header("allow")), (405, Some("GET,HEAD,PUT,DELETE")));
+}
+
+#[tokio::test]
+async fn a_browser_gets_a_page_that_runs_nothing() {
+    let (server, alice, tokens) = alice().await;
+    let text = signed(
+        &alice,
+        "Hello\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![a cat](https://x.example/cat.png)",
+    );
+    assert_eq!(put(&server, &alice.aid, &tokens, &text, None).await.status, 200);
+    let ask = |path: &'static str, accept: &'static str| {
+        server.http("GET", path).host(&alice.aid).header("Accept", accept).send()
+    };
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let page = ask("/", browser).await;
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    let html = page.text();
+    assert!(html.contains("<h1>Hello</h1>") && html.contains("&lt;script&gt;") && html.contains("a cat"));
+    for forbidden in ["<script", "javascript:", "<img", "cat.png"] {
+        assert!(!html.contains(forbidden), "{forbidden} in {html}");
+    }
+    let policy = page.header("content-security-policy").unwrap_or_default();
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
+    for (path, accept) in [("/", "*/*"), ("/", "text/markdown"), ("/agent.md", browser)] {
+        let document = ask(path, accept).await;
+        assert_eq!((document.status, document.text()), (200, text.clone()), "{path} for {accept}");
+    }
+}
+
+#[tokio::test]
+async fn the_document_of_a_revoked_agent_is_gone() {
+    let server = TestServer::start().await;
+    let (alice, carol) = (server.register("alice").await, server.register("carol").await);
+    for agent in [&alice, &carol] {
+        let tokens = server.login(agent).await;
+        assert_eq!(put(&server, &agent.aid, &tokens, &signed(agent, "text"), None).await.status, 200);
+    }
+    let output = server.aund(&["certs", "revoke", &alice.aid]).await;
+    assert!(output.status.success(), "{}", printed(&output.stderr));
+    until("the document is gone", || async { (get(&server, &alice.aid).await.status == 404).then_some(()) })
+        .await;
+    assert_eq!(get(&server, &carol.aid).await.status, 200, "nobody else is touched");
 }
 
 #[tokio::test]
@@ -360,7 +454,7 @@ async fn a_key_that_was_replaced_speaks_only_for_the_time_before() {
     let by = |who: &TestIdentity, at: i64| text.clone() + &block(&text, who, "", at, None);
     assert_eq!(
         put(&server, &alice.aid, &tokens, &by(&alice, now() + 5), None).await.status,
-        422,
+        400,
         "it is replaced by now"
     );
     assert_eq!(

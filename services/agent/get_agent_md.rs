@@ -1,8 +1,8 @@
 //! `agent.get_agent_md`: the document as it was published, or in the form that older clients read.
 
-use super::agent_md::AgentMd;
 use super::put_agent_md::etag;
 use super::{Agent, Error};
+use crate::kernel::agent_md::AgentMd;
 use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

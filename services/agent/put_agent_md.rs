@@ -1,8 +1,8 @@
 //! `agent.put_agent_md`: publish, if the document is well-formed, its signatures verify, and it has not changed meanwhile.
 
-use super::agent_md::{AgentMd, SignatureBlock};
-use super::store::Condition;
+use super::store::{AgentMdWrite, Condition, NewAgentMd};
 use super::{Agent, Error};
+use crate::kernel::agent_md::{AgentMd, SignatureBlock};
 use crate::kernel::{Aid, Caller, RpcError};
 use proto_schemas::requests::ca;
 use ring::digest;
@@ -37,7 +37,7 @@ impl Agent {
     ) -> Result<AgentMdPublished, Error> {
         let PutAgentMdParams { aid, content, if_match, if_none_match } = params;
         let document = AgentMd::parse(&content)?;
-        if document.front.aid != aid.as_str() {
+        if !document.front.aid.eq_ignore_ascii_case(aid.as_str()) {
             return Err(Error::OtherAgent { found: document.front.aid, expected: aid.to_string() });
         }
         for (index, block) in document.blocks.iter().enumerate() {
@@ -47,17 +47,20 @@ impl Agent {
                 .map_err(|reason| Error::Signature { block: index + 1, reason })?;
         }
 
-        let etag = etag(&content);
-        let condition = match (if_match, if_none_match) {
-            (Some(etag), _) => Condition::Is(etag),
-            (None, Some(any)) if any.trim() == "*" => Condition::Absent,
-            _ => Condition::Always,
+        let (etag, now) = (etag(&content), self.clock.now_ms());
+        let signed = !document.blocks.is_empty();
+        let new = NewAgentMd { aid: aid.as_str(), content: &content, etag: &etag, signed, now };
+        let condition = Condition::of(if_match.as_deref(), if_none_match.as_deref());
+        let last_modified = match self.store.put(&new, &condition).await? {
+            AgentMdWrite::Written => {
+                self.tell_readers();
+                now
+            }
+            // The same bytes again are no change, and keep their time.
+            AgentMdWrite::Unchanged(since) => since,
+            AgentMdWrite::Refused | AgentMdWrite::Absent => return Err(Error::Changed(aid.to_string())),
         };
-        let now = self.clock.now_ms();
-        if !self.store.put(aid.as_str(), &content, &etag, now, &condition).await? {
-            return Err(Error::Changed(aid.to_string()));
-        }
-        Ok(AgentMdPublished { aid, etag, last_modified: now })
+        Ok(AgentMdPublished { aid, etag, last_modified })
     }
 
     /// The outer error is ours, the inner one the signer's.

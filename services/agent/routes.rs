@@ -1,15 +1,17 @@
 //! `/agent.md` on an agent's host, and its front page: read by everybody, written by the agent itself.
 
-use super::Agent;
+use super::delete_agent_md::DeleteAgentMdParams;
 use super::get_agent_md::{GetAgentMdParams, GotAgentMd};
-use super::put_agent_md::PutAgentMdParams;
+use super::put_agent_md::{PutAgentMdParams, etag};
+use super::{Agent, page};
 use crate::kernel::http::{HostAgent, json_text, refuse, with_header};
 use crate::kernel::{Aid, Caller, RpcError};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::{
-    CONTENT_TYPE, ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, VARY, WWW_AUTHENTICATE,
+    ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    LAST_MODIFIED, REFERRER_POLICY, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -20,10 +22,45 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const FORMAT: HeaderName = HeaderName::from_static("x-aun-signature-format");
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+/// What decides which of the forms of a document `/` answers.
+const VARIES: &str = "Accept, X-AUN-Signature-Format";
 
 pub(super) fn routes(agent: Arc<Agent>) -> Router {
-    let document = get(read).put(write);
-    Router::new().route("/agent.md", document.clone()).route("/", document).with_state(agent)
+    Router::new()
+        .route("/agent.md", get(read).put(write).delete(remove))
+        .route("/", get(front_page).put(write).delete(remove))
+        .with_state(agent)
+}
+
+/// A page for browsers, and the document for everybody else.
+async fn front_page(
+    agent: State<Arc<Agent>>,
+    host: HostAgent,
+    caller: Caller,
+    headers: HeaderMap,
+) -> Result<Response, RpcError> {
+    if !wants_page(&headers) {
+        return Ok(with_header(read(agent, host, caller, headers).await?, VARY, VARIES));
+    }
+    let (State(agent), HostAgent(Some(aid))) = (agent, host) else { return Ok(no_agent()) };
+    let found = agent.get_agent_md(caller, GetAgentMdParams { aid: aid.clone(), multi: true }).await?;
+    let Some(content) = found.content else { return Ok(none_published(&aid)) };
+    let html = page::html(&aid, &content);
+    let etag = etag(&html);
+    let response = match names_etag(&headers, &etag) {
+        Some(true) => StatusCode::NOT_MODIFIED.into_response(),
+        _ => html.into_response(),
+    };
+    let headers = [
+        (CONTENT_TYPE, HTML),
+        (CONTENT_SECURITY_POLICY, page::content_security_policy()),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (VARY, VARIES),
+        (ETAG, &*etag),
+    ];
+    Ok(headers.into_iter().fold(response, |response, (name, value)| with_header(response, name, value)))
 }
 
 async fn read(
@@ -36,8 +73,7 @@ async fn read(
     let multi = text(&headers, FORMAT) == Some("multi-v1");
     let found = agent.get_agent_md(caller, GetAgentMdParams { aid: aid.clone(), multi }).await?;
     let GotAgentMd { content: Some(content), etag: Some(etag), last_modified, .. } = found else {
-        let sentence = format!("{aid} has published no agent.md");
-        return Ok(refuse(StatusCode::NOT_FOUND, "not_found", &sentence));
+        return Ok(none_published(&aid));
     };
     let modified = time(last_modified.unwrap_or_default());
     let response = match is_unchanged(&headers, &etag, modified) {
@@ -80,9 +116,34 @@ async fn write(
     Ok(with_version(json_text(StatusCode::OK, answer.to_string()), &published.etag, modified))
 }
 
+async fn remove(
+    State(agent): State<Arc<Agent>>,
+    HostAgent(aid): HostAgent,
+    caller: Caller,
+    headers: HeaderMap,
+) -> Result<Response, RpcError> {
+    let Some(aid) = aid else { return Ok(no_agent()) };
+    if let Some(refused) = may_not_publish(&caller, &aid) {
+        return Ok(refused);
+    }
+    let if_match = text(&headers, IF_MATCH).map(str::to_owned);
+    agent.delete_agent_md(caller, DeleteAgentMdParams { aid, if_match }).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Browsers name this type, programs do not.
+fn wants_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|types| types.split(',')).any(|accepted| {
+        let mut parts = accepted.split(';').map(str::trim);
+        let refused = |part: &str| part.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0));
+        parts.next().is_some_and(|name| name.eq_ignore_ascii_case("text/html")) && !parts.any(refused)
+    })
+}
+
 fn may_not_publish(caller: &Caller, aid: &Aid) -> Option<Response> {
     let Ok(session) = caller.agent() else {
-        let sentence = "a valid access token is needed to publish";
+        let sentence = "a valid access token is needed to publish, and to remove what was published";
         let refused = refuse(StatusCode::UNAUTHORIZED, "unauthorized", sentence);
         return Some(with_header(refused, WWW_AUTHENTICATE, "Bearer"));
     };
@@ -95,16 +156,22 @@ fn no_agent() -> Response {
     refuse(StatusCode::NOT_FOUND, "not_found", sentence)
 }
 
+fn none_published(aid: &Aid) -> Response {
+    refuse(StatusCode::NOT_FOUND, "not_found", &format!("{aid} has published no agent.md"))
+}
+
 /// Whether the reader has this version already.
 fn is_unchanged(headers: &HeaderMap, etag: &str, modified: SystemTime) -> bool {
-    match text(headers, IF_NONE_MATCH) {
-        Some(etags) => etags.split(',').map(str::trim).any(|known| known == "*" || known == etag),
-        None => {
-            let since =
-                text(headers, IF_MODIFIED_SINCE).and_then(|date| httpdate::parse_http_date(date).ok());
-            since.is_some_and(|since| whole_seconds(modified) <= since)
-        }
-    }
+    names_etag(headers, etag).unwrap_or_else(|| {
+        let since = text(headers, IF_MODIFIED_SINCE).and_then(|date| httpdate::parse_http_date(date).ok());
+        since.is_some_and(|since| whole_seconds(modified) <= since)
+    })
+}
+
+/// Whether the reader names this version, if it names any.
+fn names_etag(headers: &HeaderMap, etag: &str) -> Option<bool> {
+    let etags = text(headers, IF_NONE_MATCH)?;
+    Some(etags.split(',').map(str::trim).any(|known| known == "*" || known == etag))
 }
 
 fn with_version(response: Response, etag: &str, modified: SystemTime) -> Response {

@@ -1,19 +1,73 @@
 //! Every SQL statement of `agent.*`.
+//!
+//! A write takes the next position first. On PostgreSQL this locks the counter until the commit, so positions are committed
+//! in their order and without gaps, and what a write reads after that no other write can change: condition and write are one
+//! step. On SQLite there is one writer.
 
 use crate::kernel::{Db, Tally};
+use sqlx::{Any, Transaction};
 use std::sync::Arc;
 
 /// What must hold of the stored document for a write to happen.
 pub(super) enum Condition {
     Always,
+    /// There is none.
     Absent,
-    /// It is the one with this ETag.
-    Is(String),
+    /// There is one.
+    Present,
+    /// It is one of those with these ETags.
+    Is(Vec<String>),
 }
+
+/// What became of a write.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum AgentMdWrite {
+    Written,
+    /// The same document was stored already, at this time.
+    Unchanged(i64),
+    /// The condition did not hold.
+    Refused,
+    /// There was nothing to remove.
+    Absent,
+}
+
+/// A document that was checked and is to be stored.
+pub(super) struct NewAgentMd<'a> {
+    pub aid: &'a str,
+    pub content: &'a str,
+    pub etag: &'a str,
+    pub signed: bool,
+    pub now: i64,
+}
+
+/// A change as it is read: position, AID, op, time, and the document if there is one.
+pub(super) type ChangeRow = (i64, String, String, i64, Option<String>, Option<i64>);
 
 pub(super) struct Store {
     db: Db,
     tally: Arc<Tally>,
+}
+
+impl Condition {
+    /// What the headers of a write ask for.
+    pub fn of(if_match: Option<&str>, if_none_match: Option<&str>) -> Condition {
+        match (if_match.map(str::trim), if_none_match.map(str::trim)) {
+            (Some("*"), _) => Condition::Present,
+            (Some(etags), _) => Condition::Is(etags.split(',').map(|etag| etag.trim().to_owned()).collect()),
+            (None, Some("*")) => Condition::Absent,
+            (None, _) => Condition::Always,
+        }
+    }
+
+    fn holds(&self, stored: Option<&str>) -> bool {
+        match (self, stored) {
+            (Condition::Always, _) => true,
+            (Condition::Absent, stored) => stored.is_none(),
+            (Condition::Present, stored) => stored.is_some(),
+            (Condition::Is(etags), Some(stored)) => etags.iter().any(|etag| etag == stored),
+            (Condition::Is(_), None) => false,
+        }
+    }
 }
 
 impl Store {
@@ -28,38 +82,126 @@ impl Store {
             .await
     }
 
-    /// Compare and swap: condition and write are one statement. Returns false if the condition did not hold.
-    pub async fn put(
-        &self,
-        aid: &str,
-        content: &str,
-        etag: &str,
-        now: i64,
-        condition: &Condition,
-    ) -> sqlx::Result<bool> {
-        let query = match condition {
-            Condition::Always => sqlx::query(
-                "INSERT INTO agent_md (aid, content, etag, updated_at) VALUES ($1, $2, $3, $4)
-                 ON CONFLICT (aid) DO UPDATE
-                 SET content = excluded.content, etag = excluded.etag, updated_at = excluded.updated_at",
-            ),
-            Condition::Absent => sqlx::query(
-                "INSERT INTO agent_md (aid, content, etag, updated_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
-            ),
-            Condition::Is(_) => sqlx::query(
-                "UPDATE agent_md SET content = $2, etag = $3, updated_at = $4 WHERE aid = $1 AND etag = $5",
-            ),
-        };
-        let mut query = query.bind(aid).bind(content).bind(etag).bind(now);
-        if let Condition::Is(expected) = condition {
-            query = query.bind(expected.as_str());
-        }
+    /// Compare and swap.
+    pub async fn put(&self, new: &NewAgentMd<'_>, condition: &Condition) -> sqlx::Result<AgentMdWrite> {
         let commit = async {
             let mut tx = self.db.write().await?;
-            let written = query.execute(&mut *tx).await?.rows_affected();
+            let position = next_position(&mut tx).await?;
+            let stored = version(&mut tx, new.aid).await?;
+            if !condition.holds(stored.as_ref().map(|(etag, _)| etag.as_str())) {
+                return Ok(AgentMdWrite::Refused);
+            }
+            if let Some((etag, updated_at)) = stored
+                && etag == new.etag
+            {
+                return Ok(AgentMdWrite::Unchanged(updated_at));
+            }
+            sqlx::query(
+                "INSERT INTO agent_md (aid, content, etag, updated_at, signed) VALUES ($1, $2, $3, $4, $5)
+                 ON CONFLICT (aid) DO UPDATE SET content = excluded.content, etag = excluded.etag,
+                     updated_at = excluded.updated_at, signed = excluded.signed",
+            )
+            .bind(new.aid)
+            .bind(new.content)
+            .bind(new.etag)
+            .bind(new.now)
+            .bind(i64::from(new.signed))
+            .execute(&mut *tx)
+            .await?;
+            record(&mut tx, position, new.aid, "upsert", new.now).await?;
             tx.commit().await?;
-            Ok(written == 1)
+            Ok(AgentMdWrite::Written)
         };
         self.tally.time(commit).await
     }
+
+    pub async fn delete(&self, aid: &str, now: i64, condition: &Condition) -> sqlx::Result<AgentMdWrite> {
+        let commit = async {
+            let mut tx = self.db.write().await?;
+            let position = next_position(&mut tx).await?;
+            let Some((etag, _)) = version(&mut tx, aid).await? else { return Ok(AgentMdWrite::Absent) };
+            if !condition.holds(Some(&etag)) {
+                return Ok(AgentMdWrite::Refused);
+            }
+            sqlx::query("DELETE FROM agent_md WHERE aid = $1").bind(aid).execute(&mut *tx).await?;
+            record(&mut tx, position, aid, "delete", now).await?;
+            tx.commit().await?;
+            Ok(AgentMdWrite::Written)
+        };
+        self.tally.time(commit).await
+    }
+
+    /// The position of the last change.
+    pub async fn head(&self) -> sqlx::Result<i64> {
+        self.state("position").await
+    }
+
+    /// The changes after one position and up to another, each with the document as it is now: one statement reads both
+    /// tables at one moment, so an `upsert` has its document.
+    pub async fn changes(&self, after: i64, until: i64, limit: i64) -> sqlx::Result<Vec<ChangeRow>> {
+        sqlx::query_as(
+            "SELECT c.position, c.aid, c.op, c.updated_at, m.content, m.signed
+             FROM agent_change c LEFT JOIN agent_md m ON m.aid = c.aid
+             WHERE c.position > $1 AND c.position <= $2 ORDER BY c.position LIMIT $3",
+        )
+        .bind(after)
+        .bind(until)
+        .bind(limit)
+        .fetch_all(self.db.read())
+        .await
+    }
+
+    /// Agents that were revoked before this second are done with.
+    pub async fn revoked_since(&self) -> sqlx::Result<i64> {
+        self.state("revoked_since").await
+    }
+
+    /// Several processes may do the same work: the time never goes back.
+    pub async fn set_revoked_since(&self, seconds: i64) -> sqlx::Result<()> {
+        let query =
+            sqlx::query("UPDATE agent_state SET value = $1 WHERE name = 'revoked_since' AND value < $1");
+        query.bind(seconds).execute(self.db.write_alone()).await?;
+        Ok(())
+    }
+
+    async fn state(&self, name: &str) -> sqlx::Result<i64> {
+        let query = sqlx::query_scalar("SELECT value FROM agent_state WHERE name = $1");
+        query.bind(name).fetch_one(self.db.read()).await
+    }
+}
+
+/// A write that ends without a commit gives it back.
+async fn next_position(tx: &mut Transaction<'static, Any>) -> sqlx::Result<i64> {
+    sqlx::query_scalar("UPDATE agent_state SET value = value + 1 WHERE name = 'position' RETURNING value")
+        .fetch_one(&mut **tx)
+        .await
+}
+
+async fn version(tx: &mut Transaction<'static, Any>, aid: &str) -> sqlx::Result<Option<(String, i64)>> {
+    sqlx::query_as("SELECT etag, updated_at FROM agent_md WHERE aid = $1")
+        .bind(aid)
+        .fetch_optional(&mut **tx)
+        .await
+}
+
+/// The last change of an agent is in the place of the one before it.
+async fn record(
+    tx: &mut Transaction<'static, Any>,
+    position: i64,
+    aid: &str,
+    op: &str,
+    now: i64,
+) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO agent_change (position, aid, op, updated_at) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (aid) DO UPDATE
+         SET position = excluded.position, op = excluded.op, updated_at = excluded.updated_at",
+    )
+    .bind(position)
+    .bind(aid)
+    .bind(op)
+    .bind(now)
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
 }

@@ -1,9 +1,11 @@
-//! Publishing: signatures, and concurrent changes.
+//! Publishing: what is refused, signatures, and concurrent changes.
 
-use crate::kernel::http::HOST_AGENT;
+mod changes;
+mod http;
+mod revocations;
+
 use crate::kernel::{Caller, RpcError};
 use crate::testing::{DAY_MS, TestAgent, TestWorld};
-use axum::http::Request;
 use certs::Certificate;
 use serde_json::{Value, json};
 
@@ -63,10 +65,13 @@ async fn a_document_whose_signature_does_not_verify_is_refused() {
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let good = signed(&test, &alice, &alice.aid, "text");
     let cases = [
-        (good.replace("text", "tex2"), 422),
-        (signed(&test, &carol, &alice.aid, "text"), 422),
+        (good.replace("text", "tex2"), 400),
+        (signed(&test, &carol, &alice.aid, "text"), 400),
         (signed(&test, &carol, &carol.aid, "text"), 403),
-        (good.replace("version: \"1.0.0\"", "version: one"), 422),
+        (good.replace("version: \"1.0.0\"", "version: one"), 400),
+        (good.replace("version:", "tags: [!!str x]\nversion:"), 400),
+        (format!("{good}\0"), 400),
+        (signed(&test, &alice, &alice.aid, "password: hunter2222"), 422),
         ("x".repeat(5000), 413),
     ];
     for (content, expected) in cases {
@@ -87,40 +92,57 @@ async fn a_signature_counts_only_from_when_its_certificate_could_sign() {
     put(&test, &alice.aid, &early, json!({})).await.expect("signed before the certificate was replaced");
     test.world.clock.advance_ms(1000);
     let late = signed(&test, &alice, &alice.aid, "text");
-    assert_eq!(status(&put(&test, &alice.aid, &late, json!({})).await.unwrap_err()), 422);
+    assert_eq!(status(&put(&test, &alice.aid, &late, json!({})).await.unwrap_err()), 400);
     test.inside("ca.revoke_cert", json!({ "aid": alice.aid })).await;
-    assert_eq!(status(&put(&test, &alice.aid, &early, json!({})).await.unwrap_err()), 422);
+    assert_eq!(status(&put(&test, &alice.aid, &early, json!({})).await.unwrap_err()), 400);
 }
 
 #[tokio::test]
-async fn over_http_everybody_reads_and_the_agent_itself_writes() {
+async fn the_name_in_a_document_may_be_written_in_any_case() {
     let test = TestWorld::open().await;
-    let (alice, carol) = (test.register("alice").await, test.register("carol").await);
-    let content = signed(&test, &alice, &alice.aid, "text");
-    let request = |method: &str, host: &str| {
-        Request::builder().method(method).uri("/agent.md").header(HOST_AGENT, host)
-    };
-    let put =
-        async |caller: Caller| test.http_with("agent", &caller, request("PUT", &alice.aid), &content).await;
-    let refused = put(Caller::Unauthenticated).await;
-    assert_eq!((refused.status, refused.header("www-authenticate")), (401, "Bearer"));
-    assert_eq!(put(carol.by_token()).await.status, 403);
-    let published = put(alice.by_token()).await;
-    assert_eq!(
-        (published.status, published.header("etag")),
-        (200, published.json()["etag"].as_str().unwrap())
-    );
+    let alice = test.register("alice").await;
+    let content = signed(&test, &alice, &alice.aid.to_uppercase(), "text");
+    let published = put(&test, &alice.aid, &content, json!({})).await.unwrap();
+    assert_eq!(published["aid"], alice.aid);
+}
 
-    let nobody = &Caller::Unauthenticated;
-    let multi = || request("GET", &alice.aid).header("x-aun-signature-format", "multi-v1");
-    let read = test.http("agent", nobody, multi()).await;
-    assert_eq!((read.status, read.text()), (200, &*content));
-    assert_eq!(read.header("content-type"), "text/markdown; charset=utf-8");
-    let again = test.http("agent", nobody, multi().header("if-none-match", read.header("etag"))).await;
-    assert_eq!((again.status, again.body.len()), (304, 0));
-    assert_eq!(test.http("agent", nobody, request("GET", &carol.aid)).await.status, 404);
-    let gateway = Request::builder().uri("/agent.md");
-    assert_eq!(test.http("agent", nobody, gateway).await.status, 404, "no agent's host");
-    let other = test.http("agent", nobody, request("DELETE", &alice.aid)).await;
-    assert_eq!((other.status, other.header("allow")), (405, "GET,HEAD,PUT"));
+#[tokio::test]
+async fn a_document_with_a_secret_is_refused_with_a_word_of_its_own() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let content = signed(&test, &alice, &alice.aid, "-----BEGIN EC PRIVATE KEY-----");
+    let error = put(&test, &alice.aid, &content, json!({})).await.unwrap_err();
+    assert_eq!((status(&error), error.data("kind")), (422, Some(&json!("secret_detected"))));
+    assert!(error.to_string().starts_with("line 8 has what looks like a private key"), "{error}");
+}
+
+#[tokio::test]
+async fn the_same_document_again_is_no_change() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let content = signed(&test, &alice, &alice.aid, "text");
+    let first = put(&test, &alice.aid, &content, json!({})).await.unwrap();
+    let told = || test.events.lock().iter().filter(|event| event.method == "agent.changed").count();
+    let (before, head) = (told(), test.inside("agent.changes", json!({ "after": 0 })).await["head"].clone());
+    test.world.clock.advance_ms(DAY_MS);
+    assert_eq!(put(&test, &alice.aid, &content, json!({ "if_match": "*" })).await.unwrap(), first);
+    assert_eq!((told(), &test.inside("agent.changes", json!({ "after": 0 })).await["head"]), (before, &head));
+    let refused = put(&test, &alice.aid, &content, json!({ "if_none_match": "*" })).await.unwrap_err();
+    assert_eq!(status(&refused), 412);
+}
+
+#[tokio::test]
+async fn a_condition_may_name_several_versions_or_any() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let version = |text: &str| signed(&test, &alice, &alice.aid, text);
+    let any = json!({ "if_match": "*" });
+    assert_eq!(status(&put(&test, &alice.aid, &version("one"), any.clone()).await.unwrap_err()), 412);
+    let first = put(&test, &alice.aid, &version("one"), json!({})).await.unwrap();
+    put(&test, &alice.aid, &version("two"), any).await.unwrap();
+    let late = json!({ "if_match": first["etag"] });
+    assert_eq!(status(&put(&test, &alice.aid, &version("three"), late.clone()).await.unwrap_err()), 412);
+    let second = test.inside("agent.get_agent_md", json!({ "aid": alice.aid, "multi": true })).await;
+    let several = format!("{}, {}", first["etag"].as_str().unwrap(), second["etag"].as_str().unwrap());
+    put(&test, &alice.aid, &version("three"), json!({ "if_match": several })).await.unwrap();
 }

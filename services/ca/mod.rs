@@ -17,6 +17,7 @@ mod rekey_cert;
 mod remove_trust_root;
 mod renew_cert;
 mod revoke_cert;
+mod revoked_agents;
 mod routes;
 mod settings;
 mod status;
@@ -86,6 +87,7 @@ fn rpc(ca: Arc<Ca>) -> Methods {
         .method("ca.renew_cert", Ca::renew_cert)
         .method("ca.rekey_cert", Ca::rekey_cert)
         .method("ca.revoke_cert", Ca::revoke_cert)
+        .method("ca.revoked_agents", Ca::revoked_agents)
         .method("ca.get_cert", Ca::get_cert)
         .method("ca.get_cert_chain", Ca::get_cert_chain)
         .method("ca.verify_chain", Ca::verify_chain)

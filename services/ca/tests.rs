@@ -355,3 +355,39 @@ async fn methods_that_are_also_routes_answer_with_their_result() {
         "over JSON-RPC the method is internal as before"
     );
 }
+
+#[tokio::test]
+async fn agents_without_a_certificate_are_listed_in_the_order_of_their_revocations() {
+    let test = TestWorld::open().await;
+    let mut agents = Vec::new();
+    for name in ["dora", "alice", "carol", "bobby"] {
+        agents.push(test.register(name).await);
+    }
+    let [dora, alice, carol, bobby] = &agents[..] else { unreachable!() };
+    let serial = Certificate::from_pem(&bobby.cert).unwrap().serial().to_owned();
+    test.inside("ca.renew_cert", json!({ "aid": bobby.aid, "old_serial": serial })).await;
+    let first = test.world.clock.now_seconds();
+    test.inside("ca.revoke_cert", json!({ "aid": dora.aid })).await;
+    test.inside("ca.revoke_cert", json!({ "serial": serial })).await;
+    test.world.clock.advance_ms(1000);
+    test.inside("ca.revoke_cert", json!({ "aid": carol.aid })).await;
+    test.inside("ca.revoke_cert", json!({ "aid": alice.aid })).await;
+
+    let (mut since, mut after_aid, mut listed) = (0, String::new(), Vec::new());
+    loop {
+        let params = json!({ "since": since, "after_aid": after_aid, "limit": 1 });
+        let page = test.inside("ca.revoked_agents", params).await;
+        let Some(agent) = page["agents"].get(0) else { break };
+        since = agent["revoked_at"].as_i64().unwrap();
+        after_aid = agent["aid"].as_str().unwrap().to_owned();
+        listed.push((after_aid.clone(), since));
+        assert_eq!(page["has_more"], listed.len() < 3);
+    }
+    let expected = [(dora, first), (alice, first + 1), (carol, first + 1)];
+    assert_eq!(listed, expected.map(|(agent, at)| (agent.aid.clone(), at)), "bobby has another certificate");
+    let later = test.inside("ca.revoked_agents", json!({ "since": first + 1 })).await;
+    assert_eq!(later["agents"].as_array().unwrap().len(), 2);
+    let refused =
+        test.call_as(Caller::service("agent"), "ca.revoked_agents", json!({ "since": 0, "limit": 0 }));
+    assert_eq!(refused.await.unwrap_err().code(), -32602);
+}

@@ -50,3 +50,56 @@ pub struct StoredAgentMdVersion {
     pub etag: String,
     pub last_modified: i64,
 }
+
+/// `agent.delete_agent_md`: remove an agent's agent.md.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeleteAgentMd {
+    pub aid: String,
+    pub if_match: Option<String>,
+}
+
+impl Request for DeleteAgentMd {
+    const METHOD: &'static str = "agent.delete_agent_md";
+    type Result = RemovedAgentMd;
+}
+
+/// What was removed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RemovedAgentMd {
+    pub aid: String,
+    pub deleted_at: i64,
+}
+
+/// `agent.changes`: read which agent.md documents changed.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Changes {
+    pub after: i64,
+    pub limit: Option<i64>,
+}
+
+impl Request for Changes {
+    const METHOD: &'static str = "agent.changes";
+    type Result = ChangedAgents;
+}
+
+/// The documents that changed, in the order of their positions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChangedAgents {
+    pub head: i64,
+    pub has_more: bool,
+    pub changes: Vec<ChangedAgent>,
+}
+
+/// The last change of an agent's document.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChangedAgent {
+    pub position: i64,
+    pub aid: String,
+    pub op: String,
+    pub updated_at: i64,
+    pub content: Option<String>,
+    pub signed: Option<bool>,
+}

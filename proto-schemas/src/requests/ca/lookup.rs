@@ -120,6 +120,34 @@ pub struct VerifiedCertificate {
     pub reason: Option<String>,
 }
 
+/// `ca.revoked_agents`: list agents whose certificates are all revoked.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RevokedAgents {
+    pub since: i64,
+    pub after_aid: Option<String>,
+    pub limit: Option<i64>,
+}
+
+impl Request for RevokedAgents {
+    const METHOD: &'static str = "ca.revoked_agents";
+    type Result = RevokedAgentsPage;
+}
+
+/// Agents whose certificates are all revoked, in the order of their last revocation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RevokedAgentsPage {
+    pub agents: Vec<RevokedAgent>,
+    pub has_more: bool,
+}
+
+/// An agent without a valid certificate, and since when.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RevokedAgent {
+    pub aid: String,
+    pub revoked_at: i64,
+}
+
 /// `ca.status`: get the number of certificates in each state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {}

@@ -1,0 +1,84 @@
+//! `agent.changes`: what changed after a position. Who begins at 0 sees every document there is.
+
+use super::store::ChangeRow;
+use super::{Agent, Error};
+use crate::kernel::Caller;
+use proto_schemas::requests::agent::{ChangedAgent, ChangedAgents};
+use serde::Deserialize;
+use std::sync::Arc;
+
+const USUAL_LIMIT: i64 = 200;
+const MOST: i64 = 1000;
+/// What the documents of a page may have together, as JSON: they go from one process to another in one frame.
+const PAGE_BYTES: usize = 1 << 20;
+
+#[derive(Deserialize)]
+pub(super) struct ChangesParams {
+    after: i64,
+    limit: Option<i64>,
+}
+
+impl Agent {
+    pub(super) async fn changes(
+        self: Arc<Self>,
+        _: Caller,
+        params: ChangesParams,
+    ) -> Result<ChangedAgents, Error> {
+        let ChangesParams { after, limit } = params;
+        let limit = limit.unwrap_or(USUAL_LIMIT).min(MOST);
+        if after < 0 || limit < 1 {
+            return Err(Error::Bad("after must not be negative, and limit must be at least 1"));
+        }
+
+        // The head first, and no change beyond it: who has read up to it has missed nothing that has a position up to it.
+        // A document that changes in between has moved behind the head, and is read later.
+        let head = self.store.head().await?;
+        let mut rows = self.store.changes(after, head, limit + 1).await?;
+        let fitting = fitting(&rows).min(usize::try_from(limit).unwrap_or(usize::MAX));
+        let has_more = rows.len() > fitting;
+        rows.truncate(fitting);
+        Ok(ChangedAgents { head, has_more, changes: rows.into_iter().map(changed).collect() })
+    }
+}
+
+/// How many of the first changes are one page; at least one.
+fn fitting(rows: &[ChangeRow]) -> usize {
+    let mut bytes = 0;
+    let fits = |row: &&ChangeRow| {
+        bytes += row.4.as_deref().map_or(0, json_length);
+        bytes <= PAGE_BYTES
+    };
+    rows.iter().take_while(fits).count().max(1)
+}
+
+/// An upper bound of what a text takes as JSON.
+fn json_length(text: &str) -> usize {
+    let length = |byte: u8| match byte {
+        0..=0x1f => 6,
+        b'"' | b'\\' => 2,
+        _ => 1,
+    };
+    text.bytes().map(length).sum()
+}
+
+fn changed((position, aid, op, updated_at, content, signed): ChangeRow) -> ChangedAgent {
+    ChangedAgent { position, aid, op, updated_at, content, signed: signed.map(|signed| signed != 0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_cut_where_its_documents_fill_a_frame_and_never_to_nothing() {
+        let row = |content: &str| (1, String::new(), String::new(), 0, Some(content.to_owned()), Some(0));
+        let quarter = "x".repeat(PAGE_BYTES / 4);
+        assert_eq!(fitting(&vec![row(&quarter); 9]), 4);
+        assert_eq!(fitting(&vec![row(&"\u{1}".repeat(PAGE_BYTES / 12)); 9]), 2, "as JSON they are larger");
+        assert_eq!(fitting(&[row(&"\n".repeat(PAGE_BYTES)), row("")]), 1);
+        assert_eq!(fitting(&vec![(1, String::new(), String::new(), 0, None, None); 9]), 9);
+        for text in ["plain", "\"\\\n\u{1}\u{7f}ü你"] {
+            assert!(serde_json::to_string(text).unwrap().len() <= json_length(text) + 2, "{text}");
+        }
+    }
+}
