@@ -183,11 +183,14 @@ fn check_namespace(SchemaFile { path, doc }: &SchemaFile, all: &[SchemaFile]) ->
         }
     }
     for (class, rate) in entries(&doc["rates"]) {
-        members(path, rate, &["by", "per_minute"])?;
-        if rate_key(rate).is_none() || rate["per_minute"].as_u64().is_none_or(|rate| rate == 0) {
+        members(path, rate, &["by", "per_minute", "burst"])?;
+        if rate_key(rate).is_none() || !is_rate(&rate["per_minute"]) {
             return Err(format!(
                 "{path}: rate class {class} needs per_minute, and by, which is agent, address or address_and_aid"
             ));
+        }
+        if rate.get("burst").is_some_and(|burst| !is_rate(burst)) {
+            return Err(format!("{path}: the burst of rate class {class} must be at least 1"));
         }
     }
     for route in list(&doc["http"]) {
@@ -447,6 +450,10 @@ fn rate_key(rate: &Value) -> Option<&'static str> {
     })
 }
 
+fn is_rate(value: &Value) -> bool {
+    value.as_u64().is_some_and(|rate| (1..=u64::from(u32::MAX)).contains(&rate))
+}
+
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
@@ -555,7 +562,8 @@ fn tag_source(tag: &Value) -> String {
 fn rate_source(namespace: &Value, class: &str, rate: &Value) -> String {
     let name = format!("{}.{class}", namespace["namespace"].as_str().unwrap_or_default());
     let (by, per_minute) = (rate_key(rate).unwrap_or_default(), &rate["per_minute"]);
-    format!("RateClass {{ name: {name:?}, by: RateKey::{by}, per_minute: {per_minute} }}, ")
+    let burst = rate.get("burst").and_then(Value::as_u64);
+    format!("RateClass {{ name: {name:?}, by: RateKey::{by}, per_minute: {per_minute}, burst: {burst:?} }}, ")
 }
 
 fn http_source(route: &Value, namespace: &Value, all: &[SchemaFile]) -> String {

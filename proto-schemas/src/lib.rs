@@ -109,6 +109,8 @@ pub struct RateClass {
     pub by: RateKey,
     /// What is accepted where the operator sets nothing else.
     pub per_minute: u32,
+    /// How many may come at once, where that is less than a whole minute's.
+    pub burst: Option<u32>,
 }
 
 /// Whose calls a rate class counts together.

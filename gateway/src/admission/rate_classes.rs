@@ -2,12 +2,13 @@
 
 use super::limits::{network, now, per_minute, too_fast};
 use crate::config::LimitsConfig;
-use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use proto_schemas::{RateClass, RateKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use services::kernel::{Aid, Bus, RpcError};
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 
 pub struct RateClasses {
     classes: Vec<ClassLimit>,
@@ -34,7 +35,7 @@ impl RateClasses {
         let all = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.rates);
         let limit = |class: &'static RateClass| {
             let rate = config.per_minute(class);
-            ClassLimit { class, per_minute: rate, limiter: RateLimiter::keyed(per_minute(rate)) }
+            ClassLimit { class, per_minute: rate, limiter: RateLimiter::keyed(quota(class, rate)) }
         };
         RateClasses { classes: all.map(limit).collect(), bus: bus.clone() }
     }
@@ -54,6 +55,15 @@ impl RateClasses {
     /// Forgets what has been quiet, so that the tables do not grow with everyone ever seen.
     pub fn forget_quiet(&self) {
         self.classes.iter().for_each(|limit| limit.limiter.retain_recent());
+    }
+}
+
+/// What is accepted at once is never more than what is accepted in a minute.
+fn quota(class: &RateClass, rate: u32) -> Quota {
+    let quota = per_minute(rate);
+    match class.burst.and_then(|burst| NonZeroU32::new(burst.min(rate))) {
+        Some(burst) => quota.allow_burst(burst),
+        None => quota,
     }
 }
 
@@ -89,8 +99,10 @@ impl RateSubject<'_> {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use governor::clock::FakeRelativeClock;
     use serde_json::json;
     use serde_json::value::to_raw_value;
+    use std::time::Duration;
 
     fn class(name: &str) -> &'static RateClass {
         let mut all = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.rates);
@@ -117,5 +129,26 @@ mod tests {
         assert!(within("auth.login", 1, bob).await, "another name");
         assert!(within("auth.login", 2, alice).await, "another address");
         assert!(within("auth.login", 1, "no aid").await && within("auth.login", 1, "no aid").await);
+    }
+
+    #[test]
+    fn a_burst_is_accepted_at_once_and_the_rest_over_the_minute() {
+        let query = class("search.query");
+        assert_eq!((query.per_minute, query.burst), (300, Some(20)));
+        let clock = FakeRelativeClock::default();
+        let limiter = RateLimiter::direct_with_clock(quota(query, query.per_minute), clock.clone());
+        let accepted = || std::iter::from_fn(|| limiter.check().ok()).count();
+        assert_eq!(accepted(), 20);
+        clock.advance(Duration::from_millis(200));
+        assert_eq!(accepted(), 1, "five a second");
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(accepted(), 20, "a burst does not grow while nobody calls");
+    }
+
+    #[test]
+    fn without_a_burst_a_whole_minute_may_come_at_once_and_a_burst_is_never_more_than_that() {
+        let all = |class: &RateClass, rate| quota(class, rate).burst_size().get();
+        assert_eq!(all(class("search.sync"), 30), 30);
+        assert_eq!(all(class("search.query"), 6), 6, "the operator accepts fewer than the burst");
     }
 }

@@ -13,6 +13,7 @@ pub mod message;
 pub mod meta;
 pub mod notification;
 pub mod rpc;
+pub mod search;
 
 mod signature;
 

@@ -1,0 +1,9 @@
+//! Calls of `search`: the directory of agents.
+
+mod copying;
+mod lookup;
+mod operating;
+
+pub use copying::*;
+pub use lookup::*;
+pub use operating::*;
