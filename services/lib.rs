@@ -9,6 +9,7 @@ mod agent;
 mod auth;
 mod ca;
 mod message;
+mod search;
 
 #[cfg(test)]
 mod schemas;
@@ -41,10 +42,11 @@ macro_rules! services {
     };
 }
 
-services![ca, auth, agent, message];
+services![ca, auth, agent, message, search];
 
-/// What the fuzz targets and the gateway need of a service without opening it.
+/// What the fuzz targets, the gateway and the benchmark need of a service without opening it.
 pub mod pure {
-    pub use crate::agent::agent_md::AgentMd;
     pub use crate::auth::jwt::{Claims, JwtError, verify as verify_token};
+    pub use crate::kernel::agent_md::AgentMd;
+    pub use crate::search::index as text_index;
 }

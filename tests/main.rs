@@ -25,6 +25,8 @@
 //! | -32029 | `limits`; its other spellings -32429, 429 and 4290 are read by clients and never sent by us |
 //! | -32050 | `revocation`, `signature` |
 //! | -32051 | `signature` |
+//! | -32160 | `search` (a directory that is turned off) |
+//! | -32161, -32162, -32163, -32164 | `schema`, `search` |
 //! | -33011, -33050, -33051, -33053 | `message` (envelopes that are refused) |
 //! | 4000, 4001, 4010 | `connect`; 4001 also `auth` (not registered) |
 //! | 4013 | `sessions` |
@@ -67,6 +69,7 @@ mod pki;
 mod revocation;
 mod rpc_http;
 mod schema;
+mod search;
 mod sessions;
 mod signature;
 mod store_down;

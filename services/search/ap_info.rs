@@ -1,0 +1,43 @@
+//! `search.ap_info`: what this directory is, and how far it has got.
+
+use super::cursor::ChangeCursor;
+use super::{Error, Search, iso};
+use crate::kernel::Caller;
+use proto_schemas::requests::search::{DirectoryCapabilities, DirectoryInfo};
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct ApInfoParams {}
+
+impl Search {
+    pub(super) async fn ap_info(self: Arc<Self>, _: Caller, _: ApInfoParams) -> Result<DirectoryInfo, Error> {
+        self.enabled()?;
+        let snapshot_versions = self.snapshot_versions().await?;
+        let state = self.store.state().await?;
+        let public = self.settings.public;
+        Ok(DirectoryInfo {
+            ap_id: self.ap_id.clone(),
+            public,
+            capabilities: DirectoryCapabilities { query: true, suggest: true, snapshot: true, changes: true },
+            current_snapshot_version: snapshot_versions.first().cloned().unwrap_or_default(),
+            change_cursor_head: ChangeCursor(state.sequence).to_string(),
+            updated_at: iso(state.changed_at),
+            agent_count: u64::try_from(self.store.listed().await?).unwrap_or_default(),
+            log_floor_cursor: ChangeCursor(state.floor).to_string(),
+            snapshot_versions,
+        })
+    }
+
+    /// The snapshots that can be read, the newest first. There is always one: the first reader makes it.
+    pub(super) async fn snapshot_versions(&self) -> Result<Vec<String>, Error> {
+        let versions =
+            |rows: Vec<super::store::SnapshotRow>| rows.into_iter().map(|row| row.version).collect();
+        let rows = self.store.snapshots().await?;
+        if !rows.is_empty() {
+            return Ok(versions(rows));
+        }
+        self.freeze().await?;
+        Ok(versions(self.store.snapshots().await?))
+    }
+}

@@ -1,0 +1,74 @@
+//! An agent's document as the directory sees it.
+
+use super::index::plain_text::{markdown_text, skills_text};
+use super::index::{IndexedDocument, tokens};
+use crate::kernel::Aid;
+use crate::kernel::agent_md::{AgentMd, Visibility};
+use ring::digest;
+
+/// A document that may be in the directory.
+#[derive(Clone, Debug)]
+pub(super) struct DirectoryDocument {
+    pub aid: Aid,
+    pub content: String,
+    pub sha256: String,
+    pub signed: bool,
+    /// Milliseconds since 1970.
+    pub updated_at: i64,
+    /// Whether it is found by a search, and not only by its AID.
+    pub listed: bool,
+}
+
+impl DirectoryDocument {
+    /// None if the directory may not have it: it is private, or cannot be read.
+    pub fn of(aid: &Aid, content: String, signed: bool, updated_at: i64) -> Option<DirectoryDocument> {
+        let document = AgentMd::parse(&content).ok()?;
+        if !document.front.aid.trim().eq_ignore_ascii_case(aid.as_str()) {
+            return None;
+        }
+        let listed = match document.front.visibility {
+            Visibility::Private => return None,
+            Visibility::Unlisted => false,
+            Visibility::Public => document.front.is_complete(),
+        };
+        let sha256 = sha256(&content);
+        Some(DirectoryDocument { aid: aid.clone(), content, sha256, signed, updated_at, listed })
+    }
+}
+
+/// Lower-case hexadecimal, over the whole text with its signature blocks.
+pub(super) fn sha256(content: &str) -> String {
+    hex::encode(digest::digest(&digest::SHA256, content.as_bytes()))
+}
+
+/// What a stored document has for the index.
+pub(super) struct StoredDocument<'a> {
+    pub aid: &'a str,
+    pub content: &'a str,
+    pub source_ap: &'a str,
+    pub signed: bool,
+    pub updated_at: i64,
+}
+
+impl StoredDocument<'_> {
+    pub fn indexed(&self) -> Option<IndexedDocument> {
+        let document = AgentMd::parse(self.content).ok()?;
+        let mut tags: Vec<String> = document.front.tags.iter().map(|tag| tokens::normalised(tag)).collect();
+        tags.sort();
+        tags.dedup();
+        let issuer = self.aid.split_once('.').map_or("", |(_, issuer)| issuer);
+        Some(IndexedDocument {
+            aid: self.aid.to_owned(),
+            name: document.front.name,
+            kind: document.front.kind,
+            description: document.front.description.unwrap_or_default(),
+            tags,
+            skills: skills_text(&document.front.skills),
+            body: markdown_text(&self.content[document.body]),
+            signed: self.signed,
+            updated_at: self.updated_at,
+            source_ap: self.source_ap.to_owned(),
+            issuer: issuer.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! `search.get_agent`: the document of one agent, as the directory has it.
+
+use super::{Error, Search, agent_md_url, iso};
+use crate::kernel::{Aid, Caller};
+use proto_schemas::requests::search::FoundAgent;
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct GetAgentParams {
+    aid: Aid,
+}
+
+impl Search {
+    pub(super) async fn get_agent(
+        self: Arc<Self>,
+        _: Caller,
+        params: GetAgentParams,
+    ) -> Result<FoundAgent, Error> {
+        self.enabled()?;
+        let hidden = self.peer_states.get();
+        let found = self.store.document(params.aid.as_str()).await?;
+        let visible = found.filter(|row| !hidden.hidden.contains(&row.source_ap));
+        let row = visible.ok_or_else(|| Error::NoAgent(params.aid.to_string()))?;
+        Ok(FoundAgent {
+            agent_md_url: agent_md_url(&row.aid),
+            aid: row.aid,
+            agent_md: row.content,
+            content_type: "text/markdown".to_owned(),
+            updated_at: iso(row.updated_at),
+            etag: format!("\"{}\"", row.sha256),
+            sha256: row.sha256,
+            source_ap: row.source_ap,
+            signed: row.signed == 1,
+        })
+    }
+}

@@ -1,0 +1,33 @@
+//! `search.notify`: the directory of a peer has something new.
+
+use super::cursor::ChangeCursor;
+use super::{Error, PEER_CHANGED, Search};
+use crate::kernel::{Audience, Caller, Event};
+use proto_schemas::requests::search::SearchNotified;
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(super) struct NotifyParams {
+    change_cursor_head: String,
+}
+
+impl Search {
+    pub(super) async fn notify(
+        self: Arc<Self>,
+        caller: Caller,
+        params: NotifyParams,
+    ) -> Result<SearchNotified, Error> {
+        self.enabled()?;
+        ChangeCursor::parse(&params.change_cursor_head)?;
+        // The process that copies from this peer may be another one. A domain that is not copied is answered the same.
+        if let Some(relayed) = caller.relayed()
+            && self.settings.peers.contains(&relayed.from_issuer)
+        {
+            let issuer = json!({ "issuer": relayed.from_issuer });
+            self.bus.publish(&Event::new(Audience::Gateways, PEER_CHANGED, &issuer));
+        }
+        Ok(SearchNotified {})
+    }
+}

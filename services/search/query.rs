@@ -1,0 +1,172 @@
+//! `search.query`: find agents by words and tags.
+
+use super::cursor::QueryCursor;
+use super::index::{Found, Hit, IndexQuery, tokens};
+use super::{Error, Search, agent_md_url, iso, page_limit};
+use crate::kernel::Caller;
+use proto_schemas::requests::search::{QueryItem, QueryPage};
+use serde::Deserialize;
+use serde_json::value::to_raw_value;
+use std::sync::Arc;
+use std::time::Duration;
+
+const USUAL_LIMIT: i64 = 10;
+const MOST: i64 = 50;
+const MOST_CHARS: usize = 256;
+const MOST_TAGS: usize = 10;
+const TAG_CHARS: usize = 32;
+const PREFIX: &str = "cur_";
+/// How long a query can be continued.
+const CURSOR_MS: i64 = 600_000;
+/// How long a search waits while others run.
+const WAIT: Duration = Duration::from_secs(2);
+
+#[derive(Deserialize)]
+pub(super) struct QueryParams {
+    #[serde(default)]
+    q: Option<String>,
+    #[serde(default)]
+    tags: Option<Vec<String>>,
+    limit: Option<i64>,
+    cursor: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    issuer: Option<String>,
+    signed: Option<bool>,
+    #[serde(default)]
+    explain: Option<bool>,
+}
+
+impl Search {
+    pub(super) async fn query(
+        self: Arc<Self>,
+        caller: Caller,
+        params: QueryParams,
+    ) -> Result<QueryPage, Error> {
+        self.enabled()?;
+        let limit = page_limit(params.limit, USUAL_LIMIT, MOST)?;
+        let cursor = params.cursor.clone();
+        let mut query = self.read_query(params)?;
+        let hash = self.hash_of(&query);
+        let cursor = cursor.map(|cursor| self.continued(&cursor, &hash)).transpose()?;
+        if let Some(cursor) = &cursor {
+            query.now_ms = cursor.asked_at;
+        }
+
+        let states = self.peer_states.get();
+        query.hidden = states.hidden.clone();
+        let (asked, asked_at) = (query.q.clone(), query.now_ms);
+        let (found, generation) =
+            self.find(query, cursor, usize::try_from(limit).unwrap_or_default()).await?;
+
+        if let Ok(agent) = caller.agent()
+            && !found.hits.is_empty()
+        {
+            self.query_stats.add(&asked, self.cursors.hash(agent.aid.as_str()));
+        }
+        let next_cursor = match found.hits.last() {
+            Some(last) if found.more => {
+                let next = QueryCursor::after(&last.rank, hash, asked_at, generation);
+                Some(self.cursors.write(PREFIX, &next)?)
+            }
+            _ => None,
+        };
+        let stale = found.hits.iter().any(|hit| states.stale.contains(&hit.source_ap));
+        Ok(QueryPage {
+            items: found.hits.into_iter().map(item).collect::<Result<_, _>>()?,
+            next_cursor,
+            stale: stale.then_some(true),
+        })
+    }
+
+    fn read_query(&self, params: QueryParams) -> Result<IndexQuery, Error> {
+        let q = params.q.unwrap_or_default();
+        if q.chars().count() > MOST_CHARS {
+            return Err(Error::query(format!("q must have at most {MOST_CHARS} characters")));
+        }
+        let tags = params.tags.unwrap_or_default();
+        if tags.len() > MOST_TAGS {
+            return Err(Error::query(format!("tags must have at most {MOST_TAGS} entries")));
+        }
+        if tags.iter().any(|tag| tag.chars().count() > TAG_CHARS) {
+            return Err(Error::query(format!("a tag has at most {TAG_CHARS} characters")));
+        }
+        let mut tags: Vec<String> = tags.iter().map(|tag| tokens::normalised(tag)).collect();
+        tags.retain(|tag| !tag.is_empty());
+        tags.sort();
+        tags.dedup();
+        let q = q.trim().to_owned();
+        if q.is_empty() && tags.is_empty() {
+            return Err(Error::query("q and tags must not both be empty"));
+        }
+        Ok(IndexQuery {
+            q,
+            tags,
+            kind: params.kind,
+            issuer: params.issuer.map(|issuer| issuer.to_ascii_lowercase()),
+            signed: params.signed,
+            hidden: Default::default(),
+            now_ms: self.clock.now_ms(),
+            explain: params.explain.unwrap_or(false),
+        })
+    }
+
+    /// What a cursor is bound to: everything that decides which documents are found.
+    fn hash_of(&self, query: &IndexQuery) -> String {
+        let IndexQuery { q, tags, kind, issuer, signed, .. } = query;
+        let text = format!("{:?}", (tokens::normalised(q), tags, kind, issuer, signed));
+        format!("{:016x}", self.cursors.hash(&text))
+    }
+
+    fn continued(&self, cursor: &str, hash: &str) -> Result<QueryCursor, Error> {
+        let wrong =
+            |sentence: &str, reason| Error::Query { sentence: sentence.to_owned(), reason: Some(reason) };
+        let Some(cursor) = self.cursors.read::<QueryCursor>(PREFIX, cursor) else {
+            return Err(wrong("cursor must be one that this method answered", "cursor_invalid"));
+        };
+        let age = self.clock.now_ms() - cursor.asked_at;
+        if cursor.hash != hash {
+            return Err(wrong("cursor belongs to another query, start again without it", "cursor_expired"));
+        }
+        if age > CURSOR_MS {
+            return Err(wrong("cursor is too old, start again without it", "cursor_expired"));
+        }
+        Ok(cursor)
+    }
+
+    /// Searches on a thread of its own: it computes, and others must not wait for it.
+    async fn find(
+        &self,
+        query: IndexQuery,
+        after: Option<QueryCursor>,
+        limit: usize,
+    ) -> Result<(Found, i64), Error> {
+        let permit = tokio::time::timeout(WAIT, self.searches.clone().acquire_owned()).await;
+        let permit = permit.map_err(|_| Error::Busy)?.map_err(|error| Error::Index(error.into()))?;
+        let index = self.index();
+        let searching = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let after = after.map(|cursor| cursor.rank());
+            let found = index.query(&query, after.as_ref(), limit)?;
+            Ok((found, index.generation()))
+        });
+        searching.await.map_err(|error| Error::Index(error.into()))?.map_err(Error::Index)
+    }
+}
+
+fn item(hit: Hit) -> Result<QueryItem, Error> {
+    let explanation = hit.explanation.map(|explanation| to_raw_value(&explanation)).transpose();
+    Ok(QueryItem {
+        agent_md_url: agent_md_url(&hit.rank.aid),
+        name: hit.name,
+        description: hit.description,
+        tags: hit.tags,
+        kind: hit.kind,
+        score: hit.rank.score,
+        signed: hit.signed,
+        updated_at: iso(hit.rank.updated_at),
+        source_ap: hit.source_ap,
+        explanation: explanation.map_err(|error| Error::Index(error.into()))?,
+        aid: hit.rank.aid,
+    })
+}

@@ -1,0 +1,53 @@
+//! `search.suggest`: how what somebody begins to type may go on.
+
+use super::index::tokens;
+use super::{Error, Search, page_limit};
+use crate::kernel::Caller;
+use proto_schemas::requests::search::{Suggestion, Suggestions};
+use serde::Deserialize;
+use std::sync::Arc;
+
+const USUAL_LIMIT: i64 = 10;
+const MOST: i64 = 20;
+const MOST_CHARS: usize = 64;
+
+#[derive(Deserialize)]
+pub(super) struct SuggestParams {
+    #[serde(default)]
+    prefix: Option<String>,
+    limit: Option<i64>,
+}
+
+impl Search {
+    /// Agents first, then tags, then what others asked; for an empty prefix the tags that are used most.
+    pub(super) async fn suggest(
+        self: Arc<Self>,
+        _: Caller,
+        params: SuggestParams,
+    ) -> Result<Suggestions, Error> {
+        self.enabled()?;
+        let limit = usize::try_from(page_limit(params.limit, USUAL_LIMIT, MOST)?).unwrap_or_default();
+        let prefix = params.prefix.unwrap_or_default();
+        if prefix.chars().count() > MOST_CHARS {
+            return Err(Error::query(format!("prefix must have at most {MOST_CHARS} characters")));
+        }
+        let prefix = tokens::normalised(&prefix);
+        let (index, hidden, typed) = (self.index(), self.peer_states.get(), prefix.clone());
+        let looking = tokio::task::spawn_blocking(move || {
+            let agents = match typed.is_empty() {
+                true => Vec::new(),
+                false => index.suggest_agents(&typed, &hidden.hidden, limit)?,
+            };
+            Ok((agents, index.suggest_tags(&typed, &hidden.hidden, limit)?))
+        });
+        let (agents, tags) =
+            looking.await.map_err(|error| Error::Index(error.into()))?.map_err(Error::Index)?;
+        let queries = if prefix.is_empty() { Vec::new() } else { self.query_stats.beginning_with(&prefix) };
+
+        let suggestion = |kind: &str, value: String| Suggestion { kind: kind.to_owned(), value };
+        let agents = agents.into_iter().map(|aid| suggestion("aid", aid));
+        let tags = tags.into_iter().map(|(tag, _)| suggestion("tag", tag));
+        let queries = queries.into_iter().map(|query| suggestion("query", query));
+        Ok(Suggestions { suggestions: agents.chain(tags).chain(queries).take(limit).collect() })
+    }
+}
