@@ -2,6 +2,7 @@
 
 pub mod agent_cli;
 mod demo;
+mod directory;
 mod identity;
 mod library;
 mod messages;

@@ -1,6 +1,7 @@
 //! An agent that is connected, and comes back by itself.
 
 use super::agent_id::AgentId;
+use super::agent_md::{PublishCondition, PublishedAgentMd, publish_agent_md, unpublish_agent_md};
 use super::auth::SessionOptions;
 use super::chance::message_id;
 use super::connection::{CALL_TIMEOUT, ClientConnection};
@@ -32,6 +33,7 @@ const SEND_ATTEMPTS: u32 = 5;
 /// connected elsewhere; then every call fails with the error that ended it.
 #[derive(Clone)]
 pub struct Client {
+    dialer: GatewayDialer,
     agent: Arc<LocalAgent>,
     state: watch::Receiver<ClientState>,
     readers: Arc<EventReaders>,
@@ -50,14 +52,20 @@ impl Client {
     ) -> Result<Client, Error> {
         let (readers, agent) = (Arc::new(EventReaders::default()), Arc::new(agent));
         let stop = CancellationToken::new();
-        let reconnect =
-            Reconnect { dialer, agent: agent.clone(), options, readers: readers.clone(), stop: stop.clone() };
+        let reconnect = Reconnect {
+            dialer: dialer.clone(),
+            agent: agent.clone(),
+            options,
+            readers: readers.clone(),
+            stop: stop.clone(),
+        };
         let first = Arc::new(reconnect.connect().await?);
         let (tell, state) = watch::channel(ClientState::Connected(first.clone()));
         let tasks = TaskTracker::new();
         tasks.spawn(reconnect.run(first, tell));
         tasks.close();
         Ok(Client {
+            dialer,
             agent,
             state,
             readers,
@@ -111,6 +119,17 @@ impl Client {
                 answer => return answer,
             }
         }
+    }
+
+    /// Publishes the agent.md of this agent: YAML front matter and Markdown. It is signed with the agent's key, unless it has a
+    /// signature already. The last writer wins; [`publish_agent_md`] takes a condition.
+    pub async fn publish_agent_md(&self, content: &str) -> Result<PublishedAgentMd, Error> {
+        publish_agent_md(&self.dialer, &self.agent, content, &PublishCondition::Always).await
+    }
+
+    /// Removes the agent.md of this agent.
+    pub async fn unpublish_agent_md(&self) -> Result<(), Error> {
+        unpublish_agent_md(&self.dialer, &self.agent).await
     }
 
     /// The events from now on. While the connection is lost events are missed; messages are not, with [`Client::messages`].

@@ -1,4 +1,4 @@
-//! How a gateway is reached: TCP, TLS, and a WebSocket or one HTTP request over it.
+//! How a gateway is reached: TCP, TLS, and a WebSocket over it.
 
 use super::connection::ClientConnection;
 use super::error::Error;
@@ -12,15 +12,11 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// How long a gateway may take to accept a connection and send its challenge, or to answer a request.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// No document that an agent fetches is larger.
-const DOCUMENT_BYTES: u64 = 1 << 20;
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A gateway with everything needed to dial it.
 #[derive(Clone)]
@@ -66,6 +62,11 @@ impl GatewayDialer {
         &self.gateway
     }
 
+    /// What HTTP calls the server.
+    pub(crate) fn host(&self) -> String {
+        self.gateway.authority(&self.name)
+    }
+
     /// A WebSocket on which the server's challenge has been read, for calls alone: events are dropped.
     pub async fn open(&self) -> Result<ClientConnection, Error> {
         self.open_with(None).await
@@ -77,44 +78,13 @@ impl GatewayDialer {
         events: Option<Arc<EventReaders>>,
     ) -> Result<ClientConnection, Error> {
         let scheme = if self.tls.is_some() { "wss" } else { "ws" };
-        let url = format!("{scheme}://{}{}", self.gateway.authority(&self.name), self.gateway.path());
+        let url = format!("{scheme}://{}{}", self.host(), self.gateway.path());
         let open =
             async { ClientConnection::open(&url, self.dial().await?, self.observer.clone(), events).await };
         timeout(CONNECT_TIMEOUT, open).await.map_err(|_| self.unreachable(io::ErrorKind::TimedOut.into()))?
     }
 
-    /// A document of the server, by its path.
-    pub async fn get(&self, path: &str) -> Result<String, Error> {
-        timeout(CONNECT_TIMEOUT, self.fetch(path))
-            .await
-            .map_err(|_| self.unreachable(io::ErrorKind::TimedOut.into()))?
-    }
-
-    async fn fetch(&self, path: &str) -> Result<String, Error> {
-        let (mut stream, host) = (self.dial().await?, self.gateway.authority(&self.name));
-        let ask = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        let mut answer = String::new();
-        let read = async {
-            stream.write_all(ask.as_bytes()).await?;
-            (&mut stream).take(DOCUMENT_BYTES).read_to_string(&mut answer).await
-        };
-        // Some servers end without TLS close_notify; then the answer is read as far as it came.
-        if let Err(error) = read.await
-            && error.kind() != io::ErrorKind::UnexpectedEof
-        {
-            return Err(self.unreachable(error));
-        }
-        let (head, body) =
-            answer.split_once("\r\n\r\n").ok_or_else(|| Error::Unexpected(format!("no answer to {path}")))?;
-        match head.split(' ').nth(1) {
-            Some("200") => Ok(body.to_owned()),
-            status => {
-                Err(Error::Unexpected(format!("{path} was answered with {}", status.unwrap_or("nothing"))))
-            }
-        }
-    }
-
-    async fn dial(&self) -> Result<Box<dyn ByteStream>, Error> {
+    pub(crate) async fn dial(&self) -> Result<Box<dyn ByteStream>, Error> {
         let tcp = self.gateway.connect().await.map_err(|error| self.unreachable(error))?;
         tcp.set_nodelay(true).map_err(|error| self.unreachable(error))?;
         let Some((tls, root)) = &self.tls else { return Ok(Box::new(tcp)) };
@@ -124,7 +94,7 @@ impl GatewayDialer {
         Ok(Box::new(stream))
     }
 
-    fn unreachable(&self, error: io::Error) -> Error {
+    pub(crate) fn unreachable(&self, error: io::Error) -> Error {
         Error::Unreachable(self.gateway.host_and_port(), Arc::new(error))
     }
 

@@ -21,6 +21,18 @@ pub enum Error {
         /// The error object as it came.
         error: Value,
     },
+    /// The server answered a request over HTTP with an error.
+    #[error("{request} was refused: {message} ({status})")]
+    HttpRefused {
+        /// The request, such as `PUT /agent.md`.
+        request: String,
+        /// The status of the answer.
+        status: u16,
+        /// What went wrong in a word, such as `signature_invalid`; empty if the server did not say.
+        kind: String,
+        /// The server's sentence.
+        message: String,
+    },
     /// Nobody accepts connections there.
     #[error("no gateway answers at {0}")]
     Unreachable(String, #[source] Arc<io::Error>),
@@ -103,6 +115,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Refused { error, .. } => error["data"]["retryable"] == true,
+            Error::HttpRefused { status, .. } => *status == 429 || *status >= 500,
             Error::Closed { code, .. } => {
                 !matches!(code, 4001 | 4003 | 4008 | 4009 | 4010 | 4011 | 4013 | 4014 | 4015)
             }

@@ -113,7 +113,8 @@ impl Home {
         self.0.join("agents").join(aid.as_str())
     }
 
-    fn with_name(&self, name: &str) -> Result<Vec<AgentId>, Error> {
+    /// The AIDs of all agents whose keys are in this folder, in alphabetical order.
+    pub fn agents(&self) -> Result<Vec<AgentId>, Error> {
         let agents = self.0.join("agents");
         let entries = match fs::read_dir(&agents) {
             Ok(entries) => entries,
@@ -124,11 +125,17 @@ impl Home {
         for entry in entries {
             let entry = entry.map_err(|error| Error::file(&agents, "read", error))?;
             let Ok(aid) = AgentId::parse(&entry.file_name().to_string_lossy()) else { continue };
-            if aid.name() == name && self.folder(&aid).join("key.pem").exists() {
+            if self.folder(&aid).join("key.pem").exists() {
                 known.push(aid);
             }
         }
         known.sort();
+        Ok(known)
+    }
+
+    fn with_name(&self, name: &str) -> Result<Vec<AgentId>, Error> {
+        let mut known = self.agents()?;
+        known.retain(|aid| aid.name() == name);
         Ok(known)
     }
 }
@@ -226,6 +233,8 @@ mod tests {
         assert_eq!(found("alice.a.example", None).as_deref(), Some("alice.a.example"));
         assert_eq!(found("AliceX", None).as_deref(), Some("alicex.a.example"));
         assert_eq!(found("alice", Some("c.example")), None);
+        let all: Vec<String> = home.agents().unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(all, ["alice.a.example", "alice.b.example", "alicex.a.example"]);
         let doubt = home.find("alice", None).err().unwrap().to_string();
         assert!(doubt.contains("alice.a.example or alice.b.example"), "{doubt}");
     }

@@ -20,12 +20,14 @@
 //!   [`Client::request`] by type, [`Client::messages`], [`Client::events`].
 //! - [`Home`], [`LocalAgent`], [`GatewayUrl`], [`GatewayDialer`] and [`TrustedRoot`] are what it is made of, for programs that keep
 //!   their agents in another way, such as the commands of `aund`: [`register()`], and [`connect()`] for a few calls without events.
+//! - [`Client::publish_agent_md`] signs and publishes what the agent says about itself, by which others find it.
 //! - [`auth`] has the calls that lead to a session, one by one, and stores nothing.
 //!
 //! It sends what the public SDKs send, so whoever uses it sees the server as any agent does. End-to-end encryption is not here
 //! yet: encrypted messages are skipped and acknowledged with the others, and what is sent can be read by the server.
 
 mod agent_id;
+mod agent_md;
 pub mod auth;
 pub mod backoff;
 mod builder;
@@ -40,6 +42,7 @@ mod files;
 mod first_use;
 mod gateway_url;
 mod home;
+mod http;
 mod incoming;
 mod login;
 mod messages;
@@ -49,6 +52,7 @@ mod trust;
 mod volatile;
 
 pub use agent_id::AgentId;
+pub use agent_md::{PublishCondition, PublishedAgentMd, publish_agent_md, sign_agent_md, unpublish_agent_md};
 pub use auth::{SessionKind, SessionOptions};
 pub use builder::ClientBuilder;
 pub use client::Client;

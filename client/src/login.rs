@@ -41,11 +41,9 @@ pub(crate) async fn open_session(
     events: Option<Arc<EventReaders>>,
 ) -> Result<ClientConnection, Error> {
     let connection = dialer.open_with(events).await?;
-    let kept = agent.tokens();
-    let fresh = kept.as_ref().filter(|tokens| tokens.expires_at - MARGIN > now());
-    let tokens = match fresh {
-        Some(tokens) => tokens.clone(),
-        None => renew(&connection, agent, kept.as_ref()).await?,
+    let tokens = match fresh_tokens(agent) {
+        Some(tokens) => tokens,
+        None => renew(&connection, agent).await?,
     };
     match auth::connect(&connection, &tokens.access_token, options).await {
         // "The socket stays open, so that the client can refresh or log in and connect again on it."
@@ -58,14 +56,34 @@ pub(crate) async fn open_session(
     Ok(connection)
 }
 
+/// An access token for requests over HTTP: the one that is kept, or a new one.
+pub(crate) async fn access_token(dialer: &GatewayDialer, agent: &LocalAgent) -> Result<String, Error> {
+    if let Some(tokens) = fresh_tokens(agent) {
+        return Ok(tokens.access_token);
+    }
+    let connection = dialer.open().await?;
+    let renewed = renew(&connection, agent).await;
+    connection.close().await;
+    Ok(renewed?.access_token)
+}
+
+/// The same by a login, where the one that is kept was refused.
+pub(crate) async fn new_access_token(dialer: &GatewayDialer, agent: &LocalAgent) -> Result<String, Error> {
+    let connection = dialer.open().await?;
+    let login = log_in(&connection, agent).await;
+    connection.close().await;
+    Ok(login?.access_token)
+}
+
+/// The tokens of the last login, unless they end within a moment.
+fn fresh_tokens(agent: &LocalAgent) -> Option<StoredTokens> {
+    agent.tokens().filter(|tokens| tokens.expires_at - MARGIN > now())
+}
+
 /// New tokens: by the refresh token if the server accepts it, else by a login with the key.
-async fn renew(
-    connection: &ClientConnection,
-    agent: &LocalAgent,
-    kept: Option<&StoredTokens>,
-) -> Result<StoredTokens, Error> {
-    let Some(kept) = kept else { return log_in(connection, agent).await };
-    let (refresh_token, aid) = (kept.refresh_token.clone(), Some(agent.aid.to_string()));
+async fn renew(connection: &ClientConnection, agent: &LocalAgent) -> Result<StoredTokens, Error> {
+    let Some(kept) = agent.tokens() else { return log_in(connection, agent).await };
+    let (refresh_token, aid) = (kept.refresh_token, Some(agent.aid.to_string()));
     let refreshed =
         connection.request(&RefreshToken { refresh_token, aid, ..RefreshToken::default() }).await?;
     match (refreshed.success, refreshed.access_token, refreshed.refresh_token) {

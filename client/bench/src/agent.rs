@@ -128,7 +128,7 @@ impl BenchEndpoint {
             .context("the server did not accept in time")?
     }
 
-    async fn stream(&self) -> anyhow::Result<Box<dyn ByteStream>> {
+    pub(super) async fn stream(&self) -> anyhow::Result<Box<dyn ByteStream>> {
         let stream = source()?.connect(self.address).await.context("the server refused a connection")?;
         Ok(match &self.tls {
             None => Box::new(stream),

@@ -2,7 +2,7 @@
 //!
 //! The bench starts two child processes of this same binary: the real server, and a raw baseline (`raw.rs`).
 //! It gives both the same load in alternating rounds. `--message` does the same for messages (`message/`), against
-//! bare loops over the store. The load generator shares the machine with them, so
+//! bare loops over the store, and `--search` for the directory (`search/`), against the full-text search of SQLite. The load generator shares the machine with them, so
 //! figures are also given per second of the server's own CPU time, which the generator hardly disturbs.
 //! `--before` compares the same measures with those of an older build instead (`before/`).
 //! Nothing is asserted: the goals stand beside the figures. Reads `/proc`, so it runs on Linux.
@@ -15,11 +15,13 @@ mod load;
 mod message;
 mod ping;
 mod process;
+mod random;
 mod raw;
 mod relay;
 mod report;
 mod rounds;
 mod schemas;
+mod search;
 mod split;
 mod split_setup;
 mod tls;
@@ -31,6 +33,7 @@ use anyhow::{Context as _, bail};
 
 use agent::Transport;
 use report::Report;
+pub use search::{BenchDocument, BenchHit, BenchIndex, BenchIndexMaker, BenchRow};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The arguments of `aund bench`.
@@ -57,6 +60,12 @@ pub struct Args {
     /// Measure messages instead of the gateway
     #[arg(long)]
     message: bool,
+    /// Measure the search for agents instead of the gateway
+    #[arg(long, conflicts_with_all = ["message", "federation", "before"])]
+    search: bool,
+    /// Agents whose documents are searched
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    agents: u32,
     /// Measure two domains instead of one
     #[arg(long)]
     federation: bool,
@@ -85,7 +94,7 @@ pub struct Args {
     /// The JetStream server to compare with
     #[arg(long, value_name = "FILE", default_value = "nats-server")]
     nats_server: PathBuf,
-    /// A short run: 2 rounds of 1 second, 500 idle connections, 500 recipients, 5,000 messages in the inbox
+    /// A short run: 2 rounds of 1 second, 500 idle connections, 500 recipients, 5,000 messages in the inbox, 5,000 agents
     #[arg(long)]
     quick: bool,
 }
@@ -137,6 +146,8 @@ struct Plan {
     idle_connections: usize,
     only: Vec<What>,
     message: bool,
+    search: bool,
+    agents: usize,
     federation: bool,
     recipients: usize,
     waiting: usize,
@@ -147,8 +158,9 @@ struct Plan {
     before: Option<PathBuf>,
 }
 
-/// Runs the bench and prints its report. Builds its own runtime, so it is called outside of one.
-pub fn run(args: Args) -> anyhow::Result<()> {
+/// Runs the bench and prints its report. Builds its own runtime, so it is called outside of one. The maker gives the index that
+/// `--search` measures.
+pub fn run(args: Args, maker: &dyn BenchIndexMaker) -> anyhow::Result<()> {
     let plan = Plan::of(&args);
     process::raise_file_limit(plan.idle_connections)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -159,7 +171,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let print = async {
         match &plan.before {
             Some(file) => before::measure(&plan, file).await?.print(args.json),
-            None => measure(&plan).await?.print(args.json),
+            None => measure(&plan, maker).await?.print(args.json),
         }
     };
     runtime.block_on(async {
@@ -183,8 +195,12 @@ pub fn raw(args: RawArgs) -> anyhow::Result<()> {
         .block_on(raw::serve(args))
 }
 
-async fn measure(plan: &Plan) -> anyhow::Result<Report> {
+async fn measure(plan: &Plan, maker: &dyn BenchIndexMaker) -> anyhow::Result<Report> {
     let mut report = Report::new(plan);
+    if plan.search {
+        search::measure(plan, maker, &mut report).await?;
+        return Ok(report);
+    }
     if plan.shape == ServerShape::Split {
         split::measure(plan, &mut report).await?;
         return Ok(report);
@@ -220,6 +236,8 @@ impl Plan {
             idle_connections: quick(500, args.idle_connections) as usize,
             only: args.only.clone(),
             message: args.message,
+            search: args.search,
+            agents: quick(5_000, args.agents) as usize,
             federation: args.federation,
             recipients: quick(500, args.recipients) as usize,
             waiting: quick(5_000, args.waiting) as usize,

@@ -117,8 +117,18 @@ impl BenchServer {
         folder: &BenchFolder,
         store: Option<&str>,
     ) -> anyhow::Result<Self> {
+        Self::aund_with(build, folder, store, CONFIG).await
+    }
+
+    /// The same with settings that older builds do not know.
+    pub(super) async fn aund_with(
+        build: &Build,
+        folder: &BenchFolder,
+        store: Option<&str>,
+        settings: &str,
+    ) -> anyhow::Result<Self> {
         let (config, log) = (folder.file("aund.toml"), folder.file("aund.log"));
-        std::fs::write(&config, CONFIG).context("the server's config could not be written")?;
+        std::fs::write(&config, settings).context("the server's config could not be written")?;
         let stderr = std::fs::File::create(&log).context("the server's log could not be made")?;
         let mut command = build.command();
         command.args([

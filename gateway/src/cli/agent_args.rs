@@ -96,12 +96,17 @@ impl AgentArgs {
         agent: &LocalAgent,
         kind: SessionKind,
     ) -> anyhow::Result<(GatewayDialer, SessionOptions)> {
-        let gateway = self.gateway.clone().or_else(|| agent.gateway());
-        let dialer = self.dialer(home, gateway).await?.of_issuer(agent.aid.issuer());
+        let dialer = self.dialer_of(home, agent).await?;
         Ok((dialer, SessionOptions { device: home.device()?, slot: SLOT.to_owned(), kind }))
     }
 
-    fn no_session(&self, home: &Home, agent: &LocalAgent, error: Error) -> anyhow::Error {
+    /// The gateway of an agent of this machine.
+    pub async fn dialer_of(&self, home: &Home, agent: &LocalAgent) -> anyhow::Result<GatewayDialer> {
+        let gateway = self.gateway.clone().or_else(|| agent.gateway());
+        Ok(self.dialer(home, gateway).await?.of_issuer(agent.aid.issuer()))
+    }
+
+    pub fn no_session(&self, home: &Home, agent: &LocalAgent, error: Error) -> anyhow::Error {
         // The answer of a server that was set up anew and does not know this agent.
         if matches!(error.code(), Some(4001 | -32002)) {
             let sentence = format!("{0} cannot log in, try aund register {0}", agent.aid);

@@ -2,6 +2,7 @@
 
 mod agent_args;
 mod agents;
+mod bench_index;
 mod call;
 mod certs;
 mod demo;
@@ -11,6 +12,7 @@ mod listen;
 mod messages;
 mod operator;
 mod peers;
+mod register;
 mod show;
 mod top;
 
@@ -58,7 +60,9 @@ enum Command {
     /// Show two agents exchange messages, frame by frame
     Demo(demo::DemoCommand),
     /// Make an agent: a key that stays here, a certificate from the server
-    Register(agents::RegisterCommand),
+    Register(register::RegisterCommand),
+    /// Find agents, publish what an agent says about itself, and show the index of the directory
+    Agents(agents::AgentsCommand),
     /// Send a message from an agent of yours
     Send(messages::SendCommand),
     /// Show the messages and events of an agent as they arrive
@@ -153,11 +157,12 @@ impl Cli {
             Command::Peers(command) => on_runtime(command.run()),
             Command::Demo(command) => on_runtime(command.run()),
             Command::Register(command) => on_runtime(command.run()),
+            Command::Agents(command) => on_runtime(command.run()),
             Command::Send(command) => on_runtime(command.run()),
             Command::Listen(command) => on_runtime(command.run()),
             Command::Pull(command) => on_runtime(command.run()),
             Command::Call(command) => on_runtime(command.run()),
-            Command::Bench(args) => bench::run(args),
+            Command::Bench(args) => bench::run(args, &bench_index::ServerIndexMaker),
             Command::BenchRaw(args) => bench::raw(args),
         };
         match outcome {

@@ -5,10 +5,14 @@ use crate::admin;
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use proto_schemas::Request;
-use proto_schemas::requests::{gateway, message};
+use proto_schemas::requests::{gateway, message, search};
 use serde::Serialize;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// A directory that changes rarely is asked about once a minute, so a copy that was level a moment ago still is.
+const LEVEL_MS: u64 = 120_000;
 
 #[derive(Args)]
 pub(super) struct PeersCommand {
@@ -65,7 +69,9 @@ async fn list(args: &PeersArgs) -> anyhow::Result<()> {
     let peers = args.ask(&gateway::Peers {}).await?;
     // The outbox: what is stored for a peer that is down. Without the message service there are still peer links to show.
     let outbox = args.ask(&message::Outbox {}).await.unwrap_or_default();
-    let rows = merged(peers.peers, outbox.issuers);
+    // And how far its directory is copied, likewise.
+    let directories = args.ask(&search::Peers {}).await.unwrap_or_default();
+    let rows = merged(peers.peers, outbox.issuers, directories.peers);
     if args.json {
         println!("{}", json!({ "peers": rows }));
         return Ok(());
@@ -74,38 +80,55 @@ async fn list(args: &PeersArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A peer, and what is stored for it.
+/// A peer, what is stored for it, and how far its directory is copied.
 #[derive(Serialize)]
-struct PeerWithOutbox {
+struct PeerSummary {
     #[serde(flatten)]
     peer: gateway::ListedPeer,
     #[serde(skip_serializing_if = "Option::is_none")]
     outbox: Option<message::IssuerOutbox>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    directory: Option<search::SearchPeer>,
 }
 
-/// One row for each peer, with what its outbox holds.
-fn merged(peers: Vec<gateway::ListedPeer>, outbox: Vec<message::IssuerOutbox>) -> Vec<PeerWithOutbox> {
-    let mut rows: Vec<_> = peers.into_iter().map(|peer| PeerWithOutbox { peer, outbox: None }).collect();
-    for waiting in outbox {
-        let position = rows.iter().position(|row| row.peer.issuer == waiting.issuer).unwrap_or_else(|| {
-            let (issuer, outbound) = (waiting.issuer.clone(), "none".to_owned());
-            let peer = gateway::ListedPeer { issuer, outbound, ..gateway::ListedPeer::default() };
-            rows.push(PeerWithOutbox { peer, outbox: None });
-            rows.len() - 1
-        });
-        rows[position].outbox = Some(waiting);
+/// One row for each domain that is a peer, that something is stored for, or whose directory is copied.
+fn merged(
+    peers: Vec<gateway::ListedPeer>,
+    outbox: Vec<message::IssuerOutbox>,
+    directories: Vec<search::SearchPeer>,
+) -> Vec<PeerSummary> {
+    let mut rows = BTreeMap::new();
+    for peer in peers {
+        let row = row_of(&mut rows, &peer.issuer);
+        row.peer = peer;
     }
-    rows.sort_by(|one, other| one.peer.issuer.cmp(&other.peer.issuer));
-    rows
+    for waiting in outbox {
+        let row = row_of(&mut rows, &waiting.issuer);
+        row.outbox = Some(waiting);
+    }
+    for copied in directories {
+        let row = row_of(&mut rows, &copied.issuer);
+        row.directory = Some(copied);
+    }
+    rows.into_values().collect()
 }
 
-fn table(rows: &[PeerWithOutbox]) -> String {
+/// The row of a domain; one that the gateway has no link to has one, too.
+fn row_of<'a>(rows: &'a mut BTreeMap<String, PeerSummary>, issuer: &str) -> &'a mut PeerSummary {
+    rows.entry(issuer.to_owned()).or_insert_with(|| {
+        let (issuer, outbound) = (issuer.to_owned(), "none".to_owned());
+        let peer = gateway::ListedPeer { issuer, outbound, ..gateway::ListedPeer::default() };
+        PeerSummary { peer, outbox: None, directory: None }
+    })
+}
+
+fn table(rows: &[PeerSummary]) -> String {
     if rows.is_empty() {
         return "no peer was connected to yet, and none connected\n".to_owned();
     }
     let wide = rows.iter().map(|row| row.peer.issuer.len()).max().unwrap_or(0).max(6);
     let mut text = format!(
-        "{:<wide$}  {:<10} {:>7} {:>8} {:>8} {:>8} {:>9} {:>7} {:>8}  {}\n",
+        "{:<wide$}  {:<10} {:>7} {:>8} {:>8} {:>8} {:>9} {:>7} {:>8}  {:<13} {}\n",
         "DOMAIN",
         "OUTBOUND",
         "INBOUND",
@@ -115,6 +138,7 @@ fn table(rows: &[PeerWithOutbox]) -> String {
         "RELAYED",
         "FAILED",
         "RETRY",
+        "DIRECTORY",
         "LAST ERROR"
     );
     for row in rows {
@@ -124,15 +148,16 @@ fn table(rows: &[PeerWithOutbox]) -> String {
 }
 
 /// What is queued or in flight, and what the outbox keeps for as long as the retention says.
-fn line(row: &PeerWithOutbox, wide: usize) -> String {
-    let PeerWithOutbox { peer, outbox } = row;
+fn line(row: &PeerSummary, wide: usize) -> String {
+    let PeerSummary { peer, outbox, directory } = row;
     let stored = outbox.clone().unwrap_or_default();
     let (waiting, kept) = (peer.waiting + peer.in_flight, stored.waiting);
     let oldest = peer.oldest_ms.max(stored.oldest_ms.unwrap_or(0));
     let retry = [peer.retry_in_ms, stored.retry_in_ms].into_iter().flatten().filter(|ms| *ms > 0);
-    let error = peer.last_error.as_deref().or(stored.last_error.as_deref()).unwrap_or("-");
+    let not_copied = directory.as_ref().and_then(|directory| directory.last_error.as_deref());
+    let error = peer.last_error.as_deref().or(stored.last_error.as_deref()).or(not_copied).unwrap_or("-");
     let line = format!(
-        "{:<wide$}  {:<10} {:>7} {:>8} {:>8} {:>8} {:>9} {:>7} {:>8}  {}",
+        "{:<wide$}  {:<10} {:>7} {:>8} {:>8} {:>8} {:>9} {:>7} {:>8}  {:<13} {}",
         printable(&peer.issuer),
         printable(&peer.outbound),
         peer.inbound,
@@ -142,9 +167,21 @@ fn line(row: &PeerWithOutbox, wide: usize) -> String {
         peer.relayed,
         peer.failed,
         retry.min().map_or_else(|| "-".to_owned(), span),
+        directory.as_ref().map_or_else(|| "-".to_owned(), copied),
         printable(error),
     );
     line.trim_end().to_owned() + "\n"
+}
+
+/// How far the directory of a domain is copied.
+fn copied(directory: &search::SearchPeer) -> String {
+    match (directory.state.as_str(), directory.lag_ms) {
+        ("snapshot", _) => format!("copying {}", directory.agents),
+        ("waiting" | "changes", Some(lag)) if lag <= LEVEL_MS => "level".to_owned(),
+        ("waiting" | "changes", Some(lag)) => format!("{} behind", span(lag)),
+        ("waiting" | "changes", None) => "behind".to_owned(),
+        _ => "failed".to_owned(),
+    }
 }
 
 /// As few characters as tell how long: `310ms`, `12s`, `3m`, `5h`.
@@ -203,11 +240,37 @@ mod tests {
             message::IssuerOutbox { retry_in_ms: Some(900), ..waiting("b.example", 3, 90_000) },
             message::IssuerOutbox { last_error: Some("away".to_owned()), ..waiting("a.example", 2, 10) },
         ];
-        let text = table(&merged(vec![peer], outbox));
+        let directory = |issuer: &str, state: &str, lag_ms| search::SearchPeer {
+            issuer: issuer.to_owned(),
+            state: state.to_owned(),
+            agents: 1200,
+            lag_ms,
+            ..search::SearchPeer::default()
+        };
+        let failed = Some("no directory".to_owned());
+        let directories = vec![
+            directory("b.example", "changes", Some(180_000)),
+            search::SearchPeer { last_error: failed, ..directory("c.example", "failed", None) },
+        ];
+        let text = table(&merged(vec![peer], outbox, directories));
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[1], ["a.example", "none", "0", "0", "2", "10ms", "0", "0", "-", "away"]);
-        assert_eq!(lines[2], ["b.example", "down", "1", "2", "3", "90s", "7", "2", "900ms", "refused"]);
-        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[1], ["a.example", "none", "0", "0", "2", "10ms", "0", "0", "-", "-", "away"]);
+        let behind =
+            ["b.example", "down", "1", "2", "3", "90s", "7", "2", "900ms", "3m", "behind", "refused"];
+        assert_eq!(lines[2], behind);
+        let failed = ["c.example", "none", "0", "0", "0", "-", "0", "0", "-", "failed", "no", "directory"];
+        assert_eq!(lines[3], failed);
+        assert_eq!(lines.len(), 4);
+        for (state, lag_ms, shown) in [
+            ("snapshot", None, "copying 1200"),
+            ("waiting", Some(60_000), "level"),
+            ("changes", Some(0), "level"),
+            ("waiting", Some(7_200_000), "2h behind"),
+            ("changes", None, "behind"),
+            ("failed", Some(12_000), "failed"),
+        ] {
+            assert_eq!(copied(&directory("b.example", state, lag_ms)), shown);
+        }
         assert!(table(&[]).starts_with("no peer"));
     }
 }

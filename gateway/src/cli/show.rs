@@ -133,6 +133,11 @@ pub(super) fn printable(text: &str) -> String {
     safe
 }
 
+/// The same in one line, so that nobody else's text looks like a line of ours.
+pub(super) fn printable_line(text: &str) -> String {
+    printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +160,6 @@ mod tests {
     #[test]
     fn control_characters_of_others_are_escaped() {
         assert_eq!(printable("\x1b[2J\u{9b}x\u{202e}y\r\n"), "\\u{1b}[2J\\u{9b}x\\u{202e}y\\r\n    ");
+        assert_eq!(printable_line(" a\r\n2  b\u{2028}\tc\x07 "), "a 2 b c\\u{7}");
     }
 }

@@ -178,10 +178,17 @@ async fn receive(
     timetable: RoundSchedule,
 ) -> anyhow::Result<(BenchSocket, Latencies)> {
     let mut latencies = Latencies::new()?;
-    for _ in 0..timetable.each {
+    let mut received = 0;
+    while received < timetable.each {
         let frame = socket.0.next().await.context("the server closed the socket")??;
         let now = Instant::now();
-        let Message::Text(event) = frame else { bail!("a receiver was sent {frame:?}") };
+        let event = match frame {
+            Message::Text(event) => event,
+            // The socket answers it by itself.
+            Message::Ping(_) => continue,
+            frame => bail!("a receiver was sent {frame:?}"),
+        };
+        received += 1;
         let number = low_half(&event).with_context(|| format!("a receiver was sent {event}"))?;
         latencies.record(now.saturating_duration_since(due(timetable.start, GAP, number)));
     }

@@ -1,8 +1,10 @@
-//! The messages of the bench, and the random numbers in them.
+//! The messages of the bench.
 
 use std::sync::Arc;
 
 use tokio_tungstenite::tungstenite::Utf8Bytes;
+
+pub(super) use super::super::random::SplitMix64;
 
 /// A payload as agents write it, 200 bytes long.
 pub(super) const PAYLOAD: &str = concat!(
@@ -16,10 +18,6 @@ pub(super) struct SendRequests {
     random: SplitMix64,
 }
 
-/// A random number generator that is cheap, and gives the same numbers in every run.
-#[derive(Clone)]
-pub(super) struct SplitMix64(u64);
-
 impl SendRequests {
     /// Give each writer a seed of its own, or they write the same message ids.
     pub(super) fn new(to: Arc<[String]>, seed: u64) -> Self {
@@ -30,25 +28,6 @@ impl SendRequests {
     pub(super) fn request(&mut self, number: usize) -> Utf8Bytes {
         let to = &self.to[self.random.below(self.to.len())];
         request(number, to, self.random.next(), self.random.next())
-    }
-}
-
-impl SplitMix64 {
-    pub(super) fn new(seed: u64) -> Self {
-        // Adjacent seeds give the same sequence a step apart; this separates them.
-        Self(Self(seed).next())
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
     }
 }
 
