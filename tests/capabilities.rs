@@ -116,16 +116,17 @@ async fn the_tags_of_running_services_are_there_and_later_ones_are_not() {
         "rpc_discover",
         "ns_meta",
         "ns_message",
+        "ns_search",
         "rate_limit",
         "federation",
     ] {
         assert!(tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
-    for tag in ["ns_search", "ns_task", "ns_run", "capability_manifest_v1", "agui_runs"] {
+    for tag in ["ns_task", "ns_run", "capability_manifest_v1", "agui_runs"] {
         assert!(!tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
     let alice = server.agent("alice").await;
-    for method in ["search.query", "task.create", "run.start"] {
+    for method in ["task.create", "run.start"] {
         assert_eq!(alice.call_error(method, &json!({})).await["code"], -32601, "{method}");
     }
 }

@@ -175,7 +175,7 @@ async fn methods_that_do_not_exist_or_are_not_for_clients_look_the_same() {
         "agent.get_agent_md",
         "auth.verify_token",
         "message.session_opened",
-        "search.query",
+        "search.status",
     ] {
         let error = alice.call_error(method, &json!({})).await;
         assert_eq!(error["code"], -32601, "{method}: {error}");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::agent::{ConnectedAgent, TestIdentity, aid, hello, public_key, random_hex, text};
 use crate::support::envelope::{digest_of_example, put_key};
 use crate::support::socket::TestSocket;
-use crate::support::{ISSUER, TestServer, now, now_ms};
+use crate::support::{ISSUER, TestServer, now, now_ms, until};
 
 /// Many callers from one address, each with a few calls of its own.
 const HIGH_LIMITS: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000";
@@ -86,6 +86,21 @@ async fn send(
     socket.try_call(method.name, &params).await
 }
 
+/// The other agent has published its agent.md, and the directory has taken it over.
+async fn publish(server: &TestServer, peer: &ConnectedAgent) {
+    let aid = peer.aid();
+    let text = format!(
+        "---\naid: {aid}\nname: Peer\ntype: agent\nversion: 1.0.0\ndescription: The other agent\n---\n# Peer\n"
+    );
+    let put = server.http("PUT", "/agent.md").host(aid).bearer(&peer.tokens.access).body(text).send().await;
+    assert_eq!(put.status, 200, "{}", put.text());
+    let wanted = json!({ "aid": aid });
+    until("the document is in the directory", || async {
+        peer.try_call("search.get_agent", &wanted).await.ok()
+    })
+    .await;
+}
+
 /// What is wrong with an outcome, if anything is.
 fn flaw(method: &Method, example: &Value, outcome: &Result<Value, Value>) -> Option<String> {
     let which = format!("{}, {}", method.name, example["name"]);
@@ -115,6 +130,7 @@ async fn every_example_does_what_it_says() {
     let server = TestServer::with(HIGH_LIMITS).await;
     let peer = server.agent("peer-of-all").await;
     put_key(&peer).await;
+    publish(&server, &peer).await;
     let mut flaws = Vec::new();
     for method in proto_schemas::methods() {
         for example in method.doc()["examples"].as_array().expect("a method has examples") {

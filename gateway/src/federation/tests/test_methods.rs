@@ -1,4 +1,4 @@
-//! Schemas of methods that only the tests have: no method of the server is for services of other domains yet.
+//! Schemas of methods that only the tests have, so that no method of the server has to change for a test.
 
 use proto_schemas::{FederationRule, Method};
 use std::sync::LazyLock;
