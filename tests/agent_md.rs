@@ -339,7 +339,7 @@ async fn a_browser_gets_a_page_that_runs_nothing() {
     let (server, alice, tokens) = alice().await;
     let text = signed(
         &alice,
-        "Hello\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![a cat](https://x.example/cat.png)",
+        "Hello\n\n<script>alert(1)</script>\n\n[x](javascript:alert(1)) ![a cat](https://x.example/cat.png)",
     );
     assert_eq!(put(&server, &alice.aid, &tokens, &text, None).await.status, 200);
     let ask = |path: &'static str, accept: &'static str| {

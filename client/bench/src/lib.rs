@@ -33,7 +33,7 @@ use anyhow::{Context as _, bail};
 
 use agent::Transport;
 use report::Report;
-pub use search::{BenchDocument, BenchHit, BenchIndex, BenchIndexMaker, BenchRow};
+pub use search::{BenchDocument, BenchHit, BenchIndex, BenchIndexMaker, BenchRow, PendingPublish};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The arguments of `aund bench`.

@@ -202,6 +202,11 @@ impl BenchServer {
         self.pid.resident_kib()
     }
 
+    /// Without the pages of files, which belong to the system.
+    pub(super) fn own_memory_kib(&self) -> anyhow::Result<f64> {
+        self.pid.memory_kib("RssAnon:")
+    }
+
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("a server could not be stopped")
     }
@@ -250,10 +255,14 @@ impl Pid {
 
     /// Resident memory, in KiB.
     pub(super) fn resident_kib(self) -> anyhow::Result<f64> {
+        self.memory_kib("VmRSS:")
+    }
+
+    fn memory_kib(self, kind: &str) -> anyhow::Result<f64> {
         let status = self.proc("status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(kind));
         let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        number.with_context(|| format!("process {} has no VmRSS", self.0))
+        number.with_context(|| format!("process {} has no {kind}", self.0))
     }
 
     fn cpu_seconds(self) -> anyhow::Result<f64> {

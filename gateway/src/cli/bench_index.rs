@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use bench::{BenchDocument, BenchHit, BenchIndex, BenchIndexMaker, BenchRow};
+use bench::{BenchDocument, BenchHit, BenchIndex, BenchIndexMaker, BenchRow, PendingPublish};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use proto_schemas::requests::agent::PutAgentMd;
+use services::kernel::{Caller, StoreUrl, World};
 use services::pure::AgentMd;
 use services::pure::text_index::brute_force::BruteForce;
 use services::pure::text_index::plain_text::{markdown_text, skills_text};
@@ -12,6 +15,7 @@ use services::pure::text_index::{IndexChange, IndexQuery, IndexedDocument, Rank,
 
 /// As many as the service adds to its index at once.
 const DOCUMENTS_AT_ONCE: usize = 1000;
+const PUBLISHED_AT_ONCE: usize = 16;
 
 /// Makes the index that the server has.
 pub(super) struct ServerIndexMaker;
@@ -32,6 +36,29 @@ impl BenchIndexMaker for ServerIndexMaker {
             index.apply(changes, 1)?;
         }
         Ok(Box::new(ServerIndex { index, brute_force }))
+    }
+
+    fn publish<'a>(
+        &'a self,
+        data: &'a Path,
+        issuer: &'a str,
+        documents: &'a [BenchDocument],
+    ) -> PendingPublish<'a> {
+        Box::pin(async move {
+            let world = World::local(issuer, data, StoreUrl::Sqlite(data.to_owned()));
+            let mut service = services::open("agent", &world, &services::Settings::default()).await?;
+            // There is no authority to ask for revoked agents.
+            service.tasks.clear();
+            world.add(service);
+            let publishing = documents.iter().map(|document| {
+                let BenchDocument { aid, content, .. } = document.clone();
+                let put = PutAgentMd { aid, content, ..PutAgentMd::default() };
+                let mesh = &world.mesh;
+                async move { mesh.ask(Caller::service("bench"), &put).await.map(drop) }
+            });
+            stream::iter(publishing).buffer_unordered(PUBLISHED_AT_ONCE).try_collect::<Vec<()>>().await?;
+            Ok(())
+        })
     }
 }
 

@@ -10,8 +10,8 @@ use unicode_normalization::UnicodeNormalization as _;
 /// More words than this are not looked up: a question is a few words, and each costs the reading of its postings.
 pub const MAX_QUERY_TOKENS: usize = 32;
 
-/// The words of a text, in order and with repetitions: NFKC, lower-case, split on everything that is neither alphabetic nor
-/// a number. A run of Han, Hiragana, Katakana or Hangul becomes its pairs of characters; a single one stays itself.
+/// The words of a text, in order and with repetitions: NFKC, lower-case, split on everything that is not
+/// alphanumeric. A run of Han, Hiragana, Katakana or Hangul becomes its pairs of characters; a single one stays itself.
 pub fn tokens(text: &str) -> Vec<String> {
     let text = folded(text);
     let mut found = Vec::new();

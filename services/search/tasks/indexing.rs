@@ -52,12 +52,15 @@ impl IndexFolder {
     }
 
     /// From now on the other side is used.
-    fn turn(&self) -> anyhow::Result<()> {
+    fn turn(&self) {
         let mut side = self.side.lock();
-        let old = *side;
-        *side = 1 - old;
-        // Searches that are under way have its files open, and read on.
-        remove(&self.folder.join(SIDES[old]))
+        let old = self.folder.join(SIDES[*side]);
+        *side = 1 - *side;
+        // Searches that are under way have its files open, and read on. What cannot be removed now is removed before it is used
+        // again.
+        if let Err(error) = remove(&old) {
+            tracing::debug!("the old index is still there: {error:#}");
+        }
     }
 }
 
@@ -175,9 +178,12 @@ impl Search {
             }
         }
         apply(&new, Vec::new(), generation).await?;
-        *self.index.write() = new;
+        let old = std::mem::replace(&mut *self.index.write(), new);
         *self.rebuilding.progress.lock() = None;
-        self.folder.turn().map_err(Error::Index)?;
+        // It ends when the last search that uses it does, and waits for its own threads then.
+        let ended = tokio::task::spawn_blocking(move || drop(old)).await;
+        ended.map_err(|error| Error::Index(error.into()))?;
+        self.folder.turn();
         tracing::info!("the index was made anew from {done} documents");
         Ok(())
     }

@@ -276,7 +276,9 @@ async fn a_peer_that_has_something_new_ends_the_wait() {
 }
 
 /// A peer that answers what a test says.
-struct FakeDirectory(Mutex<Box<dyn FnMut(&str, Value) -> Result<Value, RpcError> + Send>>);
+struct FakeDirectory(Mutex<FakeAnswers>);
+
+type FakeAnswers = Box<dyn FnMut(&str, Value) -> Result<Value, RpcError> + Send>;
 
 impl Forwarder for FakeDirectory {
     fn forward(self: Arc<Self>, _: &Caller, forward: Forward) -> PendingAnswer<Box<RawValue>> {

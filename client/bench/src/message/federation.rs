@@ -22,7 +22,7 @@ use super::send_load::{ONLINE_DEPTH, SENDERS, SendLoad};
 use super::side::{StoreSide, in_turn};
 
 /// The other domain.
-const OTHER: &str = "others.localhost";
+pub(in super::super) const OTHER: &str = "others.localhost";
 /// Agents of the other domain.
 const RECEIVERS: usize = 4;
 /// Both domains listen on this port, each on a loopback address of its own.
@@ -148,12 +148,12 @@ async fn outage(plan: &Plan) -> anyhow::Result<Measurement> {
 }
 
 /// Two domains that trust each other, and agents of both.
-struct Domains {
+pub(in super::super) struct Domains {
     build: Build,
-    here: BenchServer,
-    there: Option<BenchServer>,
-    here_agents: Arc<[LoggedInAgent]>,
-    there_agents: Arc<[LoggedInAgent]>,
+    pub here: BenchServer,
+    pub there: Option<BenchServer>,
+    pub here_agents: Arc<[LoggedInAgent]>,
+    pub there_agents: Arc<[LoggedInAgent]>,
     here_at: BenchFolder,
     there_at: BenchFolder,
     address: Ipv4Addr,
@@ -167,15 +167,24 @@ struct Arrivals {
 
 impl Domains {
     async fn start(build: &Build, retention_seconds: u64) -> anyhow::Result<Self> {
+        // Left out where it is the default, because older builds have another name for it.
+        let settings = match retention_seconds {
+            0 => String::new(),
+            seconds => format!("[message]\npeer_retention_seconds = {seconds}\n"),
+        };
+        Self::with(build, &settings, BenchFolder::new("there")?).await
+    }
+
+    /// With settings of the first domain; the other one finds its folder as it is.
+    pub async fn with(build: &Build, settings: &str, there_at: BenchFolder) -> anyhow::Result<Self> {
         static DOMAINS: AtomicU8 = AtomicU8::new(1);
         let [.., high, low] = std::process::id().to_be_bytes();
         let number = DOMAINS.fetch_add(2, Ordering::Relaxed);
         let address = |number| Ipv4Addr::new(127, 32 | (high & 31), low, number);
         let (here_address, there_address) = (address(number), address(number + 1));
-        let (here_at, there_at) = (BenchFolder::new("here")?, BenchFolder::new("there")?);
-        let there = start(build, &there_at, OTHER, there_address, ISSUER, here_address, 0).await?;
-        let here =
-            start(build, &here_at, ISSUER, here_address, OTHER, there_address, retention_seconds).await?;
+        let here_at = BenchFolder::new("here")?;
+        let there = start(build, &there_at, OTHER, there_address, ISSUER, here_address, "").await?;
+        let here = start(build, &here_at, ISSUER, here_address, OTHER, there_address, settings).await?;
         trust(build, &here_at, &there_at).await?;
         trust(build, &there_at, &here_at).await?;
         let here_agents = register_agents_under(here.endpoint(Transport::Plain), ISSUER, SENDERS).await?;
@@ -196,7 +205,7 @@ impl Domains {
     }
 
     async fn start_there(&self) -> anyhow::Result<BenchServer> {
-        start(&self.build, &self.there_at, OTHER, self.address, ISSUER, self.address, 0).await
+        start(&self.build, &self.there_at, OTHER, self.address, ISSUER, self.address, "").await
     }
 
     /// Senders in this domain, receivers in the other.
@@ -237,14 +246,11 @@ async fn start(
     address: Ipv4Addr,
     other: &str,
     other_address: Ipv4Addr,
-    retention_seconds: u64,
+    settings: &str,
 ) -> anyhow::Result<BenchServer> {
-    let mut config =
-        format!("{CONFIG}\n[federation]\nrelays_per_second = 10000000\nrelays_per_agent = 10000000\n");
-    // Left out where it is the default, because older builds have another name for it.
-    if retention_seconds > 0 {
-        config += &format!("[message]\npeer_retention_seconds = {retention_seconds}\n");
-    }
+    let config = format!(
+        "{CONFIG}\n[federation]\nrelays_per_second = 10000000\nrelays_per_agent = 10000000\n{settings}"
+    );
     let (file, log) = (folder.file("aund.toml"), folder.file("aund.log"));
     std::fs::write(&file, config).context("the server's config could not be written")?;
     let mut command = build.command();

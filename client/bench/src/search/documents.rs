@@ -16,9 +16,9 @@ const KINDS: [&str; 4] = ["assistant", "codeagent", "human", "avatar"];
 const DESCRIPTION_BYTES: usize = 100;
 
 /// `count` documents of agents that the bench does not register.
-pub(super) fn documents(count: usize) -> Vec<BenchDocument> {
+pub(super) fn documents(count: usize, issuer: &str) -> Vec<BenchDocument> {
     let vocabulary = Vocabulary::new();
-    let aid = |number: usize| format!("agent-{number:06}.agents.localhost");
+    let aid = |number: usize| format!("agent-{number:06}.{issuer}");
     (0..count).map(|number| document(&vocabulary, number, aid(number))).collect()
 }
 
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn documents_are_the_same_in_every_run_and_as_long_as_real_ones() {
-        let (first, second) = (documents(300), documents(300));
+        let (first, second) = (documents(300, "a.example"), documents(300, "a.example"));
         assert!(first.iter().zip(&second).all(|(a, b)| a.content == b.content));
         let bytes: Vec<usize> = first.iter().map(|document| document.content.len()).collect();
         let mean = bytes.iter().sum::<usize>() / bytes.len();

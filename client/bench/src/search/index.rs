@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 
 use super::super::Plan;
+use super::super::agent::ISSUER;
 use super::super::process::{BenchFolder, Pid};
 use super::super::report::{Goal, Measurement, Report, ReportedFigure};
 use super::super::rounds::{Latencies, RoundLoad, Sample, SampleSeries, alternate};
@@ -38,7 +39,7 @@ pub(super) async fn measure(
     let title = format!("the index, {} documents, one thread, the {LIMIT} best", plan.agents);
     eprintln!("{title} …");
     let folder = BenchFolder::new("index")?;
-    let documents = documents(plan.agents);
+    let documents = documents(plan.agents, ISSUER);
     let started = Instant::now();
     let index = tokio::task::block_in_place(|| maker.make(&folder.file("index"), &documents))?;
     report.note(

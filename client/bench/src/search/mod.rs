@@ -4,6 +4,7 @@
 //! SQLite ranks by BM25 and ours by a formula of its own; what both have to do is read the postings of the words, score every
 //! document that has them, and keep the best. Then a real server is asked.
 
+mod copying;
 mod documents;
 mod fts5;
 mod index;
@@ -12,6 +13,7 @@ mod server;
 mod vocabulary;
 
 use std::path::Path;
+use std::pin::Pin;
 
 use super::Plan;
 use super::report::Report;
@@ -44,7 +46,18 @@ pub type BenchHit = (String, u64);
 pub trait BenchIndexMaker {
     /// An index of these documents, in a folder of its own.
     fn make(&self, folder: &Path, documents: &[BenchDocument]) -> anyhow::Result<Box<dyn BenchIndex>>;
+
+    /// Has a server of this domain, which is not running, have published these documents.
+    fn publish<'a>(
+        &'a self,
+        data: &'a Path,
+        issuer: &'a str,
+        documents: &'a [BenchDocument],
+    ) -> PendingPublish<'a>;
 }
+
+/// Documents that are being stored.
+pub type PendingPublish<'a> = Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'a>>;
 
 /// A full-text index of the server.
 pub trait BenchIndex {
@@ -64,5 +77,6 @@ pub(super) async fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     index::measure(plan, maker, report).await?;
-    server::measure(plan, report).await
+    server::measure(plan, report).await?;
+    copying::measure(plan, maker, report).await
 }

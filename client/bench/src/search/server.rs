@@ -90,7 +90,11 @@ async fn publish_to_found(endpoint: &BenchEndpoint, agents: &[LoggedInAgent]) ->
     })
 }
 
-async fn wait_until_found(session: &mut BenchSocket, question: &str, aid: &str) -> anyhow::Result<()> {
+pub(super) async fn wait_until_found(
+    session: &mut BenchSocket,
+    question: &str,
+    aid: &str,
+) -> anyhow::Result<()> {
     let until = Instant::now() + FOUND_TIMEOUT;
     loop {
         let page = session.call("search.query", json!({ "q": question, "limit": 1 })).await?;
@@ -146,7 +150,11 @@ fn request(number: usize, question: &str) -> Utf8Bytes {
 }
 
 /// `PUT /agent.md`, on a connection of its own.
-async fn publish(endpoint: &BenchEndpoint, agent: &LoggedInAgent, content: &str) -> anyhow::Result<()> {
+pub(super) async fn publish(
+    endpoint: &BenchEndpoint,
+    agent: &LoggedInAgent,
+    content: &str,
+) -> anyhow::Result<()> {
     let (aid, token, length) = (&agent.identity.aid, &agent.token, content.len());
     let head = format!(
         "PUT /agent.md HTTP/1.1\r\nhost: {aid}\r\nauthorization: Bearer {token}\r\ncontent-type: text/markdown\r\n\

@@ -3,7 +3,7 @@
 use super::super::random::SplitMix64;
 
 /// How many different words there are.
-const WORDS: usize = 20_000;
+const WORDS: usize = 15_000;
 
 /// The most frequent ones, in this order.
 const FREQUENT: &str = "agent the and for code data assistant with your model task search review write text answer \

@@ -25,7 +25,7 @@ fn assert_equal(index: &TextIndex, brute_force: &BruteForce, query: &IndexQuery,
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn pages_are_those_of_brute_force(
