@@ -13,6 +13,7 @@ use super::directory::UnsyncedDirectory;
 use super::fields::{IndexFields, TOKENIZER, WordTokenizer};
 use super::segment::IndexView;
 use super::writer::TextIndexWriter;
+use crate::kernel::files::make_folder;
 
 /// Hits are read one by one from anywhere in the store, and a whole block is decompressed for each of them.
 const STORE_BLOCK_BYTES: usize = 2048;
@@ -21,7 +22,7 @@ const STORE_BLOCK_BYTES: usize = 2048;
 const CACHED_STORE_BLOCKS: usize = 64;
 
 pub(super) fn open(folder: &Path) -> anyhow::Result<(Index, TextIndexWriter)> {
-    std::fs::create_dir_all(folder).with_context(|| format!("{} could not be made", folder.display()))?;
+    make_folder(folder).with_context(|| format!("{} could not be made", folder.display()))?;
     make_usable(folder)?;
     // Whoever takes the lock in between finds a usable index, and this fails.
     let index = open_existing(folder)?;

@@ -1,6 +1,7 @@
 //! Keeps the index of this process: from the log, and anew from the documents where that is asked for or the log does not reach
 //! back far enough. The index holds nothing that the store does not.
 
+use crate::kernel::files::make_folder;
 use crate::search::document::StoredDocument;
 use crate::search::index::{IndexChange, IndexError, TextIndex};
 use crate::search::store::IndexRow;
@@ -66,7 +67,7 @@ impl IndexFolder {
 
 /// Where a process ended while it made a new index, both sides have something: the one that got further counts.
 fn open_newest(folder: &Path) -> anyhow::Result<(usize, TextIndex)> {
-    fs::create_dir_all(folder)?;
+    make_folder(folder)?;
     let first = TextIndex::open(&folder.join(SIDES[0]))?;
     let other = folder.join(SIDES[1]);
     if !other.exists() {
