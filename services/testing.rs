@@ -2,7 +2,7 @@
 
 use crate::kernel::http::{CALLER, caller_header};
 use crate::kernel::{
-    Aid, Caller, Clock, DeviceId, Event, Generation, Methods, RpcError, ServiceRoutes, Session, SlotId,
+    Aid, Caller, Clock, DeviceId, Event, Generation, Mesh, Methods, RpcError, ServiceRoutes, Session, SlotId,
     StoreUrl, TokenKind, World,
 };
 use axum::body::{Body, to_bytes};
@@ -28,6 +28,7 @@ pub struct TestWorld {
     /// Of every service.
     pub methods: Vec<Methods>,
     folder: TempDir,
+    _mesh: TestMesh,
 }
 
 impl TestWorld {
@@ -42,7 +43,8 @@ impl TestWorld {
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let seen = events.clone();
         world.bus.listen(move |event| seen.lock().push(event.clone()));
-        let mut test = TestWorld { world, events, methods: Vec::new(), folder };
+        let mesh = TestMesh(world.mesh.clone());
+        let mut test = TestWorld { world, events, methods: Vec::new(), folder, _mesh: mesh };
         test.open_services().await;
         test
     }
@@ -53,7 +55,8 @@ impl TestWorld {
         world.stop.cancel();
         let mut again = World::local(&world.issuer, folder.path(), world.store.clone());
         again.clock = world.clock.clone();
-        let mut test = TestWorld { world: again, events, methods: Vec::new(), folder };
+        let mesh = TestMesh(again.mesh.clone());
+        let mut test = TestWorld { world: again, events, methods: Vec::new(), folder, _mesh: mesh };
         test.open_services().await;
         test
     }
@@ -129,6 +132,18 @@ impl TestWorld {
     pub async fn log_in(&self, agent: &TestAgent) -> Value {
         let (request_id, nonce) = self.login1(agent).await.unwrap();
         self.login2(agent, &request_id, &nonce).await.unwrap()
+    }
+}
+
+/// The mesh knows the services and they know the mesh: it is taken apart at the end of a test, so that their connections to the
+/// store end with it.
+struct TestMesh(Arc<Mesh>);
+
+impl Drop for TestMesh {
+    fn drop(&mut self) {
+        for namespace in proto_schemas::namespaces() {
+            self.0.remove(namespace.name);
+        }
     }
 }
 

@@ -205,6 +205,7 @@ fn measured<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, he
 #[cfg(test)]
 mod tests {
     use super::*;
+    use services::kernel::{StoreUrl, World};
 
     /// Every metric as it is printed before its value, a histogram by its own name.
     fn names(text: &str) -> Vec<String> {
@@ -212,10 +213,22 @@ mod tests {
         types.map(|(name, kind)| format!("{name}{}", if kind == "counter" { "_total" } else { "" })).collect()
     }
 
-    #[test]
-    fn the_guide_for_operators_names_every_metric_and_no_other() {
+    /// What the services count: they register it when they are opened.
+    async fn service_metrics() -> ServiceMetrics {
+        let folder = tempfile::tempdir().unwrap();
+        let world = World::local("a.example", folder.path(), StoreUrl::Sqlite(folder.path().to_owned()));
+        for name in services::NAMES {
+            let mut service = services::open(name, &world, &services::Settings::default()).await.unwrap();
+            service.tasks.clear();
+            world.add(service);
+        }
+        world.metrics
+    }
+
+    #[tokio::test]
+    async fn the_guide_for_operators_names_every_metric_and_no_other() {
         let stores = Stores::default();
-        let metrics = Metrics::of(&stores, &Tasks::default(), &ServiceMetrics::default());
+        let metrics = Metrics::of(&stores, &Tasks::default(), &service_metrics().await);
         stores.tally("message").set_unindexed(|| 0);
         metrics.closed(1012);
         metrics.refused("sockets");
