@@ -105,9 +105,9 @@ impl TestServer {
 
     /// Waits until those who ask the gateway for other domains have found it, where it is a process of its own.
     pub async fn knows_its_gateway(&self) {
-        let processes = (1..=2).filter(|_| split());
+        let processes = ["message1", "message2", "search1"].into_iter().filter(|_| split());
         let folders =
-            processes.map(|n| self.beside(&format!("split/message{n}"))).filter(|folder| folder.exists());
+            processes.map(|name| self.beside(&format!("split/{name}"))).filter(|folder| folder.exists());
         for folder in folders {
             let data = folder.to_str().expect("a path is text").to_owned();
             until("a service reaches its gateway", || async {
