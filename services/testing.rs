@@ -28,7 +28,7 @@ pub struct TestWorld {
     /// Of every service.
     pub methods: Vec<Methods>,
     folder: TempDir,
-    _mesh: TestMesh,
+    _mesh: TestWorldMesh,
 }
 
 impl TestWorld {
@@ -43,7 +43,7 @@ impl TestWorld {
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let seen = events.clone();
         world.bus.listen(move |event| seen.lock().push(event.clone()));
-        let mesh = TestMesh(world.mesh.clone());
+        let mesh = TestWorldMesh(world.mesh.clone());
         let mut test = TestWorld { world, events, methods: Vec::new(), folder, _mesh: mesh };
         test.open_services().await;
         test
@@ -55,7 +55,7 @@ impl TestWorld {
         world.stop.cancel();
         let mut again = World::local(&world.issuer, folder.path(), world.store.clone());
         again.clock = world.clock.clone();
-        let mesh = TestMesh(again.mesh.clone());
+        let mesh = TestWorldMesh(again.mesh.clone());
         let mut test = TestWorld { world: again, events, methods: Vec::new(), folder, _mesh: mesh };
         test.open_services().await;
         test
@@ -137,9 +137,9 @@ impl TestWorld {
 
 /// The mesh knows the services and they know the mesh: it is taken apart at the end of a test, so that their connections to the
 /// store end with it.
-struct TestMesh(Arc<Mesh>);
+struct TestWorldMesh(Arc<Mesh>);
 
-impl Drop for TestMesh {
+impl Drop for TestWorldMesh {
     fn drop(&mut self) {
         for namespace in proto_schemas::namespaces() {
             self.0.remove(namespace.name);
