@@ -172,11 +172,16 @@ impl Domains {
             0 => String::new(),
             seconds => format!("[message]\npeer_retention_seconds = {seconds}\n"),
         };
-        Self::with(build, &settings, BenchFolder::new("there")?).await
+        Self::with(build, &settings, BenchFolder::new("there")?, async |_, _| Ok(())).await
     }
 
-    /// With settings of the first domain; the other one finds its folder as it is.
-    pub async fn with(build: &Build, settings: &str, there_at: BenchFolder) -> anyhow::Result<Self> {
+    /// With settings of the first domain. The other one finds its folder as it is, and is made ready before the first one starts.
+    pub async fn with(
+        build: &Build,
+        settings: &str,
+        there_at: BenchFolder,
+        ready: impl AsyncFnOnce(&BenchServer, &[LoggedInAgent]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
         static DOMAINS: AtomicU8 = AtomicU8::new(1);
         let [.., high, low] = std::process::id().to_be_bytes();
         let number = DOMAINS.fetch_add(2, Ordering::Relaxed);
@@ -184,11 +189,12 @@ impl Domains {
         let (here_address, there_address) = (address(number), address(number + 1));
         let here_at = BenchFolder::new("here")?;
         let there = start(build, &there_at, OTHER, there_address, ISSUER, here_address, "").await?;
+        let there_agents = register_agents_under(there.endpoint(Transport::Plain), OTHER, RECEIVERS).await?;
+        ready(&there, &there_agents).await?;
         let here = start(build, &here_at, ISSUER, here_address, OTHER, there_address, settings).await?;
         trust(build, &here_at, &there_at).await?;
         trust(build, &there_at, &here_at).await?;
         let here_agents = register_agents_under(here.endpoint(Transport::Plain), ISSUER, SENDERS).await?;
-        let there_agents = register_agents_under(there.endpoint(Transport::Plain), OTHER, RECEIVERS).await?;
         for agent in &*there_agents {
             BenchSocket::connect(there.endpoint(Transport::Plain), &agent.token, 0, 0).await?;
         }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::json;
 
 use super::super::Plan;
-use super::super::agent::{BenchSocket, Transport};
+use super::super::agent::{BenchSocket, LoggedInAgent, Transport};
 use super::super::message::federation::{Domains, OTHER};
 use super::super::process::{BenchFolder, BenchServer, Build};
 use super::super::report::{Goal, Measurement, Report, ReportedFigure};
@@ -43,12 +43,13 @@ async fn copied(maker: &dyn BenchIndexMaker, agents: usize) -> anyhow::Result<(D
     maker.publish(&there_at.file("data"), OTHER, &documents(agents, OTHER)).await?;
     let settings =
         format!("[search]\npeers = [\"{OTHER}\"]\n[limits.classes]\n\"search.query\" = 10000000\n");
-    let domains = Domains::with(&Build::this()?, &settings, there_at).await?;
-    let there = domains.there.as_ref().context("the other domain runs")?;
-    let mut asking = session(there, &domains.there_agents[0].token).await?;
     // Its own directory reads the documents first: what is measured is the copy.
-    wait_for(&mut asking, agents, || Ok(())).await?;
-
+    let read = async |there: &BenchServer, there_agents: &[LoggedInAgent]| {
+        let mut asking = session(there, &there_agents[0].token).await?;
+        wait_for(&mut asking, agents, || Ok(())).await
+    };
+    let domains = Domains::with(&Build::this()?, &settings, there_at, read).await?;
+    let there = domains.there.as_ref().context("the other domain runs")?;
     let mut asking = session(&domains.here, &domains.here_agents[0].token).await?;
     let (began, already) = (Instant::now(), count(&mut asking).await?);
     let (before, mut most_here, mut most_there) = (domains.here.own_memory_kib()?, 0.0_f64, 0.0_f64);
