@@ -11,7 +11,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 /// The folders that are no namespaces; every other folder has a `namespace.json`.
-const NOT_NAMESPACES: [&str; 4] = ["common", "src", "tests", "target"];
+const NOT_NAMESPACES: [&str; 5] = ["common", "manifest", "src", "tests", "target"];
 
 /// What an HTTP request may carry where its route does not say how much.
 const BODY_BYTES: u64 = 64 << 10;

@@ -228,6 +228,8 @@ fn sample(name: &str) -> Option<&'static str> {
         "public_key" | "public_key_p384" => "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE",
         "client_nonce" | "request_id" | "login_nonce" | "challenge_nonce" => "veiB514erPRNMcFX",
         "access_token" | "refresh_token" => "a-token",
+        "offered_task" | "accepted_task" | "own_task" => "task_0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4",
+        "own_agent" | "relation" => "0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4",
         "now_ms" => "1794701761845",
         "now_seconds" => "1794701761",
         _ if name.starts_with("digest:") => {

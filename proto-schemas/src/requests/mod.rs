@@ -9,11 +9,13 @@ pub mod auth;
 pub mod ca;
 pub mod federation;
 pub mod gateway;
+pub mod h2a;
 pub mod message;
 pub mod meta;
 pub mod notification;
 pub mod rpc;
 pub mod search;
+pub mod task;
 
 mod signature;
 

@@ -66,6 +66,7 @@ impl Request for GetAgent {
 }
 
 /// The agent.md of an agent, as the directory has it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FoundAgent {
     pub aid: String,
@@ -77,6 +78,8 @@ pub struct FoundAgent {
     pub sha256: String,
     pub source_ap: String,
     pub signed: bool,
+    pub manifest_version: Option<i64>,
+    pub manifest_hash: Option<String>,
 }
 
 /// `search.suggest`: complete what somebody begins to type.

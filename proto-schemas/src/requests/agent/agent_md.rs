@@ -1,4 +1,4 @@
-//! Calls of `agent`: what an agent publishes about itself.
+//! What an agent publishes about itself.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -102,4 +102,7 @@ pub struct ChangedAgent {
     pub updated_at: i64,
     pub content: Option<String>,
     pub signed: Option<bool>,
+    pub manifest_version: Option<i64>,
+    pub manifest_hash: Option<String>,
+    pub manifest_facts: Option<String>,
 }

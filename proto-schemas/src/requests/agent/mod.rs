@@ -1,0 +1,7 @@
+//! Calls of `agent`: what agents publish about themselves, and what their owners register about them.
+
+mod agent_md;
+mod registry;
+
+pub use agent_md::*;
+pub use registry::*;
