@@ -1,0 +1,273 @@
+//! Sends one request at a time, to an address that was looked up once and checked.
+
+use super::{OutboundUrl, is_public};
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+use http_body_util::Full;
+use hyper::Request;
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST};
+use hyper_util::rt::TokioIo;
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// How long a connection may take, and TLS after it.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long everything may take together.
+const TOTAL: Duration = Duration::from_secs(10);
+/// What is read of an answer: its head. Nobody needs its body, so that is not read at all.
+const ANSWER_BYTES: usize = 64 << 10;
+
+pub type ResolvedAddresses = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+
+/// Gives the addresses of a host and a port.
+pub type Resolver = Arc<dyn Fn(String, u16) -> ResolvedAddresses + Send + Sync>;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum OutboundError {
+    #[error("{0} is an address of a private network")]
+    Private(SocketAddr),
+    #[error("its name has no address")]
+    NoAddress,
+    #[error("no connection within {} ms", .0.as_millis())]
+    LateConnection(Duration),
+    #[error("no answer within {} ms", .0.as_millis())]
+    Late(Duration),
+    #[error("{0}")]
+    Network(String),
+}
+
+pub struct OutboundClient {
+    allow_private: bool,
+    connect_within: Duration,
+    answer_within: Duration,
+    resolver: Resolver,
+    tls: TlsConnector,
+}
+
+impl OutboundClient {
+    /// Servers are verified by the authorities of the public web.
+    pub fn new(allow_private: bool) -> Result<OutboundClient, rustls::Error> {
+        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(OutboundClient {
+            allow_private,
+            connect_within: CONNECT,
+            answer_within: TOTAL,
+            resolver: Arc::new(dns),
+            tls: TlsConnector::from(Arc::new(config)),
+        })
+    }
+
+    /// Looks names up elsewhere than in the DNS.
+    #[must_use]
+    pub fn with_resolver(self, resolver: Resolver) -> OutboundClient {
+        OutboundClient { resolver, ..self }
+    }
+
+    /// Posts JSON; gives the status of the answer. A redirect is an answer like any other, and is not followed.
+    pub async fn post(
+        &self,
+        url: &OutboundUrl,
+        headers: &[(&'static str, String)],
+        json: String,
+    ) -> Result<u16, OutboundError> {
+        let request = request(url, headers, json)?;
+        let late = |_| OutboundError::LateConnection(self.connect_within);
+        let exchange = async {
+            let addresses = self.addresses(url).await?;
+            let tcp = timeout(self.connect_within, connect(&addresses)).await.map_err(late)??;
+            if !url.tls {
+                return send(tcp, request).await;
+            }
+            let name = ServerName::try_from(url.host.clone())
+                .map_err(|_| OutboundError::Network(format!("{:?} is not a TLS server name", url.host)))?;
+            let stream = timeout(self.connect_within, self.tls.connect(name, tcp))
+                .await
+                .map_err(late)?
+                .map_err(|error| OutboundError::Network(format!("TLS: {error}")))?;
+            send(stream, request).await
+        };
+        let done = timeout(self.answer_within, exchange).await;
+        done.map_err(|_| OutboundError::Late(self.answer_within))?
+    }
+
+    /// One look for each request, and no connection to anything but what it found: a name that leads elsewhere at the next look
+    /// leads nowhere. A name that leads to one private address is not used at all.
+    async fn addresses(&self, url: &OutboundUrl) -> Result<Vec<SocketAddr>, OutboundError> {
+        let found = (self.resolver)(url.host.clone(), url.port).await;
+        let found = found
+            .map_err(|error| OutboundError::Network(format!("its name cannot be looked up: {error}")))?;
+        if found.is_empty() {
+            return Err(OutboundError::NoAddress);
+        }
+        match found.iter().find(|address| !self.allow_private && !is_public(address.ip())) {
+            Some(private) => Err(OutboundError::Private(*private)),
+            None => Ok(found),
+        }
+    }
+}
+
+fn dns(host: String, port: u16) -> ResolvedAddresses {
+    Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
+}
+
+/// The first address that answers.
+async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, OutboundError> {
+    let mut last = OutboundError::NoAddress;
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = OutboundError::Network(format!("cannot connect: {error}")),
+        }
+    }
+    Err(last)
+}
+
+fn request(
+    url: &OutboundUrl,
+    headers: &[(&'static str, String)],
+    json: String,
+) -> Result<Request<Full<Bytes>>, OutboundError> {
+    let request = Request::post(url.path.as_str())
+        .header(HOST, url.authority.as_str())
+        .header(CONTENT_TYPE, "application/json")
+        .header(CONNECTION, "close");
+    let request =
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, value.as_str()));
+    let request = request.body(Full::new(Bytes::from(json)));
+    request.map_err(|error| OutboundError::Network(format!("it cannot be requested: {error}")))
+}
+
+async fn send<S>(stream: S, request: Request<Full<Bytes>>) -> Result<u16, OutboundError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let broke = |error: hyper::Error| OutboundError::Network(format!("the connection broke: {error}"));
+    let mut http = http1::Builder::new();
+    http.max_buf_size(ANSWER_BYTES);
+    let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await.map_err(broke)?;
+    let answered = async { Ok(sender.send_request(request).await.map_err(broke)?.status().as_u16()) };
+    // The connection is driven here, beside the exchange, and ends with it.
+    match select(pin!(answered), pin!(connection)).await {
+        Either::Left((done, _)) => done,
+        Either::Right((_, answered)) => answered.await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+
+    /// Answers every connection with the same bytes; gives its address, and how many came.
+    async fn server(tasks: &mut JoinSet<()>, answer: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, came) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+        let counted = came.clone();
+        tasks.spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                counted.fetch_add(1, Ordering::SeqCst);
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+                if answer.is_empty() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        });
+        (address, came)
+    }
+
+    /// Gives one answer after the other, and counts how often it was asked.
+    fn resolver(answers: Vec<Vec<SocketAddr>>) -> (Resolver, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let resolver: Resolver = Arc::new(move |_: String, _: u16| -> ResolvedAddresses {
+            let at = counted.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
+            let found = answers[at].clone();
+            Box::pin(async move { Ok(found) })
+        });
+        (resolver, asked)
+    }
+
+    fn url() -> OutboundUrl {
+        OutboundUrl::parse("http://hooks.example/in", true).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_status_is_given_and_a_redirect_is_not_followed() {
+        let mut tasks = JoinSet::new();
+        let (elsewhere, followed) = server(&mut tasks, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let redirect =
+            "HTTP/1.1 302 Found\r\nlocation: http://elsewhere.example/\r\ncontent-length: 0\r\n\r\n";
+        let (address, came) = server(&mut tasks, redirect).await;
+        let (resolver, asked) = resolver(vec![vec![address], vec![elsewhere]]);
+        let client = OutboundClient::new(true).unwrap().with_resolver(resolver);
+        assert_eq!(client.post(&url(), &[("x-test", "1".to_owned())], "{}".to_owned()).await.unwrap(), 302);
+        assert_eq!(asked.load(Ordering::SeqCst), 1, "one look for one request");
+        assert_eq!((came.load(Ordering::SeqCst), followed.load(Ordering::SeqCst)), (1, 0));
+        assert_eq!(
+            client.post(&url(), &[], "{}".to_owned()).await.unwrap(),
+            200,
+            "the next request looks again"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_a_private_address_is_not_connected_to() {
+        let mut tasks = JoinSet::new();
+        let (address, came) = server(&mut tasks, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let public: SocketAddr = "8.8.8.8:9".parse().unwrap();
+        for answers in [vec![address], vec![public, address]] {
+            let (resolver, _) = resolver(vec![answers]);
+            let client = OutboundClient::new(false).unwrap().with_resolver(resolver);
+            let url = OutboundUrl::parse("https://hooks.example/in", false).unwrap();
+            let refused = client.post(&url, &[], "{}".to_owned()).await.unwrap_err();
+            assert!(matches!(refused, OutboundError::Private(private) if private == address), "{refused}");
+        }
+        assert_eq!(came.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_answers_is_given_up() {
+        let mut tasks = JoinSet::new();
+        let (address, _) = server(&mut tasks, "").await;
+        let (resolver, _) = resolver(vec![vec![address]]);
+        let client = OutboundClient::new(true).unwrap().with_resolver(resolver);
+        let client = OutboundClient { answer_within: Duration::from_millis(20), ..client };
+        let late = client.post(&url(), &[], "{}".to_owned()).await.unwrap_err();
+        assert!(matches!(late, OutboundError::Late(_)), "{late}");
+    }
+
+    #[tokio::test]
+    async fn a_name_without_an_address_and_a_closed_port_are_errors() {
+        let (nothing, _) = resolver(vec![vec![]]);
+        let client = OutboundClient::new(true).unwrap().with_resolver(nothing);
+        assert!(matches!(client.post(&url(), &[], String::new()).await, Err(OutboundError::NoAddress)));
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let (resolver, _) = resolver(vec![vec![closed]]);
+        let client = OutboundClient::new(true).unwrap().with_resolver(resolver);
+        assert!(matches!(client.post(&url(), &[], String::new()).await, Err(OutboundError::Network(_))));
+    }
+}
