@@ -10,6 +10,7 @@ mod auth;
 mod ca;
 mod message;
 mod search;
+mod task;
 
 #[cfg(test)]
 mod schemas;
@@ -42,7 +43,7 @@ macro_rules! services {
     };
 }
 
-services![ca, auth, agent, message, search];
+services![ca, auth, agent, message, search, task];
 
 /// What the fuzz targets, the gateway and the benchmark need of a service without opening it.
 pub mod pure {

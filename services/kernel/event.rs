@@ -24,6 +24,9 @@ pub enum Audience {
     Connection { aid: Aid, connection: u64 },
     /// Every long connection of an agent but this one.
     Others { aid: Aid, connection: u64 },
+    /// Every long connection of an agent but those of this device and slot: for what another domain tells, which does not
+    /// know connections.
+    OtherInstances { aid: Aid, device: DeviceId, slot: SlotId },
     /// The gateways themselves: something about sessions changed, no client sees the event.
     Gateways,
 }

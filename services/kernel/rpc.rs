@@ -42,6 +42,8 @@ pub enum Caller {
 pub enum TokenKind {
     /// The access token of a login: whatever the agent may do without a connection.
     Access,
+    /// The token that the owner of an agent was given for it: the agent reads what concerns it, and changes nothing.
+    Agent,
 }
 
 /// How a call came from another domain.

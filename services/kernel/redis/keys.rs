@@ -36,7 +36,8 @@ impl RedisKeys {
             Audience::Agent(aid)
             | Audience::Instance { aid, .. }
             | Audience::Connection { aid, .. }
-            | Audience::Others { aid, .. } => self.agent(aid),
+            | Audience::Others { aid, .. }
+            | Audience::OtherInstances { aid, .. } => self.agent(aid),
             Audience::Gateways => self.gateway_events.clone(),
         }
     }

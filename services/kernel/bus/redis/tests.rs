@@ -183,6 +183,11 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
         until("the odd one", || gateway.received.lock().len() > 3000).await;
         let last = gateway.received.lock().pop().unwrap();
         assert_eq!((last.to, last.params.get(), last.method.as_str()), (to, odd.get(), "event/odd"));
+        let (device, slot) = (DeviceId::parse("phone").unwrap(), SlotId::parse("a b").unwrap());
+        let to = Audience::OtherInstances { aid: bobb, device, slot };
+        service.redis.bus().publish(&Event::new(to.clone(), "event/odd", &json!({})));
+        until("another odd one", || gateway.received.lock().len() > 3000).await;
+        assert_eq!(gateway.received.lock().pop().unwrap().to, to);
     }
 }
 

@@ -1,0 +1,33 @@
+//! `task.add_artifact`: a result of a task that goes on.
+
+use super::CallTarget;
+use crate::kernel::Caller;
+use crate::task::TaskService;
+use crate::task::model::answer::TaskAnswer;
+use crate::task::model::error::Error;
+use crate::task::model::operation::Operation;
+use crate::task::model::task::TaskId;
+use crate::task::params::{ArtifactParams, RequestId};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+#[derive(Serialize, Deserialize)]
+pub(in crate::task) struct AddArtifactParams {
+    task_id: TaskId,
+    artifact: ArtifactParams,
+    request_id: Option<RequestId>,
+    expected_version: Option<i64>,
+}
+
+impl TaskService {
+    pub(in crate::task) async fn add_artifact(
+        self: Arc<Self>,
+        caller: Caller,
+        params: AddArtifactParams,
+    ) -> Result<TaskAnswer, Error> {
+        let AddArtifactParams { task_id, request_id, expected_version, .. } = &params;
+        let target = CallTarget::of("task.add_artifact", &params, task_id, request_id, *expected_version)?;
+        let artifact = params.artifact.offered()?;
+        self.act(&caller, target, Operation::AddArtifact(Box::new(artifact))).await
+    }
+}

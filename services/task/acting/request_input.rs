@@ -1,0 +1,33 @@
+//! `task.request_input`: the assignee asks, and the task waits for its owner.
+
+use super::CallTarget;
+use crate::kernel::Caller;
+use crate::task::TaskService;
+use crate::task::model::answer::TaskAnswer;
+use crate::task::model::error::Error;
+use crate::task::model::operation::Operation;
+use crate::task::model::task::TaskId;
+use crate::task::params::{ContentBlock, RequestId};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+#[derive(Serialize, Deserialize)]
+pub(in crate::task) struct RequestInputParams {
+    task_id: TaskId,
+    message: ContentBlock,
+    request_id: Option<RequestId>,
+    expected_version: Option<i64>,
+}
+
+impl TaskService {
+    pub(in crate::task) async fn request_input(
+        self: Arc<Self>,
+        caller: Caller,
+        params: RequestInputParams,
+    ) -> Result<TaskAnswer, Error> {
+        let RequestInputParams { task_id, request_id, expected_version, .. } = &params;
+        let target = CallTarget::of("task.request_input", &params, task_id, request_id, *expected_version)?;
+        let input = self.new_input(None, params.message);
+        self.act(&caller, target, Operation::RequestInput(input)).await
+    }
+}

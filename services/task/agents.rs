@@ -1,0 +1,46 @@
+//! Whether those who are to take part in a task exist.
+
+use super::TaskService;
+use super::model::error::Error;
+use crate::kernel::Aid;
+use parking_lot::Mutex;
+use proto_schemas::requests::ca;
+use std::collections::HashSet;
+
+/// How many agents are remembered before all of them are looked up again.
+const MAX_AGENTS: usize = 100_000;
+
+/// Agents that were found to be registered. A name that is registered once stays registered.
+#[derive(Default)]
+pub(super) struct RegisteredAgents(Mutex<HashSet<Aid>>);
+
+impl TaskService {
+    /// Refuses whoever is not registered. An agent of another domain is not asked for, so that a domain that is away holds nothing up:
+    /// whether it exists is learned when its domain is told of the task.
+    pub(super) async fn registered(&self, aid: &Aid, role: &'static str) -> Result<(), Error> {
+        if aid.issuer() != self.issuer {
+            return if self.mesh.has("gateway") { Ok(()) } else { Err(Error::Foreign(aid.clone())) };
+        }
+        match self.is_registered(aid).await? {
+            true => Ok(()),
+            false => Err(Error::conflict(format!("{aid} is not registered"), role)),
+        }
+    }
+
+    /// Of an agent of this domain.
+    pub(super) async fn is_registered(&self, aid: &Aid) -> Result<bool, Error> {
+        if self.agents.0.lock().contains(aid) {
+            return Ok(true);
+        }
+        let known = self.mesh.known_cert("task", &ca::GetCert::of_aid(aid.as_str())).await?;
+        if known.is_none() {
+            return Ok(false);
+        }
+        let mut agents = self.agents.0.lock();
+        if agents.len() >= MAX_AGENTS {
+            agents.clear();
+        }
+        agents.insert(aid.clone());
+        Ok(true)
+    }
+}

@@ -1,0 +1,174 @@
+//! What is accepted of what another domain tells: tasks that it may tell of, for agents of ours, and events that are as events are.
+
+use crate::kernel::{Aid, Audience, DeviceId, SlotId};
+use crate::task::from_iso;
+use crate::task::model::event::{SYSTEM, TaskEventName, TaskEventParams};
+use crate::task::model::state::TaskState;
+use crate::task::model::task::{TaskId, TaskVisibility};
+use crate::task::params::Title;
+use crate::task::store::{ListRole, StubKey, StubRow};
+use proto_schemas::requests::task::{
+    RelayedAgent, RelayedOrigin, RelayedSummary, RelayedTarget, RelayedTask, RelayedTaskEvent,
+};
+
+const MOST_AGENTS: usize = 50;
+const MOST_EVENTS: usize = 64;
+const MOST_TARGETS: usize = 1000;
+/// The parameters of one event: a message or some short artifacts, and what is around them.
+const EVENT_BYTES: usize = 512 << 10;
+
+/// Between which domains something is told.
+#[derive(Clone, Copy)]
+pub(super) struct ToldBetween<'a> {
+    pub home: &'a str,
+    pub ours: &'a str,
+    pub now: i64,
+}
+
+/// A task as another domain tells of it, checked as far as that is possible without the store.
+#[derive(Debug)]
+pub(super) struct OfferedTask {
+    pub task_id: TaskId,
+    pub version: i64,
+    /// One for each agent of ours.
+    pub stubs: Vec<StubRow>,
+    pub events: Vec<OfferedEvent>,
+}
+
+#[derive(Debug)]
+pub(super) struct OfferedEvent {
+    pub name: TaskEventName,
+    pub params: TaskEventParams,
+    pub to: Vec<Audience>,
+}
+
+impl OfferedTask {
+    /// The sentence says what is wrong.
+    pub fn read(item: RelayedTask, between: ToldBetween<'_>) -> Result<OfferedTask, String> {
+        let RelayedTask { task, agents, events } = item;
+        if agents.is_empty() || agents.len() > MOST_AGENTS {
+            return Err(format!("a task is told to 1 to {MOST_AGENTS} agents"));
+        }
+        if events.len() > MOST_EVENTS {
+            return Err(format!("a version of a task has at most {MOST_EVENTS} events"));
+        }
+        let stub = read_summary(task, between, &agents[0])?;
+        let mut stubs = Vec::with_capacity(agents.len());
+        for RelayedAgent { aid, role } in &agents {
+            let aid = own_aid(aid, between.ours)?;
+            let is_role = ListRole::of(&aid, &stub.owner, &stub.assignee);
+            if is_role.as_str() != role {
+                return Err(format!("{aid} is not the {role:.20}"));
+            }
+            let key = StubKey { aid, task_id: stub.key.task_id.clone() };
+            stubs.push(StubRow { key, role: is_role, ..stub.clone() });
+        }
+        let events = events.into_iter().map(|event| read_event(event, &stub, between.ours));
+        Ok(OfferedTask {
+            task_id: stub.key.task_id.clone(),
+            version: stub.version,
+            stubs,
+            events: events.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// The task, for one of the agents.
+fn read_summary(
+    task: RelayedSummary,
+    between: ToldBetween<'_>,
+    agent: &RelayedAgent,
+) -> Result<StubRow, String> {
+    let task_id = TaskId::try_from(task.task_id)?;
+    let root_id = TaskId::try_from(task.root_task_id)?;
+    let parent_id = task.parent_task_id.map(TaskId::try_from).transpose()?;
+    let (owner, assignee) = (any_aid(&task.owner)?, any_aid(&task.assignee)?);
+    if parent_id.is_some() == (root_id == task_id) {
+        return Err("a task is a root, or it has one above it".to_owned());
+    }
+    if parent_id.is_none() && owner.issuer() != between.home {
+        return Err(format!("a task of {owner} is not in {}", between.home));
+    }
+    if !(1..1 << 53).contains(&task.version) {
+        return Err("a version counts from 1".to_owned());
+    }
+    let time = |text: &str| from_iso(text).filter(|at| *at >= 0).ok_or("a time is not one");
+    let state: TaskState = task.status.parse()?;
+    Ok(StubRow {
+        key: StubKey { aid: any_aid(&agent.aid)?, task_id },
+        home_issuer: between.home.to_owned(),
+        role: ListRole::Participant,
+        state,
+        version: task.version,
+        owner,
+        assignee,
+        parent_id,
+        required: task.required,
+        title: Title::try_from(task.title)?.into_text(),
+        visibility: TaskVisibility::parse(&task.visibility).ok_or("a visibility is none of the three")?,
+        created_at: time(&task.created_at)?.min(between.now),
+        // Another clock may be ahead, and lists have what changed last first.
+        updated_at: time(&task.updated_at)?.min(between.now),
+    })
+}
+
+fn read_event(event: RelayedTaskEvent, stub: &StubRow, ours: &str) -> Result<OfferedEvent, String> {
+    let name = TaskEventName::from_short(&event.event).ok_or("an event is none of the five")?;
+    if event.params.get().len() > EVENT_BYTES {
+        return Err(format!("the params of an event have at most {EVENT_BYTES} bytes"));
+    }
+    if event.to.len() > MOST_TARGETS {
+        return Err(format!("an event is told to at most {MOST_TARGETS}"));
+    }
+    let params: TaskEventParams = serde_json::from_str(event.params.get())
+        .map_err(|error| format!("the params of an event: {error}"))?;
+    if params.task_id != stub.key.task_id || params.version != stub.version || params.status != stub.state {
+        return Err("an event is about another task or version".to_owned());
+    }
+    if from_iso(&params.updated_at).is_none()
+        || (params.actor != SYSTEM && Aid::parse(&params.actor).is_err())
+    {
+        return Err("an event does not say when it happened and who did it".to_owned());
+    }
+    let except = event.except.map(|caller| read_caller(caller, ours)).transpose()?;
+    let to = event.to.into_iter().map(|target| read_target(target, except.as_ref(), ours));
+    Ok(OfferedEvent { name, params, to: to.collect::<Result<_, _>>()? })
+}
+
+fn read_caller(caller: RelayedOrigin, ours: &str) -> Result<(Aid, DeviceId, SlotId), String> {
+    Ok((own_aid(&caller.aid, ours)?, device(&caller.device_id)?, slot(&caller.slot_id)?))
+}
+
+fn read_target(
+    target: RelayedTarget,
+    except: Option<&(Aid, DeviceId, SlotId)>,
+    ours: &str,
+) -> Result<Audience, String> {
+    let aid = own_aid(&target.aid, ours)?;
+    let device = target.device_id.as_deref().map(device).transpose()?;
+    let slot = target.slot_id.as_deref().map(slot).transpose()?;
+    Ok(match (device, slot, except) {
+        (None, None, Some((caller, device, slot))) if *caller == aid => {
+            Audience::OtherInstances { aid, device: device.clone(), slot: slot.clone() }
+        }
+        (None, None, _) => Audience::Agent(aid),
+        (device, slot, _) => Audience::Instance { aid, device, slot },
+    })
+}
+
+fn own_aid(text: &str, ours: &str) -> Result<Aid, String> {
+    let aid = any_aid(text)?;
+    if aid.issuer() == ours { Ok(aid) } else { Err(format!("{aid} is not of {ours}")) }
+}
+
+fn any_aid(text: &str) -> Result<Aid, String> {
+    Aid::parse(text).map_err(|error| error.to_string())
+}
+
+fn device(text: &str) -> Result<DeviceId, String> {
+    DeviceId::parse(text).map_err(|error| error.to_string())
+}
+
+fn slot(text: &str) -> Result<SlotId, String> {
+    SlotId::parse(text).map_err(|error| error.to_string())
+}

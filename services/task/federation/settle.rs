@@ -1,0 +1,82 @@
+//! What the answer of another domain means for the tasks that it was told of: it knows them now, or a task that waits for one of its
+//! agents cannot reach it and ends.
+
+use super::draft::TaskRelay;
+use super::queues::MOST_ITEMS;
+use crate::task::TaskService;
+use crate::task::model::error::Error;
+use crate::task::model::operation::{Actor, Operation, TaskCall};
+use crate::task::model::state::TaskState;
+use crate::task::model::task::TaskId;
+use proto_schemas::requests::task::RelayedEvents;
+use std::collections::BTreeMap;
+
+const UNKNOWN: &str = "assignee_unknown";
+const UNREACHABLE: &str = "assignee_unreachable";
+
+impl TaskService {
+    /// A task ends before it is forgotten that its domain had to learn of it: after a crash in between it is told again, and answered
+    /// the same.
+    pub(super) async fn settle(
+        &self,
+        issuer: &str,
+        relays: &[TaskRelay],
+        answer: &RelayedEvents,
+    ) -> Result<(), Error> {
+        for relay in relays {
+            let Some(assignee) = relay.waits_for.as_ref().filter(|aid| aid.issuer() == issuer) else {
+                continue;
+            };
+            let is_relay = |task_id: &str| task_id == relay.task_id.as_str();
+            let unknown = answer
+                .unknown
+                .iter()
+                .any(|unknown| is_relay(&unknown.task_id) && unknown.aid == assignee.as_str());
+            if unknown {
+                self.end_undeliverable(&relay.task_id, UNKNOWN).await?;
+            } else if answer.refused.iter().any(|task_id| is_relay(task_id)) {
+                self.end_undeliverable(&relay.task_id, UNREACHABLE).await?;
+            }
+        }
+        let mut told: BTreeMap<TaskId, i64> = BTreeMap::new();
+        for relay in relays {
+            let version = told.entry(relay.task_id.clone()).or_default();
+            *version = relay.version.max(*version);
+        }
+        self.store.remove_relays(issuer, &told).await?;
+        Ok(())
+    }
+
+    /// The domain takes no tasks: those that wait for its agents end, and nothing waits for it any more.
+    pub(super) async fn give_up(&self, issuer: &str) -> Result<(), Error> {
+        loop {
+            let waiting = self.store.due_relays(issuer, i64::MAX, MOST_ITEMS as i64).await?;
+            if waiting.is_empty() {
+                return Ok(());
+            }
+            for task in &waiting {
+                if task.state == TaskState::Submitted && task.assignee.issuer() == issuer {
+                    self.end_undeliverable(&task.id, UNREACHABLE).await?;
+                }
+            }
+            // The end of a task is a change of which the domain would be told, too: that row is found by the next turn.
+            let told = waiting.into_iter().map(|task| (task.id, task.version)).collect();
+            self.store.remove_relays(issuer, &told).await?;
+        }
+    }
+
+    async fn end_undeliverable(&self, task_id: &TaskId, reason: &'static str) -> Result<(), Error> {
+        let ended = self.submit(TaskCall {
+            actor: Actor::System,
+            task_id: task_id.clone(),
+            repeat: None,
+            expected_version: None,
+            operation: Operation::Undeliverable { reason },
+        });
+        match ended.await {
+            // It is not waiting any more, or it is gone.
+            Ok(_) | Err(Error::State { .. } | Error::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a call is answered, also when it is repeated.
+
+use super::error::Error;
+use super::event::TaskEvent;
+use super::operation::RepeatKey;
+use super::tree::Trees;
+use proto_schemas::requests::task::{
+    AddedArtifact, ChangedTask, CompletedTask, CreatedTask, DelegatedTask, TaskInput,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// What a call is answered, and what others are told of it, in this order.
+#[derive(Debug)]
+pub(in crate::task) struct Decided {
+    pub answer: TaskAnswer,
+    pub events: Vec<TaskEvent>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(in crate::task) enum TaskAnswer {
+    Created(CreatedTask),
+    Delegated(DelegatedTask),
+    Changed(ChangedTask),
+    Input(TaskInput),
+    Added(AddedArtifact),
+    Completed(CompletedTask),
+    /// The answer to an earlier call, as it was written.
+    Again(Box<RawValue>),
+    /// A time that ran out, or did not because something happened.
+    TimedOut(bool),
+}
+
+impl Decided {
+    pub fn without_events(answer: TaskAnswer) -> Decided {
+        Decided { answer, events: Vec::new() }
+    }
+}
+
+impl TaskAnswer {
+    pub fn written(&self) -> Result<String, Error> {
+        serde_json::to_string(self).map_err(Error::stored)
+    }
+}
+
+/// The stored answer to a call with this key. The same key with other parameters is refused.
+pub(super) fn earlier<'a>(trees: &'a Trees, repeat: &RepeatKey, now: i64) -> Result<Option<&'a str>, Error> {
+    let Some(answer) = trees.answer(repeat, now) else { return Ok(None) };
+    if answer.body_hash != repeat.body_hash {
+        return Err(Error::conflict("the key was used for another call", "idempotency_conflict"));
+    }
+    Ok(Some(&answer.result))
+}

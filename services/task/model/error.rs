@@ -1,0 +1,119 @@
+//! What can go wrong in `task.*`, and the code for each.
+
+use super::state::{StateRefusal, TaskState};
+use super::task::{TaskId, TaskRow};
+use crate::kernel::{Aid, BatchError, RpcError, codes};
+use proto_schemas::requests::task::ChildTask;
+use serde_json::json;
+
+#[derive(Debug, thiserror::Error)]
+pub(in crate::task) enum Error {
+    /// A parameter whose type is right and whose value is not; the sentence names it.
+    #[error("{0}")]
+    Param(String),
+    /// The same with a word that a program can compare.
+    #[error("{sentence}")]
+    Conflict { sentence: String, reason: &'static str },
+    /// An agent of another domain, where this server has no way to other domains.
+    #[error("{0} is of another domain, and this server is not connected to other domains")]
+    Foreign(Aid),
+    #[error("task {0} not found")]
+    NotFound(TaskId),
+    #[error("{0}")]
+    Denied(&'static str),
+    #[error("only the assignee of a task may delegate a part of it")]
+    DelegationDenied,
+    #[error("{}", sentence(.refusal, .state))]
+    State { refusal: StateRefusal, state: TaskState, version: i64 },
+    #[error("the task has another version by now: {current}")]
+    Version { current: i64, state: TaskState },
+    #[error("a required part of the task is open")]
+    Blocked(Vec<ChildTask>),
+    #[error("{0}")]
+    TooLarge(String),
+    #[error("a tree of tasks is limited: {limit} is {most}")]
+    ChildLimit { limit: &'static str, most: usize },
+    #[error("{0}")]
+    TooMany(String),
+    #[error("what is stored cannot be read: {0}")]
+    Stored(serde_json::Error),
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+    #[error(transparent)]
+    Queue(#[from] BatchError),
+    #[error(transparent)]
+    Other(#[from] RpcError),
+}
+
+impl Error {
+    pub fn conflict(sentence: impl Into<String>, reason: &'static str) -> Error {
+        Error::Conflict { sentence: sentence.into(), reason }
+    }
+
+    pub fn state(refusal: StateRefusal, task: &TaskRow) -> Error {
+        Error::State { refusal, state: task.state, version: task.version }
+    }
+
+    pub fn stored(error: serde_json::Error) -> Error {
+        Error::Stored(error)
+    }
+}
+
+fn sentence(refusal: &StateRefusal, state: &TaskState) -> String {
+    match refusal {
+        StateRefusal::Invalid => format!("the task is {state}, which does not allow this"),
+        StateRefusal::AlreadyAccepted => "the task is accepted already".to_owned(),
+        StateRefusal::InputRequired => "the task waits for input of its owner".to_owned(),
+        StateRefusal::Canceled => "the task was canceled".to_owned(),
+        StateRefusal::Rejected => "the task was rejected".to_owned(),
+        StateRefusal::FailureRecorded => "the task has failed".to_owned(),
+    }
+}
+
+impl From<Error> for RpcError {
+    fn from(error: Error) -> RpcError {
+        match error {
+            Error::Param(_) => RpcError::new(codes::INVALID_PARAMS, error),
+            Error::Conflict { reason, .. } => {
+                RpcError::new(codes::INVALID_PARAMS, error).with("reason", reason)
+            }
+            Error::Foreign(ref aid) => {
+                let issuer = aid.issuer().to_owned();
+                RpcError::new(codes::FEDERATION_UNREACHABLE, error)
+                    .with("reason", "not_forwarded")
+                    .with("phase", "connect")
+                    .with("target_issuer", issuer)
+            }
+            Error::NotFound(_) => RpcError::new(codes::TASK_NOT_FOUND, error),
+            Error::Denied(_) => RpcError::new(codes::TASK_ACCESS_DENIED, error),
+            Error::DelegationDenied => RpcError::new(codes::TASK_DELEGATION_DENIED, error),
+            Error::State { refusal, state, version } => {
+                let code = match refusal {
+                    StateRefusal::Invalid => codes::TASK_STATE_INVALID,
+                    StateRefusal::AlreadyAccepted => codes::TASK_ALREADY_ACCEPTED,
+                    StateRefusal::InputRequired => codes::TASK_INPUT_REQUIRED,
+                    StateRefusal::Canceled => codes::TASK_CANCELED,
+                    StateRefusal::Rejected => codes::TASK_REJECTED,
+                    StateRefusal::FailureRecorded => codes::TASK_FAILURE_RECORDED,
+                };
+                RpcError::new(code, error).with("status", state.as_str()).with("current_version", version)
+            }
+            Error::Version { current, state } => RpcError::new(codes::TASK_STATE_INVALID, error)
+                .with("status", state.as_str())
+                .with("current_version", current),
+            Error::Blocked(ref children) => {
+                let children = json!(children);
+                RpcError::new(codes::TASK_COMPLETION_BLOCKED, error).with("children", children)
+            }
+            Error::TooLarge(_) => RpcError::new(codes::TASK_OUTPUT_TOO_LARGE, error),
+            Error::ChildLimit { limit, .. } => {
+                RpcError::new(codes::TASK_CHILD_LIMIT_EXCEEDED, error).with("limit", limit)
+            }
+            Error::TooMany(_) => RpcError::new(codes::RATE_LIMITED, error),
+            Error::Stored(cause) => RpcError::internal(cause),
+            Error::Sql(source) => source.into(),
+            Error::Queue(source) => source.into(),
+            Error::Other(error) => error,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `task.get`: everything about a task.
+
+use crate::kernel::{Aid, Caller};
+use crate::task::federation::HomeCall;
+use crate::task::model::error::Error;
+use crate::task::model::task::{TaskId, TaskRow};
+use crate::task::store::{MessagesWanted, TaskDetails};
+use crate::task::{TaskService, iso};
+use proto_schemas::requests::task::TaskObject;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+#[derive(Serialize, Deserialize)]
+pub(in crate::task) struct GetParams {
+    task_id: TaskId,
+    messages_after_seq: Option<i64>,
+}
+
+impl TaskService {
+    pub(in crate::task) async fn get(
+        self: Arc<Self>,
+        caller: Caller,
+        params: GetParams,
+    ) -> Result<TaskObject, Error> {
+        match self.get_here(&caller.speaker()?.aid, &params).await {
+            Err(Error::NotFound(id)) => {
+                let call = HomeCall { caller: &caller, method: "task.get", params: &params };
+                self.at_home(call, &id).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn get_here(&self, aid: &Aid, params: &GetParams) -> Result<TaskObject, Error> {
+        let id = params.task_id.clone();
+        let wanted = match params.messages_after_seq {
+            Some(..0) => return Err(Error::Param("messages_after_seq must not be negative".to_owned())),
+            Some(seq) => MessagesWanted::After(seq),
+            None => MessagesWanted::Last,
+        };
+        let reads = |trees: &crate::task::model::tree::Trees| {
+            trees.get(&id).is_some_and(|task| trees.relation(task, aid).reads)
+        };
+        let (trees, details) = self.store.read_task(&id, wanted, reads).await?;
+        let not_found = || Error::NotFound(id.clone());
+        let task = trees.get(&id).ok_or_else(not_found)?;
+        let Some(details) = details else { return Err(refused(trees.relation(task, aid).knows(), &id)) };
+        let children = trees.children(task).map(TaskRow::as_child).collect();
+        Ok(self.object(task, details, children))
+    }
+
+    fn object(
+        &self,
+        task: &TaskRow,
+        details: TaskDetails,
+        children: Vec<proto_schemas::requests::task::ChildTask>,
+    ) -> TaskObject {
+        TaskObject {
+            task_id: task.id.to_string(),
+            root_task_id: task.root_id.to_string(),
+            parent_task_id: task.parent_id.as_ref().map(TaskId::to_string),
+            depth: task.depth,
+            status: task.state.to_string(),
+            version: task.version,
+            owner: task.owner.to_string(),
+            assignee: task.assignee.to_string(),
+            participants: task.participants.iter().map(ToString::to_string).collect(),
+            visibility: task.visibility.as_str().to_owned(),
+            required: task.required,
+            title: task.title.clone(),
+            input: details.input,
+            artifacts: details.artifacts,
+            messages: details.messages,
+            messages_truncated: details.truncated,
+            children,
+            reason: task.reason.clone(),
+            metadata: details.metadata,
+            created_at: iso(task.created_at),
+            updated_at: iso(task.updated_at),
+            accepted_at: task.accepted_at.map(iso),
+            ended_at: task.ended_at.map(iso),
+            home_issuer: self.issuer.clone(),
+        }
+    }
+}
+
+/// The answer to whoever may not read a task: only the owner of the root of its tree knows that it exists.
+pub(super) fn refused(knows: bool, id: &TaskId) -> Error {
+    match knows {
+        true => Error::Denied("only the owner, the assignee and the participants of a task may read it"),
+        false => Error::NotFound(id.clone()),
+    }
+}

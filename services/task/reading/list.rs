@@ -1,0 +1,128 @@
+//! `task.list`: the tasks in which the caller has a role.
+
+use crate::kernel::{Aid, Caller};
+use crate::task::TaskService;
+use crate::task::model::error::Error;
+use crate::task::model::state::TaskState;
+use crate::task::model::task::{TaskId, TaskRow};
+use crate::task::store::{ListPosition, ListRole, ListWanted, StubRow};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use proto_schemas::requests::task::{TaskPage, TaskSummary};
+use serde::Deserialize;
+use std::sync::Arc;
+
+const USUAL_LIMIT: i64 = 20;
+const MOST: i64 = 100;
+const PREFIX: &str = "tl_";
+
+#[derive(Deserialize)]
+pub(in crate::task) struct ListParams {
+    status: Option<StatusParam>,
+    limit: Option<i64>,
+    cursor: Option<String>,
+    role: Option<RoleParam>,
+    peer: Option<Aid>,
+    parent_task_id: Option<TaskId>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StatusParam {
+    One(String),
+    Several(Vec<String>),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RoleParam {
+    Owner,
+    Assignee,
+    Participant,
+}
+
+impl TaskService {
+    pub(in crate::task) async fn list(
+        self: Arc<Self>,
+        caller: Caller,
+        params: ListParams,
+    ) -> Result<TaskPage, Error> {
+        let limit = match params.limit.unwrap_or(USUAL_LIMIT) {
+            ..1 => return Err(Error::Param("limit must be at least 1".to_owned())),
+            limit => limit.min(MOST),
+        };
+        let wanted = ListWanted {
+            aid: caller.agent()?.aid.clone(),
+            roles: match params.role {
+                None => ListRole::ALL.to_vec(),
+                Some(RoleParam::Owner) => vec![ListRole::Owner],
+                Some(RoleParam::Assignee) => vec![ListRole::Assignee],
+                Some(RoleParam::Participant) => vec![ListRole::Participant],
+            },
+            states: states(params.status)?,
+            peer: params.peer,
+            parent: params.parent_task_id,
+            after: params.cursor.as_deref().map_or_else(|| Ok(ListPosition::first()), read_cursor)?,
+            // One more tells whether there is another page.
+            limit: limit + 1,
+        };
+        let here = self.store.list(&wanted).await?.into_iter().map(ListedTask::here);
+        let elsewhere = self.store.list_stubs(&wanted).await?.into_iter().map(ListedTask::elsewhere);
+        let mut found: Vec<ListedTask> = here.chain(elsewhere).collect();
+        found.sort_by(|one, other| other.position.cmp(&one.position));
+        let has_more = found.len() as i64 > limit;
+        found.truncate(usize::try_from(limit).unwrap_or_default());
+        let next_cursor = found.last().filter(|_| has_more).map(write_cursor);
+        Ok(TaskPage { items: found.into_iter().map(|task| task.summary).collect(), next_cursor, has_more })
+    }
+}
+
+/// A task of this domain or another, and where it is in the list.
+struct ListedTask {
+    position: (i64, TaskId),
+    summary: TaskSummary,
+}
+
+impl ListedTask {
+    fn here(task: TaskRow) -> ListedTask {
+        ListedTask { position: (task.updated_at, task.id.clone()), summary: task.summary() }
+    }
+
+    fn elsewhere(stub: StubRow) -> ListedTask {
+        ListedTask { position: (stub.updated_at, stub.key.task_id.clone()), summary: stub.summary() }
+    }
+}
+
+/// All of them where none is named.
+fn states(param: Option<StatusParam>) -> Result<Vec<TaskState>, Error> {
+    let names = match param {
+        None => return Ok(TaskState::ALL.to_vec()),
+        Some(StatusParam::One(name)) => vec![name],
+        Some(StatusParam::Several(names)) => names,
+    };
+    let mut states: Vec<TaskState> =
+        names.iter().map(|name| name.parse().map_err(Error::Param)).collect::<Result<_, _>>()?;
+    states.sort();
+    states.dedup();
+    match states.is_empty() {
+        true => Err(Error::Param("status must name at least one status".to_owned())),
+        false => Ok(states),
+    }
+}
+
+/// A cursor only says where to go on in the caller's own list, so nothing is gained by making one up.
+fn write_cursor(last: &ListedTask) -> String {
+    let (updated_at, id) = &last.position;
+    format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(format!("{updated_at} {id}")))
+}
+
+fn read_cursor(text: &str) -> Result<ListPosition, Error> {
+    let read = || {
+        let bytes = URL_SAFE_NO_PAD.decode(text.strip_prefix(PREFIX)?).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
+        let (updated_at, task_id) = text.split_once(' ')?;
+        let task_id = TaskId::try_from(task_id.to_owned()).ok()?.to_string();
+        Some(ListPosition { updated_at: updated_at.parse().ok()?, task_id })
+    };
+    read().ok_or_else(|| Error::Param("cursor must be one that this method answered".to_owned()))
+}

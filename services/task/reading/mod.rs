@@ -1,0 +1,5 @@
+//! Calls that read tasks.
+
+mod children;
+mod get;
+mod list;

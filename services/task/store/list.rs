@@ -1,0 +1,142 @@
+//! Lists: the tasks of an agent, page by page, each page found by an index.
+//!
+//! An index has the tasks of one agent in one role and one state, the last changed last. So a page is put together from one short
+//! search for each role and state that is wanted, and costs the same however many pages came before it.
+
+use super::Store;
+use super::row::{READ, StoredTask};
+use crate::kernel::Aid;
+use crate::task::model::state::TaskState;
+use crate::task::model::task::{TaskId, TaskRow};
+use sqlx::{Any, AssertSqlSafe};
+
+/// What an agent is in a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::task) enum ListRole {
+    Owner,
+    Assignee,
+    /// Neither of the two.
+    Participant,
+}
+
+impl ListRole {
+    pub const ALL: [ListRole; 3] = [ListRole::Owner, ListRole::Assignee, ListRole::Participant];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ListRole::Owner => "owner",
+            ListRole::Assignee => "assignee",
+            ListRole::Participant => "participant",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<ListRole> {
+        ListRole::ALL.into_iter().find(|role| role.as_str() == text)
+    }
+
+    /// What an agent is in a task that it takes part in.
+    pub fn of(aid: &Aid, owner: &Aid, assignee: &Aid) -> ListRole {
+        match aid {
+            aid if aid == owner => ListRole::Owner,
+            aid if aid == assignee => ListRole::Assignee,
+            _ => ListRole::Participant,
+        }
+    }
+}
+
+/// After which task a page begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::task) struct ListPosition {
+    pub updated_at: i64,
+    pub task_id: String,
+}
+
+impl ListPosition {
+    /// Before every task.
+    pub fn first() -> ListPosition {
+        ListPosition { updated_at: i64::MAX, task_id: String::new() }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::task) struct ListWanted {
+    pub aid: Aid,
+    pub roles: Vec<ListRole>,
+    pub states: Vec<TaskState>,
+    pub peer: Option<Aid>,
+    pub parent: Option<TaskId>,
+    pub after: ListPosition,
+    pub limit: i64,
+}
+
+impl Store {
+    /// At most so many tasks, the last changed first.
+    pub async fn list(&self, wanted: &ListWanted) -> sqlx::Result<Vec<TaskRow>> {
+        let text = text(wanted);
+        let mut query = sqlx::query_as::<Any, StoredTask>(AssertSqlSafe(text))
+            .bind(wanted.aid.as_str())
+            .bind(wanted.after.updated_at)
+            .bind(wanted.after.task_id.as_str())
+            .bind(wanted.limit);
+        for state in &wanted.states {
+            query = query.bind(state.as_str());
+        }
+        if let Some(peer) = &wanted.peer {
+            query = query.bind(peer.as_str());
+        }
+        if let Some(parent) = &wanted.parent {
+            query = query.bind(parent.as_str());
+        }
+        let rows = query.fetch_all(self.db.read()).await?;
+        rows.into_iter().map(StoredTask::read).collect()
+    }
+}
+
+/// There are as many texts as there are roles and numbers of states, so each is prepared once.
+fn text(wanted: &ListWanted) -> String {
+    let mut parameter = 4;
+    let mut next = || {
+        parameter += 1;
+        format!("${parameter}")
+    };
+    let states: Vec<String> = wanted.states.iter().map(|_| next()).collect();
+    let mut filter = String::new();
+    if wanted.peer.is_some() {
+        let peer = next();
+        filter += &format!(" AND (task.owner = {peer} OR task.assignee = {peer})");
+    }
+    if wanted.parent.is_some() {
+        filter += &format!(" AND task.parent_id = {}", next());
+    }
+    let searches =
+        wanted.roles.iter().flat_map(|role| states.iter().map(|state| search(*role, state, &filter)));
+    let numbered =
+        searches.enumerate().map(|(n, search)| format!("SELECT {READ} FROM ({search}) AS search{n}"));
+    let all = numbered.collect::<Vec<_>>().join(" UNION ALL ");
+    format!("SELECT {READ} FROM ({all}) AS found ORDER BY updated_at DESC, id DESC LIMIT $4")
+}
+
+fn search(role: ListRole, state: &str, filter: &str) -> String {
+    match role {
+        ListRole::Owner => format!(
+            "SELECT {READ} FROM task WHERE owner = $1 AND status = {state} AND (updated_at, id) < ($2, $3){filter}
+             ORDER BY updated_at DESC, id DESC LIMIT $4"
+        ),
+        // What an agent gave itself is found as the owner's.
+        ListRole::Assignee => {
+            format!(
+                "SELECT {READ} FROM task WHERE assignee = $1 AND status = {state} AND (updated_at, id) < ($2, $3)
+                 AND owner <> $1{filter} ORDER BY updated_at DESC, id DESC LIMIT $4"
+            )
+        }
+        ListRole::Participant => {
+            let columns = READ.split(',').map(|column| format!("task.{}", column.trim()));
+            let columns = columns.collect::<Vec<_>>().join(", ");
+            format!(
+                "SELECT {columns} FROM task_participant AS taking JOIN task ON task.id = taking.task_id
+                 WHERE taking.aid = $1 AND taking.status = {state} AND (taking.updated_at, taking.task_id) < ($2, $3){filter}
+                 ORDER BY taking.updated_at DESC, taking.task_id DESC LIMIT $4"
+            )
+        }
+    }
+}

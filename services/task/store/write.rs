@@ -1,0 +1,226 @@
+//! Writes what a batch of calls has changed: one statement for each table that something changed in.
+
+use super::Store;
+use super::json::{self, Column};
+use super::row::{CHANGED, WRITTEN, WrittenTask};
+use crate::kernel::Aid;
+use crate::task::model::task::TaskId;
+use crate::task::model::tree::Trees;
+use serde::Serialize;
+use sqlx::{AnyConnection, AssertSqlSafe};
+
+/// How long whoever subscribed to a task hears of it after its end.
+pub(in crate::task) const SUBSCRIBED_MS: i64 = 60_000;
+/// After which another domain is told of a change that it was not told of at once.
+const RELAY_AFTER_MS: i64 = 2000;
+
+const PARTICIPANT: [Column; 4] =
+    [("aid", "TEXT"), ("task_id", "TEXT"), ("status", "TEXT"), ("updated_at", "BIGINT")];
+const MESSAGE: [Column; 7] = [
+    ("task_id", "TEXT"),
+    ("seq", "BIGINT"),
+    ("id", "TEXT"),
+    ("from_aid", "TEXT"),
+    ("kind", "TEXT"),
+    ("body", "TEXT"),
+    ("created_at", "BIGINT"),
+];
+const ARTIFACT: [Column; 8] = [
+    ("task_id", "TEXT"),
+    ("position", "BIGINT"),
+    ("artifact_id", "TEXT"),
+    ("digest", "TEXT"),
+    ("meta", "TEXT"),
+    ("content", "TEXT"),
+    ("bytes", "BIGINT"),
+    ("created_at", "BIGINT"),
+];
+const ANSWER: [Column; 5] =
+    [("scope", "TEXT"), ("key", "TEXT"), ("body_hash", "TEXT"), ("result", "TEXT"), ("expires_at", "BIGINT")];
+const RELAY: [Column; 4] =
+    [("task_id", "TEXT"), ("issuer", "TEXT"), ("version", "BIGINT"), ("due_at", "BIGINT")];
+const ENDED: [Column; 2] = [("task_id", "TEXT"), ("ends_at", "BIGINT")];
+
+#[derive(Serialize)]
+struct WrittenParticipant<'a> {
+    aid: &'a Aid,
+    task_id: &'a TaskId,
+    status: &'static str,
+    updated_at: i64,
+}
+
+#[derive(Serialize)]
+struct WrittenMessage<'a> {
+    task_id: &'a TaskId,
+    seq: i64,
+    id: &'a str,
+    from_aid: &'a Aid,
+    kind: &'static str,
+    body: &'a str,
+    created_at: i64,
+}
+
+#[derive(Serialize)]
+struct WrittenArtifact<'a> {
+    task_id: &'a TaskId,
+    position: i64,
+    artifact_id: &'a str,
+    digest: &'a str,
+    meta: String,
+    content: Option<&'a str>,
+    bytes: i64,
+    created_at: i64,
+}
+
+#[derive(Serialize)]
+struct WrittenAnswer<'a> {
+    scope: &'a str,
+    key: &'a str,
+    body_hash: &'a str,
+    result: &'a str,
+    expires_at: i64,
+}
+
+#[derive(Serialize)]
+struct WrittenRelay<'a> {
+    task_id: &'a TaskId,
+    issuer: &'a str,
+    version: i64,
+    due_at: i64,
+}
+
+#[derive(Serialize)]
+struct WrittenEnd<'a> {
+    task_id: &'a TaskId,
+    ends_at: i64,
+}
+
+impl Store {
+    pub async fn write(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
+        self.write_tasks(tx, trees).await?;
+        self.write_messages(tx, trees).await?;
+        self.write_artifacts(tx, trees).await?;
+        self.write_relays(tx, trees).await?;
+        let answers: Vec<WrittenAnswer<'_>> = trees.changes.answers.iter().map(WrittenAnswer::of).collect();
+        let columns = ["body_hash", "result", "expires_at"];
+        let conflict = format!("(scope, key) {}", json::replace(&columns));
+        self.insert(tx, "task_answer", &ANSWER, &conflict, &answers).await?;
+        // After the tasks: whoever subscribes at this moment sees the end, or is seen here.
+        self.end_subscriptions(tx, trees).await
+    }
+
+    async fn write_tasks(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
+        let metadata = &trees.changes.metadata;
+        let tasks: Vec<WrittenTask<'_>> = trees
+            .changed()
+            .map(|task| WrittenTask::of(task, metadata.get(&task.id).map(|metadata| &**metadata)))
+            .collect::<sqlx::Result<_>>()?;
+        let conflict = format!("(id) {}", json::replace(&CHANGED));
+        self.insert(tx, "task", &WRITTEN, &conflict, &tasks).await?;
+
+        let participants = trees.changed().flat_map(|task| {
+            task.others().map(|aid| WrittenParticipant {
+                aid,
+                task_id: &task.id,
+                status: task.state.as_str(),
+                updated_at: task.updated_at,
+            })
+        });
+        let participants: Vec<WrittenParticipant<'_>> = participants.collect();
+        let conflict = format!("(task_id, aid) {}", json::replace(&["status", "updated_at"]));
+        self.insert(tx, "task_participant", &PARTICIPANT, &conflict, &participants).await
+    }
+
+    async fn write_messages(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
+        let messages = trees.changes.messages.iter().map(|message| WrittenMessage {
+            task_id: &message.task_id,
+            seq: message.seq,
+            id: &message.id,
+            from_aid: &message.from,
+            kind: message.kind.as_str(),
+            body: message.body.get(),
+            created_at: message.created_at,
+        });
+        self.insert(tx, "task_message", &MESSAGE, "", &messages.collect::<Vec<_>>()).await
+    }
+
+    async fn write_artifacts(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
+        let mut artifacts = Vec::new();
+        for (row, content) in &trees.changes.artifacts {
+            let mut meta = row.artifact.clone();
+            meta.content = None;
+            artifacts.push(WrittenArtifact {
+                task_id: &row.task_id,
+                position: row.position,
+                artifact_id: &row.artifact.id,
+                digest: &row.digest,
+                meta: json::text(&meta)?,
+                content: content.as_ref().map(|content| content.get()),
+                bytes: row.bytes,
+                created_at: row.created_at,
+            });
+        }
+        self.insert(tx, "task_artifact", &ARTIFACT, "", &artifacts).await
+    }
+
+    /// In the same transaction as the change, so that none is forgotten.
+    async fn write_relays(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
+        let relays = trees.changed().flat_map(|task| {
+            trees.other_domains(task).into_iter().map(move |issuer| WrittenRelay {
+                task_id: &task.id,
+                issuer,
+                version: task.version,
+                due_at: task.updated_at + RELAY_AFTER_MS,
+            })
+        });
+        let conflict = format!("(task_id, issuer) {}", json::replace(&["version", "due_at"]));
+        self.insert(tx, "task_relay", &RELAY, &conflict, &relays.collect::<Vec<_>>()).await
+    }
+
+    async fn end_subscriptions(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
+        let ended = trees.changed().filter_map(|task| {
+            Some(WrittenEnd { task_id: &task.id, ends_at: task.ended_at? + SUBSCRIBED_MS })
+        });
+        let ended: Vec<WrittenEnd<'_>> = ended.collect();
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let rows = json::rows(self.engine(), &ENDED);
+        let text = format!(
+            "UPDATE task_subscription SET ends_at = given.ends_at FROM {rows}
+             WHERE task_subscription.task_id = given.task_id"
+        );
+        sqlx::query(AssertSqlSafe(text)).bind(json::text(&ended)?).execute(tx).await?;
+        Ok(())
+    }
+
+    async fn insert<R: Serialize>(
+        &self,
+        tx: &mut AnyConnection,
+        table: &str,
+        columns: &[Column],
+        conflict: &str,
+        rows: &[R],
+    ) -> sqlx::Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let text = json::insert(self.engine(), table, columns, conflict);
+        sqlx::query(AssertSqlSafe(text)).bind(json::text(&rows)?).execute(tx).await?;
+        Ok(())
+    }
+}
+
+impl<'a> WrittenAnswer<'a> {
+    fn of(
+        ((scope, key), answer): (&'a (String, String), &'a crate::task::model::tree::StoredAnswer),
+    ) -> WrittenAnswer<'a> {
+        WrittenAnswer {
+            scope,
+            key,
+            body_hash: &answer.body_hash,
+            result: &answer.result,
+            expires_at: answer.expires_at,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Domains that cannot be reached, that take no tasks, or that do not know an agent.
+
+use super::*;
+
+#[tokio::test]
+async fn a_domain_that_is_away_holds_nothing_up_and_learns_of_everything_later() {
+    let two = TwoTaskDomains::open().await;
+    let TwoTaskDomains { near, far, alice, bob } = &two;
+    let third = TaskDomain::open("c.example").await;
+    near.link(&third);
+    let erin = third.agent("erin").await;
+    near.down(FAR);
+    let create = |to: &TestAgent| json!({ "to": to.aid, "input": text("x") });
+    let task = id(&near.tasks.ok(alice, "create", create(bob)).await);
+    near.tell().await;
+    near.tasks.ok(alice, "send_input", json!({ "task_id": task, "input": text("more") })).await;
+    let other = id(&near.tasks.ok(alice, "create", create(&erin)).await);
+    near.tell().await;
+    assert_eq!(third.tasks.told().await, pairs(&[("erin", "updated submitted 1")]), "it did not wait");
+    assert!(far.list(bob, json!({})).await.is_empty());
+    assert_eq!(near.waiting().await, 1, "many changes of a task are one row");
+
+    near.up(FAR);
+    assert!(near.tell_due().await.is_empty(), "it is tried later");
+    near.tasks.pass(3000);
+    assert_eq!(near.tell_due().await, [FAR]);
+    assert_eq!(near.waiting().await, 0);
+    let events = far.tasks.events().await;
+    assert_eq!((events.len(), &params_of(&events[0])["actor"]), (1, &json!("system")));
+    assert_eq!(far.tasks.told().await, pairs(&[("bobb", "updated submitted 2")]));
+    far.tasks.ok(bob, "accept", json!({ "task_id": task })).await;
+    assert_eq!(two.told().await.0.last().unwrap().1, "updated working 3");
+    third.link(near);
+    third.tasks.ok(&erin, "accept", json!({ "task_id": other })).await;
+}
+
+#[tokio::test]
+async fn a_proved_link_has_a_domain_tried_at_once() {
+    let two = TwoTaskDomains::open().await;
+    let TwoTaskDomains { near, alice, bob, .. } = &two;
+    near.down(FAR);
+    let create = json!({ "to": bob.aid, "input": text("x") });
+    near.tasks.ok(alice, "create", create).await;
+    near.tell().await;
+    for _ in 0..10 {
+        near.tasks.pass(300_000);
+        assert_eq!(near.tell_due().await, [FAR]);
+    }
+    near.tasks.pass(3000);
+    assert!(near.tell_due().await.is_empty());
+    near.up(FAR);
+    let up = Event::new(Audience::Gateways, "federation.peer_up", &json!({ "issuer": FAR }));
+    near.tasks.test.world.bus.publish(&up);
+    assert_eq!(near.tell_due().await, [FAR]);
+    assert_eq!(near.waiting().await, 0);
+}
+
+#[tokio::test]
+async fn a_call_while_the_home_is_away_says_so() {
+    let two = TwoTaskDomains::open().await;
+    let task = two.submitted().await;
+    two.far.down(NEAR);
+    assert_eq!(two.far.tasks.code(&two.bob, "accept", json!({ "task_id": task })).await, -32010);
+    let listed = two.far.list(&two.bob, json!({})).await;
+    assert_eq!((listed.len(), id(&listed[0])), (1, task), "what is known of it is shown");
+}
+
+#[tokio::test]
+async fn a_task_for_somebody_who_is_not_there_ends() {
+    let two = TwoTaskDomains::open().await;
+    let TwoTaskDomains { near, alice, .. } = &two;
+    let create = json!({ "to": "nobody.b.example", "input": text("x") });
+    let task = id(&near.tasks.ok(alice, "create", create.clone()).await);
+    near.tell().await;
+    let seen = near.tasks.get(alice, &task).await;
+    assert_eq!((&seen["status"], &seen["reason"]), (&json!("canceled"), &json!("assignee_unknown")));
+    let told = near.tasks.told().await;
+    assert_eq!(told, pairs(&[("alice but 1", "updated submitted 1"), ("alice", "updated canceled 2")]));
+    near.tell().await;
+    assert_eq!((near.waiting().await, near.tasks.get(alice, &task).await["version"].clone()), (0, json!(2)));
+
+    let working = two.working().await;
+    *near.links.refused.lock() = Some("disabled");
+    let task = id(&near.tasks.ok(alice, "create", create).await);
+    near.tasks.ok(alice, "send_input", json!({ "task_id": working, "input": text("x") })).await;
+    near.tell().await;
+    let seen = near.tasks.get(alice, &task).await;
+    assert_eq!((&seen["status"], &seen["reason"]), (&json!("canceled"), &json!("assignee_unreachable")));
+    assert_eq!(near.tasks.get(alice, &working).await["status"], "working", "whoever accepted it knows of it");
+    assert_eq!(near.waiting().await, 0);
+}
+
+#[tokio::test]
+async fn an_answer_that_was_lost_has_no_effect_the_second_time() {
+    let two = TwoTaskDomains::open().await;
+    let TwoTaskDomains { near, far, alice, bob } = &two;
+    let task = two.submitted().await;
+    two.told().await;
+    // The row is there again, as if the first answer had not come.
+    near.down(FAR);
+    near.tasks.ok(alice, "send_input", json!({ "task_id": task, "input": text("x") })).await;
+    near.tell().await;
+    near.up(FAR);
+    near.tasks.pass(5000);
+    let again = TaskService::open(&near.tasks.test.world, &Settings::default()).await.unwrap();
+    assert_eq!(again.due_domains().await, [FAR], "another process tells it, too");
+    tokio::join!(again.tell_domain(FAR), near.tasks.service.tell_domain(FAR));
+    assert_eq!(far.tasks.told().await, pairs(&[("bobb", "updated submitted 2")]), "once");
+    assert_eq!(far.list(bob, json!({})).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_large_result_is_told_without_its_contents() {
+    let two = TwoTaskDomains::open().await;
+    let TwoTaskDomains { near, far, bob, .. } = &two;
+    let carol = near.agent("carol").await;
+    let task = two.working().await;
+    let part = json!({ "task_id": task, "to": carol.aid, "input": text("a part") });
+    let child = id(&far.tasks.ok(bob, "delegate", part).await);
+    near.tasks.ok(&carol, "accept", json!({ "task_id": child })).await;
+    two.told().await;
+    let artifact = |n: usize| json!({ "id": n.to_string(), "type": "text", "content": "x".repeat(4096 - 2) });
+    let artifacts: Vec<Value> = (0..50).map(artifact).collect();
+    near.tasks.ok(&carol, "complete", json!({ "task_id": child, "artifacts": artifacts })).await;
+    near.tell().await;
+    let events = far.tasks.events().await;
+    assert_eq!(events.len(), 51);
+    let last = params_of(&events[50]);
+    assert_eq!(last["artifacts"].as_array().unwrap().len(), 50);
+    assert!(last["artifacts"].as_array().unwrap().iter().all(|artifact| artifact.get("content").is_none()));
+}
