@@ -3,6 +3,7 @@
 use super::envelope::EnvelopeError;
 use super::store::ephemeral::volatile::OldEpoch;
 use super::store::error::StoreError;
+use super::store::tool_call_window::{TOOL_CALL_LIMIT, TOOL_CALL_WINDOW_MS};
 use crate::kernel::{Aid, BatchError, RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,11 @@ pub(super) enum Error {
     NoTransit(Aid),
     #[error("{0} belongs to another agent")]
     NotYours(String),
+    #[error(
+        "an agent may send {limit} tool calls a minute; try again in {retry_after_ms} ms",
+        limit = TOOL_CALL_LIMIT
+    )]
+    TooManyToolCalls { retry_after_ms: i64 },
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
     #[error(transparent)]
@@ -51,6 +57,12 @@ impl From<Error> for RpcError {
                 RpcError::new(codes::FEDERATION_REFUSED, error).with("reason", "target_not_local")
             }
             Error::NotYours(_) => RpcError::new(codes::PERMISSION_DENIED, error),
+            Error::TooManyToolCalls { retry_after_ms } => RpcError::new(codes::RATE_LIMITED, error)
+                .with("http_status", 429)
+                .with("retry_after_ms", retry_after_ms)
+                .with("limit", TOOL_CALL_LIMIT)
+                .with("window_ms", TOOL_CALL_WINDOW_MS)
+                .with("scope", "agent.tool_call"),
             Error::Envelope(EnvelopeError::Recipient(_)) => RpcError::new(codes::RECIPIENT_MISMATCH, error),
             Error::Envelope(EnvelopeError::Form(_)) => RpcError::new(codes::ENVELOPE_INVALID, error),
             Error::Envelope(EnvelopeError::Aad(_)) => RpcError::new(codes::AAD_MISMATCH, error),

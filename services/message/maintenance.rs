@@ -1,6 +1,7 @@
 //! What the service does by itself: index messages, and remove what is too old, in steps too small to be noticed.
 
 use super::Message;
+use super::store::tool_calls;
 use std::time::Duration;
 
 /// How long messages are stored: a day.
@@ -72,6 +73,9 @@ impl Message {
             tracing::warn!(
                 "the record of which domains were written to could not be removed, will try again: {error}"
             );
+        }
+        if let Err(error) = tool_calls::remove_quiet(self.store.db(), now).await {
+            tracing::warn!("old counts of tool calls could not be removed, will try again: {error}");
         }
         loop {
             match self.store.remove_old(now - RETENTION_MS, REMOVE_ROWS).await {

@@ -5,6 +5,7 @@ use super::sending::address::{AddressedEntries, Sides};
 use super::sending::echo;
 use super::sending::lookup_queue::{LookupGuard, begin_then_release};
 use super::sending::params::{SendParams, SendStatus, Sent};
+use super::sending::tool_call::is_tool_call;
 use super::store::inboxes::{Inbox, InboxList};
 use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
 use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, Write, WriteOutcome};
@@ -62,7 +63,10 @@ impl Message {
             WriteOutcome::Sent(message) => (message, false),
             WriteOutcome::Duplicate(message) => (message, true),
             WriteOutcome::DevicesChanged => return Ok(None),
-            WriteOutcome::Acked { .. } | WriteOutcome::Recalled(_) => {
+            WriteOutcome::TooManyToolCalls { retry_after_ms } => {
+                return Err(Error::TooManyToolCalls { retry_after_ms });
+            }
+            WriteOutcome::Acked { .. } | WriteOutcome::Recalled(_) | WriteOutcome::Counted(_) => {
                 unreachable!("a message is answered as one")
             }
         };
@@ -149,7 +153,9 @@ impl Message {
         };
         let both = [recipient, own.as_ref()].into_iter().flatten();
         let changes = DeviceChanges(both.filter_map(|inboxes| checked(inboxes, &message.entries)).collect());
-        let new = NewMessage { message, devices, queue: None, trace: session.trace.clone() };
+        // The domain of the sender counts, once: its own copies of a message to another domain are no further calls.
+        let tool_call = is_ours && recipient.is_some() && is_tool_call(params);
+        let new = NewMessage { message, devices, queue: None, trace: session.trace.clone(), tool_call };
         // V1 and V2 messages name their devices: they go there whatever the mode.
         let queue = kind == MessageKind::Plain && mode == Mode::Queue && recipient.is_some();
         Ok((if queue { self.for_one_connection(new, &sessions, now) } else { new }, changes))

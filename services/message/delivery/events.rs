@@ -72,6 +72,10 @@ struct V2Notification<'a> {
     t_server: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     direction: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    msg_subtype: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<&'a str>,
     #[serde(flatten)]
     near: Nearness,
     #[serde(rename = "_trace", skip_serializing_if = "Option::is_none")]
@@ -95,6 +99,8 @@ pub(crate) fn v2_notification(
         sender_device_id: &message.device,
         t_server: message.at,
         direction: entry.own.then_some("outbound_sync"),
+        msg_subtype: message.attributes.msg_subtype.as_deref(),
+        content_type: message.attributes.content_type.as_deref(),
         near: entry.near.into(),
         trace,
     };

@@ -7,6 +7,7 @@ mod deliver;
 mod events;
 mod lease;
 mod outbox;
+mod own_copies;
 mod recall;
 mod recent_peers;
 mod rows;

@@ -1,28 +1,33 @@
 //! A message to an agent of another domain: sent there, and then stored for the sender's own other devices.
+//!
+//! A tool call is counted before it is sent. Neither the row of the outbox nor the sender's copies could be stored with the
+//! count: they come after the message may have arrived, too late to refuse it.
 
 use super::outbox::SendWhen;
 use super::rows::{NewOutboxRow, OutboxData};
 use super::{PeerCall, read, unreadable};
-use crate::kernel::{Caller, RpcError, Session, codes};
+use crate::kernel::{Aid, Caller, RpcError};
 use crate::message::sending::lookup_queue::{LookupGuard, begin_then_release};
 use crate::message::sending::params::{SendParams, SendStatus, Sent};
+use crate::message::sending::tool_call::is_tool_call;
 use crate::message::store::bind::json;
 use crate::message::store::stored_message::MessageKey;
-use crate::message::store::write::{DeviceChanges, NewMessage, Write, WriteOutcome};
+use crate::message::store::write::CountOutcome;
 use crate::message::{Error, Message, envelope};
 use futures_util::future::{OptionFuture, join};
 use serde_json::value::to_raw_value;
 use std::time::Duration;
-
-/// How often the sender's own copies are addressed anew because its devices changed meanwhile.
-const TRIES: usize = 3;
 
 /// A message that is being sent to another domain.
 struct OutboundMessage<'a> {
     call: PeerCall<'a>,
     message_id: String,
     at: i64,
+    tool_call: bool,
 }
+
+/// What a message to another domain waits for: its turn behind a tool call for the same recipient that is being counted.
+type RecipientTurn = Option<LookupGuard<Aid>>;
 
 impl Message {
     /// What fails between the other domain's answer and ours is repaired by sending again: the message id is made before the
@@ -36,38 +41,54 @@ impl Message {
         let Some(call) = self.peer_call(caller, &to)? else {
             return Err(Error::Foreign(to.issuer().to_owned()));
         };
+        let tool_call = is_tool_call(&params);
+        let turn: RecipientTurn = match tool_call || self.lookups.is_busy(&to) {
+            true => Some(self.lookups.wait(to.clone()).await),
+            false => None,
+        };
         if envelope::classify(&params.payload) != envelope::PayloadKind::Plain {
             // Boxed, because most messages do without.
-            return Box::pin(self.send_encrypted(call, params)).await;
+            return Box::pin(self.send_encrypted(call, params, tool_call, turn)).await;
         }
         params.mode()?;
         let at = self.clock.now_ms();
         let given = params.message_id().map(str::to_owned);
         let message_id = given.unwrap_or_else(|| self.ids.time_ordered(at));
-        self.pass_on(&OutboundMessage { call, message_id, at }, &mut params).await
+        self.pass_on(&OutboundMessage { call, message_id, at, tool_call }, &mut params, turn).await
     }
 
     /// An encrypted message, of which the sender's other devices get copies.
-    async fn send_encrypted(&self, call: PeerCall<'_>, mut params: SendParams) -> Result<Sent, Error> {
+    async fn send_encrypted(
+        &self,
+        call: PeerCall<'_>,
+        mut params: SendParams,
+        tool_call: bool,
+        turn: RecipientTurn,
+    ) -> Result<Sent, Error> {
         let session = call.session;
-        let turn = self.wait_for_lookup(&session.aid).await;
+        let own_turn = self.wait_for_lookup(&session.aid).await;
         let at = self.clock.now_ms();
         let (draft, changes) = self.draft_own(session, &params, at).await?;
-        let outbound = OutboundMessage { call, message_id: draft.message.message_id.clone(), at };
+        let message_id = draft.message.message_id.clone();
+        let outbound = OutboundMessage { call, message_id, at, tool_call };
 
-        let sent = begin_then_release(self.pass_on(&outbound, &mut params), turn).await?;
+        let sent = begin_then_release(self.pass_on(&outbound, &mut params, turn), own_turn).await?;
 
         self.store_own(session, &params, draft, changes).await?;
         Ok(sent)
     }
 
-    /// Sends it now, or stores it in the outbox where that is this domain's policy. What comes after a message that waits,
-    /// waits, too.
-    async fn pass_on(&self, outbound: &OutboundMessage<'_>, params: &mut SendParams) -> Result<Sent, Error> {
+    async fn pass_on(
+        &self,
+        outbound: &OutboundMessage<'_>,
+        params: &mut SendParams,
+        turn: RecipientTurn,
+    ) -> Result<Sent, Error> {
         params.message_id = Some(outbound.message_id.clone());
-        let sent = match self.peer_retention {
-            None => self.send_now(outbound, params, None).await?,
-            Some(keep) => Box::pin(self.send_or_store(outbound, params, keep)).await?,
+        let sent = match outbound.tool_call {
+            // Boxed, because most messages are none.
+            true => Box::pin(self.count_and_relay(outbound, params, turn)).await?,
+            false => begin_then_release(self.relay(outbound, params), turn).await?,
         };
         Ok(Sent {
             message_id: outbound.message_id.clone(),
@@ -75,6 +96,33 @@ impl Message {
             target_issuer: Some(outbound.call.issuer.to_owned()),
             ..sent
         })
+    }
+
+    /// What the other domain had already, or refuses, is not counted; where nobody knows whether it arrived, it is. Sent again
+    /// under its id within the minute it counts once.
+    async fn count_and_relay(
+        &self,
+        outbound: &OutboundMessage<'_>,
+        params: &mut SendParams,
+        turn: RecipientTurn,
+    ) -> Result<Sent, Error> {
+        let from = &outbound.call.session.aid;
+        let key = MessageKey::new(from, &outbound.message_id);
+        let counted = self.count_tool_call(from, key, outbound.at).await?;
+        let sent = begin_then_release(self.relay(outbound, params), turn).await;
+        if counted == CountOutcome::Counted && nothing_new_arrived(&sent) {
+            self.uncount_tool_call(from, key).await;
+        }
+        sent
+    }
+
+    /// Sends it now, or stores it in the outbox where that is this domain's policy. What comes after a message that waits,
+    /// waits, too.
+    async fn relay(&self, outbound: &OutboundMessage<'_>, params: &mut SendParams) -> Result<Sent, Error> {
+        match self.peer_retention {
+            None => self.send_now(outbound, params, None).await,
+            Some(keep) => Box::pin(self.send_or_store(outbound, params, keep)).await,
+        }
     }
 
     async fn send_or_store(
@@ -130,7 +178,7 @@ impl Message {
         (nth, keep): (i64, i64),
         tried: Option<i64>,
     ) -> Result<Sent, Error> {
-        let OutboundMessage { call: PeerCall { session, issuer, .. }, message_id, at } = outbound;
+        let OutboundMessage { call: PeerCall { session, issuer, .. }, message_id, at, .. } = outbound;
         // When it is sent, less of its ttl is left: the rest is computed then.
         let ttl_until = self.ttl_ms(session, params).map(|ttl| at + ttl);
         let ttl = params.ttl.take();
@@ -156,51 +204,15 @@ impl Message {
         let mode = params.mode()?.unwrap_or_default();
         Ok(Sent { expires_at: Some(expires_at), ..Sent::new(message_id, *at, SendStatus::Queued, mode) })
     }
+}
 
-    /// The copies for the sender's own devices. Made before the message is sent, so that one that is not valid is refused
-    /// here.
-    async fn draft_own(
-        &self,
-        session: &Session,
-        params: &SendParams,
-        now: i64,
-    ) -> Result<(NewMessage, DeviceChanges), Error> {
-        match self.new_message(session, params, None, now).await {
-            Err(Error::NoDevice { .. }) => {
-                // What this process has cached of the sender's devices may be old.
-                self.inboxes.forget(&session.aid);
-                self.new_message(session, params, None, now).await
-            }
-            drafted => drafted,
-        }
-    }
-
-    async fn store_own(
-        &self,
-        session: &Session,
-        params: &SendParams,
-        mut draft: NewMessage,
-        mut changes: DeviceChanges,
-    ) -> Result<(), Error> {
-        for _ in 0..TRIES {
-            if draft.message.entries.is_empty() {
-                return Ok(());
-            }
-            let at = draft.message.at;
-            if let Some(ttl) = self.ttl_ms(session, params) {
-                self.send_volatile(session, draft, at + ttl).await?;
-                return Ok(());
-            }
-            match self.ledger.write(Write::Send(Box::new(draft), changes)).await? {
-                WriteOutcome::DevicesChanged => {
-                    self.inboxes.forget(&session.aid);
-                    (draft, changes) = self.new_message(session, params, None, at).await?;
-                }
-                _ => return Ok(()),
-            }
-        }
-        let sentence = format!("the devices of {} keep changing, send the message again", session.aid);
-        Err(RpcError::new(codes::UNAVAILABLE, sentence).into())
+/// Whether the other domain certainly has nothing by this call that it had not before.
+fn nothing_new_arrived(sent: &Result<Sent, Error>) -> bool {
+    match sent {
+        Ok(sent) => sent.status == SendStatus::Duplicate,
+        Err(Error::Other(error)) if error.data("federated").is_some() => true,
+        Err(Error::Other(error)) if error.data("effect").is_some_and(|effect| effect == "none") => true,
+        Err(error) => error.is_unreachable(),
     }
 }
 

@@ -1,19 +1,22 @@
 //! Messages with a ttl: stored until they expire, and published at once. They have no seq.
 
 use super::params::{SendStatus, Sent, Storage};
-use crate::kernel::{Audience, DeviceId, Event, Session};
+use crate::kernel::{Audience, DeviceId, Engine, Event, Session};
 use crate::message::delivery::events;
 use crate::message::delivery::rows::{self, VolatileFields};
 use crate::message::store::bind;
 use crate::message::store::ephemeral::shared_rows::{self, NewSharedRow, RowList, SharedRows};
 use crate::message::store::ephemeral::volatile::{LIMITS, LIST, VolatileMessages, VolatileRow};
-use crate::message::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
+use crate::message::store::stored_message::{
+    InboxEntry, MessageAttributes, MessageKey, MessageKind, StoredMessage,
+};
+use crate::message::store::tool_calls::ToolCallWindows;
 use crate::message::store::write::NewMessage;
 use crate::message::{Error, Message};
 use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The kind of the lists of answers on PostgreSQL, as it is stored.
@@ -57,14 +60,15 @@ impl Message {
         new: NewMessage,
         expires_at: i64,
     ) -> Result<Sent, Error> {
-        let NewMessage { mut message, devices, queue, .. } = new;
+        let NewMessage { mut message, devices, queue, tool_call, .. } = new;
         if let Some(queue) = queue {
             message.body = queue.payload;
         }
         let message = Arc::new(message);
         let put = match &self.shared {
+            None if tool_call => self.count_and_put(&message, expires_at).await?,
             None => self.put_in_memory(&message, expires_at),
-            Some(shared) => put_shared(shared, &message, expires_at).await?,
+            Some(shared) => put_shared(shared, &message, expires_at, tool_call).await?,
         };
         let cursors = match put {
             VolatilePut::Stored(cursors) => cursors,
@@ -77,6 +81,18 @@ impl Message {
             self.publish_volatile(session, &message, entry, device, &volatile);
         }
         Ok(sent(&message, cursors, expires_at))
+    }
+
+    /// Counts a tool call that memory alone keeps, unless it is there already.
+    async fn count_and_put(
+        &self,
+        message: &Arc<StoredMessage>,
+        expires_at: i64,
+    ) -> Result<VolatilePut, Error> {
+        if self.volatile_sent.get(message.key, message.at).is_none() {
+            self.count_tool_call(&message.from, message.key, message.at).await?;
+        }
+        Ok(self.put_in_memory(message, expires_at))
     }
 
     fn put_in_memory(&self, message: &Arc<StoredMessage>, expires_at: i64) -> VolatilePut {
@@ -111,13 +127,19 @@ impl Message {
         let (method, params) = match message.kind {
             MessageKind::V2 => {
                 let Some(row) = message.v2_row(entry, device, Some(volatile)) else { return };
-                let params = json!({
+                let mut params = json!({
                     "message_id": message.message_id, "from_aid": message.from, "sender_aid": message.from,
                     "to": message.to, "device_id": device, "sender_device_id": message.device,
                     "t_server": message.at, "storage": volatile.storage,
                     "volatile_cursor": volatile.volatile_cursor, "created_at": volatile.created_at,
                     "expires_at": volatile.expires_at, "inline_message": row,
                 });
+                let MessageAttributes { msg_subtype, content_type, .. } = &message.attributes;
+                for (name, value) in [("msg_subtype", msg_subtype), ("content_type", content_type)] {
+                    if let Some(value) = value {
+                        params[name] = json!(value);
+                    }
+                }
                 (events::V2_RECEIVED, to_raw_value(&params).ok())
             }
             _ => (events::RECEIVED, message.plain_row(entry, device, Some(volatile), trace)),
@@ -141,13 +163,14 @@ fn sent(message: &StoredMessage, cursors: Vec<String>, expires_at: i64) -> Sent 
     }
 }
 
-/// On PostgreSQL: its rows and the answer to it are one transaction. It locks the list of answers of this key, so that the
-/// same message sent twice at once is stored once.
+/// On PostgreSQL: its rows, the answer to it and its count are one transaction. It locks the list of answers of this key, so
+/// that the same message sent twice at once is stored once.
 async fn put_shared(
     shared: &SharedRows,
     message: &Arc<StoredMessage>,
     expires_at: i64,
-) -> sqlx::Result<VolatilePut> {
+    tool_call: bool,
+) -> Result<VolatilePut, Error> {
     let (key, text) = (message.key.text(), bind::json(&**message));
     let answers = RowList { kind: ANSWERS, key: &key };
     let mut tx = shared.lock(answers).await?;
@@ -157,6 +180,13 @@ async fn put_shared(
             serde_json::from_str(&row.data).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
         let first = StoredMessage::read(0, first.get())?;
         return Ok(VolatilePut::Duplicate(Box::new(sent(&first, cursors, row.until))));
+    }
+    if tool_call {
+        let mut windows = ToolCallWindows::lock(&mut tx, &BTreeSet::from([message.from.as_str()])).await?;
+        if let Some(retry_after_ms) = windows.count(message) {
+            return Err(Error::TooManyToolCalls { retry_after_ms });
+        }
+        windows.write(&mut tx, Engine::Postgres).await?;
     }
     let names = VolatileMessages::empty(shared);
     let mut cursors = vec![String::new(); message.entries.len()];

@@ -16,6 +16,8 @@ mod recall;
 mod retention;
 mod sqlite;
 pub(super) mod stored_message;
+pub(super) mod tool_call_window;
+pub(super) mod tool_calls;
 pub(super) mod write;
 
 use crate::kernel::{Aid, Db, Engine, World};

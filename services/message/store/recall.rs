@@ -59,7 +59,7 @@ impl Recall {
         };
         let device = |entry: &InboxEntry| self.devices.get(&entry.inbox).cloned().unwrap_or_default();
         let devices = message.entries.iter().map(device).collect();
-        NewMessage { message, devices, queue: None, trace: None }
+        NewMessage { message, devices, queue: None, trace: None, tool_call: false }
     }
 }
 

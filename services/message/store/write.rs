@@ -1,6 +1,6 @@
 //! What the ledger is asked to write, and what became of it.
 
-use super::stored_message::StoredMessage;
+use super::stored_message::{MessageKey, StoredMessage};
 use crate::kernel::{Aid, DeviceId, PresentSession, Trace};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -10,6 +10,7 @@ pub(crate) enum Write {
     Send(Box<NewMessage>, DeviceChanges),
     Ack(CursorAdvance),
     Recall(Box<Recall>),
+    Count(ToolCallCount),
 }
 
 /// A message that has no seqs yet.
@@ -21,6 +22,8 @@ pub(crate) struct NewMessage {
     /// The one connection that gets a queue message, and the payload that only memory keeps.
     pub queue: Option<QueueDelivery>,
     pub trace: Option<Trace>,
+    /// Whether the commit counts it among the tool calls of its sender, and refuses it where they are too many.
+    pub tool_call: bool,
 }
 
 pub(crate) struct QueueDelivery {
@@ -56,6 +59,22 @@ pub(crate) struct Recall {
     pub devices: HashMap<i64, DeviceId>,
 }
 
+/// Counts a tool call that no commit stores: its content is in memory only, or the domain of its recipient stores it.
+pub(crate) struct ToolCallCount {
+    pub from: Aid,
+    pub key: MessageKey,
+    pub change: CountChange,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CountChange {
+    Add {
+        at: i64,
+    },
+    /// It was not sent after all.
+    Remove,
+}
+
 /// What became of a write.
 pub(crate) enum WriteOutcome {
     Sent(Arc<StoredMessage>),
@@ -68,6 +87,22 @@ pub(crate) enum WriteOutcome {
         now: i64,
     },
     Recalled(Vec<(String, RecallOutcome)>),
+    /// A tool call that came too soon after others of its sender, and is not stored.
+    TooManyToolCalls {
+        retry_after_ms: i64,
+    },
+    Counted(CountOutcome),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CountOutcome {
+    Counted,
+    /// A call with this key is counted already.
+    CountedBefore,
+    TooMany {
+        retry_after_ms: i64,
+    },
+    Removed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +132,7 @@ impl Write {
             }
             Write::Ack(advance) => vec![advance.inbox],
             Write::Recall(recall) => recall.devices.keys().copied().collect(),
+            Write::Count(_) => Vec::new(),
         }
     }
 
@@ -106,7 +142,7 @@ impl Write {
             Write::Send(new, _) => {
                 new.message.bytes() + new.queue.as_ref().map_or(0, |queue| queue.payload.get().len())
             }
-            Write::Ack(_) => 128,
+            Write::Ack(_) | Write::Count(_) => 128,
             Write::Recall(recall) => 128 + recall.message_ids.iter().map(String::len).sum::<usize>(),
         }
     }

@@ -19,6 +19,7 @@ mod outbox;
 mod recall;
 mod receive;
 mod send;
+mod tool_calls;
 
 /// A domain of its own. Its gateway forwards to the other one, unless that cannot be reached.
 pub(super) struct Domain {

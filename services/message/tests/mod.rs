@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 mod by_token;
 mod federation;
 mod long;
+mod tool_calls;
 mod two;
 
 /// An agent on a device.

@@ -8,15 +8,15 @@ use tokio_util::task::TaskTracker;
 
 /// One process.
 #[derive(Clone)]
-struct MessageProcess(World);
+pub(super) struct MessageProcess(World);
 
 impl MessageProcess {
-    async fn call(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {
+    pub async fn call(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {
         let answer = self.0.mesh.call(caller, method, Some(to_raw_value(&params).unwrap())).await?;
         Ok(serde_json::from_str(answer.get()).unwrap())
     }
 
-    async fn join(&self, agent: &TestAgent, device: &str) {
+    pub async fn join(&self, agent: &TestAgent, device: &str) {
         let params = json!({ "aid": agent.aid, "device_id": device });
         self.call(Caller::service("test"), "message.session_opened", params).await.unwrap();
     }
@@ -32,7 +32,7 @@ impl MessageProcess {
     }
 
     /// The texts a device pulls, and their seqs.
-    async fn found(&self, agent: &TestAgent, device: &'static str) -> (Vec<String>, Vec<i64>) {
+    pub async fn found(&self, agent: &TestAgent, device: &'static str) -> (Vec<String>, Vec<i64>) {
         let page = self.pull(agent, device, json!({ "limit": 200 })).await;
         let rows = page["messages"].as_array().unwrap();
         let seqs = rows.iter().filter_map(|row| row["seq"].as_i64()).collect();
@@ -41,7 +41,7 @@ impl MessageProcess {
 }
 
 /// Nothing on SQLite, where one process has the files to itself.
-async fn two_processes() -> Option<(TestWorld, MessageProcess, MessageProcess)> {
+pub(super) async fn two_processes() -> Option<(TestWorld, MessageProcess, MessageProcess)> {
     let test = TestWorld::open().await;
     if test.world.store.engine() == Engine::Sqlite {
         return None;

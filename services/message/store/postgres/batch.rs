@@ -76,12 +76,31 @@ impl MessageBatch {
         }
     }
 
+    /// These are tool calls that came too soon, each with the time to wait. The same message may be in the commit more than
+    /// once.
+    pub fn refuse(&mut self, refused: &[(usize, i64)]) {
+        for (position, retry_after_ms) in refused {
+            let key = self.messages[*position].0.message.key;
+            for ((new, _), written) in self.messages.iter().zip(&mut self.written) {
+                if new.message.key == key && written.is_none() {
+                    *written = Some(WriteOutcome::TooManyToolCalls { retry_after_ms: *retry_after_ms });
+                }
+            }
+        }
+    }
+
+    /// The tool calls among these.
+    pub fn tool_calls(&self, open: &[usize]) -> impl Iterator<Item = &StoredMessage> {
+        let new = open.iter().map(move |position| &self.messages[*position].0);
+        new.filter(|new| new.tool_call).map(|new| &new.message)
+    }
+
     /// What the senders are answered, and what is published.
     pub fn into_written(self) -> (Vec<WriteOutcome>, Vec<CommittedMessage>) {
         let (mut committed, mut first) = (Vec::new(), HashMap::<MessageKey, Arc<StoredMessage>>::new());
         let mut answers = Vec::with_capacity(self.written.len());
         for (((new, _), written), stored) in self.messages.into_iter().zip(self.written).zip(self.stored) {
-            let NewMessage { message, devices, queue, trace } = new;
+            let NewMessage { message, devices, queue, trace, .. } = new;
             let key = message.key;
             let sent = match written {
                 None if stored => Arc::new(message),

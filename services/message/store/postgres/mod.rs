@@ -2,6 +2,7 @@
 
 mod batch;
 pub(super) mod commit_queue;
+mod in_transaction;
 mod insert;
 pub(super) mod last_seqs;
 mod recall;

@@ -1,16 +1,14 @@
 //! A commit is one call, which stores messages with their seqs or does nothing. Where the last seqs are known in this process
 //! it is `post_numbered`; otherwise, or where they were not the last any more, `post` finds them.
 
-use super::batch::{MessageBatch, give_seqs};
+use super::batch::MessageBatch;
 use super::insert::{
     InsertRefused, Inserted, insert, insert_with_seqs, is_devices_changed, may_succeed_later, refused,
 };
 use super::last_seqs::LastSeqs;
 use crate::message::store::Store;
 use crate::message::store::bind::{array, json};
-use crate::message::store::ephemeral::queue_messages;
 use crate::message::store::error::StoreError;
-use crate::message::store::stored_message::StoredMessage;
 use crate::message::store::write::{
     CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, Write, WriteOutcome,
 };
@@ -37,10 +35,11 @@ pub(crate) type HeldConnection = Option<PoolConnection<Any>>;
 pub(super) type WriteResult = Result<WriteOutcome, Arc<StoreError>>;
 
 impl PostgresWriter {
-    /// Messages, cursors and recalls are a transaction each kind. Gives an outcome for each write, in order.
+    /// Messages, cursors, recalls and counts are a transaction each kind. Gives an outcome for each write, in order.
     pub(super) async fn commit(&self, held: &mut HeldConnection, writes: Vec<Write>) -> Vec<WriteResult> {
         let mut results: Vec<Option<WriteResult>> = writes.iter().map(|_| None).collect();
-        let (mut sends, mut acks, mut messages, mut advances) = (vec![], vec![], vec![], vec![]);
+        let (mut sends, mut messages, mut acks, mut advances) = (vec![], vec![], vec![], vec![]);
+        let (mut counts, mut tool_calls) = (vec![], vec![]);
         for (position, write) in writes.into_iter().enumerate() {
             match write {
                 Write::Send(new, changes) => {
@@ -51,12 +50,17 @@ impl PostgresWriter {
                     acks.push(position);
                     advances.push(advance);
                 }
+                Write::Count(count) => {
+                    counts.push(position);
+                    tool_calls.push(count);
+                }
                 Write::Recall(recall) => {
                     results[position] = Some(self.recall(&recall).await.map_err(Arc::new));
                 }
             }
         }
         fill(&mut results, &sends, self.send(held, messages).await);
+        fill(&mut results, &counts, self.count(&tool_calls).await.map_err(StoreError::from));
         fill(&mut results, &acks, self.advance(held, advances).await.map_err(StoreError::from));
         results
             .into_iter()
@@ -94,14 +98,18 @@ impl PostgresWriter {
         Ok(self.show(batch).await)
     }
 
-    /// One round trip. Messages that were stored before, or are addressed to other devices than their recipient has, are
-    /// answered; the rest stays open for the next try.
+    /// One round trip, unless there is more to store than the messages. Messages that were stored before, or are addressed to
+    /// other devices than their recipient has, are answered; the rest stays open for the next try.
     async fn try_insert(
         &self,
         held: &mut HeldConnection,
         batch: &mut MessageBatch,
         open: &[usize],
     ) -> sqlx::Result<()> {
+        if batch.tool_calls(open).next().is_some() {
+            // Boxed, because most commits do without.
+            return Box::pin(self.insert_counted(batch, open)).await;
+        }
         let inserted = match open.iter().any(|position| batch.messages[*position].0.queue.is_some()) {
             true => self.insert_queued(batch, open).await,
             false => self.insert_plain(held, batch, open).await,
@@ -135,34 +143,8 @@ impl PostgresWriter {
         insert(connection, batch.without_seqs(open)).await
     }
 
-    /// The content of a queue message is kept for a while in a table of its own: it appears with the message's seq, in one
-    /// transaction, not after it.
-    async fn insert_queued(&self, batch: &mut MessageBatch, open: &[usize]) -> sqlx::Result<Inserted> {
-        let rows = batch.without_seqs(open);
-        let mut tx = self.store.db().write().await?;
-        let seqs = match insert(&mut tx, rows).await? {
-            Inserted::Seqs(seqs) => seqs,
-            duplicates => return Ok(duplicates),
-        };
-        let (mut given, mut queued) = (seqs.iter().copied(), Vec::new());
-        for position in open {
-            let NewMessage { message, queue, .. } = &batch.messages[*position].0;
-            let mut message = message.clone();
-            give_seqs(&mut message, &mut given);
-            queued
-                .extend(queue.as_ref().map(|queue| StoredMessage { body: queue.payload.clone(), ..message }));
-        }
-        // In one order in every process, like the heads of the inboxes: two commits never wait for each other.
-        queued.sort_by(|a, b| a.to.as_str().cmp(b.to.as_str()));
-        for message in &queued {
-            queue_messages::insert(&mut tx, message).await?;
-        }
-        tx.commit().await?;
-        Ok(Inserted::Seqs(seqs))
-    }
-
     /// Answers the messages whose recipients have other devices than those they were addressed to.
-    async fn find_changed(&self, batch: &mut MessageBatch, open: &[usize]) -> sqlx::Result<()> {
+    pub(super) async fn find_changed(&self, batch: &mut MessageBatch, open: &[usize]) -> sqlx::Result<()> {
         let checked = |position: &usize| batch.messages[*position].1.0.iter().map(|(inbox, _)| *inbox);
         let inboxes: Vec<i64> = open.iter().flat_map(checked).collect();
         let rows: Vec<(i64, i64)> =

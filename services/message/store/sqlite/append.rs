@@ -1,4 +1,4 @@
-//! The statements of a commit: one for the messages and one for the cursors, however many there are.
+//! The statements of a commit: one each for the messages, the cursors and the counts of tool calls, however many there are.
 
 use super::writer::{SqliteCommit, SqliteWriter};
 use crate::message::store::bind::json;
@@ -10,7 +10,7 @@ impl SqliteWriter {
     /// A commit of messages alone, as nearly every one is, needs one statement and no `BEGIN`.
     pub(crate) async fn write_log(&self, commit: &mut SqliteCommit) -> sqlx::Result<()> {
         let db = self.store.db();
-        if commit.changed.is_empty() && commit.cursors.is_empty() {
+        if commit.changed.is_empty() && commit.cursors.is_empty() && !commit.tool_calls.is_changed() {
             if commit.messages.is_empty() {
                 return Ok(());
             }
@@ -25,6 +25,7 @@ impl SqliteWriter {
         if !commit.messages.is_empty() {
             self.append(commit).execute(&mut *tx).await?;
         }
+        commit.tool_calls.write(&mut tx, db.engine()).await?;
         tx.commit().await
     }
 

@@ -4,6 +4,7 @@ use crate::message::store::Store;
 use crate::message::store::bind::json;
 use crate::message::store::ephemeral::queue_messages::QueueMessages;
 use crate::message::store::stored_message::{InboxEntry, MessageKey, StoredMessage};
+use crate::message::store::tool_calls::{self, ToolCallWindows};
 use crate::message::store::write::{
     CommittedMessage, CursorAdvance, NewMessage, Recall, RecallOutcome, Write, WriteOutcome,
 };
@@ -32,6 +33,7 @@ pub(crate) struct SqliteCommit {
     queued: Vec<(Arc<StoredMessage>, i64)>,
     pub changed: Vec<Arc<StoredMessage>>,
     pub cursors: BTreeMap<(i64, String, String), i64>,
+    pub tool_calls: ToolCallWindows,
 }
 
 type StoredByKey = HashMap<MessageKey, Arc<StoredMessage>>;
@@ -40,7 +42,7 @@ type StoredByKey = HashMap<MessageKey, Arc<StoredMessage>>;
 fn keys(writes: &[Write]) -> Vec<MessageKey> {
     let key = |write: &Write| match write {
         Write::Send(new, _) => Some(new.message.key),
-        Write::Ack(_) | Write::Recall(_) => None,
+        Write::Ack(_) | Write::Recall(_) | Write::Count(_) => None,
     };
     writes.iter().filter_map(key).collect()
 }
@@ -76,6 +78,7 @@ impl SqliteWriter {
             queued: Vec::new(),
             changed: Vec::new(),
             cursors: BTreeMap::new(),
+            tool_calls: ToolCallWindows::read(self.store.db(), &tool_calls::senders(&writes)).await?,
         };
         let known = self.look_up(&mut commit, &writes).await?;
         let before = self.old_cursors(&writes).await?;
@@ -85,17 +88,19 @@ impl SqliteWriter {
             written.push(match write {
                 Write::Send(new, _) => {
                     let key = new.message.key;
-                    match known.get(&key).or_else(|| fresh.get(&key)) {
-                        Some(first) => WriteOutcome::Duplicate(first.clone()),
-                        None => {
-                            let message = self.give_seqs(&mut commit, *new);
-                            fresh.insert(key, message.clone());
-                            WriteOutcome::Sent(message)
-                        }
+                    if let Some(first) = known.get(&key).or_else(|| fresh.get(&key)) {
+                        WriteOutcome::Duplicate(first.clone())
+                    } else if let Some(retry_after_ms) = commit.tool_calls.refuses(&new) {
+                        WriteOutcome::TooManyToolCalls { retry_after_ms }
+                    } else {
+                        let message = self.give_seqs(&mut commit, *new);
+                        fresh.insert(key, message.clone());
+                        WriteOutcome::Sent(message)
                     }
                 }
                 Write::Ack(advance) => self.advance(&mut commit, &before, advance).await?,
                 Write::Recall(recall) => self.recall(&mut commit, &fresh, *recall).await?,
+                Write::Count(count) => WriteOutcome::Counted(commit.tool_calls.change(&count)),
             });
         }
         self.write_log(&mut commit).await?;
@@ -155,7 +160,7 @@ impl SqliteWriter {
                     let entries = found.values().flat_map(|message| &message.entries);
                     inboxes.extend(entries.map(|entry| entry.inbox));
                 }
-                Write::Send(..) | Write::Ack(_) => {}
+                Write::Send(..) | Write::Ack(_) | Write::Count(_) => {}
             }
         }
         Ok(inboxes)
@@ -163,7 +168,7 @@ impl SqliteWriter {
 
     /// Gives a message its seqs and its id.
     fn give_seqs(&self, commit: &mut SqliteCommit, new: NewMessage) -> Arc<StoredMessage> {
-        let NewMessage { mut message, devices, queue, trace } = new;
+        let NewMessage { mut message, devices, queue, trace, .. } = new;
         for InboxEntry { inbox, seq, .. } in &mut message.entries {
             let head = commit.heads.entry(*inbox).or_default();
             *head += 1;
@@ -190,7 +195,7 @@ impl SqliteWriter {
             .iter()
             .filter_map(|write| match write {
                 Write::Ack(ack) => Some((ack.inbox, ack.slot.as_str(), ack.sender.as_str())),
-                Write::Send(..) | Write::Recall(_) => None,
+                Write::Send(..) | Write::Recall(_) | Write::Count(_) => None,
             })
             .collect();
         if wanted.is_empty() {

@@ -1,0 +1,57 @@
+//! The copies of a message to another domain that the sender's own other devices get.
+
+use crate::kernel::{RpcError, Session, codes};
+use crate::message::sending::params::SendParams;
+use crate::message::store::write::{DeviceChanges, NewMessage, Write, WriteOutcome};
+use crate::message::{Error, Message};
+
+/// How often they are addressed anew because the sender's devices changed meanwhile.
+const TRIES: usize = 3;
+
+impl Message {
+    /// The copies for the sender's own devices. Made before the message is sent, so that one that is not valid is refused
+    /// here.
+    pub(super) async fn draft_own(
+        &self,
+        session: &Session,
+        params: &SendParams,
+        now: i64,
+    ) -> Result<(NewMessage, DeviceChanges), Error> {
+        match self.new_message(session, params, None, now).await {
+            Err(Error::NoDevice { .. }) => {
+                // What this process has cached of the sender's devices may be old.
+                self.inboxes.forget(&session.aid);
+                self.new_message(session, params, None, now).await
+            }
+            drafted => drafted,
+        }
+    }
+
+    pub(super) async fn store_own(
+        &self,
+        session: &Session,
+        params: &SendParams,
+        mut draft: NewMessage,
+        mut changes: DeviceChanges,
+    ) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            if draft.message.entries.is_empty() {
+                return Ok(());
+            }
+            let at = draft.message.at;
+            if let Some(ttl) = self.ttl_ms(session, params) {
+                self.send_volatile(session, draft, at + ttl).await?;
+                return Ok(());
+            }
+            match self.ledger.write(Write::Send(Box::new(draft), changes)).await? {
+                WriteOutcome::DevicesChanged => {
+                    self.inboxes.forget(&session.aid);
+                    (draft, changes) = self.new_message(session, params, None, at).await?;
+                }
+                _ => return Ok(()),
+            }
+        }
+        let sentence = format!("the devices of {} keep changing, send the message again", session.aid);
+        Err(RpcError::new(codes::UNAVAILABLE, sentence).into())
+    }
+}
