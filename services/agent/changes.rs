@@ -45,7 +45,11 @@ impl Agent {
 fn fitting(rows: &[ChangeRow]) -> usize {
     let mut bytes = 0;
     let fits = |row: &&ChangeRow| {
-        bytes += row.4.as_deref().map_or(0, json_length);
+        bytes += [&row.content, &row.manifest_facts]
+            .into_iter()
+            .flatten()
+            .map(|text| json_length(text))
+            .sum::<usize>();
         bytes <= PAGE_BYTES
     };
     rows.iter().take_while(fits).count().max(1)
@@ -61,8 +65,18 @@ fn json_length(text: &str) -> usize {
     text.bytes().map(length).sum()
 }
 
-fn changed((position, aid, op, updated_at, content, signed): ChangeRow) -> ChangedAgent {
-    ChangedAgent { position, aid, op, updated_at, content, signed: signed.map(|signed| signed != 0) }
+fn changed(row: ChangeRow) -> ChangedAgent {
+    ChangedAgent {
+        position: row.position,
+        aid: row.aid,
+        op: row.op,
+        updated_at: row.updated_at,
+        content: row.content,
+        signed: row.signed.map(|signed| signed != 0),
+        manifest_version: row.manifest_version,
+        manifest_hash: row.manifest_hash,
+        manifest_facts: row.manifest_facts,
+    }
 }
 
 #[cfg(test)]
@@ -71,12 +85,12 @@ mod tests {
 
     #[test]
     fn a_page_is_cut_where_its_documents_fill_a_frame_and_never_to_nothing() {
-        let row = |content: &str| (1, String::new(), String::new(), 0, Some(content.to_owned()), Some(0));
+        let row = |content: &str| ChangeRow { content: Some(content.to_owned()), ..ChangeRow::default() };
         let quarter = "x".repeat(PAGE_BYTES / 4);
         assert_eq!(fitting(&vec![row(&quarter); 9]), 4);
         assert_eq!(fitting(&vec![row(&"\u{1}".repeat(PAGE_BYTES / 12)); 9]), 2, "as JSON they are larger");
         assert_eq!(fitting(&[row(&"\n".repeat(PAGE_BYTES)), row("")]), 1);
-        assert_eq!(fitting(&vec![(1, String::new(), String::new(), 0, None, None); 9]), 9);
+        assert_eq!(fitting(&vec![ChangeRow::default(); 9]), 9);
         for text in ["plain", "\"\\\n\u{1}\u{7f}ü你"] {
             assert!(serde_json::to_string(text).unwrap().len() <= json_length(text) + 2, "{text}");
         }

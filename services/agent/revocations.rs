@@ -1,4 +1,4 @@
-//! Agents that were revoked lose their documents: nobody can prove to be such an agent again, and its name is never
+//! Agents that were revoked lose their documents, and what was registered about them: nobody can prove to be such an agent again, and its name is never
 //! registered again.
 //!
 //! A revocation is published, which only wakes the task here. What is removed is read from `ca`, from the time on that is
@@ -59,6 +59,7 @@ impl Agent {
             let page = self.mesh.ask(Caller::service("agent"), &wanted).await?;
             for agent in &page.agents {
                 removed += usize::from(self.remove_document(&agent.aid).await?);
+                self.remove_registered(&agent.aid).await?;
             }
             let Some(last) = page.agents.last() else { return Ok(removed) };
             if !page.has_more {

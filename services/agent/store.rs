@@ -4,6 +4,10 @@
 //! in their order and without gaps, and what a write reads after that no other write can change: condition and write are one
 //! step. On SQLite there is one writer.
 
+pub(super) mod agents;
+pub(super) mod outbox;
+pub(super) mod relations;
+
 use crate::kernel::{Db, Tally};
 use sqlx::{Any, Transaction};
 use std::sync::Arc;
@@ -40,8 +44,19 @@ pub(super) struct NewAgentMd<'a> {
     pub now: i64,
 }
 
-/// A change as it is read: position, AID, op, time, and the document if there is one.
-pub(super) type ChangeRow = (i64, String, String, i64, Option<String>, Option<i64>);
+/// A change as it is read, with the document if there is one, and what the agent's manifest says.
+#[derive(Clone, Debug, Default, sqlx::FromRow)]
+pub(super) struct ChangeRow {
+    pub position: i64,
+    pub aid: String,
+    pub op: String,
+    pub updated_at: i64,
+    pub content: Option<String>,
+    pub signed: Option<i64>,
+    pub manifest_version: Option<i64>,
+    pub manifest_hash: Option<String>,
+    pub manifest_facts: Option<String>,
+}
 
 pub(super) struct Store {
     db: Db,
@@ -136,12 +151,14 @@ impl Store {
         self.state("position").await
     }
 
-    /// The changes after one position and up to another, each with the document as it is now: one statement reads both
-    /// tables at one moment, so an `upsert` has its document.
+    /// The changes after one position and up to another, each with the document and the manifest as they are now: one statement
+    /// reads all tables at one moment, so an `upsert` has its document.
     pub async fn changes(&self, after: i64, until: i64, limit: i64) -> sqlx::Result<Vec<ChangeRow>> {
-        sqlx::query_as(
-            "SELECT c.position, c.aid, c.op, c.updated_at, m.content, m.signed
+        sqlx::query_as::<Any, ChangeRow>(
+            "SELECT c.position, c.aid, c.op, c.updated_at, m.content, m.signed, a.manifest_version, a.manifest_hash,
+                 a.manifest_facts
              FROM agent_change c LEFT JOIN agent_md m ON m.aid = c.aid
+                 LEFT JOIN agent a ON a.aid = m.aid AND a.manifest_version > 0
              WHERE c.position > $1 AND c.position <= $2 ORDER BY c.position LIMIT $3",
         )
         .bind(after)
@@ -182,6 +199,14 @@ async fn version(tx: &mut Transaction<'static, Any>, aid: &str) -> sqlx::Result<
         .bind(aid)
         .fetch_optional(&mut **tx)
         .await
+}
+
+/// The manifest of an agent has changed: whoever reads the changes reads its document again, if it has one.
+pub(super) async fn touch_document(tx: &mut Transaction<'static, Any>, aid: &str) -> sqlx::Result<bool> {
+    let position = next_position(tx).await?;
+    let Some((_, updated_at)) = version(tx, aid).await? else { return Ok(false) };
+    record(tx, position, aid, "upsert", updated_at).await?;
+    Ok(true)
 }
 
 /// The last change of an agent is in the place of the one before it.

@@ -1,8 +1,15 @@
 //! Publishing: what is refused, signatures, and concurrent changes.
 
 mod changes;
+mod envelopes;
 mod http;
+mod peers;
+mod registry;
+mod relations;
 mod revocations;
+mod sending;
+mod support;
+mod versions;
 
 use crate::kernel::{Caller, RpcError};
 use crate::testing::{DAY_MS, TestAgent, TestWorld};

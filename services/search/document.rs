@@ -17,6 +17,17 @@ pub(super) struct DirectoryDocument {
     pub updated_at: i64,
     /// Whether it is found by a search, and not only by its AID.
     pub listed: bool,
+    /// Of the agent's capability manifest, where the agent is ours and has one.
+    pub manifest: Option<ManifestFacts>,
+}
+
+/// What the directory knows of a capability manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ManifestFacts {
+    pub version: i64,
+    pub hash: String,
+    /// The names of its tools and the ids of its scopes.
+    pub words: String,
 }
 
 impl DirectoryDocument {
@@ -32,7 +43,15 @@ impl DirectoryDocument {
             Visibility::Public => document.front.is_complete(),
         };
         let sha256 = sha256(&content);
-        Some(DirectoryDocument { aid: aid.clone(), content, sha256, signed, updated_at, listed })
+        Some(DirectoryDocument {
+            aid: aid.clone(),
+            content,
+            sha256,
+            signed,
+            updated_at,
+            listed,
+            manifest: None,
+        })
     }
 }
 
@@ -48,6 +67,8 @@ pub(super) struct StoredDocument<'a> {
     pub source_ap: &'a str,
     pub signed: bool,
     pub updated_at: i64,
+    /// The words of the agent's manifest; empty where it has none.
+    pub manifest_words: &'a str,
 }
 
 impl StoredDocument<'_> {
@@ -63,7 +84,8 @@ impl StoredDocument<'_> {
             kind: document.front.kind,
             description: document.front.description.unwrap_or_default(),
             tags,
-            skills: skills_text(&document.front.skills),
+            // What an agent declares is what it can do.
+            skills: format!("{} {}", skills_text(&document.front.skills), self.manifest_words),
             body: markdown_text(&self.content[document.body]),
             signed: self.signed,
             updated_at: self.updated_at,

@@ -32,6 +32,8 @@ impl Search {
             sha256: row.sha256,
             source_ap: row.source_ap,
             signed: row.signed == 1,
+            manifest_version: row.manifest_version,
+            manifest_hash: row.manifest_hash,
         })
     }
 }

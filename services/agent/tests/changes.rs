@@ -129,7 +129,7 @@ async fn concurrent_writes_get_positions_in_order_and_without_gaps() {
         let mut seen = Vec::new();
         while i64::try_from(seen.len()).unwrap() < AGENTS {
             let rows = agent.store.changes(seen.last().copied().unwrap_or(0), i64::MAX, 7).await.unwrap();
-            seen.extend(rows.into_iter().map(|row| row.0));
+            seen.extend(rows.into_iter().map(|row| row.position));
             tokio::task::yield_now().await;
         }
         seen
@@ -154,8 +154,9 @@ async fn a_write_that_does_not_happen_takes_no_position() {
     assert_eq!(store(&agent, "alice.aid.pub", "one").await, AgentMdWrite::Unchanged(7));
     store(&agent, "alice.aid.pub", "two").await;
     let rows = agent.store.changes(0, i64::MAX, 10).await.unwrap();
-    let last = (2, "alice.aid.pub".to_owned(), "upsert".to_owned(), 7, Some("two".to_owned()), Some(0));
-    assert_eq!(rows, [last]);
+    let [last] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((last.position, &*last.aid, &*last.op, last.updated_at), (2, "alice.aid.pub", "upsert", 7));
+    assert_eq!((last.content.as_deref(), last.signed), (Some("two"), Some(0)));
 }
 
 #[tokio::test]
@@ -199,7 +200,8 @@ async fn documents_of_before_have_positions_in_the_order_of_their_times() {
     let db = test.world.db("agent_of_before", &all).await.unwrap();
     let store = crate::agent::store::Store::new(db, test.world.stores.tally("agent"));
     let rows = store.changes(0, i64::MAX, 10).await.unwrap();
-    let rows: Vec<_> = rows.iter().map(|row| (row.0, &*row.1, &*row.2, row.3, row.5)).collect();
+    let rows: Vec<_> =
+        rows.iter().map(|row| (row.position, &*row.aid, &*row.op, row.updated_at, row.signed)).collect();
     assert_eq!(
         rows,
         [

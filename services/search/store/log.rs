@@ -26,6 +26,8 @@ struct Before {
     signed: i64,
     sha256: String,
     content: String,
+    manifest_version: Option<i64>,
+    manifest_hash: Option<String>,
 }
 
 impl Store {
@@ -65,8 +67,11 @@ impl LogWriter {
     ) -> sqlx::Result<()> {
         let aid = document.aid.as_str();
         let before = self.before(aid).await?;
+        let manifest = document.manifest.as_ref();
         let same = before.as_ref().is_some_and(|before| {
             before.sha256 == document.sha256
+                && before.manifest_version == manifest.map(|manifest| manifest.version)
+                && before.manifest_hash.as_deref() == manifest.map(|manifest| manifest.hash.as_str())
                 && before.source_ap == source_ap
                 && (before.listed, before.signed) == (i64::from(document.listed), i64::from(document.signed))
         });
@@ -83,11 +88,14 @@ impl LogWriter {
             }
         }
         sqlx::query(
-            "INSERT INTO document (aid, source_ap, own, listed, signed, content, sha256, updated_at, pass)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+            "INSERT INTO document (aid, source_ap, own, listed, signed, content, sha256, updated_at, pass, manifest_version,
+                 manifest_hash, manifest_words)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
              ON CONFLICT (aid) DO UPDATE SET source_ap = excluded.source_ap, own = excluded.own,
                  listed = excluded.listed, signed = excluded.signed, content = excluded.content,
-                 sha256 = excluded.sha256, updated_at = excluded.updated_at, pass = excluded.pass",
+                 sha256 = excluded.sha256, updated_at = excluded.updated_at, pass = excluded.pass,
+                 manifest_version = excluded.manifest_version, manifest_hash = excluded.manifest_hash,
+                 manifest_words = excluded.manifest_words",
         )
         .bind(aid)
         .bind(source_ap)
@@ -98,6 +106,9 @@ impl LogWriter {
         .bind(document.sha256.as_str())
         .bind(document.updated_at)
         .bind(pass)
+        .bind(manifest.map(|manifest| manifest.version))
+        .bind(manifest.map(|manifest| manifest.hash.as_str()))
+        .bind(manifest.map(|manifest| manifest.words.as_str()))
         .execute(&mut *self.tx)
         .await?;
         if document.listed {
@@ -179,8 +190,10 @@ impl LogWriter {
     }
 
     async fn before(&mut self, aid: &str) -> sqlx::Result<Option<Before>> {
-        sqlx::query_as("SELECT source_ap, listed, signed, sha256, content FROM document WHERE aid = $1")
-            .bind(aid)
+        sqlx::query_as(
+            "SELECT source_ap, listed, signed, sha256, content, manifest_version, manifest_hash FROM document WHERE aid = $1",
+        )
+        .bind(aid)
             .fetch_optional(&mut *self.tx)
             .await
     }

@@ -47,6 +47,8 @@ pub(super) struct DocumentRow {
     pub content: String,
     pub sha256: String,
     pub updated_at: i64,
+    pub manifest_version: Option<i64>,
+    pub manifest_hash: Option<String>,
 }
 
 impl Store {
@@ -85,7 +87,8 @@ impl Store {
 
     pub async fn document(&self, aid: &str) -> sqlx::Result<Option<DocumentRow>> {
         sqlx::query_as::<Any, DocumentRow>(
-            "SELECT aid, source_ap, signed, content, sha256, updated_at FROM document WHERE aid = $1",
+            "SELECT aid, source_ap, signed, content, sha256, updated_at, manifest_version, manifest_hash
+             FROM document WHERE aid = $1",
         )
         .bind(aid)
         .fetch_optional(self.db.read())

@@ -42,6 +42,7 @@ pub(in crate::search) struct IndexRow {
     pub signed: i64,
     pub content: String,
     pub updated_at: i64,
+    pub manifest_words: Option<String>,
 }
 
 /// What a reader gets to see.
@@ -192,7 +193,7 @@ impl Store {
 
     pub async fn index_row(&self, aid: &str) -> sqlx::Result<Option<IndexRow>> {
         sqlx::query_as::<Any, IndexRow>(
-            "SELECT aid, source_ap, signed, content, updated_at FROM document WHERE aid = $1 AND listed = 1",
+            "SELECT aid, source_ap, signed, content, updated_at, manifest_words FROM document WHERE aid = $1 AND listed = 1",
         )
         .bind(aid)
         .fetch_optional(self.db.read())
@@ -202,7 +203,7 @@ impl Store {
     /// All listed documents, page by page.
     pub async fn index_rows(&self, after: &str, most: i64) -> sqlx::Result<Vec<IndexRow>> {
         sqlx::query_as::<Any, IndexRow>(
-            "SELECT aid, source_ap, signed, content, updated_at FROM document WHERE aid > $1 AND listed = 1
+            "SELECT aid, source_ap, signed, content, updated_at, manifest_words FROM document WHERE aid > $1 AND listed = 1
              ORDER BY aid LIMIT $2",
         )
         .bind(after)

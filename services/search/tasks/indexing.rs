@@ -191,8 +191,10 @@ impl Search {
 }
 
 fn upsert(row: IndexRow) -> Option<IndexChange> {
-    let IndexRow { aid, source_ap, signed, content, updated_at } = &row;
-    let stored = StoredDocument { aid, content, source_ap, signed: *signed == 1, updated_at: *updated_at };
+    let IndexRow { aid, source_ap, signed, content, updated_at, manifest_words } = &row;
+    let manifest_words = manifest_words.as_deref().unwrap_or_default();
+    let (signed, updated_at) = (*signed == 1, *updated_at);
+    let stored = StoredDocument { aid, content, source_ap, signed, updated_at, manifest_words };
     Some(IndexChange::Upsert(Box::new(stored.indexed()?)))
 }
 

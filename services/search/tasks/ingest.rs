@@ -1,7 +1,7 @@
 //! Reads the changes of the agent service, in order, into the log.
 
 use crate::kernel::{Aid, Caller, RpcError};
-use crate::search::document::DirectoryDocument;
+use crate::search::document::{DirectoryDocument, ManifestFacts};
 use crate::search::{Error, Search};
 use proto_schemas::requests::agent::{ChangedAgent, Changes};
 use std::time::Duration;
@@ -77,7 +77,9 @@ impl Search {
         if aid.issuer() != self.issuer {
             return None;
         }
-        DirectoryDocument::of(&aid, content, change.signed.unwrap_or(false), change.updated_at)
+        let document =
+            DirectoryDocument::of(&aid, content, change.signed.unwrap_or(false), change.updated_at)?;
+        Some(DirectoryDocument { manifest: manifest_of(change), ..document })
     }
 
     /// The agent service counts from another beginning: it was set up anew, or from an older backup.
@@ -92,4 +94,12 @@ impl Search {
         }
         Ok(Ingested::More)
     }
+}
+
+fn manifest_of(change: &ChangedAgent) -> Option<ManifestFacts> {
+    Some(ManifestFacts {
+        version: change.manifest_version?,
+        hash: change.manifest_hash.clone()?,
+        words: change.manifest_facts.clone().unwrap_or_default(),
+    })
 }

@@ -222,3 +222,56 @@ async fn a_restart_goes_on_with_the_index_that_is_there() {
     again.index_all().await.unwrap();
     assert_eq!((again.index().generation(), again.index().documents()), (1, 1));
 }
+
+#[tokio::test]
+async fn an_agent_is_found_by_the_tools_and_scopes_it_declares() {
+    let directory = TestDirectory::open().await;
+    let helper = directory.test.register("helper").await;
+    directory.publish("helper").await;
+    let about = json!({ "aid": helper.aid });
+    assert_eq!(directory.get("search.get_agent", about.clone()).await.get("manifest_version"), None);
+    let manifest = |tool: &str, scope: &str| {
+        json!({
+            "schema_version": "1.0",
+            "agent_version": "1.0.0",
+            "tools": [{
+                "name": tool,
+                "description_i18n_key": "agent.cap.tool",
+                "input_schema": { "type": "object", "additionalProperties": false },
+                "permission_scope": scope
+            }],
+            "permission_scopes": [{
+                "id": scope,
+                "label_i18n_key": "agent.scope.label",
+                "sensitivity": "high",
+                "label_fallback": "A scope",
+                "description_fallback": "What it is for"
+            }],
+            "capability_flags": {}
+        })
+    };
+    let first = json!({ "name": "Helper", "capability_manifest": manifest("zebrawatch", "quagga:observe") });
+    let made = directory.test.call_as(helper.caller(), "agent.create", first).await.unwrap();
+    directory.update().await;
+    let found = async |words: &str| {
+        let page = directory.get("search.query", json!({ "q": words })).await;
+        page["items"].as_array().unwrap().iter().any(|item| item["aid"] == helper.aid.as_str())
+    };
+    assert!(found("zebrawatch").await && found("quagga").await);
+    let shown = directory.get("search.get_agent", about.clone()).await;
+    assert_eq!(
+        (&shown["manifest_version"], &shown["manifest_hash"]),
+        (&json!(1), &made["agent"]["capability_manifest_hash"])
+    );
+
+    let id = &made["agent"]["id"];
+    let second = json!({ "id": id, "capability_manifest": manifest("okapiwatch", "quagga:observe") });
+    directory.test.call_as(helper.caller(), "agent.update", second).await.unwrap();
+    directory.update().await;
+    assert!(found("okapiwatch").await && !found("zebrawatch").await);
+    assert_eq!(directory.get("search.get_agent", about.clone()).await["manifest_version"], 2);
+    directory.test.call_as(helper.caller(), "agent.delete", json!({ "id": id })).await.unwrap();
+    directory.update().await;
+    assert!(!found("okapiwatch").await);
+    assert_eq!(directory.get("search.get_agent", about).await.get("manifest_version"), None);
+}

@@ -1,0 +1,110 @@
+//! `agent.create`: somebody registers an agent and is its owner from then on.
+
+use super::checks::{ConnectionMode, check_description, check_name, check_url};
+use super::proof::{GOOD_SECONDS, KeyProof};
+use super::record::record;
+use super::tokens::{hash_of, new_token, new_webhook_secret};
+use crate::agent::callers::writer;
+use crate::agent::consent::manifests;
+use crate::agent::store::agents::{self, AgentRow};
+use crate::agent::store::touch_document;
+use crate::agent::{Agent, Error, present};
+use crate::kernel::Caller;
+use proto_schemas::requests::agent::CreatedAgentRecord;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(in crate::agent) struct CreateParams {
+    name: String,
+    description: Option<String>,
+    connection_mode: Option<ConnectionMode>,
+    webhook_url: Option<String>,
+    health_check_url: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    capability_manifest: Option<Box<RawValue>>,
+    proof: Option<KeyProof>,
+}
+
+impl Agent {
+    pub(in crate::agent) async fn create(
+        self: Arc<Self>,
+        caller: Caller,
+        params: CreateParams,
+    ) -> Result<CreatedAgentRecord, Error> {
+        let owner = writer(&caller)?;
+        self.check_new(&params)?;
+        let mode = params.connection_mode.unwrap_or(ConnectionMode::Websocket);
+        let mode = mode.checked(params.webhook_url.as_deref())?;
+        let manifest = params.capability_manifest.as_deref().map(manifests::accept).transpose()?;
+        let aid = match &params.proof {
+            Some(proof) => {
+                self.check_proof(proof, owner, &params.name).await?;
+                proof.aid.clone()
+            }
+            None => owner.clone(),
+        };
+
+        let (now, agent_token) = (self.clock.now_ms(), new_token(&self.ids));
+        let webhook_secret = params.webhook_url.as_ref().map(|_| new_webhook_secret(&self.ids));
+        let mut row = AgentRow {
+            id: self.ids.time_ordered(now),
+            aid: aid.to_string(),
+            owner: owner.to_string(),
+            name: params.name,
+            description: params.description,
+            connection_mode: mode.to_owned(),
+            health_check_url: params.health_check_url,
+            webhook_url: params.webhook_url,
+            webhook_secret: webhook_secret.clone(),
+            webhook_unreachable: 0,
+            token_hash: hash_of(&agent_token),
+            manifest: None,
+            manifest_version: 0,
+            manifest_hash: None,
+            manifest_facts: None,
+            created_at: now,
+            updated_at: now,
+        };
+        if let Some(manifest) = &manifest {
+            manifests::set(&mut row, manifest);
+        }
+        let in_directory = self.register(&row, params.proof.as_ref()).await?;
+
+        if in_directory {
+            self.tell_readers();
+        }
+        let warnings = manifest.as_ref().and_then(manifests::notes);
+        Ok(CreatedAgentRecord { agent: record(row, owner), agent_token, webhook_secret, warnings })
+    }
+
+    fn check_new(&self, params: &CreateParams) -> Result<(), Error> {
+        check_name(&params.name)?;
+        check_description(params.description.as_deref())?;
+        check_url("webhook_url", params.webhook_url.as_deref(), self.allow_private)?;
+        check_url("health_check_url", params.health_check_url.as_deref(), self.allow_private)
+    }
+
+    /// Stores a new agent; returns whether the directory has something to read.
+    async fn register(&self, row: &AgentRow, proof: Option<&KeyProof>) -> Result<bool, Error> {
+        let mut tx = self.store.begin().await?;
+        agents::lock_registration(&mut tx).await?;
+        if let Some(proof) = proof {
+            let expires_at = (proof.timestamp + GOOD_SECONDS) * 1000;
+            if !agents::use_proof(&mut tx, &row.aid, &proof.nonce, expires_at).await? {
+                return Err(Error::Proof("it was used before".to_owned()));
+            }
+        }
+        if let Some(agent_id) = agents::id_of(&mut tx, &row.aid).await? {
+            return Err(Error::AgentExists { aid: row.aid.clone(), agent_id });
+        }
+        if agents::count_of(&mut tx, &row.owner).await? >= self.agents_per_owner {
+            return Err(Error::TooManyAgents(self.agents_per_owner));
+        }
+        agents::insert(&mut tx, row).await?;
+        let in_directory = row.manifest.is_some() && touch_document(&mut tx, &row.aid).await?;
+        self.store.commit(tx).await?;
+        Ok(in_directory)
+    }
+}

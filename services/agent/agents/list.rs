@@ -1,0 +1,32 @@
+//! `agent.list`: the agents that the caller owns.
+
+use super::record::record;
+use crate::agent::callers::reader;
+use crate::agent::paging::{cut_page, page_limit, read_cursor};
+use crate::agent::{Agent, Error};
+use crate::kernel::Caller;
+use proto_schemas::requests::agent::AgentRecordPage;
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(in crate::agent) struct ListParams {
+    cursor: Option<String>,
+    limit: Option<i64>,
+}
+
+impl Agent {
+    pub(in crate::agent) async fn list(
+        self: Arc<Self>,
+        caller: Caller,
+        params: ListParams,
+    ) -> Result<AgentRecordPage, Error> {
+        let owner = reader(&caller)?;
+        let limit = page_limit(params.limit)?;
+        let after = read_cursor(params.cursor.as_deref(), "")?;
+        // One more tells whether there is another page.
+        let mut rows = self.store.agents_of(owner.as_str(), &after, limit + 1).await?;
+        let next_cursor = cut_page(&mut rows, limit, |row| &row.id);
+        Ok(AgentRecordPage { agents: rows.into_iter().map(|row| record(row, owner)).collect(), next_cursor })
+    }
+}

@@ -1,0 +1,27 @@
+//! An agent as callers see it.
+
+use crate::agent::iso;
+use crate::agent::store::agents::AgentRow;
+use crate::kernel::Aid;
+use proto_schemas::requests::agent::AgentRecord;
+
+/// What only its owner may know is left out for others.
+pub(super) fn record(row: AgentRow, viewer: &Aid) -> AgentRecord {
+    let owned = row.owner == viewer.as_str();
+    AgentRecord {
+        id: row.id,
+        aid: row.aid,
+        owner_id: row.owner,
+        name: row.name,
+        description: row.description,
+        connection_mode: row.connection_mode,
+        capability_manifest: row.manifest.and_then(|text| serde_json::from_str(&text).ok()),
+        capability_manifest_version: row.manifest_version,
+        capability_manifest_hash: row.manifest_hash,
+        health_check_url: row.health_check_url.filter(|_| owned),
+        webhook_url: row.webhook_url.filter(|_| owned),
+        webhook_unreachable: owned.then_some(row.webhook_unreachable != 0),
+        created_at: iso(row.created_at),
+        updated_at: iso(row.updated_at),
+    }
+}

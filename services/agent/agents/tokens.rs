@@ -1,0 +1,62 @@
+//! Agent tokens and secrets of webhooks: made here, shown once.
+
+use crate::kernel::Ids;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest;
+
+const PREFIX: &str = "hsk_";
+const CHARACTERS: usize = 40;
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// `hsk_` and 40 characters, each as likely as any other.
+pub(super) fn new_token(ids: &Ids) -> String {
+    let mut token = PREFIX.to_owned();
+    while token.len() < PREFIX.len() + CHARACTERS {
+        // 248 is four times 62: what is above would make some characters more likely.
+        let usable = ids.bytes::<64>().into_iter().filter(|byte| *byte < 248);
+        let missing = PREFIX.len() + CHARACTERS - token.len();
+        token.extend(usable.take(missing).map(|byte| char::from(BASE62[usize::from(byte % 62)])));
+    }
+    token
+}
+
+/// What is stored of a token.
+pub(in crate::agent) fn hash_of(token: &str) -> String {
+    hex::encode(digest::digest(&digest::SHA256, token.as_bytes()))
+}
+
+/// Whether a text has the form of an agent token.
+pub(in crate::agent) fn is_agent_token(text: &str) -> bool {
+    text.strip_prefix(PREFIX)
+        .is_some_and(|rest| rest.len() == CHARACTERS && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+/// 32 random bytes. The text is the key of the signatures, as it is shown.
+pub(super) fn new_webhook_secret(ids: &Ids) -> String {
+    STANDARD.encode(ids.bytes::<32>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_have_their_form_and_differ() {
+        let ids = Ids::default();
+        let (one, other) = (new_token(&ids), new_token(&ids));
+        assert!(is_agent_token(&one) && is_agent_token(&other) && one != other, "{one} {other}");
+        assert_eq!((one.len(), hash_of(&one).len()), (44, 64));
+        for bad in [
+            "",
+            "hsk_",
+            &one[1..],
+            &format!("{one}x"),
+            &one.replace("hsk_", "hsx_"),
+            "hsk_!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!",
+        ] {
+            assert!(!is_agent_token(bad), "{bad}");
+        }
+        assert_eq!(STANDARD.decode(new_webhook_secret(&ids)).unwrap().len(), 32);
+    }
+}

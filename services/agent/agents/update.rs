@@ -1,0 +1,151 @@
+//! `agent.update`: the owner changes an agent.
+//!
+//! The row is locked from the first look at it until the commit: of two writers at the same moment the second compares its manifest
+//! with that of the first, so versions have no gaps and each is given once.
+
+use super::checks::{ConnectionMode, check_description, check_name, check_url};
+use super::record::record;
+use super::tokens::new_webhook_secret;
+use crate::agent::callers::writer;
+use crate::agent::consent::notices::Notices;
+use crate::agent::consent::{self, manifests};
+use crate::agent::store::agents::{self, AgentRow};
+use crate::agent::store::touch_document;
+use crate::agent::{Agent, Error, present};
+use crate::kernel::{Aid, Caller};
+use manifest::Manifest;
+use proto_schemas::requests::agent::{ManifestChange, UpdatedAgentRecord};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// Where a member may be `null`, the outer `None` is one that was left out.
+#[derive(Deserialize)]
+pub(in crate::agent) struct UpdateParams {
+    id: String,
+    name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    description: Option<Option<String>>,
+    connection_mode: Option<ConnectionMode>,
+    #[serde(default, deserialize_with = "present")]
+    webhook_url: Option<Option<String>>,
+    #[serde(default, deserialize_with = "present")]
+    health_check_url: Option<Option<String>>,
+    #[serde(default, deserialize_with = "present")]
+    capability_manifest: Option<Box<RawValue>>,
+    expected_manifest_version: Option<i64>,
+}
+
+/// What was stored.
+struct UpdatedAgent {
+    row: AgentRow,
+    change: Option<ManifestChange>,
+    webhook_secret: Option<String>,
+    in_directory: bool,
+}
+
+impl Agent {
+    pub(in crate::agent) async fn update(
+        self: Arc<Self>,
+        caller: Caller,
+        params: UpdateParams,
+    ) -> Result<UpdatedAgentRecord, Error> {
+        let owner = writer(&caller)?;
+        self.check_changes(&params)?;
+        let manifest = params.capability_manifest.as_deref().map(manifests::accept).transpose()?;
+
+        let updated = self.store_changes(owner, params, manifest.as_ref()).await?;
+
+        if updated.change.is_some() {
+            self.wake_senders();
+        }
+        if updated.in_directory {
+            self.tell_readers();
+        }
+        Ok(UpdatedAgentRecord {
+            agent: record(updated.row, owner),
+            manifest_change: updated.change,
+            webhook_secret: updated.webhook_secret,
+            warnings: manifest.as_ref().and_then(manifests::notes),
+        })
+    }
+
+    fn check_changes(&self, params: &UpdateParams) -> Result<(), Error> {
+        if let Some(name) = &params.name {
+            check_name(name)?;
+        }
+        let inner = |member: &Option<Option<String>>| member.clone().flatten();
+        check_description(inner(&params.description).as_deref())?;
+        check_url("webhook_url", inner(&params.webhook_url).as_deref(), self.allow_private)?;
+        check_url("health_check_url", inner(&params.health_check_url).as_deref(), self.allow_private)
+    }
+
+    async fn store_changes(
+        &self,
+        owner: &Aid,
+        params: UpdateParams,
+        manifest: Option<&Manifest>,
+    ) -> Result<UpdatedAgent, Error> {
+        let now = self.clock.now_ms();
+        let mut tx = self.store.begin().await?;
+        let found = agents::lock(&mut tx, &params.id).await?;
+        let before = found.ok_or_else(|| Error::NoAgentRecord(params.id.clone()))?;
+        if before.owner != owner.as_str() {
+            return Err(Error::NotOwner(before.id));
+        }
+        let (expected, current) = (params.expected_manifest_version, before.manifest_version);
+        if let Some(expected) = expected.filter(|expected| *expected != current) {
+            return Err(Error::ManifestVersion { expected, current });
+        }
+        let mut row = changed(&before, params)?;
+        let webhook_secret = match row.webhook_url.is_some() && row.webhook_secret.is_none() {
+            true => Some(new_webhook_secret(&self.ids)),
+            false => None,
+        };
+        row.webhook_secret = webhook_secret.clone().or(row.webhook_secret);
+        row.updated_at = now;
+
+        // The same manifest again is no change, so a writer that repeats a call counts once.
+        let new = manifest.filter(|new| before.manifest_hash.as_deref() != Some(new.hash()));
+        let (mut change, mut in_directory) = (None, false);
+        if let Some(new) = new {
+            let decided = manifests::decide(&before, new)?;
+            manifests::set(&mut row, new);
+            consent::apply(&mut tx, &row.id, &decided, now).await?;
+            let notices = Notices { ids: &self.ids, now };
+            notices.manifest_changed(&mut tx, &row, &decided.change).await?;
+            in_directory = touch_document(&mut tx, &row.aid).await?;
+            change = Some(decided.change);
+        }
+        agents::write(&mut tx, &row).await?;
+        self.store.commit(tx).await?;
+        Ok(UpdatedAgent { row, change, webhook_secret, in_directory })
+    }
+}
+
+/// The row with everything but its manifest.
+fn changed(before: &AgentRow, params: UpdateParams) -> Result<AgentRow, Error> {
+    let mut row = before.clone();
+    if let Some(name) = params.name {
+        row.name = name;
+    }
+    if let Some(description) = params.description {
+        row.description = description;
+    }
+    if let Some(health_check_url) = params.health_check_url {
+        row.health_check_url = health_check_url;
+    }
+    if let Some(webhook_url) = params.webhook_url {
+        if webhook_url != row.webhook_url {
+            row.webhook_unreachable = 0;
+        }
+        row.webhook_url = webhook_url;
+    }
+    if let Some(mode) = params.connection_mode {
+        row.connection_mode = mode.checked(row.webhook_url.as_deref())?.to_owned();
+    }
+    if row.connection_mode == "webhook" && row.webhook_url.is_none() {
+        return Err(Error::Bad("connection mode webhook needs a webhook_url"));
+    }
+    Ok(row)
+}

@@ -1,0 +1,108 @@
+//! What a manifest means for the agent that has it: its next version, what the directory finds it by, and how it differs from the one
+//! before.
+
+use crate::agent::Error;
+use crate::agent::store::agents::AgentRow;
+use crate::kernel::RpcError;
+use manifest::{Manifest, WARNED_BYTES};
+use proto_schemas::requests::agent::{ManifestChange, ManifestChangeReason, ManifestNote};
+use serde_json::value::RawValue;
+use std::collections::BTreeSet;
+
+/// What an agent declares that has no manifest yet. Every scope of its first one is new to its users.
+const NOTHING: &str = r#"{"schema_version":"1.0","agent_version":"0.0.0","tools":[],"permission_scopes":[],"capability_flags":{}}"#;
+
+/// The manifest of a call, with duplicate keys and all as it was sent.
+pub(in crate::agent) fn accept(sent: &RawValue) -> Result<Manifest, Error> {
+    if sent.get().trim() == "null" {
+        return Err(Error::ManifestNull);
+    }
+    Ok(Manifest::parse(sent.get())?)
+}
+
+/// The manifest that an agent has.
+pub(in crate::agent) fn stored(agent: &AgentRow) -> Result<Option<Manifest>, Error> {
+    let Some(text) = &agent.manifest else { return Ok(None) };
+    match Manifest::parse(text) {
+        Ok(manifest) => Ok(Some(manifest)),
+        Err(_) => {
+            let cause = anyhow::anyhow!("the stored manifest of agent {} cannot be read", agent.id);
+            Err(RpcError::internal(cause).into())
+        }
+    }
+}
+
+/// What could be better about it, if anything.
+pub(in crate::agent) fn notes(manifest: &Manifest) -> Option<Vec<ManifestNote>> {
+    let notes: Vec<ManifestNote> = manifest
+        .warnings()
+        .iter()
+        .map(|warning| ManifestNote { path: warning.path.clone(), message: warning.message.clone() })
+        .collect();
+    (!notes.is_empty()).then_some(notes)
+}
+
+/// Gives an agent its next manifest.
+pub(in crate::agent) fn set(agent: &mut AgentRow, manifest: &Manifest) {
+    if manifest.canonical().len() >= WARNED_BYTES {
+        tracing::warn!(
+            aid = agent.aid.as_str(),
+            bytes = manifest.canonical().len(),
+            "the manifest of an agent is large"
+        );
+    }
+    agent.manifest = Some(manifest.canonical().to_owned());
+    agent.manifest_version += 1;
+    agent.manifest_hash = Some(manifest.hash().to_owned());
+    agent.manifest_facts = Some(facts(manifest));
+}
+
+/// The names of its tools and the ids of its scopes.
+fn facts(manifest: &Manifest) -> String {
+    let tools = manifest.tools().iter().map(|tool| tool.name.as_str());
+    tools.chain(scope_ids(manifest)).collect::<Vec<_>>().join(" ")
+}
+
+pub(in crate::agent) fn scope_ids(manifest: &Manifest) -> impl Iterator<Item = &str> {
+    manifest.scopes().iter().map(|scope| scope.id.as_str())
+}
+
+/// What changes for users when an agent gets another manifest.
+pub(in crate::agent) struct DecidedChange {
+    pub change: ManifestChange,
+    /// The scopes that are declared from now on.
+    pub declared: BTreeSet<String>,
+    /// Whether one that was declared is not any more.
+    pub removes_scopes: bool,
+}
+
+/// Compares the manifest that an agent has with its next one. A stored one that cannot be read any more counts as none: its owner
+/// must be able to replace it.
+pub(in crate::agent) fn decide(before: &AgentRow, new: &Manifest) -> Result<DecidedChange, Error> {
+    let old = match before.manifest.as_deref().map(Manifest::parse) {
+        Some(Ok(old)) => old,
+        Some(Err(_)) | None => Manifest::parse(NOTHING)?,
+    };
+    let comparison = manifest::compare(&old, new);
+    let breaking = comparison.breaking();
+    let reasons = comparison.reasons.into_iter().map(|reason| ManifestChangeReason {
+        rule: reason.rule.to_owned(),
+        breaking: reason.breaking,
+        tool: reason.tool,
+        path: reason.path,
+        scope: reason.scope,
+    });
+    let declared: BTreeSet<String> = scope_ids(new).map(str::to_owned).collect();
+    Ok(DecidedChange {
+        change: ManifestChange {
+            from_version: before.manifest_version,
+            to_version: before.manifest_version + 1,
+            hash: new.hash().to_owned(),
+            breaking,
+            reasons: reasons.collect(),
+            scopes_requiring_reauth: comparison.scopes_requiring_reauth,
+        },
+        removes_scopes: scope_ids(&old).any(|scope| !declared.contains(scope)),
+        declared,
+    })
+}

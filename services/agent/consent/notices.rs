@@ -1,0 +1,128 @@
+//! What is told because of a change: rows of the outbox, written in the transaction of the change.
+
+use crate::agent::store::agents::{AgentRow, WriteTx};
+use crate::agent::store::outbox::{EventRow, add_delivery, add_event};
+use crate::agent::store::relations::RelationRow;
+use crate::kernel::Ids;
+use proto_schemas::requests::agent::ManifestChange;
+use serde_json::{Value, json};
+
+pub(in crate::agent) const REAUTH_REQUIRED: &str = "event/h2a.reauth_required";
+pub(in crate::agent) const MANIFEST_UPDATED: &str = "event/h2a.manifest_updated";
+pub(in crate::agent) const RELATION_CHANGED: &str = "event/h2a.relation_changed";
+
+/// What happened to a relation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::agent) enum RelationStep {
+    Established,
+    Updated,
+    Suspended,
+    Restored,
+    Revoked,
+}
+
+impl RelationStep {
+    fn word(self) -> &'static str {
+        match self {
+            RelationStep::Established => "established",
+            RelationStep::Updated => "updated",
+            RelationStep::Suspended => "suspended",
+            RelationStep::Restored => "restored",
+            RelationStep::Revoked => "revoked",
+        }
+    }
+}
+
+/// Writes the rows of one change.
+pub(in crate::agent) struct Notices<'a> {
+    pub ids: &'a Ids,
+    pub now: i64,
+}
+
+impl Notices<'_> {
+    /// Everybody with an active relation is told of another manifest, and so is the webhook of the agent.
+    pub async fn manifest_changed(
+        &self,
+        tx: &mut WriteTx,
+        agent: &AgentRow,
+        change: &ManifestChange,
+    ) -> sqlx::Result<()> {
+        let asked = change.breaking.then_some(change.scopes_requiring_reauth.as_slice());
+        let payload = manifest_payload(agent, asked);
+        let event = if change.breaking { REAUTH_REQUIRED } else { MANIFEST_UPDATED };
+        self.event(tx, &agent.id, event, &payload, None).await?;
+        self.delivery(tx, agent, event.trim_start_matches("event/"), &payload).await
+    }
+
+    /// Both sides are told of a relation, and the webhook of the agent.
+    pub async fn relation_changed(
+        &self,
+        tx: &mut WriteTx,
+        agent: &AgentRow,
+        relation: &RelationRow,
+        step: RelationStep,
+    ) -> sqlx::Result<()> {
+        let payload = json!({
+            "relation_id": relation.id,
+            "agent_id": relation.agent_id,
+            "agent_aid": relation.agent_aid,
+            "user_id": relation.user_aid,
+            "change": step.word(),
+            "status": relation.status,
+        });
+        let targets = json!([relation.user_aid, relation.agent_aid]).to_string();
+        self.event(tx, &agent.id, RELATION_CHANGED, &payload, Some(targets)).await?;
+        self.delivery(tx, agent, &format!("relation.{}", step.word()), &payload).await
+    }
+
+    async fn event(
+        &self,
+        tx: &mut WriteTx,
+        agent_id: &str,
+        event: &str,
+        payload: &Value,
+        targets: Option<String>,
+    ) -> sqlx::Result<()> {
+        let row = EventRow {
+            id: self.ids.time_ordered(self.now),
+            agent_id: agent_id.to_owned(),
+            event: event.to_owned(),
+            payload: payload.to_string(),
+            targets,
+            after_relation: String::new(),
+        };
+        add_event(tx, &row).await
+    }
+
+    async fn delivery(
+        &self,
+        tx: &mut WriteTx,
+        agent: &AgentRow,
+        kind: &str,
+        payload: &Value,
+    ) -> sqlx::Result<()> {
+        if agent.webhook_url.is_none() {
+            return Ok(());
+        }
+        let mut body = json!({ "type": kind, "version": "v1" });
+        if let (Some(body), Some(members)) = (body.as_object_mut(), payload.as_object()) {
+            body.extend(members.clone());
+        }
+        let id = self.ids.time_ordered(self.now);
+        add_delivery(tx, &agent.id, &id, kind, &body.to_string(), self.now).await
+    }
+}
+
+/// What is said of the manifest that an agent has now, with the scopes to ask about where there are any.
+pub(in crate::agent) fn manifest_payload(agent: &AgentRow, asked: Option<&[String]>) -> Value {
+    let mut payload = json!({
+        "agent_id": agent.id,
+        "agent_aid": agent.aid,
+        "new_manifest_version": agent.manifest_version,
+        "new_manifest_hash": agent.manifest_hash,
+    });
+    if let Some(asked) = asked {
+        payload["scopes_requiring_reauth"] = json!(asked);
+    }
+    payload
+}

@@ -1,0 +1,42 @@
+//! `h2a.get`: a relation, for its user, the agent, and the agent's owner.
+
+use super::shown::shown;
+use crate::agent::callers::reader;
+use crate::agent::store::relations::RelationRow;
+use crate::agent::{Agent, Error};
+use crate::kernel::{Aid, Caller};
+use proto_schemas::requests::h2a::{self, CurrentRelation};
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(in crate::agent) struct GetParams {
+    id: String,
+}
+
+impl Agent {
+    pub(in crate::agent) async fn get_relation(
+        self: Arc<Self>,
+        caller: Caller,
+        params: GetParams,
+    ) -> Result<CurrentRelation, Error> {
+        let viewer = reader(&caller)?;
+        let there = h2a::Get { id: params.id.clone() };
+        if let Some(found) = self.at_its_domain(&caller, &params.id, &there).await? {
+            return Ok(found);
+        }
+        let relation = self.find_relation(&params.id, Some(viewer)).await?;
+        match self.may_read(&relation, viewer).await? {
+            true => Ok(CurrentRelation { relation: shown(relation) }),
+            false => Err(Error::RelationForbidden),
+        }
+    }
+
+    async fn may_read(&self, relation: &RelationRow, viewer: &Aid) -> Result<bool, Error> {
+        if [&relation.user_aid, &relation.agent_aid].into_iter().any(|aid| aid == viewer.as_str()) {
+            return Ok(true);
+        }
+        let agent = self.store.agent(&relation.agent_id).await?;
+        Ok(agent.is_some_and(|agent| agent.owner == viewer.as_str()))
+    }
+}

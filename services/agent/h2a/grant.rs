@@ -1,0 +1,69 @@
+//! `h2a.grant`: a user grants an agent scopes.
+
+use super::shown::shown;
+use crate::agent::callers::writer;
+use crate::agent::consent::notices::{Notices, RelationStep};
+use crate::agent::consent::{granted, manifests, scopes_json};
+use crate::agent::store::agents;
+use crate::agent::store::relations::{self, RelationRow};
+use crate::agent::{Agent, Error};
+use crate::kernel::Caller;
+use proto_schemas::requests::h2a::{self, GrantedRelation};
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(in crate::agent) struct GrantParams {
+    agent_id: String,
+    granted_scopes: Vec<String>,
+}
+
+impl Agent {
+    pub(in crate::agent) async fn grant(
+        self: Arc<Self>,
+        caller: Caller,
+        params: GrantParams,
+    ) -> Result<GrantedRelation, Error> {
+        let (user, now) = (writer(&caller)?, self.clock.now_ms());
+        let there =
+            h2a::Grant { agent_id: params.agent_id.clone(), granted_scopes: params.granted_scopes.clone() };
+        if let Some(there) = self.at_its_domain(&caller, &params.agent_id, &there).await? {
+            return Ok(there);
+        }
+        let mut tx = self.store.begin().await?;
+        // Locked, so that the manifest is the one that the grant is stored with, and a user begins one relation and not two.
+        let found = agents::lock(&mut tx, &params.agent_id).await?;
+        let agent = found.ok_or(Error::NoAgentRecord(params.agent_id))?;
+        let scopes = scopes_json(granted(manifests::stored(&agent)?.as_ref(), params.granted_scopes)?);
+        if let Some(open) = relations::open_with(&mut tx, &agent.id, user.as_str()).await? {
+            return match open.status == "active" && open.granted_scopes == scopes {
+                true => Ok(GrantedRelation { relation: shown(open), created: false }),
+                false => Err(Error::RelationExists { relation_id: open.id }),
+            };
+        }
+        if relations::count_of(&mut tx, user.as_str()).await? >= self.relations_per_user {
+            return Err(Error::TooManyRelations(self.relations_per_user));
+        }
+        let relation = RelationRow {
+            id: self.ids.time_ordered(now),
+            agent_id: agent.id.clone(),
+            agent_aid: agent.aid.clone(),
+            user_aid: user.to_string(),
+            status: "active".to_owned(),
+            granted_scopes: scopes,
+            granted_manifest_version: agent.manifest_version,
+            reauth_required: 0,
+            reauth_manifest_version: None,
+            reauth_scopes: "[]".to_owned(),
+            created_at: now,
+            updated_at: now,
+        };
+        relations::put(&mut tx, &relation).await?;
+        let notices = Notices { ids: &self.ids, now };
+        notices.relation_changed(&mut tx, &agent, &relation, RelationStep::Established).await?;
+        self.store.commit(tx).await?;
+
+        self.wake_senders();
+        Ok(GrantedRelation { relation: shown(relation), created: true })
+    }
+}

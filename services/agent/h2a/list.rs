@@ -1,0 +1,70 @@
+//! `h2a.list`: the relations of a user, or of an agent.
+
+use super::shown::shown;
+use crate::agent::callers::reader;
+use crate::agent::paging::{cut_page, page_limit, read_cursor};
+use crate::agent::store::relations::RelationsWanted;
+use crate::agent::{Agent, Error};
+use crate::kernel::Caller;
+use proto_schemas::requests::h2a::RelationPage;
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(in crate::agent) struct ListParams {
+    agent_id: Option<String>,
+    status: Option<RelationStatus>,
+    reauth_required: Option<bool>,
+    cursor: Option<String>,
+    limit: Option<i64>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RelationStatus {
+    Active,
+    Suspended,
+    Revoked,
+}
+
+impl RelationStatus {
+    fn word(self) -> &'static str {
+        match self {
+            RelationStatus::Active => "active",
+            RelationStatus::Suspended => "suspended",
+            RelationStatus::Revoked => "revoked",
+        }
+    }
+}
+
+impl Agent {
+    pub(in crate::agent) async fn list_relations(
+        self: Arc<Self>,
+        caller: Caller,
+        params: ListParams,
+    ) -> Result<RelationPage, Error> {
+        let viewer = reader(&caller)?;
+        let limit = page_limit(params.limit)?;
+        let after = read_cursor(params.cursor.as_deref(), "")?;
+        let agent = match params.agent_id {
+            Some(id) => Some(self.store.agent(&id).await?.ok_or(Error::NoAgentRecord(id))?),
+            None => None,
+        };
+        // Who is neither the agent nor its owner sees what is its own.
+        let all = agent
+            .as_ref()
+            .is_some_and(|agent| agent.aid == viewer.as_str() || agent.owner == viewer.as_str());
+        let wanted = RelationsWanted {
+            user: (!all).then_some(viewer.as_str()),
+            agent_id: agent.as_ref().map(|agent| agent.id.as_str()),
+            status: params.status.map(RelationStatus::word),
+            reauth_required: params.reauth_required,
+            after: &after,
+            // One more tells whether there is another page.
+            limit: limit + 1,
+        };
+        let mut rows = self.store.relations(&wanted).await?;
+        let next_cursor = cut_page(&mut rows, limit, |row| &row.id);
+        Ok(RelationPage { relations: rows.into_iter().map(shown).collect(), next_cursor })
+    }
+}

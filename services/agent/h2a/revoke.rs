@@ -1,0 +1,35 @@
+//! `h2a.revoke`: a user ends a relation, for good.
+
+use super::shown::shown;
+use crate::agent::callers::writer;
+use crate::agent::consent::notices::RelationStep;
+use crate::agent::{Agent, Error};
+use crate::kernel::Caller;
+use proto_schemas::requests::h2a::{self, CurrentRelation};
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(in crate::agent) struct RevokeParams {
+    id: String,
+}
+
+impl Agent {
+    pub(in crate::agent) async fn revoke(
+        self: Arc<Self>,
+        caller: Caller,
+        params: RevokeParams,
+    ) -> Result<CurrentRelation, Error> {
+        let user = writer(&caller)?;
+        let there = h2a::Revoke { id: params.id.clone() };
+        if let Some(revoked) = self.at_its_domain(&caller, &params.id, &there).await? {
+            return Ok(revoked);
+        }
+        let found = self.find_relation(&params.id, Some(user)).await?;
+        if found.user_aid != user.as_str() {
+            return Err(Error::RelationForbidden);
+        }
+        let revoked = self.take_step(found, RelationStep::Revoked).await?;
+        Ok(CurrentRelation { relation: shown(revoked) })
+    }
+}

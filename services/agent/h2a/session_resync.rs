@@ -1,0 +1,19 @@
+//! `h2a.session_resync`: a device may have missed events, and is told again what its agent should be asked about.
+
+use crate::agent::{Agent, Error};
+use crate::kernel::{Audience, Caller, SessionNotice};
+use proto_schemas::requests::h2a::PendingPublished;
+use std::sync::Arc;
+
+impl Agent {
+    pub(in crate::agent) async fn session_resync(
+        self: Arc<Self>,
+        _: Caller,
+        params: SessionNotice,
+    ) -> Result<PendingPublished, Error> {
+        let SessionNotice { aid, device_id, .. } = params;
+        let to = Audience::Instance { aid: aid.clone(), device: Some(device_id), slot: None };
+        let published = self.publish_pending(&aid, &to).await?;
+        Ok(PendingPublished { published: i64::try_from(published).unwrap_or(i64::MAX) })
+    }
+}

@@ -1,0 +1,67 @@
+//! `h2a.update`: a user grants other scopes, or agrees to a manifest as it is now.
+
+use super::shown::shown;
+use super::steps::LockedRelation;
+use crate::agent::callers::writer;
+use crate::agent::consent::notices::{Notices, RelationStep};
+use crate::agent::consent::{granted, manifests, scopes_json};
+use crate::agent::store::relations;
+use crate::agent::{Agent, Error};
+use crate::kernel::Caller;
+use proto_schemas::requests::h2a::{self, CurrentRelation};
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(in crate::agent) struct UpdateParams {
+    id: String,
+    granted_scopes: Vec<String>,
+    manifest_version: Option<i64>,
+}
+
+impl Agent {
+    pub(in crate::agent) async fn update_relation(
+        self: Arc<Self>,
+        caller: Caller,
+        params: UpdateParams,
+    ) -> Result<CurrentRelation, Error> {
+        let user = writer(&caller)?;
+        let there = h2a::Update {
+            id: params.id.clone(),
+            granted_scopes: params.granted_scopes.clone(),
+            manifest_version: params.manifest_version,
+        };
+        if let Some(updated) = self.at_its_domain(&caller, &params.id, &there).await? {
+            return Ok(updated);
+        }
+        let found = self.find_relation(&params.id, Some(user)).await?;
+        if found.user_aid != user.as_str() {
+            return Err(Error::RelationForbidden);
+        }
+        let locked = self.lock_relation(&found).await?.ok_or(Error::RelationRevoked)?;
+        let LockedRelation { mut tx, agent, mut relation } = locked;
+        if relation.status == "revoked" {
+            return Err(Error::RelationRevoked);
+        }
+        let current = agent.manifest_version;
+        if let Some(expected) = params.manifest_version.filter(|version| *version != current) {
+            return Err(Error::ManifestVersion { expected, current });
+        }
+        let scopes = granted(manifests::stored(&agent)?.as_ref(), params.granted_scopes)?;
+
+        let now = self.clock.now_ms();
+        relation.granted_scopes = scopes_json(scopes);
+        relation.granted_manifest_version = current;
+        relation.reauth_required = 0;
+        relation.reauth_manifest_version = None;
+        relation.reauth_scopes = "[]".to_owned();
+        relation.updated_at = now;
+        relations::put(&mut tx, &relation).await?;
+        let notices = Notices { ids: &self.ids, now };
+        notices.relation_changed(&mut tx, &agent, &relation, RelationStep::Updated).await?;
+        self.store.commit(tx).await?;
+
+        self.wake_senders();
+        Ok(CurrentRelation { relation: shown(relation) })
+    }
+}

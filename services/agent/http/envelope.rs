@@ -1,0 +1,127 @@
+//! Envelopes: `{"data": …}` for what worked, `{"error": {code, message, i18n_key, params}}` for what did not.
+
+use super::members::Members;
+use crate::agent::catalogue::{i18n_key, status_of};
+use crate::kernel::RpcError;
+use crate::kernel::http::{json_text, with_header};
+use axum::http::header::{ETAG, IF_NONE_MATCH, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+/// How the answer of a method is shown. The name is that of the member that becomes `data`.
+#[derive(Clone, Copy)]
+pub(super) enum EnvelopeForm {
+    Data(&'static str),
+    /// 201.
+    Created(&'static str),
+    /// 201, or 200 where there was one already.
+    CreatedOrFound(&'static str),
+    /// With an ETag that is the hash of the manifest.
+    Versioned(&'static str),
+    /// `next_cursor` is `null` on the last page.
+    List(&'static str),
+    /// Everything is `data`.
+    Whole,
+    /// 204.
+    Nothing,
+}
+
+#[derive(Deserialize)]
+struct ManifestHash {
+    capability_manifest_hash: Option<String>,
+}
+
+pub(super) fn success(
+    form: EnvelopeForm,
+    mut result: Members,
+    headers: &HeaderMap,
+) -> Result<Response, RpcError> {
+    let (name, mut status) = match form {
+        EnvelopeForm::Nothing => return Ok(StatusCode::NO_CONTENT.into_response()),
+        EnvelopeForm::Whole => return written(StatusCode::OK, &json!({ "data": result })),
+        EnvelopeForm::Data(name) | EnvelopeForm::Versioned(name) | EnvelopeForm::List(name) => {
+            (name, StatusCode::OK)
+        }
+        EnvelopeForm::Created(name) | EnvelopeForm::CreatedOrFound(name) => (name, StatusCode::CREATED),
+    };
+    let data = result.remove(name).unwrap_or_else(|| RawValue::NULL.to_owned());
+    if let EnvelopeForm::CreatedOrFound(_) = form
+        && result.remove("created").is_some_and(|created| created.get() == "false")
+    {
+        status = StatusCode::OK;
+    }
+    if let EnvelopeForm::List(_) = form {
+        result.entry("next_cursor".to_owned()).or_insert_with(|| RawValue::NULL.to_owned());
+    }
+    let etag = match form {
+        EnvelopeForm::Versioned(_) => etag_of(&data),
+        _ => None,
+    };
+    result.insert("data".to_owned(), data);
+    let response = match etag.as_deref().is_some_and(|etag| names(headers, etag)) {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => written(status, &result)?,
+    };
+    Ok(etag.into_iter().fold(response, |response, etag| with_header(response, ETAG, &etag)))
+}
+
+fn written(status: StatusCode, answer: &impl serde::Serialize) -> Result<Response, RpcError> {
+    Ok(json_text(status, serde_json::to_string(answer).map_err(RpcError::internal)?))
+}
+
+/// None while there is no manifest.
+fn etag_of(agent: &RawValue) -> Option<String> {
+    let agent: ManifestHash = serde_json::from_str(agent.get()).ok()?;
+    agent.capability_manifest_hash.map(|hash| format!("\"{hash}\""))
+}
+
+/// Whether the reader has this version already.
+fn names(headers: &HeaderMap, etag: &str) -> bool {
+    let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let mut known = known.into_iter().flat_map(|known| known.split(',')).map(str::trim);
+    known.any(|known| known == "*" || known.trim_start_matches("W/") == etag)
+}
+
+pub(super) fn unauthorized() -> Response {
+    let sentence = "a valid access token is needed, or the token of an agent";
+    with_header(error(401, "UNAUTHORIZED", sentence, Map::new()), WWW_AUTHENTICATE, "Bearer")
+}
+
+pub(super) fn invalid_json(sentence: &str) -> Response {
+    error(400, "INVALID_JSON", &format!("the body cannot be read: {sentence}"), Map::new())
+}
+
+/// The error of a method, with what it says besides its code and its sentence as `params`.
+pub(super) fn refused(refusal: &RpcError) -> Response {
+    refusal.log("http");
+    let mut data = match serde_json::to_value(refusal) {
+        Ok(Value::Object(mut written)) => written.remove("data").unwrap_or_default(),
+        _ => Value::Null,
+    };
+    let mut params = data.as_object_mut().map(std::mem::take).unwrap_or_default();
+    let kind = params.remove("kind").and_then(|kind| Some(kind.as_str()?.to_ascii_uppercase()));
+    let code = match kind.as_deref() {
+        Some("UNAUTHENTICATED" | "TOKEN_INVALID") => "UNAUTHORIZED",
+        Some(kind) if status_of(kind).is_some() => kind,
+        _ => "INTERNAL",
+    };
+    let status = params.remove("http_status").and_then(|status| u16::try_from(status.as_u64()?).ok());
+    let status = status.or_else(|| status_of(code)).unwrap_or(500);
+    for name in ["retryable", "i18n_key"] {
+        params.remove(name);
+    }
+    let response = error(status, code, &refusal.to_string(), params);
+    match refusal.retry_after_seconds() {
+        Some(seconds) => with_header(response, RETRY_AFTER, &seconds.to_string()),
+        None => response,
+    }
+}
+
+fn error(status: u16, code: &str, sentence: &str, params: Map<String, Value>) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let error = json!({ "code": code, "message": sentence, "i18n_key": i18n_key(code), "params": params });
+    json_text(status, json!({ "error": error }).to_string())
+}

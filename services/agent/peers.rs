@@ -1,0 +1,36 @@
+//! Agents of other domains: a call about one goes to its domain, which has its manifest and what was granted to it.
+
+use super::{Agent, Error};
+use crate::kernel::{Aid, Caller, Forward, RpcError, TokenKind, codes};
+use proto_schemas::Request;
+
+impl Agent {
+    /// The answer of the domain of an agent, where that is another one and the agent is named by its AID. A call that came from
+    /// another domain is never passed on to a third.
+    pub(super) async fn at_its_domain<R: Request>(
+        &self,
+        caller: &Caller,
+        id: &str,
+        request: &R,
+    ) -> Result<Option<R::Result>, Error> {
+        let Some(aid) = Aid::parse(id).ok().filter(|aid| aid.issuer() != self.issuer) else {
+            return Ok(None);
+        };
+        let session = match caller {
+            Caller::Agent(session) | Caller::Token(session, TokenKind::Access) => session,
+            _ => return Err(Error::NoAgentRecord(id.to_owned())),
+        };
+        let issuer = aid.issuer();
+        if !self.mesh.has("gateway") {
+            let sentence = format!("{issuer} is another domain, and cannot be reached from here");
+            return Err(RpcError::new(codes::FEDERATION_UNREACHABLE, sentence).into());
+        }
+        let forward = Forward::new(session, issuer, R::METHOD, request)?;
+        let answer = self.mesh.forward("agent", caller, forward).await?;
+        let answer = serde_json::from_str(answer.get()).map_err(|error| {
+            tracing::debug!(peer.issuer = issuer, "an answer of {issuer} cannot be read: {error}");
+            RpcError::new(codes::FEDERATION_REFUSED, format!("the answer of {issuer} cannot be read"))
+        })?;
+        Ok(Some(answer))
+    }
+}

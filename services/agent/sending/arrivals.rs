@@ -1,0 +1,98 @@
+//! Devices that connect are told again what their agents should be asked about: an event that was published while nobody was
+//! connected reached nobody.
+
+use crate::agent::consent::notices::{REAUTH_REQUIRED, manifest_payload};
+use crate::agent::consent::scopes_of;
+use crate::agent::{Agent, Error};
+use crate::kernel::{Aid, Audience, Event, RpcError, SessionNotice};
+use parking_lot::Mutex;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// DeviceArrivals that wait, of some hundred bytes each. Who is not among them asks with `h2a.list`, as every client should.
+const MOST: usize = 10_000;
+/// A session is announced a moment after its service was told of it, and a short one never.
+const WAIT: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Questions that one agent is told of at once.
+const MOST_PENDING: i64 = 100;
+
+/// The devices that connected and were not looked at yet.
+#[derive(Default)]
+pub(in crate::agent) struct DeviceArrivals {
+    noted: Mutex<Vec<SessionNotice>>,
+    came: Notify,
+}
+
+impl DeviceArrivals {
+    pub fn note(&self, notice: SessionNotice) {
+        let mut noted = self.noted.lock();
+        if noted.len() < MOST {
+            noted.push(notice);
+            self.came.notify_one();
+        }
+    }
+
+    fn take(&self) -> Vec<SessionNotice> {
+        std::mem::take(&mut *self.noted.lock())
+    }
+}
+
+/// A device about whose agent something is pending, until its session is there.
+struct WaitingArrival {
+    notice: SessionNotice,
+    until: Instant,
+}
+
+impl Agent {
+    /// Runs until the server stops.
+    pub(in crate::agent) async fn tell_arrivals(&self) {
+        let mut waiting = Vec::new();
+        loop {
+            match waiting.is_empty() {
+                true => self.arrivals.came.notified().await,
+                false => tokio::time::sleep(LOOK_AGAIN).await,
+            }
+            for notice in self.arrivals.take() {
+                match self.store.pending_of(notice.aid.as_str(), 1).await {
+                    Ok(pending) if pending.is_empty() || waiting.len() >= MOST => {}
+                    Ok(_) => waiting.push(WaitingArrival { notice, until: Instant::now() + WAIT }),
+                    Err(error) => tracing::debug!("a device is not told what is pending: {error}"),
+                }
+            }
+            waiting = self.tell_present(waiting).await;
+        }
+    }
+
+    /// Tells those whose sessions are there, and gives those that are still awaited.
+    async fn tell_present(&self, waiting: Vec<WaitingArrival>) -> Vec<WaitingArrival> {
+        let mut awaited = Vec::new();
+        for arrival in waiting {
+            let SessionNotice { aid, connection, .. } = &arrival.notice;
+            let here = self.presence.sessions(aid).iter().any(|session| session.connection == *connection);
+            if here {
+                let to = Audience::Connection { aid: aid.clone(), connection: *connection };
+                if let Err(error) = self.publish_pending(aid, &to).await {
+                    tracing::debug!("a device is not told what is pending: {}", RpcError::from(error));
+                }
+            } else if Instant::now() < arrival.until {
+                awaited.push(arrival);
+            }
+        }
+        awaited
+    }
+
+    /// Publishes what a user should be asked about; returns how many events that were.
+    pub(in crate::agent) async fn publish_pending(&self, user: &Aid, to: &Audience) -> Result<usize, Error> {
+        let mut published = 0;
+        for relation in self.store.pending_of(user.as_str(), MOST_PENDING).await? {
+            let Some(agent) = self.store.agent(&relation.agent_id).await? else { continue };
+            let scopes = scopes_of(&relation.reauth_scopes);
+            let payload = manifest_payload(&agent, Some(&scopes));
+            self.bus.publish(&Event::new(to.clone(), REAUTH_REQUIRED, &payload));
+            published += 1;
+        }
+        Ok(published)
+    }
+}

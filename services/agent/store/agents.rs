@@ -1,0 +1,194 @@
+//! The rows of registered agents.
+//!
+//! Whoever changes an agent or its relations locks its row first, so version numbers have no gaps, and a grant is compared with the
+//! manifest that is stored at that moment. On SQLite there is one writer.
+
+use super::Store;
+use sqlx::{Any, Transaction};
+
+pub(in crate::agent) type WriteTx = Transaction<'static, Any>;
+
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(in crate::agent) struct AgentRow {
+    pub id: String,
+    pub aid: String,
+    pub owner: String,
+    pub name: String,
+    pub description: Option<String>,
+    pub connection_mode: String,
+    pub health_check_url: Option<String>,
+    pub webhook_url: Option<String>,
+    pub webhook_secret: Option<String>,
+    pub webhook_unreachable: i64,
+    pub token_hash: String,
+    /// The canonical text.
+    pub manifest: Option<String>,
+    pub manifest_version: i64,
+    pub manifest_hash: Option<String>,
+    /// The words of the manifest that the directory finds the agent by.
+    pub manifest_facts: Option<String>,
+    pub created_at: i64,
+    pub updated_at: i64,
+}
+
+impl Store {
+    pub async fn begin(&self) -> sqlx::Result<WriteTx> {
+        self.db.write().await
+    }
+
+    pub async fn commit(&self, tx: WriteTx) -> sqlx::Result<()> {
+        self.tally.time(tx.commit()).await
+    }
+
+    /// By its id or its AID: an AID has a dot, and an id has none.
+    pub async fn agent(&self, id: &str) -> sqlx::Result<Option<AgentRow>> {
+        sqlx::query_as::<Any, AgentRow>(
+            "SELECT id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
+                 webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, created_at,
+                 updated_at
+             FROM agent WHERE id = $1 OR aid = $1",
+        )
+        .bind(id)
+        .fetch_optional(self.db.read())
+        .await
+    }
+
+    /// The AID of the agent with this token.
+    pub async fn aid_of_token(&self, token_hash: &str) -> sqlx::Result<Option<String>> {
+        sqlx::query_scalar("SELECT aid FROM agent WHERE token_hash = $1")
+            .bind(token_hash)
+            .fetch_optional(self.db.read())
+            .await
+    }
+
+    /// The agents of an owner after an id, without their manifests, which fill no page then.
+    pub async fn agents_of(&self, owner: &str, after: &str, limit: i64) -> sqlx::Result<Vec<AgentRow>> {
+        sqlx::query_as::<Any, AgentRow>(
+            "SELECT id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, NULL AS webhook_secret,
+                 webhook_unreachable, token_hash, NULL AS manifest, manifest_version, manifest_hash, NULL AS manifest_facts,
+                 created_at, updated_at
+             FROM agent WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3",
+        )
+        .bind(owner)
+        .bind(after)
+        .bind(limit)
+        .fetch_all(self.db.read())
+        .await
+    }
+}
+
+/// One writer at a time registers: what it counts and looks for stays as it is until its commit.
+pub(in crate::agent) async fn lock_registration(tx: &mut WriteTx) -> sqlx::Result<()> {
+    sqlx::query("UPDATE agent_state SET value = value WHERE name = 'position'").execute(&mut **tx).await?;
+    Ok(())
+}
+
+/// Changed to what it is: that locks the row on PostgreSQL, until the commit.
+pub(in crate::agent) async fn lock(tx: &mut WriteTx, id: &str) -> sqlx::Result<Option<AgentRow>> {
+    sqlx::query_as::<Any, AgentRow>(
+        "UPDATE agent SET updated_at = updated_at WHERE id = $1 OR aid = $1
+         RETURNING id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
+             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, created_at, updated_at",
+    )
+    .bind(id)
+    .fetch_optional(&mut **tx)
+    .await
+}
+
+pub(in crate::agent) async fn count_of(tx: &mut WriteTx, owner: &str) -> sqlx::Result<i64> {
+    sqlx::query_scalar("SELECT COUNT(*) FROM agent WHERE owner = $1").bind(owner).fetch_one(&mut **tx).await
+}
+
+/// The id of the agent that is registered for an AID.
+pub(in crate::agent) async fn id_of(tx: &mut WriteTx, aid: &str) -> sqlx::Result<Option<String>> {
+    sqlx::query_scalar("SELECT id FROM agent WHERE aid = $1").bind(aid).fetch_optional(&mut **tx).await
+}
+
+/// False if this proof was used before.
+pub(in crate::agent) async fn use_proof(
+    tx: &mut WriteTx,
+    aid: &str,
+    nonce: &str,
+    expires_at: i64,
+) -> sqlx::Result<bool> {
+    let used = sqlx::query(
+        "INSERT INTO used_proof (aid, nonce, expires_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+    )
+    .bind(aid)
+    .bind(nonce)
+    .bind(expires_at)
+    .execute(&mut **tx)
+    .await?;
+    Ok(used.rows_affected() == 1)
+}
+
+pub(in crate::agent) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO agent (id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
+             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+    )
+    .bind(row.id.as_str())
+    .bind(row.aid.as_str())
+    .bind(row.owner.as_str())
+    .bind(row.name.as_str())
+    .bind(row.description.as_deref())
+    .bind(row.connection_mode.as_str())
+    .bind(row.health_check_url.as_deref())
+    .bind(row.webhook_url.as_deref())
+    .bind(row.webhook_secret.as_deref())
+    .bind(row.webhook_unreachable)
+    .bind(row.token_hash.as_str())
+    .bind(row.manifest.as_deref())
+    .bind(row.manifest_version)
+    .bind(row.manifest_hash.as_deref())
+    .bind(row.manifest_facts.as_deref())
+    .bind(row.created_at)
+    .bind(row.updated_at)
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Everything that can change of an agent.
+pub(in crate::agent) async fn write(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE agent SET name = $2, description = $3, connection_mode = $4, health_check_url = $5, webhook_url = $6,
+             webhook_secret = $7, webhook_unreachable = $8, token_hash = $9, manifest = $10, manifest_version = $11,
+             manifest_hash = $12, manifest_facts = $13, updated_at = $14
+         WHERE id = $1",
+    )
+    .bind(row.id.as_str())
+    .bind(row.name.as_str())
+    .bind(row.description.as_deref())
+    .bind(row.connection_mode.as_str())
+    .bind(row.health_check_url.as_deref())
+    .bind(row.webhook_url.as_deref())
+    .bind(row.webhook_secret.as_deref())
+    .bind(row.webhook_unreachable)
+    .bind(row.token_hash.as_str())
+    .bind(row.manifest.as_deref())
+    .bind(row.manifest_version)
+    .bind(row.manifest_hash.as_deref())
+    .bind(row.manifest_facts.as_deref())
+    .bind(row.updated_at)
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Removes an agent with all that is its own. Its relations are revoked, so that their users see what became of them.
+pub(in crate::agent) async fn remove(tx: &mut WriteTx, id: &str, now: i64) -> sqlx::Result<()> {
+    sqlx::query("DELETE FROM agent WHERE id = $1").bind(id).execute(&mut **tx).await?;
+    sqlx::query("DELETE FROM delivery WHERE agent_id = $1").bind(id).execute(&mut **tx).await?;
+    sqlx::query("DELETE FROM agent_event WHERE agent_id = $1").bind(id).execute(&mut **tx).await?;
+    sqlx::query(
+        "UPDATE relation SET status = 'revoked', reauth_required = 0, updated_at = $2
+         WHERE agent_id = $1 AND status <> 'revoked'",
+    )
+    .bind(id)
+    .bind(now)
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
