@@ -21,6 +21,7 @@
 //! - [`Home`], [`LocalAgent`], [`GatewayUrl`], [`GatewayDialer`] and [`TrustedRoot`] are what it is made of, for programs that keep
 //!   their agents in another way, such as the commands of `aund`: [`register()`], and [`connect()`] for a few calls without events.
 //! - [`Client::publish_agent_md`] signs and publishes what the agent says about itself, by which others find it.
+//! - [`tools`] decides what an agent may do on this device: the manifest, what its user granted, and what the user is asked.
 //! - [`auth`] has the calls that lead to a session, one by one, and stores nothing.
 //!
 //! It sends what the public SDKs send, so whoever uses it sees the server as any agent does. End-to-end encryption is not here
@@ -47,6 +48,7 @@ mod incoming;
 mod login;
 mod messages;
 mod reconnect;
+pub mod tools;
 mod transport;
 mod trust;
 mod volatile;
@@ -59,7 +61,7 @@ pub use client::Client;
 pub use connection::ClientConnection;
 pub use dial::GatewayDialer;
 pub use error::Error;
-pub use event_stream::EventStream;
+pub use event_stream::{EventNotice, EventStream};
 pub use events::ReceivedEvent;
 pub use first_use::find_root;
 pub use gateway_url::GatewayUrl;

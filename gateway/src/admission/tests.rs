@@ -44,7 +44,8 @@ impl RemoteService for DownService {
 fn admission(text: &str, state: ServiceState) -> Admission {
     let config = Config::parse(text).unwrap();
     let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
-    for namespace in ["agent", "auth", "ca", "message"] {
+    let served = proto_schemas::namespaces().iter().filter(|namespace| namespace.service != "gateway");
+    for namespace in served.map(|namespace| namespace.name) {
         match state {
             ServiceState::Up => world.mesh.add_local(namespace, Methods::default()),
             ServiceState::Down => world.mesh.add_remote(namespace, Arc::new(DownService)),

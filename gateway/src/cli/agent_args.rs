@@ -69,7 +69,7 @@ impl AgentArgs {
 
     /// A session of an agent of this machine, for a few calls.
     pub async fn connect(&self, home: &Home, agent: &LocalAgent) -> anyhow::Result<ClientConnection> {
-        let (dialer, options) = self.session(home, agent, SessionKind::Short).await?;
+        let (dialer, options) = self.session(home, agent, SLOT, SessionKind::Short).await?;
         let mut tries = 0;
         loop {
             let connected = client::connect(&dialer, agent, &options).await;
@@ -85,7 +85,17 @@ impl AgentArgs {
 
     /// A client of an agent of this machine, which gets events and comes back by itself.
     pub async fn client(&self, home: &Home, agent: &LocalAgent) -> anyhow::Result<Client> {
-        let (dialer, options) = self.session(home, agent, SessionKind::Long).await?;
+        self.client_of_slot(home, agent, SLOT).await
+    }
+
+    /// The same in another slot, so that it stays beside the one of the command line.
+    pub async fn client_of_slot(
+        &self,
+        home: &Home,
+        agent: &LocalAgent,
+        slot: &str,
+    ) -> anyhow::Result<Client> {
+        let (dialer, options) = self.session(home, agent, slot, SessionKind::Long).await?;
         let connected = Client::connect(dialer, agent.clone(), options).await;
         connected.map_err(|error| self.no_session(home, agent, error))
     }
@@ -94,10 +104,11 @@ impl AgentArgs {
         &self,
         home: &Home,
         agent: &LocalAgent,
+        slot: &str,
         kind: SessionKind,
     ) -> anyhow::Result<(GatewayDialer, SessionOptions)> {
         let dialer = self.dialer_of(home, agent).await?;
-        Ok((dialer, SessionOptions { device: home.device()?, slot: SLOT.to_owned(), kind }))
+        Ok((dialer, SessionOptions { device: home.device()?, slot: slot.to_owned(), kind }))
     }
 
     /// The gateway of an agent of this machine.

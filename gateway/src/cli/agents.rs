@@ -1,13 +1,15 @@
-//! `aund agents`: find other agents, publish what an agent says about itself, and the index behind it.
+//! `aund agents`, also written `aund agent`: find other agents, publish what an agent says about itself, the index behind it, and the
+//! files of capability manifests.
 
-mod asking;
 mod explained;
 mod index;
+mod manifests;
 mod publish;
 mod search;
 mod show_agent;
 
 use clap::{Args, Subcommand};
+pub(super) use manifests::BreakingChange;
 
 #[derive(Args)]
 pub(super) struct AgentsCommand {
@@ -27,6 +29,8 @@ enum AgentsSubcommand {
     Unpublish(publish::UnpublishCommand),
     /// Show the index of the directory of a server on this machine, or have it built again
     Index(index::IndexCommand),
+    /// Check the capability manifest of an agent, or compare two
+    Manifest(manifests::ManifestCommand),
 }
 
 impl AgentsCommand {
@@ -37,6 +41,7 @@ impl AgentsCommand {
             AgentsSubcommand::Publish(command) => command.run().await,
             AgentsSubcommand::Unpublish(command) => command.run().await,
             AgentsSubcommand::Index(command) => command.run().await,
+            AgentsSubcommand::Manifest(command) => command.run(),
         }
     }
 }

@@ -1,27 +1,22 @@
-//! `aund demo`: two agents exchange messages through a gateway, and every frame is shown.
+//! `aund demo`: two agents exchange messages through a gateway, then one finds the other and hires it, and every frame is shown.
 
+mod demo_agent;
 mod frames;
+mod hire;
 mod server;
 
 use super::agent_args::{AgentArgs, issuer_of};
 use super::show::Show;
 use crate::signals::Signals;
-use anyhow::Context as _;
 use clap::Args;
-use client::{
-    AgentId, Client, EventStream, GatewayDialer, GatewayUrl, Home, LocalAgent, ReceivedEvent, SessionKind,
-    SessionOptions, TrustedRoot,
-};
+use client::{AgentId, GatewayDialer, GatewayUrl, Home, TrustedRoot};
+use demo_agent::DemoAgent;
 use frames::FramePrinter;
-use serde_json::{Value, json};
+use serde_json::json;
 use server::{DemoFolder, DemoServer};
 use services::kernel::Ids;
 use std::path::PathBuf;
-use std::time::Duration;
-use tokio::time::{Instant, timeout};
-
-/// How long an event may be on its way.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
+use tokio::time::Instant;
 
 #[derive(Args)]
 pub(super) struct DemoCommand {
@@ -34,15 +29,6 @@ pub(super) struct DemoCommand {
     /// Print without colours
     #[arg(long)]
     plain: bool,
-}
-
-/// One of the two agents, and its session.
-struct DemoAgent {
-    agent: LocalAgent,
-    dialer: GatewayDialer,
-    device: String,
-    client: Client,
-    events: EventStream,
 }
 
 impl DemoCommand {
@@ -66,11 +52,13 @@ impl DemoCommand {
         let dialer = dialer.of_issuer(&issuer);
         let start = Instant::now();
         let (alice, bobb) = register_and_connect(&show, &home, &dialer, &issuer).await?;
-        let messages = exchange(&show, alice, bobb).await?;
+        let (messages, alice, bobb) = exchange(&show, alice, bobb).await?;
+        let hired = hire::hire(&show, &dialer, alice, bobb).await?;
         let took = start.elapsed().as_secs_f64();
+        let and = if hired { ", and a task that one did for the other" } else { "" };
         show.line("")?;
         show.line(&show.bold(&format!(
-            "{messages} messages between two agents, registration and all, in {took:.1} seconds."
+            "{messages} messages between two agents{and}, registration and all, in {took:.1} seconds."
         )))?;
         show.line("Now you: start the server with aund, and in another terminal")?;
         for words in ["register alice", "register bobb", "send alice bobb hello", "listen bobb"] {
@@ -124,13 +112,17 @@ async fn register_and_connect(
     )?;
     let device = home.device()?;
     Ok((
-        DemoAgent::connect(alice, left, device.clone()).await?,
-        DemoAgent::connect(bobb, right, device).await?,
+        DemoAgent::connect(alice, left, device.clone(), printer.clone()).await?,
+        DemoAgent::connect(bobb, right, device, printer).await?,
     ))
 }
 
-/// The exchange; gives the number of messages in it.
-async fn exchange(show: &Show, mut alice: DemoAgent, mut bobb: DemoAgent) -> anyhow::Result<u32> {
+/// The exchange; gives the number of messages in it, and the agents again.
+async fn exchange(
+    show: &Show,
+    mut alice: DemoAgent,
+    mut bobb: DemoAgent,
+) -> anyhow::Result<(u32, DemoAgent, DemoAgent)> {
     let (to_alice, to_bobb) = (alice.agent.aid.clone(), bobb.agent.aid.clone());
     title(
         show,
@@ -155,51 +147,16 @@ async fn exchange(show: &Show, mut alice: DemoAgent, mut bobb: DemoAgent) -> any
     tokio::try_join!(alice.call("message.recall", &ids), bobb.wait_for("message.recalled"))?;
 
     title(show, "Bobb goes away. What is sent meanwhile waits, and he pulls it when he is back.")?;
-    let DemoAgent { agent, dialer, device, client, .. } = bobb;
-    client.close().await;
+    bobb.client.close().await;
     let waiting = alice.send(&to_bobb, "For when you are back").await?;
-    let bobb = DemoAgent::connect(agent, dialer, device).await?;
+    let bobb = bobb.connect_again().await?;
     let before = waiting["seq"].as_u64().unwrap_or(1) - 1;
     let page = bobb.call("message.pull", &json!({ "after_seq": before })).await?;
     let found = page["messages"]
         .as_array()
         .is_some_and(|rows| rows.iter().any(|row| row["message_id"] == waiting["message_id"]));
     anyhow::ensure!(found, "the message that was sent meanwhile is not in the inbox");
-    alice.client.close().await;
-    bobb.client.close().await;
-    Ok(4)
-}
-
-impl DemoAgent {
-    async fn connect(agent: LocalAgent, dialer: GatewayDialer, device: String) -> anyhow::Result<DemoAgent> {
-        let options =
-            SessionOptions { device: device.clone(), slot: "demo".to_owned(), kind: SessionKind::Long };
-        let client = Client::connect(dialer.clone(), agent.clone(), options).await?;
-        let events = client.events();
-        Ok(DemoAgent { agent, dialer, device, client, events })
-    }
-
-    async fn call(&self, method: &str, params: &Value) -> anyhow::Result<Value> {
-        Ok(self.client.call(method, params).await?)
-    }
-
-    async fn send(&self, to: &AgentId, text: &str) -> anyhow::Result<Value> {
-        self.call("message.send", &json!({ "to": to, "payload": { "type": "text", "text": text } })).await
-    }
-
-    /// Waits for an event of this name; others may come first.
-    async fn wait_for(&mut self, name: &str) -> anyhow::Result<ReceivedEvent> {
-        let wanted = format!("event/{name}");
-        let wait = async {
-            loop {
-                let event = self.events.next().await?;
-                if event.method == wanted {
-                    return Ok(event);
-                }
-            }
-        };
-        timeout(EVENT_TIMEOUT, wait).await.with_context(|| format!("{wanted} did not arrive"))?
-    }
+    Ok((4, alice, bobb))
 }
 
 fn title(show: &Show, text: &str) -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 
 mod agent_args;
 mod agents;
+mod asking;
 mod bench_index;
 mod call;
 mod certs;
@@ -14,6 +15,8 @@ mod operator;
 mod peers;
 mod register;
 mod show;
+mod tasks;
+mod tool;
 mod top;
 
 use crate::config::{self, Config, ListenAddress, ResolveEntry};
@@ -26,6 +29,9 @@ use std::process::ExitCode;
 
 /// Configuration that cannot be used, as `sysexits.h` numbers it.
 const BAD_CONFIG: u8 = 64;
+
+/// `aund agent manifest diff` found a breaking change. 1 is for whatever went wrong, 2 for words that are no command.
+const BREAKING: u8 = 3;
 
 /// The open, self-hosted server of the Agent Union Network.
 #[derive(Parser)]
@@ -57,12 +63,17 @@ enum Command {
     Top(top::TopCommand),
     /// Show the peers of this domain, or test the connection to one
     Peers(peers::PeersCommand),
-    /// Show two agents exchange messages, frame by frame
+    /// Show two agents exchange messages, and one hire the other, frame by frame
     Demo(demo::DemoCommand),
     /// Make an agent: a key that stays here, a certificate from the server
     Register(register::RegisterCommand),
     /// Find agents, publish what an agent says about itself, and show the index of the directory
+    #[command(visible_alias = "agent")]
     Agents(agents::AgentsCommand),
+    /// Give tasks to agents, see how they stand and what came out, and work on them
+    Tasks(Box<tasks::TasksCommand>),
+    /// Decide on tool calls as the device of a person does
+    Tool(tool::ToolCommand),
     /// Send a message from an agent of yours
     Send(messages::SendCommand),
     /// Show the messages and events of an agent as they arrive
@@ -158,6 +169,8 @@ impl Cli {
             Command::Demo(command) => on_runtime(command.run()),
             Command::Register(command) => on_runtime(command.run()),
             Command::Agents(command) => on_runtime(command.run()),
+            Command::Tasks(command) => on_runtime(command.run()),
+            Command::Tool(command) => command.run(),
             Command::Send(command) => on_runtime(command.run()),
             Command::Listen(command) => on_runtime(command.run()),
             Command::Pull(command) => on_runtime(command.run()),
@@ -171,9 +184,19 @@ impl Cli {
             Err(error) if show::is_broken_pipe(&error) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("aund: {error:#}");
-                ExitCode::from(if error.is::<BadConfig>() { BAD_CONFIG } else { 1 })
+                ExitCode::from(exit_code(&error))
             }
         }
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.is::<BadConfig>() {
+        BAD_CONFIG
+    } else if error.is::<agents::BreakingChange>() {
+        BREAKING
+    } else {
+        1
     }
 }
 

@@ -132,7 +132,10 @@ mod tests {
         for name in ["auth", "nothing"] {
             let sentence = says(&format!("federation.namespaces = ['message', '{name}']"));
             assert!(sentence.contains(&format!("{name} does not cross")), "{sentence}");
-            assert!(sentence.contains("that do are message, "), "the ones that do are named: {sentence}");
+            assert!(
+                sentence.contains("that do are agent, h2a, message, "),
+                "the ones that do are named: {sentence}"
+            );
         }
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
     }

@@ -149,7 +149,8 @@ impl Sessions {
             Audience::Agent(aid)
             | Audience::Instance { aid, .. }
             | Audience::Connection { aid, .. }
-            | Audience::Others { aid, .. } => aid,
+            | Audience::Others { aid, .. }
+            | Audience::OtherInstances { aid, .. } => aid,
             Audience::Gateways => return Vec::new(),
         };
         let fits = |connection: &Arc<Connection>| {
@@ -163,6 +164,9 @@ impl Sessions {
                 }
                 Audience::Connection { connection: id, .. } => connection.id == *id,
                 Audience::Others { connection: id, .. } => connection.id != *id,
+                Audience::OtherInstances { device, slot, .. } => {
+                    open.session.device != *device || open.session.slot.key() != slot.key()
+                }
             }
         };
         let connections = self.connections.lock();

@@ -7,8 +7,8 @@ use crate::config::Config;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use services::kernel::{
-    Aid, AnnouncedSession, Clock, Delivery, DeviceId, Generation, Ids, Mode, Presence, PresentSession,
-    RedisBus, RedisSettings, RpcError, Session, SlotId,
+    Aid, AnnouncedSession, Audience, Clock, Delivery, DeviceId, Generation, Ids, Mode, Presence,
+    PresentSession, RedisBus, RedisSettings, RpcError, Session, SlotId,
 };
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -136,6 +136,41 @@ fn close_reason(connection: &Connection) -> Option<(CloseReason, Value)> {
         }
         OutboxItem::Frame(frame) => panic!("nothing but a close reason was expected: {frame}"),
         OutboxItem::Frames(frames) => panic!("nothing but a close reason was expected: {frames:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_event_is_for_the_long_connections_of_its_audience() {
+    let presence = Presence::local();
+    let budget = OutboxBudget::new(1 << 20, 1 << 20, Arc::default());
+    let sessions = Arc::new(Sessions::new(presence.clone(), budget, 1));
+    let gateway =
+        GatewayInstance { sessions, presence, limits: GatewayLimits::new(&Config::default().limits) };
+    for (id, device, slot) in
+        [(1, "", ""), (2, "phone", "app"), (3, "phone", "other"), (4, "laptop", "app/web")]
+    {
+        gateway.open(id, device, slot, ConnectionKind::Long).unwrap();
+    }
+    gateway.open(5, "tablet", "app", ConnectionKind::Short(None)).unwrap();
+    let aid = alice();
+    let (device, slot) = (|text| DeviceId::parse(text).unwrap(), |text| SlotId::parse(text).unwrap());
+    let but = |on, of| Audience::OtherInstances { aid: aid.clone(), device: device(on), slot: slot(of) };
+    let instance = Audience::Instance { aid: aid.clone(), device: None, slot: Some(slot("app")) };
+    for (to, expected) in [
+        (Audience::Agent(aid.clone()), vec![1, 2, 3, 4]),
+        (Audience::Others { aid: aid.clone(), connection: 2 }, vec![1, 3, 4]),
+        (Audience::Connection { aid: aid.clone(), connection: 2 }, vec![2]),
+        (instance, vec![2, 4]),
+        (but("phone", "app"), vec![1, 3, 4]),
+        (but("phone", "app cli"), vec![1, 3, 4]),
+        (but("laptop", "app"), vec![1, 2, 3]),
+        (but("", ""), vec![2, 3, 4]),
+        (but("watch", "app"), vec![1, 2, 3, 4]),
+        (Audience::Gateways, vec![]),
+    ] {
+        let mut told: Vec<u64> = gateway.sessions.audience(&to).iter().map(|one| one.id).collect();
+        told.sort_unstable();
+        assert_eq!(told, expected, "{to:?}");
     }
 }
 

@@ -221,7 +221,8 @@ fn agent(event: &Event, rule: EventOrderRule) -> Option<&Aid> {
         Audience::Agent(aid)
         | Audience::Instance { aid, .. }
         | Audience::Connection { aid, .. }
-        | Audience::Others { aid, .. } => Some(aid),
+        | Audience::Others { aid, .. }
+        | Audience::OtherInstances { aid, .. } => Some(aid),
         Audience::Gateways => None,
     }
 }

@@ -21,9 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// About one connection, and not about the request that is passed on. The token has done its work.
-const NOT_PASSED_ON: [HeaderName; 8] = [
-    AUTHORIZATION,
+/// About one connection, and not about the request that is passed on.
+const NOT_PASSED_ON: [HeaderName; 7] = [
     CONNECTION,
     HOST,
     TE,
@@ -41,10 +40,11 @@ pub(super) async fn forward(
     request: Request<Incoming>,
 ) -> Result<Response, RpcError> {
     let DeclaredPath { prefix, service } = declared;
-    let caller = match HttpCaller::authenticate(gateway, address, request.headers()).await? {
-        Authenticated::Caller(caller) if caller.is_agent() || !prefix.needs_token => caller,
-        // An open path is answered to everybody; what needs an agent there is refused by its service.
-        Authenticated::InvalidToken if !prefix.needs_token => HttpCaller::Unauthenticated { address },
+    let (caller, unknown_token) = match HttpCaller::authenticate(gateway, address, request.headers()).await? {
+        Authenticated::Caller(caller) if caller.is_agent() || !prefix.needs_token => (caller, false),
+        // An open path is answered to everybody; what needs an agent there is refused by its service, unless the token is one
+        // that the service itself has given.
+        Authenticated::InvalidToken if !prefix.needs_token => (HttpCaller::Unauthenticated { address }, true),
         _ => return Ok(reply::unauthorized("a valid access token is needed")),
     };
     gateway.admission.admit_route(&caller.source(), prefix).await?;
@@ -54,6 +54,10 @@ pub(super) async fn forward(
 
     let (mut parts, body) = request.into_parts();
     let within = (!prefix.streams).then(|| gateway.call_timeout());
+    if !unknown_token {
+        // It has done its work.
+        parts.headers.remove(AUTHORIZATION);
+    }
     replace_headers(&mut parts.headers, &caller.caller(None), host, within)?;
     let silence = Duration::from_millis(gateway.config.limits.body_silence_ms);
     let (body, watch) = RequestBody::new(body, prefix.body_bytes, silence);

@@ -22,7 +22,7 @@ struct RemoteNamespace {
     next: AtomicUsize,
 }
 
-/// Puts a namespace that other processes run on the mesh, and keeps the links to them up until the context is stopped.
+/// Puts the namespaces of a service that other processes run on the mesh, and keeps the links to them up until the context is stopped.
 pub fn dial(context: &Arc<MeshContext>, namespace: &'static str, addresses: &[String]) {
     let link = |url: &String| Arc::new(MeshLink::new(namespace, url, context.metrics.link(namespace, url)));
     let processes: Vec<_> = addresses.iter().map(|url| (url.clone(), link(url))).collect();
@@ -36,8 +36,15 @@ pub fn dial(context: &Arc<MeshContext>, namespace: &'static str, addresses: &[St
     let http = RemoteHttp::new(context, namespace, &processes);
     context.mesh.add_routes(namespace, ServiceRoutes::Remote(Arc::new(http)));
     let links = processes.into_iter().map(|(_, link)| link).collect();
-    let remote = RemoteNamespace { namespace, links, next: AtomicUsize::new(0) };
-    context.mesh.add_remote(namespace, Arc::new(remote));
+    let remote = Arc::new(RemoteNamespace { namespace, links, next: AtomicUsize::new(0) });
+    context.mesh.add_remote(namespace, remote.clone());
+    // A service may serve more namespaces than the one of its name.
+    let others = proto_schemas::namespaces()
+        .iter()
+        .filter(|other| other.service == namespace && other.name != namespace);
+    for other in others {
+        context.mesh.add_remote(other.name, remote.clone());
+    }
 }
 
 impl RemoteService for RemoteNamespace {

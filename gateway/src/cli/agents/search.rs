@@ -1,8 +1,8 @@
 //! `aund agents search`: agents by words and tags.
 
+use super::super::asking::AskingArgs;
 use super::super::call::result;
 use super::super::show::{Show, printable_line};
-use super::asking::AskingArgs;
 use super::explained::explained;
 use anyhow::Context as _;
 use clap::Args;

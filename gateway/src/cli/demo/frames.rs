@@ -5,6 +5,7 @@ use client::{AgentId, FrameDirection, FrameObserver};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 
 /// What fits on most screens.
@@ -16,18 +17,27 @@ const TEXT: usize = 30;
 const BEGINNING: usize = 12;
 
 /// What a reader looks for, in the order of interest. The rest follows by name.
-const FIRST: [&str; 13] = [
+const FIRST: [&str; 22] = [
+    "q",
+    "items",
     "from",
     "to",
     "text",
+    "content",
+    "input",
+    "message",
     "payload",
-    "messages",
     "status",
+    "artifacts",
+    "artifact",
+    "messages",
+    "actor",
     "seq",
     "ack_seq",
     "message_ids",
     "message_id",
     "aid",
+    "task_id",
     "cert",
     "nonce",
 ];
@@ -59,6 +69,24 @@ impl FramePrinter {
         self.clone().observer(ScreenSide::Right)
     }
 
+    /// What Bobb sends over HTTP, where there are no frames.
+    pub fn http(&self, request: &str, text: &str) -> io::Result<()> {
+        self.plain(ScreenSide::Right, FrameDirection::Sent, request, text)
+    }
+
+    pub fn http_answer(&self, request: &str, text: &str) -> io::Result<()> {
+        self.plain(ScreenSide::Right, FrameDirection::Received, request, text)
+    }
+
+    fn plain(&self, side: ScreenSide, direction: FrameDirection, name: &str, text: &str) -> io::Result<()> {
+        let picture = picture(side, direction);
+        let used = picture.chars().count() + name.chars().count() + 6;
+        let text = cut(&printable(text), LINE.saturating_sub(used).max(TEXT));
+        let show = self.show;
+        let line = format!("  {}  {}  {}", show.cyan(picture), show.green(name), show.dim(&text));
+        show.line(line.trim_end())
+    }
+
     fn observer(self, side: ScreenSide) -> FrameObserver {
         // An answer names its call by id only; the reader wants to know the method.
         let calls: Mutex<HashMap<String, String>> = Mutex::default();
@@ -78,12 +106,7 @@ impl FramePrinter {
     }
 
     fn line(&self, side: ScreenSide, direction: FrameDirection, method: &str, frame: &Value) -> String {
-        let picture = match (side, direction) {
-            (ScreenSide::Left, FrameDirection::Sent) => "alice ──▶ gateway         ",
-            (ScreenSide::Left, FrameDirection::Received) => "alice ◀── gateway         ",
-            (ScreenSide::Right, FrameDirection::Sent) => "          gateway ◀── bobb",
-            (ScreenSide::Right, FrameDirection::Received) => "          gateway ──▶ bobb",
-        };
+        let picture = picture(side, direction);
         let (name, body) = match (frame.get("result"), frame.get("error")) {
             (Some(result), _) => (format!("{method} ok"), result),
             (_, Some(error)) => (format!("{method} error"), error),
@@ -122,6 +145,15 @@ impl FramePrinter {
             None if text.chars().count() > TEXT => cut(text, BEGINNING),
             None => text.to_owned(),
         }
+    }
+}
+
+fn picture(side: ScreenSide, direction: FrameDirection) -> &'static str {
+    match (side, direction) {
+        (ScreenSide::Left, FrameDirection::Sent) => "alice ──▶ gateway         ",
+        (ScreenSide::Left, FrameDirection::Received) => "alice ◀── gateway         ",
+        (ScreenSide::Right, FrameDirection::Sent) => "          gateway ◀── bobb",
+        (ScreenSide::Right, FrameDirection::Received) => "          gateway ──▶ bobb",
     }
 }
 

@@ -203,6 +203,20 @@ async fn a_path_for_agents_needs_a_token_and_the_service_learns_whose_it_is() {
 }
 
 #[tokio::test]
+async fn a_token_that_we_have_not_given_is_left_to_the_service_of_an_open_path() {
+    for server in both().await {
+        let send = async |token: &str| {
+            let request = request("GET", "/test/headers").header("authorization", format!("Bearer {token}"));
+            let answer = server.send(request.body(Body::empty()).unwrap()).await;
+            let headers: Vec<(String, String)> = serde_json::from_str(&text(answer).await).unwrap();
+            headers.into_iter().find(|(name, _)| name == "authorization").map(|(_, value)| value)
+        };
+        assert_eq!(send("of-the-service").await.as_deref(), Some("Bearer of-the-service"));
+        assert_eq!(send("token-of-alice.aid.pub").await, None, "our own is not passed on");
+    }
+}
+
+#[tokio::test]
 async fn a_service_that_does_not_answer_in_time_is_504() {
     for server in both().await {
         assert_eq!(server.get("/test/small/never").await.status(), 504, "{:?}", server.shape());

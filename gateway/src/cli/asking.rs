@@ -1,6 +1,6 @@
-//! Which agent of this machine asks the directory.
+//! Which agent of this machine calls, where a command need not name it.
 
-use super::super::agent_args::AgentArgs;
+use super::agent_args::AgentArgs;
 use anyhow::bail;
 use clap::Args;
 use client::{AgentId, Home, LocalAgent};
@@ -10,7 +10,7 @@ const NAMED: usize = 5;
 
 #[derive(Args, Clone, Default)]
 pub(super) struct AskingArgs {
-    /// Ask as this agent of yours [default: the only one in the folder]
+    /// Call as this agent of yours [default: the only one in the folder]
     #[arg(long = "as", value_name = "NAME")]
     asking: Option<String>,
     #[command(flatten)]

@@ -1,0 +1,195 @@
+//! What `aund bench` is asked to do: its arguments, and the plan that they make.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The arguments of `aund bench`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Print the figures as JSON instead of a table
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Length of a round
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: u64,
+    /// Rounds for each side
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Connections that load a server at once
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    connections: u32,
+    /// Connections held open for the memory figures
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    idle_connections: u32,
+    /// Measure only this; may be given more than once
+    #[arg(long, value_name = "WHAT", value_enum)]
+    only: Vec<What>,
+    /// Measure messages instead of the gateway
+    #[arg(long)]
+    message: bool,
+    /// Measure the search for agents instead of the gateway
+    #[arg(long, conflicts_with_all = ["message", "federation", "before"])]
+    search: bool,
+    /// Agents whose documents are searched
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    agents: u32,
+    /// Measure tasks instead of the gateway, beside durable messages on the same server
+    #[arg(long, conflicts_with_all = ["message", "search", "federation", "before", "shape"])]
+    task: bool,
+    /// Ended tasks of one agent that are listed
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    tasks: u32,
+    /// Measure two domains instead of one
+    #[arg(long)]
+    federation: bool,
+    /// Agents that messages are sent to in the rounds with 256 in flight
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    recipients: u32,
+    /// Messages in the inbox of an agent that catches up
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    waiting: u32,
+    /// Measure messages or tasks on this PostgreSQL, too, in schemas of the bench's own
+    #[arg(long, value_name = "URL")]
+    postgres: Option<String>,
+    /// Compare with this older aund, in alternating rounds, instead of with the baselines
+    ///
+    /// Both builds get the same load on servers of their own. The ratio of a figure is this build's over the older one's,
+    /// and the other way round for times and memory, so that 1.0 is equal and more is better. The last line names what did
+    /// not reach 0.95. Messages and logins are measured on SQLite, and with --postgres on PostgreSQL, too.
+    #[arg(long, value_name = "BINARY")]
+    before: Option<PathBuf>,
+    /// Measure a server of one process, or of several
+    #[arg(long, value_enum, default_value_t = ServerShape::Whole)]
+    shape: ServerShape,
+    /// The Redis between the processes of a split server
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    /// The JetStream server to compare with
+    #[arg(long, value_name = "FILE", default_value = "nats-server")]
+    nats_server: PathBuf,
+    /// A short run: 2 rounds of 1 second, 500 idle connections, 500 recipients, 5,000 messages in the inbox, 5,000 agents,
+    /// 5,000 tasks
+    #[arg(long)]
+    quick: bool,
+}
+
+/// The arguments of the raw baseline: few, so that it is the same in every comparison.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RawArgs {
+    /// Relay frames between sockets instead of answering them
+    #[arg(long)]
+    pub(super) relay: bool,
+    /// Forward every frame to the baseline at this address, with a connection for each client
+    #[arg(long, value_name = "URL", conflicts_with = "relay")]
+    pub(super) through: Option<String>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServerShape {
+    Whole,
+    Split,
+}
+
+/// What is measured: three about the gateway, then those of `--message`, then those of `--task`.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// `meta.ping` through authenticated sessions
+    Ping,
+    /// Memory of idle authenticated connections
+    Idle,
+    /// Connects with a token, and full logins
+    Connect,
+    /// Durable `message.send` to agents that are online, 64 in flight
+    Send,
+    /// Durable `message.send` to many agents, 256 in flight
+    Depth,
+    /// The same on PostgreSQL
+    Postgres,
+    /// From one agent's send to the other's event, at a fixed rate
+    Delivery,
+    /// `message.pull`, and catching up with a full inbox
+    Pull,
+    /// Durable calls that change tasks, beside durable `message.send`
+    Transitions,
+    /// `task.list` over many ended tasks
+    TaskList,
+}
+
+/// What all measurements are about that are made if none is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BenchSubject {
+    Gateway,
+    Messages,
+    Tasks,
+}
+
+/// The arguments, with `--quick` already applied.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) span: Duration,
+    pub(super) rounds: usize,
+    pub(super) connections: usize,
+    pub(super) idle_connections: usize,
+    pub(super) only: Vec<What>,
+    pub(super) subject: BenchSubject,
+    pub(super) search: bool,
+    pub(super) agents: usize,
+    pub(super) tasks: usize,
+    pub(super) federation: bool,
+    pub(super) recipients: usize,
+    pub(super) waiting: usize,
+    pub(super) postgres: Option<String>,
+    pub(super) shape: ServerShape,
+    pub(super) redis: Option<String>,
+    pub(super) nats_server: PathBuf,
+    pub(super) before: Option<PathBuf>,
+}
+
+impl Plan {
+    pub(super) fn of(args: &Args) -> Self {
+        let quick = |quick: u32, full: u32| if args.quick { quick } else { full };
+        Self {
+            span: Duration::from_secs(if args.quick { 1 } else { args.seconds }),
+            rounds: quick(2, args.rounds) as usize,
+            connections: args.connections as usize,
+            idle_connections: quick(500, args.idle_connections) as usize,
+            only: args.only.clone(),
+            subject: BenchSubject::of(args),
+            search: args.search,
+            agents: quick(5_000, args.agents) as usize,
+            tasks: quick(5_000, args.tasks) as usize,
+            federation: args.federation,
+            recipients: quick(500, args.recipients) as usize,
+            waiting: quick(5_000, args.waiting) as usize,
+            postgres: args.postgres.clone(),
+            shape: args.shape,
+            redis: args.redis.clone(),
+            nats_server: args.nats_server.clone(),
+            before: args.before.clone(),
+        }
+    }
+
+    pub(super) fn wants(&self, what: What) -> bool {
+        if self.only.is_empty() { what.subject() == self.subject } else { self.only.contains(&what) }
+    }
+}
+
+impl What {
+    fn subject(self) -> BenchSubject {
+        match self {
+            What::Ping | What::Idle | What::Connect => BenchSubject::Gateway,
+            What::Send | What::Depth | What::Postgres | What::Delivery | What::Pull => BenchSubject::Messages,
+            What::Transitions | What::TaskList => BenchSubject::Tasks,
+        }
+    }
+}
+
+impl BenchSubject {
+    fn of(args: &Args) -> Self {
+        match (args.message, args.task) {
+            (true, _) => BenchSubject::Messages,
+            (false, true) => BenchSubject::Tasks,
+            (false, false) => BenchSubject::Gateway,
+        }
+    }
+}
