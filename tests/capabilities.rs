@@ -36,6 +36,12 @@ async fn probe(server: &TestServer, tag: &str) -> bool {
             let message = json!({ "to": alice.aid(), "payload": { "text": "to myself" } });
             has(alice.try_call("message.send", &message).await)
         }
+        "tool_call_artifacts" => {
+            let call = json!({ "to": alice.aid(), "payload": {}, "msg_subtype": "artifact_tool_call" });
+            alice.call("message.send", &call).await;
+            let page = alice.call("message.pull", &json!({})).await;
+            page["messages"][0]["msg_subtype"] == "artifact_tool_call"
+        }
         "federation" => server.get("/.well-known/aun-gateway").await.json()["federation"].is_object(),
         "client_signature" => {
             let forged = json!({ "cert_sn": "root", "client_signature": {} });
@@ -117,18 +123,18 @@ async fn the_tags_of_running_services_are_there_and_later_ones_are_not() {
         "ns_meta",
         "ns_message",
         "ns_search",
+        "ns_task",
+        "tool_call_artifacts",
         "rate_limit",
         "federation",
     ] {
         assert!(tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
-    for tag in ["ns_task", "ns_run", "capability_manifest_v1", "agui_runs"] {
+    for tag in ["ns_run", "capability_manifest_v1", "agui_runs"] {
         assert!(!tags.contains(&tag.to_owned()), "{tag} in {tags:?}");
     }
     let alice = server.agent("alice").await;
-    for method in ["task.create", "run.start"] {
-        assert_eq!(alice.call_error(method, &json!({})).await["code"], -32601, "{method}");
-    }
+    assert_eq!(alice.call_error("run.start", &json!({})).await["code"], -32601);
 }
 
 #[tokio::test]

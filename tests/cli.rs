@@ -38,8 +38,8 @@ fn help_and_version_are_where_unix_people_look() {
     }
     let help = printed(&aund(&["--help"], here.path()).stdout);
     for word in [
-        "serve", "check", "schema", "certs", "doctor", "bench", "--config", "--issuer", "--listen", "--data",
-        "--store", "--bus", "--only",
+        "serve", "check", "schema", "certs", "doctor", "bench", "tasks", "--config", "--issuer", "--listen",
+        "--data", "--store", "--bus", "--only",
     ] {
         assert!(help.contains(word), "{word} in {help}");
     }

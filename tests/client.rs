@@ -6,3 +6,5 @@ mod directory;
 mod identity;
 mod library;
 mod messages;
+mod task_watching;
+mod tasks;

@@ -49,12 +49,12 @@ async fn the_split_profile_delivers_a_message_from_one_gateway_to_the_other() {
     };
     let mut deployment = Deployment::of("split", ComposeStores::at(&postgres, &redis));
     let processes =
-        ["agent", "auth", "ca", "gateway-1", "gateway-2", "keys", "message-1", "message-2", "search"];
+        ["agent", "auth", "ca", "gateway-1", "gateway-2", "keys", "message-1", "message-2", "search", "task"];
     assert_eq!(deployment.names(), processes);
     deployment.start().await;
 
     for gateway in ["gateway-1", "gateway-2"] {
-        deployment.reaches(gateway, &["agent", "auth", "ca", "message", "search"]).await;
+        deployment.reaches(gateway, &["agent", "auth", "ca", "message", "search", "task"]).await;
     }
     agent_command(&deployment, "gateway-1", "ca", &["register", "alice"]);
     agent_command(&deployment, "gateway-2", "ca", &["register", "bobb"]);

@@ -17,16 +17,18 @@
 //! | -32004 | `auth` (a certificate for somebody else), `store_down` (a call that takes too long) |
 //! | -32005 | none: an exhausted refresh chain is a result, not an error (`auth`) |
 //! | -32008 | `auth` (`auth.download_cert`), `message` (an unknown recipient) |
-//! | -32009 | none as an RPC: `agent_md` sees it as HTTP 412 |
+//! | -32009 | `agents_http` (a manifest that has changed meanwhile); `agent_md` sees it as HTTP 412 |
 //! | -32010 | `message` (a recipient of another domain), `federation` |
 //! | -32011, -32012 | `federation` |
 //! | -32013 | `connect` |
 //! | -32020 | `drain` |
-//! | -32029 | `limits`; its other spellings -32429, 429 and 4290 are read by clients and never sent by us |
+//! | -32029 | `limits`, `message` (tool calls); its other spellings -32429, 429 and 4290 are read by clients and never sent by us |
 //! | -32050 | `revocation`, `signature` |
 //! | -32051 | `signature` |
 //! | -32160 | `search` (a directory that is turned off) |
 //! | -32161, -32162, -32163, -32164 | `schema`, `search` |
+//! | -32170, -32171, -32175, -32176, -32178 | `schema`, `task` |
+//! | -32172, -32173, -32174, -32177, -32179, -32185, -32186 | `task` |
 //! | -33011, -33050, -33051, -33053 | `message` (envelopes that are refused) |
 //! | 4000, 4001, 4010 | `connect`; 4001 also `auth` (not registered) |
 //! | 4013 | `sessions` |
@@ -50,6 +52,7 @@
 mod support;
 
 mod agent_md;
+mod agents_http;
 mod auth;
 mod capabilities;
 mod cli;
@@ -61,6 +64,7 @@ mod drain;
 mod federation;
 mod jsonrpc;
 mod limits;
+mod manifest;
 mod mesh;
 mod message;
 mod notify;
@@ -73,3 +77,4 @@ mod search;
 mod sessions;
 mod signature;
 mod store_down;
+mod task;

@@ -8,6 +8,7 @@ mod model;
 mod reading;
 mod restart;
 mod store_down;
+mod tool_calls;
 
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use crate::support::socket::TestSocket;
 use crate::support::{ISSUER, TestServer, now, now_ms, until};
 
 /// Many callers from one address, each with a few calls of its own.
-const HIGH_LIMITS: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000";
+const HIGH_LIMITS: &str = "limits.registrations_per_minute = 60000\nlimits.http_per_second = 10000\nlimits.classes.\"task.create\" = 60000";
 
 /// Whatever only this caller can know, found before the example is filled because finding it takes calls.
 async fn values(
@@ -51,7 +51,75 @@ async fn values(
         values.insert("request_id".to_owned(), text(&begun["request_id"]));
         values.insert("login_nonce".to_owned(), text(&begun["nonce"]));
     }
+    values.extend(tasks(server, caller, peer, example).await);
+    values.extend(agents(server, caller, peer, example).await);
     values
+}
+
+/// What an example needs to be registered: the caller as an agent, and a relation of the caller with the other agent.
+async fn agents(
+    server: &TestServer,
+    caller: &TestIdentity,
+    peer: &ConnectedAgent,
+    example: &str,
+) -> HashMap<String, String> {
+    let mut agents = HashMap::new();
+    if example.contains("{{own_agent}}") {
+        let session = server.connect(caller, |_| ()).await;
+        let made = session.call("agent.create", &json!({ "name": "An example" })).await;
+        agents.insert("own_agent".to_owned(), text(&made["agent"]["id"]));
+    }
+    if example.contains("{{relation}}") {
+        let session = server.connect(caller, |_| ()).await;
+        let grant = json!({ "agent_id": peer.aid(), "granted_scopes": ["filesystem:read"] });
+        let made = session.call("h2a.grant", &grant).await;
+        agents.insert("relation".to_owned(), text(&made["relation"]["id"]));
+    }
+    agents
+}
+
+/// The other agent has registered itself, with a manifest that declares one scope.
+async fn register(peer: &ConnectedAgent) {
+    let manifest = json!({
+        "schema_version": "1.0",
+        "agent_version": "1.0.0",
+        "tools": [],
+        "permission_scopes": [{
+            "id": "filesystem:read",
+            "label_i18n_key": "agent.scope.filesystem_read.label",
+            "sensitivity": "medium"
+        }],
+        "capability_flags": {}
+    });
+    peer.call("agent.create", &json!({ "name": "Peer", "capability_manifest": manifest })).await;
+}
+
+/// The tasks that an example needs: two that the other agent gives the caller, and one the other way round.
+async fn tasks(
+    server: &TestServer,
+    caller: &TestIdentity,
+    peer: &ConnectedAgent,
+    example: &str,
+) -> HashMap<String, String> {
+    let mut tasks = HashMap::new();
+    let wanted = |name: &str| example.contains(&format!("{{{{{name}}}}}"));
+    let work = json!({ "type": "text", "content": "an example" });
+    for name in ["offered_task", "accepted_task"].into_iter().filter(|name| wanted(name)) {
+        let created = peer.call("task.create", &json!({ "to": caller.aid, "input": work })).await;
+        tasks.insert(name.to_owned(), text(&created["task_id"]));
+    }
+    if !wanted("accepted_task") && !wanted("own_task") {
+        return tasks;
+    }
+    let session = server.connect(caller, |_| ()).await;
+    if let Some(task_id) = tasks.get("accepted_task") {
+        session.call("task.accept", &json!({ "task_id": task_id })).await;
+    }
+    if wanted("own_task") {
+        let created = session.call("task.create", &json!({ "to": peer.aid(), "input": work })).await;
+        tasks.insert("own_task".to_owned(), text(&created["task_id"]));
+    }
+    tasks
 }
 
 fn filled(params: &Value, caller: &TestIdentity, values: &HashMap<String, String>) -> Value {
@@ -131,6 +199,7 @@ async fn every_example_does_what_it_says() {
     let peer = server.agent("peer-of-all").await;
     put_key(&peer).await;
     publish(&server, &peer).await;
+    register(&peer).await;
     let mut flaws = Vec::new();
     for method in proto_schemas::methods() {
         for example in method.doc()["examples"].as_array().expect("a method has examples") {

@@ -82,7 +82,7 @@ async fn what_an_agent_publishes_is_found_and_what_it_takes_back_is_not() {
 
 #[tokio::test]
 async fn a_revoked_agent_is_not_found_any_more() {
-    let server = TestServer::with_two_directories("").await;
+    let server = TestServer::with_two("search", "").await;
     let (alice, asker) = (server.register("alice").await, server.agent("asker").await);
     let tokens = server.login(&alice).await;
     assert_eq!(put(&server, &alice.aid, &tokens, &document(&alice.aid, "alice", "")).await.status, 200);

@@ -21,7 +21,7 @@ pub struct AgentCli<'a> {
     pub gateway: String,
 }
 
-/// `aund listen` that runs.
+/// `aund listen` that runs, or another command that goes on.
 pub struct RunningListener {
     pub child: Child,
     notes: Lines<BufReader<ChildStderr>>,
@@ -66,10 +66,15 @@ impl<'a> AgentCli<'a> {
 
     /// A listener that is ready.
     pub async fn start_listener(&self, words: &[&str]) -> RunningListener {
+        self.start_until(words, "is listening").await
+    }
+
+    /// A command that goes on after it has said this beside its output.
+    pub async fn start_until(&self, words: &[&str], note: &str) -> RunningListener {
         let mut child = self.command(words).stderr(Stdio::piped()).spawn().expect("aund can be started");
         let notes = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let mut listener = RunningListener { child, notes };
-        listener.wait_for_note("is listening").await;
+        listener.wait_for_note(note).await;
         listener
     }
 

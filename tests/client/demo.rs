@@ -44,6 +44,17 @@ fn shows_every_step(shown: &str) {
         ("gateway ◀── bobb", "message.send"),
         ("alice ──▶ gateway", "message.recall "),
         ("gateway ◀── bobb", "message.pull"),
+        ("gateway ◀── bobb", "PUT /agent.md"),
+        ("alice ──▶ gateway", "search.query"),
+        ("alice ◀── gateway", "search.query ok  {items: [{"),
+        ("alice ──▶ gateway", "task.create  {to: \"bobb\", input: {content: \"Please review my patch\""),
+        ("gateway ◀── bobb", "task.accept"),
+        ("gateway ◀── bobb", "task.request_input"),
+        ("alice ──▶ gateway", "task.send_input"),
+        ("gateway ◀── bobb", "task.complete  {artifacts: [{content: \"No risk.\""),
+        ("alice ──▶ gateway", "task.get"),
+        ("alice ◀── gateway", "task.get ok"),
+        ("gateway ◀── bobb", "DELETE /agent.md"),
     ] {
         let found = rest.lines().find(|line| line.contains(picture) && line.contains(what));
         let line = found.unwrap_or_else(|| panic!("{picture} {what} is not where it should be in\n{shown}"));
@@ -52,6 +63,17 @@ fn shows_every_step(shown: &str) {
     for event in ["event/message.received", "event/message.ack", "event/message.recalled"] {
         assert!(shown.contains(event), "{event} in\n{shown}");
     }
+    for (picture, event, status) in [
+        ("gateway ──▶ bobb", "event/task.updated", "submitted"),
+        ("alice ◀── gateway", "event/task.updated", "working"),
+        ("alice ◀── gateway", "event/task.updated", "Which patch?"),
+        ("gateway ──▶ bobb", "event/task.updated", "Number 7"),
+        ("alice ◀── gateway", "event/task.artifact", "No risk."),
+        ("alice ◀── gateway", "event/task.completed", "completed"),
+    ] {
+        let is_it = |line: &str| [picture, event, status].iter().all(|part| line.contains(part));
+        assert!(shown.lines().any(is_it), "{picture} {event} {status} in\n{shown}");
+    }
     assert!(shown.lines().all(|line| line.chars().count() <= 120) && !shown.contains('\u{1b}'), "{shown}");
-    assert!(shown.contains("messages between two agents"), "{shown}");
+    assert!(shown.contains("messages between two agents, and a task that one did for the other"), "{shown}");
 }

@@ -117,7 +117,7 @@ async fn a_listener_comes_back_when_the_server_does() {
 }
 
 /// An address that stays while the server behind it moves.
-async fn forward(upstream: Arc<AtomicU16>) -> String {
+pub(super) async fn forward(upstream: Arc<AtomicU16>) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
     let tasks = TaskTracker::new();

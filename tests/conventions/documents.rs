@@ -128,7 +128,8 @@ fn is_defined(parent: &str, name: &str) -> bool {
 /// The names of crates that are not ours.
 fn foreign_crates() -> BTreeSet<String> {
     let mut found: BTreeSet<String> = ["std", "core", "alloc"].map(str::to_owned).into();
-    let ours: BTreeSet<&str> = ["bench", "certs", "client", "gateway", "proto-schemas", "services"].into();
+    let ours: BTreeSet<&str> =
+        ["bench", "certs", "client", "gateway", "manifest", "proto-schemas", "services"].into();
     for manifest in files("", "Cargo.toml") {
         let settings: toml::Table = toml::from_str(&manifest.text).expect("a manifest is TOML");
         let workspace = settings.get("workspace").and_then(|workspace| workspace.get("dependencies"));

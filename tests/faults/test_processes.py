@@ -135,7 +135,7 @@ def sessions(cluster, name):
 
 # The processes of a namespace, and the tags that are gone with it.
 NAMESPACES = {
-    "message": (("message1", "message2"), {"ns_message"}),
+    "message": (("message1", "message2"), {"ns_message", "tool_call_artifacts"}),
     "agent": (("agent1",), {"agent_md"}),
     "auth": (("auth1",), {"ns_auth"}),
     "ca": (("ca1",), {"ns_auth", "pki_http", "client_signature"}),

@@ -105,7 +105,7 @@ impl TestServer {
 
     /// Waits until those who ask the gateway for other domains have found it, where it is a process of its own.
     pub async fn knows_its_gateway(&self) {
-        let processes = ["message1", "message2", "search1"].into_iter().filter(|_| split());
+        let processes = ["message1", "message2", "search1", "task1"].into_iter().filter(|_| split());
         let folders =
             processes.map(|name| self.beside(&format!("split/{name}"))).filter(|folder| folder.exists());
         for folder in folders {

@@ -37,8 +37,8 @@ pub struct TestServer {
     store: String,
     /// How many gateways share the ports, if the server is several processes.
     shared_by: u8,
-    /// How many processes have the directory, if the server is several.
-    directories: u8,
+    /// The service that runs as two processes, if the server is several.
+    twice: Option<&'static str>,
     process: Option<Child>,
     /// What tells this test from others, if it has not got the server to itself.
     share: Option<TestShare>,
@@ -77,10 +77,10 @@ impl TestServer {
         server
     }
 
-    /// The same with two processes that have the directory, where the server is several.
-    pub async fn with_two_directories(settings: &str) -> TestServer {
+    /// The same with two processes of a service, where the server is several.
+    pub async fn with_two(service: &'static str, settings: &str) -> TestServer {
         let mut server = TestServer::prepared(settings);
-        server.directories = 2;
+        server.twice = Some(service);
         server.start_again();
         server
     }
@@ -103,7 +103,7 @@ impl TestServer {
             _owned_folder: Some(folder),
             store,
             shared_by: 2,
-            directories: 1,
+            twice: None,
             process: None,
             share: None,
             issuer: issuer.to_owned(),
@@ -288,7 +288,7 @@ impl TestServer {
             let mut many = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/split/serve"));
             many.args(command.get_args()).env("AUND_BIN", aund).env("AUND_SPLIT_BUS", redis);
             many.env("AUND_SPLIT_GATEWAYS", self.shared_by.to_string());
-            many.env("AUND_SPLIT_SEARCH", self.directories.to_string());
+            many.env("AUND_SPLIT_TWICE", self.twice.unwrap_or_default());
             command = many;
         }
         command.current_dir(&self.folder);

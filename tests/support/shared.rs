@@ -39,7 +39,7 @@ impl TestServer {
             _owned_folder: None,
             store: server.store.clone(),
             shared_by: server.shared_by,
-            directories: server.directories,
+            twice: server.twice,
             process: None,
             share: Some(TestShare { suffix: format!("-{}", random_hex(4)), source }),
             issuer: server.issuer.clone(),
