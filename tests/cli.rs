@@ -358,7 +358,7 @@ fn a_data_folder_that_cannot_be_is_said_in_a_sentence() {
 #[tokio::test]
 async fn a_bench_that_is_told_to_stop_takes_its_servers_along() {
     let here = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_aund"));
+    let mut command = Command::new(crate::support::aund());
     command.args(["bench", "--only", "ping", "--seconds", "60"]).env("TMPDIR", here.path());
     let mut bench = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let folders = || fs::read_dir(here.path()).unwrap().count();

@@ -55,7 +55,7 @@ impl TestMesh {
             random_hex(8)
         );
         fs::write(folder.path().join("ca.toml"), settings).expect("a file can be written");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_aund"))
+        let mut process = Command::new(crate::support::aund())
             .args(["serve", "--only", "ca", "--config", "ca.toml", "--data", "data"])
             .current_dir(folder.path())
             .stdin(Stdio::null())

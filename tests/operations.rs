@@ -171,7 +171,7 @@ async fn a_backup_taken_while_the_server_runs_is_the_server() {
 /// The script of the guide.
 fn back_up(server: &TestServer, to: &Path) {
     let mut script = Command::new(root().join("gateway/deploy/backup"));
-    script.arg(server.data()).arg(to).env("AUND_BIN", env!("CARGO_BIN_EXE_aund"));
+    script.arg(server.data()).arg(to).env("AUND_BIN", crate::support::aund());
     if !on_sqlite() {
         let (url, prefix) = server.store().split_once("?schema_prefix=").expect("a store of the test's own");
         script.arg(url).env("AUND_SCHEMA_PREFIX", prefix);

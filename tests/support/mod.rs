@@ -19,13 +19,20 @@ use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use certs::Certificate;
 use shared::TestShare;
 use tempfile::TempDir;
 pub use wait::{until, within};
+
+/// The program that the tests are about. `AUND_TEST_BIN` names another build of it, so that a new test can be seen to fail on the one
+/// before.
+pub fn aund() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| setting("AUND_TEST_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_aund").to_string()))
+}
 
 /// The domain of every test that needs only one.
 pub const ISSUER: &str = "agents.localhost";
@@ -120,7 +127,7 @@ impl TestServer {
 
     /// Starts the stopped server on the same folder.
     pub fn start_again(&mut self) {
-        let mut command = self.serve_command(env!("CARGO_BIN_EXE_aund"));
+        let mut command = self.serve_command(aund());
         command.stdin(Stdio::null());
         self.start_with(command);
     }
@@ -129,7 +136,7 @@ impl TestServer {
     pub fn start_on_a_full_disk(&mut self, kib: u32) {
         // A write beyond the limit is an error only where its signal is ignored.
         let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
-        let serve = self.serve_command(env!("CARGO_BIN_EXE_aund"));
+        let serve = self.serve_command(aund());
         let mut command = Command::new("sh");
         command.arg("-c").arg(script).arg(serve.get_program()).args(serve.get_args());
         command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -296,7 +303,7 @@ impl TestServer {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_aund"));
+        let mut command = Command::new(aund());
         command.args(words).arg("--config").arg(self.config()).arg("--data").arg(self.data());
         command.current_dir(&self.folder);
         command
@@ -321,7 +328,7 @@ impl Drop for TestServer {
 
 /// `aund` alone, without a folder or settings.
 pub fn aund(words: &[&str], folder: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_aund"))
+    Command::new(aund())
         .args(words)
         .current_dir(folder)
         .stdin(Stdio::null())
