@@ -5,25 +5,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 
-use certs::{Authority, Curve, Key};
+use certs::Authority;
 use futures_util::{SinkExt, StreamExt};
 use jsonrpsee_core::client::{ClientT, SubscriptionClientT};
 use jsonrpsee_core::params::ArrayParams;
 use jsonrpsee_ws_client::WsClientBuilder;
-use rustls::RootCertStore;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::support::agent::random_hex;
+use crate::support::mesh_link::{ProcessCertificate, TestMeshLink, TestMeshStream, mesh_link, mesh_tls};
 use crate::support::{ISSUER, aund, now, printed, setting, within};
 
 /// A process that runs `ca` for others, and the authority of its mesh.
@@ -33,15 +26,6 @@ struct TestMesh {
     address: String,
     authority: Authority,
 }
-
-/// The certificate of a process, and its key.
-#[derive(Clone)]
-struct ProcessCertificate {
-    certificate: String,
-    key: String,
-}
-
-type TestMeshLink = WebSocketStream<TlsStream<TcpStream>>;
 
 impl TestMesh {
     fn start() -> TestMesh {
@@ -55,7 +39,7 @@ impl TestMesh {
             random_hex(8)
         );
         fs::write(folder.path().join("ca.toml"), settings).expect("a file can be written");
-        let mut process = Command::new(crate::support::aund())
+        let mut process = Command::new(crate::support::program())
             .args(["serve", "--only", "ca", "--config", "ca.toml", "--data", "data"])
             .current_dir(folder.path())
             .stdin(Stdio::null())
@@ -73,45 +57,16 @@ impl TestMesh {
 
     /// The certificate that was made for a service.
     fn process_certificate(&self, service: &str) -> ProcessCertificate {
-        let read = |end: &str| {
-            let file = self.folder.path().join(format!("mesh/{service}.{end}"));
-            fs::read_to_string(file).expect("it was made")
-        };
-        ProcessCertificate { certificate: read("crt"), key: read("key") }
+        ProcessCertificate::read(&self.folder.path().join("mesh"), service)
     }
 
-    async fn tls(
-        &self,
-        process_certificate: Option<&ProcessCertificate>,
-    ) -> std::io::Result<TlsStream<TcpStream>> {
-        let mut roots = RootCertStore::empty();
-        let root = self.authority.certificate().der().to_vec();
-        roots.add(CertificateDer::from(root)).expect("a root can be trusted");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("ring speaks TLS")
-            .with_root_certificates(roots);
-        let config = match process_certificate {
-            None => config.with_no_client_auth(),
-            Some(ProcessCertificate { certificate, key }) => {
-                let chain =
-                    vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("a certificate")];
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a key");
-                config.with_client_auth_cert(chain, key).expect("they fit each other")
-            }
-        };
-        let stream = TcpStream::connect(&self.address).await?;
-        let name = ServerName::try_from("ca.mesh.internal").expect("a name for TLS");
-        within("a TLS handshake", TlsConnector::from(Arc::new(config)).connect(name, stream)).await
+    async fn tls(&self, own: Option<&ProcessCertificate>) -> std::io::Result<TestMeshStream> {
+        mesh_tls(&self.address, "ca", self.authority.certificate(), own).await
     }
 
     /// A link, if the process lets us have one.
-    async fn link(&self, process_certificate: Option<&ProcessCertificate>) -> Result<TestMeshLink, String> {
-        let stream = self.tls(process_certificate).await.map_err(|error| error.to_string())?;
-        let dial =
-            within("an upgrade or a refusal", client_async("wss://ca.mesh.internal/mesh", stream)).await;
-        dial.map(|(link, _)| link).map_err(|error| error.to_string())
+    async fn link(&self, own: Option<&ProcessCertificate>) -> Result<TestMeshLink, String> {
+        mesh_link(&self.address, "ca", self.authority.certificate(), own).await
     }
 
     fn log(&self) -> String {
@@ -135,10 +90,7 @@ fn process_certificate(
     not_before: i64,
     not_after: i64,
 ) -> ProcessCertificate {
-    let (key, name) = (Key::generate(Curve::P256), format!("{service}.mesh.internal"));
-    let issued =
-        authority.issue_mesh(&name, &key.public(), std::slice::from_ref(&name), not_before, not_after);
-    ProcessCertificate { certificate: issued.expect("it can be issued").pem().to_owned(), key: key.to_pem() }
+    ProcessCertificate::issue(authority, &[service], not_before, not_after)
 }
 
 /// A question that every service may ask the authority, in somebody's name.

@@ -3,7 +3,7 @@
 //! There is no timer. The running commit is the timer: whatever has queued meanwhile is drained, committed in one
 //! transaction, and each caller is answered only after its own row is durable.
 
-use super::{RpcError, Tally};
+use super::{RpcError, Tally, trace};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
@@ -118,6 +118,7 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
 
     /// Waits until the item is durable. `bytes` is what it weighs in the queue.
     pub async fn submit(&self, item: T, bytes: usize) -> Result<R, BatchError> {
+        let _step = trace::step("store", "commit");
         let weight = u32::try_from(bytes.clamp(1, self.limit)).unwrap_or(u32::MAX);
         let Ok(permit) = self.bytes.clone().try_acquire_many_owned(weight) else {
             self.tally.refuse();

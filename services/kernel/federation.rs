@@ -96,6 +96,10 @@ pub struct DispatchEvent {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EventTargets {
     pub aids: Vec<Aid>,
+    /// Only these of their connections, where it is given. The ids are those that `auth.connect` and
+    /// `gateway.query_sessions` answer with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_ids: Option<Vec<String>>,
 }
 
 impl Request for Forward {
@@ -126,7 +130,8 @@ impl Forward {
             as_service: false,
             device_id: speaker.device.clone(),
             slot_id: speaker.slot.clone(),
-            trace: speaker.trace.clone(),
+            // Only its name crosses: what was measured here says nothing to another domain.
+            trace: speaker.trace.as_ref().map(|call| call.trace.clone()),
             ..Forward::of_service(issuer, method, params)?
         })
     }

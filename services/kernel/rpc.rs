@@ -1,5 +1,6 @@
 //! `Rpc`: a service's method table, and its callers.
 
+use super::trace::TracedCall;
 use super::{Aid, DeviceId, RpcError, SlotId, codes};
 use proto_schemas::{Access, Method, fields_of};
 use serde::de::DeserializeOwned;
@@ -68,8 +69,10 @@ pub struct Session {
     pub connected_at_ms: i64,
     /// Which messages the client can read and how it catches up.
     pub generation: Generation,
-    /// The trace this call belongs to, if the client asked for one.
-    pub trace: Option<Trace>,
+    /// The trace of this call, if the client asked for one. Between processes it travels beside the session: it belongs to one
+    /// call only.
+    #[serde(skip)]
+    pub trace: Option<Arc<TracedCall>>,
 }
 
 /// What a client declared in the `capabilities` of `auth.connect`, as far as the server treats it differently.
@@ -83,21 +86,6 @@ pub enum Generation {
     Second,
     /// Catches up sender by sender: it asks `message.peers`.
     Peer,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trace {
-    pub trace_id: String,
-    pub mode: TraceMode,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TraceMode {
-    /// The trace is passed on with what the call causes.
-    Log,
-    /// The answer shows where the time went, too.
-    Diag,
 }
 
 impl Caller {
@@ -165,6 +153,20 @@ impl Caller {
         match self {
             Caller::Foreign(session, _) => Ok(session),
             _ => self.agent(),
+        }
+    }
+
+    /// The trace of the call, if its client asked for one.
+    fn trace(&self) -> Option<Arc<TracedCall>> {
+        match self {
+            Caller::Agent(session) | Caller::Token(session, _) | Caller::Foreign(session, _) => {
+                session.trace.clone()
+            }
+            Caller::ForeignService { .. }
+            | Caller::Unauthenticated
+            | Caller::Service(_)
+            | Caller::ServiceForRelay { .. }
+            | Caller::Operator => None,
         }
     }
 
@@ -307,7 +309,15 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
             let service = service.clone();
             Box::pin(async move {
                 // Begun in here, where it stays: the future of a method is large and must not be moved.
-                let answer = handler(service, caller, params).await.map_err(Into::into);
+                let answer = match caller.trace() {
+                    None => handler(service, caller, params).await,
+                    // Boxed, so that the future of a call without a trace has no space for it.
+                    Some(call) => {
+                        let answering = Box::pin(handler(service, caller, params));
+                        call.answered_by(method.namespace.name, answering).await
+                    }
+                };
+                let answer = answer.map_err(Into::into);
                 let answer = answer.and_then(|answer| answer.into_answer().map_err(RpcError::internal));
                 answer.map_err(|error| error.logged(name))
             })

@@ -3,7 +3,7 @@
 mod run;
 
 use super::link_sessions::SentSessions;
-use super::pending_calls::{self, PendingCalls};
+use super::pending_calls::{self, Completion, PendingCalls};
 use super::wire::{self, CallerForm, CallerRef, OutgoingCall};
 use super::write_queue::MeshWriteQueue;
 use crate::telemetry::LinkMetrics;
@@ -93,7 +93,7 @@ impl MeshLink {
         if matches!(form, CallerForm::FullAfterForget) {
             queue.add_frame(wire::FORGET);
         }
-        let id = pending.add(deadline, then);
+        let id = pending.add(deadline, then, call.trace.cloned());
         self.metrics.pending.set(gauge(pending.len()));
         queue.add_item(|out| wire::write_call(out, id, caller, &form, call));
         drop(state);
@@ -102,7 +102,7 @@ impl MeshLink {
     }
 
     /// Takes the calls with these ids out of the table.
-    fn take(&self, ids: impl Iterator<Item = u64>) -> Vec<Option<OnAnswer>> {
+    fn take(&self, ids: impl Iterator<Item = u64>) -> Vec<Option<Completion>> {
         let mut state = self.state.lock();
         let taken = ids.map(|id| state.pending.take(id)).collect();
         self.metrics.pending.set(gauge(state.pending.len()));

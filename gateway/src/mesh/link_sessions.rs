@@ -1,9 +1,10 @@
 //! The sessions that were sent over a mesh link in full. Later calls name them by their connection id only.
 
 use super::wire::{CallerForm, CallerRef, WireCaller};
-use services::kernel::{Caller, Session, Trace};
+use services::kernel::{Caller, Session, TracedCall};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 /// How many sessions a link remembers. At this many both sides forget all of them, and they are sent in full again.
 pub(super) const SESSIONS: usize = 65_536;
@@ -60,7 +61,7 @@ impl ReceivedSessions {
     }
 
     /// Who is calling. `None` if the other side names a session that it did not send, or sends too many.
-    pub fn resolve(&mut self, caller: WireCaller, trace: Option<Trace>) -> Option<Caller> {
+    pub fn resolve(&mut self, caller: WireCaller, trace: Option<Arc<TracedCall>>) -> Option<Caller> {
         match caller {
             WireCaller::ConnectionId(connection) => {
                 let session = self.0.get(&connection)?.clone();
@@ -75,6 +76,9 @@ impl ReceivedSessions {
                     Some(Caller::Agent(Session { trace, ..session }))
                 }
                 Caller::Token(session, kind) => Some(Caller::Token(Session { trace, ..session }, kind)),
+                Caller::Foreign(session, relayed) => {
+                    Some(Caller::Foreign(Session { trace, ..session }, relayed))
+                }
                 other => Some(other),
             },
         }

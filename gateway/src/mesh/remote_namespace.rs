@@ -59,15 +59,24 @@ impl RemoteService for RemoteNamespace {
             return Box::pin(ready(Err(unavailable(self.namespace))));
         };
         let trace = match &mut caller {
-            Caller::Agent(session) | Caller::Token(session, _) => session.trace.take(),
+            Caller::Agent(session) | Caller::Token(session, _) | Caller::Foreign(session, _) => {
+                session.trace.take()
+            }
             _ => None,
         };
+        let step = trace.as_ref().and_then(|call| call.begin("mesh", "call"));
         let caller = match &caller {
             Caller::Agent(session) => CallerRef::Agent(session),
             other => CallerRef::Other(other),
         };
         let term = CallTerm { began: Instant::now(), within };
-        Box::pin(link.call(caller, &OutgoingCall { method, params, term, trace: trace.as_ref() }))
+        let answering = link.call(caller, &OutgoingCall { method, params, term, trace: trace.as_ref() });
+        let Some(step) = step else { return Box::pin(answering) };
+        Box::pin(async move {
+            let answer = answering.await;
+            drop(step);
+            answer
+        })
     }
 
     fn send(
@@ -126,16 +135,19 @@ impl RemoteNamespace {
     }
 }
 
-/// Whom a call writes to, if it names somebody: an agent, or a peer domain, to which only one gateway has the link.
+/// Whom a call writes to, if it names somebody: an agent, or a peer domain, to which only one gateway has the link. An event
+/// is dispatched by the gateway that got it before, which knows that it did.
 fn recipient(params: &RawValue) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct ToMember<'a> {
         #[serde(borrow)]
         to: Option<Cow<'a, str>>,
     }
-    // The first member of what a service asks the gateway to forward; what follows is long.
-    if let Some(forward) = params.get().strip_prefix("{\"target_issuer\":\"") {
-        return forward.split('"').next().map(Cow::Borrowed);
+    // The first member of what a service asks the gateway to forward or to dispatch; what follows is long.
+    for member in ["{\"target_issuer\":\"", "{\"event_id\":\""] {
+        if let Some(value) = params.get().strip_prefix(member) {
+            return value.split('"').next().map(Cow::Borrowed);
+        }
     }
     // Most calls name no recipient, and searching for the word costs less than parsing them.
     let named = params.get().contains("\"to\"");

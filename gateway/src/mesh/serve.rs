@@ -10,7 +10,7 @@ use super::wire::{self, MeshCall, MeshFrame, WireCaller};
 use super::write_queue::MeshWriteQueue;
 use crate::trace;
 use futures_util::FutureExt as _;
-use services::kernel::{Answer, PendingAnswer, RpcError, catch_panic, catch_panic_of, timed_out};
+use services::kernel::{Answer, PendingAnswer, RpcError, TracedCall, catch_panic, catch_panic_of, timed_out};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -177,8 +177,10 @@ impl FrameHandler for CallHandler {
 impl CallHandler {
     fn call(&mut self, call: MeshCall<'_>) -> Result<(), &'static str> {
         let known = matches!(call.caller, WireCaller::ConnectionId(_));
-        let span = trace::span(&call.method, call.trace.as_ref());
-        let caller = self.sessions.resolve(call.caller, call.trace);
+        let clock = &self.context.clock;
+        let traced = call.trace.map(|trace| trace.received(Instant::now(), clock.now_ms()));
+        let span = trace::span(&call.method, traced.as_deref());
+        let caller = self.sessions.resolve(call.caller, traced.clone());
         let caller = caller.ok_or("a call names a session that was not sent before")?;
         // A session that is named by its connection id was checked when it was received in full.
         if !known && !self.peer.may_speak_for(&caller) {
@@ -186,7 +188,7 @@ impl CallHandler {
         }
         let within = Duration::from_millis(call.within_ms);
         let started = self.now.take().unwrap_or_else(Instant::now);
-        let received = ReceivedCall { id: call.id, started, span };
+        let received = ReceivedCall { id: call.id, started, span, traced };
         // Begun before the next call is read, so that the calls of one caller begin in their order. Most end with that.
         let begun = received.span.in_scope(|| {
             catch_panic(&call.method, || {
@@ -231,6 +233,7 @@ struct ReceivedCall {
     id: u64,
     started: Instant,
     span: Span,
+    traced: Option<Arc<TracedCall>>,
 }
 
 impl ReceivedCall {
@@ -255,7 +258,10 @@ impl ReceivedCall {
                 "answered over the mesh"
             );
         });
-        queue.add_item(|out| wire::write_answer(out, self.id, outcome.as_ref().map(Answer::as_ref)));
+        let spans = self.traced.as_ref().and_then(|call| call.spans_for_caller());
+        queue.add_item(|out| {
+            wire::write_answer(out, self.id, outcome.as_ref().map(Answer::as_ref), spans.as_deref());
+        });
         now
     }
 }

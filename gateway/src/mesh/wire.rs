@@ -1,16 +1,20 @@
 //! The frames of the mesh: JSON-RPC notifications that carry many calls, or many answers, each.
 //!
 //! A call is `[id, caller, within_ms, method, params]` and may end with its trace; an answer is `[id, result]`,
-//! `[id, null, error]`, or `[id, result, null, event]` with an event for the caller's own connection. A session is sent in full once per link, and from then on named by its connection id: in full it is
-//! longer than most parameters.
+//! `[id, null, error]`, or `[id, result, null, event]` with an event for the caller's own connection. The answer to a call
+//! with a trace has a fifth member, what was measured here. A session is sent in full once per link, and from then on named
+//! by its connection id: in full it is longer than most parameters.
 
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use services::kernel::{AnswerRef, CallTerm, Caller, CallerEvent, RpcError, Session, Trace};
+use services::kernel::{
+    AnswerRef, CallTerm, Caller, CallerEvent, CarriedTrace, RpcError, Session, TraceSpan, TracedCall,
+};
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 /// How a frame of calls and a frame of answers begin; both end with `]}`.
 pub(super) const CALLS: &str = r#"{"jsonrpc":"2.0","method":"mesh.calls","params":["#;
@@ -48,7 +52,7 @@ pub(super) struct MeshCall<'a> {
     #[serde(borrow)]
     pub params: Option<&'a RawValue>,
     #[serde(default)]
-    pub trace: Option<Trace>,
+    pub trace: Option<CarriedTrace>,
 }
 
 #[derive(Deserialize)]
@@ -60,6 +64,8 @@ pub(super) struct MeshAnswer<'a> {
     pub error: Option<RpcError>,
     #[serde(default)]
     pub event: Option<Box<CallerEvent>>,
+    #[serde(default)]
+    pub spans: Option<Vec<TraceSpan>>,
 }
 
 /// A caller as it is received.
@@ -121,7 +127,7 @@ pub(super) struct OutgoingCall<'a> {
     pub method: &'a str,
     pub params: Option<&'a RawValue>,
     pub term: CallTerm,
-    pub trace: Option<&'a Trace>,
+    pub trace: Option<&'a Arc<TracedCall>>,
 }
 
 /// Writes a call as an item of a frame of [`CALLS`].
@@ -151,15 +157,20 @@ pub(super) fn write_call(
     write_method(out, call.method);
     out.push(',');
     out.push_str(call.params.map_or("null", RawValue::get));
-    if let Some(trace) = call.trace {
+    if let Some(trace) = call.trace.and_then(|call| call.member()) {
         out.push(',');
-        out.push_str(&json(trace));
+        out.push_str(trace.get());
     }
     out.push(']');
 }
 
 /// Writes an answer as an item of a frame of [`ANSWERS`].
-pub(super) fn write_answer(out: &mut String, id: u64, outcome: Result<AnswerRef<'_>, &RpcError>) {
+pub(super) fn write_answer(
+    out: &mut String,
+    id: u64,
+    outcome: Result<AnswerRef<'_>, &RpcError>,
+    spans: Option<&[TraceSpan]>,
+) {
     let mut digits = itoa::Buffer::new();
     out.push('[');
     out.push_str(digits.format(id));
@@ -167,15 +178,26 @@ pub(super) fn write_answer(out: &mut String, id: u64, outcome: Result<AnswerRef<
     match outcome {
         Ok(answer) => {
             out.push_str(answer.result.get());
-            if let Some(event) = answer.event {
-                out.push_str(",null,");
-                out.push_str(&json(event));
+            match answer.event {
+                Some(event) => {
+                    out.push_str(",null,");
+                    out.push_str(&json(event));
+                }
+                None if spans.is_some() => out.push_str(",null,null"),
+                None => {}
             }
         }
         Err(error) => {
             out.push_str("null,");
             out.push_str(&json(error));
+            if spans.is_some() {
+                out.push_str(",null");
+            }
         }
+    }
+    if let Some(spans) = spans {
+        out.push(',');
+        out.push_str(&json(&spans));
     }
     out.push(']');
 }
@@ -197,7 +219,7 @@ fn json(value: &impl serde::Serialize) -> String {
 mod tests {
     use super::super::link_sessions::{ReceivedSessions, SESSIONS, SentSessions};
     use super::*;
-    use services::kernel::{Aid, DeviceId, Generation, Relayed, SlotId, TraceMode, codes};
+    use services::kernel::{Aid, DeviceId, Generation, Relayed, SlotId, Trace, TraceMode, codes};
     use std::time::{Duration, Instant};
 
     fn session(connection: u64) -> Caller {
@@ -224,9 +246,10 @@ mod tests {
         }
         let params = RawValue::from_string(r#"{"n":1.0}"#.into()).unwrap();
         let trace = Trace { trace_id: "7".into(), mode: TraceMode::Log };
+        let traced_call = TracedCall::new(trace.clone(), Vec::new(), Instant::now(), 7);
         let term = CallTerm { began: Instant::now(), within: Duration::from_millis(5) };
         let mut text = CALLS.to_owned();
-        for (id, trace) in [(3, None), (4, Some(&trace))] {
+        for (id, trace) in [(3, None), (4, Some(&traced_call))] {
             let method = "message.\"send";
             let call = OutgoingCall { method, params: Some(&params), term, trace };
             write_call(&mut text, id, caller, &form, &call);
@@ -238,7 +261,8 @@ mod tests {
         let [got, traced] = <[MeshCall<'_>; 2]>::try_from(calls).ok().unwrap();
         assert_eq!((got.id, &*got.method, got.within_ms), (3, "message.\"send", 5));
         assert_eq!(got.params.unwrap().get(), params.get());
-        assert_eq!((got.trace, traced.trace), (None, Some(trace)));
+        assert!(got.trace.is_none());
+        assert_eq!(traced.trace.unwrap().received(Instant::now(), 7).trace, trace);
         received.resolve(got.caller, None).unwrap()
     }
 
@@ -279,12 +303,18 @@ mod tests {
         let result = RawValue::from_string(r#"{ "n": 1.50 }"#.into()).unwrap();
         let error = RpcError::new(codes::RATE_LIMITED, "slower").with("retry_after_ms", 5);
         let mut text = ANSWERS.to_owned();
-        write_answer(&mut text, 1, Ok(AnswerRef { result: &result, event: None }));
+        write_answer(&mut text, 1, Ok(AnswerRef { result: &result, event: None }), None);
         text.push(',');
-        write_answer(&mut text, 2, Err(&error));
+        write_answer(&mut text, 2, Err(&error), None);
         text.push(',');
         let event = CallerEvent { method: "event/x".into(), params: result.clone() };
-        write_answer(&mut text, 3, Ok(AnswerRef { result: &result, event: Some(&event) }));
+        write_answer(&mut text, 3, Ok(AnswerRef { result: &result, event: Some(&event) }), None);
+        let spans = [TraceSpan { node: "store".into(), action: "commit".into(), ts: 7, ms: 0.25 }];
+        for outcome in [Ok(None), Ok(Some(&event)), Err(&error)] {
+            text.push(',');
+            let outcome = outcome.map(|event| AnswerRef { result: &result, event });
+            write_answer(&mut text, 4, outcome, Some(&spans[..]));
+        }
         text.push_str("]}");
         let MeshFrame::Answers(answers) = serde_json::from_str(&text).unwrap() else {
             panic!("none: {text}")
@@ -300,5 +330,13 @@ mod tests {
         let event = answers[2].event.as_ref().unwrap();
         assert_eq!((&*event.method, event.params.get()), ("event/x", result.get()));
         assert_eq!((answers[2].result.unwrap().get(), answers[0].event.is_none()), (result.get(), true));
+        assert!(answers[..3].iter().all(|answer| answer.spans.is_none()));
+        for (answer, (has_event, has_error)) in
+            answers[3..].iter().zip([(false, false), (true, false), (false, true)])
+        {
+            assert_eq!(answer.spans.as_deref(), Some(&spans[..]));
+            assert_eq!((answer.event.is_some(), answer.error.is_some()), (has_event, has_error));
+            assert_eq!(answer.result.is_some(), !has_error);
+        }
     }
 }

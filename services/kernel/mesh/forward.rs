@@ -3,7 +3,7 @@
 use super::Mesh;
 use crate::kernel::federation::{DispatchEvent, Forward, ForwardBatch, ForwardedBatch, Forwarder};
 use crate::kernel::rpc::PendingAnswer;
-use crate::kernel::{Caller, RpcError};
+use crate::kernel::{Caller, RpcError, trace};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,22 @@ impl Mesh {
         forward: Forward,
     ) -> PendingAnswer<Box<RawValue>> {
         let caller = Caller::service_because_of(service, cause);
+        let step = trace::step("relay", "forward");
         if let Some(forwarder) = self.forwarder.read().clone() {
-            return forwarder.forward(&caller, forward);
+            let answering = forwarder.forward(&caller, forward);
+            let Some(step) = step else { return answering };
+            return Box::pin(async move {
+                let answer = answering.await;
+                drop(step);
+                answer
+            });
         }
         let mesh = self.clone();
-        Box::pin(async move { Ok(mesh.ask_within(caller, &forward, FORWARD_TIMEOUT).await?.result) })
+        Box::pin(async move {
+            let forwarded = mesh.ask_within(caller, &forward, FORWARD_TIMEOUT).await;
+            drop(step);
+            Ok(forwarded?.result)
+        })
     }
 
     /// The same for many calls to one domain.

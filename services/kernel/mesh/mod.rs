@@ -4,7 +4,7 @@ mod forward;
 
 use super::federation::Forwarder;
 use super::rpc::{AnswerRef, Methods, PendingAnswer, Session, no_method};
-use super::{Caller, RpcError, codes};
+use super::{Caller, RpcError, codes, trace};
 use axum::response::Response;
 use parking_lot::RwLock;
 use proto_schemas::Request;
@@ -277,6 +277,7 @@ impl Mesh {
 
     /// Asks another service, within [`ASK_TIMEOUT`].
     pub async fn ask<R: Request>(&self, caller: Caller, request: &R) -> Result<R::Result, RpcError> {
+        let _step = trace::step("mesh", "ask");
         self.ask_within(caller, request, ASK_TIMEOUT).await
     }
 
@@ -296,6 +297,7 @@ impl Mesh {
         method: &str,
         params: &(impl Serialize + ?Sized),
     ) -> Result<T, RpcError> {
+        let _step = trace::step("mesh", "ask");
         self.ask_named_within(caller, method, params, ASK_TIMEOUT).await
     }
 
