@@ -1,13 +1,12 @@
-//! Who may no longer: the revocation list, and the answer about one certificate.
+//! Who may no longer: the reasons, and the revocation list.
 
 use std::{fmt, str::FromStr};
 
 use rcgen::{
     CertificateRevocationListParams, KeyIdMethod, RevocationReason, RevokedCertParams, SerialNumber,
 };
-use ring::digest;
 
-use crate::{Authority, CertError, Curve, certificate::parse_serial, der, issue::moment, pem};
+use crate::{Authority, CertError, certificate::parse_serial, issue::moment, pem};
 
 /// A certificate that was revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,29 +34,6 @@ pub enum Reason {
     PrivilegeWithdrawn,
     AaCompromise,
 }
-
-/// What an OCSP answer says about a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OcspStatus {
-    /// Known, and not revoked.
-    Good,
-    /// Known and revoked.
-    Revoked {
-        /// When, in unix seconds.
-        at: i64,
-        /// Why.
-        reason: Reason,
-    },
-    /// Not one of ours.
-    Unknown,
-}
-
-/// id-pkix-ocsp-basic, id-sha256, ecdsa-with-SHA256 and ecdsa-with-SHA384, encoded.
-const OCSP_BASIC: &[u8] = b"\x2b\x06\x01\x05\x05\x07\x30\x01\x01";
-const SHA256: &[u8] = b"\x60\x86\x48\x01\x65\x03\x04\x02\x01";
-const ECDSA_SHA256: &[u8] = b"\x2a\x86\x48\xce\x3d\x04\x03\x02";
-const ECDSA_SHA384: &[u8] = b"\x2a\x86\x48\xce\x3d\x04\x03\x03";
-const NULL: &[u8] = b"\x05\x00";
 
 impl Reason {
     /// Every reason.
@@ -88,7 +64,7 @@ impl Reason {
         }
     }
 
-    fn rcgen(self) -> RevocationReason {
+    pub(crate) fn rcgen(self) -> RevocationReason {
         match self {
             Reason::Unspecified => RevocationReason::Unspecified,
             Reason::KeyCompromise => RevocationReason::KeyCompromise,
@@ -119,17 +95,6 @@ impl FromStr for Reason {
     }
 }
 
-impl OcspStatus {
-    /// The word in the JSON around the answer; it must agree with the DER inside.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OcspStatus::Good => "good",
-            OcspStatus::Revoked { .. } => "revoked",
-            OcspStatus::Unknown => "unknown",
-        }
-    }
-}
-
 impl Authority {
     /// The revocation list in PEM: X.509 v2, with its number, this authority's key identifier, and the reasons.
     pub fn crl(
@@ -152,65 +117,6 @@ impl Authority {
         Ok(pem::encode("X509 CRL", list.der()))
     }
 
-    /// The answer about one certificate, in DER, signed here and now by the CA itself.
-    ///
-    /// The strict path of the SDKs wants `thisUpdate` within half a minute, so an answer is never kept.
-    pub fn ocsp(
-        &self,
-        serial: &str,
-        status: OcspStatus,
-        now: i64,
-        next_update: i64,
-    ) -> Result<Vec<u8>, CertError> {
-        let data = self.response_data(serial, status, now, next_update)?;
-        let algorithm = match self.key().curve() {
-            Curve::P256 => ECDSA_SHA256,
-            Curve::P384 => ECDSA_SHA384,
-        };
-        let algorithm = der::value(der::SEQUENCE, &[&der::value(der::OID, &[algorithm])]);
-        // The zero in front says that no bit of the last byte is unused.
-        let signature = der::value(der::BIT_STRING, &[&[0], &self.key().sign(&data)]);
-        let basic = der::value(der::SEQUENCE, &[&data, &algorithm, &signature]);
-
-        let kind = der::value(der::OID, &[OCSP_BASIC]);
-        let body = der::value(der::SEQUENCE, &[&kind, &der::value(der::OCTET_STRING, &[&basic])]);
-        let successful = der::value(der::ENUMERATED, &[&[0]]);
-        Ok(der::value(der::SEQUENCE, &[&successful, &der::value(der::context_constructed(0), &[&body])]))
-    }
-
-    /// What is signed: who answers, when, and exactly one answer.
-    fn response_data(
-        &self,
-        serial: &str,
-        status: OcspStatus,
-        now: i64,
-        next_update: i64,
-    ) -> Result<Vec<u8>, CertError> {
-        if next_update <= now {
-            return Err(CertError::Validity(now, next_update));
-        }
-        let time = generalized_time(now)?;
-        let next = der::value(der::context_constructed(0), &[&generalized_time(next_update)?]);
-        let id = self.certificate_id(&serial_bytes(serial)?);
-        let single = der::value(der::SEQUENCE, &[&id, &encode_status(status)?, &time, &next]);
-        let answers = der::value(der::SEQUENCE, &[&single]);
-
-        // "KeyHash ::= OCTET STRING -- SHA-1 hash of responder's public key" (RFC 6960), the bit string's content.
-        let key = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, self.certificate().public_key().point());
-        let responder =
-            der::value(der::context_constructed(2), &[&der::value(der::OCTET_STRING, &[key.as_ref()])]);
-        Ok(der::value(der::SEQUENCE, &[&responder, &time, &answers]))
-    }
-
-    /// CertID with SHA-256; the key hash covers the bit string's content, as RFC 6960 has it.
-    fn certificate_id(&self, serial: &[u8]) -> Vec<u8> {
-        let hash = |bytes| der::value(der::OCTET_STRING, &[digest::digest(&digest::SHA256, bytes).as_ref()]);
-        let algorithm = der::value(der::SEQUENCE, &[&der::value(der::OID, &[SHA256]), NULL]);
-        let name = hash(self.certificate().subject_name_der());
-        let key = hash(self.certificate().public_key().point());
-        der::value(der::SEQUENCE, &[&algorithm, &name, &key, &der::unsigned(serial)])
-    }
-
     /// The list names our key as our certificate does, even if another tool made the certificate.
     fn key_identifier(&self) -> KeyIdMethod {
         match self.certificate().subject_key_identifier() {
@@ -229,33 +135,7 @@ fn entry(revoked: &Revoked) -> Result<RevokedCertParams, CertError> {
     })
 }
 
-fn encode_status(status: OcspStatus) -> Result<Vec<u8>, CertError> {
-    Ok(match status {
-        OcspStatus::Good => der::value(der::context(0), &[]),
-        OcspStatus::Unknown => der::value(der::context(2), &[]),
-        OcspStatus::Revoked { at, reason } => {
-            let reason = match reason {
-                // As in the list: no reason is written as no reason.
-                Reason::Unspecified => Vec::new(),
-                reason => {
-                    let code = der::value(der::ENUMERATED, &[&[reason.rcgen() as u8]]);
-                    der::value(der::context_constructed(0), &[&code])
-                }
-            };
-            der::value(der::context_constructed(1), &[&generalized_time(at)?, &reason])
-        }
-    })
-}
-
-fn generalized_time(seconds: i64) -> Result<Vec<u8>, CertError> {
-    let time = moment(seconds).ok_or(CertError::Validity(seconds, seconds))?;
-    let (date, (hour, minute, second)) = (time.date(), time.to_hms());
-    let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
-    let text = format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z");
-    Ok(der::value(der::GENERALIZED_TIME, &[text.as_bytes()]))
-}
-
-fn serial_bytes(serial: &str) -> Result<Vec<u8>, CertError> {
+pub(crate) fn serial_bytes(serial: &str) -> Result<Vec<u8>, CertError> {
     let wrong = || CertError::Serial(serial.to_owned());
     let digits = parse_serial(serial).ok_or_else(wrong)?;
     let even = if digits.len() % 2 == 0 { digits } else { format!("0{digits}") };
@@ -323,8 +203,6 @@ mod tests {
         let entries = [revoked("nonsense", Reason::Superseded)];
         assert_eq!(pki.issuer.crl(&entries, 1, NOW, NOW + 1), Err(CertError::Serial("nonsense".into())));
         assert!(pki.issuer.crl(&[], 1, NOW, NOW).is_err());
-        assert!(pki.issuer.ocsp("12", OcspStatus::Good, NOW, NOW).is_err());
-        assert!(pki.issuer.ocsp("", OcspStatus::Good, NOW, NOW + 1).is_err());
     }
 
     #[test]
@@ -339,35 +217,5 @@ mod tests {
             "boredom".parse::<Reason>().unwrap_err().to_string(),
             "\"boredom\" is not a revocation reason"
         );
-    }
-
-    #[test]
-    fn an_answer_is_signed_over_exactly_one_certificate() {
-        let pki = Pki::new("a.test", NOW);
-        let statuses = [
-            OcspStatus::Good,
-            OcspStatus::Unknown,
-            OcspStatus::Revoked { at: NOW - 5, reason: Reason::Superseded },
-        ];
-        for status in statuses {
-            let answer = pki.issuer.ocsp("0A1B", status, NOW, NOW + HOUR).unwrap();
-            let (response, rest) = der::read(der::SEQUENCE, &answer).unwrap();
-            assert!(rest.is_empty());
-            let (successful, rest) = der::read(der::ENUMERATED, response).unwrap();
-            assert_eq!(successful, [0]);
-            let (bytes, _) = der::read(der::context_constructed(0), rest).unwrap();
-            let (bytes, _) = der::read(der::SEQUENCE, bytes).unwrap();
-            let (_, bytes) = der::read(der::OID, bytes).unwrap();
-            let (basic, _) = der::read(der::OCTET_STRING, bytes).unwrap();
-            let (basic, _) = der::read(der::SEQUENCE, basic).unwrap();
-
-            let (_, after) = der::read(der::SEQUENCE, basic).unwrap();
-            let signed = &basic[..basic.len() - after.len()];
-            let (_, after) = der::read(der::SEQUENCE, after).unwrap();
-            let (signature, embedded) = der::read(der::BIT_STRING, after).unwrap();
-            assert!(embedded.is_empty(), "no certificate travels along");
-            assert!(pki.issuer.certificate().public_key().verify(signed, &signature[1..]));
-            assert_eq!(signed.windows(4).filter(|bytes| *bytes == b"\x02\x02\x0a\x1b").count(), 1);
-        }
     }
 }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use certs::{
-    Authority, Certificate, ChainError, Curve, Key, OcspStatus, Reason, Revoked, Urls, dev::Pki, verify_chain,
+    Authority, Certificate, ChainError, Curve, Key, OcspRequest, OcspStatus, Reason, Revoked, Urls, dev::Pki,
+    verify_chain,
 };
 use tempfile::TempDir;
 
@@ -123,6 +124,36 @@ fn openssl_verifies_the_answer_about_one_certificate() {
         assert!(
             accepted && output.contains("Response verify OK") && output.contains(word),
             "{status:?}: {output}"
+        );
+    }
+}
+
+#[test]
+fn openssl_gets_the_answer_to_its_own_request() {
+    let Some(files) = OpensslFiles::start() else { return };
+    // By default it hashes with SHA-1 and sends a nonce.
+    for hash in ["", "-sha256"] {
+        let (accepted, output) =
+            files.openssl(&format!("ocsp -issuer issuer.pem {hash} -cert alice.pem -reqout request.der"));
+        assert!(accepted, "{output}");
+        let bytes = fs::read(files.path().join("request.der")).unwrap();
+        let request = OcspRequest::from_der(&bytes).unwrap();
+        let asked = files.pki.issuer.asked_serial(&request.certificates[0]);
+        assert_eq!(asked, Some(files.alice.serial()));
+        assert_eq!(files.pki.registry.asked_serial(&request.certificates[0]), None);
+
+        let status = OcspStatus::Revoked { at: files.now - 5, reason: Reason::Superseded };
+        let answer = files.pki.issuer.answer_ocsp(&request, &[status], files.now, files.now + DAY).unwrap();
+        // The nonce is the end of the request.
+        let nonce = &bytes[bytes.len() - 16..];
+        assert!(answer.windows(16).any(|part| part == nonce), "the answer repeats the nonce");
+        files.write("answer.der", answer);
+        let (accepted, output) = files.openssl(&format!(
+            "ocsp -respin answer.der -issuer issuer.pem {hash} -cert alice.pem -CAfile chain.pem -no_nonce"
+        ));
+        assert!(
+            accepted && output.contains("Response verify OK") && output.contains("alice.pem: revoked"),
+            "{output}"
         );
     }
 }

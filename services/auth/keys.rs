@@ -1,7 +1,9 @@
 //! The keys of the auth service: they are made and kept here, and only their public halves are sent.
 //!
-//! Two certificates carry the name `auth.{issuer}`: one on P-384 that answers `auth.aid_login1`, and one on P-256 that
-//! signs tokens, because every connection verifies a token and P-256 costs a tenth.
+//! Two certificates carry the name `auth.{issuer}`: one answers `auth.aid_login1`, the other signs tokens. Both are on P-256:
+//! the first because some SDKs verify no other signature (docs/decisions/0020-the-login-key-is-on-p-256.md), the second
+//! because every connection verifies a token and P-256 costs a tenth. They are never one key: the first signs whatever text a
+//! client sends, and that could be the text of a token.
 
 use super::login::Seal;
 use crate::kernel::{Purpose, World};
@@ -18,10 +20,16 @@ pub(super) struct AuthKeys {
 
 impl AuthKeys {
     pub async fn open_or_create(world: &World) -> anyhow::Result<AuthKeys> {
-        let purpose =
-            |file, curve| Purpose { service: "auth", file, curve, dns_names: Vec::new(), ips: Vec::new() };
-        let login = world.identity(&purpose("login", Curve::P384)).await?;
-        let token = world.identity(&purpose("token", Curve::P256)).await?;
+        let purpose = |file, key_purpose| Purpose {
+            service: "auth",
+            file,
+            curve: Curve::P256,
+            key_purpose,
+            dns_names: Vec::new(),
+            ips: Vec::new(),
+        };
+        let login = world.identity(&purpose("login", Some("login"))).await?;
+        let token = world.identity(&purpose("token", None)).await?;
         let previous = fs::read_to_string(world.keys.join("pki/auth/token.previous.crt")).ok();
         let previous = previous.map(|pem| Certificate::from_pem(&pem)).transpose()?;
         let seal = Seal::new(&token.key().derive_secret(b"aund login nonce"));

@@ -59,9 +59,9 @@ impl Store {
 
     /// Marks a login as used that issues no tokens; false if it was used before.
     pub async fn use_login(&self, request_id: &str, expires_at: i64) -> sqlx::Result<bool> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         let fresh = use_login(&mut tx, request_id, expires_at).await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         Ok(fresh)
     }
 
@@ -77,7 +77,7 @@ impl Store {
         replay_after: i64,
         links: i64,
     ) -> sqlx::Result<Option<Refreshed>> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         // The row is locked first: of two refreshes with one token the second waits here, and sees what the first did.
         let consumed = sqlx::query(
             "UPDATE refresh_tokens SET consumed_at = $2
@@ -105,12 +105,12 @@ impl Store {
         let token =
             Token { hash, chain, parent, aid, first_issued_at, refresh_count, issued_at: now, expires_at };
         insert(&mut tx, &token).await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         Ok(Some(Refreshed { aid: token.aid, refresh_count }))
     }
 
     pub async fn revoke_tokens(&self, aid: &str, at: i64) -> sqlx::Result<()> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         sqlx::query("DELETE FROM refresh_tokens WHERE aid = $1").bind(aid).execute(&mut *tx).await?;
         sqlx::query(
             "INSERT INTO revocations (aid, revoked_at) VALUES ($1, $2)
@@ -120,7 +120,7 @@ impl Store {
         .bind(at)
         .execute(&mut *tx)
         .await?;
-        tx.commit().await
+        self.db.commit(tx).await
     }
 
     /// Whether other processes may write here, too.
@@ -141,7 +141,7 @@ impl Store {
 
     /// Removes some of what cannot be used any more. Returns how many rows that were.
     pub async fn purge(&self, now: i64) -> sqlx::Result<u64> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         let logins = sqlx::query(
             "DELETE FROM used_logins WHERE request_id IN
              (SELECT request_id FROM used_logins WHERE expires_at < $1 LIMIT $2)",
@@ -159,7 +159,7 @@ impl Store {
         .bind(PURGE_ROWS)
         .execute(&mut *tx)
         .await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         Ok(logins.rows_affected() + tokens.rows_affected())
     }
 }

@@ -1,9 +1,11 @@
 //! Logins and tokens alone: what is single-use, what expires, what survives a restart.
 
+use crate::kernel::Purpose;
 use crate::testing::{DAY_MS, TestWorld, code, spki};
 use certs::{Certificate, Curve, Key};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::fs;
 
 async fn refresh(test: &TestWorld, token: &Value) -> Value {
     test.call("auth.refresh_token", json!({ "refresh_token": token })).await.unwrap()
@@ -237,6 +239,43 @@ async fn after_a_rekey_only_the_new_key_logs_in() {
     alice.key = next;
     alice.cert = rekeyed["cert"].as_str().unwrap().to_owned();
     test.log_in(&alice).await;
+}
+
+#[tokio::test]
+async fn a_login_key_of_an_earlier_version_is_replaced_and_nobody_notices() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let folder = test.world.keys.join("pki/auth");
+    for file in ["login.key", "login.crt"] {
+        fs::remove_file(folder.join(file)).unwrap();
+    }
+    let earlier = Purpose {
+        service: "auth",
+        file: "login",
+        curve: Curve::P384,
+        key_purpose: None,
+        dns_names: Vec::new(),
+        ips: Vec::new(),
+    };
+    let earlier = test.world.identity(&earlier).await.unwrap().certificate().clone();
+    let tokens = test.log_in(&alice).await;
+    let (request_id, nonce) = test.login1(&alice).await.unwrap();
+
+    let test = test.restart().await;
+    test.login2(&alice, &request_id, &nonce).await.unwrap();
+    assert!(verifies(&test, &tokens).await, "tokens are signed by another key");
+    let login1 = json!({ "aid": alice.aid, "cert": alice.cert, "client_nonce": "bm9uY2U=" });
+    let begun = test.call("auth.aid_login1", login1.clone()).await.unwrap();
+    assert_eq!(begun["auth_curve"], "P-256");
+    // Whoever has the old certificate can still fetch it, and hears nothing bad of it.
+    let old = test.call("auth.download_cert", json!({ "cert_sn": earlier.serial() })).await.unwrap();
+    assert_eq!(old["cert"], earlier.pem());
+    assert_eq!(test.inside("ca.ocsp_query", json!({ "serial": earlier.serial() })).await["status"], "good");
+    assert_eq!(fs::read_to_string(folder.join("login.previous.crt")).unwrap(), earlier.pem());
+
+    let test = test.restart().await;
+    let again = test.call("auth.aid_login1", login1).await.unwrap();
+    assert_eq!(again["auth_cert"], begun["auth_cert"], "once, and not at every start");
 }
 
 #[tokio::test]

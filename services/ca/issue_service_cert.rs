@@ -10,18 +10,28 @@ use serde::Deserialize;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// How often the name is looked up again when another process was faster.
-const TRIES: usize = 4;
+/// How often the name is looked up again when another process was faster. Each time is another process that has its certificate by
+/// now, so this is how many of one service may start at the same moment.
+const TRIES: usize = 64;
 
 #[derive(Deserialize)]
 pub(super) struct IssueServiceCertParams {
     name: String,
     public_key: String,
     curve: Curve,
+    key_purpose: Option<ServiceKeyPurpose>,
+    replaces: Option<String>,
     #[serde(default)]
     dns_names: Vec<String>,
     #[serde(default)]
     ips: Vec<IpAddr>,
+}
+
+/// What tells two keys of a service apart that are on one curve.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ServiceKeyPurpose {
+    Login,
 }
 
 impl Ca {
@@ -46,7 +56,11 @@ impl Ca {
             from,
             until,
         )?;
-        let purpose = if params.dns_names.is_empty() { "service" } else { "tls" };
+        let purpose = match (params.key_purpose, params.dns_names.is_empty()) {
+            (Some(ServiceKeyPurpose::Login), _) => "login",
+            (None, true) => "service",
+            (None, false) => "tls",
+        };
         let new = |state: &str| {
             let row = CertificateRow {
                 state: state.to_owned(),
@@ -73,10 +87,11 @@ impl Ca {
         row: NewCertificate,
     ) -> Result<Option<Issued>, Error> {
         let held = self.store.of_aid(&params.name).await?;
-        let active = held.iter().find(|row| {
-            row.state == "active_signing" && row.key_purpose == purpose && row.curve == params.curve.as_str()
-        });
-        match active {
+        let active = || held.iter().filter(|row| row.state == "active_signing");
+        let same_kind = active().find(|row| row.key_purpose == purpose && row.curve == params.curve.as_str());
+        let replaces = params.replaces.as_deref().and_then(certs::parse_serial);
+        let named = active().find(|row| replaces.as_deref() == Some(row.serial.as_str()));
+        match same_kind.or(named) {
             // Rotation: the old certificate still verifies what it signed, the new one signs from now on.
             Some(old) if self.store.replace(&old.serial, &row).await? => {
                 Ok(Some(self.issued(&row.row, false, Some(old.serial.clone()))))

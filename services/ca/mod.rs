@@ -50,7 +50,7 @@ const GRACE_SECONDS: i64 = 90 * DAY;
 const QUEUE_BYTES: usize = 16 << 20;
 
 pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
-    let pki = CaPki::open_or_create(&world.keys, &world.issuer, world.clock.now_seconds())?;
+    let pki = CaPki::open_or_create(world)?;
     let store = Arc::new(Store::new(world.db("ca", &sqlx::migrate!("ca/migrations")).await?));
     let committing = store.clone();
     let ca = Arc::new(Ca {
@@ -58,7 +58,8 @@ pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service>
             let store = committing.clone();
             async move { store.claim_all(claims).await }
         }),
-        urls: urls(&world.issuer),
+        root_crl_url: format!("{}/pki/root.crl", world.pki_url),
+        urls: urls(&world.pki_url),
         issuer: world.issuer.clone(),
         store,
         pki,
@@ -101,11 +102,11 @@ fn rpc(ca: Arc<Ca>) -> Methods {
 }
 
 /// Where certificates say that their issuer, their status and the revocation list are found.
-fn urls(issuer: &str) -> Urls {
+fn urls(base: &str) -> Urls {
     Urls {
-        ca_issuers: format!("http://{issuer}/ca/cert"),
-        ocsp: format!("http://{issuer}/pki/ocsp"),
-        crl: format!("http://{issuer}/pki/issuer.crl"),
+        ca_issuers: format!("{base}/ca/cert"),
+        ocsp: format!("{base}/pki/ocsp"),
+        crl: format!("{base}/pki/issuer.crl"),
     }
 }
 
@@ -115,6 +116,8 @@ struct Ca {
     claims: Batch<store::NewCertificate, ClaimOutcome>,
     pki: CaPki,
     urls: Urls,
+    /// Where the list of trusted roots says that the revocation list of our root is found.
+    root_crl_url: String,
     /// The list that was signed last, until it is an hour old or something was revoked.
     crl: Mutex<Option<get_crl::SignedCrl>>,
     mesh: Arc<Mesh>,

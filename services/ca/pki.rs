@@ -8,6 +8,7 @@
 //! pki/authority/authority.{key,crt} signs the list of trusted roots, and never a certificate
 //! ```
 
+use crate::kernel::World;
 use crate::kernel::files::{make_folder, write_new};
 use anyhow::{Context, bail, ensure};
 use certs::{Authority, Certificate, Curve, Identity, Key};
@@ -27,19 +28,19 @@ pub(super) struct CaPki {
 
 impl CaPki {
     /// The first start creates everything; later starts only read. An existing folder is never overwritten.
-    pub fn open_or_create(data: &Path, issuer: &str, now: i64) -> anyhow::Result<CaPki> {
-        let folder = data.join("pki");
+    pub fn open_or_create(world: &World) -> anyhow::Result<CaPki> {
+        let (folder, issuer) = (world.keys.join("pki"), &world.issuer);
         if !folder.join("ca").exists() {
             ensure!(
                 !folder.exists(),
                 "{} exists but holds no ca folder: restore it, or move it away",
                 folder.display()
             );
-            create(data, &folder, issuer, now)?;
+            create(world, &folder)?;
         }
         let pki = CaPki::read(&folder)?;
         let owner = pki.issuer.certificate().common_name();
-        if owner != issuer {
+        if owner != issuer.as_str() {
             bail!("{} belongs to issuer {owner}, and the server is configured as {issuer}", folder.display());
         }
         Ok(pki)
@@ -70,14 +71,16 @@ impl CaPki {
 }
 
 /// Everything is written into another folder, which is renamed in one step, so that a crash leaves all or nothing.
-fn create(data: &Path, folder: &Path, issuer: &str, now: i64) -> anyhow::Result<()> {
+fn create(world: &World, folder: &Path) -> anyhow::Result<()> {
+    let World { issuer, pki_url, keys: data, .. } = world;
+    let now = world.clock.now_seconds();
     let root = Authority::root(&format!("AUN Root CA {issuer}"), issuer, now);
     let registry =
-        root.registry(&format!("AUN Registry CA {issuer}"), &format!("http://{issuer}/pki/root.crl"), now)?;
+        root.registry(&format!("AUN Registry CA {issuer}"), &format!("{pki_url}/pki/root.crl"), now)?;
     let issuing = registry.issuer(
         issuer,
-        &format!("http://{issuer}/ca/cert"),
-        &format!("http://{issuer}/pki/registry.crl"),
+        &format!("{pki_url}/ca/cert"),
+        &format!("{pki_url}/pki/registry.crl"),
         now,
     )?;
     let authority_key = Key::generate(Curve::P384);

@@ -1,19 +1,21 @@
 //! Certificates, the chain, revocation and the list of trusted roots, as clients fetch them. What is plain JSON is declared
-//! in the schemas of its methods instead: `/pki/ocsp/{serial}` and `/pki/crl.json`.
+//! in the schema of its method instead: `/pki/crl.json`.
 
 use super::Ca;
 use super::get_cert::{GetCertParams, GotCert};
 use super::get_cert_chain::GetCertChainParams;
 use super::get_crl::{CrlSigner, GetCrlParams};
 use super::get_trust_roots::GetTrustRootsParams;
+use super::ocsp_query::OcspQueryParams;
 use crate::kernel::http::{json_text, refuse, with_header};
 use crate::kernel::{Caller, RpcError};
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 
 const PEM: &str = "application/x-pem-file";
 const CRL: &str = "application/pkix-crl";
+const OCSP: &str = "application/ocsp-response";
 
 pub(super) fn routes(ca: Arc<Ca>) -> Router {
     let lists = [("issuer", CrlSigner::Issuer), ("registry", CrlSigner::Registry), ("root", CrlSigner::Root)];
@@ -40,7 +43,11 @@ pub(super) fn routes(ca: Arc<Ca>) -> Router {
     for path in ["/pki/trust-roots.json", "/pki/trust-roots", "/pki/trust-root.json", "/trust-root.json"] {
         router = router.route(path, get(trust_roots));
     }
-    router.route("/pki/cert/{aid}", get(certificate)).with_state(ca)
+    router
+        .route("/pki/cert/{aid}", get(certificate))
+        .route("/pki/ocsp", post(ocsp))
+        .route("/pki/ocsp/{*asked}", get(ocsp_by_path))
+        .with_state(ca)
 }
 
 async fn chain(State(ca): State<Arc<Ca>>, caller: Caller) -> Result<Response, RpcError> {
@@ -100,6 +107,32 @@ async fn crl(ca: Arc<Ca>, caller: Caller, of: CrlSigner) -> Result<Response, Rpc
     let base64: String = crl.crl_pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let der = STANDARD.decode(base64).map_err(RpcError::internal)?;
     Ok(document(CRL, der))
+}
+
+/// The responder that certificates name (RFC 6960).
+async fn ocsp(State(ca): State<Arc<Ca>>, request: Bytes) -> Response {
+    ocsp_response(ca.answer_ocsp(&request).await)
+}
+
+/// Two things are asked below one path: SDKs write a serial number there, and clients of RFC 6960 a whole request in base64,
+/// which may have slashes. The DER of a request begins with 0x30, so its base64 with an M, and no serial number does.
+async fn ocsp_by_path(
+    State(ca): State<Arc<Ca>>,
+    caller: Caller,
+    Path(asked): Path<String>,
+) -> Result<Response, RpcError> {
+    if asked.starts_with('M') {
+        let request = STANDARD.decode(&asked).unwrap_or_default();
+        return Ok(ocsp_response(ca.answer_ocsp(&request).await));
+    }
+    let answer = ca.ocsp_query(caller, OcspQueryParams { serial: asked }).await?;
+    let json = serde_json::to_string(&answer).map_err(RpcError::internal)?;
+    Ok(with_header(json_text(StatusCode::OK, json), CACHE_CONTROL, "no-store"))
+}
+
+/// A revocation counts at once, so no answer is kept.
+fn ocsp_response(der: Vec<u8>) -> Response {
+    with_header(document(OCSP, der), CACHE_CONTROL, "no-store")
 }
 
 /// Signed as a whole, so it is passed on byte by byte.

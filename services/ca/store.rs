@@ -104,7 +104,7 @@ impl Store {
 
     /// Replaces the active certificate `old` by `new`, or changes nothing if `old` is not active any more.
     pub async fn replace(&self, old: &str, new: &NewCertificate) -> sqlx::Result<bool> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         let demoted = sqlx::query(
             "UPDATE certificates SET state = 'verify_only', deactivated_at = $2, replaced_by = $3
              WHERE serial = $1 AND state = 'active_signing'",
@@ -117,14 +117,17 @@ impl Store {
         if demoted.rows_affected() == 0 {
             return Ok(false);
         }
-        insert(&mut tx, new).await?;
-        tx.commit().await?;
+        // Another certificate of the new one's kind was faster: then the old one stays, too.
+        if !insert(&mut tx, new).await? {
+            return Ok(false);
+        }
+        self.db.commit(tx).await?;
         Ok(true)
     }
 
     /// Marks certificates as revoked; those that are already keep their first reason and time.
     pub async fn revoke(&self, serials: &[String], at: i64, reason: &str) -> sqlx::Result<()> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         for serial in serials {
             sqlx::query(
                 "UPDATE certificates SET state = 'revoked', revoked_at = $2, reason = $3
@@ -136,7 +139,7 @@ impl Store {
             .execute(&mut *tx)
             .await?;
         }
-        tx.commit().await
+        self.db.commit(tx).await
     }
 
     pub async fn by_serial(&self, serial: &str) -> sqlx::Result<Option<CertificateRow>> {
@@ -162,7 +165,7 @@ impl Store {
     ) -> sqlx::Result<Vec<(String, i64)>> {
         sqlx::query_as(
             "SELECT c.aid, MAX(c.revoked_at) FROM certificates c
-             WHERE c.state = 'revoked' AND c.revoked_at >= $1 AND c.key_purpose NOT IN ('service', 'tls')
+             WHERE c.state = 'revoked' AND c.revoked_at >= $1 AND c.key_purpose NOT IN ('service', 'tls', 'login')
                  AND NOT EXISTS (SELECT 1 FROM certificates o WHERE o.aid = c.aid AND o.state <> 'revoked')
              GROUP BY c.aid HAVING MAX(c.revoked_at) > $1 OR c.aid > $2
              ORDER BY MAX(c.revoked_at), c.aid LIMIT $3",

@@ -34,6 +34,27 @@ async fn of_many_concurrent_registrations_of_one_name_one_succeeds() {
 }
 
 #[tokio::test]
+async fn many_processes_of_a_service_get_their_first_certificate_at_the_same_moment() {
+    let test = TestWorld::open().await;
+    let ask = |key: &Key| {
+        let request = json!({
+            "name": "gateway.aid.pub", "public_key": spki(key), "curve": "P-256", "dns_names": ["aid.pub"],
+        });
+        test.call_as(Caller::service("gateway"), "ca.issue_service_cert", request)
+    };
+    let keys: Vec<Key> = (0..24).map(|_| Key::generate(Curve::P256)).collect();
+    let outcomes = join_all(keys.iter().map(ask)).await;
+    let serials: HashSet<String> = outcomes
+        .into_iter()
+        .map(|outcome| outcome.expect("nobody is refused")["cert_sn"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(serials.len(), keys.len());
+    let active = json!({ "aid": "gateway.aid.pub", "key_purpose": "tls" });
+    let active = test.inside("ca.get_cert", active).await;
+    assert!(serials.contains(active["serial"].as_str().unwrap()), "the last one is the active one: {active}");
+}
+
+#[tokio::test]
 async fn a_renewed_certificate_keeps_the_key_and_the_old_one_verifies_only() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;
@@ -390,4 +411,31 @@ async fn agents_without_a_certificate_are_listed_in_the_order_of_their_revocatio
     let refused =
         test.call_as(Caller::service("agent"), "ca.revoked_agents", json!({ "since": 0, "limit": 0 }));
     assert_eq!(refused.await.unwrap_err().code(), -32602);
+}
+
+#[tokio::test]
+async fn a_login_certificate_follows_the_one_it_names_and_leaves_others_of_its_curve() {
+    let test = TestWorld::open().await;
+    let name = format!("mail.{}", test.world.issuer);
+    let issue = |curve: Curve, more: serde_json::Value| {
+        let mut params = json!({ "name": name, "public_key": spki(&Key::generate(curve)), "curve": curve });
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        params
+    };
+    let state = async |issued: &serde_json::Value| {
+        test.inside("ca.get_cert", json!({ "serial": issued["cert_sn"] })).await["lifecycle_state"].clone()
+    };
+    let token = test.inside("ca.issue_service_cert", issue(Curve::P256, json!({}))).await;
+    let old = test.inside("ca.issue_service_cert", issue(Curve::P384, json!({}))).await;
+    let login = json!({ "key_purpose": "login", "replaces": old["cert_sn"] });
+    let new = test.inside("ca.issue_service_cert", issue(Curve::P256, login)).await;
+    assert_eq!(new["replaced_sn"], old["cert_sn"]);
+    assert_eq!(state(&old).await, "verify_only");
+    assert_eq!(state(&token).await, "active_signing", "it has another purpose");
+    assert_eq!(state(&new).await, "active_signing");
+
+    let next = json!({ "key_purpose": "login", "replaces": token["cert_sn"] });
+    let next = test.inside("ca.issue_service_cert", issue(Curve::P256, next)).await;
+    assert_eq!(next["replaced_sn"], new["cert_sn"], "one of the same kind comes first");
+    assert_eq!(state(&token).await, "active_signing");
 }

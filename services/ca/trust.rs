@@ -19,7 +19,9 @@ const ADDED_EARLY: &str = "trust";
 impl Ca {
     pub(super) async fn refresh_trust_list(&self) -> Result<(), Error> {
         let due = match self.store.trust_list().await? {
-            Some((_, next_update, _)) => next_update - LEAD_SECONDS <= self.clock.now_seconds(),
+            Some((_, next_update, document)) => {
+                next_update - LEAD_SECONDS <= self.clock.now_seconds() || !names_where_to_ask(&document)
+            }
             None => true,
         };
         if due {
@@ -55,7 +57,9 @@ impl Ca {
     fn sign_list(&self, version: i64, roots: &[TrustRoot]) -> SignedTrustList {
         let now = self.clock.now_seconds();
         let own = &self.pki.root;
-        let ours = certs::roots::entry(&self.own_id(), own, own.not_before());
+        let mut ours = certs::roots::entry(&self.own_id(), own, own.not_before());
+        ours["crl_url"] = json!(self.root_crl_url);
+        ours["ocsp_url"] = json!(self.urls.ocsp);
         let theirs = roots.iter().filter_map(|root| entry(root, now));
         let list = json!({
             "version": version,
@@ -73,8 +77,14 @@ impl Ca {
     }
 }
 
-/// The list's entry of another operator's root. Clients import what is active, and fail on an active root that has
-/// expired.
+/// Lists of earlier versions do not say where the revocation list of our root is, and are signed again.
+fn names_where_to_ask(document: &str) -> bool {
+    let list: Value = serde_json::from_str(document).unwrap_or_default();
+    list["root_cas"][0]["crl_url"].is_string()
+}
+
+/// The list's entry of another operator's root: where its revocation list is, only that operator knows. Clients
+/// import what is active, and fail on an active root that has expired.
 fn entry(root: &TrustRoot, now: i64) -> Option<Value> {
     let certificate = Certificate::from_pem(&root.pem).ok()?;
     let mut entry = certs::roots::entry(&id(&root.fingerprint), &certificate, root.added_at);

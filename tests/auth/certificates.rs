@@ -1,7 +1,10 @@
 //! `auth.renew_cert`, `auth.rekey`, `auth.request_cert` and `auth.download_cert`: certificates that follow one another.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use certs::{Certificate, Curve, Key};
-use serde_json::json;
+use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
+use serde_json::{Value, json};
 
 use super::begun;
 use crate::support::TestServer;
@@ -67,9 +70,43 @@ async fn a_new_key_replaces_the_old_one_which_is_refused() {
     assert_eq!(server.get(&format!("/pki/cert/{}", alice.aid)).await.text(), renewed.cert);
     server.connect(&renewed, |_| ()).await;
     let error = server.ask_error("auth.aid_login1", &alice.login1()).await;
-    assert!(error["code"] == 4001 || error["code"] == -32002, "{error}");
+    assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(4001), &json!("not_registered")), "{error}");
     let historic = format!("/pki/cert/{}?cert_fingerprint={}", alice.aid, alice.certificate().fingerprint());
     assert_eq!(server.get(&historic).await.text(), alice.cert, "what it signed can still be checked");
+}
+
+/// What the TypeScript and browser SDKs do with the first half of a login before a renewal or a new key: whatever the
+/// certificate says, they hash with SHA-256 and import the key as one on P-256.
+fn verified_with_sha256(begun: &Value, client_nonce: &str) -> bool {
+    let auth = Certificate::from_pem(begun["auth_cert"].as_str().unwrap()).unwrap();
+    let spki = auth.public_key().spki_der();
+    // The uncompressed point on P-256 is the end of the key.
+    let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &spki[spki.len() - 65..]);
+    let signature = STANDARD.decode(begun["client_nonce_signature"].as_str().unwrap()).unwrap();
+    key.verify(client_nonce.as_bytes(), &signature).is_ok()
+}
+
+#[tokio::test]
+async fn the_server_proves_itself_to_clients_that_know_sha256_only() {
+    let server = TestServer::shared().await;
+    let alice = server.register("alice").await;
+    let key = public_key(&Key::generate(Curve::P256));
+    for (method, new_public_key) in [("auth.renew_cert", ""), ("auth.rekey", key.as_str())] {
+        let login1 = alice.login1();
+        let begun = server.ask("auth.aid_login1", &login1).await.unwrap();
+        assert_eq!(begun["auth_curve"], "P-256", "{method}");
+        assert!(verified_with_sha256(&begun, login1["client_nonce"].as_str().unwrap()), "{method}");
+
+        let nonce = text(&begun["nonce"]);
+        let mut params = json!({
+            "aid": alice.aid, "request_id": begun["request_id"], "nonce": nonce,
+            "signature": alice.sign(&format!("{nonce}{new_public_key}")),
+        });
+        if !new_public_key.is_empty() {
+            params["new_public_key"] = json!(new_public_key);
+        }
+        server.ask(method, &params).await.unwrap();
+    }
 }
 
 #[tokio::test]

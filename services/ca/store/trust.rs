@@ -59,7 +59,7 @@ impl Store {
         sign: impl Fn(i64, &[TrustRoot]) -> SignedTrustList,
     ) -> Result<RootChangeOutcome, Error> {
         for _ in 0..TRIES {
-            let mut tx = self.db.write().await?;
+            let mut tx = self.db.begin().await?;
             match apply(&mut tx, change).await? {
                 RootChangeOutcome::Published => {}
                 other => return Ok(other),
@@ -69,7 +69,7 @@ impl Store {
             let version = next_version(&mut tx).await?;
             let draft = sign(version, &all(&mut tx).await?);
             if publish(&mut tx, version, &draft).await? {
-                tx.commit().await?;
+                self.db.commit(tx).await?;
                 return Ok(RootChangeOutcome::Published);
             }
         }
