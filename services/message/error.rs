@@ -11,10 +11,14 @@ pub(super) enum Error {
     /// A parameter whose type is right and whose value is not; the sentence names it.
     #[error("{0}")]
     Param(String),
-    #[error("{0} is not registered")]
+    /// A service has a certificate of its domain, too, and no inbox.
+    #[error("{0} is not registered as an agent")]
     NoRecipient(Aid),
     #[error("{aid} has no device {device:?}")]
     NoDevice { aid: Aid, device: String },
+    /// An encrypted message is for devices that have keys; there is nothing it could wait for.
+    #[error("{0} has no registered devices that could read this message")]
+    NoDevices(Aid),
     #[error("{0} is another domain, which cannot be reached")]
     Foreign(String),
     #[error("{0} is not of this domain, and nothing is relayed for another domain")]
@@ -40,12 +44,19 @@ pub(super) enum Error {
     Other(#[from] RpcError),
 }
 
+impl Error {
+    /// Whether it may come from devices that were cached and have changed since.
+    pub fn is_about_devices(&self) -> bool {
+        matches!(self, Error::NoDevice { .. } | Error::NoDevices(_))
+    }
+}
+
 impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
             Error::Param(_) | Error::OldEpoch(_) => RpcError::new(codes::INVALID_PARAMS, error),
             Error::NoRecipient(_) => RpcError::new(codes::NOT_FOUND, error),
-            Error::NoDevice { .. } => RpcError::new(codes::DEVICE_NOT_FOUND, error),
+            Error::NoDevice { .. } | Error::NoDevices(_) => RpcError::new(codes::DEVICE_NOT_FOUND, error),
             Error::Foreign(ref issuer) => {
                 let issuer = issuer.clone();
                 RpcError::new(codes::FEDERATION_UNREACHABLE, error)

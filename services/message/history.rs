@@ -2,6 +2,7 @@
 
 use super::reading::consumer::{ConsumerClaim, Seq};
 use super::reading::page::RowForm;
+use super::reading::scan::{PageQuery, WithQueue};
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
@@ -59,8 +60,8 @@ impl Message {
 
         let head = snapshot_head_seq.map_or(i64::MAX - 1, |Seq(head)| head);
         let before = before_seq.map_or(i64::MAX, |Seq(before)| before).min(head.saturating_add(1));
-        let slice = self.backward(&consumer, (0, before), sender.as_ref().map(Aid::as_str), limit).await?;
-        let page = slice.page_from_end(&consumer, RowForm::V2);
+        let query = PageQuery { form: RowForm::V2, sender: sender.as_ref().map(Aid::as_str), limit };
+        let page = self.backward(&consumer, (0, before), query, WithQueue::No).await?;
         let bounds = self.bounds(&consumer).await?;
 
         Ok(History {

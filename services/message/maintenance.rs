@@ -4,8 +4,6 @@ use super::Message;
 use super::store::tool_calls;
 use std::time::Duration;
 
-/// How long messages are stored: a day.
-const RETENTION_MS: i64 = 86_400_000;
 const TICK: Duration = Duration::from_millis(100);
 /// So many unindexed messages are worth a transaction at once; fewer wait for a second.
 const INDEX_AT_ONCE: usize = 8192;
@@ -68,7 +66,7 @@ impl Message {
         self.queue_messages.remove_expired(now);
         self.volatile.remove_expired(now);
         self.volatile_sent.remove_expired(now);
-        self.store.rotate_filter(now, RETENTION_MS);
+        self.store.rotate_filter(now, self.retention_ms);
         if let Err(error) = self.recent_peers.purge(now).await {
             tracing::warn!(
                 "the record of which domains were written to could not be removed, will try again: {error}"
@@ -78,7 +76,7 @@ impl Message {
             tracing::warn!("old counts of tool calls could not be removed, will try again: {error}");
         }
         loop {
-            match self.store.remove_old(now - RETENTION_MS, REMOVE_ROWS).await {
+            match self.store.remove_old(now - self.retention_ms, REMOVE_ROWS).await {
                 Ok(rows) if rows == REMOVE_ROWS => tokio::task::yield_now().await,
                 Ok(_) => return,
                 Err(error) => {

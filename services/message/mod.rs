@@ -40,7 +40,7 @@ use parking_lot::Mutex;
 use reading::read_states::ReadStates;
 use sending::lookup_queue::LookupQueues;
 use sending::volatile::VolatileSent;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
@@ -51,6 +51,7 @@ use store::inboxes::Inboxes;
 use store::ledger::Ledger;
 use store::stored_message::StoredMessage;
 use thought::Thoughts;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use settings::Settings;
@@ -121,6 +122,9 @@ struct Message {
     peer_events: PeerEvents,
     recent_peers: RecentPeers,
     outbox: PeerOutbox,
+    /// How long messages are stored, and how long after it was sent one can be recalled.
+    retention_ms: i64,
+    recall_ms: i64,
     /// How long a message waits for a domain that cannot be reached, if it does.
     peer_retention: Option<Duration>,
     mesh: Arc<Mesh>,
@@ -129,14 +133,14 @@ struct Message {
     clock: Clock,
     ids: Ids,
     tracker: TaskTracker,
-    /// The connections that will be notified again in a moment.
-    notifying: Mutex<HashSet<u64>>,
+    /// The connections that will be notified again, and when.
+    notifying: Mutex<HashMap<u64, Instant>>,
 }
 
 impl Message {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<Message>> {
         let store = Arc::new(Store::open(world).await?);
-        let queue_messages = Arc::new(QueueMessages::default());
+        let queue_messages = Arc::new(QueueMessages::new(settings.queue_limits()));
         let inboxes = Arc::new(Inboxes::new(store.db().clone()));
         let committed = publisher::start(world, inboxes.clone());
         let ledger = Ledger::open(world, store.clone(), queue_messages.clone(), committed).await?;
@@ -152,9 +156,11 @@ impl Message {
             queue_messages,
             shared: SharedRows::open(store.db()).await?,
             ledger,
-            recent_peers: RecentPeers::open(world, store.db()),
+            recent_peers: RecentPeers::open(world, store.db(), settings.recall_ms()),
             outbox: PeerOutbox::open(world, store.db()).await?,
             store,
+            retention_ms: settings.retention_ms(),
+            recall_ms: settings.recall_ms(),
             peer_retention: settings.peer_retention(),
             peer_events: PeerEvents::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
             mesh: world.mesh.clone(),

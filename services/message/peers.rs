@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 const DEFAULT_LIMIT: i64 = 100;
 const MAX_LIMIT: i64 = 200;
+/// Those with something unread come all at once, but an answer has to fit into a frame. The others come when some of these have
+/// been read.
+const MAX_PENDING: usize = 1000;
 
 #[derive(Deserialize)]
 pub(super) struct PeersParams {
@@ -100,12 +103,12 @@ impl Message {
         let pending = |peer: &PeerCursor| peer.head_seq > peer.server_ack_seq || peer.volatile_has_more;
         let peers: BTreeMap<String, PeerCursor> =
             heads.into_iter().map(peer).map(|peer| (peer.sender_aid.clone(), peer)).collect();
-        let pending_count_estimate = peers.values().filter(|peer| pending(peer)).count() as i64;
+        let pending_count_estimate = unread_at_most(peers.values());
 
         let (peers, next) = if all {
             page(peers, params.limit, params.page_token.as_deref())
         } else {
-            (peers.into_values().filter(pending).collect(), None)
+            (peers.into_values().filter(pending).take(MAX_PENDING).collect(), None)
         };
         Ok(PeerCursors {
             cursor_scope: "peer",
@@ -120,6 +123,16 @@ impl Message {
             next_page_token: next,
         })
     }
+}
+
+/// How many stored messages are unread, at most: the seqs from the first that may be unread up to the last. It is not counted,
+/// as clients are told ("not an exact number"): an inbox may have a great many.
+fn unread_at_most<'a>(peers: impl Iterator<Item = &'a PeerCursor>) -> i64 {
+    let unread = peers.filter(|peer| peer.head_seq > peer.server_ack_seq);
+    let (first, last) = unread.fold((i64::MAX, 0), |(first, last): (i64, i64), peer| {
+        (first.min(peer.server_ack_seq), last.max(peer.head_seq))
+    });
+    (last - first).max(0)
 }
 
 /// The token of the next page is the last sender of this one.

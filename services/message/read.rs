@@ -1,8 +1,8 @@
 //! `message.read`: an agent has read a message on one device; the others need not show it as new.
 
-use super::reading::read_states::ReadPosition;
+use super::reading::read_states::{ReadPosition, ReportedPosition};
 use super::{Error, Message};
-use crate::kernel::{Aid, Audience, Caller, Event};
+use crate::kernel::{Aid, Audience, Caller, Event, Session};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -67,37 +67,52 @@ impl Message {
         let session = caller.agent()?;
         let wanted = params.checked()?;
 
+        // The positions that are there must be compared by the times of their messages.
+        let resolved = {
+            let topics: Vec<&str> = wanted.iter().map(|state| state.topic_key.as_str()).collect();
+            self.resolve_positions(&session.aid, Some(topics.as_slice())).await?
+        };
+        self.publish_read(session, &resolved);
+
         let now = self.clock.now_ms();
-        let mut positions = Vec::with_capacity(wanted.len());
+        let mut reported = Vec::with_capacity(wanted.len());
         for ReadTo { topic_key: topic, last_read_message_id: message_id, .. } in wanted {
             let message = self.find_message(&session.aid, &topic, &message_id).await?;
+            let targeted = message.as_ref().is_some_and(|message| message.is_targeted_at(&session.aid));
             let read_order = message.map_or(0, |message| message.at);
-            positions.push(ReadPosition { topic, message_id, read_order, updated_at: now });
+            let position = ReadPosition { topic, message_id, read_order, updated_at: now };
+            reported.push(ReportedPosition { position, device: targeted.then(|| session.device.clone()) });
         }
 
-        let moved = self.read_states.advance(&session.aid, &positions).await?;
-        let to = Audience::Others { aid: session.aid.clone(), connection: session.connection };
-        for (position, _) in
-            positions.iter().zip(&moved).filter(|(position, moved)| **moved && position.read_order > 0)
-        {
-            self.bus.publish(&changed(&to, &session.aid, position));
-        }
+        let moved = self.read_states.advance(&session.aid, &reported).await?;
+        // What was sent to one device alone is no news to the others, and what is not found has no order yet.
+        let shared = |one: &ReportedPosition| one.device.is_none() && one.position.read_order > 0;
+        let told = reported.iter().zip(&moved).filter(|(one, moved)| **moved && shared(one));
+        self.publish_read(session, told.map(|(one, _)| &one.position));
         let updated = moved.iter().filter(|moved| **moved).count();
-        let states = positions.into_iter().zip(moved).map(TopicRead::of).collect::<Vec<_>>();
+        let states = reported.into_iter().zip(moved).map(TopicRead::of).collect::<Vec<_>>();
         Ok(ReadMarked { updated, ignored: states.len() - updated, states })
     }
-}
 
-fn changed(to: &Audience, owner_aid: &Aid, position: &ReadPosition) -> Event {
-    let params = ReadChanged {
-        owner_aid,
-        scope: SCOPE,
-        topic_key: &position.topic,
-        last_read_message_id: &position.message_id,
-        last_read_order: position.read_order,
-        updated_at: position.updated_at,
-    };
-    Event::new(to.clone(), READ_CHANGED, &params)
+    /// Tells the other connections of an agent how far it has read.
+    pub(super) fn publish_read<'a>(
+        &self,
+        session: &Session,
+        positions: impl IntoIterator<Item = &'a ReadPosition>,
+    ) {
+        let to = Audience::Others { aid: session.aid.clone(), connection: session.connection };
+        for position in positions {
+            let params = ReadChanged {
+                owner_aid: &session.aid,
+                scope: SCOPE,
+                topic_key: &position.topic,
+                last_read_message_id: &position.message_id,
+                last_read_order: position.read_order,
+                updated_at: position.updated_at,
+            };
+            self.bus.publish(&Event::new(to.clone(), READ_CHANGED, &params));
+        }
+    }
 }
 
 impl ReadParams {
@@ -117,7 +132,7 @@ impl ReadParams {
 }
 
 impl TopicRead {
-    fn of((position, changed): (ReadPosition, bool)) -> TopicRead {
+    fn of((ReportedPosition { position, .. }, changed): (ReportedPosition, bool)) -> TopicRead {
         TopicRead {
             scope: SCOPE,
             topic_key: position.topic,

@@ -59,13 +59,20 @@ impl Message {
         }
 
         let topic = Some(params.topic_key.as_str()).filter(|topic| !topic.is_empty());
+        let topics = topic.as_ref().map(std::slice::from_ref);
+        let resolved = self.resolve_positions(&consumer.aid, topics).await?;
+        self.publish_read(caller.session()?, &resolved);
         let mut topics = Vec::new();
         for position in self.read_states.of(&consumer.aid, topic).await? {
             let message = self.find_message(&consumer.aid, &position.topic, &position.message_id).await?;
             let entry = message.as_ref().and_then(|message| message.entry(consumer.inbox));
             let seq = entry.map(|entry| entry.seq);
-            let order = position.read_order.max(message.map_or(0, |message| message.at));
-            topics.push(TopicPosition::of(position, order, seq));
+            let mapping_status = match (&message, seq) {
+                (_, Some(_)) => "resolved",
+                (Some(_), None) => "not_received",
+                (None, None) => "unresolved",
+            };
+            topics.push(TopicPosition::of(position, seq, mapping_status));
         }
         let only = Some(&topics).filter(|topics| topics.len() == 1).map(|topics| topics[0].clone());
         let states = topics.into_iter().map(|position| TopicState { scope: SCOPE, position }).collect();
@@ -74,16 +81,11 @@ impl Message {
 }
 
 impl TopicPosition {
-    fn of(position: ReadPosition, order: i64, seq: Option<i64>) -> TopicPosition {
-        let mapping_status = match (order, seq) {
-            (_, Some(_)) => "resolved",
-            (0, None) => "unresolved",
-            (_, None) => "not_received",
-        };
+    fn of(position: ReadPosition, seq: Option<i64>, mapping_status: &'static str) -> TopicPosition {
         TopicPosition {
             topic_key: position.topic,
             last_read_message_id: position.message_id,
-            last_read_order: order,
+            last_read_order: position.read_order,
             current_device_seq: seq,
             mapping_status,
             updated_at: position.updated_at,

@@ -1,4 +1,4 @@
-//! `message.recall`: a sender recalls messages of the last two minutes.
+//! `message.recall`: a sender recalls messages that it sent not long ago.
 
 use super::federation::{RecallRefusal, RecalledAtPeers};
 use super::store::lookup::SeqRange;
@@ -11,7 +11,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 const MAX_IDS: usize = 100;
-const WINDOW_MS: i64 = 120_000;
 /// How far back messages of other senders are looked through, to tell `not_sender` from `not_found`.
 const LOOK_BACK: usize = 200;
 
@@ -86,8 +85,13 @@ impl Message {
         // While the recipient's domain may still have it, it stays on the sender's own devices.
         let here = rest.into_iter().filter(|id| !at_peers.open.contains(id)).collect();
         self.recall_copies(session, &there, &at_peers).await?;
-        let here = self.recall_here(session, here, self.clock.now_ms() - WINDOW_MS).await?;
+        let here = self.recall_here(session, here, self.recallable_since()).await?;
         Ok((at_peers, here))
+    }
+
+    /// Messages older than this stay.
+    fn recallable_since(&self) -> i64 {
+        if self.recall_ms == 0 { i64::MAX } else { self.clock.now_ms() - self.recall_ms }
     }
 
     /// What another domain recalled is recalled on the sender's own devices, too, if they have copies. Whether it was in time is

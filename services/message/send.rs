@@ -5,12 +5,14 @@ use super::sending::address::{AddressedEntries, Sides};
 use super::sending::echo;
 use super::sending::lookup_queue::{LookupGuard, begin_then_release};
 use super::sending::params::{SendParams, SendStatus, Sent};
+use super::sending::row_limit;
 use super::sending::tool_call::is_tool_call;
 use super::store::inboxes::{Inbox, InboxList};
 use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
 use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, Write, WriteOutcome};
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller, Mode, PresentSession, RpcError, Session, codes};
+use proto_schemas::requests::ca;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
@@ -30,7 +32,7 @@ impl Message {
             tries += 1;
             match self.send_once(session, &params).await {
                 Ok(Some(sent)) => return Ok(sent),
-                Err(error) if tries > TRIES || !matches!(error, Error::NoDevice { .. }) => return Err(error),
+                Err(error) if tries > TRIES || !error.is_about_devices() => return Err(error),
                 Ok(None) if tries > TRIES => return Err(RpcError::plain(codes::UNAVAILABLE).into()),
                 // The inboxes this process has cached may be old.
                 Ok(None) | Err(_) => {
@@ -98,18 +100,30 @@ impl Message {
     /// The inboxes of an agent of this domain. A registered agent can be sent messages before it first connects.
     async fn recipient(&self, to: &Aid) -> Result<InboxList, Error> {
         let inboxes = self.inboxes.cached(to).await?;
-        if !inboxes.is_empty() {
+        if inboxes.iter().any(|inbox| inbox.joined) {
             return Ok(inboxes);
         }
-        // Boxed, so that the future of most messages is not as large as that of the first one to an agent.
-        Box::pin(self.first_inbox(to)).await
+        // Boxed, so that the future of most messages is not as large as that of one to an agent without devices.
+        Box::pin(self.first_inbox(to, inboxes)).await
     }
 
-    async fn first_inbox(&self, to: &Aid) -> Result<InboxList, Error> {
-        if self.cert_of(to).await?.is_none() {
+    /// The inbox that the first device of an agent will get (decision 18). Asked each time: earlier builds gave one to the names of
+    /// services, too.
+    async fn first_inbox(&self, to: &Aid, inboxes: InboxList) -> Result<InboxList, Error> {
+        if !self.is_agent(to).await? {
             return Err(Error::NoRecipient(to.clone()));
         }
-        Ok(self.inboxes.create_for_first_device(to).await?)
+        match inboxes.is_empty() {
+            true => Ok(self.inboxes.create_for_first_device(to).await?),
+            false => Ok(inboxes),
+        }
+    }
+
+    /// Whether an agent of this domain has this name. Services have certificates, too, for which no agent signs.
+    pub(super) async fn is_agent(&self, aid: &Aid) -> Result<bool, RpcError> {
+        let key_purpose = Some("signing".to_owned());
+        let wanted = ca::GetCert { key_purpose, ..ca::GetCert::of_aid(aid.as_str()) };
+        Ok(self.mesh.known_cert("message", &wanted).await?.is_some())
     }
 
     /// A message without its seqs, with the entries in inboxes of this domain: the inboxes of a recipient in another domain are
@@ -150,7 +164,9 @@ impl Message {
             body,
             copies,
             recalled_at: None,
+            targeted: target.is_some(),
         };
+        row_limit::check(&message, &devices, self.ttl_ms(session, params).is_some())?;
         let both = [recipient, own.as_ref()].into_iter().flatten();
         let changes = DeviceChanges(both.filter_map(|inboxes| checked(inboxes, &message.entries)).collect());
         // The domain of the sender counts, once: its own copies of a message to another domain are no further calls.

@@ -1,10 +1,11 @@
-//! `message.session_resync`: events may have been lost; the gateway has the newest unread message of a device published again.
+//! `message.session_resync`: events may have been lost; the gateway has the newest unread message of a device published again,
+//! and a connection that it names notified of it.
 
 use super::delivery::events;
 use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKind;
 use super::{Error, Message};
-use crate::kernel::{Caller, SessionNotice};
+use crate::kernel::{Audience, Caller, SessionNotice};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -36,13 +37,17 @@ impl Message {
         }
 
         events::publish_again(&self.bus, &newest.message, inbox.id, &params.device_id);
+        if params.connection != 0 {
+            let to = Audience::Connection { aid: params.aid, connection: params.connection };
+            events::notify_again(&self.bus, to, &newest.message, inbox.id, &params.device_id);
+        }
         Ok(ResyncedSession { published: true })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::kernel::Caller;
+    use crate::kernel::{Audience, Caller};
     use crate::testing::TestWorld;
     use serde_json::{Value, json};
 
@@ -70,6 +75,17 @@ mod tests {
         let params: Value = serde_json::from_str(events[0].params.get()).unwrap();
         assert_eq!((events.len(), events[0].method.as_str()), (1, "event/message.received"));
         assert_eq!((&params["message_id"], &params["seq"]), (&json!("m-2"), &json!(2)));
+
+        let on_connection = json!({ "aid": bob.aid, "device_id": "", "connection": 7 });
+        test.inside("message.session_resync", on_connection).await;
+        let events = std::mem::take(&mut *test.events.lock());
+        let params: Value = serde_json::from_str(events[1].params.get()).unwrap();
+        assert_eq!(
+            events[1].method, "event/peer.v2.message_received",
+            "it pulls, though the message is plain"
+        );
+        assert!(matches!(events[1].to, Audience::Connection { connection: 7, .. }), "{events:?}");
+        assert_eq!((events.len(), &params["seq"]), (2, &json!(2)));
 
         test.call_as(bob.caller(), "message.ack", json!({ "seq": 2 })).await.unwrap();
         assert_eq!(test.inside("message.session_resync", on_device).await, json!({ "published": false }));

@@ -1,17 +1,106 @@
 //! The table `[message]` of `aund.toml`.
 
+use super::store::ephemeral::queue_messages::QueueLimits;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
+    /// For how many seconds a message is stored.
+    pub retention_seconds: u64,
+    /// For how many seconds after it was sent a message can be recalled. 0: not at all.
+    pub recall_seconds: u64,
+    /// For how many seconds a queue message can be pulled.
+    pub queue_seconds: u64,
+    /// How many queue messages of one agent can be pulled; the oldest are dropped for later ones.
+    pub queue_messages: u64,
+    /// How many bytes they may have together.
+    pub queue_bytes: u64,
     /// How long a message waits for a domain that cannot be reached, in seconds. 0: its sender gets an error at once.
     pub peer_retention_seconds: u64,
 }
 
+const DAY_SECONDS: u64 = 86_400;
+const MIB: u64 = 1 << 20;
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            retention_seconds: DAY_SECONDS,
+            recall_seconds: 120,
+            queue_seconds: 300,
+            queue_messages: 200,
+            queue_bytes: 16 * MIB,
+            peer_retention_seconds: 0,
+        }
+    }
+}
+
 impl Settings {
+    /// Refuses numbers that this service cannot do with. The least bytes of a queue have space for the largest message.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let ranges: [(&str, u64, RangeInclusive<u64>); 6] = [
+            ("retention_seconds", self.retention_seconds, 1..=365 * DAY_SECONDS),
+            ("recall_seconds", self.recall_seconds, 0..=365 * DAY_SECONDS),
+            ("queue_seconds", self.queue_seconds, 1..=DAY_SECONDS),
+            ("queue_messages", self.queue_messages, 1..=10_000),
+            ("queue_bytes", self.queue_bytes, 2 * MIB..=1024 * MIB),
+            ("peer_retention_seconds", self.peer_retention_seconds, 0..=365 * DAY_SECONDS),
+        ];
+        for (name, value, range) in ranges {
+            if !range.contains(&value) {
+                let (least, most) = (range.start(), range.end());
+                anyhow::bail!("message.{name}: must be {least} to {most}, and is {value}");
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn peer_retention(&self) -> Option<Duration> {
         (self.peer_retention_seconds > 0).then(|| Duration::from_secs(self.peer_retention_seconds))
+    }
+
+    pub(super) fn retention_ms(&self) -> i64 {
+        ms(self.retention_seconds)
+    }
+
+    pub(super) fn recall_ms(&self) -> i64 {
+        ms(self.recall_seconds)
+    }
+
+    pub(super) fn queue_limits(&self) -> QueueLimits {
+        QueueLimits {
+            window_ms: ms(self.queue_seconds),
+            messages: usize::try_from(self.queue_messages).unwrap_or(usize::MAX),
+            bytes: usize::try_from(self.queue_bytes).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+fn ms(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_out_of_their_range_are_refused_by_name() {
+        Settings::default().check().unwrap();
+        let wrong = [
+            Settings { retention_seconds: 0, ..Settings::default() },
+            Settings { recall_seconds: u64::MAX, ..Settings::default() },
+            Settings { queue_seconds: DAY_SECONDS + 1, ..Settings::default() },
+            Settings { queue_messages: 0, ..Settings::default() },
+            Settings { queue_bytes: MIB, ..Settings::default() },
+        ];
+        let names = ["retention_seconds", "recall_seconds", "queue_seconds", "queue_messages", "queue_bytes"];
+        for (settings, name) in wrong.iter().zip(names) {
+            let sentence = settings.check().unwrap_err().to_string();
+            assert!(sentence.starts_with(&format!("message.{name}: must be ")), "{sentence}");
+        }
     }
 }

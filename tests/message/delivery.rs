@@ -9,5 +9,6 @@ mod pull_notifications;
 mod query_online;
 mod queue;
 mod send;
+mod sizes;
 mod trace;
 mod volatile;

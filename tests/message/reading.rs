@@ -2,6 +2,7 @@
 
 mod ack;
 mod history;
+mod pages;
 pub(in crate::message) mod peer;
 mod peers;
 mod pull;

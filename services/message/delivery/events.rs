@@ -1,6 +1,5 @@
 //! The events that recipients, their other devices and the senders get, after the commit.
 
-use super::rows;
 use super::rows::Nearness;
 use crate::kernel::{Aid, Audience, Bus, DeviceId, Event, Presence};
 use crate::message::store::stored_message::{InboxEntry, MessageKind, StoredMessage};
@@ -27,7 +26,7 @@ pub(crate) fn publish_committed(bus: &Bus, presence: &Presence, committed: &Comm
             (None, MessageKind::Queue) => continue,
             (None, _) => Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None },
         };
-        let trace = committed.trace.as_ref().and_then(|trace| rows::trace_member(trace, message.at));
+        let trace = committed.trace.as_ref().and_then(|call| call.member());
         publish(bus, to, message, entry, device, trace);
     }
 }
@@ -38,6 +37,14 @@ pub(crate) fn publish_again(bus: &Bus, message: &StoredMessage, inbox: i64, devi
     let owner = if entry.own { &message.from } else { &message.to };
     let to = Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None };
     publish(bus, to, message, entry, device, None);
+}
+
+/// Notifies a connection whose client pulls only then, of whatever kind the message is.
+pub(crate) fn notify_again(bus: &Bus, to: Audience, message: &StoredMessage, inbox: i64, device: &DeviceId) {
+    let Some(entry) = message.entry(inbox) else { return };
+    if let Some(params) = v2_notification(message, entry, device, None) {
+        bus.publish(&Event { to, method: V2_RECEIVED.to_owned(), params });
+    }
 }
 
 fn publish(

@@ -1,6 +1,6 @@
 //! The rows that clients of each generation read of a message.
 
-use crate::kernel::{Aid, DeviceId, Trace};
+use crate::kernel::{Aid, DeviceId};
 use crate::message::envelope;
 use crate::message::store::stored_message::{
     InboxEntry, MessageAttributes, MessageKind, Near, StoredMessage,
@@ -250,14 +250,4 @@ impl StoredMessage {
             legacy_v1: LegacyContent { to: &self.to, payload: self.payload(entry) },
         }
     }
-}
-
-/// What an event carries of the trace that caused it.
-pub(crate) fn trace_member(trace: &Trace, at: i64) -> Option<Box<RawValue>> {
-    let spans = serde_json::json!([
-        { "node": "gateway", "action": "route", "ts": at, "ms": 0 },
-        { "node": "message", "action": "relay_in", "ts": at, "ms": 0 },
-        { "node": "message", "action": "relay_out", "ts": at, "ms": 0 },
-    ]);
-    to_raw_value(&serde_json::json!({ "trace_id": trace.trace_id, "mode": trace.mode, "spans": spans })).ok()
 }

@@ -33,7 +33,7 @@ impl Prekeys {
 
     /// A device has one prekey: the last one it gave.
     pub async fn put(&self, aid: &Aid, prekey: &Prekey, now: i64) -> sqlx::Result<()> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         sqlx::query(
             "INSERT INTO prekey (aid, device, prekey_id, public_key, signature, created_at, cert_fingerprint, stored_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -52,7 +52,7 @@ impl Prekeys {
         .bind(now)
         .execute(&mut *tx)
         .await?;
-        tx.commit().await
+        self.db.commit(tx).await
     }
 
     /// The prekeys of all devices, the latest first.
@@ -68,7 +68,7 @@ impl Prekeys {
 
     /// Remembers a message. Gives true if it is remembered already.
     pub async fn guard(&self, guard: &ReplayKey, now: i64) -> sqlx::Result<bool> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         // With each new row a few expired ones are removed, so that the table has the rows of one day.
         sqlx::query(
             "DELETE FROM replay_guard
@@ -86,7 +86,7 @@ impl Prekeys {
         .bind(now - GUARD_MS)
         .execute(&mut *tx)
         .await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         Ok(inserted.rows_affected() == 0)
     }
 

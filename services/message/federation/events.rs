@@ -39,7 +39,7 @@ impl PeerEvents {
         let event = DispatchEvent {
             event_id: format!("evt_{}", self.ids.time_ordered(now)),
             event: event.to_owned(),
-            targets: EventTargets { aids: vec![aid] },
+            targets: EventTargets { aids: vec![aid], connection_ids: None },
             payload: payload.to_owned(),
         };
         // Fails only when the server is stopping and the task has ended.

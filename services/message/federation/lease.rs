@@ -3,9 +3,10 @@
 use super::outbox::PeerOutbox;
 use super::rows::{LEASE_MS, Lease, OutboxRow, count_out, list, remove, renew};
 
-/// How many messages are sent in one batch, and how large they may be together.
+/// How many messages are sent in one batch, and how large they may be together. To a gateway in another process the batch is one
+/// frame, of which the mesh accepts 4 MiB.
 const PAGE_ROWS: i64 = 200;
-const PAGE_BYTES: i64 = 4 << 20;
+const PAGE_BYTES: i64 = 3 << 20;
 const EXPIRE_ROWS: i64 = 1000;
 
 /// The keys of a page that need not be sent again.

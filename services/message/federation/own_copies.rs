@@ -18,7 +18,7 @@ impl Message {
         now: i64,
     ) -> Result<(NewMessage, DeviceChanges), Error> {
         match self.new_message(session, params, None, now).await {
-            Err(Error::NoDevice { .. }) => {
+            Err(error) if error.is_about_devices() => {
                 // What this process has cached of the sender's devices may be old.
                 self.inboxes.forget(&session.aid);
                 self.new_message(session, params, None, now).await

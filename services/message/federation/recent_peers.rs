@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 
-/// The two minutes of a recall, and ten for clocks that differ and messages that waited.
-const REMEMBER_MS: i64 = 12 * 60_000;
+/// How much longer than a message can be recalled: for clocks that differ and messages that waited.
+const LONGER_MS: i64 = 10 * 60_000;
 /// A row that is no older than this is as good as new.
 const REFRESH_MS: i64 = 30_000;
 /// One recall asks no more domains than this, those that were written to last.
@@ -26,6 +26,8 @@ pub(in super::super) struct RecentPeers {
     db: Db,
     writes: Batch<WrittenTo, ()>,
     cached: Mutex<CachedRows>,
+    /// How long a domain is remembered.
+    remember_ms: i64,
 }
 
 /// The rows that this process stored lately.
@@ -75,13 +77,15 @@ impl CachedRows {
 }
 
 impl RecentPeers {
-    pub fn open(world: &World, db: &Db) -> RecentPeers {
+    /// `recall_ms` is how long after it was sent a message can be recalled.
+    pub fn open(world: &World, db: &Db, recall_ms: i64) -> RecentPeers {
         let (store, tally) = (db.clone(), world.stores.tally("message"));
         let writes = Batch::start(&world.tracker, tally, QUEUE_BYTES, move |rows: Vec<WrittenTo>| {
             let db = store.clone();
             async move { write(&db, rows).await }
         });
-        RecentPeers { db: db.clone(), writes, cached: Mutex::default() }
+        let remember_ms = recall_ms.saturating_add(LONGER_MS);
+        RecentPeers { db: db.clone(), writes, cached: Mutex::default(), remember_ms }
     }
 
     /// Has a recall find the domain. `None` where that was stored a moment ago.
@@ -106,7 +110,7 @@ impl RecentPeers {
             "SELECT issuer FROM written_to WHERE sender = $1 AND at >= $2 ORDER BY at DESC, issuer LIMIT $3",
         )
         .bind(sender.as_str())
-        .bind(now - REMEMBER_MS)
+        .bind(now - self.remember_ms)
         .bind(ASKED)
         .fetch_all(self.db.read())
         .await
@@ -114,7 +118,7 @@ impl RecentPeers {
 
     /// Whether the domain of a message of this time is still remembered.
     pub fn remembers(&self, at: i64, now: i64) -> bool {
-        at >= now - REMEMBER_MS
+        at >= now - self.remember_ms
     }
 
     pub async fn purge(&self, now: i64) -> sqlx::Result<()> {
@@ -130,7 +134,8 @@ impl RecentPeers {
                      AND ctid = ANY(ARRAY(SELECT ctid FROM written_to WHERE at < $1 ORDER BY at LIMIT $2))",
                 ),
             };
-            let gone = query.bind(now - REMEMBER_MS).bind(PURGE_ROWS).execute(self.db.write_alone()).await?;
+            let gone =
+                query.bind(now - self.remember_ms).bind(PURGE_ROWS).execute(self.db.write_alone()).await?;
             if gone.rows_affected() < PURGE_ROWS as u64 {
                 return Ok(());
             }

@@ -3,4 +3,5 @@
 pub(super) mod consumer;
 pub(super) mod page;
 pub(super) mod read_states;
+pub(super) mod scan;
 pub(super) mod volatile;

@@ -1,13 +1,16 @@
 //! How far each agent has read in each of its topics, on whichever device. Cursors are something else: they say what a device
 //! has received.
 
-use crate::kernel::{Aid, Db, Engine};
+#[cfg(test)]
+mod tests;
+
+use crate::kernel::{Aid, Db, DeviceId, Engine};
 use crate::message::store::stored_message::{MessageKey, StoredMessage};
 use crate::message::{Error, Message};
 use sqlx::{Any, Transaction};
 use std::sync::Arc;
 
-/// The topics of an agent that were not updated for longest are removed.
+/// The topics of an agent, or of one of its devices, that were not updated for longest are removed.
 const MAX_TOPICS: i64 = 1000;
 
 pub(crate) struct ReadStates {
@@ -23,30 +26,39 @@ pub(crate) struct ReadPosition {
     pub updated_at: i64,
 }
 
+/// A position that is to be moved. It is that of one device if the message was sent to that device alone: the others never see
+/// such a message, and their position has nothing to do with it.
+pub(crate) struct ReportedPosition {
+    pub position: ReadPosition,
+    pub device: Option<DeviceId>,
+}
+
 impl ReadStates {
     pub fn new(db: Db) -> ReadStates {
         ReadStates { db }
     }
 
     /// Moves each position forward, all in one transaction, and says of each whether it moved.
-    pub async fn advance(&self, aid: &Aid, positions: &[ReadPosition]) -> sqlx::Result<Vec<bool>> {
-        let mut tx = self.db.write().await?;
-        let mut moved = Vec::with_capacity(positions.len());
-        for position in positions {
-            moved.push(self.advance_one(&mut tx, aid, position).await?);
+    pub async fn advance(&self, aid: &Aid, reported: &[ReportedPosition]) -> sqlx::Result<Vec<bool>> {
+        let mut tx = self.db.begin().await?;
+        let mut moved = Vec::with_capacity(reported.len());
+        for ReportedPosition { position, device } in reported {
+            moved.push(match device {
+                // A caller without a device cannot have got a message to one.
+                Some(device) if device.is_empty() => false,
+                Some(device) => self.advance_one(&mut tx, aid, device.as_str(), position).await?,
+                None => self.advance_one(&mut tx, aid, "", position).await?,
+            });
         }
         if moved.contains(&true) {
-            sqlx::query(
-                "DELETE FROM read_state WHERE aid = $1 AND topic IN (
-                     SELECT topic FROM read_state WHERE aid = $2 ORDER BY updated_at DESC, topic LIMIT 1000000 OFFSET $3)",
-            )
-            .bind(aid.as_str())
-            .bind(aid.as_str())
-            .bind(MAX_TOPICS)
-            .execute(&mut *tx)
-            .await?;
+            let mut devices: Vec<&str> = reported.iter().map(ReportedPosition::device).collect();
+            devices.sort_unstable();
+            devices.dedup();
+            for device in devices {
+                remove_oldest(&mut tx, aid, device).await?;
+            }
         }
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         Ok(moved)
     }
 
@@ -56,20 +68,23 @@ impl ReadStates {
         &self,
         tx: &mut Transaction<'static, Any>,
         aid: &Aid,
+        device: &str,
         position: &ReadPosition,
     ) -> sqlx::Result<bool> {
         let query = match self.db.engine() {
             Engine::Sqlite => sqlx::query(
-                "INSERT INTO read_state (aid, topic, message_id, read_order, updated_at) VALUES ($1, $2, $3, $4, $5)
-                 ON CONFLICT (aid, topic) DO UPDATE SET message_id = excluded.message_id,
+                "INSERT INTO read_state (aid, device, topic, message_id, read_order, updated_at)
+                 VALUES ($1, $2, $3, $4, $5, $6)
+                 ON CONFLICT (aid, device, topic) DO UPDATE SET message_id = excluded.message_id,
                      read_order = excluded.read_order, updated_at = excluded.updated_at
                  WHERE excluded.read_order > read_state.read_order
                      OR (excluded.read_order = read_state.read_order AND excluded.message_id <> read_state.message_id
                          AND (excluded.read_order = 0 OR excluded.message_id > read_state.message_id))",
             ),
             Engine::Postgres => sqlx::query(
-                "INSERT INTO read_state (aid, topic, message_id, read_order, updated_at) VALUES ($1, $2, $3, $4, $5)
-                 ON CONFLICT (aid, topic) DO UPDATE SET message_id = excluded.message_id,
+                "INSERT INTO read_state (aid, device, topic, message_id, read_order, updated_at)
+                 VALUES ($1, $2, $3, $4, $5, $6)
+                 ON CONFLICT (aid, device, topic) DO UPDATE SET message_id = excluded.message_id,
                      read_order = excluded.read_order, updated_at = excluded.updated_at
                  WHERE excluded.read_order > read_state.read_order
                      OR (excluded.read_order = read_state.read_order AND excluded.message_id <> read_state.message_id
@@ -79,6 +94,7 @@ impl ReadStates {
         };
         let written = query
             .bind(aid.as_str())
+            .bind(device)
             .bind(position.topic.as_str())
             .bind(position.message_id.as_str())
             .bind(position.read_order)
@@ -88,25 +104,113 @@ impl ReadStates {
         Ok(written.rows_affected() == 1)
     }
 
-    /// The positions of an agent, the latest first; in one topic or in all.
+    /// The positions of an agent that all its devices share, the latest first; in one topic or in all.
     pub async fn of(&self, aid: &Aid, topic: Option<&str>) -> sqlx::Result<Vec<ReadPosition>> {
         let query = match topic {
             Some(topic) => sqlx::query_as(
-                "SELECT topic, message_id, read_order, updated_at FROM read_state WHERE aid = $1 AND topic = $2",
+                "SELECT topic, message_id, read_order, updated_at FROM read_state
+                 WHERE aid = $1 AND device = '' AND topic = $2",
             )
             .bind(aid.as_str())
             .bind(topic),
             None => sqlx::query_as(
-                "SELECT topic, message_id, read_order, updated_at FROM read_state WHERE aid = $1
+                "SELECT topic, message_id, read_order, updated_at FROM read_state WHERE aid = $1 AND device = ''
                  ORDER BY updated_at DESC, topic",
             )
             .bind(aid.as_str()),
         };
         query.fetch_all(self.db.read()).await
     }
+
+    /// Those of them whose message was not found yet.
+    async fn unresolved(&self, aid: &Aid) -> sqlx::Result<Vec<ReadPosition>> {
+        sqlx::query_as(
+            "SELECT topic, message_id, read_order, updated_at FROM read_state
+             WHERE aid = $1 AND device = '' AND read_order = 0",
+        )
+        .bind(aid.as_str())
+        .fetch_all(self.db.read())
+        .await
+    }
+
+    /// Stores the order of such a position, unless it has moved meanwhile. Gives whether it did.
+    async fn resolve(&self, aid: &Aid, position: &ReadPosition, read_order: i64) -> sqlx::Result<bool> {
+        let written = sqlx::query(
+            "UPDATE read_state SET read_order = $4
+             WHERE aid = $1 AND device = '' AND topic = $2 AND message_id = $3 AND read_order = 0",
+        )
+        .bind(aid.as_str())
+        .bind(position.topic.as_str())
+        .bind(position.message_id.as_str())
+        .bind(read_order)
+        .execute(self.db.write_alone())
+        .await?;
+        Ok(written.rows_affected() == 1)
+    }
+
+    /// Removes such a position, unless it has moved meanwhile.
+    async fn withdraw(&self, aid: &Aid, position: &ReadPosition) -> sqlx::Result<()> {
+        sqlx::query(
+            "DELETE FROM read_state
+             WHERE aid = $1 AND device = '' AND topic = $2 AND message_id = $3 AND read_order = 0",
+        )
+        .bind(aid.as_str())
+        .bind(position.topic.as_str())
+        .bind(position.message_id.as_str())
+        .execute(self.db.write_alone())
+        .await?;
+        Ok(())
+    }
+}
+
+impl ReportedPosition {
+    /// As it is stored.
+    fn device(&self) -> &str {
+        self.device.as_ref().map_or("", DeviceId::as_str)
+    }
+}
+
+async fn remove_oldest(tx: &mut Transaction<'static, Any>, aid: &Aid, device: &str) -> sqlx::Result<()> {
+    sqlx::query(
+        "DELETE FROM read_state WHERE aid = $1 AND device = $2 AND topic IN (
+             SELECT topic FROM read_state WHERE aid = $3 AND device = $4
+             ORDER BY updated_at DESC, topic LIMIT 1000000 OFFSET $5)",
+    )
+    .bind(aid.as_str())
+    .bind(device)
+    .bind(aid.as_str())
+    .bind(device)
+    .bind(MAX_TOPICS)
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
 }
 
 impl Message {
+    /// A position may be reported before its message comes. Once the message is found its time is stored, so that the position
+    /// is compared with others by it, and stays where it is when the message is removed.
+    /// In these topics or in all. Gives the positions that were found now: of these nobody was told yet.
+    pub(crate) async fn resolve_positions(
+        &self,
+        aid: &Aid,
+        topics: Option<&[&str]>,
+    ) -> Result<Vec<ReadPosition>, Error> {
+        let mut resolved = Vec::new();
+        for position in self.read_states.unresolved(aid).await? {
+            if topics.is_some_and(|topics| !topics.contains(&position.topic.as_str())) {
+                continue;
+            }
+            let found = self.find_message(aid, &position.topic, &position.message_id).await?;
+            let Some(message) = found else { continue };
+            if message.is_targeted_at(aid) {
+                self.read_states.withdraw(aid, &position).await?;
+            } else if self.read_states.resolve(aid, &position, message.at).await? {
+                resolved.push(ReadPosition { read_order: message.at, ..position });
+            }
+        }
+        Ok(resolved)
+    }
+
     /// A message that an agent got or sent, by its id alone. The sender is part of its key, so all senders in the agent's
     /// inboxes are tried: first the topic itself, which often is the peer's AID.
     pub(crate) async fn find_message(
@@ -134,142 +238,5 @@ impl Message {
     async fn of_agent(&self, aid: &Aid, keys: &[MessageKey]) -> Result<Option<Arc<StoredMessage>>, Error> {
         let found = self.store.find_all(keys).await?;
         Ok(found.into_values().find(|message| message.from == *aid || message.to == *aid))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::kernel::{Audience, Caller, DeviceId, Session, codes};
-    use crate::testing::{TestAgent, TestWorld, code};
-    use serde_json::{Value, json};
-
-    fn on(agent: &TestAgent, device: &str, connection: u64) -> Caller {
-        let Caller::Agent(session) = agent.caller() else { unreachable!() };
-        Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), connection, ..session })
-    }
-
-    async fn join(test: &TestWorld, agent: &TestAgent, device: &str) {
-        test.inside("message.session_opened", json!({ "aid": agent.aid, "device_id": device })).await;
-    }
-
-    /// A message with a later time at each call.
-    async fn send(test: &TestWorld, from: &TestAgent, to: &TestAgent, id: &str) -> i64 {
-        test.world.clock.advance_ms(10);
-        let params = json!({ "to": to.aid, "message_id": id, "payload": {} });
-        let sent = test.call_as(on(from, "d1", 9), "message.send", params).await.unwrap();
-        sent["timestamp"].as_i64().unwrap()
-    }
-
-    async fn read(test: &TestWorld, who: &TestAgent, topic: &str, id: &str) -> Value {
-        let params = json!({ "states": [{ "topic_key": topic, "last_read_message_id": id }] });
-        test.call_as(on(who, "d1", 1), "message.read", params).await.unwrap()["states"][0]["changed"].clone()
-    }
-
-    async fn state(test: &TestWorld, who: &TestAgent, device: &str, topic: &str) -> Value {
-        let params = json!({ "topic_key": topic });
-        test.call_as(on(who, device, 2), "message.read_state", params).await.unwrap()["states"][0].clone()
-    }
-
-    fn changes(test: &TestWorld) -> Vec<(Audience, Value)> {
-        let mut events = test.events.lock();
-        let all = std::mem::take(&mut *events).into_iter();
-        let ours = all.filter(|event| event.method == "event/message.read_changed");
-        ours.map(|event| (event.to, serde_json::from_str(event.params.get()).unwrap())).collect()
-    }
-
-    #[tokio::test]
-    async fn a_read_state_moves_forward_in_the_time_of_the_messages_and_other_devices_are_told() {
-        let test = TestWorld::open().await;
-        let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
-        join(&test, &bob, "d1").await;
-        send(&test, &alice, &bob, "m-1").await;
-        let second = send(&test, &alice, &bob, "m-2").await;
-        join(&test, &bob, "d2").await;
-
-        assert_eq!(read(&test, &bob, "inbox:primary", "m-2").await, true);
-        let published = changes(&test);
-        let Audience::Others { connection: 1, .. } = &published[0].0 else { panic!("{published:?}") };
-        let event = json!({ "owner_aid": bob.aid, "scope": "p2p", "topic_key": "inbox:primary",
-            "last_read_message_id": "m-2", "last_read_order": second, "updated_at": test.world.clock.now_ms() });
-        assert_eq!((published.len(), &published[0].1), (1, &event));
-
-        assert_eq!(read(&test, &bob, "inbox:primary", "m-1").await, false);
-        assert_eq!(read(&test, &bob, "inbox:primary", "m-2").await, false);
-        assert_eq!(changes(&test).len(), 0);
-        let here = state(&test, &bob, "d1", "inbox:primary").await;
-        assert_eq!((&here["current_device_seq"], &here["mapping_status"]), (&json!(2), &json!("resolved")));
-        let there = state(&test, &bob, "d2", "inbox:primary").await;
-        assert_eq!(
-            (&there["current_device_seq"], &there["mapping_status"]),
-            (&Value::Null, &json!("not_received"))
-        );
-        let again = test.restart().await;
-        assert_eq!(state(&again, &bob, "d1", "inbox:primary").await, here);
-    }
-
-    #[tokio::test]
-    async fn a_message_that_is_not_found_is_stored_only_where_no_other_is() {
-        let test = TestWorld::open().await;
-        let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
-        join(&test, &bob, "d1").await;
-        assert_eq!(read(&test, &bob, &alice.aid, "m-unknown").await, true);
-        assert_eq!(read(&test, &bob, &alice.aid, "m-unknown").await, false);
-        assert_eq!(read(&test, &bob, &alice.aid, "a-unknown").await, true);
-        let noted = state(&test, &bob, "d1", &alice.aid).await;
-        assert_eq!((&noted["last_read_order"], &noted["mapping_status"]), (&json!(0), &json!("unresolved")));
-        send(&test, &alice, &bob, "m-1").await;
-        assert_eq!(read(&test, &bob, &alice.aid, "m-1").await, true);
-        assert_eq!(changes(&test).len(), 1, "only a message that was found is published");
-        assert_eq!(read(&test, &bob, &alice.aid, "m-unknown").await, false);
-        assert_eq!(state(&test, &bob, "d1", &alice.aid).await["last_read_message_id"], "m-1");
-        let unasked = send(&test, &bob, &alice, "m-own").await;
-        assert_eq!(read(&test, &bob, &alice.aid, "m-own").await, true);
-        assert_eq!(
-            state(&test, &bob, "d1", &alice.aid).await["last_read_order"],
-            unasked,
-            "own messages count"
-        );
-    }
-
-    #[tokio::test]
-    async fn what_others_have_read_is_not_shown_and_bad_lists_change_nothing() {
-        let test = TestWorld::open().await;
-        let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
-        let ask = async |method: &str, params: Value| test.call_as(on(&bob, "d1", 1), method, params).await;
-        assert_eq!(
-            code(ask("message.read_state", json!({ "aid": alice.aid })).await),
-            codes::PERMISSION_DENIED.code
-        );
-        let good = json!({ "topic_key": "t", "last_read_message_id": "m" });
-        let long = json!({ "topic_key": "t".repeat(129), "last_read_message_id": "m" });
-        for bad in [
-            json!({}),
-            json!({ "states": null }),
-            json!({ "states": [] }),
-            json!({ "states": [good, long] }),
-            json!({ "states": [good, { "topic_key": "t" }] }),
-            json!({ "states": [good, { "scope": "group", "topic_key": "t", "last_read_message_id": "m" }] }),
-            json!({ "states": vec![good.clone(); 101] }),
-        ] {
-            assert_eq!(code(ask("message.read", bad.clone()).await), codes::INVALID_PARAMS.code, "{bad}");
-        }
-        let nothing = json!({ "scope": "p2p", "states": [] });
-        assert_eq!(ask("message.read_state", json!({})).await.unwrap(), nothing);
-        assert_eq!(ask("message.read", good).await.unwrap()["updated"], 1, "one alone needs no list");
-        let one = ask("message.read_state", json!({})).await.unwrap();
-        assert_eq!(one["topic_key"], one["states"][0]["topic_key"]);
-    }
-
-    #[tokio::test]
-    async fn of_two_messages_of_the_same_time_the_greater_id_is_later() {
-        let test = TestWorld::open().await;
-        let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
-        join(&test, &bob, "d1").await;
-        for id in ["m-B", "m-a"] {
-            let params = json!({ "to": bob.aid, "message_id": id, "payload": {} });
-            test.call_as(on(&alice, "d1", 9), "message.send", params).await.unwrap();
-        }
-        assert_eq!(read(&test, &bob, "t", "m-a").await, true);
-        assert_eq!(read(&test, &bob, "t", "m-B").await, false, "by code points, on either engine");
     }
 }

@@ -1,7 +1,7 @@
 //! Messages with a ttl, as clients read and acknowledge them: by cursors of their own.
 
 use super::consumer::Consumer;
-use super::page::{MessagePage, RowForm};
+use super::page::{MessagePage, RowFit, RowForm};
 use crate::message::delivery::rows::VolatileFields;
 use crate::message::store::ephemeral::shared_rows::{self, RowList};
 use crate::message::store::ephemeral::volatile::{LIST, VolatileMessages, VolatilePage};
@@ -53,7 +53,7 @@ impl Message {
         Ok(read(&VolatileMessages::copy(shared, &mut connection, inbox).await?))
     }
 
-    /// Adds messages with a ttl to a page.
+    /// Adds messages with a ttl to a page, as many as fit beside the rows that are in it.
     pub(crate) async fn add_volatile(
         &self,
         consumer: &Consumer,
@@ -67,18 +67,28 @@ impl Message {
                 volatile.after(consumer.inbox, cursor, sender, self.clock.now_ms(), MAX_ROWS)
             })
             .await??;
-        for (volatile_cursor, row) in rows {
-            let Some(entry) = row.message.entry(consumer.inbox) else { continue };
-            let (created_at, expires_at) = (row.created_at, row.expires_at);
-            let volatile = VolatileFields { storage: "volatile", volatile_cursor, created_at, expires_at };
-            page.rows.extend(form.row(&row.message, entry, consumer, Some(&volatile)));
-        }
-        Ok(VolatilePageFields {
+        let mut fields = VolatilePageFields {
             latest_volatile_cursor: latest_cursor,
             volatile_has_more: has_more,
             volatile_earliest_cursor: earliest_cursor,
             volatile_dropped_count: dropped_count,
-        })
+        };
+        let stored = page.rows.len();
+        let mut reached = cursor.filter(|cursor| !cursor.is_empty()).map(str::to_owned);
+        for (volatile_cursor, row) in rows {
+            let (created_at, expires_at) = (row.created_at, row.expires_at);
+            let volatile = VolatileFields { storage: "volatile", volatile_cursor, created_at, expires_at };
+            if page.add(consumer, form, &row.message, Some(&volatile)) == RowFit::Full {
+                // Clients go on for these only after a page that had one of them. Where stored rows left no space for any, it is
+                // `has_more` that makes them ask again, after those rows.
+                page.more |= page.rows.len() == stored;
+                fields.latest_volatile_cursor = reached;
+                fields.volatile_has_more = true;
+                break;
+            }
+            reached = Some(volatile.volatile_cursor);
+        }
+        Ok(fields)
     }
 
     pub(crate) async fn ack_volatile(

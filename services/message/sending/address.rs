@@ -69,7 +69,7 @@ impl<'a> AddressedEntries<'a> {
         if let Some(recipient) = sides.recipient {
             self.add_wrapped(envelope, Role::Peer, recipient, sides, &mut copies)?;
             if self.entries.is_empty() {
-                return Err(no_device(sides.to, ""));
+                return Err(Error::NoDevices(sides.to.clone()));
             }
         }
         if let Some(own) = sides.own {
@@ -144,6 +144,6 @@ impl<'a> AddressedEntries<'a> {
                 copies.push(envelope);
             }
         }
-        if copies.is_empty() { Err(no_device(sides.to, "")) } else { Ok(()) }
+        if copies.is_empty() { Err(Error::NoDevices(sides.to.clone())) } else { Ok(()) }
     }
 }

@@ -1,5 +1,5 @@
-//! The two things the server does to a payload that is not encrypted: it removes claims about the sender's device, and it
-//! adds its lines to an echo.
+//! The two things the server does to a payload that it passes on as a whole: it removes claims about the sender's device, and
+//! where it is not encrypted it adds its lines to an echo.
 
 use super::json_members::JsonMembers;
 use crate::kernel::Session;
@@ -19,16 +19,17 @@ pub(crate) fn processed(
     now_ms: i64,
 ) -> Box<RawValue> {
     let text = payload.get();
-    let encrypted = encrypted || text.contains("\"e2ee.");
+    // Claims are removed whatever else the payload says of itself: that it is encrypted is only what its sender says. No
+    // envelope has them at its top.
     let claims = text.contains("device") || text.contains("\\u");
-    let echo = holds_echo(text);
-    if encrypted || !(claims || echo) {
+    let echo = !encrypted && holds_echo(text);
+    if !(claims || echo) {
         return payload.to_owned();
     }
     let Some(mut members) = JsonMembers::of(payload) else { return payload.to_owned() };
     let before = members.0.len();
     members.0.retain(|(name, _)| !CLAIMS.contains(&name.as_str()));
-    let echoed = if echo { echoed(&members, session, now_ms) } else { None };
+    let echoed = if echo && !is_envelope(&members) { echoed(&members, session, now_ms) } else { None };
     if let Some(echoed) = &echoed {
         for (_, value) in members.0.iter_mut().filter(|(name, _)| name == "text") {
             *value = echoed;
@@ -38,6 +39,11 @@ pub(crate) fn processed(
         return payload.to_owned();
     }
     members.write()
+}
+
+fn is_envelope(members: &JsonMembers<'_>) -> bool {
+    let kind = members.get("type").and_then(|kind| serde_json::from_str::<String>(kind.get()).ok());
+    kind.is_some_and(|kind| kind.starts_with("e2ee."))
 }
 
 fn holds_echo(text: &str) -> bool {

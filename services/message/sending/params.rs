@@ -11,6 +11,8 @@ use serde_json::{Number, Value};
 
 const MAX_PAYLOAD_BYTES: usize = 1 << 20;
 const MAX_MESSAGE_ID_BYTES: usize = 256;
+/// Headers, protected headers and context together.
+const MAX_HEADER_BYTES: usize = 64 << 10;
 const MIN_TTL_MS: i64 = 1000;
 const MAX_TTL_MS: i64 = 3_600_000;
 
@@ -131,8 +133,9 @@ impl SendParams {
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |sentence: String| Err(Error::Param(sentence));
         let size = self.payload.get().len();
-        if !self.payload.get().starts_with('{') {
-            return refuse("params.payload: must be an object".to_owned());
+        // "The protocol layer only demands that payload is a JSON object"; some clients send text (decision 18).
+        if !self.payload.get().starts_with(['{', '"']) {
+            return refuse("params.payload: must be an object or a string".to_owned());
         }
         if size > MAX_PAYLOAD_BYTES {
             return refuse(format!(
@@ -150,14 +153,23 @@ impl SendParams {
                 return refuse(format!("params.{name}: must be 1 to 40 characters of a-z and '_'"));
             }
         }
-        for (name, value) in [
+        let beside = [
             ("protected_headers", &self.protected_headers),
             ("headers", &self.headers),
             ("context", &self.context),
-        ] {
+        ];
+        for (name, value) in beside {
             if value.as_ref().is_some_and(|value| !value.get().starts_with('{')) {
                 return refuse(format!("params.{name}: must be an object"));
             }
+        }
+        let size: usize =
+            beside.iter().flat_map(|(_, value)| value.iter()).map(|value| value.get().len()).sum();
+        if size > MAX_HEADER_BYTES {
+            return refuse(format!(
+                "params.protected_headers, params.headers and params.context: must have at most {MAX_HEADER_BYTES} bytes \
+                 together, and have {size}"
+            ));
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Messages with a ttl: stored until they expire, and published at once. They have no seq.
 
 use super::params::{SendStatus, Sent, Storage};
-use crate::kernel::{Audience, DeviceId, Engine, Event, Session};
+use crate::kernel::{Audience, DeviceId, Engine, Event, Session, trace};
 use crate::message::delivery::events;
-use crate::message::delivery::rows::{self, VolatileFields};
+use crate::message::delivery::rows::VolatileFields;
 use crate::message::store::bind;
 use crate::message::store::ephemeral::shared_rows::{self, NewSharedRow, RowList, SharedRows};
 use crate::message::store::ephemeral::volatile::{LIMITS, LIST, VolatileMessages, VolatileRow};
@@ -123,7 +123,7 @@ impl Message {
         volatile: &VolatileFields,
     ) {
         let owner = if entry.own { &message.from } else { &message.to };
-        let trace = session.trace.as_ref().and_then(|trace| rows::trace_member(trace, message.at));
+        let trace = session.trace.as_ref().and_then(|call| call.member());
         let (method, params) = match message.kind {
             MessageKind::V2 => {
                 let Some(row) = message.v2_row(entry, device, Some(volatile)) else { return };
@@ -139,6 +139,9 @@ impl Message {
                     if let Some(value) = value {
                         params[name] = json!(value);
                     }
+                }
+                if let Some(trace) = trace {
+                    params["_trace"] = json!(trace);
                 }
                 (events::V2_RECEIVED, to_raw_value(&params).ok())
             }
@@ -171,6 +174,7 @@ async fn put_shared(
     expires_at: i64,
     tool_call: bool,
 ) -> Result<VolatilePut, Error> {
+    let _step = trace::step("store", "commit");
     let (key, text) = (message.key.text(), bind::json(&**message));
     let answers = RowList { kind: ANSWERS, key: &key };
     let mut tx = shared.lock(answers).await?;

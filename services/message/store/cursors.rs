@@ -41,7 +41,7 @@ impl Store {
         if let Some(floor) = known {
             return Ok(floor);
         }
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         sqlx::query(
             "INSERT INTO consumer (inbox, slot, bootstrap_floor)
              VALUES ($1, $2, COALESCE((SELECT seq FROM cursor WHERE inbox = $1 AND slot = $2 AND sender = ''), 0))
@@ -52,7 +52,7 @@ impl Store {
         .execute(&mut *tx)
         .await?;
         let floor = sqlx::query_scalar(select).bind(inbox).bind(slot).fetch_one(&mut *tx).await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         Ok(floor)
     }
 }

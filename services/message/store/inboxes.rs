@@ -79,9 +79,9 @@ impl Inboxes {
         }
     }
 
-    /// Whether [`Inboxes::cached`] has nothing to wait for.
+    /// Whether a message to this agent can be addressed without asking anybody: it has devices, and they are cached.
     pub fn is_cached(&self, aid: &Aid) -> bool {
-        self.cache.lock().agents.contains_key(aid)
+        self.cache.lock().agents.get(aid).is_some_and(|inboxes| inboxes.iter().any(|inbox| inbox.joined))
     }
 
     async fn read(&self, aid: &Aid) -> sqlx::Result<InboxList> {
@@ -143,7 +143,7 @@ impl Inboxes {
             .await?;
         }
         self.count_change(&mut tx, aid).await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         self.forget(aid);
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Inboxes {
         .execute(&mut *tx)
         .await?;
         self.count_change(&mut tx, aid).await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         self.forget(aid);
         self.of(aid).await
     }
@@ -185,7 +185,7 @@ impl Inboxes {
         .execute(&mut *tx)
         .await?;
         self.count_change(&mut tx, aid).await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         self.forget(aid);
         Ok(())
     }
@@ -209,7 +209,7 @@ impl Inboxes {
 
     /// A transaction in which nobody else adds or changes inboxes of this agent. On SQLite there is one writer anyway.
     async fn lock_agent(&self, aid: &Aid) -> sqlx::Result<Transaction<'static, Any>> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         if self.db.engine() == Engine::Postgres {
             sqlx::query("SELECT CAST(pg_advisory_xact_lock(hashtext($1)) AS TEXT)")
                 .bind(aid.as_str())

@@ -41,7 +41,12 @@ impl Ledger {
     ) -> sqlx::Result<Ledger> {
         let tally = world.stores.tally("message");
         if store.db().engine() == Engine::Postgres {
-            let writer = PostgresWriter { store: store.clone(), committed, last_seqs: LastSeqs::default() };
+            let writer = PostgresWriter {
+                store: store.clone(),
+                committed,
+                last_seqs: LastSeqs::default(),
+                queue_limits: queue_messages.limits,
+            };
             let queue = CommitQueue::start(&world.tracker, tally.clone(), QUEUE_BYTES, writer);
             return Ok(Ledger { writer: Writer::Postgres(queue), store, tally });
         }

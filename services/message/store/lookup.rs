@@ -3,7 +3,7 @@
 use super::Store;
 use super::bind::{array, json};
 use super::stored_message::{MessageKey, StoredMessage};
-use crate::kernel::Engine;
+use crate::kernel::{Engine, trace};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -43,6 +43,7 @@ impl SeqRange<'_> {
 impl Store {
     /// The first messages of a range, ascending.
     pub async fn first(&self, range: SeqRange<'_>, most: usize) -> sqlx::Result<Vec<InboxMessage>> {
+        let _step = trace::step("store", "read");
         // Memory before the index: a message that is indexed in between is then found twice, never not at all. `before`
         // keeps it from being shown twice.
         let (unindexed, before) = self.unindexed_in(range);
@@ -55,6 +56,7 @@ impl Store {
 
     /// The last messages of a range, ascending.
     pub async fn last(&self, range: SeqRange<'_>, most: usize) -> sqlx::Result<Vec<InboxMessage>> {
+        let _step = trace::step("store", "read");
         let (mut unindexed, before) = self.unindexed_in(range);
         if unindexed.len() >= most {
             return Ok(unindexed.split_off(unindexed.len() - most));

@@ -56,6 +56,7 @@ impl Recall {
             body: stored_message::recall_payload(&message_ids, self.now, &self.from),
             copies: Vec::new(),
             recalled_at: None,
+            targeted: messages.iter().all(|message| message.targeted),
         };
         let device = |entry: &InboxEntry| self.devices.get(&entry.inbox).cloned().unwrap_or_default();
         let devices = message.entries.iter().map(device).collect();

@@ -33,7 +33,7 @@ impl Store {
             return Ok(0); // Otherwise it would be indexed after it was removed.
         }
         let floors = self.remove_from_index(&messages).await?;
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         for (inbox, floor) in &floors {
             sqlx::query("UPDATE inbox SET floor = $2 WHERE id = $1 AND floor < $2")
                 .bind(*inbox)
@@ -42,7 +42,7 @@ impl Store {
                 .await?;
         }
         sqlx::query("DELETE FROM letter WHERE id <= $1").bind(last).execute(&mut *tx).await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         let mut states = self.inbox_states.write();
         for (inbox, floor) in floors {
             let state = states.entry(inbox).or_default();
@@ -54,7 +54,7 @@ impl Store {
     /// On PostgreSQL. Two processes may do this at once: rows that one has locked, the other skips. A floor is the highest seq
     /// that was ever removed, even if lower ones are left for a moment: otherwise that seq could be given again.
     async fn remove_entries(&self, older_than: i64, most: usize) -> sqlx::Result<usize> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         let gone: Vec<(Option<i64>, Option<i64>)> = sqlx::query_as(
             "DELETE FROM letter WHERE id = ANY(ARRAY(
                  SELECT id FROM letter WHERE at < $1 AND id = ANY(ARRAY(SELECT id FROM letter ORDER BY id LIMIT $2))
@@ -65,6 +65,9 @@ impl Store {
         .bind(most as i64)
         .fetch_all(&mut *tx)
         .await?;
+        if gone.is_empty() {
+            return Ok(0);
+        }
         let mut floors: BTreeMap<i64, i64> = BTreeMap::new();
         for (inbox, seq) in gone.iter().filter_map(|(inbox, seq)| Some(((*inbox)?, (*seq)?))) {
             let floor = floors.entry(inbox).or_default();
@@ -77,7 +80,7 @@ impl Store {
                 .execute(&mut *tx)
                 .await?;
         }
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         Ok(gone.len())
     }
 }

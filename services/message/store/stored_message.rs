@@ -30,6 +30,9 @@ pub(crate) struct StoredMessage {
     pub copies: Vec<Box<RawValue>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recalled_at: Option<i64>,
+    /// Whether its sender named the one device of the recipient that it is for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub targeted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +106,15 @@ pub(crate) struct MessageAttributes {
     pub context: Option<Box<RawValue>>,
 }
 
+impl MessageAttributes {
+    fn bytes(&self) -> usize {
+        let texts = [&self.kind, &self.msg_subtype, &self.content_type];
+        let members = [&self.protected_headers, &self.headers, &self.context];
+        texts.into_iter().flatten().map(String::len).sum::<usize>()
+            + members.into_iter().flatten().map(|member| member.get().len()).sum::<usize>()
+    }
+}
+
 /// The sender and the message id: a message that is sent again has the same key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct MessageKey([u8; 16]);
@@ -150,6 +162,11 @@ impl StoredMessage {
         self.entries.iter().find(|entry| entry.inbox == inbox)
     }
 
+    /// Whether it was sent to one device of this agent alone.
+    pub fn is_targeted_at(&self, aid: &Aid) -> bool {
+        self.targeted && self.to == *aid
+    }
+
     /// The seq in the first inbox of the recipient: the one the sender is told.
     pub fn first_seq(&self) -> Option<i64> {
         self.entries.iter().find(|entry| !entry.own).or(self.entries.first()).map(|entry| entry.seq)
@@ -159,9 +176,10 @@ impl StoredMessage {
         if self.kind == MessageKind::Queue { "queue" } else { "fanout" }
     }
 
-    /// Roughly how many bytes it takes in memory and in a page.
+    /// Roughly how many bytes it takes in memory.
     pub fn bytes(&self) -> usize {
-        self.body.get().len() + self.copies.iter().map(|copy| copy.get().len()).sum::<usize>() + 512
+        let copies: usize = self.copies.iter().map(|copy| copy.get().len()).sum();
+        self.body.get().len() + copies + self.attributes.bytes() + 512
     }
 
     /// The same message without its content; its seqs stay.

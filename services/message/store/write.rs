@@ -1,7 +1,7 @@
 //! What the ledger is asked to write, and what became of it.
 
 use super::stored_message::{MessageKey, StoredMessage};
-use crate::kernel::{Aid, DeviceId, PresentSession, Trace};
+use crate::kernel::{Aid, DeviceId, PresentSession, TracedCall};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct NewMessage {
     pub devices: Vec<DeviceId>,
     /// The one connection that gets a queue message, and the payload that only memory keeps.
     pub queue: Option<QueueDelivery>,
-    pub trace: Option<Trace>,
+    pub trace: Option<Arc<TracedCall>>,
     /// Whether the commit counts it among the tool calls of its sender, and refuses it where they are too many.
     pub tool_call: bool,
 }
@@ -119,7 +119,7 @@ pub(crate) struct CommittedMessage {
     pub devices: Vec<DeviceId>,
     /// The one connection that gets a queue message.
     pub session: Option<PresentSession>,
-    pub trace: Option<Trace>,
+    pub trace: Option<Arc<TracedCall>>,
 }
 
 impl Write {

@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 mod by_token;
 mod federation;
 mod long;
+mod page_sizes;
+mod pages;
+mod settings;
 mod tool_calls;
 mod two;
 
@@ -128,15 +131,17 @@ async fn a_commit_that_fails_gives_no_seq_and_publishes_nothing() {
     let (from, to) = (AgentDevice { agent: &alice, device: "a" }, AgentDevice { agent: &carol, device: "c" });
     from.send(&test, &carol, "before").await.unwrap();
     refuse_poison(&test).await;
+    let before = test.world.stores.tally("message").stats();
 
     let error = from.send(&test, &carol, "poison").await.unwrap_err();
     assert_eq!((error.code(), error.data("retryable")), (5003, Some(&json!(true))));
     assert_eq!(from.send(&test, &carol, "after").await.unwrap()["seq"], 2);
+    let stats = test.world.stores.tally("message").stats();
+    let counted = (stats.rows - before.rows, stats.failures - before.failures);
+    assert_eq!(counted, (1, 1), "it is counted for the operator");
     assert_eq!(texts(&to.everything(&test).await), ["before", "after"]);
     let published = test.events.lock().iter().filter(|event| event.params.get().contains("poison")).count();
     assert_eq!(published, 0);
-    let stats = test.world.stores.tally("message").stats();
-    assert_eq!((stats.rows, stats.failures), (2, 1), "it is counted for the operator");
 }
 
 /// Makes the log refuse one message.
@@ -297,4 +302,19 @@ async fn the_first_device_gets_what_was_sent_before_and_the_second_begins_empty(
     assert_eq!(texts(&first.everything(&test).await), ["one", "two", "three"]);
     let rows = second.everything(&test).await;
     assert_eq!((texts(&rows), seqs(&rows)), (vec!["three"], vec![1]));
+}
+
+#[tokio::test]
+async fn a_service_gets_no_messages_even_where_its_name_has_an_inbox() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let service = Aid::parse("auth.aid.pub").unwrap();
+    open_again(&test).await.inboxes.create_for_first_device(&service).await.unwrap();
+    let about = json!({ "type": "run", "id": "run-1" });
+    for (method, params) in [
+        ("message.send", json!({ "to": service, "payload": {} })),
+        ("message.thought.put", json!({ "to": service, "payload": {}, "context": about })),
+    ] {
+        assert_eq!(code(test.call_as(alice.caller(), method, params).await), -32008, "{method}");
+    }
 }

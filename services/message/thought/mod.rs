@@ -6,6 +6,7 @@ pub(super) mod put;
 #[cfg(test)]
 mod tests;
 
+use super::sending::row_limit::MAX_ROW_BYTES;
 use super::store::bind::json;
 use super::store::ephemeral::bounded::{BoundedRows, RowLimits};
 use super::store::ephemeral::shared_rows::{self, NewSharedRow, RowList};
@@ -168,9 +169,21 @@ impl ThoughtList {
 }
 
 impl Thought {
+    /// Like the row of a message, it has to fit into a frame of the oldest clients.
+    fn check(&self) -> Result<(), Error> {
+        let bytes = json(self).len();
+        if bytes <= MAX_ROW_BYTES {
+            return Ok(());
+        }
+        Err(Error::Param(format!(
+            "params.payload: the thought as it is read must have at most {MAX_ROW_BYTES} bytes, and has {bytes}"
+        )))
+    }
+
     /// How many bytes it takes in an answer, rather too many than too few.
     fn bytes(&self) -> usize {
-        let names = 2 * self.thought_id.len() + self.context.kind.len() + self.context.id.len();
+        // A character of a name may be written as six.
+        let names = 6 * (2 * self.thought_id.len() + self.context.kind.len() + self.context.id.len());
         self.payload.get().len() + names + self.from.as_str().len() + self.to.as_str().len() + 160
     }
 }

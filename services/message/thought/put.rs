@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// As large as a message may be.
-const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+/// As large as a message may be as it is written: it is read in one frame, and the oldest clients accept none above a MiB.
+const MAX_PAYLOAD_BYTES: usize = 1_000_000;
 
 #[derive(Deserialize, Serialize)]
 pub(crate) struct PutThoughtParams {
@@ -47,7 +47,8 @@ impl Message {
             return self.put_thought_at_peer(&peer_call, &params).await;
         }
         let PutThoughtParams { to, context, payload, thought_id } = params;
-        if self.inboxes.of(&to).await?.is_empty() && self.cert_of(&to).await?.is_none() {
+        let connected = self.inboxes.of(&to).await?.iter().any(|inbox| inbox.joined);
+        if !connected && !self.is_agent(&to).await? {
             return Err(Error::NoRecipient(to));
         }
 
@@ -62,6 +63,7 @@ impl Message {
             payload,
             created_at: now,
         };
+        thought.check()?;
         let stored_count = self.store_thought(thought).await?;
         let (sender_aid, peer_aid) = (session.aid.clone(), to.clone());
         Ok(ThoughtPut {

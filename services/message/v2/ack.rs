@@ -8,6 +8,7 @@ use crate::message::{Error, Message};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 #[derive(Deserialize)]
 pub(crate) struct V2AckParams {
@@ -50,15 +51,20 @@ const ACK_DELAY: Duration = Duration::from_millis(250);
 
 impl Message {
     /// Some clients of the second generation drop every notification that comes before their pull has ended with this
-    /// acknowledgement. A moment later they are notified once more, if something is left.
+    /// acknowledgement. A moment after the last one they are notified once more, if something is left.
     fn notify_later(self: &Arc<Self>, session: &Session, consumer: Consumer) {
-        if session.generation != Generation::Second || !self.notifying.lock().insert(session.connection) {
+        if session.generation != Generation::Second {
             return;
+        }
+        let at = Instant::now() + ACK_DELAY;
+        if self.notifying.lock().insert(session.connection, at).is_some() {
+            return; // Whoever waits for the one before waits for this one, too.
         }
         let (message, session) = (self.clone(), session.clone());
         self.tracker.spawn(async move {
-            tokio::time::sleep(ACK_DELAY).await;
-            message.notifying.lock().remove(&session.connection);
+            if !message.last_ack_is_over(session.connection).await {
+                return;
+            }
             let Ok(Some(CallerEvent { method, params })) =
                 message.unread_notification(&session, &consumer).await
             else {
@@ -67,6 +73,22 @@ impl Message {
             let to = Audience::Connection { aid: session.aid, connection: session.connection };
             message.bus.publish(&Event { to, method: method.into_owned(), params });
         });
+    }
+
+    /// Waits until a connection has not acknowledged anything for a moment. Gives whether it is still open.
+    async fn last_ack_is_over(&self, connection: u64) -> bool {
+        loop {
+            let at = {
+                let mut notifying = self.notifying.lock();
+                let Some(at) = notifying.get(&connection).copied() else { return false };
+                if at <= Instant::now() {
+                    notifying.remove(&connection);
+                    return true;
+                }
+                at
+            };
+            tokio::time::sleep_until(at).await;
+        }
     }
 
     pub(in super::super) async fn v2_ack(
@@ -103,5 +125,23 @@ impl Message {
             sender_aid: sender,
             volatile_ack,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestWorld;
+
+    #[tokio::test]
+    async fn a_client_is_notified_again_after_the_last_of_its_acknowledgements() {
+        let test = TestWorld::open().await;
+        let message = Message::open(&test.world, &Default::default()).await.unwrap();
+        let (first, last) = (Instant::now() + ACK_DELAY / 5, Instant::now() + ACK_DELAY);
+        message.notifying.lock().insert(7, first);
+        let (open, _) =
+            tokio::join!(message.last_ack_is_over(7), async { message.notifying.lock().insert(7, last) });
+        assert!(open && Instant::now() >= last);
+        assert!(!message.last_ack_is_over(7).await, "the connection is closed, or was notified");
     }
 }

@@ -4,6 +4,7 @@ use super::peer_scope;
 use crate::kernel::{Aid, Caller, DeviceId, SlotId};
 use crate::message::reading::consumer::{Consumer, ConsumerClaim, Seq};
 use crate::message::reading::page::{InboxBounds, MessagePage, RowForm};
+use crate::message::reading::scan::{PageQuery, WithQueue};
 use crate::message::reading::volatile::VolatilePageFields;
 use crate::message::store::lookup::SeqRange;
 use crate::message::{Error, Message};
@@ -127,12 +128,14 @@ impl Message {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<V2Pulled, Error> {
-        let mut page = self.forward(consumer, after, None, limit).await?.page(consumer, RowForm::V2);
+        let query = PageQuery { form: RowForm::V2, sender: None, limit };
+        let mut page = self.forward(consumer, after, query).await?;
         let bounds = self.bounds(consumer).await?;
-        let more = page.more;
         let volatile = self.add_volatile(consumer, cursor, None, RowForm::V2, &mut page).await?;
         // Clients that do not know messages with a ttl are told nothing about them.
-        let volatile = (cursor.is_some() || volatile.latest_volatile_cursor.is_some()).then_some(volatile);
+        let any = volatile.latest_volatile_cursor.is_some() || volatile.volatile_has_more;
+        let volatile = (cursor.is_some() || any).then_some(volatile);
+        let more = page.more;
         Ok(V2Pulled::new(page, more, bounds, volatile))
     }
 
@@ -147,7 +150,8 @@ impl Message {
         let floor = self.store.inbox_state(consumer.inbox).await?.floor;
         let scan_after_seq = after.max(floor);
         let from = Some(sender.as_str());
-        let mut page = self.forward(consumer, scan_after_seq, from, limit).await?.page(consumer, RowForm::V2);
+        let query = PageQuery { form: RowForm::V2, sender: from, limit };
+        let mut page = self.forward(consumer, scan_after_seq, query).await?;
         let head = self.peer_head(consumer, &sender).await?;
         let persistent_has_more = page.more;
         // A message that came since the page was read is left to the next one.
@@ -189,9 +193,14 @@ impl Message {
             }
         };
         let floor = self.store.inbox_state(consumer.inbox).await?.floor;
-        let from = sender.as_ref().map(Aid::as_str);
-        let slice = self.backward(consumer, (after.max(floor), head + 1), from, limit).await?;
-        let mut page = slice.page_from_end(consumer, RowForm::V2);
+        let query = PageQuery { form: RowForm::V2, sender: sender.as_ref().map(Aid::as_str), limit };
+        let start = match sender {
+            // "head − window_start + 1 ≤ limit" (message.v2.pull): the window of the whole inbox is dense.
+            None => after.max(floor).max(head - limit as i64),
+            Some(_) => after.max(floor),
+        };
+        // The window covers everything between its first row and the head. So queue messages are in it, as in any other page.
+        let mut page = self.backward(consumer, (start, head + 1), query, WithQueue::Yes).await?;
         page.through = head.max(after);
         let window_start_seq = page.first.unwrap_or(head);
         let mut pulled = V2Pulled::new(page, false, InboxBounds::new(ack, floor), None);

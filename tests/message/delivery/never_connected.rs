@@ -3,10 +3,12 @@
 use serde_json::json;
 
 use crate::message::{
-    BUSY, events_until_now, flood, may_be_late, message, numbered, pull, received, send, seqs, two, words,
+    BUSY, events_until_now, flood, may_be_late, message, numbered, pull, received, refusal, send, seqs, two,
+    words,
 };
 use crate::support::TestServer;
-use crate::support::agent::at;
+use crate::support::agent::{at, text};
+use crate::support::envelope::sealed;
 
 #[tokio::test]
 async fn messages_wait_for_the_first_device_and_only_for_it() {
@@ -117,4 +119,16 @@ async fn what_waits_for_a_first_device_can_be_recalled() {
     assert_eq!(recalled["recalled"], 1);
     let laptop = server.connect(&bob, |_| ()).await;
     assert!(!pull(&laptop).await.to_string().contains("a mistake"));
+}
+
+#[tokio::test]
+async fn an_encrypted_message_is_refused_while_no_device_could_read_it() {
+    let server = TestServer::shared().await;
+    let alice = server.agent("alice").await;
+    let bob = server.register("bobb").await;
+    let error = refusal(&alice, "message.send", sealed(&alice, &bob.aid, "m-1")).await;
+    assert_eq!(error["code"], -33011, "{error}");
+    assert!(text(&error["message"]).contains("no registered devices"), "{error}");
+    let laptop = server.connect(&bob, |_| ()).await;
+    assert_eq!(pull(&laptop).await["count"], 0);
 }

@@ -28,6 +28,26 @@ async fn a_plain_payload_arrives_byte_for_byte() {
 }
 
 #[tokio::test]
+async fn a_string_is_a_payload_and_arrives_byte_for_byte() {
+    let server = TestServer::shared().await;
+    let (alice, bob) = two(&server).await;
+    let odd = r#""echo \u00e9é\/\\\n\ud83d\ude00 from_device""#;
+    let params = format!(r#"{{"to":"{}","payload":{odd}}}"#, bob.aid());
+    alice.call_text("message.send", &params).await;
+    let event = bob.next_text().await;
+    assert!(event.contains(odd), "the event says {event}");
+    for method in ["message.pull", "message.v2.pull"] {
+        let page = bob.call_text(method, r#"{"after_seq":0}"#).await;
+        assert!(page.contains(odd), "{method} says {page}");
+    }
+
+    send(&alice, json!({ "to": bob.aid(), "payload": "plain words" })).await;
+    assert_eq!(received(&bob).await["payload"], "plain words");
+    assert_eq!(rows(&pull(&bob).await)[1]["payload"], "plain words");
+    assert_eq!(rows(&v2_pull(&bob).await)[1]["legacy_v1"]["payload"], "plain words");
+}
+
+#[tokio::test]
 async fn copies_of_the_first_generation_arrive_byte_for_byte() {
     let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;

@@ -1,9 +1,11 @@
 //! Notifications that only say "pull now", for clients that do not ask by themselves.
 
+use std::cell::Cell;
+
 use serde_json::{Value, json};
 
 use crate::message::{
-    ask, events_until_now, flood, may_be_late, message, numbered, pull, rows, say, send, seqs, two,
+    BUSY, ask, events_until_now, flood, may_be_late, message, numbered, pull, rows, say, send, seqs, two,
 };
 use crate::support::TestServer;
 use crate::support::agent::{ConnectedAgent, TestIdentity};
@@ -105,6 +107,52 @@ async fn a_client_that_has_not_read_everything_is_notified_again_when_it_acknowl
 }
 
 #[tokio::test]
+async fn a_notification_never_goes_back() {
+    let server = TestServer::with(BUSY).await;
+    let alice = server.agent("alice").await;
+    let bob = server.register("bobb").await;
+    let bob = client(&server, &bob, second_generation()).await;
+    let key = put_key(&bob).await;
+    let messages: Vec<Value> = (0..400).map(|n| sealed(&alice, bob.aid(), &format!("m-{n}"))).collect();
+
+    // Whenever it puts its key it is notified again, in the midst of what is sent to it.
+    let sent = Cell::new(false);
+    let sending = async {
+        flood(&alice, &messages).await;
+        sent.set(true);
+    };
+    let putting = async {
+        while !sent.get() {
+            let answers = bob.call_many("message.v2.put_peer_pk", &vec![key.clone(); 8]).await;
+            assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        }
+    };
+    futures_util::join!(sending, putting);
+
+    let events = events_until_now(&alice, &bob).await.into_iter();
+    let notifications = events.filter(|event| event["method"] == NOTIFICATION);
+    let seqs: Vec<i64> = notifications.map(|event| event["params"]["seq"].as_i64().expect("a seq")).collect();
+    assert!(seqs.is_sorted(), "{seqs:?}");
+    assert_eq!(seqs.last(), Some(&400), "the newest one is told of");
+}
+
+#[tokio::test]
+async fn what_a_page_leaves_out_is_told_of_with_the_newest_number() {
+    let server = TestServer::shared().await;
+    let alice = server.agent("alice").await;
+    let bob = server.register("bobb").await;
+    let bob = client(&server, &bob, first_generation()).await;
+    put_key(&bob).await;
+    for id in ["1e", "2e", "3e"] {
+        send(&alice, sealed(&alice, bob.aid(), id)).await;
+    }
+    assert_eq!(events_until_now(&alice, &bob).await.len(), 3);
+    ask(&bob, "message.pull", json!({ "after_seq": 0, "limit": 1 })).await;
+    let notification = notified(&bob).await;
+    assert_eq!((&notification["seq"], &notification["message_id"]), (&json!(3), &json!("3e")));
+}
+
+#[tokio::test]
 async fn nobody_is_notified_who_has_read_everything() {
     let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
@@ -166,7 +214,7 @@ async fn a_reader_of_the_first_generation_is_notified_of_what_it_could_not_be_sh
     assert_eq!(
         (&notification["seq"], &notification["message_id"]),
         (&json!(3), &json!("4e")),
-        "the last one that was left out"
+        "the newest one that was left out"
     );
 
     let page = ask(&bob, "message.pull", json!({ "after_seq": 3 })).await;

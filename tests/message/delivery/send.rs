@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::message::{
-    BUSY, ask, events_until_now, message, named, pull, received, refusal, rows, say, send, seqs, two,
+    BUSY, events_until_now, message, named, pull, received, refusal, rows, say, send, seqs, two,
 };
-use crate::support::{TestServer, now_ms};
+use crate::support::{ISSUER, TestServer, now_ms};
 
 #[tokio::test]
 async fn a_message_arrives_with_everything_its_reader_needs() {
@@ -159,20 +159,26 @@ async fn whoever_is_not_registered_here_cannot_get_messages() {
     assert_eq!((&error["code"], &error["data"]["retryable"]), (&json!(-32008), &json!(false)), "{error}");
     let error = refusal(&alice, "message.send", message("carol.elsewhere.example", "hello")).await;
     assert_eq!(error["code"], -32010, "{error}");
+    for _ in 0..2 {
+        let service = format!("auth.{ISSUER}");
+        let error = refusal(&alice, "message.send", message(&service, "hello")).await;
+        assert_eq!(error["code"], -32008, "a service has a certificate and is no agent: {error}");
+        let thought = json!({ "to": service, "context": { "type": "run", "id": "r-1" }, "payload": {} });
+        assert_eq!(refusal(&alice, "message.thought.put", thought).await["code"], -32008);
+    }
     let newcomer = server.agent("nobody").await;
     assert_eq!(pull(&newcomer).await["count"], 0, "what was refused is not there later");
     assert_eq!(say(&alice, &newcomer, "now").await["seq"], 1, "and was not remembered as unknown");
 }
 
 #[tokio::test]
-async fn a_message_needs_a_recipient_and_an_object() {
+async fn a_message_needs_a_recipient_and_an_object_or_a_string() {
     let server = TestServer::with("limits.frame_bytes = 4194304").await;
     let (alice, bob) = two(&server).await;
     for params in [
         json!({}),
         json!({ "to": bob.aid() }),
         json!({ "payload": {} }),
-        json!({ "to": bob.aid(), "payload": "text" }),
         json!({ "to": bob.aid(), "payload": ["list"] }),
         json!({ "to": bob.aid(), "payload": null }),
         json!({ "to": bob.aid(), "payload": 7 }),
@@ -200,21 +206,6 @@ async fn a_message_needs_a_recipient_and_an_object() {
 }
 
 #[tokio::test]
-async fn a_payload_has_at_most_a_mebibyte() {
-    let server = TestServer::with("limits.frame_bytes = 4194304\nlimits.outbox_bytes = 16777216").await;
-    let (alice, bob) = two(&server).await;
-    let around = r#"{"text":""}"#.len();
-    let of = |bytes: usize| json!({ "to": bob.aid(), "payload": { "text": "x".repeat(bytes - around) } });
-    let error = refusal(&alice, "message.send", of((1 << 20) + 1)).await;
-    assert_eq!(error["code"], -32602, "{}", error["message"]);
-    assert_eq!(send(&alice, of(1 << 20)).await["seq"], 1);
-    let row = received(&bob).await;
-    assert_eq!(row["payload"]["text"].as_str().unwrap().len(), (1 << 20) - around);
-    let page = ask(&bob, "message.pull", json!({})).await;
-    assert_eq!(rows(&page)[0]["payload"], row["payload"], "larger than a page and shown all the same");
-}
-
-#[tokio::test]
 async fn an_empty_payload_is_a_payload() {
     let server = TestServer::with(BUSY).await;
     let (alice, bob) = two(&server).await;
@@ -235,5 +226,25 @@ async fn nobody_can_pretend_to_write_from_another_device() {
     for row in [&received(&bob).await, &rows(&pull(&bob).await)[0]] {
         assert_eq!(row["payload"], clean);
         assert_eq!(row["sender_device_id"], "laptop");
+    }
+
+    // Whatever else it says, and whatever its sender says about it.
+    let words = json!({ "text": "about \"e2ee.encrypted\"", "about": "e2ee.encrypted" });
+    let envelope =
+        json!({ "type": "e2ee.encrypted", "ciphertext": "c2VjcmV0", "aad": { "from_device": "kept" } });
+    for clean in [words, envelope] {
+        for encrypted in [false, true] {
+            let mut payload = clean.clone();
+            for claim in ["sender_device_id", "_sender_device_id", "from_device_id", "from_device"] {
+                payload[claim] = json!("x");
+            }
+            send(&alice, json!({ "to": bob.aid(), "payload": payload, "encrypted": encrypted })).await;
+            let row = received(&bob).await;
+            assert_eq!(
+                (&row["payload"], &row["sender_device_id"]),
+                (&clean, &json!("laptop")),
+                "{encrypted}"
+            );
+        }
     }
 }

@@ -87,13 +87,14 @@ async fn copies_for_devices_nobody_has_are_no_message() {
 }
 
 #[tokio::test]
-async fn a_single_encrypted_message_goes_to_every_device_as_it_is() {
+async fn a_single_encrypted_message_goes_to_every_device_without_what_it_claims_of_devices() {
     let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&bob, "phone", "default").await;
-    let payload =
-        json!({ "type": "e2ee.encrypted", "ciphertext": "x", "sender_device_id": "kept, this is not plain" });
-    send(&alice, json!({ "to": bob.aid(), "payload": payload, "type": "e2ee.encrypted", "encrypted": true }))
+    let payload = json!({ "type": "e2ee.encrypted", "ciphertext": "x" });
+    let mut claimed = payload.clone();
+    claimed["sender_device_id"] = json!("phone");
+    send(&alice, json!({ "to": bob.aid(), "payload": claimed, "type": "e2ee.encrypted", "encrypted": true }))
         .await;
     for device in [&bob, &phone] {
         let event = received(device).await;

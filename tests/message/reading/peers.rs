@@ -38,6 +38,7 @@ async fn a_sender_is_pending_until_its_messages_are_acknowledged() {
         (&of_alice["initial_after_seq"], &of_alice["initialization_source"]),
         (&json!(0), &json!("bootstrap"))
     );
+    assert_eq!(peers["pending_count_estimate"], 4, "messages, not senders");
 
     ack_peer(&bob, alice.aid(), 1).await;
     let peers = pending(&bob).await;
@@ -48,8 +49,15 @@ async fn a_sender_is_pending_until_its_messages_are_acknowledged() {
     ack_peer(&bob, alice.aid(), 3).await;
     assert_eq!(senders(&pending(&bob).await), [carol.aid()]);
     assert_eq!(pull(&bob).await["server_ack_seq"], 0, "the cursor of the whole inbox stays");
+    ack_peer(&bob, carol.aid(), 2).await;
+    assert_eq!(
+        pending(&bob).await["pending_count_estimate"],
+        2,
+        "from the first unread to the last, at most"
+    );
     ack_peer(&bob, carol.aid(), 4).await;
-    assert_eq!(senders(&pending(&bob).await), Vec::<String>::new());
+    let peers = pending(&bob).await;
+    assert_eq!((senders(&peers), &peers["pending_count_estimate"]), (Vec::new(), &json!(0)));
     say(&alice, &bob, "more").await;
     assert_eq!(senders(&pending(&bob).await), [alice.aid()]);
 }

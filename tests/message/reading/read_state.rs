@@ -41,3 +41,42 @@ async fn what_was_read_on_one_device_is_told_to_the_others() {
         (&json!(2), &json!("resolved"))
     );
 }
+
+fn last_read(topic: &str, id: &str) -> Value {
+    json!({ "topic_key": topic, "last_read_message_id": id })
+}
+
+#[tokio::test]
+async fn a_message_to_one_device_is_no_news_to_the_others() {
+    let server = TestServer::shared().await;
+    let (alice, bob) = two(&server).await;
+    let phone = server.connect_device(&bob, "phone", "default").await;
+    let mut only = named(bob.aid(), "m-only", "for one device");
+    only["device_id"] = json!(bob.device());
+    send(&alice, only).await;
+    assert_eq!(received(&bob).await["message_id"], "m-only");
+
+    assert_eq!(ask(&bob, "message.read", last_read("alice", "m-only")).await["updated"], 1);
+    assert_eq!(events_until_now(&alice, &phone).await, Vec::<Value>::new());
+    for device in [&bob, &phone] {
+        let state = ask(device, "message.read_state", json!({ "topic_key": "alice" })).await;
+        assert_eq!(state["states"], json!([]), "the shared position has not moved");
+    }
+}
+
+#[tokio::test]
+async fn a_position_that_comes_before_its_message_counts_when_the_message_has_come() {
+    let server = TestServer::shared().await;
+    let (alice, bob) = two(&server).await;
+    assert_eq!(ask(&bob, "message.read", last_read("alice", "m-2")).await["updated"], 1);
+    for id in ["m-1", "m-2"] {
+        send(&alice, named(bob.aid(), id, id)).await;
+    }
+    assert_eq!(ask(&bob, "message.read", last_read("alice", "m-1")).await["updated"], 0, "it is further");
+    let state = ask(&bob, "message.read_state", json!({ "topic_key": "alice" })).await;
+    assert_eq!(
+        (&state["last_read_message_id"], &state["mapping_status"]),
+        (&json!("m-2"), &json!("resolved"))
+    );
+    assert!(state["last_read_order"].as_i64().is_some_and(|order| order > 0), "{state}");
+}

@@ -1,4 +1,4 @@
-//! The content of `queue` messages: each goes to one connection now, and can be pulled for five minutes.
+//! The content of `queue` messages: each goes to one connection now, and can be pulled for a while.
 
 use super::bounded::{BoundedRows, RowLimits};
 use super::shared_rows::{self, NewSharedRow, RowList, SharedRow, SharedRows};
@@ -11,18 +11,31 @@ use sqlx::{Any, Transaction};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How long a message can be pulled.
-const WINDOW_MS: i64 = 300_000;
-
 /// The kind of its lists, as it is stored.
 const LIST: &str = "ring";
 
-const LIMITS: RowLimits = RowLimits { rows: 200, bytes: 16 << 20, total_bytes: 128 << 20 };
+/// What the messages of all agents may have together, unless one agent may have more.
+const TOTAL_BYTES: usize = 128 << 20;
 
 /// How many agents, or pairs of agents, a choice of connections is remembered for before all are cleared.
 const MAX_REMEMBERED: usize = 100_000;
 
+/// How long a message can be pulled, and what may wait for one agent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueLimits {
+    pub window_ms: i64,
+    pub messages: usize,
+    pub bytes: usize,
+}
+
+impl QueueLimits {
+    fn rows(&self) -> RowLimits {
+        RowLimits { rows: self.messages, bytes: self.bytes, total_bytes: TOTAL_BYTES.max(self.bytes) }
+    }
+}
+
 pub(crate) struct QueueMessages<T> {
+    pub limits: QueueLimits,
     rows: Mutex<BoundedRows<Aid, QueueRow<T>>>,
     choice: Mutex<ConnectionChoice>,
 }
@@ -50,15 +63,13 @@ pub(crate) struct QueuePage<T> {
     pub dropped: u64,
 }
 
-impl<T> Default for QueueMessages<T> {
-    fn default() -> QueueMessages<T> {
-        QueueMessages { rows: Mutex::new(BoundedRows::new(LIMITS)), choice: Mutex::default() }
-    }
-}
-
 impl<T: Clone> QueueMessages<T> {
+    pub fn new(limits: QueueLimits) -> QueueMessages<T> {
+        QueueMessages { limits, rows: Mutex::new(BoundedRows::new(limits.rows())), choice: Mutex::default() }
+    }
+
     pub fn put(&self, aid: &Aid, inbox: i64, seq: i64, at_ms: i64, bytes: usize, message: T) {
-        self.rows.lock().put(aid, at_ms + WINDOW_MS, bytes, QueueRow { inbox, seq, message });
+        self.rows.lock().put(aid, at_ms + self.limits.window_ms, bytes, QueueRow { inbox, seq, message });
     }
 
     pub fn after(&self, aid: &Aid, inbox: i64, after_seq: i64, now_ms: i64, limit: usize) -> QueuePage<T> {
@@ -107,25 +118,30 @@ impl<T: Clone> QueueMessages<T> {
 
 impl QueueMessages<Arc<StoredMessage>> {
     /// On PostgreSQL: those of an agent, as all processes together have them.
-    pub async fn copy(shared: &SharedRows, aid: &Aid) -> sqlx::Result<Self> {
+    pub async fn copy(&self, shared: &SharedRows, aid: &Aid) -> sqlx::Result<Self> {
         let row = |row: &SharedRow| {
             let (inbox, seq, message): (i64, i64, Box<RawValue>) = serde_json::from_str(&row.data).ok()?;
             Some(QueueRow { inbox, seq, message: StoredMessage::read(0, message.get()).ok()? })
         };
         let mut connection = shared.reader().await?;
         let list = RowList { kind: LIST, key: aid.as_str() };
-        let rows = shared_rows::copy(&mut connection, list, (aid, LIMITS), row).await?;
-        Ok(QueueMessages { rows: Mutex::new(rows), choice: Mutex::default() })
+        let rows = shared_rows::copy(&mut connection, list, (aid, self.limits.rows()), row).await?;
+        Ok(QueueMessages { limits: self.limits, rows: Mutex::new(rows), choice: Mutex::default() })
     }
 }
 
 /// On PostgreSQL: in the transaction that gives the message its seq.
-pub(crate) async fn insert(tx: &mut Transaction<'static, Any>, message: &StoredMessage) -> sqlx::Result<()> {
+pub(crate) async fn insert(
+    tx: &mut Transaction<'static, Any>,
+    message: &StoredMessage,
+    limits: QueueLimits,
+) -> sqlx::Result<()> {
     let Some(entry) = message.entries.first() else { return Ok(()) };
     let data = format!("[{},{},{}]", entry.inbox, entry.seq, json(message));
-    let row = NewSharedRow { name: "", until: message.at + WINDOW_MS, bytes: message.bytes(), data };
+    let until = message.at + limits.window_ms;
+    let row = NewSharedRow { name: "", until, bytes: message.bytes(), data };
     let list = RowList { kind: LIST, key: message.to.as_str() };
-    shared_rows::insert(tx, list, row, &LIMITS, message.at).await?;
+    shared_rows::insert(tx, list, row, &limits.rows(), message.at).await?;
     Ok(())
 }
 
@@ -152,6 +168,12 @@ mod tests {
     use super::*;
     use crate::kernel::{Delivery, DeviceId, Mode, SlotId};
 
+    const WINDOW_MS: i64 = 300_000;
+
+    fn empty<T: Clone>() -> QueueMessages<T> {
+        QueueMessages::new(QueueLimits { window_ms: WINDOW_MS, messages: 200, bytes: 16 << 20 })
+    }
+
     fn aid(name: &str) -> Aid {
         Aid::parse(&format!("{name}.aid.pub")).unwrap()
     }
@@ -169,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_message_can_be_pulled_for_five_minutes_by_the_device_that_owns_it() {
-        let (queue_messages, bob) = (QueueMessages::default(), aid("bobb"));
+        let (queue_messages, bob) = (empty(), aid("bobb"));
         queue_messages.put(&bob, 7, 3, 1000, 10, "three");
         queue_messages.put(&bob, 7, 4, 2000, 10, "four");
         queue_messages.put(&bob, 8, 1, 2000, 10, "for another device");
@@ -183,7 +205,7 @@ mod tests {
 
     #[test]
     fn two_hundred_messages_of_an_agent_can_be_pulled() {
-        let (queue_messages, bob) = (QueueMessages::default(), aid("bobb"));
+        let (queue_messages, bob) = (empty(), aid("bobb"));
         for seq in 1..=205 {
             queue_messages.put(&bob, 7, seq, 0, 10, seq);
         }
@@ -193,7 +215,7 @@ mod tests {
 
     #[test]
     fn round_robin_chooses_each_connection_in_order() {
-        let (queue_messages, alice, bob) = (QueueMessages::<()>::default(), aid("alice"), aid("bobb"));
+        let (queue_messages, alice, bob) = (empty::<()>(), aid("alice"), aid("bobb"));
         let sessions = sessions(&[1, 2, 3], "round_robin", 0);
         let chosen: Vec<u64> =
             (0..6).map(|_| queue_messages.choose(&bob, &alice, &sessions, 0).unwrap().connection).collect();
@@ -203,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_sender_keeps_its_connection_while_it_is_used_and_open() {
-        let (queue_messages, alice, bob) = (QueueMessages::<()>::default(), aid("alice"), aid("bobb"));
+        let (queue_messages, alice, bob) = (empty::<()>(), aid("alice"), aid("bobb"));
         let all = sessions(&[1, 2, 3], "sender_affinity", 100);
         let choose = |from: &Aid, sessions: &[PresentSession], now| {
             queue_messages.choose(&bob, from, sessions, now).unwrap().connection

@@ -2,7 +2,7 @@
 //! and what is for one inbox still happens one after the other.
 
 use super::writer::{HeldConnection, PostgresWriter, WriteResult};
-use crate::kernel::{BatchError, Tally};
+use crate::kernel::{BatchError, Tally, trace};
 use crate::message::store::error::StoreError;
 use crate::message::store::write::{Write, WriteOutcome};
 use futures_util::StreamExt as _;
@@ -60,6 +60,7 @@ impl CommitQueue {
 
     /// Waits until the write is durable. `bytes` is how many it takes in the queue.
     pub async fn submit(&self, write: Write, bytes: usize) -> Result<WriteOutcome, StoreError> {
+        let _step = trace::step("store", "commit");
         let permits = u32::try_from(bytes.clamp(1, self.limit)).unwrap_or(u32::MAX);
         let Ok(permit) = self.bytes.clone().try_acquire_many_owned(permits) else {
             self.tally.refuse();

@@ -5,7 +5,7 @@ use super::batch::{MessageBatch, give_seqs};
 use super::insert::{Inserted, insert, is_devices_changed};
 use super::writer::PostgresWriter;
 use crate::kernel::Engine;
-use crate::message::store::ephemeral::queue_messages;
+use crate::message::store::ephemeral::queue_messages::{self, QueueLimits};
 use crate::message::store::stored_message::StoredMessage;
 use crate::message::store::tool_calls::ToolCallWindows;
 use crate::message::store::write::{NewMessage, ToolCallCount, WriteOutcome};
@@ -20,7 +20,7 @@ impl PostgresWriter {
         open: &[usize],
     ) -> sqlx::Result<Inserted> {
         let mut tx = self.store.db().write().await?;
-        let inserted = insert_with_content(&mut tx, batch, open).await?;
+        let inserted = insert_with_content(&mut tx, batch, open, self.queue_limits).await?;
         if matches!(inserted, Inserted::Seqs(_)) {
             tx.commit().await?;
         }
@@ -59,7 +59,7 @@ impl PostgresWriter {
             batch.refuse(&refused);
             return Ok(());
         }
-        match insert_with_content(&mut tx, batch, &accepted).await {
+        match insert_with_content(&mut tx, batch, &accepted, self.queue_limits).await {
             Ok(Inserted::Seqs(seqs)) => {
                 windows.write(&mut tx, Engine::Postgres).await?;
                 tx.commit().await?;
@@ -100,6 +100,7 @@ async fn insert_with_content(
     tx: &mut Transaction<'static, Any>,
     batch: &mut MessageBatch,
     open: &[usize],
+    limits: QueueLimits,
 ) -> sqlx::Result<Inserted> {
     let rows = batch.without_seqs(open);
     let seqs = match insert(&mut *tx, rows).await? {
@@ -116,7 +117,7 @@ async fn insert_with_content(
     // In one order in every process, like the heads of the inboxes: two commits never wait for each other.
     queued.sort_by(|a, b| a.to.as_str().cmp(b.to.as_str()));
     for message in &queued {
-        queue_messages::insert(tx, message).await?;
+        queue_messages::insert(tx, message, limits).await?;
     }
     Ok(Inserted::Seqs(seqs))
 }

@@ -8,6 +8,7 @@ use super::insert::{
 use super::last_seqs::LastSeqs;
 use crate::message::store::Store;
 use crate::message::store::bind::{array, json};
+use crate::message::store::ephemeral::queue_messages::QueueLimits;
 use crate::message::store::error::StoreError;
 use crate::message::store::write::{
     CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, Write, WriteOutcome,
@@ -26,6 +27,7 @@ pub(crate) struct PostgresWriter {
     /// Whatever is durable goes here, to be published.
     pub committed: mpsc::Sender<Vec<CommittedMessage>>,
     pub last_seqs: LastSeqs,
+    pub queue_limits: QueueLimits,
 }
 
 /// A connection kept from commit to commit, so that none has to check whether it is still open. Dropped after any error.

@@ -97,3 +97,20 @@ async fn what_is_begun_in_order_gets_its_seq_in_order_even_after_a_restart() {
         assert_eq!(sent, (1..=100).collect::<Vec<_>>());
     }
 }
+
+#[tokio::test]
+async fn what_another_domain_sends_has_the_same_limits() {
+    let there = Domain::open("aid.net").await;
+    let dave = there.agent("dave", "d").await;
+    let (large, headers) = (json!({ "text": "x".repeat(1_000_000) }), json!({ "a": "x".repeat(64 << 10) }));
+    for (params, expected) in [
+        (json!({ "to": dave.aid, "payload": large }), codes::INVALID_PARAMS),
+        (json!({ "to": dave.aid, "payload": large, "ttl": 60 }), codes::INVALID_PARAMS),
+        (json!({ "to": dave.aid, "payload": {}, "headers": headers }), codes::INVALID_PARAMS),
+        (json!({ "to": "auth.aid.net", "payload": {} }), codes::NOT_FOUND),
+    ] {
+        let refused = there.call_as(foreign("alice.aid.com", "a"), "message.send", params).await;
+        assert_eq!(code(refused), expected.code);
+    }
+    assert!(there.rows((&dave, "d")).await.is_empty());
+}
