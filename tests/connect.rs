@@ -166,7 +166,8 @@ async fn a_bad_token_keeps_the_socket_and_the_whole_recovery_works_on_it() {
     // As SDKs do it: the token at hand, the cached one, a refresh, a whole login, all with one nonce.
     for token in [FORGED, "not-a-token", "", FORGED, "a.b.c"] {
         let error = refusal(&socket, token, |_| ()).await;
-        assert!(error["code"] == 4001 || token.is_empty() && error["code"] == 4000, "{error}");
+        let code = if token.is_empty() { 4000 } else { 4001 };
+        assert_eq!(error["code"], code, "{token:?}: {error}");
     }
     let refused = socket.call("auth.refresh_token", &json!({ "refresh_token": "rt-unknown" })).await;
     assert_eq!((&refused["success"], &refused["relogin_required"]), (&json!(false), &json!(true)));
@@ -284,20 +285,21 @@ async fn a_slot_needs_a_device() {
 }
 
 #[tokio::test]
-async fn a_device_is_used_with_slots_or_without_but_not_both() {
+async fn a_device_is_used_with_slots_and_without_at_the_same_time() {
     let server = TestServer::shared().await;
-    let alice = server.register("alice").await;
-    let _with_slot = server.connect(&alice, |_| ()).await;
-    let tokens = server.login(&alice).await;
-    let socket = server.socket().await;
-    let error = refusal(&socket, &tokens.access, |hello| hello["client"]["slot_id"] = json!("")).await;
-    assert_eq!(error["code"], 4090, "{error}");
-    assert!(text(&error["message"]).contains("device_singleton_conflict"), "{error}");
-    assert_eq!(socket.call("auth.connect", &hello(socket.nonce(), &tokens.access)).await["status"], "ok");
+    // The SDKs up to 0.3 have no slot, later ones have "default": both run on one device.
+    for (name, first, second) in [("alice", "default", ""), ("carol", "", "default")] {
+        let who = server.register(name).await;
+        let first = server.connect(&who, |hello| hello["client"]["slot_id"] = json!(first)).await;
+        let second = server.connect(&who, |hello| hello["client"]["slot_id"] = json!(second)).await;
+        for session in [&first, &second] {
+            assert_eq!(session.call("meta.ping", &json!({})).await["pong"], true);
+        }
+    }
 }
 
 #[tokio::test]
-async fn live_connections_of_an_agent_agree_on_the_delivery_mode() {
+async fn long_connections_of_an_agent_agree_on_the_delivery_mode() {
     let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let queue = json!({ "mode": "queue", "routing": "round_robin", "affinity_ttl_ms": 0 });
@@ -313,10 +315,22 @@ async fn live_connections_of_an_agent_agree_on_the_delivery_mode() {
     assert_eq!(error["data"]["kind"], "identity_conflict");
     assert!(text(&error["message"]).contains("delivery_mode_conflict"), "{error}");
 
-    // Replacing the only other connection leaves none to disagree with.
+    // No message is delivered to a short connection, so it has nothing to agree on, whoever comes first.
+    let brief = |hello: &mut Value| {
+        other_device(hello);
+        hello["options"] = json!({ "kind": "short" });
+    };
+    let brief = server.connect_with(&alice, &tokens, brief).await;
+
+    // Replacing the only other long connection leaves none to disagree with.
     let replacing = server.connect(&alice, |hello| hello["delivery_mode"] = queue.clone()).await;
     assert_eq!(fanout.disconnected().await["code"], 4009);
-    assert_eq!(replacing.call("meta.ping", &json!({})).await["pong"], true);
+    // A command of the default mode, beside the worker of a queue.
+    let command =
+        server.connect_with(&alice, &tokens, |hello| hello["options"] = json!({ "kind": "short" })).await;
+    for session in [&replacing, &brief, &command] {
+        assert_eq!(session.call("meta.ping", &json!({})).await["pong"], true);
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! Which sessions of an agent exist beside each other, and what a session is told that is closed for another.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
 
-use crate::support::TestServer;
 use crate::support::agent::{ConnectedAgent, TestIdentity, hello, text};
+use crate::support::{ISSUER, TestServer, until, within};
 
 fn at(device: &str, slot: &str) -> impl FnOnce(&mut Value) {
     move |hello| {
@@ -28,7 +30,7 @@ async fn session_at(server: &TestServer, who: &TestIdentity, device: &str, slot:
 async fn a_new_session_in_the_same_slot_replaces_the_old_one_which_is_told_by_whom() {
     let server = TestServer::shared().await;
     let alice = server.register("alice").await;
-    let old = server.connect(&alice, |_| ()).await;
+    let old = server.connect(&alice, |hello| hello["extra_info"] = json!({ "pid": 1111 })).await;
     let new = server.connect(&alice, |hello| hello["extra_info"] = json!({ "app": "demo", "n": 1.50 })).await;
 
     let told = old.disconnected().await;
@@ -41,6 +43,8 @@ async fn a_new_session_in_the_same_slot_replaces_the_old_one_which_is_told_by_wh
     let by = &told["detail"]["evicted_by"];
     assert_eq!((&by["device_id"], &by["slot_id"]), (&json!("laptop"), &json!("default")));
     assert_eq!(by["extra_info"], json!({ "app": "demo", "n": 1.50 }));
+    assert_eq!(told["detail"]["self_extra_info"], json!({ "pid": 1111 }));
+    assert_eq!(told["detail"]["new_extra_info"], by["extra_info"]);
     assert!(is_alive(&new).await);
 }
 
@@ -50,11 +54,11 @@ async fn a_new_session_without_extra_info_is_shown_so() {
     let alice = server.register("alice").await;
     let old = server.connect(&alice, |_| ()).await;
     let _new = server.connect(&alice, |_| ()).await;
-    assert!(
-        old.disconnected().await["detail"]["evicted_by"]["extra_info"]
-            .as_object()
-            .is_none_or(|info| info.is_empty())
-    );
+    let told = old.disconnected().await;
+    assert!(told["detail"]["evicted_by"]["extra_info"].as_object().is_none_or(|info| info.is_empty()));
+    for name in ["self_extra_info", "new_extra_info"] {
+        assert_eq!(told["detail"].get(name), None, "{told}");
+    }
 }
 
 #[tokio::test]
@@ -195,7 +199,7 @@ async fn a_short_connection_ends_after_its_quiet_time_and_says_so() {
     let alice = server.register("alice").await;
     let brief = server.connect(&alice, short(500)).await;
     let told = brief.disconnected().await;
-    assert_eq!(told["code"], 4014);
+    assert_eq!((&told["code"], &told["detail"]["aid"]), (&json!(4014), &json!(alice.aid)));
     assert_eq!(told["detail"]["ttl_ms"], 500);
     assert!(told["detail"]["idle_ms"].as_u64().unwrap() >= 500, "{told}");
 }
@@ -270,4 +274,76 @@ async fn a_device_without_slots_is_one_instance() {
     assert_eq!((&told["code"], &told["detail"]["device_id"]), (&json!(4009), &json!("laptop")));
     let elsewhere = session_at(&server, &alice, "phone", "").await;
     assert!(is_alive(&new).await && is_alive(&elsewhere).await);
+}
+
+/// What the server answers its operator on the socket in its data folder.
+async fn ask_as_operator(server: &TestServer, method: &str, params: Value) -> Value {
+    let socket = server.gateway_data().join("aund.sock");
+    let mut stream = within("a socket", UnixStream::connect(socket)).await.expect("the server listens there");
+    let line = json!({ "method": method, "params": params }).to_string() + "\n";
+    stream.write_all(line.as_bytes()).await.expect("it is read");
+    let mut answer = String::new();
+    within("an answer", BufReader::new(stream).read_line(&mut answer)).await.expect("it is answered");
+    serde_json::from_str(&answer).expect("an answer is JSON")
+}
+
+#[tokio::test]
+async fn whoever_may_ask_learns_the_sessions_of_an_agent_on_all_gateways() {
+    let server = TestServer::start().await;
+    let alice = server.register("alice").await;
+    let tokens = server.login(&alice).await;
+    let long = server
+        .connect_with(&alice, &tokens, |hello| {
+            at("phone", "app/1")(hello);
+            hello["capabilities"] = json!({ "p2p_peer_pull_v1": true });
+        })
+        .await;
+    let brief = server
+        .connect_with(&alice, &tokens, |hello| {
+            at("laptop", "cli")(hello);
+            short(60_000)(hello);
+        })
+        .await;
+    let query = async |params: Value| {
+        let mut answer = ask_as_operator(&server, "gateway.query_sessions", params).await;
+        answer["result"].take()
+    };
+    let both = until("both sessions are known", || async {
+        let known = query(json!({ "aid": alice.aid })).await;
+        (known["sessions"].as_array().map_or(0, Vec::len) == 2).then_some(known)
+    })
+    .await;
+    assert_eq!(both["online"], true);
+    let [first, second] = [&both["sessions"][0], &both["sessions"][1]];
+    for (session, agent) in [(first, &long), (second, &brief)] {
+        assert_eq!(session["connection_id"], agent.welcome["connection"]["id"], "{session}");
+        assert_eq!(session["kind"], agent.welcome["connection"]["kind"], "{session}");
+        assert_eq!(session["aid"], alice.aid);
+        assert_eq!(session["delivery_mode"]["mode"], "fanout");
+    }
+    assert_eq!((&first["device_id"], &first["slot_id"]), (&json!("phone"), &json!("app/1")));
+    assert_eq!(first["capabilities"], json!({ "p2p_peer_pull_v1": true }));
+    assert!(first["created_at_ms"].as_i64() < second["created_at_ms"].as_i64(), "{both}");
+
+    for (params, online, sessions) in [
+        (json!({ "aid": alice.aid, "long_only": true }), true, json!([first])),
+        (json!({ "aid": alice.aid, "device_id": "laptop" }), false, json!([second])),
+        (json!({ "aid": alice.aid, "device_id": "laptop", "long_only": true }), false, json!([])),
+        (json!({ "aid": format!("nobody.{ISSUER}") }), false, json!([])),
+    ] {
+        assert_eq!(
+            query(params.clone()).await,
+            json!({ "online": online, "sessions": sessions }),
+            "{params}"
+        );
+    }
+    // Offline would be a wrong answer about an agent whose sessions are not here.
+    let elsewhere = json!({ "aid": "alice.other.example" });
+    let refused = ask_as_operator(&server, "gateway.query_sessions", elsewhere).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+
+    let status = ask_as_operator(&server, "gateway.status", json!({})).await["result"].take();
+    assert_eq!((&status["issuer"], &status["domain_sessions"]), (&json!(ISSUER), &json!(1)), "{status}");
+    assert_eq!(status["namespaces"]["message"], "up", "{status}");
+    assert!(is_alive(&long).await && is_alive(&brief).await);
 }

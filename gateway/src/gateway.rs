@@ -5,8 +5,9 @@ use crate::config::Config;
 use crate::connection::{OutboxBudget, Sessions};
 use crate::delivery::EventDelivery;
 use crate::federation::Federation;
+use crate::health::HealthSources;
 use crate::telemetry::Metrics;
-use services::kernel::{Clock, Ids, Mesh, Tasks, World};
+use services::kernel::{Clock, Ids, Mesh, World};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -25,8 +26,8 @@ pub struct GatewayState {
     /// The links to other domains, where federation is enabled.
     pub federation: Option<Arc<Federation>>,
     pub mesh: Arc<Mesh>,
-    /// What the services of this process do in the background.
-    pub tasks: Tasks,
+    /// How this process is.
+    pub health: HealthSources,
     pub metrics: Arc<Metrics>,
     pub clock: Clock,
     pub ids: Ids,
@@ -47,6 +48,9 @@ impl GatewayState {
         let (limits, tracker) = (&config.limits, TaskTracker::new());
         let budget = OutboxBudget::new(limits.outbox_bytes, limits.outbox_total_bytes, metrics.clone());
         let sessions = Arc::new(Sessions::new(world.presence.clone(), budget, first_connection(world)));
+        if let Some(federation) = &federation {
+            federation.show_sessions(&sessions);
+        }
         let delivery = EventDelivery::new(world, sessions.clone(), metrics.clone(), tracker.clone());
         Arc::new(GatewayState {
             public_url,
@@ -55,7 +59,7 @@ impl GatewayState {
             delivery: Arc::new(delivery),
             federation,
             mesh: world.mesh.clone(),
-            tasks: world.tasks.clone(),
+            health: HealthSources::new(world, true),
             metrics,
             clock: world.clock.clone(),
             ids: world.ids.clone(),

@@ -79,6 +79,13 @@ impl Eviction {
             detail["aid"] = json!(open.session.aid);
             detail["device_id"] = json!(open.session.device);
             detail["slot_id"] = json!(open.session.slot);
+            if let Some(info) = &open.extra_info {
+                detail["self_extra_info"] = json!(info);
+            }
+        }
+        // The same as in `evicted_by`, under the name that SDKs read. Where a side gave none, its member is left out.
+        if let Some(info) = newcomer.extra_info {
+            detail["new_extra_info"] = json!(info);
         }
         if let Some((quota_kind, limit)) = self.quota {
             detail["quota_kind"] = json!(quota_kind);
@@ -99,7 +106,6 @@ pub(super) fn admit(
             return Err(RpcError::new(codes::SHORT_CAPACITY, "short_connection_capacity_exceeded")
                 .with("limit", MAX_SHORT));
         }
-        same_delivery(present.iter(), newcomer)?;
         return Ok(Vec::new());
     }
 
@@ -111,14 +117,6 @@ pub(super) fn admit(
     let gone = |evictions: &[Eviction], id: u64| evictions.iter().any(|eviction| eviction.connection == id);
     let on_device: Vec<_> =
         long.iter().filter(|view| view.device == newcomer.device && !gone(&evictions, view.id)).collect();
-
-    // A device without slots is one instance: no other session shares the device with it.
-    let mixed = on_device.iter().any(|view| view.slot.is_empty() != newcomer.slot.key().is_empty());
-    if !newcomer.device.is_empty() && mixed {
-        let sentence =
-            "device_singleton_conflict: another connection of this device uses it with a slot, or without";
-        return Err(RpcError::new(codes::IDENTITY_CONFLICT, sentence));
-    }
     if on_device.len() >= MAX_SLOTS {
         evictions.push(eviction(on_device[0], newcomer));
     }
@@ -133,7 +131,7 @@ pub(super) fn admit(
             evictions.push(eviction(view, newcomer));
         }
     }
-    same_delivery(present.iter().filter(|view| !gone(&evictions, view.id)), newcomer)?;
+    same_delivery(long.into_iter().filter(|view| !gone(&evictions, view.id)), newcomer)?;
     Ok(evictions)
 }
 
@@ -150,15 +148,16 @@ fn eviction(view: &SessionView<'_>, newcomer: &SessionView<'_>) -> Eviction {
     Eviction { connection, code: 4015, reason: "long_connection_quota_exceeded", quota: Some(quota) }
 }
 
-fn same_delivery<'a>(
-    mut staying: impl Iterator<Item = &'a SessionView<'a>>,
+/// No message is delivered to a short connection, so only long ones have to agree on how that is done.
+fn same_delivery<'v, 'a: 'v>(
+    mut staying: impl Iterator<Item = &'v SessionView<'a>>,
     newcomer: &SessionView<'_>,
 ) -> Result<(), RpcError> {
     match staying.find(|view| view.delivery != newcomer.delivery) {
         None => Ok(()),
         Some(_) => Err(RpcError::new(
             codes::IDENTITY_CONFLICT,
-            "delivery_mode_conflict: another live connection of this agent uses a different delivery_mode",
+            "delivery_mode_conflict: another long connection of this agent uses a different delivery_mode",
         )),
     }
 }

@@ -3,6 +3,7 @@
 //! The task that owns a socket is in [`crate::session`]; whoever has something for the socket puts it into its outbox.
 
 mod close_reason;
+mod event_numbers;
 mod eviction;
 mod open_session;
 mod outbox;
@@ -13,11 +14,25 @@ mod tests;
 pub use close_reason::CloseReason;
 pub use open_session::{ConnectionKind, OpenSession};
 pub use outbox::{ConnectionOutbox, OutboxBudget, OutboxItem};
-pub use sessions::Sessions;
+pub use sessions::{SessionCounts, Sessions};
 
+use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32};
+
+/// What the id of a connection begins with, as clients and services know it; its number follows.
+pub const CONNECTION_ID: &str = "conn_gateway-client-";
+
+/// The id of the connection with this number.
+pub fn connection_id(number: u64) -> String {
+    format!("{CONNECTION_ID}{number}")
+}
+
+/// The number in the id of a connection.
+pub fn connection_number(id: &str) -> Option<u64> {
+    id.strip_prefix(CONNECTION_ID)?.parse().ok()
+}
 
 /// One socket, as others see it.
 pub struct Connection {
@@ -30,7 +45,16 @@ pub struct Connection {
     pub wants_capabilities: AtomicBool,
     /// The server drains it: new calls are refused, and it is closed when the others are answered.
     pub drains: AtomicBool,
+    /// The newest number of each series whose events may be repeated to it.
+    newest: Mutex<Vec<SeriesNumber>>,
     session: OnceLock<OpenSession>,
+}
+
+/// The number that an event has in its series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeriesNumber {
+    pub series: &'static str,
+    pub number: i64,
 }
 
 impl Connection {
@@ -42,6 +66,7 @@ impl Connection {
             in_flight: AtomicU32::new(0),
             wants_capabilities: AtomicBool::new(false),
             drains: AtomicBool::new(false),
+            newest: Mutex::default(),
             session: OnceLock::new(),
         }
     }

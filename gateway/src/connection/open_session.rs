@@ -11,6 +11,8 @@ pub struct OpenSession {
     pub kind: ConnectionKind,
     pub delivery: Delivery,
     pub extra_info: Option<Box<RawValue>>,
+    /// What the client declared that it can do.
+    pub capabilities: Option<Box<RawValue>>,
     /// Orders the sessions of an agent; set when it is opened.
     pub since_ms: i64,
     /// The connections that were evicted for it; set then, too.
@@ -54,6 +56,7 @@ impl OpenSession {
             long: self.kind == ConnectionKind::Long,
             since_ms: self.since_ms,
             extra_info: self.extra_info.clone(),
+            capabilities: self.capabilities.clone(),
             instead_of: self.instead_of.clone(),
         }
     }

@@ -16,6 +16,16 @@ pub struct Sessions {
     next_connection: AtomicU64,
 }
 
+/// How many there are on this gateway.
+pub struct SessionCounts {
+    /// Sockets, with a session or not.
+    pub connections: usize,
+    /// Agents with a session.
+    pub agents: usize,
+    pub long: usize,
+    pub short: usize,
+}
+
 #[derive(Default)]
 struct Connections {
     all: HashMap<u64, Arc<Connection>>,
@@ -177,6 +187,28 @@ impl Sessions {
     /// Every connection of an agent, long and short.
     pub fn of_agent(&self, aid: &Aid) -> Vec<Arc<Connection>> {
         self.connections.lock().agents.get(aid).cloned().unwrap_or_default()
+    }
+
+    /// The sessions of an agent on all gateways, long and short, oldest first, as far as this gateway knows.
+    pub fn everywhere(&self, aid: &Aid) -> Vec<AnnouncedSession> {
+        let (here, elsewhere) = (self.of_agent(aid), self.presence.elsewhere(aid));
+        let here = here.iter().filter_map(|connection| Some(connection.session()?.announced()));
+        let mut all: Vec<AnnouncedSession> =
+            here.chain(elsewhere.iter().map(|announced| AnnouncedSession::clone(announced))).collect();
+        all.sort_by_key(|announced| (announced.since_ms, announced.session.connection));
+        all
+    }
+
+    pub fn counts(&self) -> SessionCounts {
+        let connections = self.connections.lock();
+        let sessions = || connections.agents.values().flatten();
+        let long = sessions().filter(|connection| connection.is_long()).count();
+        SessionCounts {
+            connections: connections.all.len(),
+            agents: connections.agents.len(),
+            long,
+            short: sessions().count() - long,
+        }
     }
 
     pub fn agents_with_short(&self) -> Vec<Aid> {

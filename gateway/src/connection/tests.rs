@@ -109,6 +109,7 @@ impl GatewayInstance {
             kind,
             delivery,
             extra_info: Some(to_raw_value(&json!({ "i_am": id })).unwrap()),
+            capabilities: Some(to_raw_value(&json!({ "reads": id })).unwrap()),
             since_ms: 0,
             instead_of: Vec::new(),
             _subscription: None,
@@ -204,11 +205,22 @@ async fn a_session_is_evicted_by_its_successor_on_another_gateway() {
     assert_eq!((closed.code, closed.reason.as_str()), (4009, "replaced_by_new_connection"));
     let by = &event["params"]["detail"]["evicted_by"];
     assert_eq!(*by, json!({ "device_id": "phone", "slot_id": "app/2", "extra_info": { "i_am": 3 } }));
+    let detail = &event["params"]["detail"];
+    assert_eq!(
+        (&detail["self_extra_info"], &detail["new_extra_info"]),
+        (&json!({ "i_am": 1 }), &by["extra_info"])
+    );
     assert!(close_reason(&other_slot).is_none());
     assert_eq!((first.here(), second.here()), (vec![2], vec![3]));
     let sessions =
         || second.presence.sessions(&alice()).iter().map(|session| session.connection).collect::<Vec<_>>();
     until("two sessions", || (sessions() == [2, 3]).then_some(())).await;
+    let everywhere = second.sessions.everywhere(&alice());
+    let known: Vec<(u64, Value)> = everywhere
+        .iter()
+        .map(|known| (known.session.connection, json!(known.capabilities.as_ref().unwrap())))
+        .collect();
+    assert_eq!(known, [(2, json!({ "reads": 2 })), (3, json!({ "reads": 3 }))]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -280,7 +292,11 @@ async fn short_connections_and_delivery_modes_count_over_gateways() {
     }
     assert!(!second.presence.is_online(&alice()));
     let queue = Delivery { mode: Mode::Queue, ..Delivery::default() };
-    let refused = second.open_as(11, "tablet", "", ConnectionKind::Long, queue).err().unwrap();
+    let short = second.open_as(11, "tablet", "", ConnectionKind::Short(None), queue.clone());
+    assert!(short.is_ok(), "short connections have nothing to agree on");
+    first.open(12, "laptop", "", ConnectionKind::Long).unwrap();
+    knows(&second, 5).await;
+    let refused = second.open_as(13, "tablet", "", ConnectionKind::Long, queue).err().unwrap();
     assert!(refused.to_string().contains("delivery_mode_conflict"), "{refused}");
 }
 
@@ -330,6 +346,7 @@ proptest::proptest! {
             long: *long,
             since_ms: *since_ms,
             extra_info: None,
+            capabilities: None,
             instead_of: instead_of.iter().map(|id| u64::from(*id)).filter(|other| *other != id as u64).collect(),
         };
         let announced: Vec<AnnouncedSession> = announced.iter().enumerate().map(one).collect();

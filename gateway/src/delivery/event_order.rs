@@ -12,6 +12,7 @@ mod tests;
 use members::OrderMembers;
 use parking_lot::Mutex;
 use proto_schemas::EventOrderRule;
+use serde_json::value::RawValue;
 use services::kernel::{Aid, Audience, DeviceId, Event};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -87,7 +88,7 @@ impl EventOrder {
         mut deliver: impl FnMut(&Event),
     ) -> Option<HeldSeries> {
         let ordered =
-            rule.and_then(|rule| Some((rule, agent(event, rule)?, OrderMembers::read(event, rule)?)));
+            rule.and_then(|rule| Some((rule, agent(event, rule)?, OrderMembers::read(&event.params, rule)?)));
         let Some((rule, aid, OrderMembers { number, values })) = ordered else {
             deliver(event);
             return None;
@@ -211,6 +212,11 @@ fn make_space(of_agent: &mut AgentSeries) {
     if of_agent.len() >= MAX_SERIES {
         of_agent.retain(|_, series| !series.held.is_empty());
     }
+}
+
+/// The number that orders an event, if it has one.
+pub(super) fn number(params: &RawValue, rule: EventOrderRule) -> Option<i64> {
+    OrderMembers::read(params, rule).map(|members| members.number)
 }
 
 /// The agent in whose order an event is, if it is in one.

@@ -4,13 +4,14 @@ mod event_order;
 mod resync;
 pub mod session_notices;
 
-use crate::connection::{CloseReason, Sessions};
+use crate::connection::{CloseReason, SeriesNumber, Sessions};
 use crate::frame;
 use crate::telemetry::Metrics;
 use event_order::EventOrder;
 use proto_schemas::{EventAudience, EventSchema};
 use resync::Resync;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use services::kernel::{Aid, Audience, Bus, BusStats, DeviceId, Event, Mesh, Subscription, World};
 use std::sync::Arc;
@@ -86,9 +87,11 @@ impl EventDelivery {
             return;
         }
         let frame = Utf8Bytes::from(frame::notification(&event.method, event.params.get()));
+        let repeatable = repeatable_number(&event.method, &event.params);
         for connection in audience {
-            connection.outbox.push(frame.clone());
-            self.metrics.events.inc();
+            if connection.push_event(frame.clone(), repeatable) {
+                self.metrics.events.inc();
+            }
         }
     }
 
@@ -172,6 +175,12 @@ pub fn is_app_event(method: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     method.len() <= 256
         && method.strip_prefix("event/app.").is_some_and(|name| !name.is_empty() && name.bytes().all(plain))
+}
+
+/// The number of an event that may be repeated to one connection, as its schema says.
+pub fn repeatable_number(method: &str, params: &RawValue) -> Option<SeriesNumber> {
+    let rule = proto_schemas::find_event(method)?.order.filter(|rule| rule.repeatable)?;
+    Some(SeriesNumber { series: rule.series, number: event_order::number(params, rule)? })
 }
 
 /// Whether the event has a schema with this audience, or is one of the clients' own.

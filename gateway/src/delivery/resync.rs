@@ -7,11 +7,12 @@ mod tests;
 
 use super::session_notices::is_down;
 use super::{EventDelivery, session_notices};
+use crate::connection::Connection;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use proto_schemas::requests::ca;
-use services::kernel::{Aid, DeviceId, SessionNotice};
-use std::collections::HashSet;
+use services::kernel::{Aid, DeviceId, Generation, SessionNotice};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -85,14 +86,33 @@ async fn resync_agent(delivery: &EventDelivery, aid: &Aid) -> bool {
         Err(error) if is_down(error) => return false,
         Err(error) => error.log("ca.get_cert"),
     }
-    let long = connections.iter().filter(|connection| connection.is_long());
-    let devices: HashSet<DeviceId> =
-        long.filter_map(|connection| Some(connection.session()?.session.device.clone())).collect();
-    for device_id in devices {
-        let notice = SessionNotice { aid: aid.clone(), device_id, connection: 0 };
+    for (device_id, connection) in missed_by(&connections) {
+        let notice = SessionNotice { aid: aid.clone(), device_id, connection };
         if !session_notices::resync(&delivery.mesh, &notice).await {
             return false;
         }
     }
     true
+}
+
+/// Each device with a long connection, once. Clients of the second generation do not all pull when an event shows them that
+/// others are missing: their connections are named one by one.
+fn missed_by(connections: &[Arc<Connection>]) -> Vec<(DeviceId, u64)> {
+    let mut devices: HashMap<DeviceId, Vec<u64>> = HashMap::new();
+    let long = connections.iter().filter(|connection| connection.is_long());
+    for (connection, open) in long.filter_map(|connection| Some((connection, connection.session()?))) {
+        let named = devices.entry(open.session.device.clone()).or_default();
+        if open.session.generation == Generation::Second {
+            named.push(connection.id);
+        }
+    }
+    let mut missed = Vec::new();
+    for (device, named) in devices {
+        if named.is_empty() {
+            missed.push((device, 0));
+        } else {
+            missed.extend(named.into_iter().map(|connection| (device.clone(), connection)));
+        }
+    }
+    missed
 }

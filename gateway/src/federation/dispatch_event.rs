@@ -2,18 +2,45 @@
 
 use super::Federation;
 use super::errors::{quoted, refused};
+use super::inbound::without_route;
 use super::relay_origin::RelayOrigin;
 use super::rules::serves;
 use super::wire::relay::{Relay, RelayEventTargets, RelayKind};
+use crate::connection::connection_number;
+use proto_schemas::{EventAudience, EventSchema};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Audience, Caller, DispatchEvent, Event, RpcError, codes};
+use services::kernel::{
+    Aid, Audience, Caller, DeviceId, DispatchEvent, Event, EventTargets, RpcError, codes,
+};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
-#[derive(Serialize)]
+/// The longest id of an event, which is remembered.
+const EVENT_ID_BYTES: usize = 256;
+
+#[derive(Default, Serialize)]
 pub struct DispatchedEvent {
+    delivered: usize,
+    delivered_devices: Vec<DeviceId>,
+    dropped: usize,
     federated: BTreeMap<String, &'static str>,
+    duplicate: bool,
+}
+
+impl DispatchedEvent {
+    fn is_written(&self) -> bool {
+        self.delivered > 0 || self.federated.values().any(|state| *state == "queued")
+    }
+}
+
+/// An event for agents of ours, and which of their connections it is for.
+struct LocalEvent<'a> {
+    schema: &'static EventSchema,
+    params: &'a RawValue,
+    /// Only these, where it is given.
+    connections: Option<Vec<u64>>,
 }
 
 impl Federation {
@@ -30,30 +57,73 @@ impl Federation {
         let Some(schema) = schema else {
             return Err(refused("event", format!("{service} has no event {:?}", quoted(&notice.event))));
         };
-        let DispatchEvent { event, event_id, targets, payload } = notice;
+        let DispatchEvent { event, event_id, targets: EventTargets { aids, connection_ids }, payload } =
+            notice;
+        if event_id.is_empty() || event_id.len() > EVENT_ID_BYTES {
+            return Err(wrong("event_id", format!("must have 1 to {EVENT_ID_BYTES} bytes")));
+        }
+        let connections = connection_ids.as_deref().map(numbers).transpose()?;
         let (local, remote): (Vec<Aid>, Vec<Aid>) =
-            targets.aids.into_iter().partition(|aid| aid.issuer() == self.issuer());
+            aids.into_iter().partition(|aid| aid.issuer() == self.issuer());
         if !remote.is_empty() && schema.federation.is_none() {
             return Err(refused("event", format!("{event} does not cross domains")));
         }
-        for aid in local {
-            let (method, params) = (method.clone(), payload.clone());
-            self.bus.publish(&Event { to: Audience::Agent(aid), method, params });
+        let payload = without_route(&payload)?;
+        let Some(claim) = self.dispatched.claim(service, &event_id, self.clock.now_ms()) else {
+            return Ok(DispatchedEvent { duplicate: true, ..DispatchedEvent::default() });
+        };
+        let mut dispatched = DispatchedEvent::default();
+        // What may not cross now is lost for the others, as if they could not be reached. Connections are those of our agents:
+        // where only some of them are meant, no other agent is.
+        let crosses = connections.is_none() && self.rules.allows(schema.namespace);
+        let depth = origin.depth().ok().filter(|_| crosses);
+        let for_ours = LocalEvent { schema, params: &payload, connections };
+        for aid in &local {
+            self.publish_here(aid, &for_ours, &mut dispatched);
         }
-        // What may not cross now is lost for the others, as if they could not be reached.
-        let depth = origin.depth().ok().filter(|_| self.rules.allows(schema.namespace));
         let mut domains: BTreeMap<String, RelayEventTargets> = BTreeMap::new();
         for aid in remote {
             domains.entry(aid.issuer().to_owned()).or_default().aids.push(aid.to_string());
         }
-        let mut federated = BTreeMap::new();
         for (issuer, targets) in domains {
             let queued = depth.is_some_and(|depth| {
                 self.relay_event(&issuer, &event, event_id.clone(), targets, &payload, depth)
             });
-            federated.insert(issuer, if queued { "queued" } else { "dropped" });
+            dispatched.federated.insert(issuer, if queued { "queued" } else { "dropped" });
         }
-        Ok(DispatchedEvent { federated })
+        if dispatched.is_written() {
+            claim.written(self.clock.now_ms());
+        }
+        Ok(dispatched)
+    }
+
+    /// Publishes an event to an agent of ours, and counts the long connections that it is for, on all gateways.
+    fn publish_here(&self, aid: &Aid, event: &LocalEvent<'_>, dispatched: &mut DispatchedEvent) {
+        let LocalEvent { schema, params, connections } = event;
+        let present = self.presence.sessions(aid);
+        let is_for = |number: u64| connections.as_ref().is_none_or(|some| some.contains(&number));
+        let publish = |to: Audience| {
+            let (method, params) = (schema.name.to_owned(), (*params).to_owned());
+            self.bus.publish(&Event { to, method, params });
+        };
+        // To all of them at once where that is possible: another gateway may have one that is not known here yet.
+        let to_all = connections.is_none() && schema.audience == EventAudience::Agent;
+        if to_all {
+            publish(Audience::Agent(aid.clone()));
+        }
+        let before = dispatched.delivered;
+        for session in present.iter().filter(|session| is_for(session.connection)) {
+            if !to_all {
+                publish(Audience::Connection { aid: aid.clone(), connection: session.connection });
+            }
+            dispatched.delivered += 1;
+            if !dispatched.delivered_devices.contains(&session.device) {
+                dispatched.delivered_devices.push(session.device.clone());
+            }
+        }
+        if dispatched.delivered == before {
+            dispatched.dropped += 1;
+        }
     }
 
     /// Sends an event of an agent of ours to agents of another domain, if there is space for it in the peer queue. Whether
@@ -96,4 +166,20 @@ impl Federation {
         };
         self.peers.send_event(self, issuer, &relay)
     }
+}
+
+/// The numbers of the connections with these ids.
+fn numbers(ids: &[String]) -> Result<Vec<u64>, RpcError> {
+    let number = |id: &String| {
+        connection_number(id).ok_or_else(|| {
+            let sentence = format!("{:?} is not the id of a connection", quoted(id));
+            wrong("targets.connection_ids", sentence)
+        })
+    };
+    ids.iter().map(number).collect()
+}
+
+fn wrong(member: &str, sentence: impl Display) -> RpcError {
+    let path = format!("params.{member}");
+    RpcError::new(codes::INVALID_PARAMS, format!("{path}: {sentence}")).with("path", path)
 }

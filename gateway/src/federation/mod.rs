@@ -6,15 +6,18 @@
 
 mod discovery;
 mod dispatch_event;
+mod dispatched_events;
 mod errors;
 mod forward_federation;
 mod forward_federation_batch;
 mod inbound;
 mod outbound;
 mod peers;
+mod query_sessions;
 mod relay_origin;
 pub mod resolve;
 mod rules;
+mod status;
 mod test_peer;
 #[cfg(test)]
 mod tests;
@@ -26,14 +29,18 @@ pub use wire::relay::RelayEventTargets;
 
 use crate::admission::per_second;
 use crate::config::Config;
+use crate::connection::Sessions;
 use crate::telemetry::Metrics;
+use dispatched_events::DispatchedEvents;
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
 use inbound::{HelloNonces, InboundPeers, SeenRelays};
 use outbound::PeerPool;
 use rules::FederationRules;
 use serde_json::json;
-use services::kernel::{Aid, Audience, Bus, Clock, Event, Ids, Mesh, Methods, Rpc, World};
-use std::sync::Arc;
+use services::kernel::{
+    Aid, Audience, Bus, Clock, Event, Ids, Mesh, Methods, Presence, Rpc, RpcError, World, unavailable,
+};
+use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use trust::{GatewayIdentity, PeerTrust};
@@ -46,6 +53,7 @@ pub struct Federation {
     pub trust: PeerTrust,
     pub mesh: Arc<Mesh>,
     pub bus: Bus,
+    pub presence: Presence,
     pub clock: Clock,
     pub ids: Ids,
     pub metrics: Arc<Metrics>,
@@ -60,6 +68,11 @@ pub struct Federation {
     rules: FederationRules,
     nonces: HelloNonces,
     seen_relays: Arc<SeenRelays>,
+    /// What our services dispatched.
+    dispatched: Arc<DispatchedEvents>,
+    /// Who is connected to this gateway; set once, before anybody can be.
+    sessions: OnceLock<Arc<Sessions>>,
+    opened_ms: i64,
     relay_ids: RelayIds,
     issuer_rate: DefaultKeyedRateLimiter<Arc<str>>,
     agent_rate: DefaultKeyedRateLimiter<Aid>,
@@ -81,6 +94,7 @@ impl Federation {
             trust,
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),
+            presence: world.presence.clone(),
             clock: world.clock.clone(),
             ids: world.ids.clone(),
             metrics: metrics.clone(),
@@ -91,6 +105,9 @@ impl Federation {
             rules: FederationRules::new(&config.federation.namespaces),
             nonces: HelloNonces::default(),
             seen_relays: Arc::default(),
+            dispatched: Arc::default(),
+            sessions: OnceLock::new(),
+            opened_ms: world.clock.now_ms(),
             relay_ids: RelayIds::new(&world.ids),
             issuer_rate: RateLimiter::keyed(per_second(config.federation.relays_per_second)),
             agent_rate: RateLimiter::keyed(per_second(config.federation.relays_per_agent)),
@@ -105,8 +122,19 @@ impl Federation {
             .method("gateway.forward_federation", Federation::forward_federation)
             .method("gateway.forward_federation_batch", Federation::forward_federation_batch)
             .method("gateway.peers", Federation::peers)
+            .method("gateway.query_sessions", Federation::query_sessions)
+            .method("gateway.status", Federation::status)
             .method("gateway.test_peer", Federation::test_peer)
             .into()
+    }
+
+    /// Services may ask for the sessions of this gateway from now on.
+    pub fn show_sessions(&self, sessions: &Arc<Sessions>) {
+        let _ = self.sessions.set(sessions.clone());
+    }
+
+    fn sessions(&self) -> Result<&Arc<Sessions>, RpcError> {
+        self.sessions.get().ok_or_else(|| unavailable("gateway"))
     }
 
     /// Forgets the rate limits of domains, agents and services that have not called lately.

@@ -38,7 +38,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         if let ConnectionKind::Short(Some(ttl)) = open.kind {
             let idle = u64::try_from(self.last_call.elapsed().as_millis()).unwrap_or(u64::MAX);
             if idle >= ttl {
-                let detail = json!({ "ttl_ms": ttl, "idle_ms": idle });
+                let detail = json!({ "aid": open.session.aid, "ttl_ms": ttl, "idle_ms": idle });
                 return Err(SocketEnd::CloseReason(CloseReason::disconnect(
                     4014,
                     "short_connection_idle",

@@ -56,6 +56,7 @@ pub(super) async fn connect(
         kind,
         delivery: params.delivery_mode,
         extra_info: params.extra_info,
+        capabilities: params.capabilities,
         since_ms: now,
         instead_of: Vec::new(),
         _subscription: subscription,

@@ -1,7 +1,7 @@
 //! The challenge, and the result of `auth.connect`. Written by hand: every connection gets both, and nothing in them needs
 //! escapes.
 
-use crate::connection::ConnectionKind;
+use crate::connection::{CONNECTION_ID, ConnectionKind};
 use crate::gateway::GatewayState;
 use services::kernel::{Aid, DeviceId};
 
@@ -31,7 +31,7 @@ pub(super) fn welcome(
         "{{\"status\":\"ok\",\"protocol\":\"{PROTOCOL}\",\"server_time\":{seconds},\"authenticated\":true,\
          \"identity\":{{\"module_id\":\"gateway-client-{connection}\",\"role\":\"agent\",\"aid\":\"{aid}\"}},\
          \"trust_level\":\"low\",\
-         \"connection\":{{\"id\":\"conn_gateway-client-{connection}\",\"device_id\":\"{device}\",\"kind\":\"{kind}\"}},\
+         \"connection\":{{\"id\":\"{CONNECTION_ID}{connection}\",\"device_id\":\"{device}\",\"kind\":\"{kind}\"}},\
          \"bridgeInfo\":{{\"name\":\"aund\",\"version\":\"{version}\"}},\"heartbeat_interval\":30,\
          \"capabilities\":{capabilities}}}"
     )

@@ -3,7 +3,7 @@
 use proto_schemas::EventOrderRule;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use services::kernel::Event;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -15,8 +15,8 @@ pub(super) struct OrderMembers {
 
 impl OrderMembers {
     /// `None` if the event has no number: then nothing orders it.
-    pub fn read(event: &Event, rule: EventOrderRule) -> Option<OrderMembers> {
-        let mut json = serde_json::Deserializer::from_str(event.params.get());
+    pub fn read(params: &RawValue, rule: EventOrderRule) -> Option<OrderMembers> {
+        let mut json = serde_json::Deserializer::from_str(params.get());
         OrderMembersSeed(rule).deserialize(&mut json).ok()
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use services::kernel::{
     Aid, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
 };
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ struct AskedServices {
     certs: Mutex<Vec<Result<bool, RpcError>>>,
     wakes: Mutex<Vec<RpcError>>,
     woken: Mutex<Vec<String>>,
+    connections: Mutex<Vec<u64>>,
 }
 
 impl AskedServices {
@@ -43,6 +45,7 @@ impl AskedServices {
 
     async fn wake(self: Arc<Self>, _: Caller, params: Value) -> Result<Value, RpcError> {
         self.woken.lock().push(params["device_id"].as_str().unwrap_or_default().to_owned());
+        self.connections.lock().push(params["connection"].as_u64().unwrap_or_default());
         self.wakes.lock().pop().map_or(Ok(json!({})), Err)
     }
 
@@ -69,6 +72,16 @@ fn delivery(services: &Arc<AskedServices>) -> EventDelivery {
 }
 
 fn open(delivery: &EventDelivery, device: &str, slot: &str, kind: ConnectionKind) -> Arc<Connection> {
+    open_as(delivery, device, slot, kind, Generation::default())
+}
+
+fn open_as(
+    delivery: &EventDelivery,
+    device: &str,
+    slot: &str,
+    kind: ConnectionKind,
+    generation: Generation,
+) -> Arc<Connection> {
     let address = [127, 0, 0, 1].into();
     let connection = delivery.sessions.connect(address);
     let session = Session {
@@ -78,7 +91,7 @@ fn open(delivery: &EventDelivery, device: &str, slot: &str, kind: ConnectionKind
         connection: connection.id,
         address,
         connected_at_ms: 1,
-        generation: Generation::default(),
+        generation,
         trace: None,
     };
     let open = OpenSession {
@@ -86,6 +99,7 @@ fn open(delivery: &EventDelivery, device: &str, slot: &str, kind: ConnectionKind
         kind,
         delivery: Delivery::default(),
         extra_info: None,
+        capabilities: None,
         since_ms: 0,
         instead_of: Vec::new(),
         _subscription: None,
@@ -112,6 +126,21 @@ async fn every_device_is_notified_once() {
     let mut woken = services.woken.lock().clone();
     woken.sort_unstable();
     assert_eq!(woken, ["laptop", "phone"], "short connections get no events");
+}
+
+#[tokio::test]
+async fn connections_of_the_second_generation_are_named() {
+    let services = Arc::new(AskedServices::default());
+    let delivery = delivery(&services);
+    open(&delivery, "phone", "a", ConnectionKind::Long);
+    let second = open_as(&delivery, "phone", "b", ConnectionKind::Long, Generation::Second);
+    open(&delivery, "laptop", "a", ConnectionKind::Long);
+    open_as(&delivery, "laptop", "b", ConnectionKind::Short(None), Generation::Second);
+    assert!(resync_agent(&delivery, &alice()).await);
+    let named = services.connections.lock().clone();
+    let told = services.woken.lock().iter().cloned().zip(named).collect::<BTreeMap<String, u64>>();
+    let expected = [("laptop".to_owned(), 0), ("phone".to_owned(), second.id)];
+    assert_eq!((services.woken.lock().len(), told), (2, BTreeMap::from(expected)));
 }
 
 #[tokio::test]

@@ -113,8 +113,8 @@ fn malformed(error: serde_json::Error) -> RpcError {
     refused("payload", format!("payload: {error}"))
 }
 
-/// Without `_route`, which is only between gateways.
-fn without_route(payload: &RawValue) -> Result<Box<RawValue>, RpcError> {
+/// Without `_route`, which is only between services and gateways.
+pub fn without_route(payload: &RawValue) -> Result<Box<RawValue>, RpcError> {
     if !crate::frame::params::may_contain(payload, "\"_route\"") {
         return Ok(payload.to_owned());
     }

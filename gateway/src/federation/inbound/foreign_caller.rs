@@ -3,9 +3,7 @@
 use crate::admission::CallSource;
 use crate::federation::errors::{quoted, refused};
 use crate::federation::wire::relay::Relay;
-use services::kernel::{
-    Aid, AidError, Caller, DeviceId, Generation, Relayed, RpcError, Session, SlotId, Trace,
-};
+use services::kernel::{Aid, AidError, Caller, DeviceId, Generation, Relayed, RpcError, Session, SlotId};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub enum ForeignCaller {
@@ -33,7 +31,7 @@ impl ForeignCaller {
                     address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
                     connected_at_ms: 0,
                     generation: Generation::default(),
-                    trace: relay.trace.clone().filter(is_trace),
+                    trace: None,
                 }))
             }
             "service" => ForeignCaller::read_service(&caller.aid, from_issuer),
@@ -97,8 +95,4 @@ fn check_issuer(aid: &str, issuer: &str, from_issuer: &str) -> Result<(), RpcErr
 
 fn wrong(error: AidError) -> RpcError {
     refused("caller", format!("caller: {error}"))
-}
-
-fn is_trace(trace: &Trace) -> bool {
-    trace.trace_id.len() == 32 && trace.trace_id.bytes().all(|b| b.is_ascii_hexdigit())
 }

@@ -13,5 +13,6 @@ mod relay_task;
 mod seen;
 
 pub use accept::{InboundPeer, InboundPeers};
+pub(super) use event::without_route;
 pub use limits::IN_FLIGHT;
 pub use seen::{HelloNonces, SeenRelays};

@@ -15,7 +15,7 @@ use crate::federation::wire::relay::{Relay, RelayKind, check_depth};
 use crate::frame::params;
 use proto_schemas::Method;
 use serde_json::value::RawValue;
-use services::kernel::{Caller, Relayed, RpcError, codes};
+use services::kernel::{Caller, Relayed, RpcError, Trace, TracedCall, codes};
 use std::borrow::Cow;
 use std::future::ready;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Federation {
     ) -> InboundRelay {
         let relay_id: Arc<str> = Arc::from(&*relay.relay_id);
         let admitted = match relay.kind {
-            RelayKind::Rpc => self.admit(inbound, relay),
+            RelayKind::Rpc => self.admit(inbound, relay, now),
             RelayKind::Event => {
                 let reply = match self.check_shape(&relay).and_then(|()| self.accept_event(inbound, &relay)) {
                     Ok(()) => RelayReply::Answered(success(&relay_id, "{\"accepted\":true}")),
@@ -68,10 +68,15 @@ impl Federation {
     }
 
     /// Whether the relay may be carried out, and in whose name.
-    fn admit<'a>(&self, inbound: &InboundPeer, relay: Relay<'a>) -> Result<AdmittedRelay<'a>, RpcError> {
+    fn admit<'a>(
+        &self,
+        inbound: &InboundPeer,
+        relay: Relay<'a>,
+        now: &FrameTime,
+    ) -> Result<AdmittedRelay<'a>, RpcError> {
         self.check_shape(&relay)?;
         let method = self.federated_method(&relay)?;
-        let caller = ForeignCaller::read(&relay, &inbound.issuer)?;
+        let mut caller = ForeignCaller::read(&relay, &inbound.issuer)?;
         check_source(&caller, method)?;
         let params = relay.params.unwrap_or(RawValue::NULL);
         let names = NamedAids::read(params, method.federation.and_then(|rule| rule.by))?;
@@ -86,6 +91,11 @@ impl Federation {
             depth: u8::try_from(relay.depth).unwrap_or(u8::MAX),
         };
         let params = relay.params.map(without_reserved).transpose()?;
+        if let (ForeignCaller::Agent(session), Some(trace)) =
+            (&mut caller, relay.trace.filter(Trace::is_valid))
+        {
+            session.trace = Some(relayed_trace(trace, now));
+        }
         Ok(AdmittedRelay { caller: caller.into_caller(relayed), method, params, within })
     }
 
@@ -147,6 +157,14 @@ fn check_source(caller: &ForeignCaller, method: &Method) -> Result<(), RpcError>
             Err(refused("caller_type", sentence))
         }
     }
+}
+
+/// The trace of a relay: "accumulated spans are dropped and the boundary node starts a new span list" (federation, §1.2).
+fn relayed_trace(trace: Trace, now: &FrameTime) -> Arc<TracedCall> {
+    let received = now.at.into_std();
+    let call = TracedCall::new(trace, Vec::new(), received, now.ms);
+    drop(call.begin_at("gateway", "admit", received));
+    call
 }
 
 /// Without the members that only this server may set.

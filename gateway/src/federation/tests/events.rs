@@ -1,13 +1,13 @@
-//! Events from another domain and to it: which of them cross, and for whom.
+//! Events from another domain: which of them cross, and for whom.
 
 use super::inbound_link::{InboundLink, with};
-use super::two_domains::{THEIRS, TwoDomains};
+use super::two_domains::TwoDomains;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use services::kernel::{Aid, Audience, Caller, DispatchEvent, Relayed};
+use services::kernel::Audience;
 use std::sync::Arc;
 
-const ALICE: &str = "alice.ours.example";
+pub const ALICE: &str = "alice.ours.example";
 
 fn event(name: &str, payload: Value) -> Value {
     json!({
@@ -17,11 +17,11 @@ fn event(name: &str, payload: Value) -> Value {
 }
 
 /// Whom of our agents an event is published to, from now on.
-fn published(domains: &TwoDomains) -> Arc<Mutex<Vec<(String, String)>>> {
+pub fn published(domains: &TwoDomains) -> Arc<Mutex<Vec<(String, String)>>> {
     let heard = Arc::<Mutex<Vec<(String, String)>>>::default();
     let hears = heard.clone();
     domains.fed.bus.listen(move |event| match &event.to {
-        Audience::Agent(aid) | Audience::Instance { aid, .. } => {
+        Audience::Agent(aid) | Audience::Instance { aid, .. } | Audience::Connection { aid, .. } => {
             hears.lock().push((event.method.clone(), aid.to_string()));
         }
         _ => {}
@@ -100,78 +100,4 @@ async fn what_does_not_cross_is_refused() {
     let domains = TwoDomains::with(|config| config.federation.namespaces.clear()).await;
     let link = InboundLink::open(domains).await;
     assert_eq!(link.refusal(&ack), Some((-32012, "namespace".to_owned())));
-}
-
-async fn dispatch(
-    domains: &TwoDomains,
-    caller: Caller,
-    event: &str,
-    aids: &[&str],
-) -> Result<Value, (i32, String)> {
-    let notice: DispatchEvent = serde_json::from_value(json!({
-        "event_id": "e-1", "event": event, "targets": { "aids": aids }, "payload": { "to": ALICE },
-    }))
-    .unwrap();
-    match domains.fed.clone().dispatch_event(caller, notice).await {
-        Ok(dispatched) => Ok(serde_json::to_value(dispatched).unwrap()["federated"].clone()),
-        Err(error) => {
-            let reason = error.data("reason").and_then(Value::as_str).unwrap_or_default();
-            Err((error.code(), reason.to_owned()))
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_service_relays_the_events_of_its_namespaces_that_cross() {
-    let domains = TwoDomains::new().await;
-    let heard = published(&domains);
-    let refused = Err((-32012, "event".to_owned()));
-    let both = [ALICE, "bobb.theirs.example"];
-    for (service, event, aids) in [
-        ("auth", "message.ack", &both[..]),
-        ("message", "gateway.disconnect", &both),
-        ("message", "message.nothing", &both),
-        ("message", "app.typing", &both),
-        ("message", "message.received", &both),
-    ] {
-        let outcome = dispatch(&domains, Caller::service(service), event, aids).await;
-        assert_eq!(outcome, refused, "{service} {event}");
-    }
-    assert_eq!(
-        dispatch(&domains, Caller::Operator, "message.ack", &both).await,
-        Err((-32004, String::new()))
-    );
-    assert!(heard.lock().is_empty());
-
-    let message = || Caller::service("message");
-    let outcome = dispatch(&domains, message(), "message.received", &[ALICE]).await;
-    assert_eq!(outcome, Ok(json!({})), "what does not cross may be for our own agents");
-    let outcome = dispatch(&domains, message(), "message.ack", &both).await;
-    assert_eq!(outcome, Ok(json!({ THEIRS: "queued" })));
-    let names: Vec<String> = heard.lock().iter().map(|(name, _)| name.clone()).collect();
-    assert_eq!(names, ["event/message.received", "event/message.ack"]);
-    let frame = domains.accepted_link().await.next().await.unwrap();
-    assert_eq!((&frame["params"]["event"], &frame["params"]["depth"]), (&json!("message.ack"), &json!(0)));
-}
-
-#[tokio::test]
-async fn an_event_that_relays_led_to_goes_no_further_than_a_call() {
-    let domains = TwoDomains::new().await;
-    let heard = published(&domains);
-    let caller = |depth| {
-        let relayed = Relayed { from_issuer: THEIRS.to_owned(), relay_id: "r-1".to_owned(), depth };
-        let foreign = Caller::ForeignService { service: "message".to_owned(), relayed };
-        Caller::service_because_of("message", &foreign)
-    };
-    let both = [ALICE, "bobb.theirs.example"];
-    assert_eq!(dispatch(&domains, caller(2), "message.ack", &both).await, Ok(json!({ THEIRS: "dropped" })));
-    assert_eq!(heard.lock().len(), 1, "our own agents get it all the same");
-    assert_eq!(dispatch(&domains, caller(1), "message.ack", &both).await, Ok(json!({ THEIRS: "queued" })));
-    let frame = domains.accepted_link().await.next().await.unwrap();
-    assert_eq!(frame["params"]["depth"], 2);
-
-    let domains = TwoDomains::with(|config| config.federation.namespaces.clear()).await;
-    let aid = Aid::parse("bobb.theirs.example").unwrap();
-    let outcome = dispatch(&domains, Caller::service("message"), "message.ack", &[aid.as_str()]).await;
-    assert_eq!(outcome, Ok(json!({ THEIRS: "dropped" })));
 }

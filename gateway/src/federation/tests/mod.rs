@@ -3,6 +3,7 @@
 
 mod depth;
 mod dial;
+mod dispatch;
 mod events;
 mod forward;
 mod hello;

@@ -29,6 +29,7 @@ impl GatewayIdentity {
             service: "gateway",
             file: "federation",
             curve: Curve::P256,
+            key_purpose: None,
             dns_names: Vec::new(),
             ips: Vec::new(),
         };

@@ -28,7 +28,7 @@ pub(super) struct ConnectParams {
     #[serde(default)]
     pub(super) delivery_mode: Delivery,
     #[serde(default)]
-    capabilities: Option<Box<RawValue>>,
+    pub(super) capabilities: Option<Box<RawValue>>,
     #[serde(default)]
     options: ConnectOptions,
     #[serde(default)]

@@ -1,9 +1,10 @@
 //! How a call ends: it is counted, and its answer is written.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, SeriesNumber};
+use crate::delivery::repeatable_number;
 use crate::frame;
 use crate::telemetry::{MethodMetrics, Metrics};
-use services::kernel::{AnswerRef, RpcError};
+use services::kernel::{AnswerRef, CallerEvent, RpcError};
 use std::time::Instant;
 
 /// What is known of a call that has ended, apart from how.
@@ -69,22 +70,44 @@ impl CallId {
 #[derive(Default)]
 pub(super) struct CallFrames {
     pub answer: Option<String>,
-    pub after: Option<String>,
+    pub after: Option<EventFrame>,
+}
+
+/// An event for the caller, with its number where it may be repeated.
+pub(super) struct EventFrame {
+    text: String,
+    repeatable: Option<SeriesNumber>,
 }
 
 impl CallFrames {
     pub fn of(ended: &EndedCall<'_>, outcome: Result<AnswerRef<'_>, &RpcError>) -> CallFrames {
         let answer = ended.finish(outcome.map(|answer| answer.result.get()));
         let event = outcome.ok().and_then(|answer| answer.event);
-        CallFrames {
-            answer,
-            after: event.map(|event| frame::notification(&event.method, event.params.get())),
-        }
+        CallFrames { answer, after: event.map(EventFrame::of) }
     }
 
     pub fn push(self, connection: &Connection) {
-        for frame in [self.answer, self.after.filter(|_| connection.is_long())].into_iter().flatten() {
-            connection.outbox.push(frame.into());
+        if let Some(answer) = self.answer {
+            connection.outbox.push(answer.into());
+        }
+        if let Some(event) = self.after {
+            event.push(connection);
+        }
+    }
+}
+
+impl EventFrame {
+    fn of(event: &CallerEvent) -> EventFrame {
+        EventFrame {
+            text: frame::notification(&event.method, event.params.get()),
+            repeatable: repeatable_number(&event.method, &event.params),
+        }
+    }
+
+    /// Events are for long connections only.
+    pub fn push(self, connection: &Connection) {
+        if connection.is_long() {
+            connection.push_event(self.text.into(), self.repeatable);
         }
     }
 }

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use proto_schemas::requests::ca;
 use proto_schemas::{Method, Request as _};
 use serde_json::value::RawValue;
-use services::kernel::{Answer, Caller, RpcError, Session, Trace, catch_panic_of, codes, timed_out};
+use services::kernel::{Answer, Caller, RpcError, Session, TracedCall, catch_panic_of, codes, timed_out};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -76,8 +76,8 @@ pub fn spawn_batch(
         if !answers.is_empty() {
             connection.outbox.push(format!("[{}]", answers.join(",")).into());
         }
-        for event in after.into_iter().flatten().filter(|_| connection.is_long()) {
-            connection.outbox.push(event.into());
+        for event in after.into_iter().flatten() {
+            event.push(connection);
         }
     });
 }
@@ -123,18 +123,18 @@ impl SpawnedCall {
     ) -> CallFrames {
         let method = gateway.metrics.method_at(found.position);
         let limit = gateway.call_timeout();
-        let trace = self.params.as_deref().and_then(trace::requested);
-        let span = trace::span(&self.method, trace.as_ref());
-        let call = call_service(gateway, connection, found, self.params, trace.clone());
+        let traced = self.params.as_deref().and_then(|params| trace::requested(params, &gateway.clock));
+        let route = traced.as_ref().and_then(|call| call.begin_at("gateway", "route", self.started));
+        let span = trace::span(&self.method, traced.as_deref());
+        let call = call_service(gateway, connection, found, self.params, traced.clone());
         let call = tokio::time::timeout(limit, catch_panic_of(&self.method, call));
         let result = call.instrument(span.clone()).await;
         let result = result.unwrap_or_else(|_| Err(timed_out(&self.method, limit)));
         let id = self.id.as_deref().map(RawValue::get);
         let ended = EndedCall::now(&gateway.metrics, method, id, self.started);
         let mut frames = span.in_scope(|| CallFrames::of(&ended, result.as_ref().map(Answer::as_ref)));
-        frames.answer = frames.answer.map(|answer| {
-            trace::with_spans(answer, trace.as_ref(), method.name, &gateway.clock, self.started)
-        });
+        drop(route);
+        frames.answer = frames.answer.map(|answer| trace::with_spans(answer, traced.as_deref()));
         frames
     }
 }
@@ -145,11 +145,13 @@ async fn call_service(
     connection: &Connection,
     method: &'static Method,
     params: Option<Box<RawValue>>,
-    trace: Option<Trace>,
+    trace: Option<Arc<TracedCall>>,
 ) -> Result<Answer, RpcError> {
+    let admitting = trace.as_ref().and_then(|call| call.begin("gateway", "admit"));
     let admission = &gateway.admission;
     let Some(open) = connection.session() else { return Err(RpcError::plain(codes::UNAUTHENTICATED)) };
     let params = admission.finish(&open.source(), method, params).await?;
+    drop(admitting);
     // A signed call gets a task whatever its method is.
     let request = RpcRequest { id: None, method: method.name.into(), params: params.as_deref() };
     if let Some(result) = builtin::result(gateway, connection, open, &request)? {
