@@ -45,6 +45,13 @@ macro_rules! services {
 
 services![ca, auth, agent, message, search, task];
 
+impl Settings {
+    /// Refuses what a service cannot do with, before any of them is opened.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.message.check()
+    }
+}
+
 /// What the fuzz targets, the gateway and the benchmark need of a service without opening it.
 pub mod pure {
     pub use crate::auth::jwt::{Claims, JwtError, verify as verify_token};

@@ -292,6 +292,32 @@ async fn a_signature_that_is_not_true_is_400() {
 }
 
 #[tokio::test]
+async fn the_first_signature_is_the_agents_own_and_stays() {
+    let (server, alice, tokens) = alice().await;
+    let carol = server.register("carol").await;
+    let text = front(&alice.aid, "alice");
+    for tag in ["", "-OWNER"] {
+        let hers = text.clone() + &block(&text, &carol, tag, now(), Some(&carol.aid));
+        let both = hers.clone() + &block(&hers, &alice, "-SELF", now(), Some(&alice.aid));
+        for document in [hers, both] {
+            let answer = put(&server, &alice.aid, &tokens, &document, None).await;
+            assert_eq!(answer.status, 400, "{}", answer.text());
+            assert!(answer.text().contains("signature block 1"), "{}", answer.text());
+        }
+    }
+    assert_eq!(get(&server, &alice.aid).await.status, 404, "nothing was left behind");
+
+    let signed = signed(&alice, "alice");
+    assert_eq!(put(&server, &alice.aid, &tokens, &signed, None).await.status, 200);
+    for condition in [None, Some(("If-Match", etag(&signed)))] {
+        let condition = condition.as_ref().map(|(name, value)| (*name, value.as_str()));
+        let answer = put(&server, &alice.aid, &tokens, &text, condition).await;
+        assert_eq!(answer.status, 400, "an unsigned one: {}", answer.text());
+    }
+    assert_eq!(get(&server, &alice.aid).await.text(), signed);
+}
+
+#[tokio::test]
 async fn a_document_with_a_secret_is_422() {
     let (server, alice, tokens) = alice().await;
     let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl";

@@ -9,7 +9,7 @@ use certs::dev::Pki;
 use certs::{Certificate, Curve, Key, Urls};
 use serde_json::Value;
 
-use crate::support::{ISSUER, TestServer, aund, now, on_sqlite, printed, until};
+use crate::support::{ISSUER, TestServer, aund, now, on_sqlite, printed, split, until};
 
 fn said(output: &Output) -> String {
     printed(&output.stdout) + &printed(&output.stderr)
@@ -294,6 +294,46 @@ async fn the_doctor_finds_a_key_that_others_can_read() {
 }
 
 #[tokio::test]
+async fn the_doctor_finds_keys_that_the_store_does_not_know() {
+    // In a server of many processes the keys of auth are elsewhere, and nobody runs who could be asked.
+    if !on_sqlite() || split() {
+        return;
+    }
+    let mut server = TestServer::start().await;
+    let good = said(&server.aund(&["doctor"]).await);
+    assert!(good.contains("the store of ca knows the keys in pki"), "{good}");
+    server.terminate();
+    server.ended().await;
+    let good = said(&server.aund(&["doctor"]).await);
+    assert!(good.contains("the store of ca knows the keys in pki"), "{good}");
+
+    let data = server.data();
+    let mut other = TestServer::start().await;
+    other.terminate();
+    other.ended().await;
+    for file in ["login.crt", "login.key"] {
+        fs::rename(data.join("pki/auth").join(file), data.join(file)).unwrap();
+        fs::copy(other.data().join("pki/auth").join(file), data.join("pki/auth").join(file)).unwrap();
+    }
+    let output = server.aund(&["doctor"]).await;
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("pki/auth/login.crt is not known to the store"), "{}", said(&output));
+
+    fs::rename(data.join("login.key"), data.join("pki/auth/login.key")).unwrap();
+    let output = server.aund(&["doctor"]).await;
+    assert!(said(&output).contains("login.crt and"), "a key of another certificate: {}", said(&output));
+    fs::rename(data.join("login.crt"), data.join("pki/auth/login.crt")).unwrap();
+
+    for end in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(data.join(format!("ca.db{end}")));
+    }
+    let output = server.aund(&["doctor"]).await;
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("ca.db is missing"), "{}", said(&output));
+    assert!(!data.join("ca.db").exists(), "looking makes no store");
+}
+
+#[tokio::test]
 async fn a_damaged_store_is_said_at_the_start() {
     if !on_sqlite() {
         return;
@@ -358,7 +398,7 @@ fn a_data_folder_that_cannot_be_is_said_in_a_sentence() {
 #[tokio::test]
 async fn a_bench_that_is_told_to_stop_takes_its_servers_along() {
     let here = tempfile::tempdir().unwrap();
-    let mut command = Command::new(crate::support::aund());
+    let mut command = Command::new(crate::support::program());
     command.args(["bench", "--only", "ping", "--seconds", "60"]).env("TMPDIR", here.path());
     let mut bench = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let folders = || fs::read_dir(here.path()).unwrap().count();

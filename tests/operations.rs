@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::json;
 
+use crate::support::blocker::Blocker;
 use crate::support::{TestServer, on_sqlite, printed, setting, split, until};
 
 fn root() -> PathBuf {
@@ -60,6 +61,11 @@ async fn a_store_counts_its_commits_and_what_they_stored() {
     for what in ["failures_total", "busy_total"] {
         assert_eq!(count(what, "message").await, 0.0, "{what}");
     }
+    // What shares no commit with others counts as well.
+    let before = (count(rows, "auth").await, count(commits, "auth").await);
+    server.ask("auth.refresh_token", &json!({ "refresh_token": alice.tokens.refresh })).await.unwrap();
+    let after = (count(rows, "auth").await, count(commits, "auth").await);
+    assert!(after.0 > before.0 && after.1 > before.1, "a refresh is a commit: {before:?}, {after:?}");
     // The sender is answered a moment before its message is out of the queue.
     until("nothing waits", || async { (count("queue_bytes", "message").await == 0.0).then_some(()) }).await;
 }
@@ -85,6 +91,48 @@ async fn health_is_a_line_and_an_exit_code() {
     let (code, line) = health(&[]);
     assert_eq!(code, Some(1), "{line}");
     assert!(line.starts_with("aund: no server runs on "), "{line}");
+}
+
+/// `/health`, `/health/readiness` and `/health/live`.
+async fn healths(server: &TestServer) -> [u16; 3] {
+    let status = async |path: &str| server.get(path).await.status;
+    [status("/health").await, status("/health/readiness").await, status("/health/live").await]
+}
+
+#[tokio::test]
+async fn a_process_whose_store_is_held_is_live_and_not_ready() {
+    // Where the server is many processes, each answers for its own stores: the gateway has none.
+    if !on_sqlite() {
+        return;
+    }
+    let server = TestServer::start().await;
+    assert_eq!(healths(&server).await, [200_u16; 3]);
+    assert_eq!(server.get("/health/live").await.json()["status"], "live");
+    let up = async |service: &str| {
+        server.metric_of_all(&format!("aund_store_up{{service=\"{service}\"")).await == 1.0
+    };
+    let data = server.data().display().to_string();
+    let cases: [(&str, &str, [u16; 3]); 2] =
+        [("message", "letter", [200, 503, 200]), ("auth", "refresh_tokens", [503, 503, 200])];
+    for (service, table, held) in cases {
+        until(&format!("the store of {service} is seen"), || async { up(service).await.then_some(()) }).await;
+        let blocker = Blocker::hold(&server, service, table);
+        until("it is held", || async { (!up(service).await).then_some(()) }).await;
+        if !split() {
+            assert_eq!(healths(&server).await, held, "{service}");
+            let health = server.get("/health").await.json();
+            assert_eq!((&health["stores"][service], &health["ready"]), (&json!("down"), &json!(false)));
+            let output = crate::support::aund(&["health", "--data", &data], &server.beside(""));
+            let said = printed(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains(&format!("the store of {service} does not answer")), "{said}");
+            let live = crate::support::aund(&["health", "--live", "--data", &data], &server.beside(""));
+            assert!(live.status.success(), "{}", printed(&live.stderr));
+        }
+        blocker.release();
+        until("it answers again", || async { up(service).await.then_some(()) }).await;
+        assert_eq!(healths(&server).await, [200_u16; 3], "{service}");
+    }
 }
 
 #[tokio::test]
@@ -171,7 +219,7 @@ async fn a_backup_taken_while_the_server_runs_is_the_server() {
 /// The script of the guide.
 fn back_up(server: &TestServer, to: &Path) {
     let mut script = Command::new(root().join("gateway/deploy/backup"));
-    script.arg(server.data()).arg(to).env("AUND_BIN", crate::support::aund());
+    script.arg(server.data()).arg(to).env("AUND_BIN", crate::support::program());
     if !on_sqlite() {
         let (url, prefix) = server.store().split_once("?schema_prefix=").expect("a store of the test's own");
         script.arg(url).env("AUND_SCHEMA_PREFIX", prefix);

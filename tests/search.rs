@@ -42,6 +42,22 @@ async fn until_found(asker: &ConnectedAgent, query: &Value, expected: &[&str]) {
 }
 
 #[tokio::test]
+async fn a_document_without_a_version_is_accepted_and_not_listed() {
+    let server = TestServer::shared().await;
+    let (alice, asker) = (server.register("alice").await, server.agent("asker").await);
+    let tokens = server.login(&alice).await;
+    let word = alice.aid.replace(['.', '-'], "");
+    let (query, text) = (json!({ "q": word }), document(&alice.aid, &word, ""));
+    assert_eq!(put(&server, &alice.aid, &tokens, &text).await.status, 200);
+    until_found(&asker, &query, &[&alice.aid]).await;
+    let bare = text.replace("version: \"1.0.0\"\n", "");
+    let answer = put(&server, &alice.aid, &tokens, &bare).await;
+    assert_eq!(answer.status, 200, "older clients leave it out: {}", answer.text());
+    until_found(&asker, &query, &[]).await;
+    assert_eq!(server.http("GET", "/agent.md").host(&alice.aid).send().await.text(), bare);
+}
+
+#[tokio::test]
 async fn what_an_agent_publishes_is_found_and_what_it_takes_back_is_not() {
     let server = TestServer::shared().await;
     let (alice, asker) = (server.register("alice").await, server.agent("asker").await);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::agent::{aid, public_key, random_hex, text};
 use crate::support::blocker::Blocker;
-use crate::support::{TestServer, on_sqlite, printed, setting, until};
+use crate::support::{TestServer, on_sqlite, printed, setting, split, until};
 
 fn creation(name: &str) -> Value {
     json!({ "aid": aid(name), "public_key": public_key(&Key::generate(Curve::P256)), "curve": "P-256" })
@@ -195,11 +195,16 @@ async fn while_postgres_is_away_callers_are_told_to_retry() {
         assert!(is_unavailable(&error), "clients stop for good at a failed login: {error}");
     }
     assert_eq!((read.status, document.status), (503, 503), "a 404 would mean that the name is free");
-    assert_eq!(server.get("/health").await.status, 200);
+    assert_eq!(server.get("/health/live").await.status, 200);
+    if !split() {
+        until("nobody can log in", || async { (server.get("/health").await.status == 503).then_some(()) })
+            .await;
+    }
     assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true, "sessions go on");
 
     database.open();
     until("the store is back", || async { server.ask("auth.create_aid", &creation).await.ok() }).await;
+    until("it is seen", || async { (server.get("/health").await.status == 200).then_some(()) }).await;
     server.connect(&alice.identity, |_| ()).await;
     assert_eq!(
         server.ask("auth.refresh_token", &refresh).await.unwrap()["success"],

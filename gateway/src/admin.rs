@@ -1,6 +1,7 @@
 //! The operator's socket: a user who can access the data folder can call any method, one JSON object a line.
 
 use crate::admission::{CallSource, strip_reserved};
+use crate::health::{HealthSources, ProcessHealth};
 use crate::telemetry::Metrics;
 use crate::{frame, http::status};
 use anyhow::{Context as _, bail};
@@ -28,6 +29,7 @@ fn path(data: &Path) -> PathBuf {
 pub fn listen(
     world: &World,
     metrics: &Arc<Metrics>,
+    health: &HealthSources,
     tracker: &TaskTracker,
     data: &Path,
 ) -> anyhow::Result<()> {
@@ -42,12 +44,12 @@ pub fn listen(
         }
     };
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    let (world, metrics, calls) = (world.clone(), metrics.clone(), tracker.clone());
+    let (world, metrics, health, calls) = (world.clone(), metrics.clone(), health.clone(), tracker.clone());
     tracker.spawn(async move {
         while let Some(Ok((stream, _))) = world.stop.run_until_cancelled(listener.accept()).await {
-            let (world, metrics) = (world.clone(), metrics.clone());
+            let (world, metrics, health) = (world.clone(), metrics.clone(), health.clone());
             calls.spawn(async move {
-                let connection = tokio::time::timeout(TIMEOUT, serve(&world, &metrics, stream));
+                let connection = tokio::time::timeout(TIMEOUT, serve(&world, &metrics, &health, stream));
                 world.stop.run_until_cancelled(connection).await
             });
         }
@@ -59,17 +61,22 @@ pub fn remove(data: &Path) {
     let _ = fs::remove_file(path(data));
 }
 
-async fn serve(world: &World, metrics: &Metrics, stream: UnixStream) -> std::io::Result<()> {
+async fn serve(
+    world: &World,
+    metrics: &Metrics,
+    health: &HealthSources,
+    stream: UnixStream,
+) -> std::io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read.take(MAX_LINE_BYTES)).lines();
     while let Some(line) = lines.next_line().await? {
-        let answer = answer(world, metrics, &line).await + "\n";
+        let answer = answer(world, metrics, health, &line).await + "\n";
         write.write_all(answer.as_bytes()).await?;
     }
     Ok(())
 }
 
-async fn answer(world: &World, metrics: &Metrics, line: &str) -> String {
+async fn answer(world: &World, metrics: &Metrics, health: &HealthSources, line: &str) -> String {
     #[derive(Deserialize)]
     struct AdminCall<'a> {
         method: String,
@@ -82,7 +89,7 @@ async fn answer(world: &World, metrics: &Metrics, line: &str) -> String {
     };
     // About the process and not about a service: answered also where no service runs.
     let about = match call.method.as_str() {
-        "health" => Some(status::health(&world.mesh, &world.tasks).1),
+        "health" => Some(ProcessHealth::of(health).into_body()),
         "metrics" => Some(status::metrics_of(world, metrics).into()),
         _ => None,
     };

@@ -10,6 +10,7 @@ mod delivery;
 pub mod federation;
 pub mod frame;
 mod gateway;
+mod health;
 mod http;
 mod http_body;
 mod listen;

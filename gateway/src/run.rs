@@ -5,6 +5,7 @@ mod data;
 mod drain;
 mod housekeeping;
 mod readiness;
+mod store_probes;
 
 pub use data::{is_initialised, lock_data};
 
@@ -12,6 +13,7 @@ use crate::admin;
 use crate::config::{self, Config, ListenAddress};
 use crate::federation::Federation;
 use crate::gateway::GatewayState;
+use crate::health::HealthSources;
 use crate::http::status;
 use crate::listen::{self, tls};
 use crate::mesh::{self, MeshContext, MeshIdentity};
@@ -44,6 +46,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         () = signals.wait() => return Ok(()),
     }
     open_services(&world, &config.settings, |service| config.runs(service)).await?;
+    store_probes::watch(&world);
     let mut banner = Banner::new(&config.issuer);
     let calls = answer_internal(&config, &world, &metrics, &mesh_context, &mut banner)?;
     // It already answers other processes, so a stop in between has to drain as well.
@@ -51,6 +54,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         () = readiness::others(&world.mesh) => true,
         () = signals.wait() => false,
     };
+    let health = HealthSources::new(&world, config.runs("gateway"));
     let data = config.data.clone();
     let limit = Duration::from_millis(config.limits.drain_timeout_ms);
     let gateway = match runs && config.runs("gateway") {
@@ -59,7 +63,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     };
     if runs {
         // The last one, because whoever watches over this process asks it on this socket whether it can be used.
-        admin::listen(&world, &metrics, &calls, &data)?;
+        admin::listen(&world, &metrics, &health, &calls, &data)?;
         banner.print();
         signals.wait().await;
     }
@@ -72,6 +76,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 async fn world(config: &Config) -> anyhow::Result<World> {
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = config.keys.clone().unwrap_or(world.keys);
+    world.pki_url = config.pki_url();
     if let Some(settings) = config.redis() {
         let redis = RedisBus::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());
@@ -140,7 +145,8 @@ fn answer_internal(
     if let Some(address) = config.status.listen {
         let listener = listen::bind(address, false)?;
         banner.line("status", format!("http://{}", listener.local_addr()?));
-        calls.spawn(status::answer(listener, world.clone(), metrics.clone()));
+        let health = HealthSources::new(world, config.runs("gateway"));
+        calls.spawn(status::answer(listener, world.clone(), metrics.clone(), health));
     }
     Ok(calls)
 }

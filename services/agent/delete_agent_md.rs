@@ -29,7 +29,7 @@ impl Agent {
         let now = self.clock.now_ms();
         match self.store.delete(aid.as_str(), now, &Condition::of(if_match.as_deref(), None)).await? {
             AgentMdWrite::Written | AgentMdWrite::Unchanged(_) => {}
-            AgentMdWrite::Refused => return Err(Error::Changed(aid.to_string())),
+            AgentMdWrite::Refused | AgentMdWrite::Unsigned => return Err(Error::Changed(aid.to_string())),
             AgentMdWrite::Absent => return Err(Error::NotFound(aid.to_string())),
         }
         self.tell_readers();

@@ -19,6 +19,10 @@ pub(super) enum Error {
     Secret(AgentMdError),
     #[error("signature block {block}: {reason}")]
     Signature { block: usize, reason: String },
+    #[error(
+        "agent.md of {0} is signed, and only a signed one takes its place: sign it, or remove the other first"
+    )]
+    Unsigned(String),
     #[error("agent.md of {0} changed meanwhile: read it again and repeat the change")]
     Changed(String),
     #[error("{0} has published no agent.md")]
@@ -122,7 +126,7 @@ impl From<Error> for RpcError {
             Error::Secret(_) => RpcError::new(codes::INVALID_PARAMS, error)
                 .with("http_status", 422)
                 .with("kind", "secret_detected"),
-            Error::Signature { .. } => {
+            Error::Signature { .. } | Error::Unsigned(_) => {
                 RpcError::new(codes::SIGNATURE_INVALID, error).with("http_status", 400)
             }
             Error::Changed(_) => RpcError::new(codes::VERSION_CONFLICT, error).with("http_status", 412),

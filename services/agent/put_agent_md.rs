@@ -40,6 +40,13 @@ impl Agent {
         if !document.front.aid.eq_ignore_ascii_case(aid.as_str()) {
             return Err(Error::OtherAgent { found: document.front.aid, expected: aid.to_string() });
         }
+        // Whoever reads one signature reads the first one, so it has to be of the agent that the document is about.
+        if let Some(other) = document.blocks.first().and_then(|first| first.signer_aid.as_deref())
+            && !other.eq_ignore_ascii_case(aid.as_str())
+        {
+            let reason = format!("it must be of {aid}, and is of {other}: others sign behind it");
+            return Err(Error::Signature { block: 1, reason });
+        }
         for (index, block) in document.blocks.iter().enumerate() {
             let signer = block.signer_aid.as_deref().unwrap_or(aid.as_str());
             self.check_signature(signer, block, &content)
@@ -59,6 +66,7 @@ impl Agent {
             // The same bytes again are no change, and keep their time.
             AgentMdWrite::Unchanged(since) => since,
             AgentMdWrite::Refused | AgentMdWrite::Absent => return Err(Error::Changed(aid.to_string())),
+            AgentMdWrite::Unsigned => return Err(Error::Unsigned(aid.to_string())),
         };
         Ok(AgentMdPublished { aid, etag, last_modified })
     }

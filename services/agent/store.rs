@@ -31,6 +31,8 @@ pub(super) enum AgentMdWrite {
     Unchanged(i64),
     /// The condition did not hold.
     Refused,
+    /// What is stored is signed, and what was to replace it is not.
+    Unsigned,
     /// There was nothing to remove.
     Absent,
 }
@@ -42,6 +44,14 @@ pub(super) struct NewAgentMd<'a> {
     pub etag: &'a str,
     pub signed: bool,
     pub now: i64,
+}
+
+/// What is known of a stored document without reading it.
+#[derive(sqlx::FromRow)]
+struct StoredVersion {
+    etag: String,
+    updated_at: i64,
+    signed: i64,
 }
 
 /// A change as it is read, with the document if there is one, and what the agent's manifest says.
@@ -103,13 +113,17 @@ impl Store {
             let mut tx = self.db.write().await?;
             let position = next_position(&mut tx).await?;
             let stored = version(&mut tx, new.aid).await?;
-            if !condition.holds(stored.as_ref().map(|(etag, _)| etag.as_str())) {
+            if !condition.holds(stored.as_ref().map(|stored| stored.etag.as_str())) {
                 return Ok(AgentMdWrite::Refused);
             }
-            if let Some((etag, updated_at)) = stored
-                && etag == new.etag
-            {
-                return Ok(AgentMdWrite::Unchanged(updated_at));
+            if let Some(stored) = stored {
+                if stored.etag == new.etag {
+                    return Ok(AgentMdWrite::Unchanged(stored.updated_at));
+                }
+                // A stolen token must not be enough to take the place of what the key of the agent vouches for.
+                if stored.signed != 0 && !new.signed {
+                    return Ok(AgentMdWrite::Unsigned);
+                }
             }
             sqlx::query(
                 "INSERT INTO agent_md (aid, content, etag, updated_at, signed) VALUES ($1, $2, $3, $4, $5)
@@ -134,8 +148,8 @@ impl Store {
         let commit = async {
             let mut tx = self.db.write().await?;
             let position = next_position(&mut tx).await?;
-            let Some((etag, _)) = version(&mut tx, aid).await? else { return Ok(AgentMdWrite::Absent) };
-            if !condition.holds(Some(&etag)) {
+            let Some(stored) = version(&mut tx, aid).await? else { return Ok(AgentMdWrite::Absent) };
+            if !condition.holds(Some(&stored.etag)) {
                 return Ok(AgentMdWrite::Refused);
             }
             sqlx::query("DELETE FROM agent_md WHERE aid = $1").bind(aid).execute(&mut *tx).await?;
@@ -177,7 +191,7 @@ impl Store {
     pub async fn set_revoked_since(&self, seconds: i64) -> sqlx::Result<()> {
         let query =
             sqlx::query("UPDATE agent_state SET value = $1 WHERE name = 'revoked_since' AND value < $1");
-        query.bind(seconds).execute(self.db.write_alone()).await?;
+        self.db.counted(query.bind(seconds).execute(self.db.write_alone())).await?;
         Ok(())
     }
 
@@ -194,8 +208,8 @@ async fn next_position(tx: &mut Transaction<'static, Any>) -> sqlx::Result<i64> 
         .await
 }
 
-async fn version(tx: &mut Transaction<'static, Any>, aid: &str) -> sqlx::Result<Option<(String, i64)>> {
-    sqlx::query_as("SELECT etag, updated_at FROM agent_md WHERE aid = $1")
+async fn version(tx: &mut Transaction<'static, Any>, aid: &str) -> sqlx::Result<Option<StoredVersion>> {
+    sqlx::query_as::<Any, StoredVersion>("SELECT etag, updated_at, signed FROM agent_md WHERE aid = $1")
         .bind(aid)
         .fetch_optional(&mut **tx)
         .await
@@ -204,8 +218,8 @@ async fn version(tx: &mut Transaction<'static, Any>, aid: &str) -> sqlx::Result<
 /// The manifest of an agent has changed: whoever reads the changes reads its document again, if it has one.
 pub(super) async fn touch_document(tx: &mut Transaction<'static, Any>, aid: &str) -> sqlx::Result<bool> {
     let position = next_position(tx).await?;
-    let Some((_, updated_at)) = version(tx, aid).await? else { return Ok(false) };
-    record(tx, position, aid, "upsert", updated_at).await?;
+    let Some(stored) = version(tx, aid).await? else { return Ok(false) };
+    record(tx, position, aid, "upsert", stored.updated_at).await?;
     Ok(true)
 }
 

@@ -89,6 +89,23 @@ async fn a_document_whose_signature_does_not_verify_is_refused() {
 }
 
 #[tokio::test]
+async fn a_signed_document_is_replaced_by_a_signed_one_only() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let unsigned = |text: &str| format!("---\naid: {}\nname: a\ntype: human\n---\n\n{text}\n", alice.aid);
+    put(&test, &alice.aid, &unsigned("one"), json!({})).await.expect("older clients sign nothing");
+    put(&test, &alice.aid, &unsigned("two"), json!({})).await.expect("and change it");
+    let signed_one = signed(&test, &alice, &alice.aid, "three");
+    put(&test, &alice.aid, &signed_one, json!({})).await.unwrap();
+    let refused = put(&test, &alice.aid, &unsigned("four"), json!({})).await.unwrap_err();
+    assert_eq!((status(&refused), refused.code()), (400, -32003), "{refused}");
+    let got = test.inside("agent.get_agent_md", json!({ "aid": alice.aid, "multi": true })).await;
+    assert_eq!(got["content"], signed_one, "nothing was changed");
+    test.inside("agent.delete_agent_md", json!({ "aid": alice.aid })).await;
+    put(&test, &alice.aid, &unsigned("five"), json!({})).await.expect("there is none any more");
+}
+
+#[tokio::test]
 async fn a_signature_counts_only_from_when_its_certificate_could_sign() {
     let test = TestWorld::open().await;
     let alice = test.register("alice").await;

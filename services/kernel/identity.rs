@@ -20,43 +20,54 @@ pub struct Purpose<'a> {
     /// The name of its files: `{file}.key` and `{file}.crt`.
     pub file: &'a str,
     pub curve: Curve,
+    /// What tells it from another certificate of the service on the same curve, if it has two: `login`.
+    pub key_purpose: Option<&'a str>,
     /// The host names and addresses it answers for over TLS, if it does.
     pub dns_names: Vec<String>,
     pub ips: Vec<IpAddr>,
 }
 
 impl World {
-    /// Reads the identity, or makes it. One that is getting old is replaced and stays as `{file}.previous.crt`, so that
-    /// what it signed can still be verified.
+    /// Reads the identity, or makes it. One that is getting old, or whose key is on another curve than it should be, is
+    /// replaced and stays as `{file}.previous.crt`, so that what it signed can still be verified.
     pub async fn identity(&self, purpose: &Purpose<'_>) -> anyhow::Result<Identity> {
         let folder = self.keys.join("pki").join(purpose.service);
         let name = |kind: &str| folder.join(format!("{}.{kind}", purpose.file));
         let (key_file, crt_file) = (name("key"), name("crt"));
+        let mut replaced = None;
         if let (Ok(key), Ok(crt)) = (fs::read_to_string(&key_file), fs::read_to_string(&crt_file)) {
             let identity = Identity::from_pem(&crt, &key)
                 .with_context(|| format!("{} is damaged", crt_file.display()))?;
-            if identity.certificate().not_after() - self.clock.now_seconds() > LEAD_SECONDS {
+            let lasts = identity.certificate().not_after() - self.clock.now_seconds() > LEAD_SECONDS;
+            if lasts && identity.key().curve() == purpose.curve {
                 return Ok(identity);
             }
-            tracing::info!("{} is getting old and is replaced", crt_file.display());
+            let why = if lasts { "is on another curve than today" } else { "is getting old" };
+            tracing::info!("{} {why} and is replaced", crt_file.display());
+            replaced = Some(identity.certificate().serial().to_owned());
+        }
+        // The authority is asked first: as long as it does not answer, nothing that was there is lost.
+        let identity = self.new_identity(purpose, replaced.as_deref()).await?;
+        if replaced.is_some() {
             fs::rename(&crt_file, name("previous.crt"))?;
         }
         // Either file alone is a start that was cut short: what it made was never used.
         remove(&key_file)?;
         remove(&crt_file)?;
-        let identity = self.new_identity(purpose).await?;
         let context = || format!("{} cannot be written", folder.display());
         files::write_new(&key_file, &identity.key().to_pem()).with_context(context)?;
         files::write_new(&crt_file, identity.certificate().pem()).with_context(context)?;
         Ok(identity)
     }
 
-    async fn new_identity(&self, purpose: &Purpose<'_>) -> anyhow::Result<Identity> {
+    async fn new_identity(&self, purpose: &Purpose<'_>, replaced: Option<&str>) -> anyhow::Result<Identity> {
         let key = Key::generate(purpose.curve);
         let request = ca::IssueServiceCert {
             name: format!("{}.{}", purpose.service, self.issuer),
             public_key: STANDARD.encode(key.public().spki_der()),
             curve: purpose.curve.to_string(),
+            key_purpose: purpose.key_purpose.map(str::to_owned),
+            replaces: replaced.map(str::to_owned),
             dns_names: Some(purpose.dns_names.clone()),
             ips: Some(purpose.ips.iter().map(ToString::to_string).collect()),
         };

@@ -23,6 +23,7 @@ mod rpc;
 mod service;
 mod session_notice;
 mod store;
+pub mod trace;
 mod world;
 
 pub use aid::{Aid, AidError, DeviceId, SlotId};
@@ -49,9 +50,10 @@ pub use proto_schemas::codes;
 pub use redis::RedisSettings;
 pub use rpc::{
     Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, PendingAnswer, Relayed, Rpc,
-    Session, TokenKind, Trace, TraceMode,
+    Session, TokenKind,
 };
 pub use service::{Service, Task, TaskStatus, Tasks};
 pub use session_notice::SessionNotice;
 pub use store::{Db, Durability, Engine, StoreStats, StoreUrl, Stores, Tally};
+pub use trace::{CarriedTrace, Trace, TraceMode, TraceSpan, TracedCall};
 pub use world::World;

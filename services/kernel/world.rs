@@ -14,6 +14,9 @@ use tokio_util::task::TaskTracker;
 pub struct World {
     /// The domain this server vouches for, such as `agents.localhost`.
     pub issuer: String,
+    /// Where everybody finds HTTP of this server, such as `https://gateway.agents.localhost:20001`: certificates and the list
+    /// of trusted roots name it.
+    pub pki_url: String,
     /// The folder of the SQLite files.
     pub data: PathBuf,
     /// The folder whose `pki` has the keys; the data folder, unless several processes share their keys.
@@ -41,6 +44,7 @@ impl World {
     pub fn local(issuer: &str, data: &Path, store: StoreUrl) -> World {
         World {
             issuer: issuer.to_owned(),
+            pki_url: format!("https://gateway.{issuer}"),
             data: data.to_owned(),
             keys: data.to_owned(),
             store,
@@ -71,13 +75,30 @@ impl World {
         }
     }
 
-    pub async fn db(&self, service: &str, migrations: &Migrator) -> anyhow::Result<Db> {
-        Db::open(&self.store, &self.data, service, migrations, Durability::Full).await
+    pub async fn db(&self, service: &'static str, migrations: &Migrator) -> anyhow::Result<Db> {
+        self.open_db(service, migrations, Durability::Full).await
     }
 
     /// A database that is written to all the time; see [`Durability::Busy`].
-    pub async fn busy_db(&self, service: &str, migrations: &Migrator) -> anyhow::Result<Db> {
-        Db::open(&self.store, &self.data, service, migrations, Durability::Busy).await
+    pub async fn busy_db(&self, service: &'static str, migrations: &Migrator) -> anyhow::Result<Db> {
+        self.open_db(service, migrations, Durability::Busy).await
+    }
+
+    /// The database of a service: what it commits is counted, and whether it answers is seen.
+    async fn open_db(
+        &self,
+        service: &'static str,
+        migrations: &Migrator,
+        durability: Durability,
+    ) -> anyhow::Result<Db> {
+        let db = Db::open(&self.store, &self.data, service, migrations, durability).await?;
+        let db = db.counted_by(self.stores.tally(service));
+        let asked = db.clone();
+        self.stores.set_probe(service, move || {
+            let db = asked.clone();
+            async move { db.answers().await }
+        });
+        Ok(db)
     }
 
     /// A database that holds nothing another one does not: it can be deleted and is made again.

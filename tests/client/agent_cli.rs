@@ -79,7 +79,7 @@ impl<'a> AgentCli<'a> {
     }
 
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(crate::support::aund());
+        let mut command = Command::new(crate::support::program());
         command.args(words).args(["--gateway", &self.gateway]).arg("--home").arg(&self.home);
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         command

@@ -9,7 +9,7 @@ use crate::support::{TestServer, printed, until, within};
 #[tokio::test]
 async fn the_demo_runs_to_its_end_with_a_server_of_its_own_and_leaves_nothing() {
     let here = tempfile::tempdir().unwrap();
-    let mut demo = Command::new(crate::support::aund());
+    let mut demo = Command::new(crate::support::program());
     demo.args(["demo", "--gateway", "127.0.0.1:1"]).env("TMPDIR", here.path()).current_dir(here.path());
     let output = within("the demo", demo.kill_on_drop(true).output()).await.unwrap();
     let shown = printed(&output.stdout);
@@ -24,7 +24,7 @@ async fn the_demo_runs_to_its_end_with_a_server_of_its_own_and_leaves_nothing() 
 async fn the_demo_uses_a_server_that_is_there() {
     let server = TestServer::start().await;
     let gateway = format!("127.0.0.1:{}", server.tls_port);
-    let mut demo = Command::new(crate::support::aund());
+    let mut demo = Command::new(crate::support::program());
     demo.args(["demo", "--plain", "--gateway", &gateway]).current_dir(server.beside(""));
     let output = within("the demo", demo.kill_on_drop(true).output()).await.unwrap();
     let shown = printed(&output.stdout);

@@ -139,7 +139,7 @@ async fn tokens_are_kept_and_renewed_and_a_login_helps_where_they_are_refused() 
 async fn the_address_of_the_gateway_is_remembered() {
     let server = TestServer::start().await;
     let cli = AgentCli::with(&server, &["alice"]).await;
-    let mut command = Command::new(crate::support::aund());
+    let mut command = Command::new(crate::support::program());
     command.args(["call", "alice", "meta.ping", "--home"]).arg(&cli.home).current_dir(&cli.folder);
     assert!(within("a command", command.output()).await.unwrap().status.success());
     for gateway in [

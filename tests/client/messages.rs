@@ -1,20 +1,23 @@
 //! What is sent, and who sees it when.
 
+use std::fs;
 use std::net::Ipv4Addr;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::agent_cli::{AgentCli, texts};
-use crate::support::agent::aid;
-use crate::support::{TestServer, within};
+use crate::support::agent::{aid, at, hello, text};
+use crate::support::{TestServer, printed, within};
 
 #[tokio::test]
 async fn a_message_reaches_whoever_listens() {
@@ -193,4 +196,33 @@ async fn many_commands_at_once_wait_for_their_turn() {
     let commands: Vec<[&str; 4]> = vec![["send", "alice", "bobb", "hello"]; MANY];
     join_all(commands.iter().map(|words| cli.run(words))).await;
     assert_eq!(cli.run(&["pull", "bobb"]).await.lines().count(), MANY);
+}
+
+#[tokio::test]
+async fn a_command_that_finds_no_space_says_that_its_agent_runs_too_many() {
+    let server = TestServer::start().await;
+    let cli = AgentCli::with(&server, &["alice"]).await;
+    cli.run(&["call", "alice", "meta.ping"]).await;
+    server.at_most_sessions(0).await;
+    let device = fs::read_to_string(cli.home.join("device")).expect("the folder has a device");
+    let token = text(&cli.tokens("alice")["access_token"]);
+    let mut held = Vec::new();
+    for _ in 0..10 {
+        let socket = server.socket().await;
+        let mut connect = hello(socket.nonce(), &token);
+        at(device.trim(), "cli")(&mut connect);
+        connect["options"] = json!({ "kind": "short" });
+        socket.call("auth.connect", &connect).await;
+        held.push(socket);
+    }
+    // It tries for up to a quarter of a minute, and then needs time on a crowded machine, too.
+    let trying =
+        timeout(Duration::from_secs(60), cli.command(&["call", "alice", "meta.ping"]).output()).await;
+    let output = trying.expect("the command ends").expect("aund can be started");
+    let refused = printed(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{refused}");
+    assert!(refused.contains("runs too many commands at once") && refused.contains("4013"), "{refused}");
+    // With one that ends it is free again.
+    held.remove(0).close().await;
+    cli.run(&["call", "alice", "meta.ping"]).await;
 }

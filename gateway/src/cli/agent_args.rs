@@ -3,12 +3,10 @@
 use super::show::Show;
 use anyhow::Context as _;
 use clap::Args;
-use client::backoff::pause;
 use client::{
-    AgentId, Client, ClientConnection, Error, GatewayDialer, GatewayUrl, Home, LocalAgent, SessionKind,
-    SessionOptions, TrustedRoot,
+    AgentId, Client, Error, GatewayDialer, GatewayUrl, Home, LocalAgent, SessionKind, SessionOptions,
+    TrustedRoot,
 };
-use proto_schemas::codes;
 use serde_json::Value;
 use std::env;
 use std::path::PathBuf;
@@ -17,10 +15,7 @@ use std::path::PathBuf;
 const LOCAL_ROOT: &str = "./data/pki/root.crt";
 
 /// The slot of an agent of the command line.
-const SLOT: &str = "cli";
-
-/// How often a session is tried for while the gateway has no capacity.
-const ATTEMPTS: u32 = 6;
+pub(super) const SLOT: &str = "cli";
 
 #[derive(Args, Clone, Default)]
 pub(super) struct AgentArgs {
@@ -67,22 +62,6 @@ impl AgentArgs {
         })
     }
 
-    /// A session of an agent of this machine, for a few calls.
-    pub async fn connect(&self, home: &Home, agent: &LocalAgent) -> anyhow::Result<ClientConnection> {
-        let (dialer, options) = self.session(home, agent, SLOT, SessionKind::Short).await?;
-        let mut tries = 0;
-        loop {
-            let connected = client::connect(&dialer, agent, &options).await;
-            tries += 1;
-            match connected {
-                Err(error) if is_full(&error) && tries < ATTEMPTS => {
-                    tokio::time::sleep(pause(tries - 1)).await
-                }
-                connected => return connected.map_err(|error| self.no_session(home, agent, error)),
-            }
-        }
-    }
-
     /// A client of an agent of this machine, which gets events and comes back by itself.
     pub async fn client(&self, home: &Home, agent: &LocalAgent) -> anyhow::Result<Client> {
         self.client_of_slot(home, agent, SLOT).await
@@ -100,7 +79,7 @@ impl AgentArgs {
         connected.map_err(|error| self.no_session(home, agent, error))
     }
 
-    async fn session(
+    pub async fn session(
         &self,
         home: &Home,
         agent: &LocalAgent,
@@ -124,31 +103,6 @@ impl AgentArgs {
             return anyhow::Error::from(error).context(sentence);
         }
         self.explained(home, error.into())
-    }
-
-    /// Calls a method on a short connection of its own; on another one if that was closed for want of capacity before the answer
-    /// came. Two gateways may let in more connections at one moment than an agent may have, and each learns that from the other.
-    /// Only for calls that are safe to repeat.
-    pub async fn call_again_while_full(
-        &self,
-        home: &Home,
-        agent: &LocalAgent,
-        method: &str,
-        params: &Value,
-    ) -> anyhow::Result<Result<Value, Error>> {
-        let mut tries = 0;
-        loop {
-            let connection = self.connect(home, agent).await?;
-            let answer = connection.call(method, params).await;
-            connection.close().await;
-            tries += 1;
-            match answer {
-                Err(error) if is_full(&error) && tries < ATTEMPTS => {
-                    tokio::time::sleep(pause(tries - 1)).await
-                }
-                answer => return Ok(answer),
-            }
-        }
     }
 
     /// A root that was trusted on first use may be out of date, which only its user can know.
@@ -205,13 +159,4 @@ pub(super) async fn issuer_of(dialer: &GatewayDialer) -> anyhow::Result<String> 
 #[expect(clippy::disallowed_methods, reason = "HOME and NO_COLOR are the user's, and not settings")]
 fn environment(name: &str) -> Option<std::ffi::OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
-}
-
-/// The agent has as many short connections as it may have, and another one ends within a moment.
-fn is_full(error: &Error) -> bool {
-    let code = match error {
-        Error::Closed { code, .. } => Some(i64::from(*code)),
-        error => error.code(),
-    };
-    code == Some(i64::from(codes::SHORT_CAPACITY.code))
 }

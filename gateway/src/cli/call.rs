@@ -23,13 +23,24 @@ impl CallCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home) = (self.args.show(), self.args.home()?);
         let agent = self.args.agent(&home, &self.name)?;
-        let connection = self.args.connect(&home, &agent).await?;
-        let result = result(connection.call(&self.method, &self.params).await, show)?;
-        connection.close().await;
+        let (args, method, params) = (&self.args, &self.method, &self.params);
+        let answer = match may_repeat(method, params) {
+            true => args.call_again_while_full(&home, &agent, method, params).await?,
+            false => args.call_once(&home, &agent, method, params).await?,
+        };
+        let result = result(answer, show)?;
         let text = if show.json { result.to_string() } else { serde_json::to_string_pretty(&result)? };
         show.line(&text)?;
         Ok(())
     }
+}
+
+/// Whether the same call twice has the effect of one, as its schema says for calls between domains: it only reads, or it has the
+/// parameter that makes it so.
+fn may_repeat(method: &str, params: &Value) -> bool {
+    let present = |member: &str| params.get(member).is_some_and(|value| !value.is_null());
+    let rule = proto_schemas::find(method).and_then(|method| method.federation);
+    rule.is_some_and(|rule| rule.reads || rule.again.is_some_and(present))
 }
 
 /// With --json the error goes to standard output, where a program reads the result; the sentence is for people.
@@ -45,5 +56,24 @@ fn params(text: &str) -> Result<Value, String> {
         Ok(params @ Value::Object(_)) => Ok(params),
         Ok(_) => Err("parameters are an object, such as {\"seq\":1}".to_owned()),
         Err(error) => Err(format!("this is not JSON: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_repeated_only_where_that_has_no_other_effect() {
+        for (method, params, may) in [
+            ("task.get", json!({}), true),
+            ("message.send", json!({ "message_id": "m-1" }), true),
+            ("message.send", json!({ "message_id": null }), false),
+            ("message.send", json!({}), false),
+            ("task.create", json!({}), false),
+            ("no.method", json!({}), false),
+        ] {
+            assert_eq!(may_repeat(method, &params), may, "{method} {params}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! `aund doctor`: checks everything a server needs, and says what to do about what is missing.
 
+mod known_keys;
+
 use crate::config::{Config, ListenAddress};
 use crate::{admin, run};
 use certs::Certificate;
@@ -38,6 +40,7 @@ pub(super) async fn run(config: Config) -> anyhow::Result<()> {
         ("files", files(&config.data)),
         ("chain", chain(&config.data)),
         ("store", store(&config).await),
+        ("keys", known_keys::check(&config, running).await),
     ]);
     for at in &config.listen {
         outcomes.push(("port", port(*at, running)));

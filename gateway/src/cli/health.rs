@@ -18,11 +18,14 @@ pub(super) struct HealthCommand {
     /// Fail unless this service answers, too; may be given more than once
     #[arg(long, value_name = "NAME")]
     needs: Vec<String>,
+    /// Fail only if the process does not answer: for whoever starts it again then
+    #[arg(long, conflicts_with = "needs")]
+    live: bool,
 }
 
 impl HealthCommand {
-    /// A process that answers has opened its services. Services of other processes that are down are named, and fail the
-    /// check only if they are needed.
+    /// A process that answers has opened its services. One whose stores do not answer is not healthy. Services of other processes
+    /// that are down are named, and fail the check only if they are needed: whoever they wait for must not wait for them.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let nothing = json!({});
         let asking = admin::ask(&self.data, "health", &nothing);
@@ -32,6 +35,13 @@ impl HealthCommand {
         let down: Vec<&str> =
             self.needs.iter().map(String::as_str).filter(|name| !is_up(&health, name)).collect();
         ensure!(down.is_empty(), "{} does not answer; {}", down.join(" and "), line(&health));
+        let stores = stores_down(&health);
+        ensure!(
+            self.live || stores.is_empty(),
+            "the store of {} does not answer; {}",
+            stores.join(" and "),
+            line(&health)
+        );
         println!("{}", line(&health));
         Ok(())
     }
@@ -39,6 +49,11 @@ impl HealthCommand {
 
 fn is_up(health: &Value, name: &str) -> bool {
     health["services"][name] == "up"
+}
+
+fn stores_down(health: &Value) -> Vec<&str> {
+    let stores = health["stores"].as_object().into_iter().flatten();
+    stores.filter(|(_, state)| *state != "up").map(|(name, _)| name.as_str()).collect()
 }
 
 /// `degraded: agent up, auth up, ca up, message down`.
@@ -58,5 +73,8 @@ mod tests {
         let health = json!({ "status": "degraded", "services": { "auth": "up", "message": "down" } });
         assert_eq!(line(&health), "degraded: auth up, message down");
         assert!(is_up(&health, "auth") && !is_up(&health, "message") && !is_up(&health, "task"));
+        assert!(stores_down(&health).is_empty(), "a process may have none");
+        let health = json!({ "stores": { "auth": "up", "ca": "down" } });
+        assert_eq!(stores_down(&health), ["ca"]);
     }
 }

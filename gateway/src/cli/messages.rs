@@ -4,7 +4,7 @@ use super::agent_args::AgentArgs;
 use super::call::result;
 use anyhow::Context as _;
 use clap::Args;
-use client::{AgentId, ClientConnection};
+use client::{AgentId, ClientConnection, Error};
 use serde_json::json;
 use services::kernel::{Clock, Ids};
 use std::io::Read as _;
@@ -67,13 +67,14 @@ impl PullCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let (show, home) = (self.args.show(), self.args.home()?);
         let agent = self.args.agent(&home, &self.name)?;
-        let connection = self.args.connect(&home, &agent).await?;
-        let after = match self.after {
-            Some(after) => after,
-            None => acknowledged(&connection).await?,
+        let read = async |connection: &ClientConnection| {
+            let after = match self.after {
+                Some(after) => after,
+                None => acknowledged(connection).await?,
+            };
+            connection.call("message.pull", &json!({ "after_seq": after, "limit": self.limit })).await
         };
-        let params = json!({ "after_seq": after, "limit": self.limit });
-        let page = result(connection.call("message.pull", &params).await, show)?;
+        let page = result(self.args.again_while_full(&home, &agent, read).await?, show)?;
         let rows = page["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         if show.json {
             show.line(&page.to_string())?;
@@ -89,15 +90,15 @@ impl PullCommand {
         }
         let last = rows.iter().filter_map(|row| row["seq"].as_u64()).max();
         if let (true, Some(seq)) = (self.ack, last) {
-            connection.call("message.ack", &json!({ "seq": seq })).await?;
+            let params = json!({ "seq": seq });
+            self.args.call_again_while_full(&home, &agent, "message.ack", &params).await??;
         }
-        connection.close().await;
         Ok(())
     }
 }
 
 /// The seq up to which this agent has acknowledged on this device.
-async fn acknowledged(connection: &ClientConnection) -> anyhow::Result<u64> {
+async fn acknowledged(connection: &ClientConnection) -> Result<u64, Error> {
     let page = connection.call("message.pull", &json!({ "after_seq": 0, "limit": 1 })).await?;
     Ok(page["server_ack_seq"].as_u64().unwrap_or_default())
 }

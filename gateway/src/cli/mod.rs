@@ -18,6 +18,7 @@ mod show;
 mod tasks;
 mod tool;
 mod top;
+mod while_full;
 
 use crate::config::{self, Config, ListenAddress, ResolveEntry};
 use crate::run;

@@ -37,6 +37,7 @@ pub(super) async fn ask_unparsed<R: Request>(settings: &ConfigArgs, request: &R)
     let _lock = run::lock_data(&config.data)?;
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = keys;
+    world.pki_url = config.pki_url();
     run::open_services(&world, &config.settings, |_| true).await?;
     Ok(world.mesh.ask_named(Caller::Operator, R::METHOD, &params).await?)
 }

@@ -15,12 +15,16 @@ impl Config {
         if self.tls.cert.is_some() != self.tls.key.is_some() {
             bail!("tls: cert and key belong together, and only one of them is set");
         }
+        if let Some(url) = self.public_url.as_deref().filter(|url| !is_gateway_url(url)) {
+            bail!("public_url: {url:?} must be a URL such as wss://gateway.{}/aun", self.issuer);
+        }
         self.check_names()?;
         self.check_shape()?;
         resolve::check_all(&self.federation.resolve)?;
         if self.runs("gateway") && self.listen.is_empty() {
             bail!("listen: at least one address is needed");
         }
+        self.settings.check()?;
         self.check_limits()
     }
 
@@ -103,6 +107,13 @@ impl Config {
     }
 }
 
+/// Clients open it as a WebSocket, and certificates name its host.
+fn is_gateway_url(url: &str) -> bool {
+    let rest = url.strip_prefix("wss://").or_else(|| url.strip_prefix("ws://")).unwrap_or_default();
+    rest.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[')
+        && rest.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +127,9 @@ mod tests {
         assert!(says("bus.url = 'nats://x'").contains("bus.url"));
         assert!(says("[limits]\ndrain_window_ms = 20000").contains("drain_window_ms"));
         assert!(says("tls.cert = 'x'").contains("tls"));
+        for url in ["https://x/aun", "wss://", "wss:///aun", "wss://a b/aun"] {
+            assert!(says(&format!("public_url = '{url}'")).contains("public_url"), "{url}");
+        }
         assert!(says("only = ['nothing']").contains("unknown service nothing"));
         assert!(says("only = ['ca']").contains("mesh.listen"));
         assert!(says("services.gateway.remote = 'wss://x:1'").contains("gateway"));
@@ -137,6 +151,7 @@ mod tests {
                 "the ones that do are named: {sentence}"
             );
         }
+        assert!(says("message.recall_seconds = 99999999999").contains("message.recall_seconds"));
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
     }
 }

@@ -25,6 +25,18 @@ impl Config {
         let port = if port == standard { String::new() } else { format!(":{port}") };
         format!("{scheme}://gateway.{}{port}/aun", self.issuer)
     }
+
+    /// Where certificates say that HTTP of this server is found: where clients find its gateway. They say so for years, and
+    /// are made before the gateway listens, so a port that the system chooses is left out.
+    pub fn pki_url(&self) -> String {
+        let url = self.gateway_url(&self.listen);
+        let (scheme, rest) = match url.strip_prefix("ws://") {
+            Some(rest) => ("http", rest),
+            None => ("https", url.strip_prefix("wss://").unwrap_or(&url)),
+        };
+        let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+        format!("{scheme}://{}", host.strip_suffix(":0").unwrap_or(host))
+    }
 }
 
 impl FromStr for ListenAddress {
@@ -60,5 +72,31 @@ impl From<ListenAddress> for String {
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", if self.tls { "" } else { "plain:" }, self.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_name_the_server_that_clients_are_told_of() {
+        let config = |listen: &str, public_url: Option<&str>| Config {
+            issuer: "aid.pub".to_owned(),
+            listen: listen.split(' ').map(|text| text.parse().unwrap()).collect(),
+            public_url: public_url.map(str::to_owned),
+            ..Config::default()
+        };
+        for (listen, public_url, wanted) in [
+            ("0.0.0.0:443", None, "https://gateway.aid.pub"),
+            ("0.0.0.0:20001 plain:127.0.0.1:80", None, "https://gateway.aid.pub:20001"),
+            ("plain:127.0.0.1:80", None, "http://gateway.aid.pub"),
+            ("plain:127.0.0.1:8080", None, "http://gateway.aid.pub:8080"),
+            ("127.0.0.1:0", None, "https://gateway.aid.pub"),
+            ("plain:127.0.0.1:8080", Some("wss://gateway.aid.pub/aun"), "https://gateway.aid.pub"),
+            ("127.0.0.1:20001", Some("ws://here.example:81"), "http://here.example:81"),
+        ] {
+            assert_eq!(config(listen, public_url).pki_url(), wanted);
+        }
     }
 }

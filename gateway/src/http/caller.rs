@@ -4,7 +4,9 @@ use crate::admission::{AgentLimit, CallSource, KnownSigner};
 use crate::gateway::GatewayState;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
-use services::kernel::{Caller, DeviceId, Generation, RpcError, Session, SlotId, TokenKind, Trace, codes};
+use services::kernel::{
+    Caller, DeviceId, Generation, RpcError, Session, SlotId, TokenKind, TracedCall, codes,
+};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -67,7 +69,7 @@ impl HttpCaller {
     }
 
     /// Who is calling, for a service.
-    pub fn caller(&self, trace: Option<Trace>) -> Caller {
+    pub fn caller(&self, trace: Option<Arc<TracedCall>>) -> Caller {
         match self {
             HttpCaller::Unauthenticated { .. } => Caller::Unauthenticated,
             HttpCaller::Agent { session, .. } => {

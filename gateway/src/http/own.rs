@@ -1,7 +1,8 @@
 //! What the gateway shows of itself: health, capabilities, metrics, and where it is.
 
-use super::{reply, status};
+use super::reply;
 use crate::gateway::GatewayState;
+use crate::health::ProcessHealth;
 use axum::response::Response;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -11,11 +12,10 @@ pub(super) fn answer(gateway: &GatewayState, method: &Method, path: &str) -> Res
     if method != Method::GET && method != Method::HEAD {
         return reply::not_allowed("GET, HEAD, OPTIONS");
     }
+    if let Some(answer) = ProcessHealth::answer(path, &gateway.health) {
+        return answer;
+    }
     match path {
-        "/health" => {
-            let (status, health) = status::health(&gateway.mesh, &gateway.tasks);
-            json_text(status, health.to_string())
-        }
         "/.well-known/aun-gateway" => json_text(StatusCode::OK, well_known(gateway).to_string()),
         "/capabilities" => json_text(StatusCode::OK, &*gateway.admission.capabilities()),
         "/metrics" => reply::openmetrics(metrics(gateway)),

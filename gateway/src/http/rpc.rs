@@ -22,7 +22,7 @@ use proto_schemas::Request as _;
 use proto_schemas::requests::ca;
 use serde_json::value::RawValue;
 use services::kernel::http::{json_text, with_header};
-use services::kernel::{Caller, RpcError, Trace, catch_panic_of, codes, timed_out};
+use services::kernel::{Caller, RpcError, TracedCall, catch_panic_of, codes, timed_out};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -156,9 +156,11 @@ impl RpcAnswer {
 
     async fn to(gateway: &GatewayState, caller: &HttpCaller, request: &RpcRequest<'_>) -> RpcAnswer {
         let (started, limit) = (Instant::now(), gateway.call_timeout());
-        let trace = request.params.filter(|_| caller.is_agent()).and_then(trace::requested);
-        let span = trace::span(&request.method, trace.as_ref());
-        let call = catch_panic_of(&request.method, call(gateway, caller, request, trace.clone()));
+        let params = request.params.filter(|_| caller.is_agent());
+        let traced = params.and_then(|params| trace::requested(params, &gateway.clock));
+        let route = traced.as_ref().and_then(|call| call.begin_at("gateway", "route", started));
+        let span = trace::span(&request.method, traced.as_deref());
+        let call = catch_panic_of(&request.method, call(gateway, caller, request, traced.clone()));
         let outcome = timeout(limit, call).instrument(span).await;
         let outcome = outcome.unwrap_or_else(|_| Err(timed_out(&request.method, limit)));
 
@@ -169,9 +171,10 @@ impl RpcAnswer {
             error.log(method.name);
         }
         let retry_after = outcome.as_ref().err().and_then(RpcError::retry_after_seconds);
+        drop(route);
         let text = request.id.map(|id| {
             let answer = frame::answer(id.get(), outcome.as_ref().map(|result| result.get()));
-            trace::with_spans(answer, trace.as_ref(), method.name, &gateway.clock, started)
+            trace::with_spans(answer, traced.as_deref())
         });
         RpcAnswer { text, retry_after }
     }
@@ -186,14 +189,16 @@ async fn call(
     gateway: &GatewayState,
     caller: &HttpCaller,
     request: &RpcRequest<'_>,
-    trace: Option<Trace>,
+    trace: Option<Arc<TracedCall>>,
 ) -> Result<Box<RawValue>, RpcError> {
+    let admitting = trace.as_ref().and_then(|call| call.begin("gateway", "admit"));
     let (admission, source) = (&gateway.admission, caller.source());
     let method = admission.begin(&source, &request.method)?;
     if method.needs_connection {
         return Err(needs_connection(method.name));
     }
     let params = admission.finish(&source, method, request.params.map(ToOwned::to_owned)).await?;
+    drop(admitting);
     let text = match method.name {
         "meta.ping" => format!("{{\"pong\":true,\"timestamp\":{}}}", gateway.clock.now_seconds()),
         "meta.capabilities" => admission.capabilities().to_string(),

@@ -1,15 +1,15 @@
 //! `/health` and `/metrics` of a process, for the operator's tools; also of a process without the gateway.
 
 use super::reply::openmetrics;
+use crate::health::{HealthSources, ProcessHealth};
 use crate::telemetry::Metrics;
 use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde_json::{Map, Value, json};
-use services::kernel::http::{json_text, refuse};
-use services::kernel::{Mesh, Tasks, World};
+use services::kernel::World;
+use services::kernel::http::refuse;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use tokio_util::task::TaskTracker;
 /// How long one connection of a tool may take.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub async fn answer(listener: TcpListener, world: World, metrics: Arc<Metrics>) {
+pub async fn answer(listener: TcpListener, world: World, metrics: Arc<Metrics>, health: HealthSources) {
     let connections = TaskTracker::new();
     while let Some(accepted) = world.stop.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (world, metrics) = (world.clone(), metrics.clone());
+        let (world, metrics, health) = (world.clone(), metrics.clone(), health.clone());
         let service = service_fn(move |request| {
-            let reply = reply(&request, &world, &metrics);
+            let reply = reply(&request, &world, &metrics, &health);
             async move { Ok::<_, Infallible>(reply) }
         });
         connections.spawn(async move {
@@ -42,14 +42,13 @@ pub async fn answer(listener: TcpListener, world: World, metrics: Arc<Metrics>) 
     connections.wait().await;
 }
 
-fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics) -> Response {
+fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics, health: &HealthSources) -> Response {
     match request.uri().path() {
-        "/health" => {
-            let (status, health) = health(&world.mesh, &world.tasks);
-            json_text(status, health.to_string())
-        }
         "/metrics" => openmetrics(metrics_of(world, metrics)),
-        _ => refuse(StatusCode::NOT_FOUND, "not_found", "only /health and /metrics are served here"),
+        path => ProcessHealth::answer(path, health).unwrap_or_else(|| {
+            let sentence = "only /health, /health/live, /health/readiness and /metrics are served here";
+            refuse(StatusCode::NOT_FOUND, "not_found", sentence)
+        }),
     }
 }
 
@@ -57,28 +56,4 @@ fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics) -> Respo
 pub fn metrics_of(world: &World, metrics: &Metrics) -> String {
     metrics.set_bus(world.bus.stats().unwrap_or_default(), world.presence.count());
     metrics.text()
-}
-
-/// Which services are up. A server where nobody can log in is down; one without another service is degraded.
-///
-/// A task of a service that is not running is one that panicked and waits to be started again.
-pub fn health(mesh: &Mesh, tasks: &Tasks) -> (StatusCode, Value) {
-    let services = mesh.health();
-    let word = |up: bool| if up { "up" } else { "down" };
-    let tasks = tasks.statuses();
-    let all_up = services.iter().all(|(_, up)| *up) && tasks.iter().all(|(_, task)| task.running);
-    let usable = services.iter().all(|(namespace, up)| *up || !matches!(*namespace, "auth" | "ca"));
-    let status = match (usable, all_up) {
-        (true, true) => "ok",
-        (true, false) => "degraded",
-        (false, _) => "down",
-    };
-    let services: Map<String, Value> =
-        services.into_iter().map(|(namespace, up)| (namespace.to_owned(), word(up).into())).collect();
-    let code = if usable { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let tasks: Map<String, Value> = tasks
-        .into_iter()
-        .map(|((service, task), status)| (format!("{service}.{task}"), word(status.running).into()))
-        .collect();
-    (code, json!({ "status": status, "services": services, "tasks": tasks }))
 }

@@ -44,6 +44,7 @@ async fn own(world: &World) -> anyhow::Result<Credentials> {
         service: "gateway",
         file: "tls",
         curve: Curve::P256,
+        key_purpose: None,
         dns_names: vec![world.issuer.clone(), format!("*.{}", world.issuer), "localhost".to_owned()],
         ips: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
     };

@@ -37,6 +37,9 @@ impl Collector for StoreMetrics {
         each(&mut encoder, "store_failures", help, None, &stores, |store| counter(store.failures))?;
         let help = "Writes refused because too much waited";
         each(&mut encoder, "store_busy", help, None, &stores, |store| counter(store.busy))?;
+        let help = "Whether the store answered when it was asked last";
+        let up = |store: &StoreStats| Some(ConstGauge::new(i64::from(store.up)));
+        each(&mut encoder, "store_up", help, None, &stores, up)?;
         let help = "Bytes that wait to be committed, or are being committed";
         let bytes = Some(&Unit::Bytes);
         each(&mut encoder, "store_queue", help, bytes, &stores, |store| Some(gauge(store.queue_bytes)))?;

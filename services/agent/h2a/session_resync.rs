@@ -1,4 +1,4 @@
-//! `h2a.session_resync`: a device may have missed events, and is told again what its agent should be asked about.
+//! `h2a.session_resync`: a device may have missed events, and what its agent should be asked about is published again.
 
 use crate::agent::{Agent, Error};
 use crate::kernel::{Audience, Caller, SessionNotice};

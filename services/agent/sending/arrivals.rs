@@ -1,5 +1,5 @@
-//! Devices that connect are told again what their agents should be asked about: an event that was published while nobody was
-//! connected reached nobody.
+//! What an agent should be asked about is published again when one of its devices connects: an event that was published while
+//! nobody was connected reached nobody.
 
 use crate::agent::consent::notices::{REAUTH_REQUIRED, manifest_payload};
 use crate::agent::consent::scopes_of;

@@ -74,7 +74,7 @@ impl Agent {
             // The same for the same page, so that it is delivered once if it is sent twice.
             event_id: format!("evt_{}_{page}", row.id),
             event: row.event.trim_start_matches("event/").to_owned(),
-            targets: EventTargets { aids: foreign },
+            targets: EventTargets { aids: foreign, connection_ids: None },
             payload: payload.to_owned(),
         };
         if let Err(error) = self.mesh.dispatch("agent", &Caller::service("agent"), &event).await {

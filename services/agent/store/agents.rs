@@ -4,6 +4,8 @@
 //! manifest that is stored at that moment. On SQLite there is one writer.
 
 use super::Store;
+use sqlx::any::AnyArguments;
+use sqlx::query::Query;
 use sqlx::{Any, Transaction};
 
 pub(in crate::agent) type WriteTx = Transaction<'static, Any>;
@@ -123,58 +125,46 @@ pub(in crate::agent) async fn use_proof(
 }
 
 pub(in crate::agent) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
-    sqlx::query(
-        "INSERT INTO agent (id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
-             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
-    )
-    .bind(row.id.as_str())
-    .bind(row.aid.as_str())
-    .bind(row.owner.as_str())
-    .bind(row.name.as_str())
-    .bind(row.description.as_deref())
-    .bind(row.connection_mode.as_str())
-    .bind(row.health_check_url.as_deref())
-    .bind(row.webhook_url.as_deref())
-    .bind(row.webhook_secret.as_deref())
-    .bind(row.webhook_unreachable)
-    .bind(row.token_hash.as_str())
-    .bind(row.manifest.as_deref())
-    .bind(row.manifest_version)
-    .bind(row.manifest_hash.as_deref())
-    .bind(row.manifest_facts.as_deref())
-    .bind(row.created_at)
-    .bind(row.updated_at)
-    .execute(&mut **tx)
-    .await?;
+    let insert = "INSERT INTO agent (id, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
+             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, updated_at, aid, owner,
+             created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+    with_changeable(insert, row)
+        .bind(row.aid.as_str())
+        .bind(row.owner.as_str())
+        .bind(row.created_at)
+        .execute(&mut **tx)
+        .await?;
     Ok(())
 }
 
 /// Everything that can change of an agent.
 pub(in crate::agent) async fn write(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
-    sqlx::query(
-        "UPDATE agent SET name = $2, description = $3, connection_mode = $4, health_check_url = $5, webhook_url = $6,
+    let update = "UPDATE agent SET name = $2, description = $3, connection_mode = $4, health_check_url = $5, webhook_url = $6,
              webhook_secret = $7, webhook_unreachable = $8, token_hash = $9, manifest = $10, manifest_version = $11,
              manifest_hash = $12, manifest_facts = $13, updated_at = $14
-         WHERE id = $1",
-    )
-    .bind(row.id.as_str())
-    .bind(row.name.as_str())
-    .bind(row.description.as_deref())
-    .bind(row.connection_mode.as_str())
-    .bind(row.health_check_url.as_deref())
-    .bind(row.webhook_url.as_deref())
-    .bind(row.webhook_secret.as_deref())
-    .bind(row.webhook_unreachable)
-    .bind(row.token_hash.as_str())
-    .bind(row.manifest.as_deref())
-    .bind(row.manifest_version)
-    .bind(row.manifest_hash.as_deref())
-    .bind(row.manifest_facts.as_deref())
-    .bind(row.updated_at)
-    .execute(&mut **tx)
-    .await?;
+         WHERE id = $1";
+    with_changeable(update, row).execute(&mut **tx).await?;
     Ok(())
+}
+
+/// A statement whose first 14 parameters are the id and everything that can change.
+fn with_changeable<'q>(statement: &'static str, row: &'q AgentRow) -> Query<'q, Any, AnyArguments> {
+    sqlx::query(statement)
+        .bind(row.id.as_str())
+        .bind(row.name.as_str())
+        .bind(row.description.as_deref())
+        .bind(row.connection_mode.as_str())
+        .bind(row.health_check_url.as_deref())
+        .bind(row.webhook_url.as_deref())
+        .bind(row.webhook_secret.as_deref())
+        .bind(row.webhook_unreachable)
+        .bind(row.token_hash.as_str())
+        .bind(row.manifest.as_deref())
+        .bind(row.manifest_version)
+        .bind(row.manifest_hash.as_deref())
+        .bind(row.manifest_facts.as_deref())
+        .bind(row.updated_at)
 }
 
 /// Removes an agent with all that is its own. Its relations are revoked, so that their users see what became of them.

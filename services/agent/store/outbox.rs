@@ -76,17 +76,20 @@ impl Store {
 
     /// The users up to this relation were told.
     pub async fn event_progress(&self, id: &str, after_relation: &str, until: i64) -> sqlx::Result<()> {
-        sqlx::query("UPDATE agent_event SET after_relation = $2, leased_until = $3 WHERE id = $1")
-            .bind(id)
-            .bind(after_relation)
-            .bind(until)
-            .execute(self.db.write_alone())
-            .await?;
+        let write =
+            sqlx::query("UPDATE agent_event SET after_relation = $2, leased_until = $3 WHERE id = $1")
+                .bind(id)
+                .bind(after_relation)
+                .bind(until)
+                .execute(self.db.write_alone());
+        self.db.counted(write).await?;
         Ok(())
     }
 
     pub async fn event_done(&self, id: &str) -> sqlx::Result<()> {
-        sqlx::query("DELETE FROM agent_event WHERE id = $1").bind(id).execute(self.db.write_alone()).await?;
+        let write =
+            sqlx::query("DELETE FROM agent_event WHERE id = $1").bind(id).execute(self.db.write_alone());
+        self.db.counted(write).await?;
         Ok(())
     }
 
@@ -194,7 +197,7 @@ impl Store {
     /// Removes proofs that are too old to be used again.
     pub async fn remove_proofs(&self, before: i64) -> sqlx::Result<()> {
         let query = sqlx::query("DELETE FROM used_proof WHERE expires_at < $1");
-        query.bind(before).execute(self.db.write_alone()).await?;
+        self.db.counted(query.bind(before).execute(self.db.write_alone())).await?;
         Ok(())
     }
 }

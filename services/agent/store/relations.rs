@@ -105,7 +105,8 @@ impl Store {
     /// Removes relations that were revoked before a time.
     pub async fn remove_revoked_relations(&self, before: i64) -> sqlx::Result<u64> {
         let query = sqlx::query("DELETE FROM relation WHERE status = 'revoked' AND updated_at < $1");
-        Ok(query.bind(before).execute(self.db.write_alone()).await?.rows_affected())
+        let gone = self.db.counted(query.bind(before).execute(self.db.write_alone())).await?;
+        Ok(gone.rows_affected())
     }
 }
 

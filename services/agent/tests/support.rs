@@ -151,37 +151,10 @@ pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is not a text")).to_owned()
 }
 
-/// The sample of the specification.
+/// The sample of the specification: the manifest of the first example.
 pub(super) fn sample() -> Value {
-    json!({
-        "schema_version": "1.0",
-        "agent_version": "1.0.0",
-        "tools": [{
-            "name": "read_file",
-            "description_i18n_key": "agent.cap.read_file.description",
-            "input_schema": {
-                "type": "object",
-                "properties": { "path": { "type": "string" } },
-                "required": ["path"],
-                "additionalProperties": false
-            },
-            "permission_scope": "filesystem:read",
-            "required": false,
-            "timeout_ms": 5000
-        }],
-        "permission_scopes": [{
-            "id": "filesystem:read",
-            "label_i18n_key": "agent.scope.filesystem_read.label",
-            "description_i18n_key": "agent.scope.filesystem_read.description",
-            "sensitivity": "medium"
-        }],
-        "capability_flags": {
-            "supports_streaming": true,
-            "supports_artifacts": true,
-            "supports_voice": false,
-            "supports_group_chat": false
-        }
-    })
+    let create = proto_schemas::find("agent.create").unwrap().doc();
+    create["examples"][0]["params"]["capability_manifest"].clone()
 }
 
 /// The same with another member that its tool needs: a breaking change.

@@ -57,6 +57,9 @@ pub struct AnnouncedSession {
     /// Sent to a connection that is closed in favour of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_info: Option<Box<RawValue>>,
+    /// What the client declared in `auth.connect` that it can do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Box<RawValue>>,
     /// The connections that were closed in favour of it. Another gateway may learn of it when some of them are gone
     /// already: without this it would close one more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -82,7 +85,14 @@ impl Presence {
     pub fn arrive(&self, aid: &Aid, session: PresentSession) {
         self.admit(
             aid,
-            AnnouncedSession { session, long: true, since_ms: 0, extra_info: None, instead_of: Vec::new() },
+            AnnouncedSession {
+                session,
+                long: true,
+                since_ms: 0,
+                extra_info: None,
+                capabilities: None,
+                instead_of: Vec::new(),
+            },
         );
     }
 

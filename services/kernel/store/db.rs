@@ -3,6 +3,7 @@
 //! On SQLite a service has a file, one connection that writes and a few that read beside it (WAL, `synchronous=FULL`: a
 //! commit that was answered survives a loss of power). On PostgreSQL it has a schema.
 
+use super::stats::Tally;
 use anyhow::{Context, bail};
 use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::Migrator;
@@ -11,10 +12,14 @@ use std::fs;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// How long a query waits for a connection before the store counts as unavailable.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A store that takes longer to answer when it is only asked whether it does counts as unavailable.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
@@ -95,6 +100,7 @@ pub struct Db {
     engine: Engine,
     read: AnyPool,
     write: AnyPool,
+    tally: Arc<Tally>,
 }
 
 impl Db {
@@ -151,7 +157,7 @@ impl Db {
         let context = || format!("the database file {} cannot be opened", file.display());
         let write = pool(1).connect(&url).await.with_context(context)?;
         let read = pool(4).connect(&url).await.with_context(context)?;
-        Ok(Db { engine: Engine::Sqlite, read, write })
+        Ok(Db { engine: Engine::Sqlite, read, write, tally: Arc::default() })
     }
 
     async fn postgres(url: &str, schema: &str) -> anyhow::Result<Db> {
@@ -172,7 +178,7 @@ impl Db {
         if let Err(error) = sqlx::query(sqlx::AssertSqlSafe(create)).execute(&pool).await {
             tracing::debug!("creating schema {schema}: {error}");
         }
-        Ok(Db { engine: Engine::Postgres, read: pool.clone(), write: pool })
+        Ok(Db { engine: Engine::Postgres, read: pool.clone(), write: pool, tally: Arc::default() })
     }
 
     /// Whether a PostgreSQL server answers, and which one: for `aund doctor`.
@@ -188,6 +194,31 @@ impl Db {
         self.engine
     }
 
+    /// Has the commits that are not a batch's counted here.
+    #[must_use]
+    pub fn counted_by(mut self, tally: Arc<Tally>) -> Db {
+        self.tally = tally;
+        self
+    }
+
+    /// Whether a write could begin right now. A disk that is full is found by the write itself.
+    ///
+    /// On SQLite it asks on the one connection that writes, behind the writes that wait for it: whoever had another connection would
+    /// wait for the lock against a busy writer, and lose. It waits for another program's lock a moment only, because a write that
+    /// comes meanwhile waits for it.
+    pub async fn answers(&self) -> sqlx::Result<()> {
+        let late = |_| sqlx::Error::PoolTimedOut;
+        let mut connection = timeout(ANSWER_TIMEOUT, self.write.acquire()).await.map_err(late)??;
+        if self.engine == Engine::Postgres {
+            return timeout(ANSWER_TIMEOUT, run(&mut connection, "SELECT 1")).await.map_err(late)?;
+        }
+        run(&mut connection, "PRAGMA busy_timeout = 500").await?;
+        let begun = run(&mut connection, "BEGIN IMMEDIATE").await;
+        let ended = if begun.is_ok() { run(&mut connection, "ROLLBACK").await } else { Ok(()) };
+        let restored = run(&mut connection, "PRAGMA busy_timeout = 5000").await;
+        begun.and(ended).and(restored)
+    }
+
     /// For queries that change nothing.
     pub fn read(&self) -> &AnyPool {
         &self.read
@@ -200,6 +231,26 @@ impl Db {
             Engine::Sqlite => self.write.begin_with("BEGIN IMMEDIATE").await,
             Engine::Postgres => self.write.begin().await,
         }
+    }
+
+    /// The same for a transaction that is a commit of its own, ended with [`Db::commit`]: that it could not begin is counted. A
+    /// batch counts what it commits by itself.
+    pub async fn begin(&self) -> sqlx::Result<Transaction<'static, Any>> {
+        let begun = self.write().await;
+        if begun.is_err() {
+            self.tally.commit(Duration::ZERO, 1, 0);
+        }
+        begun
+    }
+
+    /// Commits what was begun with [`Db::begin`], and counts it.
+    pub async fn commit(&self, tx: Transaction<'static, Any>) -> sqlx::Result<()> {
+        self.counted(tx.commit()).await
+    }
+
+    /// Counts one statement that is a commit of its own; see [`Db::write_alone`].
+    pub async fn counted<T>(&self, commit: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+        self.tally.time(commit).await
     }
 
     /// Moves what was committed from SQLite's journal into its file: twice beside the writer, the second time what came

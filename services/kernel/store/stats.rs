@@ -1,9 +1,12 @@
 //! What the stores of a process count, by service: plain numbers, added to once a commit and read when asked.
 
+use crate::kernel::trace;
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A commit that took at most so long is counted in the first bucket; each bucket after it holds twice as long.
@@ -13,17 +16,63 @@ const BOUNDS: usize = 18;
 
 /// The stores of the services that run in this process.
 #[derive(Clone, Default)]
-pub struct Stores(Arc<Mutex<BTreeMap<&'static str, Arc<Tally>>>>);
+pub struct Stores(Arc<Mutex<BTreeMap<&'static str, WatchedStore>>>);
+
+/// A store, and how it is asked whether it answers. The question is kept here and not in the tally: whoever answers has the tally.
+#[derive(Clone, Default)]
+struct WatchedStore {
+    tally: Arc<Tally>,
+    probe: Option<StoreProbe>,
+}
 
 impl Stores {
     /// The one tally of a service's store.
     pub fn tally(&self, service: &'static str) -> Arc<Tally> {
-        self.0.lock().entry(service).or_default().clone()
+        self.0.lock().entry(service).or_default().tally.clone()
+    }
+
+    /// How the store of a service is asked whether it answers, which has a deadline of its own. One that cannot be asked counts as up.
+    pub fn set_probe<Fut>(&self, service: &'static str, probe: impl Fn() -> Fut + Send + Sync + 'static)
+    where
+        Fut: Future<Output = sqlx::Result<()>> + Send + 'static,
+    {
+        let probe: StoreProbe = Arc::new(move || -> ProbeFuture { Box::pin(probe()) });
+        self.0.lock().entry(service).or_default().probe = Some(probe);
     }
 
     /// How each of them is right now, by the name of its service.
     pub fn stats(&self) -> Vec<(&'static str, StoreStats)> {
-        self.0.lock().iter().map(|(service, tally)| (*service, tally.stats())).collect()
+        self.0.lock().iter().map(|(service, store)| (*service, store.tally.stats())).collect()
+    }
+
+    /// Whether each of them answered when it was asked last.
+    pub fn up(&self) -> Vec<(&'static str, bool)> {
+        self.0.lock().iter().map(|(service, store)| (*service, store.tally.is_up())).collect()
+    }
+
+    /// Asks all of them at the same time whether they answer.
+    pub async fn probe(&self) {
+        let stores: Vec<(&str, WatchedStore)> =
+            self.0.lock().iter().map(|(service, store)| (*service, store.clone())).collect();
+        join_all(stores.iter().map(|(service, store)| store.ask(service))).await;
+    }
+
+    /// Nobody asks any more: the stores can be closed.
+    pub fn forget_probes(&self) {
+        self.0.lock().values_mut().for_each(|store| store.probe = None);
+    }
+}
+
+impl WatchedStore {
+    async fn ask(&self, service: &str) {
+        let Some(probe) = &self.probe else { return };
+        let answer = probe().await;
+        let was_down = self.tally.down.swap(answer.is_err(), Ordering::Relaxed);
+        match answer {
+            Err(error) if !was_down => tracing::warn!("the store of {service} does not answer: {error}"),
+            Ok(()) if was_down => tracing::info!("the store of {service} answers again"),
+            _ => {}
+        }
     }
 }
 
@@ -44,10 +93,18 @@ pub struct StoreStats {
     pub queue_bytes: usize,
     /// What is committed and waits to be indexed, where that comes later.
     pub unindexed_bytes: Option<usize>,
+    /// Whether it answered when it was asked last.
+    pub up: bool,
 }
 
 /// Reads how much waits in a queue.
 type QueueBytes = Box<dyn Fn() -> usize + Send + Sync>;
+
+/// An answer of a store that is still to come.
+type ProbeFuture = Pin<Box<dyn Future<Output = sqlx::Result<()>> + Send>>;
+
+/// Asks a store whether it answers.
+type StoreProbe = Arc<dyn Fn() -> ProbeFuture + Send + Sync>;
 
 /// What one store counts.
 #[derive(Default)]
@@ -59,6 +116,7 @@ pub struct Tally {
     busy: AtomicU64,
     queues: Mutex<Vec<QueueBytes>>,
     unindexed: Mutex<Option<QueueBytes>>,
+    down: AtomicBool,
 }
 
 impl Tally {
@@ -76,6 +134,7 @@ impl Tally {
 
     /// Counts a commit of one row of its own.
     pub async fn time<T>(&self, commit: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+        let _step = trace::step("store", "commit");
         let began = Instant::now();
         let outcome = commit.await;
         self.commit(began.elapsed(), 1, usize::from(outcome.is_ok()));
@@ -97,6 +156,11 @@ impl Tally {
         *self.unindexed.lock() = Some(Box::new(bytes));
     }
 
+    /// Whether it answered when it was asked last.
+    pub fn is_up(&self) -> bool {
+        !self.down.load(Ordering::Relaxed)
+    }
+
     pub fn stats(&self) -> StoreStats {
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
         StoreStats {
@@ -107,6 +171,7 @@ impl Tally {
             busy: now(&self.busy),
             queue_bytes: self.queues.lock().iter().map(|bytes| bytes()).sum(),
             unindexed_bytes: self.unindexed.lock().as_ref().map(|bytes| bytes()),
+            up: self.is_up(),
         }
     }
 }
@@ -154,5 +219,21 @@ mod tests {
         assert_eq!(auth.commits.iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [&(0.0032, 2)]);
         assert!((auth.seconds - 0.006).abs() < 1e-9);
         assert_eq!((auth.unindexed_bytes, ca.unindexed_bytes), (None, Some(7)));
+    }
+
+    #[tokio::test]
+    async fn a_store_that_does_not_answer_is_down_until_it_does() {
+        let (stores, answers) = (Stores::default(), Arc::new(AtomicBool::new(true)));
+        let asked = answers.clone();
+        stores.set_probe("auth", move || {
+            let answers = asked.load(Ordering::Relaxed);
+            async move { if answers { Ok(()) } else { Err(sqlx::Error::PoolTimedOut) } }
+        });
+        stores.tally("ca").refuse();
+        for up in [true, false, true] {
+            answers.store(up, Ordering::Relaxed);
+            stores.probe().await;
+            assert_eq!(stores.up(), [("auth", up), ("ca", true)]);
+        }
     }
 }

@@ -48,7 +48,7 @@ impl Store {
     pub async fn compact(&self, logged_before: i64) -> sqlx::Result<u64> {
         let mut removed = 0;
         loop {
-            let mut tx = self.db.write().await?;
+            let mut tx = self.db.begin().await?;
             let gone = sqlx::query(
                 "DELETE FROM change_log WHERE sequence IN (
                      SELECT old.sequence FROM change_log AS old WHERE old.logged_at < $1
@@ -60,7 +60,7 @@ impl Store {
             .execute(&mut *tx)
             .await?
             .rows_affected();
-            tx.commit().await?;
+            self.db.commit(tx).await?;
             removed += gone;
             if gone < STEP.unsigned_abs() {
                 return Ok(removed);
@@ -73,7 +73,7 @@ impl Store {
     pub async fn retain(&self, logged_before: i64, most: i64) -> sqlx::Result<u64> {
         let mut removed = 0;
         loop {
-            let mut tx = self.db.write().await?;
+            let mut tx = self.db.begin().await?;
             let last: Option<i64> = sqlx::query_scalar(
                 "SELECT MAX(sequence) FROM (
                      SELECT sequence FROM change_log WHERE logged_at < $1
@@ -94,7 +94,7 @@ impl Store {
                 .bind(last)
                 .execute(&mut *tx)
                 .await?;
-            tx.commit().await?;
+            self.db.commit(tx).await?;
             removed += gone.rows_affected();
         }
     }
@@ -103,7 +103,7 @@ impl Store {
     pub async fn remove_old_versions(&self) -> sqlx::Result<u64> {
         let mut removed = 0;
         loop {
-            let mut tx = self.db.write().await?;
+            let mut tx = self.db.begin().await?;
             // Without a snapshot nobody reads old versions.
             let gone = sqlx::query(
                 "DELETE FROM listing WHERE valid_to <= (SELECT COALESCE(MIN(cut), $1) FROM snapshot) AND valid_to < $1
@@ -116,7 +116,7 @@ impl Store {
             .execute(&mut *tx)
             .await?
             .rows_affected();
-            tx.commit().await?;
+            self.db.commit(tx).await?;
             removed += gone;
             if gone == 0 {
                 return Ok(removed);

@@ -75,13 +75,13 @@ impl Store {
 
     /// The key of cursors: whoever opens the store first makes it.
     pub async fn cursor_key(&self, ids: &Ids) -> sqlx::Result<String> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         sqlx::query("INSERT INTO cursor_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING")
             .bind(ids.secret())
             .execute(&mut *tx)
             .await?;
         let key = sqlx::query_scalar("SELECT key FROM cursor_key WHERE id = 1").fetch_one(&mut *tx).await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         Ok(key)
     }
 
@@ -102,8 +102,8 @@ impl Store {
 
     /// Has every process make its index anew.
     pub async fn ask_for_rebuild(&self) -> sqlx::Result<()> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         sqlx::query("UPDATE state SET value = value + 1 WHERE name = 'rebuilds'").execute(&mut *tx).await?;
-        tx.commit().await
+        self.db.commit(tx).await
     }
 }

@@ -79,7 +79,7 @@ const COLUMNS: &str =
 impl Store {
     /// Takes the lease to copy from a peer, which is added where it is new. None if another process has it.
     pub async fn lease_peer(&self, issuer: &str, now: i64) -> sqlx::Result<Option<PeerRow>> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         sqlx::query(
             "INSERT INTO peer (issuer, step, pass, snapshot_items, last_ok_at, changed_at, fence, leased_until)
              VALUES ($1, 'snapshot', 1, 0, $2, $2, 0, 0) ON CONFLICT DO NOTHING",
@@ -96,19 +96,19 @@ impl Store {
         .bind(now)
         .fetch_optional(&mut *tx)
         .await?;
-        tx.commit().await?;
+        self.db.commit(tx).await?;
         Ok(row)
     }
 
     /// Gives the lease back, so that another process need not wait for its end.
     pub async fn release_peer(&self, issuer: &str, fence: i64) -> sqlx::Result<()> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         sqlx::query("UPDATE peer SET leased_until = 0 WHERE issuer = $1 AND fence = $2")
             .bind(issuer)
             .bind(fence)
             .execute(&mut *tx)
             .await?;
-        tx.commit().await
+        self.db.commit(tx).await
     }
 
     /// Keeps the lease, with what went wrong if something did. False: another process has it by now.
@@ -136,7 +136,7 @@ impl Store {
 
     /// A domain copies from us: it is told when something changes.
     pub async fn add_follower(&self, issuer: &str, now: i64) -> sqlx::Result<()> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         sqlx::query(
             "INSERT INTO follower (issuer, seen_at) SELECT $1, $2 WHERE (SELECT COUNT(*) FROM follower) < $3
              OR EXISTS (SELECT 1 FROM follower WHERE issuer = $1)
@@ -147,7 +147,7 @@ impl Store {
         .bind(MOST_FOLLOWERS)
         .execute(&mut *tx)
         .await?;
-        tx.commit().await
+        self.db.commit(tx).await
     }
 
     pub async fn followers(&self) -> sqlx::Result<Vec<String>> {
@@ -155,9 +155,9 @@ impl Store {
     }
 
     pub async fn remove_followers(&self, seen_before: i64) -> sqlx::Result<()> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         sqlx::query("DELETE FROM follower WHERE seen_at < $1").bind(seen_before).execute(&mut *tx).await?;
-        tx.commit().await
+        self.db.commit(tx).await
     }
 }
 

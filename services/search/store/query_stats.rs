@@ -8,7 +8,7 @@ const MOST_A_DAY: i64 = 10_000;
 impl Store {
     /// Adds what agents asked on a day. A query that is new is left out where the day has enough.
     pub async fn add_queries(&self, day: i64, queries: &[(String, i64)]) -> sqlx::Result<()> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         let mut known: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM query_stat WHERE day = $1")
             .bind(day)
             .fetch_one(&mut *tx)
@@ -35,7 +35,7 @@ impl Store {
             .execute(&mut *tx)
             .await?;
         }
-        tx.commit().await
+        self.db.commit(tx).await
     }
 
     /// The queries of these days, with the bits of their askers.
@@ -47,8 +47,8 @@ impl Store {
     }
 
     pub async fn remove_queries(&self, before_day: i64) -> sqlx::Result<()> {
-        let mut tx = self.db.write().await?;
+        let mut tx = self.db.begin().await?;
         sqlx::query("DELETE FROM query_stat WHERE day < $1").bind(before_day).execute(&mut *tx).await?;
-        tx.commit().await
+        self.db.commit(tx).await
     }
 }

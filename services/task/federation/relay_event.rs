@@ -94,7 +94,7 @@ impl TaskService {
         Ok(unknown)
     }
 
-    /// Events of a version that an agent was told of before are not told again.
+    /// Events of a version that was relayed for an agent before are not published again.
     fn publish_offered(&self, task: &OfferedTask, written: &StubsWritten) {
         for event in &task.events {
             for to in &event.to {

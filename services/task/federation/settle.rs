@@ -15,8 +15,8 @@ const UNKNOWN: &str = "assignee_unknown";
 const UNREACHABLE: &str = "assignee_unreachable";
 
 impl TaskService {
-    /// A task ends before it is forgotten that its domain had to learn of it: after a crash in between it is told again, and answered
-    /// the same.
+    /// A task ends before it is forgotten that its domain had to learn of it: after a crash in between it is relayed again, and
+    /// answered the same.
     pub(super) async fn settle(
         &self,
         issuer: &str,

@@ -8,7 +8,8 @@ use super::row::{READ, StoredTask};
 use crate::kernel::Aid;
 use crate::task::model::state::TaskState;
 use crate::task::model::task::{TaskId, TaskRow};
-use sqlx::{Any, AssertSqlSafe};
+use sqlx::any::AnyRow;
+use sqlx::{Any, AssertSqlSafe, FromRow};
 
 /// What an agent is in a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +70,31 @@ pub(in crate::task) struct ListWanted {
     pub limit: i64,
 }
 
+/// A table that lists are read from.
+pub(super) struct ListTable {
+    pub name: &'static str,
+    pub columns: &'static str,
+    /// The column with the id of the task.
+    pub id: &'static str,
+    /// The search for one role and one state, which is a parameter, with the filter as a last condition.
+    pub search: fn(ListRole, &str, &str) -> String,
+}
+
+const TASKS: ListTable = ListTable { name: "task", columns: READ, id: "id", search };
+
 impl Store {
     /// At most so many tasks, the last changed first.
     pub async fn list(&self, wanted: &ListWanted) -> sqlx::Result<Vec<TaskRow>> {
-        let text = text(wanted);
-        let mut query = sqlx::query_as::<Any, StoredTask>(AssertSqlSafe(text))
+        let rows: Vec<StoredTask> = self.list_rows(&TASKS, wanted).await?;
+        rows.into_iter().map(StoredTask::read).collect()
+    }
+
+    /// The same of any table.
+    pub(super) async fn list_rows<R>(&self, table: &ListTable, wanted: &ListWanted) -> sqlx::Result<Vec<R>>
+    where
+        R: for<'r> FromRow<'r, AnyRow> + Send + Unpin,
+    {
+        let mut query = sqlx::query_as::<Any, R>(AssertSqlSafe(text(table, wanted)))
             .bind(wanted.aid.as_str())
             .bind(wanted.after.updated_at)
             .bind(wanted.after.task_id.as_str())
@@ -87,13 +108,13 @@ impl Store {
         if let Some(parent) = &wanted.parent {
             query = query.bind(parent.as_str());
         }
-        let rows = query.fetch_all(self.db.read()).await?;
-        rows.into_iter().map(StoredTask::read).collect()
+        query.fetch_all(self.db.read()).await
     }
 }
 
 /// There are as many texts as there are roles and numbers of states, so each is prepared once.
-fn text(wanted: &ListWanted) -> String {
+fn text(table: &ListTable, wanted: &ListWanted) -> String {
+    let ListTable { name, columns, id, search } = table;
     let mut parameter = 4;
     let mut next = || {
         parameter += 1;
@@ -103,17 +124,17 @@ fn text(wanted: &ListWanted) -> String {
     let mut filter = String::new();
     if wanted.peer.is_some() {
         let peer = next();
-        filter += &format!(" AND (task.owner = {peer} OR task.assignee = {peer})");
+        filter += &format!(" AND ({name}.owner = {peer} OR {name}.assignee = {peer})");
     }
     if wanted.parent.is_some() {
-        filter += &format!(" AND task.parent_id = {}", next());
+        filter += &format!(" AND {name}.parent_id = {}", next());
     }
     let searches =
         wanted.roles.iter().flat_map(|role| states.iter().map(|state| search(*role, state, &filter)));
     let numbered =
-        searches.enumerate().map(|(n, search)| format!("SELECT {READ} FROM ({search}) AS search{n}"));
+        searches.enumerate().map(|(n, search)| format!("SELECT {columns} FROM ({search}) AS search{n}"));
     let all = numbered.collect::<Vec<_>>().join(" UNION ALL ");
-    format!("SELECT {READ} FROM ({all}) AS found ORDER BY updated_at DESC, id DESC LIMIT $4")
+    format!("SELECT {columns} FROM ({all}) AS found ORDER BY updated_at DESC, {id} DESC LIMIT $4")
 }
 
 fn search(role: ListRole, state: &str, filter: &str) -> String {

@@ -162,12 +162,12 @@ impl Store {
 
     /// The domain that has the task does not know it any more.
     pub async fn remove_stub(&self, aid: &Aid, task: &TaskId, home: &str) -> sqlx::Result<()> {
-        sqlx::query("DELETE FROM task_stub WHERE aid = $1 AND task_id = $2 AND home_issuer = $3")
+        let write = sqlx::query("DELETE FROM task_stub WHERE aid = $1 AND task_id = $2 AND home_issuer = $3")
             .bind(aid.as_str())
             .bind(task.as_str())
             .bind(home)
-            .execute(self.db.write_alone())
-            .await?;
+            .execute(self.db.write_alone());
+        self.db.counted(write).await?;
         Ok(())
     }
 }

@@ -134,7 +134,14 @@ fn announced(connection: u64, long: bool) -> AnnouncedSession {
         address: [127, 0, 0, 1].into(),
         delivery: Delivery::default(),
     };
-    AnnouncedSession { session, long, since_ms: connection as i64, extra_info: None, instead_of: Vec::new() }
+    AnnouncedSession {
+        session,
+        long,
+        since_ms: connection as i64,
+        extra_info: None,
+        capabilities: None,
+        instead_of: Vec::new(),
+    }
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -1,0 +1,100 @@
+//! `/health`, `/health/live` and `/health/readiness`: how a process is, for clients, for the operator's tools, and for whoever
+//! starts it again or sends it clients.
+
+use axum::response::Response;
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+use services::kernel::http::json_text;
+use services::kernel::{Mesh, Stores, Tasks, World};
+use std::sync::Arc;
+
+/// What is looked at to say how a process is.
+#[derive(Clone)]
+pub struct HealthSources {
+    mesh: Arc<Mesh>,
+    tasks: Tasks,
+    stores: Stores,
+    /// Whether agents connect to this process.
+    gateway: bool,
+}
+
+/// How a process is right now.
+pub struct ProcessHealth {
+    /// Whether an agent could log in, as far as this process knows.
+    can_log_in: bool,
+    /// Whether this process can do its own work: its stores answer, and where agents connect to it, they can log in.
+    ready: bool,
+    body: Value,
+}
+
+impl HealthSources {
+    pub fn new(world: &World, gateway: bool) -> HealthSources {
+        HealthSources {
+            mesh: world.mesh.clone(),
+            tasks: world.tasks.clone(),
+            stores: world.stores.clone(),
+            gateway,
+        }
+    }
+}
+
+impl ProcessHealth {
+    /// A server where nobody can log in is down; one without another service is degraded. Only a service of another process can be
+    /// up without its store: that process says so itself.
+    ///
+    /// A task of a service that is not running is one that panicked and waits to be started again.
+    pub fn of(sources: &HealthSources) -> ProcessHealth {
+        let (services, stores, tasks) =
+            (sources.mesh.health(), sources.stores.up(), sources.tasks.statuses());
+        let can_log_in = services.iter().chain(&stores).all(|(name, up)| *up || !login_needs(name));
+        let stores_up = stores.iter().all(|(_, up)| *up);
+        let ready = stores_up && (can_log_in || !sources.gateway);
+        let all_up =
+            stores_up && services.iter().all(|(_, up)| *up) && tasks.iter().all(|(_, task)| task.running);
+        let status = match (can_log_in, all_up) {
+            (true, true) => "ok",
+            (true, false) => "degraded",
+            (false, _) => "down",
+        };
+        let tasks =
+            tasks.into_iter().map(|((service, task), status)| (format!("{service}.{task}"), status.running));
+        let body = json!({
+            "status": status,
+            "ready": ready,
+            "services": words(services.into_iter().map(|(name, up)| (name.to_owned(), up))),
+            "stores": words(stores.into_iter().map(|(name, up)| (name.to_owned(), up))),
+            "tasks": words(tasks),
+        });
+        ProcessHealth { can_log_in, ready, body }
+    }
+
+    pub fn into_body(self) -> Value {
+        self.body
+    }
+
+    /// None if the path is another one.
+    ///
+    /// SDKs up to 0.5.4 ask `/health` before each attempt to reconnect and skip it on anything but 200, so it is 503 only
+    /// where an attempt would be in vain. `/health/live` is for whoever starts a process again that hangs: that another one is
+    /// down, or a store, is no reason.
+    pub fn answer(path: &str, sources: &HealthSources) -> Option<Response> {
+        let code = |good: bool| if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let health = match path {
+            "/health/live" => {
+                return Some(json_text(StatusCode::OK, json!({ "status": "live" }).to_string()));
+            }
+            "/health" | "/health/readiness" => ProcessHealth::of(sources),
+            _ => return None,
+        };
+        let good = if path == "/health" { health.can_log_in } else { health.ready };
+        Some(json_text(code(good), health.into_body().to_string()))
+    }
+}
+
+fn login_needs(name: &str) -> bool {
+    matches!(name, "auth" | "ca")
+}
+
+fn words(states: impl Iterator<Item = (String, bool)>) -> Map<String, Value> {
+    states.map(|(name, up)| (name, if up { "up" } else { "down" }.into())).collect()
+}
