@@ -15,6 +15,7 @@ import traceback
 from importlib.metadata import version
 
 import aun_core
+from cryptography import x509
 from message_commands import MessageCommands, plain
 
 VERSION = tuple(int(part) for part in version("fastaun").split("."))
@@ -113,6 +114,13 @@ class Shared(MessageCommands):
         self.client._identity = {**(self.client._identity or {}), **damage}
         self.client._session_params["access_token"] = SPOILED
         return {}
+
+    async def ocsp_status(self):
+        """What the SDK makes of the OCSP answer about the agent's own certificate."""
+        auth, gateway = self.client._auth, f"wss://gateway.{self.aid.partition('.')[2]}/aun"
+        pems = [auth.load_identity()["cert"], (await auth._fetch_gateway_ca_chain(gateway))[0]]
+        own, issuer = (x509.load_pem_x509_certificate(pem.encode()) for pem in pems)
+        return await auth._fetch_gateway_ocsp_status(gateway, own, issuer)
 
     async def close(self):
         if self.client is not None:

@@ -55,6 +55,13 @@ def pushed_once(agent):
     assert pushed == sorted(set(pushed)), f"pushed to {agent.aid} out of order: {pushed}"
 
 
+def notified_in_order(agent):
+    """The server has never notified it of a smaller seq than before, however often it was notified of one."""
+    heard = agent.frames(holding='"event/peer.v2.message_received"')["heard"]
+    seqs = [json.loads(frame)["params"]["seq"] for frame in heard]
+    assert seqs == sorted(seqs), f"notifications to {agent.aid} went back: {seqs}"
+
+
 def texts(agent):
     """What was written, in the order of arrival; a notice of recall, which old clients treat as a message, has no text."""
     return [message["payload"]["text"] for message in messages(agent) if "text" in message["payload"]]

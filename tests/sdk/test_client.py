@@ -4,11 +4,13 @@ The long waits are the SDK's own back-off, not ours. They come first, so that wo
 """
 
 import hashlib
+import sqlite3
 import time
+from contextlib import contextmanager
 
 import pytest
 from agents import Failed, numbers
-from aund import eventually
+from aund import eventually, samples, split
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -27,6 +29,27 @@ def test_a_client_comes_back_after_a_planned_restart(server, agent):
 
     assert disconnects(alice) == [], "a planned restart is not a kick"
     assert server.calls("auth.aid_login1") == 0, "the token outlived the restart"
+
+
+@pytest.mark.slow
+@pytest.mark.only("0.5.4")
+def test_a_client_that_asks_for_health_first_comes_back_when_it_is_good(server, agent):
+    if split() or server.store != "sqlite:":
+        pytest.skip("a store is held by its file, and the process of auth knows of it")
+    alice = registered(agent)
+    # So much later the client tries again that the store is held by then.
+    alice.ready(retry={"initial_delay": 12.0, "max_delay": 12.0})
+
+    server.kill()
+    alice.lose(seconds=30)
+    server.start()
+    with held(server.data / "auth.db"):
+        eventually("nobody can log in", lambda: server.get("/health")[0] == 503)
+        before = turned_away(server)
+        eventually("the client asks for health", lambda: turned_away(server) > before, seconds=90)
+        assert server.get("/health/live")[0] == 200
+        assert server.calls("auth.connect") == 0
+    answered_again(alice, seconds=120)
 
 
 @pytest.mark.slow
@@ -151,6 +174,7 @@ def test_a_revoked_agent_is_disconnected_and_stays_so(server, agent):
     alice.wait(state="failed", seconds=20)
 
     assert [event["code"] for event in disconnects(alice)] == [4001]
+    assert alice.ocsp_status()["status"] == "revoked", "whichever hash of the issuer's key the SDK computes"
     again = agent()
     with pytest.raises(Failed):
         again.connect(retry=None)
@@ -296,6 +320,23 @@ def answered_again(alice, seconds):
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
+
+
+@contextmanager
+def held(file):
+    """Keeps every writer out of a store."""
+    store = sqlite3.connect(file, isolation_level=None, timeout=30)
+    store.execute("BEGIN EXCLUSIVE")
+    try:
+        yield
+    finally:
+        store.execute("ROLLBACK")
+        store.close()
+
+
+def turned_away(server):
+    found = samples(server.metrics(), "aund_http_responses_total")
+    return sum(count for labels, count in found if labels["route"] == "/health" and labels["status"] == "503")
 
 
 def registered(agent):

@@ -1,6 +1,7 @@
 """Unmodified public SDKs of one version write to each other, through everything that can happen in between."""
 
 import json
+import time
 
 import pytest
 from agents import numbers
@@ -10,6 +11,7 @@ from message_helpers import (
     arrives,
     couple,
     messages,
+    notified_in_order,
     pushed_once,
     recalls,
     second_device,
@@ -87,6 +89,19 @@ def test_a_backlog_of_several_pages_is_caught_up(agent, version):
     acknowledged(alice, bob, len(expected + nudges))
 
 
+@pytest.mark.sdk(since="0.3")
+def test_what_arrives_while_it_reads_is_read_too(agent):
+    # 0.4.13 forgets every notification that comes while it pulls: all of it arrives only if it is notified again.
+    alice, bob = couple(agent)
+    expected = []
+    for burst in range(4):
+        expected += send_texts(alice, bob, f"burst {burst}", count=12, encrypt=True)
+    messages(bob, len(expected), seconds=60)
+    assert texts(bob) == expected
+    acknowledged(alice, bob, len(expected))
+    notified_in_order(bob)
+
+
 def test_a_recalled_message_is_gone(agent):
     alice, bob = couple(agent)
     seen = alice.send(to=bob.aid, payload=text("seen"), encrypt=False)["message_id"]
@@ -116,9 +131,19 @@ def test_who_is_online_is_known_within_a_second(agent):
     def online():
         return alice.call(method="message.query_online", params={"aids": [bob.aid, "nobody.aid.test"]})["online"]
 
-    assert online() == {bob.aid: True, "nobody.aid.test": False}
-    bob.close()
-    eventually("bob offline", lambda: online() == {bob.aid: False, "nobody.aid.test": False}, seconds=5)
+    took = []
+    # A crowded machine may be slow once, but not each time.
+    while not took or took[-1] >= 1 and len(took) < 3:
+        if took:
+            bob.end()
+            bob = agent("bobby", home="bobby").ready()
+        assert online() == {bob.aid: True, "nobody.aid.test": False}
+        bob.close()
+        closed = time.monotonic()
+        offline = {bob.aid: False, "nobody.aid.test": False}
+        eventually("bob offline", lambda: online() == offline, every=0.02)
+        took.append(time.monotonic() - closed)
+    assert min(took) < 1, took
 
 
 @pytest.mark.smoke
