@@ -4,19 +4,24 @@ use proto_schemas::Method;
 use serde_json::{Value, json};
 
 use crate::support::TestServer;
+use crate::support::agent::ConnectedAgent;
+
+/// What `search.changes` accepts of one agent in a minute, and how many calls are made at once to exceed it.
+const SYNCS_PER_MINUTE: usize = 30;
+const SYNCS: usize = 40;
 
 /// For every tag we may see, something that only works where its behaviour is present.
 async fn probe(server: &TestServer, tag: &str) -> bool {
     let alice = server.agent(&format!("probe-{}", tag.replace('_', "-"))).await;
     let has = |answer: Result<Value, Value>| answer.err().is_none_or(|error| error["code"] != -32601);
-    let exists = |status: u16| !matches!(status, 404 | 405);
+    let exists = |status: u16| status == 200;
     match tag {
         "health" => exists(server.get("/health").await.status),
         "capabilities" => {
             exists(server.get("/capabilities").await.status)
                 && has(alice.try_call("meta.capabilities", &json!({})).await)
         }
-        "rate_limit" => server.metric("aund_requests_total").await > 0.0,
+        "rate_limit" => is_limited(server, &alice).await,
         "rpc_gateway" => has(alice.try_call("meta.ping", &json!({})).await),
         "rpc_discover" => has(alice.try_call("rpc.discover", &json!({})).await),
         "ns_meta" => has(alice.try_call("meta.status", &json!({})).await),
@@ -57,6 +62,25 @@ async fn probe(server: &TestServer, tag: &str) -> bool {
             has(alice.try_call(method.name, &json!({})).await)
         }
     }
+}
+
+/// Whether calls beyond the limit of their class are refused with the time to wait, those within it are not, and neither are those
+/// of another agent.
+async fn is_limited(server: &TestServer, alice: &ConnectedAgent) -> bool {
+    let calls = vec![json!({}); SYNCS];
+    let outcomes = alice.call_many("search.changes", &calls).await;
+    let (within, beyond) = outcomes.split_at(SYNCS_PER_MINUTE);
+    let refused: Vec<&Value> = beyond.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    let says_when = |error: &Value| {
+        let wait = error["data"]["retry_after_ms"].as_u64();
+        let kind = (&error["code"], &error["data"]["kind"], &error["data"]["retryable"]);
+        kind == (&json!(-32029), &json!("rate_limited"), &json!(true)) && wait.is_some_and(|ms| ms >= 1)
+    };
+    let other = server.agent("probe-not-limited").await;
+    within.iter().all(Result::is_ok)
+        && !refused.is_empty()
+        && refused.into_iter().all(says_when)
+        && other.try_call("search.changes", &json!({})).await.is_ok()
 }
 
 fn tags(envelope: &Value) -> Vec<String> {

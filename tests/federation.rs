@@ -2,7 +2,7 @@
 
 mod broken_peers;
 mod envelopes;
-mod fake_peer;
+pub mod fake_peer;
 mod fake_peer_server;
 mod hello;
 mod messages;

@@ -33,7 +33,7 @@
 //! | 4000, 4001, 4010 | `connect`; 4001 also `auth` (not registered) |
 //! | 4013 | `sessions` |
 //! | 4030, 4040, 4500 | none: -32004, -32008 and 5003 say the same here |
-//! | 4090 | `auth` (names that already exist), `connect` (`delivery_mode_conflict`, `device_singleton_conflict`) |
+//! | 4090 | `auth` (names that already exist), `connect` (`delivery_mode_conflict`) |
 //! | 5003 | `store_down`, `message` |
 //!
 //! | close | test |
@@ -68,6 +68,7 @@ mod manifest;
 mod mesh;
 mod message;
 mod notify;
+mod ocsp;
 mod operations;
 mod pki;
 mod revocation;

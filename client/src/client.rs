@@ -105,10 +105,10 @@ impl Client {
     /// Sends a payload, which is a JSON object, to another agent. If the connection is lost before the answer comes, the message is
     /// sent again under the same id, so that the other agent gets it once.
     pub async fn send(&self, to: impl AsRef<str>, payload: &Value) -> Result<SentMessage, Error> {
-        let Value::Object(payload) = payload.clone() else {
+        if !payload.is_object() {
             return Err(Error::Invalid("the payload of a message is a JSON object".to_owned()));
-        };
-        let (to, message_id) = (to.as_ref().to_owned(), Some(message_id()));
+        }
+        let (to, message_id, payload) = (to.as_ref().to_owned(), Some(message_id()), payload.clone());
         let send = Send { to, message_id, payload, ..Send::default() };
         let mut attempts = 1;
         loop {

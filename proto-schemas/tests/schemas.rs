@@ -218,24 +218,27 @@ fn filled(params: &Value) -> Value {
 
 fn sample(name: &str) -> Option<&'static str> {
     Some(match name {
-        "aid" => "alice.agents.localhost",
+        "aid" | "published_aid" => "alice.agents.localhost",
         "peer_aid" => "bobb.agents.localhost",
         "fresh_aid" => "carol.agents.localhost",
         "issuer" => "agents.localhost",
-        "cert" => "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+        "cert" | "other_root" | "gateway_cert" | "gateway_issuer" | "gateway_registry" => {
+            "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+        }
         "serial" => "3dfd7116126f4b7ad8426f2ed26d1c575a366eae",
         "fingerprint" => "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "public_key" | "public_key_p384" => "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE",
         "client_nonce" | "request_id" | "login_nonce" | "challenge_nonce" => "veiB514erPRNMcFX",
         "access_token" | "refresh_token" => "a-token",
         "offered_task" | "accepted_task" | "own_task" => "task_0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4",
-        "own_agent" | "relation" => "0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4",
+        "own_agent" | "relation" | "suspended_relation" => "0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4",
+        "trusted_root" => "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "now_ms" => "1794701761845",
         "now_seconds" => "1794701761",
         _ if name.starts_with("digest:") => {
             "5dc65f420ffc7007c78439d45a3c20d8f4fe5f7c83575c169e796a6ee7ab0819"
         }
-        _ if name.starts_with("signature:") => "MEUCIQDYv3m0",
+        _ if name == "gateway_signature" || name.starts_with("signature:") => "MEUCIQDYv3m0",
         _ => return None,
     })
 }

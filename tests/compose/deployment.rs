@@ -199,9 +199,9 @@ impl Deployment {
 
     /// A command in a container, where `aund` is in the path.
     fn run(&self, name: &str, words: &[String]) -> Command {
-        let bin = Path::new(crate::support::aund()).parent().expect("a binary is in a folder");
+        let bin = Path::new(crate::support::program()).parent().expect("a binary is in a folder");
         let mut command =
-            Command::new(if words[0] == "aund" { crate::support::aund() } else { &words[0] });
+            Command::new(if words[0] == "aund" { crate::support::program() } else { &words[0] });
         command.args(&words[1..]).current_dir(self.path(name, "")).stdin(Stdio::null());
         command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
         command

@@ -1,7 +1,12 @@
-//! Ten thousand relays that a hostile gateway could send: each is refused, and says why.
+//! Ten thousand relays that a hostile gateway could send, calls and events: each is refused, and says exactly why.
+
+mod refusals;
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use self::refusals::{REASONS, expected};
 use super::relay::{RelayTest, set};
 use super::words;
 use crate::support::agent::random_hex;
@@ -75,6 +80,51 @@ fn spoil(random: &mut FixedRandom, message: &mut Value, ours: &str) {
     }
 }
 
+/// An event that would be accepted.
+fn event(random: &mut FixedRandom, ours: &str) -> Value {
+    let (name, payload) = match random.below(3) {
+        0 => ("app.typing", json!({ "n": 1, "_notify": { "from_aid": "alice.far.test" } })),
+        1 => ("message.ack", json!({ "to": "alice.far.test", "ack_seq": 1 })),
+        _ => ("message.recalled", json!({ "from": "alice.far.test", "message_ids": ["m-1"] })),
+    };
+    json!({
+        "relay_id": random_hex(16), "kind": "event", "event": name, "event_id": random_hex(8), "hop": 1, "depth": 0,
+        "targets": { "aids": [ours] }, "payload": payload,
+    })
+}
+
+/// One wrong thing that alone is reason enough to refuse an event.
+fn spoil_event(random: &mut FixedRandom, event: &mut Value, ours: &str) {
+    let subject = match event["event"].as_str() {
+        Some("message.ack") => "/payload/to",
+        Some("message.recalled") => "/payload/from",
+        _ => "/payload/_notify",
+    };
+    let name = |aid: Value| if subject == "/payload/_notify" { json!({ "from_aid": aid }) } else { aid };
+    let others =
+        ["gateway.disconnect", "client.offline", "message.received", "task.updated", "app.", "app.a b", ""];
+    match random.below(9) {
+        0 => set(event, "/event", json!(random.pick(&others))),
+        1 => set(event, "/event", random.pick(&[json!(7), Value::Null, json!(["app.typing"])]).clone()),
+        2 => {
+            set(event, subject, name(json!(random.pick(&[ours, "alice.third.test", "alice.far.test.evil"]))))
+        }
+        3 => set(
+            event,
+            subject,
+            name(random.pick(&[json!("alice"), json!(""), json!(7), Value::Null]).clone()),
+        ),
+        4 => set(event, "/payload", random.noise()),
+        5 => set(event, "/targets", random.noise()),
+        6 => {
+            let (member, bad) = *random.pick(&[("device_id", "no name"), ("slot_id", "/x")]);
+            set(event, &format!("/targets/{member}"), json!(bad));
+        }
+        7 => set(event, "/hop", json!(2 + random.below(1000))),
+        _ => set(event, "/depth", json!(3 + random.below(1000))),
+    }
+}
+
 /// Members that are unknown or reserved, which make no relay acceptable.
 fn decorate(random: &mut FixedRandom, message: &mut Value, ours: &str) {
     let names = ["_auth", "_federation", "_caller_id", "_route", "from_issuer", "extra", "id", "jsonrpc"];
@@ -85,9 +135,28 @@ fn decorate(random: &mut FixedRandom, message: &mut Value, ours: &str) {
             _ => random.noise(),
         };
         let name = random.pick(&names);
-        let pointer = if random.below(2) == 0 { format!("/{name}") } else { format!("/params/{name}") };
-        set(message, &pointer, value);
+        let inside = ["params", "payload"].into_iter().find(|inside| message[*inside].is_object());
+        match inside.filter(|_| random.below(2) == 0) {
+            Some(inside) => set(message, &format!("/{inside}/{name}"), value),
+            None => set(message, &format!("/{name}"), value),
+        }
     }
+}
+
+/// A call or an event with one wrong thing or several.
+fn hostile(random: &mut FixedRandom, test: &RelayTest) -> Value {
+    let ours = test.carol.aid();
+    let call = random.below(3) > 0;
+    let mut relay = if call { test.message("hostile") } else { event(random, ours) };
+    for _ in 0..=random.below(3) {
+        if call && relay["caller"].is_object() {
+            spoil(random, &mut relay, ours);
+        } else if !call && relay["payload"].is_object() && relay["targets"].is_object() {
+            spoil_event(random, &mut relay, ours);
+        }
+    }
+    decorate(random, &mut relay, ours);
+    relay
 }
 
 #[tokio::test]
@@ -95,33 +164,34 @@ async fn of_ten_thousand_hostile_relays_none_is_accepted() {
     let high_limits = "federation.relays_per_agent = 10000000\nfederation.relays_per_second = 10000000";
     let test = RelayTest::start(high_limits).await;
     let link = test.who.link(test.near()).await;
-    let (mut random, ours) = (FixedRandom(0x5eed_1234_5678_9abc), test.carol.aid().to_owned());
-    let mut hostile = Vec::new();
-    for _ in 0..MANY {
-        let mut message = test.message("hostile");
-        for _ in 0..=random.below(3) {
-            if message["caller"].is_object() {
-                spoil(&mut random, &mut message, &ours);
-            }
-        }
-        decorate(&mut random, &mut message, &ours);
-        hostile.push(message);
-    }
+    let mut random = FixedRandom(0x5eed_1234_5678_9abc);
+    let hostile: Vec<Value> = (0..MANY).map(|_| hostile(&mut random, &test)).collect();
     let (together, alone) = hostile.split_at(MANY / 2);
-    for (message, outcome) in alone.iter().zip(link.call_many("federation.relay", alone).await) {
-        let error = outcome.expect_err(&format!("accepted: {message}"));
-        assert!(error["code"].is_i64() && error["data"]["reason"].is_string(), "{message} got {error}");
+    let mut reasons = BTreeSet::new();
+    let mut is_expected = |relay: &Value, error: &Value| {
+        let (code, reason) = expected(relay);
+        assert_eq!(
+            (&error["code"], &error["data"]["reason"]),
+            (&json!(code), &json!(reason)),
+            "{relay} got {error}"
+        );
+        reasons.insert(reason);
+    };
+    for (relay, outcome) in alone.iter().zip(link.call_many("federation.relay", alone).await) {
+        is_expected(relay, &outcome.expect_err(&format!("accepted: {relay}")));
     }
     for items in together.chunks(100) {
         let batch = json!({ "batch_id": random_hex(8), "items": items });
         let answer = link.call("federation.relay_batch", &batch).await;
         let results = answer["results"].as_array().expect("results");
         assert_eq!(results.len(), items.len());
-        for (message, result) in items.iter().zip(results) {
-            assert_eq!(result["ok"], false, "accepted: {message}");
-            assert!(result["error"]["data"]["reason"].is_string(), "{message} got {result}");
+        for (relay, result) in items.iter().zip(results) {
+            assert_eq!(result["ok"], false, "accepted: {relay}");
+            is_expected(relay, &result["error"]);
         }
     }
+    assert_eq!(reasons, BTreeSet::from(REASONS), "every reason was among them");
+    assert_eq!(test.carol.events_so_far().await, Vec::<Value>::new(), "nobody was told of anything");
     assert!(words(&test.carol).await.is_empty(), "nothing arrived");
     assert_eq!(
         link.call("federation.relay", &test.message("first")).await["ok"],

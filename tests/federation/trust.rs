@@ -117,7 +117,7 @@ async fn a_domain_on_the_block_list_is_refused_in_both_directions() {
     let pair = DomainPair::with("federation.block = [\"far.test\"]", "").await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     let out = alice.call_error("message.send", &named(carol.aid(), "m-1", "hello")).await;
-    assert!([json!(-32010), json!(-32012)].contains(&out["code"]), "{out}");
+    assert_eq!((&out["code"], &out["data"]["reason"]), (&json!(-32012), &json!("issuer_blocked")), "{out}");
     let into = carol.call_error("message.send", &named(alice.aid(), "m-1", "hello")).await;
     assert_eq!(into["code"], -32010, "{into}");
     assert!(words(&alice).await.is_empty() && words(&carol).await.is_empty());

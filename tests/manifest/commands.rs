@@ -113,7 +113,7 @@ fn diff_ends_with_three_if_a_change_is_breaking() {
 
 /// `aund tool decide` as alice, with a call on standard input.
 fn decide(folder: &Path, call: &Value, words: &[&str]) -> Output {
-    let mut child = Command::new(crate::support::aund())
+    let mut child = Command::new(crate::support::program())
         .args(["tool", "decide", "--home", "home", "--manifest", "manifest.json"])
         .args(words)
         .current_dir(folder)

@@ -90,7 +90,7 @@ impl TestServer {
     pub async fn aund_on_gateways(&self, words: &[&str]) -> Vec<Output> {
         let mut outputs = Vec::new();
         for data in self.gateways_data() {
-            let mut command = Command::new(super::aund());
+            let mut command = Command::new(super::program());
             command.args(words).arg("--data").arg(data);
             let ended = tokio::task::spawn_blocking(move || command.output());
             let output = within("an aund command", ended).await.expect("the thread lives");

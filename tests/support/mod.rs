@@ -10,6 +10,7 @@ mod calls;
 pub mod domain;
 pub mod envelope;
 pub mod http;
+pub mod mesh_link;
 mod shared;
 pub mod socket;
 pub mod wait;
@@ -29,7 +30,7 @@ pub use wait::{until, within};
 
 /// The program that the tests are about. `AUND_TEST_BIN` names another build of it, so that a new test can be seen to fail on the one
 /// before.
-pub fn aund() -> &'static str {
+pub fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| setting("AUND_TEST_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_aund").to_string()))
 }
@@ -127,7 +128,7 @@ impl TestServer {
 
     /// Starts the stopped server on the same folder.
     pub fn start_again(&mut self) {
-        let mut command = self.serve_command(aund());
+        let mut command = self.serve_command(program());
         command.stdin(Stdio::null());
         self.start_with(command);
     }
@@ -136,7 +137,7 @@ impl TestServer {
     pub fn start_on_a_full_disk(&mut self, kib: u32) {
         // A write beyond the limit is an error only where its signal is ignored.
         let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", kib * 2);
-        let serve = self.serve_command(aund());
+        let serve = self.serve_command(program());
         let mut command = Command::new("sh");
         command.arg("-c").arg(script).arg(serve.get_program()).args(serve.get_args());
         command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -303,7 +304,7 @@ impl TestServer {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(aund());
+        let mut command = Command::new(program());
         command.args(words).arg("--config").arg(self.config()).arg("--data").arg(self.data());
         command.current_dir(&self.folder);
         command
@@ -328,7 +329,7 @@ impl Drop for TestServer {
 
 /// `aund` alone, without a folder or settings.
 pub fn aund(words: &[&str], folder: &Path) -> Output {
-    Command::new(aund())
+    Command::new(program())
         .args(words)
         .current_dir(folder)
         .stdin(Stdio::null())

@@ -67,7 +67,7 @@ fn start() -> (TestServer, ChildStdin) {
     let mut server = TestServer::prepared_on(store_url(), "");
     // Nobody drops what is static: the keeper removes the folder.
     let folder = server._owned_folder.take().expect("it is new").keep();
-    let serve = server.serve_command(super::aund());
+    let serve = server.serve_command(super::program());
     let mut command = Command::new("sh");
     command.arg("-c").arg(KEEPER).arg("sh").arg(&folder).arg(serve.get_program()).args(serve.get_args());
     command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));

@@ -4,37 +4,11 @@ use super::manifest::Manifest;
 use super::refusal::{ManifestRefusal, Violation};
 use serde_json::{Value, json};
 
-/// The manifest that the specification shows.
+/// The manifest that the specification shows, which is also the one of the first example of `agent.create`.
 pub(crate) fn sample() -> Value {
-    json!({
-        "schema_version": "1.0",
-        "agent_version": "1.0.0",
-        "tools": [{
-            "name": "read_file",
-            "description_i18n_key": "agent.cap.read_file.description",
-            "input_schema": {
-                "type": "object",
-                "properties": { "path": { "type": "string" } },
-                "required": ["path"],
-                "additionalProperties": false
-            },
-            "permission_scope": "filesystem:read",
-            "required": false,
-            "timeout_ms": 5000
-        }],
-        "permission_scopes": [{
-            "id": "filesystem:read",
-            "label_i18n_key": "agent.scope.filesystem_read.label",
-            "description_i18n_key": "agent.scope.filesystem_read.description",
-            "sensitivity": "medium"
-        }],
-        "capability_flags": {
-            "supports_streaming": true,
-            "supports_artifacts": true,
-            "supports_voice": false,
-            "supports_group_chat": false
-        }
-    })
+    let create: Value =
+        serde_json::from_str(include_str!("../../agent/create.json")).expect("a schema is JSON");
+    create["examples"][0]["params"]["capability_manifest"].clone()
 }
 
 /// The sample with another value somewhere; with null, without what was there.

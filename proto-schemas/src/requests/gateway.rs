@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
+use super::auth::DeliveryMode;
 use crate::Request;
 
 /// `gateway.dispatch_event`: publish an event to agents of any domain.
@@ -23,15 +25,21 @@ impl Request for DispatchEvent {
 }
 
 /// For whom an event is.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DispatchTargets {
     pub aids: Vec<String>,
+    pub connection_ids: Option<Vec<String>>,
 }
 
-/// The other domains to which an event is relayed.
+/// The connections that an event is for, and the other domains to which it is relayed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FederatedEvent {
+    pub delivered: u64,
+    pub delivered_devices: Vec<String>,
+    pub dropped: u64,
     pub federated: BTreeMap<String, String>,
+    pub duplicate: bool,
 }
 
 /// `gateway.forward_federation`: have another domain do something.
@@ -173,4 +181,63 @@ pub struct PeerTestStep {
     pub ok: bool,
     pub detail: String,
     pub elapsed_ms: u64,
+}
+
+/// `gateway.query_sessions`: list the sessions of an agent.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QuerySessions {
+    pub aid: String,
+    pub device_id: Option<String>,
+    pub long_only: Option<bool>,
+}
+
+impl Request for QuerySessions {
+    const METHOD: &'static str = "gateway.query_sessions";
+    type Result = AgentSessions;
+}
+
+/// The sessions of an agent on all gateways.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgentSessions {
+    pub online: bool,
+    pub sessions: Vec<AgentSession>,
+}
+
+/// One session of an agent.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgentSession {
+    pub connection_id: String,
+    pub aid: String,
+    pub device_id: String,
+    pub slot_id: String,
+    pub kind: String,
+    pub created_at_ms: i64,
+    pub delivery_mode: DeliveryMode,
+    pub capabilities: Option<Map<String, Value>>,
+}
+
+/// `gateway.status`: how this gateway does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {}
+
+impl Request for Status {
+    const METHOD: &'static str = "gateway.status";
+    type Result = GatewayStatus;
+}
+
+/// The connections of this gateway, and what it reaches.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GatewayStatus {
+    pub issuer: String,
+    pub version: String,
+    pub uptime_ms: u64,
+    pub connections: u64,
+    pub agents: u64,
+    pub long_sessions: u64,
+    pub short_sessions: u64,
+    pub domain_sessions: u64,
+    pub outbox_bytes: u64,
+    pub namespaces: BTreeMap<String, String>,
 }

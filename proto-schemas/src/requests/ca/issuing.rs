@@ -28,6 +28,8 @@ pub struct IssueServiceCert {
     pub name: String,
     pub public_key: String,
     pub curve: String,
+    pub key_purpose: Option<String>,
+    pub replaces: Option<String>,
     pub dns_names: Option<Vec<String>>,
     pub ips: Option<Vec<String>>,
 }

@@ -13,7 +13,7 @@ pub struct ReceivedMessage {
     pub from: String,
     pub to: String,
     pub timestamp: i64,
-    pub payload: Map<String, Value>,
+    pub payload: Value,
     pub delivery_mode: String,
     #[serde(rename = "type")]
     pub kind: Option<String>,
@@ -76,7 +76,7 @@ pub struct V2ReceivedMessage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlainContent {
     pub to: String,
-    pub payload: Map<String, Value>,
+    pub payload: Value,
 }
 
 /// How near the sender is.

@@ -14,7 +14,8 @@ use crate::requests::signature::ClientSignature;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Send {
     pub to: String,
-    pub payload: Map<String, Value>,
+    /// An object, or a string.
+    pub payload: Value,
     pub message_id: Option<String>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
