@@ -51,6 +51,8 @@ pub(in crate::task) struct Trees {
 pub(in crate::task) struct TreeChanges {
     /// In the order of their ids, so that rows are written in one order.
     pub tasks: BTreeSet<TaskId>,
+    /// Those of them that were not there before.
+    pub new: BTreeSet<TaskId>,
     pub metadata: HashMap<TaskId, Box<RawValue>>,
     pub messages: Vec<TaskMessageRow>,
     pub artifacts: Vec<(ArtifactRow, Option<Box<RawValue>>)>,
@@ -221,6 +223,7 @@ impl Trees {
     pub fn add(&mut self, task: TaskRow) {
         self.count_open(&task.owner, &task.assignee, 1);
         self.changes.tasks.insert(task.id.clone());
+        self.changes.new.insert(task.id.clone());
         self.changes.versions += 1;
         self.insert(task);
     }

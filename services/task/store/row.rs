@@ -37,18 +37,19 @@ pub(super) const WRITTEN: [Column; 22] = [
     ("due_at", "BIGINT"),
 ];
 
-/// What of it may change later.
-pub(super) const CHANGED: [&str; 10] = [
-    "status",
-    "version",
-    "reason",
-    "messages",
-    "artifacts",
-    "artifact_bytes",
-    "updated_at",
-    "accepted_at",
-    "ended_at",
-    "due_at",
+/// What of it may change later, beside the id that says of which one.
+pub(super) const CHANGED: [Column; 11] = [
+    ("id", "TEXT"),
+    ("status", "TEXT"),
+    ("version", "BIGINT"),
+    ("reason", "TEXT"),
+    ("messages", "BIGINT"),
+    ("artifacts", "BIGINT"),
+    ("artifact_bytes", "BIGINT"),
+    ("updated_at", "BIGINT"),
+    ("accepted_at", "BIGINT"),
+    ("ended_at", "BIGINT"),
+    ("due_at", "BIGINT"),
 ];
 
 #[derive(sqlx::FromRow)]
@@ -130,6 +131,39 @@ pub(super) struct WrittenTask<'a> {
     accepted_at: Option<i64>,
     ended_at: Option<i64>,
     due_at: Option<i64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct WrittenChange<'a> {
+    id: &'a TaskId,
+    status: &'static str,
+    version: i64,
+    reason: Option<&'a str>,
+    messages: i64,
+    artifacts: i64,
+    artifact_bytes: i64,
+    updated_at: i64,
+    accepted_at: Option<i64>,
+    ended_at: Option<i64>,
+    due_at: Option<i64>,
+}
+
+impl<'a> WrittenChange<'a> {
+    pub fn of(task: &'a TaskRow) -> WrittenChange<'a> {
+        WrittenChange {
+            id: &task.id,
+            status: task.state.as_str(),
+            version: task.version,
+            reason: task.reason.as_deref(),
+            messages: task.messages,
+            artifacts: task.artifacts,
+            artifact_bytes: task.artifact_bytes,
+            updated_at: task.updated_at,
+            accepted_at: task.accepted_at,
+            ended_at: task.ended_at,
+            due_at: task.due_at,
+        }
+    }
 }
 
 impl<'a> WrittenTask<'a> {

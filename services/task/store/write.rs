@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::json::{self, Column};
-use super::row::{CHANGED, WRITTEN, WrittenTask};
+use super::row::{CHANGED, WRITTEN, WrittenChange, WrittenTask};
 use crate::kernel::Aid;
 use crate::task::model::task::TaskId;
 use crate::task::model::tree::Trees;
@@ -110,13 +110,14 @@ impl Store {
     }
 
     async fn write_tasks(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
-        let metadata = &trees.changes.metadata;
+        let (metadata, new) = (&trees.changes.metadata, &trees.changes.new);
         let tasks: Vec<WrittenTask<'_>> = trees
             .changed()
+            .filter(|task| new.contains(&task.id))
             .map(|task| WrittenTask::of(task, metadata.get(&task.id).map(|metadata| &**metadata)))
             .collect::<sqlx::Result<_>>()?;
-        let conflict = format!("(id) {}", json::replace(&CHANGED));
-        self.insert(tx, "task", &WRITTEN, &conflict, &tasks).await?;
+        self.insert(tx, "task", &WRITTEN, "", &tasks).await?;
+        self.update_tasks(tx, trees).await?;
 
         let participants = trees.changed().flat_map(|task| {
             task.others().map(|aid| WrittenParticipant {
@@ -129,6 +130,21 @@ impl Store {
         let participants: Vec<WrittenParticipant<'_>> = participants.collect();
         let conflict = format!("(task_id, aid) {}", json::replace(&["status", "updated_at"]));
         self.insert(tx, "task_participant", &PARTICIPANT, &conflict, &participants).await
+    }
+
+    /// Of a task that was there, only what may change: most of its row never does, and would have to be read from JSON again.
+    async fn update_tasks(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
+        let there = trees.changed().filter(|task| !trees.changes.new.contains(&task.id));
+        let changes: Vec<WrittenChange<'_>> = there.map(WrittenChange::of).collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let set: Vec<String> =
+            CHANGED[1..].iter().map(|(name, _)| format!("{name} = given.{name}")).collect();
+        let rows = json::rows(self.engine(), &CHANGED);
+        let text = format!("UPDATE task SET {} FROM {rows} WHERE task.id = given.id", set.join(", "));
+        sqlx::query(AssertSqlSafe(text)).bind(json::text(&changes)?).execute(tx).await?;
+        Ok(())
     }
 
     async fn write_messages(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
