@@ -3,6 +3,8 @@
 
 mod request_body;
 mod response_body;
+mod unread_body;
 
 pub use request_body::{BodyRefused, BodyWatch, RequestBody};
 pub use response_body::{ResponseBody, is_event_stream};
+pub use unread_body::UnreadBody;

@@ -5,10 +5,14 @@ pub mod tls;
 
 use crate::admission::{SocketLimit, SocketPermit};
 use crate::gateway::GatewayState;
+use crate::http_body::UnreadBody;
+use crate::incoming::IncomingFrames;
+use crate::shared_limits::{BytesOwner, EvictionSignal, HandshakeSlot, prefix_of};
 use crate::{http, session};
 use anyhow::Context as _;
 use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use hyper::service::service_fn;
@@ -25,7 +29,7 @@ use std::time::Duration;
 use timed_writes::TimedWrites;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -70,7 +74,8 @@ pub async fn accept(gateway: Arc<GatewayState>, listener: TcpListener, tls: Opti
 }
 
 fn admit(gateway: &Arc<GatewayState>, stream: TcpStream, address: SocketAddr, tls: Option<TlsAcceptor>) {
-    let (permit, handshake) = match gateway.admission.limits.admit(address.ip()) {
+    let signal = Arc::<EvictionSignal>::default();
+    let (permit, handshake) = match gateway.admission.limits.admit(address.ip(), &signal) {
         Ok(admitted) => admitted,
         Err(limit) => return gateway.metrics.refused(reason(limit)),
     };
@@ -80,26 +85,43 @@ fn admit(gateway: &Arc<GatewayState>, stream: TcpStream, address: SocketAddr, tl
         address: address.ip(),
         permit: Mutex::new(Some(permit)),
         handshake: Mutex::new(Some(handshake)),
+        signal,
     });
     gateway.tracker.spawn(async move {
-        let limit = Duration::from_millis(accepted.gateway.config.limits.handshake_timeout_ms);
-        match tls {
-            None => serve(accepted, stream, limit).await,
-            // A handshake that fails or stalls is not logged: the address is counted, the socket is closed.
-            Some(tls) => {
-                if let Ok(Ok(stream)) = tokio::time::timeout(limit, tls.accept(stream)).await {
-                    serve(accepted, stream, limit).await;
-                }
+        tokio::select! {
+            () = handshake_and_serve(accepted.clone(), stream, tls) => {}
+            () = accepted.signal.evicted() => {
+                let in_handshake = accepted.handshake.lock().is_some();
+                accepted.gateway.metrics.refused(if in_handshake { "handshakes" } else { "http_unread" });
             }
         }
     });
+}
+
+/// A handshake that fails or stalls is not logged: the address is counted, the socket is closed.
+async fn handshake_and_serve(accepted: Arc<AcceptedSocket>, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    let limit = Duration::from_millis(accepted.gateway.config.limits.handshake_timeout_ms);
+    let deadline = Instant::now() + limit;
+    // As long as it is silent, a socket has neither buffers nor the state of a handshake. That it is readable says nothing yet: the
+    // runtime may say so of a socket that has sent nothing.
+    let Ok(Ok(1)) = timeout_at(deadline, stream.peek(&mut [0])).await else { return };
+    if let Some(handshake) = &*accepted.handshake.lock() {
+        handshake.spoke();
+    }
+    match tls {
+        None => serve(accepted, stream, limit).await,
+        Some(tls) => {
+            if let Ok(Ok(stream)) = timeout_at(deadline, tls.accept(stream)).await {
+                serve(accepted, stream, limit).await;
+            }
+        }
+    }
 }
 
 fn reason(limit: SocketLimit) -> &'static str {
     match limit {
         SocketLimit::Sockets => "sockets",
         SocketLimit::Address => "sockets_per_address",
-        SocketLimit::Handshakes => "handshakes",
         SocketLimit::Rate => "connects_per_second",
     }
 }
@@ -110,7 +132,9 @@ struct AcceptedSocket {
     address: IpAddr,
     permit: Mutex<Option<SocketPermit>>,
     /// Given back with the first whole request.
-    handshake: Mutex<Option<OwnedSemaphorePermit>>,
+    handshake: Mutex<Option<HandshakeSlot>>,
+    /// Says that the socket has to be closed, because others need what it holds.
+    signal: Arc<EvictionSignal>,
 }
 
 async fn serve<S>(accepted: Arc<AcceptedSocket>, stream: S, head_limit: Duration)
@@ -144,7 +168,9 @@ where
     if matches!(request.uri().path(), "/aun" | "/ws") {
         return Ok(upgrade::<S>(&accepted, request));
     }
-    Ok(http::answer(&accepted.gateway, accepted.address, request).await)
+    let answer = http::answer(&accepted.gateway, accepted.address, request).await;
+    let owner = BytesOwner::Network(prefix_of(accepted.address));
+    Ok(answer.map(|body| UnreadBody::count(body, &accepted.gateway.unread_budget, owner, &accepted.signal)))
 }
 
 /// Answers the WebSocket handshake and hands the socket to a session.
@@ -178,7 +204,7 @@ where
     let upgrading = hyper::upgrade::on(&mut request);
     accepted.gateway.tracker.spawn(async move {
         // Boxed one after the other, so that a session does not keep the memory of its upgrade.
-        if let Some(socket) = Box::pin(upgraded::<S>(&gateway, upgrading)).await {
+        if let Some(socket) = Box::pin(upgraded::<S>(&gateway, upgrading, address)).await {
             Box::pin(session::run(gateway, socket, address)).await;
         }
         drop(permit);
@@ -189,7 +215,11 @@ where
     headers.into_iter().fold(response, |response, (name, value)| with_header(response, name, value))
 }
 
-async fn upgraded<S>(gateway: &GatewayState, upgrading: OnUpgrade) -> Option<WebSocketStream<S>>
+async fn upgraded<S>(
+    gateway: &GatewayState,
+    upgrading: OnUpgrade,
+    address: IpAddr,
+) -> Option<WebSocketStream<IncomingFrames<S>>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -205,6 +235,9 @@ where
         .max_frame_size(Some(limits.frame_bytes));
     let stream = parts.io.into_inner().into_inner();
     // Copied, because the buffer behind it is hyper's and twice as large as ours.
-    let early = parts.read_buf.to_vec();
-    Some(WebSocketStream::from_partially_read(stream, early, Role::Server, Some(config)).await)
+    let early = Bytes::copy_from_slice(&parts.read_buf);
+    let most = limits.preauth_frame_bytes.min(limits.frame_bytes);
+    let owner = BytesOwner::Network(prefix_of(address));
+    let stream = IncomingFrames::new(stream, early, most, owner, gateway.frame_budget.clone());
+    Some(WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await)
 }
