@@ -7,13 +7,17 @@ mod event_numbers;
 mod eviction;
 mod open_session;
 mod outbox;
+mod outbox_budget;
+mod recent_revocations;
+mod relief;
 mod sessions;
 #[cfg(test)]
 mod tests;
 
 pub use close_reason::CloseReason;
 pub use open_session::{ConnectionKind, OpenSession};
-pub use outbox::{ConnectionOutbox, OutboxBudget, OutboxItem};
+pub use outbox::{ConnectionOutbox, OutboxItem};
+pub use outbox_budget::OutboxBudget;
 pub use sessions::{SessionCounts, Sessions};
 
 use parking_lot::Mutex;

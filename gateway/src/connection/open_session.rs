@@ -22,6 +22,8 @@ pub struct OpenSession {
     pub limit: Arc<AgentLimit>,
     /// The agent's current certificate, once a signed call needed it.
     pub signer: KnownSigner,
+    /// When the agent's tokens were revoked for the last time before the one that opened it, if ever.
+    pub tokens_revoked_at: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

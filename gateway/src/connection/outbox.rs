@@ -1,32 +1,15 @@
 //! The frames that wait to be written to one connection, bounded in bytes.
 
 use super::CloseReason;
+use super::outbox_budget::{AgentOutboxes, OutboxBudget};
 use crate::telemetry::Metrics;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Context;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
-
-/// What all outboxes of the process hold together.
-pub struct OutboxBudget {
-    used: AtomicUsize,
-    pub per_connection: usize,
-    pub total: usize,
-    pub metrics: Arc<Metrics>,
-}
-
-impl OutboxBudget {
-    pub fn new(per_connection: usize, total: usize, metrics: Arc<Metrics>) -> OutboxBudget {
-        OutboxBudget { used: AtomicUsize::new(0), per_connection, total, metrics }
-    }
-
-    pub fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
-}
 
 pub struct ConnectionOutbox {
     state: Mutex<QueuedFrames>,
@@ -38,7 +21,12 @@ pub struct ConnectionOutbox {
 #[derive(Default)]
 struct QueuedFrames {
     frames: VecDeque<Utf8Bytes>,
+    /// Of the frames.
     bytes: usize,
+    /// Of what will become a frame, and is counted until then.
+    reserved: usize,
+    /// The outboxes that it is counted with, once the connection has a session.
+    agent: Option<Arc<AgentOutboxes>>,
     /// How many there were last time: the next queue is allocated for as many.
     usual: u16,
     close_reason: Option<CloseReason>,
@@ -64,31 +52,90 @@ impl ConnectionOutbox {
         }
     }
 
+    /// Counts it with the other outboxes of an agent from now on.
+    pub fn join(&self, agent: &Arc<AgentOutboxes>) {
+        let mut state = self.state.lock();
+        if state.agent.is_some() {
+            return;
+        }
+        let held = state.held();
+        self.budget.subtract(None, held);
+        let _ = self.budget.add(Some(agent), held);
+        state.agent = Some(agent.clone());
+    }
+
+    /// The outboxes that it is counted with.
+    pub fn agent(&self) -> Option<Arc<AgentOutboxes>> {
+        self.state.lock().agent.clone()
+    }
+
+    /// How many bytes are counted for it.
+    pub fn held(&self) -> usize {
+        self.state.lock().held()
+    }
+
     /// Queues a frame. When it does not fit, the reader is too slow: the connection is closed, and the client reconnects and
     /// pulls what it missed.
     pub fn push(&self, frame: Utf8Bytes) {
         let mut state = self.state.lock();
-        if state.close_reason.is_some() {
+        let size = frame.len();
+        if !self.fits(&mut state, size) {
             return;
         }
-        let size = frame.len();
-        let full =
-            state.bytes + size > self.budget.per_connection || self.budget.used() + size > self.budget.total;
-        if full {
-            self.budget.metrics.full_outboxes.inc();
-            self.drop_frames(&mut state);
-            state.close_reason = Some(CloseReason::plain(1013, "slow reader: too much waits to be written"));
-        } else {
-            state.bytes += size;
-            self.budget.used.fetch_add(size, Ordering::Relaxed);
-            if state.frames.is_empty() {
-                let usual = usize::from(state.usual);
-                state.frames.reserve(usual);
-            }
-            state.frames.push_back(frame);
+        state.bytes += size;
+        if state.frames.is_empty() {
+            let usual = usize::from(state.usual);
+            state.frames.reserve(usual);
         }
+        state.frames.push_back(frame);
+        let overflow = self.budget.add(state.agent.as_ref(), size);
         drop(state);
         self.wake();
+        if let Some(overflow) = overflow {
+            self.budget.relieve(&overflow);
+        }
+    }
+
+    /// Counts bytes that will be in a frame and are not yet, as if they waited to be written. Says whether they fit; if they
+    /// do not, the connection is closed.
+    pub fn reserve(&self, bytes: usize) -> bool {
+        let mut state = self.state.lock();
+        if !self.fits(&mut state, bytes) {
+            return false;
+        }
+        state.reserved += bytes;
+        let overflow = self.budget.add(state.agent.as_ref(), bytes);
+        drop(state);
+        if let Some(overflow) = overflow {
+            self.budget.relieve(&overflow);
+        }
+        true
+    }
+
+    /// Gives back what was reserved.
+    pub fn release(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.reserved -= bytes;
+        self.budget.subtract(state.agent.as_ref(), bytes);
+    }
+
+    /// Closes it because too much waits for it, and drops what waits: a socket that is not writable may take long to close.
+    pub fn close_full(&self, reason: &str) {
+        self.drop_all(&mut self.state.lock(), reason);
+        self.wake();
+    }
+
+    /// Whether so many bytes may wait here: not in a connection that closes. One for which they are too many is closed.
+    fn fits(&self, state: &mut QueuedFrames, size: usize) -> bool {
+        if state.close_reason.is_some() {
+            return false;
+        }
+        let fits = state.held() + size <= self.budget.per_connection;
+        if !fits {
+            self.drop_all(state, "slow reader: too much waits to be written");
+            self.wake();
+        }
+        fits
     }
 
     /// Asks the connection's task to close. The first close reason counts.
@@ -106,8 +153,8 @@ impl ConnectionOutbox {
         if state.frames.len() < 2 || state.bytes > AT_ONCE_BYTES {
             return self.next(&mut state);
         }
-        self.budget.used.fetch_sub(state.bytes, Ordering::Relaxed);
-        state.bytes = 0;
+        let bytes = std::mem::take(&mut state.bytes);
+        self.budget.subtract(state.agent.as_ref(), bytes);
         state.usual = u16::try_from(state.frames.len()).unwrap_or_default().min(64);
         self.waiting.store(state.close_reason.is_some(), Ordering::Release);
         // An idle connection keeps no space for what it once received.
@@ -122,7 +169,7 @@ impl ConnectionOutbox {
     fn next(&self, state: &mut QueuedFrames) -> Option<OutboxItem> {
         if let Some(frame) = state.frames.pop_front() {
             state.bytes -= frame.len();
-            self.budget.used.fetch_sub(frame.len(), Ordering::Relaxed);
+            self.budget.subtract(state.agent.as_ref(), frame.len());
             if state.frames.is_empty() {
                 state.frames = VecDeque::new();
                 state.usual = 0;
@@ -161,96 +208,28 @@ impl ConnectionOutbox {
         }
     }
 
-    fn drop_frames(&self, state: &mut QueuedFrames) {
-        self.budget.used.fetch_sub(state.bytes, Ordering::Relaxed);
-        state.bytes = 0;
-        state.frames.clear();
+    fn drop_all(&self, state: &mut QueuedFrames, reason: &str) {
+        self.budget.subtract(state.agent.as_ref(), std::mem::take(&mut state.bytes));
+        state.frames = VecDeque::new();
+        if state.close_reason.is_none() {
+            self.budget.metrics.full_outboxes.inc();
+            state.close_reason = Some(CloseReason::plain(1013, reason));
+        }
+    }
+}
+
+impl QueuedFrames {
+    fn held(&self) -> usize {
+        self.bytes + self.reserved
     }
 }
 
 impl Drop for ConnectionOutbox {
     fn drop(&mut self) {
-        let bytes = self.state.get_mut().bytes;
-        self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
+        let state = self.state.get_mut();
+        self.budget.subtract(state.agent.as_ref(), state.held());
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn outbox(per_connection: usize, total: usize) -> (ConnectionOutbox, Arc<OutboxBudget>) {
-        let budget = Arc::new(OutboxBudget::new(per_connection, total, Arc::default()));
-        (ConnectionOutbox::new(budget.clone()), budget)
-    }
-
-    #[test]
-    fn frames_come_out_in_order_and_give_back_their_bytes() {
-        let (outbox, budget) = outbox(100, 1000);
-        outbox.push("one".into());
-        outbox.push("two".into());
-        assert_eq!(budget.used(), 6);
-        for expected in ["one", "two"] {
-            assert!(matches!(outbox.pop(), Some(OutboxItem::Frame(frame)) if frame == expected));
-        }
-        assert!(outbox.pop().is_none());
-        assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn several_frames_are_taken_at_once_and_the_rest_stays_counted() {
-        let (outbox, budget) = outbox(1 << 20, 1 << 20);
-        for frame in ["one", "two", "three"] {
-            outbox.push(frame.into());
-        }
-        assert!(
-            matches!(outbox.take(), Some(OutboxItem::Frames(frames)) if frames == ["one", "two", "three"])
-        );
-        assert!(outbox.take().is_none());
-        assert_eq!(budget.used(), 0);
-        let large = "x".repeat(AT_ONCE_BYTES);
-        outbox.push(large.as_str().into());
-        outbox.push("small".into());
-        outbox.close(CloseReason::plain(1012, "restart"));
-        assert!(matches!(outbox.take(), Some(OutboxItem::Frame(frame)) if frame == large));
-        assert_eq!(budget.used(), 5);
-        assert!(matches!(outbox.take(), Some(OutboxItem::Frame(frame)) if frame == "small"));
-        assert!(matches!(outbox.take(), Some(OutboxItem::CloseReason(_))));
-    }
-
-    #[test]
-    fn a_slow_reader_is_closed_and_its_outbox_holds_nothing() {
-        let (outbox, budget) = outbox(10, 1000);
-        outbox.push("12345678".into());
-        outbox.push("12345678".into());
-        assert!(
-            matches!(outbox.pop(), Some(OutboxItem::CloseReason(close_reason)) if close_reason.code == 1013)
-        );
-        outbox.push("x".into());
-        assert!(outbox.pop().is_none());
-        assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn all_outboxes_share_a_budget() {
-        let budget = Arc::new(OutboxBudget::new(100, 10, Arc::default()));
-        let (first, second) = (ConnectionOutbox::new(budget.clone()), ConnectionOutbox::new(budget.clone()));
-        first.push("12345678".into());
-        second.push("12345678".into());
-        assert!(matches!(second.pop(), Some(OutboxItem::CloseReason(_))));
-        drop(first);
-        assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn the_first_close_reason_counts_and_comes_after_the_frames() {
-        let (outbox, _) = outbox(100, 100);
-        outbox.push("last frame".into());
-        outbox.close(CloseReason::plain(4009, "replaced"));
-        outbox.close(CloseReason::plain(1012, "restart"));
-        assert!(matches!(outbox.pop(), Some(OutboxItem::Frame(_))));
-        assert!(
-            matches!(outbox.pop(), Some(OutboxItem::CloseReason(close_reason)) if close_reason.code == 4009)
-        );
-    }
-}
+mod tests;

@@ -1,16 +1,19 @@
 //! Who is connected to this gateway, and who is evicted for whom.
 
 use super::eviction::{self, Eviction, LeaveReason, LeavingSession, SessionView};
-use super::{Connection, ConnectionKind, ConnectionOutbox, OpenSession, OutboxBudget};
+use super::outbox_budget::AgentOutboxes;
+use super::recent_revocations::RecentRevocations;
+use super::{CloseReason, Connection, ConnectionKind, ConnectionOutbox, OpenSession, OutboxBudget, relief};
 use parking_lot::Mutex;
-use services::kernel::{Aid, AnnouncedSession, Audience, Presence, RpcError};
+use serde_json::json;
+use services::kernel::{Aid, AnnouncedSession, Audience, Presence, RpcError, codes};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub struct Sessions {
-    connections: Mutex<Connections>,
+    connections: Arc<Mutex<Connections>>,
     presence: Presence,
     budget: Arc<OutboxBudget>,
     next_connection: AtomicU64,
@@ -31,13 +34,22 @@ struct Connections {
     all: HashMap<u64, Arc<Connection>>,
     /// Those with a session, oldest first.
     agents: HashMap<Aid, Vec<Arc<Connection>>>,
+    revoked: RecentRevocations,
 }
 
 impl Sessions {
     /// `first_connection` is where the ids of connections begin: they are unique over all gateways of a domain.
     pub fn new(presence: Presence, budget: OutboxBudget, first_connection: u64) -> Sessions {
+        let connections: Arc<Mutex<Connections>> = Arc::default();
+        let known = Arc::downgrade(&connections);
+        budget.relieved_by(move |budget, overflow| {
+            let Some(connections) = known.upgrade() else { return };
+            // Those that are evicted are in no list of an agent any more, and may hold much until they are closed.
+            let all: Vec<Arc<Connection>> = connections.lock().all.values().cloned().collect();
+            relief::relieve(&all, budget, overflow);
+        });
         Sessions {
-            connections: Mutex::default(),
+            connections,
             presence,
             budget: Arc::new(budget),
             next_connection: AtomicU64::new(first_connection),
@@ -60,6 +72,10 @@ impl Sessions {
     /// another gateway are closed by it, when it learns of this session.
     pub fn open(&self, connection: &Arc<Connection>, mut open: OpenSession) -> Result<(), RpcError> {
         let mut connections = self.connections.lock();
+        // Under the same lock that a revocation takes: it finds the session, or the session finds it.
+        if connections.revoked.has_ended(&open.session.aid, open.tokens_revoked_at) {
+            return Err(RpcError::new(codes::TOKEN_INVALID, "token: it was revoked"));
+        }
         let elsewhere = self.presence.elsewhere(&open.session.aid);
         let present = connections.agents.get(&open.session.aid).map_or(&[][..], Vec::as_slice);
         let mut views = merged(present, &elsewhere);
@@ -78,6 +94,9 @@ impl Sessions {
             }
         }
         open.instead_of = evictions.iter().map(|eviction| eviction.connection).collect();
+        // The oldest one is counted with those that were evicted before it.
+        let outboxes = present.first().and_then(|oldest| oldest.outbox.agent());
+        connection.outbox.join(&outboxes.unwrap_or_else(|| Arc::new(AgentOutboxes::default())));
         self.presence.admit(&open.session.aid, open.announced());
         let of_agent = connections.agents.entry(open.session.aid.clone()).or_default();
         of_agent.retain(|other| !evictions.iter().any(|eviction| eviction.connection == other.id));
@@ -108,6 +127,20 @@ impl Sessions {
         present.retain(|other| !gone.contains(&other.id));
         if present.is_empty() {
             connections.agents.remove(aid);
+        }
+    }
+
+    /// Closes the connections of an agent that were opened with a token from before this revocation, and refuses those that are
+    /// about to be opened with one.
+    pub fn tokens_revoked(&self, aid: &Aid, revoked_at: i64) {
+        let mut connections = self.connections.lock();
+        connections.revoked.add(aid, revoked_at);
+        for connection in connections.agents.get(aid).into_iter().flatten() {
+            let before = |open: &OpenSession| open.tokens_revoked_at.unwrap_or(0) < revoked_at;
+            if connection.session().is_some_and(before) {
+                let reason = CloseReason::disconnect(4001, "tokens_revoked", &json!({ "aid": aid }));
+                connection.outbox.close(reason);
+            }
         }
     }
 

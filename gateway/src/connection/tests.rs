@@ -13,6 +13,7 @@ use services::kernel::{
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 /// The Redis that `tests/run` starts and names, or else one of the test's own.
 struct TestRedis {
@@ -115,6 +116,7 @@ impl GatewayInstance {
             _subscription: None,
             limit: self.limits.agent(&alice()),
             signer: Default::default(),
+            tokens_revoked_at: None,
         };
         self.sessions.open(&connection, open)?;
         Ok(connection)
@@ -140,13 +142,82 @@ fn close_reason(connection: &Connection) -> Option<(CloseReason, Value)> {
     }
 }
 
+/// A gateway alone, whose outboxes have these limits.
+fn gateway_with(budget: OutboxBudget) -> GatewayInstance {
+    let presence = Presence::local();
+    let sessions = Arc::new(Sessions::new(presence.clone(), budget, 1));
+    GatewayInstance { sessions, presence, limits: GatewayLimits::new(&Config::default().limits) }
+}
+
+fn is_closed(connection: &Connection) -> bool {
+    loop {
+        match connection.outbox.pop() {
+            None => return false,
+            Some(OutboxItem::CloseReason(reason)) => return reason.code == 1013,
+            Some(_) => {}
+        }
+    }
+}
+
+fn frame(bytes: usize) -> Utf8Bytes {
+    "x".repeat(bytes).into()
+}
+
+#[tokio::test]
+async fn an_agent_that_holds_too_much_loses_its_fullest_connections_and_no_other() {
+    let mut budget = OutboxBudget::new(500, 1 << 20, Arc::default());
+    budget.per_agent = 1_000;
+    let gateway = gateway_with(budget);
+    let open = |id, slot| gateway.open(id, "phone", slot, ConnectionKind::Long).unwrap();
+    let (small, middle, large, newest) = (open(1, "a"), open(2, "b"), open(3, "c"), open(4, "d"));
+    for (connection, bytes) in [(&small, 100), (&middle, 390), (&large, 480)] {
+        connection.outbox.push(frame(bytes));
+    }
+    assert_eq!(gateway.sessions.outbox_bytes(), 970);
+    newest.outbox.push(frame(50));
+    assert_eq!(gateway.sessions.outbox_bytes(), 540, "the fullest one is enough");
+    assert!(is_closed(&large));
+    assert!(![&small, &middle, &newest].into_iter().any(|connection| is_closed(connection)));
+}
+
+#[tokio::test]
+async fn a_connection_that_was_evicted_is_counted_with_its_agent_until_it_is_closed() {
+    let mut budget = OutboxBudget::new(900, 1 << 20, Arc::default());
+    budget.per_agent = 1_000;
+    let gateway = gateway_with(budget);
+    let old = gateway.open(1, "phone", "a", ConnectionKind::Long).unwrap();
+    old.outbox.push(frame(800));
+    let new = gateway.open(2, "phone", "a", ConnectionKind::Long).unwrap();
+    new.outbox.push(frame(300));
+    assert_eq!(gateway.sessions.outbox_bytes(), 300, "what the evicted one did not read is dropped");
+    let (closed, _) = close_reason(&old).unwrap();
+    assert_eq!(closed.code, 4009, "the first close reason counts");
+    assert!(!is_closed(&new));
+}
+
+#[tokio::test]
+async fn when_all_outboxes_are_full_the_largest_holder_goes_and_not_whoever_is_written_to() {
+    let gateway = gateway_with(OutboxBudget::new(500, 1_000, Arc::default()));
+    let attacker: Vec<_> = (1..=9u64)
+        .map(|id| gateway.open(id, "phone", &format!("s{id}"), ConnectionKind::Long).unwrap())
+        .collect();
+    let others: Vec<_> = (11..=14).map(|id| gateway.sessions.add(id, [127, 0, 0, 1].into())).collect();
+    others[0].outbox.push(frame(150));
+    attacker.iter().for_each(|connection| connection.outbox.push(frame(90)));
+    assert_eq!(gateway.sessions.outbox_bytes(), 960);
+    others[1].outbox.push(frame(60));
+    assert_eq!(
+        gateway.sessions.outbox_bytes(),
+        210,
+        "each of its connections holds less than one of the others"
+    );
+    assert!(attacker.iter().all(|connection| is_closed(connection)));
+    assert!(!others.iter().any(|connection| is_closed(connection)));
+}
+
 #[tokio::test]
 async fn an_event_is_for_the_long_connections_of_its_audience() {
-    let presence = Presence::local();
-    let budget = OutboxBudget::new(1 << 20, 1 << 20, Arc::default());
-    let sessions = Arc::new(Sessions::new(presence.clone(), budget, 1));
-    let gateway =
-        GatewayInstance { sessions, presence, limits: GatewayLimits::new(&Config::default().limits) };
+    let gateway = gateway_with(OutboxBudget::new(1 << 20, 1 << 20, Arc::default()));
     for (id, device, slot) in
         [(1, "", ""), (2, "phone", "app"), (3, "phone", "other"), (4, "laptop", "app/web")]
     {

@@ -7,6 +7,7 @@ pub mod session_notices;
 use crate::connection::{CloseReason, SeriesNumber, Sessions};
 use crate::frame;
 use crate::telemetry::Metrics;
+use bytes::Bytes;
 use event_order::EventOrder;
 use proto_schemas::{EventAudience, EventSchema};
 use resync::Resync;
@@ -80,13 +81,16 @@ impl EventDelivery {
         self.bus.publish(event);
     }
 
-    /// Puts one frame, written once, into every outbox it is for.
+    /// Puts one frame, written once, into every outbox it is for; the frame of an event that is published again is the same one.
     fn deliver(&self, event: &Event) {
         let audience = self.sessions.audience(&event.to);
         if audience.is_empty() {
             return;
         }
-        let frame = Utf8Bytes::from(frame::notification(&event.method, event.params.get()));
+        let written =
+            event.frame.get_or_init(|| Bytes::from(frame::notification(&event.method, event.params.get())));
+        // It was written as text, so this never fails.
+        let Ok(frame) = Utf8Bytes::try_from(written.clone()) else { return };
         let repeatable = repeatable_number(&event.method, &event.params);
         for connection in audience {
             if connection.push_event(frame.clone(), repeatable) {
@@ -145,9 +149,19 @@ impl EventDelivery {
         struct CertificateOwner {
             aid: Aid,
         }
+        #[derive(Deserialize)]
+        struct TokensOwner {
+            aid: Aid,
+            revoked_at: i64,
+        }
         let owner = || serde_json::from_str(event.params.get()).ok().map(|CertificateOwner { aid }| aid);
         match event.method.as_str() {
             "ca.cert_revoked" => owner().into_iter().for_each(|aid| self.certificate_revoked(&aid)),
+            "auth.tokens_revoked" => {
+                if let Ok(TokensOwner { aid, revoked_at }) = serde_json::from_str(event.params.get()) {
+                    self.sessions.tokens_revoked(&aid, revoked_at);
+                }
+            }
             "ca.cert_replaced" => owner().into_iter().for_each(|aid| self.certificate_replaced(&aid)),
             _ => {}
         }
@@ -169,6 +183,9 @@ impl EventDelivery {
         }
     }
 }
+
+/// The most bytes that an event of agents may have, its name and its parameters together. What other domains send is held to it as well.
+pub const APP_EVENT_BYTES: usize = 64 << 10;
 
 /// The events that agents may publish themselves; everything else under `event/` is the server's.
 pub fn is_app_event(method: &str) -> bool {

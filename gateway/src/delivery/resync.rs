@@ -1,6 +1,6 @@
 //! When events may have been missed, or a session was opened while a service was down: the services that are told of
-//! sessions are told of every device that may have missed one, and ca is asked whether the agent's certificate is still
-//! active.
+//! sessions are told of every device that may have missed one, ca is asked whether the agent's certificate is still
+//! active, and auth whether its tokens were revoked.
 
 #[cfg(test)]
 mod tests;
@@ -10,8 +10,8 @@ use super::{EventDelivery, session_notices};
 use crate::connection::Connection;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use proto_schemas::requests::ca;
-use services::kernel::{Aid, DeviceId, Generation, SessionNotice};
+use proto_schemas::requests::{auth, ca};
+use services::kernel::{Aid, Caller, DeviceId, Generation, SessionNotice};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +85,16 @@ async fn resync_agent(delivery: &EventDelivery, aid: &Aid) -> bool {
         Ok(Some(_)) => {}
         Err(error) if is_down(error) => return false,
         Err(error) => error.log("ca.get_cert"),
+    }
+    let asked = auth::TokensRevokedAt { aid: aid.to_string() };
+    match delivery.mesh.ask(Caller::service("gateway"), &asked).await {
+        Ok(last) => {
+            if let Some(revoked_at) = last.revoked_at {
+                delivery.sessions.tokens_revoked(aid, revoked_at);
+            }
+        }
+        Err(error) if is_down(&error) => return false,
+        Err(error) => error.log("auth.tokens_revoked_at"),
     }
     for (device_id, connection) in missed_by(&connections) {
         let notice = SessionNotice { aid: aid.clone(), device_id, connection };

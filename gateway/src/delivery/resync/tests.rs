@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::connection::{Connection, ConnectionKind, OpenSession, OutboxBudget, Sessions};
 use crate::delivery::EventDelivery;
 use parking_lot::Mutex;
-use proto_schemas::requests::ca;
+use proto_schemas::requests::{auth, ca};
 use serde_json::{Value, json};
 use services::kernel::{
     Aid, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
@@ -17,13 +17,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::task::TaskTracker;
 
-/// The two services that are asked. What they answer is set before: an error, or whether there is an active certificate.
+/// The services that are asked. What they answer is set before: an error, whether there is an active certificate, or when the tokens were
+/// revoked.
 #[derive(Default)]
 struct AskedServices {
     certs: Mutex<Vec<Result<bool, RpcError>>>,
     wakes: Mutex<Vec<RpcError>>,
     woken: Mutex<Vec<String>>,
     connections: Mutex<Vec<u64>>,
+    revoked_at: Option<i64>,
 }
 
 impl AskedServices {
@@ -49,10 +51,19 @@ impl AskedServices {
         self.wakes.lock().pop().map_or(Ok(json!({})), Err)
     }
 
-    fn methods(self: &Arc<Self>) -> [(&'static str, Methods); 2] {
+    async fn tokens_revoked_at(
+        self: Arc<Self>,
+        _: Caller,
+        _: auth::TokensRevokedAt,
+    ) -> Result<auth::LastRevocation, RpcError> {
+        Ok(auth::LastRevocation { revoked_at: self.revoked_at })
+    }
+
+    fn methods(self: &Arc<Self>) -> [(&'static str, Methods); 3] {
         let ca = Rpc::new(self.clone()).method("ca.get_cert", AskedServices::get_cert);
         let message = Rpc::new(self.clone()).method("message.session_resync", AskedServices::wake);
-        [("ca", ca.into()), ("message", message.into())]
+        let auth = Rpc::new(self.clone()).method("auth.tokens_revoked_at", AskedServices::tokens_revoked_at);
+        [("ca", ca.into()), ("message", message.into()), ("auth", auth.into())]
     }
 }
 
@@ -105,6 +116,7 @@ fn open_as(
         _subscription: None,
         limit: GatewayLimits::new(&Config::default().limits).agent(&alice()),
         signer: Default::default(),
+        tokens_revoked_at: None,
     };
     delivery.sessions.open(&connection, open).unwrap();
     connection
@@ -162,6 +174,15 @@ async fn sessions_with_a_revoked_certificate_are_closed() {
     assert!(resync_agent(&delivery, &alice()).await);
     assert!(connections.iter().all(|connection| connection.outbox.is_waiting()), "both are closed");
     assert_eq!(services.woken.lock().len(), 0, "they are not notified");
+}
+
+#[tokio::test]
+async fn sessions_whose_tokens_were_revoked_meanwhile_are_closed() {
+    let services = Arc::new(AskedServices { revoked_at: Some(7), ..AskedServices::default() });
+    let delivery = delivery(&services);
+    let connection = open(&delivery, "phone", "a", ConnectionKind::Long);
+    assert!(resync_agent(&delivery, &alice()).await);
+    assert!(connection.outbox.is_waiting(), "it is closed");
 }
 
 #[tokio::test]
