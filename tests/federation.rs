@@ -3,7 +3,8 @@
 mod broken_peers;
 mod envelopes;
 pub mod fake_peer;
-mod fake_peer_server;
+pub mod fake_peer_server;
+pub mod fake_status;
 mod hello;
 mod messages;
 mod outbox;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use crate::support::agent::ConnectedAgent;
 
 /// The parameters of `message.send` for a few words, under an id of the sender's own.
-fn named(to: &str, id: &str, words: &str) -> Value {
+pub fn named(to: &str, id: &str, words: &str) -> Value {
     json!({ "to": to, "message_id": id, "payload": { "type": "text", "text": words } })
 }
 
@@ -25,7 +26,7 @@ async fn say(from: &ConnectedAgent, to: &str, words: &str) -> Value {
 }
 
 /// What is in the inbox of this device, in its order.
-async fn words(agent: &ConnectedAgent) -> Vec<String> {
+pub async fn words(agent: &ConnectedAgent) -> Vec<String> {
     let page = agent.call("message.pull", &json!({ "after_seq": 0, "limit": 200 })).await;
     let rows = page["messages"].as_array().expect("a page has messages");
     rows.iter().map(|row| row["payload"]["text"].as_str().unwrap_or("?").to_owned()).collect()

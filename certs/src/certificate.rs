@@ -64,6 +64,13 @@ impl Certificate {
         Certificate::from_der(&pem::decode("CERTIFICATE", text).ok_or(CertError::Pem("CERTIFICATE"))?)
     }
 
+    /// The fingerprint of the certificate in a PEM block, of which nothing else is read: whoever knows the fingerprint knows
+    /// the certificate, and nothing of an unknown one has to be looked at to know that it is unknown.
+    pub fn fingerprint_of_pem(text: &str) -> Result<String, CertError> {
+        let der = pem::decode("CERTIFICATE", text).ok_or(CertError::Pem("CERTIFICATE"))?;
+        Ok(sha256_fingerprint(&der))
+    }
+
     /// Reads a certificate for one of our curves; bytes behind it are refused.
     pub fn from_der(der: &[u8]) -> Result<Certificate, CertError> {
         let (rest, parsed) = X509Certificate::from_der(der).map_err(unreadable)?;
@@ -248,6 +255,9 @@ mod tests {
         assert_eq!(Certificate::from_der(certificate.der()).as_ref(), Ok(certificate));
         assert_eq!((certificate.common_name(), certificate.organization()), ("Root", "Org"));
         assert_eq!(certificate.fingerprint().len(), 7 + 64);
+        let of_pem = Certificate::fingerprint_of_pem(certificate.pem());
+        assert_eq!(of_pem.as_deref(), Ok(certificate.fingerprint()));
+        assert_eq!(Certificate::fingerprint_of_pem("noise"), Err(CertError::Pem("CERTIFICATE")));
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub enum CertError {
     /// A name that is not valid in a certificate.
     #[error("{0:?} is not a valid name in a certificate")]
     Name(String),
+    /// What a root is trusted for is neither a domain nor a pattern.
+    #[error("{0:?} is neither a domain nor a pattern such as *.east.example")]
+    Domain(String),
     /// A URL that is not valid in a certificate.
     #[error("{0:?} is not a valid URL in a certificate")]
     Url(String),

@@ -3,12 +3,12 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use ring::{
-    agreement, digest, hkdf,
+    digest, hkdf,
     rand::SystemRandom,
     signature::{self, EcdsaKeyPair, KeyPair, UnparsedPublicKey},
 };
 
-use crate::{CertError, Curve, der, pem};
+use crate::{CertError, Curve, der, pem, point};
 
 /// A private key. Cloning shares it; printing never shows it.
 #[derive(Clone)]
@@ -178,16 +178,10 @@ impl PublicKey {
         if key.is_on_curve() { Ok(key) } else { Err(CertError::NotOnCurve(curve)) }
     }
 
-    /// Reads an uncompressed point as key agreement does: ring looks whether the peer is on the curve.
     fn is_on_curve(&self) -> bool {
-        let algorithm = match self.curve {
-            Curve::P256 => &agreement::ECDH_P256,
-            Curve::P384 => &agreement::ECDH_P384,
-        };
-        let ours = agreement::EphemeralPrivateKey::generate(algorithm, &SystemRandom::new())
-            .expect("the system has randomness");
-        let theirs = agreement::UnparsedPublicKey::new(algorithm, self.point());
-        agreement::agree_ephemeral(ours, &theirs, |_| ()).is_ok()
+        // The first byte says that the point is not compressed.
+        let (x, y) = self.point()[1..].split_at(self.curve.coordinate_bytes());
+        point::is_on_curve(self.curve, x, y)
     }
 
     /// The curve of the key.

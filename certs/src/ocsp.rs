@@ -38,8 +38,8 @@ pub enum OcspRefusal {
 
 /// id-pkix-ocsp-basic, id-sha1, id-sha256, ecdsa-with-SHA256 and ecdsa-with-SHA384, encoded.
 const OCSP_BASIC: &[u8] = b"\x2b\x06\x01\x05\x05\x07\x30\x01\x01";
-const SHA1: &[u8] = b"\x2b\x0e\x03\x02\x1a";
-const SHA256: &[u8] = b"\x60\x86\x48\x01\x65\x03\x04\x02\x01";
+pub(crate) const SHA1: &[u8] = b"\x2b\x0e\x03\x02\x1a";
+pub(crate) const SHA256: &[u8] = b"\x60\x86\x48\x01\x65\x03\x04\x02\x01";
 const ECDSA_SHA256: &[u8] = b"\x2a\x86\x48\xce\x3d\x04\x03\x02";
 const ECDSA_SHA384: &[u8] = b"\x2a\x86\x48\xce\x3d\x04\x03\x03";
 const NULL: &[u8] = b"\x05\x00";

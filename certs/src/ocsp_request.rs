@@ -59,8 +59,9 @@ impl OcspRequest {
 }
 
 impl OcspCertificate {
-    /// `Request ::= SEQUENCE { reqCert CertID, singleRequestExtensions [0] OPTIONAL }`, of which this is the content.
-    fn read(asked: &[u8]) -> Option<OcspCertificate> {
+    /// `Request ::= SEQUENCE { reqCert CertID, singleRequestExtensions [0] OPTIONAL }`, of which this is the content. What stands
+    /// behind the CertID is not read.
+    pub(crate) fn read(asked: &[u8]) -> Option<OcspCertificate> {
         let (content, extensions) = der::read(der::SEQUENCE, asked)?;
         let (algorithm, rest) = der::read(der::SEQUENCE, content)?;
         let (hash, _parameters) = der::read(der::OID, algorithm)?;

@@ -56,12 +56,23 @@ pub fn verify_chain(
     roots: &[Certificate],
     at: i64,
 ) -> Result<(), ChainError> {
+    verified_path(leaf, intermediates, roots, at).map(drop)
+}
+
+/// The same, and the authorities above `leaf`: the one that signed it first, and the root last.
+pub fn verified_path<'a>(
+    leaf: &'a Certificate,
+    intermediates: &'a [Certificate],
+    roots: &'a [Certificate],
+    at: i64,
+) -> Result<Vec<&'a Certificate>, ChainError> {
     check_leaf(leaf, at)?;
     let path = find_path(leaf, intermediates, roots, at)?;
     for (below, authority) in path.iter().enumerate() {
         check_authority(authority, below, at)?;
     }
-    check_path(leaf, &path, at)
+    check_path(leaf, &path, at)?;
+    Ok(path)
 }
 
 /// The authorities above `leaf`, the nearest first and the root last, by their names.
@@ -74,21 +85,29 @@ fn find_path<'a>(
     let mut path = Vec::new();
     let mut current = leaf;
     while path.len() < LONGEST_PATH {
-        if let Some(root) = find_issuer(current, roots, at) {
+        if let Some(root) = find_issuer(current, roots, &path, at) {
             path.push(root);
             return Ok(path);
         }
         let unknown = || ChainError::UnknownIssuer(current.common_name().to_owned());
-        current = find_issuer(current, intermediates, at).ok_or_else(unknown)?;
+        current = find_issuer(current, intermediates, &path, at).ok_or_else(unknown)?;
         path.push(current);
     }
     Err(ChainError::Malformed(format!("it is longer than {LONGEST_PATH} certificates")))
 }
 
-/// "Exact DN equality": two spellings of one name are two names.
-fn find_issuer<'a>(certificate: &Certificate, among: &'a [Certificate], at: i64) -> Option<&'a Certificate> {
+/// "Exact DN equality": two spellings of one name are two names. No certificate is twice in a path, so that authorities which
+/// name each other do not lead in a circle, with signatures to check at every step.
+fn find_issuer<'a>(
+    certificate: &Certificate,
+    among: &'a [Certificate],
+    path: &[&Certificate],
+    at: i64,
+) -> Option<&'a Certificate> {
     let mut namesakes = among.iter().filter(|candidate| {
-        candidate.subject_name_der() == certificate.issuer_name_der() && *candidate != certificate
+        candidate.subject_name_der() == certificate.issuer_name_der()
+            && *candidate != certificate
+            && !path.contains(candidate)
     });
     let first = namesakes.next()?;
     let others: Vec<_> = namesakes.collect();
@@ -146,8 +165,12 @@ fn check_common(certificate: &Certificate, at: i64) -> Result<(), ChainError> {
     Ok(())
 }
 
-/// Asks `webpki` about the path that we found.
+/// Asks `webpki` about the path that we found, once every signature in it is known to be good: a forged chain costs each of its
+/// signatures once, and mostly only one of them.
 fn check_path(leaf: &Certificate, path: &[&Certificate], at: i64) -> Result<(), ChainError> {
+    if let Some(forged) = forged(leaf, path) {
+        return Err(forged);
+    }
     let ders: Vec<CertificateDer<'_>> = path.iter().map(|certificate| certificate.der().into()).collect();
     let Some((root, intermediates)) = ders.split_last() else {
         return Err(ChainError::UnknownIssuer(leaf.common_name().to_owned()));
@@ -168,15 +191,17 @@ fn check_path(leaf: &Certificate, path: &[&Certificate], at: i64) -> Result<(), 
         None,
         None,
     );
-    let Err(error) = verified else { return Ok(()) };
-    Err(forged(leaf, path).unwrap_or_else(|| malformed(error)))
+    verified.map(drop).map_err(malformed)
 }
 
-/// The first certificate in the path that its issuer did not sign.
+/// A certificate in the path that its issuer did not sign. The root is the only one that nobody can make up, so what is right
+/// below it is looked at first, and then the leaf and what is above it.
 fn forged(leaf: &Certificate, path: &[&Certificate]) -> Option<ChainError> {
-    let signed = std::iter::once(&leaf).chain(path);
-    let forged = signed.zip(path).find(|(signed, signer)| !signed.is_signed_by(signer.public_key()));
-    forged.map(|(signed, _)| ChainError::BadSignature(signed.common_name().to_owned()))
+    let pairs: Vec<_> = std::iter::once(&leaf).chain(path).zip(path).collect();
+    let (below_root, others) = pairs.split_last()?;
+    let mut all = std::iter::once(below_root).chain(others);
+    let (forged, _) = all.find(|(signed, signer)| !signed.is_signed_by(signer.public_key()))?;
+    Some(ChainError::BadSignature(forged.common_name().to_owned()))
 }
 
 fn malformed(error: webpki::Error) -> ChainError {

@@ -17,7 +17,7 @@ async fn beside(fault: Fault) -> (TestServer, ConnectedAgent, FakePeerServer) {
     let mut near = domain.prepared(&format!("{}{}", domain.resolve(), fake.domain.resolve()));
     near.start_again();
     near.knows_its_gateway().await;
-    near.trusts_root(fake.root().pem()).await;
+    near.trusts_root(fake.root().pem(), &fake.domain.issuer).await;
     let alice = near.agent("alice").await;
     (near, alice, fake)
 }

@@ -22,6 +22,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::fake_peer::{DAY, FakePeer};
+use super::fake_status::FakeStatus;
 use crate::support::agent::random_hex;
 use crate::support::domain::TestDomain;
 use crate::support::{now, now_ms};
@@ -54,12 +55,14 @@ pub enum Fault {
     Swapped,
     /// Its answers are no answers.
     Garbage,
+    /// It says this about the certificate of its gateway.
+    Status(FakeStatus),
 }
 
 /// The gateway of such a domain, for as long as the test holds it.
 pub struct FakePeerServer {
     pub domain: TestDomain,
-    pub pki: Pki,
+    pub pki: Arc<Pki>,
     /// How many relays came.
     pub relays: Arc<AtomicUsize>,
     serving: tokio::task::JoinHandle<()>,
@@ -73,13 +76,20 @@ impl Drop for FakePeerServer {
 
 impl FakePeerServer {
     pub async fn start(name: &str, fault: Fault) -> FakePeerServer {
-        let (domain, relays) = (TestDomain::new(name), Arc::new(AtomicUsize::new(0)));
+        let domain = TestDomain::new(name);
         let pki = Pki::new(&domain.issuer, now() - DAY);
+        FakePeerServer::under(domain, pki, fault).await
+    }
+
+    /// The gateway of a domain under authorities that the test has chosen.
+    pub async fn under(domain: TestDomain, pki: Pki, fault: Fault) -> FakePeerServer {
+        let (pki, relays) = (Arc::new(pki), Arc::new(AtomicUsize::new(0)));
         let listener = TcpListener::bind(SocketAddr::from((domain.address, 20001))).await.expect("a port");
         let acceptor = acceptor(&pki, &domain.issuer);
         let server = Arc::new(FakePeerState {
             who: FakePeer::under(&pki, &domain.issuer),
             other: FakePeer::under(&Pki::new("third.test", now() - DAY), "third.test"),
+            pki: pki.clone(),
             fault,
             relays: relays.clone(),
         });
@@ -106,6 +116,7 @@ impl FakePeerServer {
 struct FakePeerState {
     who: FakePeer,
     other: FakePeer,
+    pki: Arc<Pki>,
     fault: Fault,
     relays: Arc<AtomicUsize>,
 }
@@ -131,9 +142,18 @@ impl FakePeerState {
             }
             None if head.starts_with("GET /.well-known/aun-gateway") => self.well_known(&mut stream).await,
             None => {
-                stream
-                    .write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-                    .await
+                let path = head.split(' ').nth(1).unwrap_or_default();
+                let body = match self.fault {
+                    Fault::Status(status) => status.answer(&self.pki, path),
+                    _ => None,
+                };
+                let answer = match body {
+                    Some(body) => {
+                        format!("200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+                    }
+                    None => "404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_owned(),
+                };
+                stream.write_all(format!("HTTP/1.1 {answer}").as_bytes()).await
             }
         }
     }

@@ -99,7 +99,7 @@ async fn only_the_domain_s_own_authority_makes_a_gateway() {
     let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     let to = near.issuer.as_str();
     let third = Pki::new("third.test", now() - DAY);
-    near.trusts_root(third.root.certificate().pem()).await;
+    near.trusts_root(third.root.certificate().pem(), "third.test").await;
     FakePeer::under(&third, "third.test").link(near).await;
 
     let far_ca = far_authority(&pair.far);
@@ -222,7 +222,7 @@ async fn one_domain_cannot_use_all_the_links() {
     assert!(links.len() >= 2, "and it may have two: {error}");
     assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32012), &json!("links")), "{error}");
     let third = Pki::new("third.test", now() - DAY);
-    near.trusts_root(third.root.certificate().pem()).await;
+    near.trusts_root(third.root.certificate().pem(), "third.test").await;
     FakePeer::under(&third, "third.test").link(near).await;
     for link in links {
         link.close().await;

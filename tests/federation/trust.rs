@@ -31,14 +31,18 @@ async fn a_root_is_added_listed_and_removed_whether_the_server_runs_or_not() {
     let file = file.to_str().expect("a path is text");
     let mut server = TestServer::start().await;
     for running in [true, false] {
-        let added = server.aund(&["certs", "trust", "add", file]).await;
+        let unsaid = server.aund(&["certs", "trust", "add", file]).await;
+        assert_eq!(unsaid.status.code(), Some(2), "what it is for has to be said: {unsaid:?}");
+        let add = ["certs", "trust", "add", file, "--domain", other.issuer.as_str()];
+        let added = server.aund(&add).await;
         assert!(printed(&added.stdout).starts_with("trusted: AUN Root CA"), "{added:?}");
         assert!(printed(&added.stdout).contains(&root), "{added:?}");
         assert_eq!(status(&server, &root).await.as_deref(), Some("active"));
-        let again = server.aund(&["certs", "trust", "add", file]).await;
+        let again = server.aund(&add).await;
         assert!(printed(&again.stdout).starts_with("already trusted"), "{again:?}");
         let shown = printed(&server.aund(&["certs", "trust", "list"]).await.stdout);
         assert_eq!(shown.lines().filter(|line| line.starts_with("active")).count(), 2, "{shown}");
+        assert!(shown.lines().any(|line| line.ends_with(&format!(", for {}", other.issuer))), "{shown}");
 
         let removed = server.aund(&["certs", "trust", "remove", &root]).await;
         assert!(printed(&removed.stdout).starts_with("no longer trusted"), "{removed:?}");
@@ -51,7 +55,8 @@ async fn a_root_is_added_listed_and_removed_whether_the_server_runs_or_not() {
             assert!(printed(&refused.stderr).contains(word), "{refused:?}");
         }
         let issuer = other.data().join("pki/ca/issuer.crt");
-        let refused = server.aund(&["certs", "trust", "add", issuer.to_str().expect("text")]).await;
+        let issuer = issuer.to_str().expect("text");
+        let refused = server.aund(&["certs", "trust", "add", issuer, "--domain", "other.test"]).await;
         assert!(printed(&refused.stderr).contains("another one signed it"), "{refused:?}");
         if running {
             server.terminate();
@@ -65,14 +70,19 @@ async fn a_root_that_was_added_before_the_first_start_is_in_the_first_list_that_
     let other = TestServer::start().await;
     let (root, file) = (digits(&other), other.data().join("pki/root.crt"));
     let mut server = TestServer::prepared("");
-    let added = server.aund(&["certs", "trust", "add", file.to_str().expect("text")]).await;
+    let add = ["certs", "trust", "add", file.to_str().expect("text"), "--domain", "*.east.test,east.test"];
+    let added = server.aund(&add).await;
     assert!(printed(&added.stdout).contains("until the first start"), "{added:?}");
     assert_eq!(status(&server, &root).await.as_deref(), Some("waiting"));
     let removed = server.aund(&["certs", "trust", "remove", &root]).await;
     assert!(removed.status.success() && status(&server, &root).await.is_none(), "{removed:?}");
-    server.aund(&["certs", "trust", "add", file.to_str().expect("text")]).await;
+    server.aund(&add).await;
     server.start_again();
     assert_eq!(status(&server, &root).await.as_deref(), Some("active"));
+    let list = listed(&server).await;
+    let mut roots = list["root_cas"].as_array().expect("a list of roots").iter();
+    let entry = roots.find(|entry| entry["fingerprint_sha256"] == root).expect("it is in the list");
+    assert_eq!(entry["domains"], json!(["*.east.test", "east.test"]));
 }
 
 #[tokio::test]

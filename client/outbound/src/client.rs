@@ -1,6 +1,7 @@
 //! Sends one request at a time, to an address that was looked up once and checked.
 
-use super::{OutboundUrl, is_public};
+use super::lookup::check_addresses;
+use super::{OutboundError, OutboundUrl};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use http_body_util::Full;
@@ -33,21 +34,6 @@ pub type ResolvedAddresses = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAd
 
 /// Gives the addresses of a host and a port.
 pub type Resolver = Arc<dyn Fn(String, u16) -> ResolvedAddresses + Send + Sync>;
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum OutboundError {
-    #[error("{0} is an address of a private network")]
-    Private(SocketAddr),
-    #[error("its name has no address")]
-    NoAddress,
-    #[error("no connection within {} ms", .0.as_millis())]
-    LateConnection(Duration),
-    #[error("no answer within {} ms", .0.as_millis())]
-    Late(Duration),
-    #[error("{0}")]
-    Network(String),
-}
 
 pub struct OutboundClient {
     allow_private: bool,
@@ -108,19 +94,9 @@ impl OutboundClient {
         done.map_err(|_| OutboundError::Late(self.answer_within))?
     }
 
-    /// One look for each request, and no connection to anything but what it found: a name that leads elsewhere at the next look
-    /// leads nowhere. A name that leads to one private address is not used at all.
+    /// One look for each request.
     async fn addresses(&self, url: &OutboundUrl) -> Result<Vec<SocketAddr>, OutboundError> {
-        let found = (self.resolver)(url.host.clone(), url.port).await;
-        let found = found
-            .map_err(|error| OutboundError::Network(format!("its name cannot be looked up: {error}")))?;
-        if found.is_empty() {
-            return Err(OutboundError::NoAddress);
-        }
-        match found.iter().find(|address| !self.allow_private && !is_public(address.ip())) {
-            Some(private) => Err(OutboundError::Private(*private)),
-            None => Ok(found),
-        }
+        check_addresses((self.resolver)(url.host.clone(), url.port).await, self.allow_private)
     }
 }
 
@@ -130,14 +106,8 @@ fn dns(host: String, port: u16) -> ResolvedAddresses {
 
 /// The first address that answers.
 async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, OutboundError> {
-    let mut last = OutboundError::NoAddress;
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = OutboundError::Network(format!("cannot connect: {error}")),
-        }
-    }
-    Err(last)
+    let connected = TcpStream::connect(addresses).await;
+    connected.map_err(|error| OutboundError::Network(format!("cannot connect: {error}")))
 }
 
 fn request(

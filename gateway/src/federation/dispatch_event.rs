@@ -43,6 +43,15 @@ struct LocalEvent<'a> {
     connections: Option<Vec<u64>>,
 }
 
+/// An event for another domain.
+struct OutgoingEvent<'a> {
+    event: &'a str,
+    event_id: String,
+    payload: &'a RawValue,
+    /// How many relays led to it.
+    depth: u64,
+}
+
 impl Federation {
     pub async fn dispatch_event(
         self: Arc<Self>,
@@ -87,7 +96,9 @@ impl Federation {
         }
         for (issuer, targets) in domains {
             let queued = depth.is_some_and(|depth| {
-                self.relay_event(&issuer, &event, event_id.clone(), targets, &payload, depth)
+                let outgoing =
+                    OutgoingEvent { event: &event, event_id: event_id.clone(), payload: &payload, depth };
+                self.relay_event(service, &issuer, targets, outgoing)
             });
             dispatched.federated.insert(issuer, if queued { "queued" } else { "dropped" });
         }
@@ -103,8 +114,7 @@ impl Federation {
         let present = self.presence.sessions(aid);
         let is_for = |number: u64| connections.as_ref().is_none_or(|some| some.contains(&number));
         let publish = |to: Audience| {
-            let (method, params) = (schema.name.to_owned(), (*params).to_owned());
-            self.bus.publish(&Event { to, method, params });
+            self.bus.publish(&Event::with_params(to, schema.name, (*params).to_owned()));
         };
         // To all of them at once where that is possible: another gateway may have one that is not known here yet.
         let to_all = connections.is_none() && schema.audience == EventAudience::Agent;
@@ -126,28 +136,30 @@ impl Federation {
         }
     }
 
-    /// Sends an event of an agent of ours to agents of another domain, if there is space for it in the peer queue. Whether
+    /// Sends an event of `from`, an agent of ours, to agents of another domain, if there is space for it in the peer queue. Whether
     /// it arrives is not reported.
     pub fn send_event(
         self: &Arc<Self>,
+        from: &Aid,
         issuer: &str,
         event: &str,
         event_id: String,
         targets: RelayEventTargets,
         payload: &RawValue,
     ) -> bool {
-        self.relay_event(issuer, event, event_id, targets, payload, 0)
+        let outgoing = OutgoingEvent { event, event_id, payload, depth: 0 };
+        self.relay_event(from.as_str(), issuer, targets, outgoing)
     }
 
     fn relay_event(
         self: &Arc<Self>,
+        asker: &str,
         issuer: &str,
-        event: &str,
-        event_id: String,
         targets: RelayEventTargets,
-        payload: &RawValue,
-        depth: u64,
+        OutgoingEvent { event, event_id, payload, depth }: OutgoingEvent<'_>,
     ) -> bool {
+        // As for a call: not to a domain that is not one, or that is blocked.
+        let Ok(issuer) = self.target(issuer) else { return false };
         let relay = Relay {
             relay_id: self.relay_ids.next().into(),
             kind: RelayKind::Event,
@@ -164,7 +176,7 @@ impl Federation {
             deadline_ms: None,
             trace: None,
         };
-        self.peers.send_event(self, issuer, &relay)
+        self.peers.send_event(self, &issuer, asker, &relay)
     }
 }
 

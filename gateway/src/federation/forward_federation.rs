@@ -43,7 +43,8 @@ impl Federation {
         longest: Duration,
     ) -> Result<impl Future<Output = RelayOutcome> + use<>, RpcError> {
         let (text, within) = self.relay_of(origin, &forward)?;
-        self.peers.begin(self, issuer, text, within.min(longest))
+        let asker = forward.caller_aid.as_ref().map_or(origin.service, Aid::as_str);
+        self.peers.begin(self, issuer, asker, text, within.min(longest))
     }
 
     /// The target domain, if it is another one and federation with it is allowed.

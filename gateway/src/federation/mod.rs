@@ -16,6 +16,7 @@ mod peers;
 mod query_sessions;
 mod relay_origin;
 pub mod resolve;
+mod revoked_links;
 mod rules;
 mod status;
 mod test_peer;
@@ -27,24 +28,28 @@ mod wire;
 pub use inbound::{IN_FLIGHT, InboundPeer};
 pub use wire::relay::RelayEventTargets;
 
-use crate::admission::per_second;
+use crate::admission::{KeyedRates, keyed_rates, per_second};
 use crate::config::Config;
 use crate::connection::Sessions;
 use crate::telemetry::Metrics;
 use dispatched_events::DispatchedEvents;
-use governor::{DefaultKeyedRateLimiter, RateLimiter};
+use governor::{DefaultDirectRateLimiter, RateLimiter};
 use inbound::{HelloNonces, InboundPeers, SeenRelays};
 use outbound::PeerPool;
 use rules::FederationRules;
 use serde_json::json;
 use services::kernel::{
-    Aid, Audience, Bus, Clock, Event, Ids, Mesh, Methods, Presence, Rpc, RpcError, World, unavailable,
+    Aid, Audience, Bus, Clock, CpuPool, Event, Ids, Mesh, Methods, Presence, Rpc, RpcError, World,
+    unavailable,
 };
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use trust::{GatewayIdentity, PeerTrust};
 use wire::relay::RelayIds;
+
+/// Hellos that may have the list of trusted roots read again, in a second.
+const TRUST_REFRESHES: u32 = 5;
 
 /// What all links to and from other domains share.
 pub struct Federation {
@@ -74,10 +79,14 @@ pub struct Federation {
     sessions: OnceLock<Arc<Sessions>>,
     opened_ms: i64,
     relay_ids: RelayIds,
-    issuer_rate: DefaultKeyedRateLimiter<Arc<str>>,
-    agent_rate: DefaultKeyedRateLimiter<Aid>,
+    issuer_rate: KeyedRates<Arc<str>>,
+    agent_rate: KeyedRates<Aid>,
     /// Of services of other domains, by name and domain.
-    service_rate: DefaultKeyedRateLimiter<String>,
+    service_rate: KeyedRates<String>,
+    /// Where the certificates and signatures of hellos are verified.
+    hello_checks: CpuPool,
+    /// How often the list of trusted roots is read again because of a hello.
+    trust_refreshes: DefaultDirectRateLimiter,
 }
 
 impl Federation {
@@ -100,7 +109,7 @@ impl Federation {
             metrics: metrics.clone(),
             tracker: TaskTracker::new(),
             stop: CancellationToken::new(),
-            peers: PeerPool::new(config.federation.peers, metrics),
+            peers: PeerPool::new(&config.federation, metrics),
             inbound: InboundPeers::default(),
             rules: FederationRules::new(&config.federation.namespaces),
             nonces: HelloNonces::default(),
@@ -109,9 +118,11 @@ impl Federation {
             sessions: OnceLock::new(),
             opened_ms: world.clock.now_ms(),
             relay_ids: RelayIds::new(&world.ids),
-            issuer_rate: RateLimiter::keyed(per_second(config.federation.relays_per_second)),
-            agent_rate: RateLimiter::keyed(per_second(config.federation.relays_per_agent)),
-            service_rate: RateLimiter::keyed(per_second(config.federation.relays_per_agent)),
+            issuer_rate: keyed_rates(per_second(config.federation.relays_per_second)),
+            agent_rate: keyed_rates(per_second(config.federation.relays_per_agent)),
+            service_rate: keyed_rates(per_second(config.federation.relays_per_agent)),
+            hello_checks: CpuPool::default(),
+            trust_refreshes: RateLimiter::direct(per_second(TRUST_REFRESHES)),
         }))
     }
 

@@ -4,6 +4,7 @@ use super::Federation;
 use super::discovery::PeerGatewayUrl;
 use super::errors::{DialPhase, LinkFailure};
 use super::outbound::dial::{self, DIAL_TIMEOUT, DialledLink, PeerSocket};
+use super::resolve;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use services::kernel::{Caller, RpcError};
@@ -69,7 +70,19 @@ impl Federation {
                 "discovery_failed",
                 "its well-known document names no gateway",
             )),
-            Err(sentence) => Err(LinkFailure::new(DialPhase::Discover, "discovery_failed", sentence)),
+            Err(sentence) => {
+                let failure = LinkFailure::new(DialPhase::Discover, "discovery_failed", sentence);
+                Err(self.explained(failure, issuer, 443).await)
+            }
+        }
+    }
+
+    /// The operator is told what others are not: where a name leads that may not be dialled.
+    async fn explained(&self, failure: LinkFailure, host: &str, port: u16) -> LinkFailure {
+        let why = resolve::why_not(&self.config.federation, host, port);
+        match timeout_at(Instant::now() + DIAL_TIMEOUT, why).await {
+            Ok(Some(sentence)) => LinkFailure { sentence, ..failure },
+            Ok(None) | Err(_) => failure,
         }
     }
 
@@ -79,7 +92,10 @@ impl Federation {
         url: PeerGatewayUrl,
         deadline: Instant,
     ) -> Result<(PeerSocket, String), LinkFailure> {
-        let socket = dial::connect(self, issuer, &url, deadline).await?;
+        let socket = match dial::connect(self, issuer, &url, deadline).await {
+            Ok(socket) => socket,
+            Err(failure) => return Err(self.explained(failure, &url.host, url.port).await),
+        };
         let at = socket.get_ref().get_ref().0.peer_addr();
         Ok((
             socket,

@@ -99,7 +99,7 @@ impl Domain {
 
     pub async fn join(&self, agent: &TestAgent, device: &str) {
         let params = json!({ "aid": agent.aid, "device_id": device });
-        self.call_as(Caller::service("test"), "message.session_opened", params).await.unwrap();
+        self.call_as(Caller::Operator, "message.session_opened", params).await.unwrap();
     }
 
     pub async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {

@@ -35,7 +35,7 @@ pub async fn open(
     port: u16,
 ) -> Result<TlsStream<TcpStream>, FetchError> {
     let settings = &fed.config.federation;
-    let tcp = resolve::connect(&settings.resolve, host, port)
+    let tcp = resolve::connect(settings, host, port)
         .await
         .map_err(|error| FetchError::Network(format!("cannot connect to {host}: {error}")))?;
     let name = ServerName::try_from(host.to_owned())

@@ -6,7 +6,7 @@ pub mod fetch;
 mod revocation;
 mod well_known;
 
-pub use revocation::RevocationCheck;
+pub use revocation::{RevocationCheck, RevocationRefusal};
 pub use well_known::PeerGatewayUrl;
 
 use crate::federation::Federation;

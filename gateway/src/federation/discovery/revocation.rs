@@ -1,16 +1,22 @@
-//! Whether a domain has revoked the certificate of its gateway: its OCSP status is asked for, and otherwise its revocation
-//! list is read.
+//! Whether a domain stands by the certificate of its gateway: its OCSP status is asked for, and otherwise its revocation list
+//! is read.
 //!
 //! If neither can be fetched the certificate counts as good: a domain whose status service is down is not a domain whose
-//! keys were stolen. An answer "revoked" always counts.
+//! keys were stolen. What is fetched counts only with the signature of the authority of the domain, and what is not signed
+//! is a refusal: whoever answers in its name does not want the question answered. So is "unknown": an authority knows
+//! what it has signed.
 
 use super::fetch;
 use super::well_known::PeerGatewayUrl;
 use crate::federation::Federation;
-use certs::Certificate;
+use crate::federation::trust::PeerGateway;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use certs::{RevocationAnswerError, VerifiedStatus, verify_crl, verify_ocsp};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -27,90 +33,152 @@ const REMEMBERED: usize = 1_000;
 pub struct RevocationCheck {
     /// By fingerprint: until when the certificate is not asked about again.
     good: Mutex<HashMap<String, Instant>>,
-    /// By domain: the serials it has revoked, and until when the list is used.
+    /// By domain and key: the serials its authority has revoked, and until when the list is used.
     lists: Mutex<HashMap<String, (Instant, HashSet<String>)>>,
 }
 
+/// Why a certificate is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevocationRefusal {
+    Revoked,
+    /// Its authority does not know it.
+    Unknown,
+    /// An answer came that its authority did not sign, or that is of another day.
+    Unverified(RevocationAnswerError),
+}
+
+impl RevocationRefusal {
+    /// What the other gateway is told.
+    pub fn reason(self) -> &'static str {
+        match self {
+            RevocationRefusal::Revoked => "revoked",
+            RevocationRefusal::Unknown => "unknown",
+            RevocationRefusal::Unverified(_) => "status_unverified",
+        }
+    }
+
+    /// What those are told for whom it was dialled.
+    pub fn dial_reason(self) -> &'static str {
+        match self {
+            RevocationRefusal::Revoked => "certificate_revoked",
+            RevocationRefusal::Unknown => "certificate_unknown",
+            RevocationRefusal::Unverified(_) => "status_unverified",
+        }
+    }
+}
+
+impl fmt::Display for RevocationRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RevocationRefusal::Revoked => f.write_str("is revoked"),
+            RevocationRefusal::Unknown => f.write_str("is not known to the authority of its domain"),
+            RevocationRefusal::Unverified(error) => {
+                write!(f, "has a status that cannot be verified: {error}")
+            }
+        }
+    }
+}
+
+/// The answer itself is in the DER; the word beside it is for clients that cannot read that.
 #[derive(Deserialize)]
 struct OcspStatusAnswer {
-    status: String,
+    #[serde(default)]
+    ocsp_response: String,
 }
 
 #[derive(Deserialize)]
 struct RevocationListAnswer {
-    revoked_serials: Vec<String>,
+    #[serde(default)]
+    crl_pem: String,
 }
 
 impl RevocationCheck {
-    pub async fn is_revoked(
+    pub async fn check(
         &self,
         fed: &Federation,
-        issuer: &str,
         at: &PeerGatewayUrl,
-        certificate: &Certificate,
-    ) -> bool {
+        peer: &PeerGateway,
+    ) -> Result<(), RevocationRefusal> {
         let now = Instant::now();
-        if self.good.lock().get(certificate.fingerprint()).is_some_and(|until| now < *until) {
-            return false;
+        let fingerprint = peer.certificate.fingerprint();
+        if self.good.lock().get(fingerprint).is_some_and(|until| now < *until) {
+            return Ok(());
         }
-        let status = self.fetch_status(fed, issuer, at, certificate).await;
-        let revoked = match status.as_deref() {
-            Some("good") => false,
-            Some("revoked") => true,
-            _ => match self.listed(fed, issuer, at, certificate.serial()).await {
-                Some(listed) => listed,
+        match self.fetch_status(fed, at, peer).await? {
+            Some(VerifiedStatus::Good) => {}
+            Some(VerifiedStatus::Revoked) => return Err(RevocationRefusal::Revoked),
+            Some(VerifiedStatus::Unknown) => return Err(RevocationRefusal::Unknown),
+            None => match self.listed(fed, at, peer).await? {
+                Some(true) => return Err(RevocationRefusal::Revoked),
+                Some(false) => {}
                 // Neither could be fetched. It is not remembered, so that the next link asks again.
-                None => return false,
+                None => return Ok(()),
             },
-        };
-        if !revoked {
-            let mut good = self.good.lock();
-            if good.len() >= REMEMBERED {
-                good.clear();
-            }
-            good.insert(certificate.fingerprint().to_owned(), now + GOOD_FRESH);
         }
-        revoked
+        let mut good = self.good.lock();
+        if good.len() >= REMEMBERED {
+            good.clear();
+        }
+        good.insert(fingerprint.to_owned(), now + GOOD_FRESH);
+        Ok(())
     }
 
+    /// The next question about this certificate is asked, although it was good a moment ago.
+    pub fn forget(&self, certificate: &certs::Certificate) {
+        self.good.lock().remove(certificate.fingerprint());
+    }
+
+    /// What the authority has signed about the certificate; nothing if its domain does not answer.
     async fn fetch_status(
         &self,
         fed: &Federation,
-        issuer: &str,
         at: &PeerGatewayUrl,
-        certificate: &Certificate,
-    ) -> Option<String> {
-        let path = format!("/pki/ocsp/{}", certificate.serial());
-        let text =
-            fetch::get(fed, issuer, (&at.host, at.port), &path, ANSWER_BYTES, FETCH_TIMEOUT).await.ok()?;
-        serde_json::from_slice(&text).ok().map(|answer: OcspStatusAnswer| answer.status)
+        peer: &PeerGateway,
+    ) -> Result<Option<VerifiedStatus>, RevocationRefusal> {
+        let serial = peer.certificate.serial();
+        let path = format!("/pki/ocsp/{serial}");
+        let fetched =
+            fetch::get(fed, &peer.issuer, (&at.host, at.port), &path, ANSWER_BYTES, FETCH_TIMEOUT).await;
+        let Ok(text) = fetched else { return Ok(None) };
+        let answer: Option<OcspStatusAnswer> = serde_json::from_slice(&text).ok();
+        let der = answer.and_then(|answer| STANDARD.decode(answer.ocsp_response).ok()).unwrap_or_default();
+        match verify_ocsp(&peer.authority, serial, &der, fed.clock.now_seconds()) {
+            Ok(status) => Ok(Some(status)),
+            // A responder that says that it cannot answer is one that cannot be asked.
+            Err(RevocationAnswerError::NoAnswer) => Ok(None),
+            Err(error) => Err(RevocationRefusal::Unverified(error)),
+        }
     }
 
+    /// Whether the certificate is in the list that its authority has signed; nothing if its domain does not answer.
     async fn listed(
         &self,
         fed: &Federation,
-        issuer: &str,
         at: &PeerGatewayUrl,
-        serial: &str,
-    ) -> Option<bool> {
-        let now = Instant::now();
+        peer: &PeerGateway,
+    ) -> Result<Option<bool>, RevocationRefusal> {
+        let (now, serial) = (Instant::now(), peer.certificate.serial());
+        // By its key, too: the list of an authority is not that of another one of its name.
+        let whose = format!("{} {}", peer.issuer, peer.authority.public_key().fingerprint());
         let kept =
             |(until, serials): &(Instant, HashSet<String>)| (now < *until).then(|| serials.contains(serial));
-        if let Some(listed) = self.lists.lock().get(issuer).and_then(kept) {
-            return Some(listed);
+        if let Some(listed) = self.lists.lock().get(&whose).and_then(kept) {
+            return Ok(Some(listed));
         }
-        let text = fetch::get(fed, issuer, (&at.host, at.port), "/pki/crl.json", LIST_BYTES, FETCH_TIMEOUT)
-            .await
-            .ok()?;
-        let list: RevocationListAnswer = serde_json::from_slice(&text).ok()?;
-        let serials: HashSet<String> =
-            list.revoked_serials.iter().filter_map(|serial| certs::parse_serial(serial)).collect();
+        let fetched =
+            fetch::get(fed, &peer.issuer, (&at.host, at.port), "/pki/crl.json", LIST_BYTES, FETCH_TIMEOUT)
+                .await;
+        let Ok(text) = fetched else { return Ok(None) };
+        let answer: Option<RevocationListAnswer> = serde_json::from_slice(&text).ok();
+        let pem = answer.map(|answer| answer.crl_pem).unwrap_or_default();
+        let serials = verify_crl(&peer.authority, &pem, fed.clock.now_seconds())
+            .map_err(RevocationRefusal::Unverified)?;
         let listed = serials.contains(serial);
         let mut lists = self.lists.lock();
         if lists.len() >= REMEMBERED {
             lists.clear();
         }
-        lists.insert(issuer.to_owned(), (now + LIST_FRESH, serials));
-        Some(listed)
+        lists.insert(whose, (now + LIST_FRESH, serials));
+        Ok(Some(listed))
     }
 }

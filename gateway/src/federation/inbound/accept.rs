@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use services::kernel::{RpcError, codes};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -50,7 +51,7 @@ impl InboundPeers {
         counts
     }
 
-    fn all(&self) -> Vec<Arc<InboundPeer>> {
+    pub fn all(&self) -> Vec<Arc<InboundPeer>> {
         self.0.lock().values().cloned().collect()
     }
 
@@ -64,12 +65,17 @@ impl InboundPeer {
     pub fn is_expired(&self, now_ms: i64) -> bool {
         now_ms >= self.until_ms
     }
+
+    /// Closes the link: the other gateway is not trusted any more.
+    pub fn close(&self, reason: &str) {
+        self.link.outbox.close(CloseReason::plain(4001, reason));
+    }
 }
 
 impl Federation {
     /// Answers `federation.hello` on a socket whose challenge had this nonce, `age_ms` ago.
     pub async fn accept_hello(
-        &self,
+        self: &Arc<Self>,
         link: &Arc<Connection>,
         nonce: &str,
         age_ms: i64,
@@ -80,8 +86,9 @@ impl Federation {
         if age_ms > NONCE_MS {
             return Err(bad_nonce("server_nonce is older than 60 seconds"));
         }
-        let now = self.clock.now_ms();
-        let peer = self.check_hello(&hello, nonce, now).await?;
+        let (hello, now) = (Arc::new(hello), self.clock.now_ms());
+        hello.check_claims(self.issuer(), nonce, now)?;
+        let peer = self.check_hello(link.address, &hello, now).await?;
         if !self.nonces.take(&peer.issuer, &hello.client_nonce, now) {
             return Err(bad_nonce("client_nonce was used before"));
         }
@@ -104,7 +111,7 @@ impl Federation {
         let inbound = Arc::new(InboundPeer {
             issuer: Arc::from(peer.issuer.as_str()),
             until_ms: (now + LINK_LIFETIME_MS).min(peer.certificate.not_after() * 1000),
-            chain: hello.chain,
+            chain: hello.chain.clone(),
             link: link.clone(),
             peer,
         });
@@ -114,23 +121,46 @@ impl Federation {
         Ok((inbound, to_raw_value(&welcome).map_err(RpcError::internal)?))
     }
 
-    async fn check_hello(&self, hello: &HelloParams, nonce: &str, now: i64) -> Result<PeerGateway, RpcError> {
-        let first = hello.check(&self.trust, self.issuer(), nonce, now);
-        let peer = match first {
-            // The operator may have added its root a moment ago, through another process.
-            Err(error) if error.code() == codes::CERT_OR_NONCE_INVALID.code => {
+    async fn check_hello(
+        self: &Arc<Self>,
+        address: IpAddr,
+        hello: &Arc<HelloParams>,
+        now: i64,
+    ) -> Result<PeerGateway, RpcError> {
+        let peer = match self.check_proof(address, hello, now).await {
+            // The operator may have added its root a moment ago, through another process. Not for every hello: whoever sends
+            // what nobody signed would have each of them checked twice.
+            Err(error)
+                if error.code() == codes::CERT_OR_NONCE_INVALID.code
+                    && self.trust_refreshes.check().is_ok() =>
+            {
                 self.trust.refresh().await?;
-                hello.check(&self.trust, self.issuer(), nonce, now)?
+                self.check_proof(address, hello, now).await?
             }
             checked => checked?,
         };
         // Its own domain is asked. Without an answer in time the certificate counts as good.
-        let revoked = self.peers.is_revoked(self, &peer.issuer, &peer.certificate);
-        if timeout(REVOCATION_TIMEOUT, revoked).await.unwrap_or(false) {
-            let sentence = format!("the certificate of {} is revoked", peer.gateway_aid);
-            return Err(RpcError::new(codes::CERT_OR_NONCE_INVALID, sentence).with("reason", "revoked"));
+        let checked = self.peers.check_revocation(self, &peer);
+        if let Err(refusal) = timeout(REVOCATION_TIMEOUT, checked).await.unwrap_or(Ok(())) {
+            let sentence = format!("the certificate of {} {refusal}", peer.gateway_aid);
+            return Err(
+                RpcError::new(codes::CERT_OR_NONCE_INVALID, sentence).with("reason", refusal.reason())
+            );
         }
+        self.trust.pin(&peer).await?;
         Ok(peer)
+    }
+
+    /// Certificates and signatures, beside the threads of the runtime: whoever sends them is not known yet.
+    async fn check_proof(
+        self: &Arc<Self>,
+        address: IpAddr,
+        hello: &Arc<HelloParams>,
+        now: i64,
+    ) -> Result<PeerGateway, RpcError> {
+        let (federation, hello) = (self.clone(), hello.clone());
+        let checked = self.hello_checks.run(Some(address), move || hello.check_proof(&federation.trust, now));
+        checked.await?
     }
 
     /// The list of trusted roots has changed: links that are not trusted any more are closed.
@@ -141,7 +171,7 @@ impl Federation {
         }
         let now = self.clock.now_seconds();
         for inbound in self.inbound.all() {
-            let PeerGateway { issuer, gateway_aid, certificate } = &inbound.peer;
+            let PeerGateway { issuer, gateway_aid, certificate, .. } = &inbound.peer;
             let checked =
                 check_gateway(&self.trust, issuer, gateway_aid, certificate.pem(), &inbound.chain, now);
             if let Err(error) = checked {

@@ -2,7 +2,7 @@
 
 use super::accept::InboundPeer;
 use super::named_members::named_members;
-use crate::delivery;
+use crate::delivery::{self, APP_EVENT_BYTES};
 use crate::federation::Federation;
 use crate::federation::errors::{quoted, refused};
 use crate::federation::rules::FederationRules;
@@ -10,10 +10,13 @@ use crate::federation::wire::relay::Relay;
 use serde_json::value::RawValue;
 use services::kernel::{Aid, Audience, DeviceId, Event, RpcError, SlotId, codes};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::num::NonZeroU32;
 
 /// How many agents one event from another domain may be for.
 const TARGETS: usize = 1000;
+/// What its gateway adds to an event of an agent that is as large as it may be: who sent it, in `_notify`.
+const GATEWAY_BYTES: usize = 1 << 10;
 
 impl Federation {
     /// Publishes an event from another domain to those of its targets that are agents of ours.
@@ -22,6 +25,11 @@ impl Federation {
         else {
             return Err(refused("event", "an event must have event, targets and payload"));
         };
+        let bytes = event.len() + payload.get().len();
+        if bytes > APP_EVENT_BYTES + GATEWAY_BYTES {
+            let sentence = format!("event and payload must be at most {APP_EVENT_BYTES} bytes, not {bytes}");
+            return Err(refused("oversize", sentence));
+        }
         if targets.aids.len() > TARGETS {
             return Err(refused("targets", format!("targets must name at most {TARGETS} agents")));
         }
@@ -42,13 +50,17 @@ impl Federation {
         // Some events are only for the agent they are about, whatever the targets are; and targets in other domains are not
         // ours to notify.
         let ours = |aid: &Aid| aid.issuer() == self.issuer() && (!owner_only || *aid == about);
-        for aid in targets.aids.iter().filter_map(|aid| Aid::parse(aid).ok()).filter(ours) {
-            let to = Audience::Instance {
+        let aids: HashSet<Aid> =
+            targets.aids.iter().filter_map(|aid| Aid::parse(aid).ok()).filter(ours).collect();
+        // One event for all of them: it is held once, however many outboxes it waits in.
+        let mut event = Event::with_params(Audience::Gateways, method, params);
+        for aid in aids {
+            event.to = Audience::Instance {
                 aid,
                 device: Some(device.clone()).filter(|device| !device.is_empty()),
                 slot: Some(slot.clone()).filter(|slot| !slot.is_empty()),
             };
-            self.bus.publish(&Event { to, method: method.clone(), params: params.clone() });
+            self.bus.publish(&event);
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! Dialling another domain: its gateway is discovered and connected over TLS, and both prove which domain they are of.
 
+use super::open_links::OpenLink;
 use crate::federation::Federation;
 use crate::federation::discovery::PeerGatewayUrl;
 use crate::federation::discovery::fetch;
 use crate::federation::errors::{DialPhase, LinkFailure, read_error};
-use crate::federation::trust::PeerGateway;
+use crate::federation::trust::{PeerGateway, PeerRoot};
 use crate::federation::wire::hello::{HelloParams, LinkLimits, Welcome};
-use certs::Certificate;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use serde_json::json;
@@ -41,10 +41,12 @@ pub struct DialledLink {
     pub peer: PeerGateway,
     pub chain: Vec<String>,
     /// The roots it was checked with.
-    pub roots: Arc<[Certificate]>,
+    pub roots: Arc<[PeerRoot]>,
     pub limits: LinkLimits,
     /// When the link has to be replaced.
     pub until: Instant,
+    /// Whether the certificate of the gateway was revoked since.
+    pub open: Arc<OpenLink>,
 }
 
 /// Discovers the gateways of a domain and links to the first that works; the error says how far the last attempt went.
@@ -133,15 +135,19 @@ pub async fn authenticate(
             format!("its gateway did not prove which domain it is of: {error}"),
         )
     })?;
-    let revoked = fed.peers.revocation.is_revoked(fed, issuer, &url, &peer.certificate);
-    if timeout_at(deadline, revoked).await.map_err(late)? {
-        let sentence = "the certificate of its gateway is revoked";
-        return Err(LinkFailure::new(DialPhase::Hello, "certificate_revoked", sentence));
-    }
+    let checked = fed.peers.revocation.check(fed, &url, &peer);
+    timeout_at(deadline, checked).await.map_err(late)?.map_err(|refusal| {
+        let sentence = format!("the certificate of its gateway {refusal}");
+        LinkFailure::new(DialPhase::Hello, refusal.dial_reason(), sentence)
+    })?;
+    timeout_at(deadline, fed.trust.pin(&peer)).await.map_err(late)?.map_err(|error| {
+        LinkFailure::new(DialPhase::Hello, "hello_invalid", format!("its gateway is not accepted: {error}"))
+    })?;
     let not_after = peer.certificate.not_after().min(fed.identity.leaf.certificate().not_after());
     let left = Duration::from_millis(u64::try_from(not_after * 1000 - now).unwrap_or(0));
     Ok(DialledLink {
         until: Instant::now() + left.min(LINK_LIFETIME),
+        open: Arc::new(OpenLink::new(&peer)),
         limits: welcome.limits,
         chain: welcome.chain,
         socket,

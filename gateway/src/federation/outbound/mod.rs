@@ -5,6 +5,8 @@ mod answer;
 mod breaker;
 pub mod dial;
 mod frames;
+mod new_domains;
+mod open_links;
 mod peer_counters;
 mod peer_link;
 mod peer_queue;
@@ -13,5 +15,6 @@ mod peer_task;
 mod pending_relay;
 mod pool;
 
+pub use open_links::OpenLink;
 pub use pending_relay::RelayOutcome;
 pub use pool::PeerPool;

@@ -1,6 +1,7 @@
 //! What waits to be relayed to one other domain, and the state of our link to it.
 
 use super::breaker::Breaker;
+use super::new_domains::DialAsker;
 use super::peer_counters::{PeerCounters, QueueLoad};
 use super::peer_state::{OutboundState, PeerState};
 use super::pending_relay::PendingRelay;
@@ -9,7 +10,7 @@ use crate::telemetry::Metrics;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -19,6 +20,9 @@ const QUEUE_BYTES: usize = 16 << 20;
 const QUEUE_ITEMS: usize = 10_000;
 /// The same for all domains together.
 const TOTAL_BYTES: usize = 128 << 20;
+/// Both for a domain that was never reached: what waits for such domains must leave space for the others.
+const NEW_QUEUE_BYTES: usize = 1 << 20;
+const NEW_TOTAL_BYTES: usize = TOTAL_BYTES / 2;
 /// After this many links in a row that lasted less than this, the domain is not dialled again at once.
 const SHORT_LINKS: u32 = 2;
 const SHORT_LINK: Duration = Duration::from_secs(2);
@@ -27,12 +31,16 @@ pub struct PeerQueue {
     pub counters: Arc<PeerCounters>,
     /// Notified when a relay is queued.
     pub wake: Notify,
+    /// Whether the domain was reached before, or named by the operator.
+    known: AtomicBool,
     state: Mutex<PeerQueueState>,
 }
 
 #[derive(Default)]
 struct PeerQueueState {
     waiting: VecDeque<PendingRelay>,
+    /// Who has it dialled, if it is not known.
+    asker: Option<Arc<DialAsker>>,
     /// Whether a task sends the queue.
     running: bool,
     outbound: OutboundState,
@@ -58,12 +66,27 @@ impl PeerQueue {
         PeerQueue {
             counters: Arc::new(PeerCounters::new(issuer, total, metrics)),
             wake: Notify::new(),
+            known: AtomicBool::new(true),
             state: Mutex::default(),
         }
     }
 
     pub fn issuer(&self) -> &str {
         &self.counters.issuer
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
+    }
+
+    /// Who has the domain dialled; nobody in particular if it is known.
+    pub fn asker(&self) -> Option<Arc<DialAsker>> {
+        self.state.lock().asker.clone()
+    }
+
+    pub fn set_asker(&self, asker: Option<Arc<DialAsker>>) {
+        self.known.store(asker.is_none(), Ordering::Relaxed);
+        self.state.lock().asker = asker;
     }
 
     /// Queues a relay, if there is space for it and the last dial did not fail a moment ago.
@@ -98,9 +121,13 @@ impl PeerQueue {
 
     fn is_full(&self) -> bool {
         let PeerCounters { load, total, .. } = &*self.counters;
-        load.bytes.load(Ordering::Relaxed) > QUEUE_BYTES
+        let (most, most_in_all) = match self.is_known() {
+            true => (QUEUE_BYTES, TOTAL_BYTES),
+            false => (NEW_QUEUE_BYTES, NEW_TOTAL_BYTES),
+        };
+        load.bytes.load(Ordering::Relaxed) > most
             || load.items.load(Ordering::Relaxed) > QUEUE_ITEMS
-            || total.bytes.load(Ordering::Relaxed) > TOTAL_BYTES
+            || total.bytes.load(Ordering::Relaxed) > most_in_all
     }
 
     pub fn has_waiting(&self) -> bool {

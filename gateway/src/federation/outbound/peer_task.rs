@@ -31,6 +31,7 @@ async fn send_all(queue: &Arc<PeerQueue>, fed: &Arc<Federation>) {
         tracing::info!(peer.issuer = %queue.issuer(), "{} is connected at {url}", queue.issuer());
         counters.metrics.federation_links.inc();
         queue.link_up(url);
+        fed.peers.open_links.add(&dialled.open);
         fed.peer_is_reachable(queue.issuer());
         let (end, in_flight) = PeerLink::new(queue, dialled).run(fed).await;
         counters.metrics.federation_links.dec();
@@ -54,7 +55,8 @@ async fn send_all(queue: &Arc<PeerQueue>, fed: &Arc<Federation>) {
 async fn dial(queue: &Arc<PeerQueue>, fed: &Arc<Federation>) -> Result<DialledLink, LinkFailure> {
     queue.link_connecting();
     let dialling = async {
-        let Ok(Ok(_permit)) = timeout(DIAL_TIMEOUT, fed.peers.dialling.acquire()).await else {
+        let permits = fed.peers.domains.permits(queue.asker());
+        let Ok(Some(_permits)) = timeout(DIAL_TIMEOUT, permits).await else {
             let sentence = "too many other domains are being dialled";
             return Err(LinkFailure::new(DialPhase::Connect, "busy", sentence));
         };

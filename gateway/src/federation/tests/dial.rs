@@ -3,7 +3,7 @@
 use super::link::code_and_reason;
 use super::remote_gateway::{acceptor, good_http};
 use super::test_ca::TestCa;
-use super::two_domains::{OURS, THEIRS, TwoDomains, ids, relay};
+use super::two_domains::{ASKER, OURS, THEIRS, TwoDomains, ids, relay};
 use crate::federation::outbound::peer_state::OutboundState;
 use crate::federation::wire::hello::Welcome;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The error of a call that cannot get a link, and the phase in it.
-async fn fails(domains: &TwoDomains) -> (RpcError, String) {
+pub async fn fails(domains: &TwoDomains) -> (RpcError, String) {
     let error = domains.send("r1").await.unwrap().unwrap_err();
     assert_eq!(error.code(), -32010, "{error}");
     assert_eq!(error.data("retryable"), Some(&json!(true)));
@@ -88,7 +88,7 @@ async fn an_unreachable_domain_is_not_dialled_again_at_once() {
     let (again, _) = fails(&domains).await;
     assert!(again.data("retry_after_ms").is_some());
     assert!(
-        !domains.peers().send_event(&domains.fed, THEIRS, &relay("send", "r2", json!({}))),
+        !domains.peers().send_event(&domains.fed, THEIRS, ASKER, &relay("send", "r2", json!({}))),
         "no event is queued"
     );
     assert_eq!(domains.remote.connections.load(Ordering::SeqCst), visits, "no dial during the pause");
@@ -171,38 +171,6 @@ async fn a_refused_hello_is_a_hello_failure() {
     domains.remote.fed.trust.refresh().await.unwrap();
     let (error, phase) = fails(&domains).await;
     assert_eq!((code_and_reason(&error).1, phase.as_str()), ("hello_refused", "hello"), "{error}");
-}
-
-#[tokio::test]
-async fn a_revoked_certificate_is_refused_and_an_unknown_status_is_not() {
-    let serial = |domains: &TwoDomains| domains.remote.fed.identity.leaf.certificate().serial().to_owned();
-    let revoked = TwoDomains::new().await;
-    *revoked.remote.http.lock() = Box::new(|path| match path.starts_with("/pki/ocsp/") {
-        true => Some((200, json!({ "status": "revoked" }).to_string())),
-        false => good_http(path),
-    });
-    let (error, phase) = fails(&revoked).await;
-    assert_eq!((code_and_reason(&error).1, phase.as_str()), ("certificate_revoked", "hello"));
-
-    let listed = TwoDomains::new().await;
-    let list = json!({ "revoked_serials": [serial(&listed)] }).to_string();
-    *listed.remote.http.lock() = Box::new(move |path| match path {
-        path if path.starts_with("/pki/ocsp/") => Some((503, String::new())),
-        "/pki/crl.json" => Some((200, list.clone())),
-        path => good_http(path),
-    });
-    assert_eq!(code_and_reason(&fails(&listed).await.0).1, "certificate_revoked");
-
-    let silent = TwoDomains::new().await;
-    *silent.remote.http.lock() = Box::new(|path| match path.starts_with("/pki/") {
-        true => Some((503, String::new())),
-        false => good_http(path),
-    });
-    let call = silent.send("r1");
-    let mut link = silent.accepted_link().await;
-    let frame = link.next().await.unwrap();
-    link.answer(&frame).await;
-    call.await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -2,9 +2,12 @@
 
 use super::inbound_link::{InboundLink, with};
 use super::two_domains::TwoDomains;
+use crate::delivery::APP_EVENT_BYTES;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use services::kernel::Audience;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub const ALICE: &str = "alice.ours.example";
@@ -73,6 +76,41 @@ async fn an_event_of_agents_says_who_sent_it() {
             "{payload}"
         );
     }
+}
+
+#[tokio::test]
+async fn an_event_is_as_large_as_one_of_our_own_agents_may_be() {
+    let link = InboundLink::open(TwoDomains::new().await).await;
+    let heard = published(&link.domains);
+    let of = |bytes: usize| {
+        let notify =
+            json!({ "from_aid": "bobb.theirs.example", "device_id": "d", "slot_id": "s", "ttl_ms": 5000 });
+        event("app.typing", json!({ "text": "x".repeat(bytes), "_notify": notify }))
+    };
+    assert_eq!(link.refusal(&of(APP_EVENT_BYTES - 32)), None, "with what its gateway adds");
+    assert_eq!(heard.lock().len(), 1);
+    assert_eq!(link.refusal(&of(APP_EVENT_BYTES + 1024)), Some((-32012, "oversize".to_owned())));
+    assert_eq!(heard.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn an_event_for_many_is_written_once() {
+    let link = InboundLink::open(TwoDomains::new().await).await;
+    let frames = Arc::<Mutex<Vec<(String, usize)>>>::default();
+    let written = frames.clone();
+    link.domains.fed.bus.listen(move |event| {
+        let Audience::Instance { aid, .. } = &event.to else { return };
+        // As the delivery does it.
+        let frame = event.frame.get_or_init(|| Bytes::from(event.params.get().to_owned()));
+        written.lock().push((aid.to_string(), frame.as_ptr().addr()));
+    });
+    let many = json!({ "aids": [ALICE, "carol.ours.example", ALICE, "dave.ours.example"] });
+    let payload = json!({ "_notify": { "from_aid": "bobb.theirs.example" } });
+    assert_eq!(link.refusal(&with(event("app.typing", payload), json!({ "targets": many }))), None);
+    let frames = frames.lock();
+    let told: BTreeSet<&str> = frames.iter().map(|(aid, _)| aid.as_str()).collect();
+    assert_eq!((told.len(), frames.len()), (3, 3), "each of them once: {frames:?}");
+    assert!(frames.iter().all(|(_, at)| *at == frames[0].1), "all hold the same bytes: {frames:?}");
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
 //! `federation.hello` between two gateways, without a socket.
 
 use crate::config;
-use crate::federation::trust::{GatewayIdentity, PeerGateway, PeerTrust};
+use crate::federation::trust::{GatewayIdentity, PeerGateway, PeerRoot, PeerTrust};
 use crate::federation::wire::hello::{HelloParams, LinkLimits, Welcome};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use certs::{Curve, Identity, Key, Urls, dev::Pki};
+use certs::{Curve, Identity, Key, RootDomains, Urls, dev::Pki};
 use serde_json::Value;
 use services::kernel::{RpcError, codes};
 use std::sync::Arc;
@@ -36,8 +36,12 @@ fn trust(roots: &[&Pki], block: &[&str]) -> PeerTrust {
         ..config::FederationConfig::default()
     };
     let trust = PeerTrust::new(Arc::default(), &config);
-    trust.set(roots.iter().map(|pki| pki.root.certificate().clone()).collect());
+    trust.set(roots.iter().map(|pki| root(pki, RootDomains::any())).collect());
     trust
+}
+
+fn root(pki: &Pki, domains: RootDomains) -> PeerRoot {
+    PeerRoot { certificate: pki.root.certificate().clone(), domains }
 }
 
 fn hello(identity: &GatewayIdentity) -> HelloParams {
@@ -87,6 +91,49 @@ fn a_certificate_that_is_not_of_the_gateway_of_the_domain_is_refused() {
     assert_eq!(refusal(ours.check(&trust(&[&b], &[]), "b.test", NONCE, NOW_MS)), certificate);
     let blocked = ours.check(&trust(&[&a], &["a.test"]), "b.test", NONCE, NOW_MS);
     assert_eq!(refusal(blocked), (codes::UNAUTHENTICATED.code, "issuer_blocked".to_owned()));
+}
+
+#[test]
+fn a_root_speaks_for_the_domains_it_is_trusted_for() {
+    let south = Pki::new("a.test", NOW);
+    let hello = hello(&good("a.test", &south));
+    let trust = trust(&[], &[]);
+    let certificate = (codes::CERT_OR_NONCE_INVALID.code, "certificate".to_owned());
+    for (patterns, accepted) in [
+        (&["a.test"][..], true),
+        (&["b.test", "*.test"][..], true),
+        (&["b.test"][..], false),
+        (&["*.a.test"][..], false),
+        (&["*"][..], true),
+    ] {
+        trust.set(vec![root(&south, RootDomains::parse(patterns).unwrap())]);
+        let checked = hello.check(&trust, "b.test", NONCE, NOW_MS);
+        assert_eq!(checked.is_ok(), accepted, "{patterns:?}");
+        if !accepted {
+            assert_eq!(refusal(checked), certificate, "{patterns:?}");
+        }
+    }
+    // Of two roots of one name the one that signed counts, and it is trusted for something else.
+    let other = Pki::new("a.test", NOW);
+    let elsewhere = RootDomains::parse(&["b.test"]).unwrap();
+    trust.set(vec![root(&south, elsewhere), root(&other, RootDomains::parse(&["a.test"]).unwrap())]);
+    assert_eq!(refusal(hello.check(&trust, "b.test", NONCE, NOW_MS)), certificate);
+}
+
+#[test]
+fn a_blocked_key_is_refused_under_every_name() {
+    let a = Pki::new("a.test", NOW);
+    let hello = hello(&good("a.test", &a));
+    let of = |certificate: &certs::Certificate| {
+        [certificate.fingerprint().to_owned(), certificate.public_key().fingerprint()]
+    };
+    let blocked = [&a.root, &a.registry, &a.issuer].map(|authority| of(authority.certificate())).concat();
+    for key in blocked {
+        let refused = hello.check(&trust(&[&a], &[&key]), "b.test", NONCE, NOW_MS);
+        assert_eq!(refusal(refused), (codes::UNAUTHENTICATED.code, "issuer_blocked".to_owned()), "{key}");
+    }
+    let other = Pki::new("a.test", NOW).root.certificate().fingerprint().to_owned();
+    assert!(hello.check(&trust(&[&a], &[&other]), "b.test", NONCE, NOW_MS).is_ok());
 }
 
 type HelloEdit = Box<dyn Fn(&mut HelloParams)>;

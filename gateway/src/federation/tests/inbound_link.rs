@@ -79,6 +79,14 @@ impl InboundLink {
         Some((error.code(), reason.to_owned()))
     }
 
+    /// With which code the link is closed, if it is.
+    pub fn close_code(&self) -> Option<u16> {
+        match self.connection.outbox.pop() {
+            Some(OutboxItem::CloseReason(reason)) => Some(reason.code),
+            _ => None,
+        }
+    }
+
     /// Who called the service last.
     pub fn last_caller(&self) -> Caller {
         self.service.calls.lock().last().expect("somebody called").0.clone()

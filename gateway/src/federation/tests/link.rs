@@ -1,6 +1,6 @@
 //! After hello: order, batches, answers, and what happens when the link breaks.
 
-use super::two_domains::{LONG, THEIRS, TwoDomains, ids, relay};
+use super::two_domains::{ASKER, LONG, THEIRS, TwoDomains, ids, relay};
 use crate::federation::outbound::peer_state::OutboundState;
 use crate::federation::wire::hello::LinkLimits;
 use crate::federation::wire::relay::{Relay, RelayKind};
@@ -225,7 +225,7 @@ async fn an_event_is_sent_without_waiting_for_an_outcome() {
         event_id: Some("e-1".to_owned()),
         ..relay("", "r1", json!({}))
     };
-    assert!(domains.peers().send_event(&domains.fed, THEIRS, &event));
+    assert!(domains.peers().send_event(&domains.fed, THEIRS, ASKER, &event));
     let mut link = domains.accepted_link().await;
     let frame = link.next().await.unwrap();
     assert_eq!((&frame["params"]["kind"], &frame["params"]["event_id"]), (&json!("event"), &json!("e-1")));

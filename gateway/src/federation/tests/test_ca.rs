@@ -7,6 +7,7 @@ use certs::{PublicKey, Urls};
 use parking_lot::Mutex;
 use proto_schemas::requests::ca;
 use services::kernel::{Caller, Methods, Rpc, RpcError};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Longer than a link may last.
@@ -15,18 +16,26 @@ const VALID_SECONDS: i64 = 30 * 24 * 3600;
 pub struct TestCa {
     pub pki: Pki,
     pub trusted: Mutex<Vec<String>>,
+    /// What the roots are trusted for; every domain if nothing is said.
+    pub domains: Mutex<Option<Vec<String>>>,
+    /// The keys of other domains' authorities.
+    pub pins: Mutex<BTreeMap<String, String>>,
 }
 
 impl TestCa {
     pub fn new(domain: &str) -> Arc<TestCa> {
-        Arc::new(TestCa { pki: Pki::new(domain, now()), trusted: Mutex::default() })
+        let pki = Pki::new(domain, now());
+        let (trusted, domains, pins) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(TestCa { pki, trusted, domains, pins })
     }
 
     pub fn methods(self: &Arc<TestCa>) -> Methods {
         Rpc::new(self.clone())
             .method("ca.get_cert_chain", TestCa::get_cert_chain)
+            .method("ca.get_issuer_pins", TestCa::get_issuer_pins)
             .method("ca.get_trust_roots", TestCa::get_trust_roots)
             .method("ca.issue_service_cert", TestCa::issue_service_cert)
+            .method("ca.pin_issuer", TestCa::pin_issuer)
             .into()
     }
 
@@ -48,13 +57,35 @@ impl TestCa {
         _: Caller,
         _: ca::GetTrustRoots,
     ) -> Result<ca::TrustList, RpcError> {
+        let domains = self.domains.lock().clone();
         let entry = |pem: &String| ca::ListedRoot {
             certificate: pem.clone(),
+            domains: domains.clone(),
             status: "active".to_owned(),
             ..ca::ListedRoot::default()
         };
         let root_cas = self.trusted.lock().iter().map(entry).collect();
         Ok(ca::TrustList { root_cas, ..ca::TrustList::default() })
+    }
+
+    async fn get_issuer_pins(
+        self: Arc<TestCa>,
+        _: Caller,
+        _: ca::GetIssuerPins,
+    ) -> Result<ca::IssuerPins, RpcError> {
+        let pins = self.pins.lock().clone().into_iter();
+        let listed = |(domain, spki_fingerprint)| ca::ListedPin { domain, spki_fingerprint, seen_at: 0 };
+        Ok(ca::IssuerPins { pins: pins.map(listed).collect() })
+    }
+
+    async fn pin_issuer(
+        self: Arc<TestCa>,
+        _: Caller,
+        pin: ca::PinIssuer,
+    ) -> Result<ca::PinnedIssuer, RpcError> {
+        let mut pins = self.pins.lock();
+        let counts = pins.entry(pin.domain.clone()).or_insert(pin.spki_fingerprint).clone();
+        Ok(ca::PinnedIssuer { domain: pin.domain, spki_fingerprint: counts })
     }
 
     async fn issue_service_cert(

@@ -22,6 +22,8 @@ use tokio_util::task::TaskTracker;
 
 pub const OURS: &str = "ours.example";
 pub const THEIRS: &str = "theirs.example";
+/// The agent of ours that calls.
+pub const ASKER: &str = "alice.ours.example";
 /// Long enough for a machine that is busy with something else.
 pub const LONG: Duration = Duration::from_secs(20);
 
@@ -90,7 +92,7 @@ impl TwoDomains {
         relay: Relay<'_>,
         within: Duration,
     ) -> tokio::task::JoinHandle<Result<Value, RpcError>> {
-        let begun = self.fed.peers.begin(&self.fed, THEIRS, relay.text().unwrap(), within);
+        let begun = self.fed.peers.begin(&self.fed, THEIRS, ASKER, relay.text().unwrap(), within);
         self.fed.tracker.spawn(async move {
             let outcome = begun?.await?;
             Ok(serde_json::from_str(outcome.get()).unwrap())
@@ -98,7 +100,7 @@ impl TwoDomains {
     }
 
     pub async fn relay_to(&self, issuer: &str, relay: Relay<'_>) -> RelayOutcome {
-        self.fed.peers.begin(&self.fed, issuer, relay.text().unwrap(), LONG)?.await
+        self.fed.peers.begin(&self.fed, issuer, ASKER, relay.text().unwrap(), LONG)?.await
     }
 
     /// Waits until the state of a peer is like this.

@@ -1,7 +1,9 @@
 //! What a gateway proves to another domain that it is: a certificate of its own domain's authority, and the chain above it.
 
-use super::PeerTrust;
-use certs::{Certificate, Curve, Identity, verify_chain};
+use super::blocked::is_blocked;
+use super::{PeerTrust, other_key};
+use crate::federation::errors::quoted;
+use certs::{Certificate, Curve, Identity, is_domain, verified_path};
 use proto_schemas::requests::ca;
 use services::kernel::{Caller, Purpose, RpcError, World, codes};
 
@@ -21,6 +23,10 @@ pub struct PeerGateway {
     pub issuer: String,
     pub gateway_aid: String,
     pub certificate: Certificate,
+    /// The authority of its domain, which signed the certificate.
+    pub authority: Certificate,
+    /// The digits of the fingerprint of the root above.
+    pub root: String,
 }
 
 impl GatewayIdentity {
@@ -40,8 +46,8 @@ impl GatewayIdentity {
     }
 }
 
-/// Checks that these certificates make their holder the gateway of a domain. Revocation is checked elsewhere, because the
-/// other domain has to be asked.
+/// Checks that these certificates make their holder the gateway of a domain: under a root that is trusted for this domain, by
+/// the key that its authority had before. Revocation is checked elsewhere, because the other domain has to be asked.
 pub fn check_gateway(
     trust: &PeerTrust,
     issuer: &str,
@@ -50,13 +56,25 @@ pub fn check_gateway(
     chain: &[String],
     now: i64,
 ) -> Result<PeerGateway, RpcError> {
-    if !trust.allows(issuer) {
-        let sentence = format!("this domain does not federate with {issuer}");
-        return Err(RpcError::new(codes::UNAUTHENTICATED, sentence).with("reason", "issuer_blocked"));
-    }
     let wrong = |sentence: String| {
         RpcError::new(codes::CERT_OR_NONCE_INVALID, sentence).with("reason", "certificate")
     };
+    // Another spelling of a name would be another name to every list.
+    if !is_domain(issuer) {
+        return Err(wrong(format!("{:?} is not a domain", quoted(issuer))));
+    }
+    let blocked = || {
+        let sentence = format!("this domain does not federate with {issuer}");
+        RpcError::new(codes::UNAUTHENTICATED, sentence).with("reason", "issuer_blocked")
+    };
+    if !trust.allows(issuer) {
+        return Err(blocked());
+    }
+    // Before anything is parsed: most who claim what is not theirs are refused here.
+    let roots = trust.roots_for(issuer);
+    if roots.is_empty() {
+        return Err(wrong(format!("no root is trusted for {issuer}")));
+    }
     let unreadable = |error| wrong(format!("a certificate cannot be parsed: {error}"));
     let leaf = Certificate::from_pem(cert).map_err(unreadable)?;
     if gateway_aid != format!("gateway.{issuer}") || leaf.common_name() != gateway_aid {
@@ -70,15 +88,25 @@ pub fn check_gateway(
     }
     let chain: Vec<Certificate> =
         chain.iter().map(|pem| Certificate::from_pem(pem)).collect::<Result<_, _>>().map_err(unreadable)?;
-    verify_chain(&leaf, &chain, &trust.roots(), now).map_err(|error| wrong(error.to_string()))?;
-    // Every trusted authority could sign this name, and only the authority of the domain may.
-    let signer = chain.iter().find(|authority| {
-        authority.subject_name_der() == leaf.issuer_name_der() && leaf.is_signed_by(authority.public_key())
-    });
-    if signer.is_none_or(|signer| signer.common_name() != issuer) {
+    let path = verified_path(&leaf, &chain, &roots, now).map_err(|error| wrong(error.to_string()))?;
+    // Every authority below the root could sign this name, and only the authority of the domain may.
+    let (Some(signer), Some(root)) = (path.first(), path.last()) else {
+        return Err(wrong("the chain is empty".to_owned()));
+    };
+    if signer.common_name() != issuer || !leaf.is_signed_by(signer.public_key()) {
         return Err(wrong(format!(
             "the certificate of {gateway_aid} is not signed by the authority of {issuer}"
         )));
     }
-    Ok(PeerGateway { issuer: issuer.to_owned(), gateway_aid: gateway_aid.to_owned(), certificate: leaf })
+    let keys = trust.blocked_keys();
+    if !keys.is_empty() && (is_blocked(&keys, &leaf) || path.iter().any(|above| is_blocked(&keys, above))) {
+        return Err(blocked());
+    }
+    if trust.pinned(issuer).is_some_and(|pinned| pinned != signer.public_key().fingerprint()) {
+        return Err(other_key(issuer));
+    }
+    let authority = Certificate::clone(signer);
+    let root = root.fingerprint().trim_start_matches("sha256:").to_owned();
+    let (issuer, gateway_aid) = (issuer.to_owned(), gateway_aid.to_owned());
+    Ok(PeerGateway { issuer, gateway_aid, certificate: leaf, authority, root })
 }

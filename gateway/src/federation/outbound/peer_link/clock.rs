@@ -73,13 +73,16 @@ impl PeerLink<'_> {
         }
     }
 
-    /// The operator may have removed the root that the other gateway was trusted by.
+    /// The certificate of the other gateway may have been revoked, and the operator may have removed the root that it was trusted by.
     fn check_trust(&mut self, fed: &Federation) -> Result<(), LinkEnd> {
+        if self.dialled.open.is_revoked() {
+            return Err(broken("the certificate of its gateway is revoked"));
+        }
         let roots = fed.trust.roots();
         if Arc::ptr_eq(&roots, &self.dialled.roots) {
             return Ok(());
         }
-        let PeerGateway { issuer, gateway_aid, certificate } = &self.dialled.peer;
+        let PeerGateway { issuer, gateway_aid, certificate, .. } = &self.dialled.peer;
         let now = fed.clock.now_seconds();
         check_gateway(&fed.trust, issuer, gateway_aid, certificate.pem(), &self.dialled.chain, now)
             .map_err(|error| broken(format!("its gateway is not trusted any more: {error}")))?;
