@@ -5,7 +5,7 @@ use super::{Auth, Error};
 use crate::kernel::{Aid, Caller, RpcError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use certs::Certificate;
+use certs::{CertError, Certificate};
 use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -39,19 +39,11 @@ impl Auth {
         if params.client_nonce.is_empty() || params.client_nonce.len() > 256 {
             return Err(Error::Param("client_nonce must be 1 to 256 characters long".to_owned()));
         }
-        let certificate =
-            Certificate::from_pem(&params.cert).map_err(|error| Error::Certificate(error.to_string()))?;
-        if certificate.common_name() != params.aid.as_str() {
-            return Err(Error::Certificate(format!("its name must be {}", params.aid)));
-        }
-        self.check_certificate(&params.aid, &certificate).await?;
+        let fingerprint = Certificate::fingerprint_of_pem(&params.cert).map_err(unusable)?;
+        self.check_certificate(&params.aid, &fingerprint, &params.cert).await?;
 
         let now = self.clock.now_ms();
-        let pending = Pending {
-            request_id: self.ids.tagged("req"),
-            expires_at: now + NONCE_MS,
-            fingerprint: certificate.fingerprint().to_owned(),
-        };
+        let pending = Pending { request_id: self.ids.tagged("req"), expires_at: now + NONCE_MS, fingerprint };
         let identity = self.keys.login();
         Ok(Login1 {
             nonce: self.keys.seal.close(&params.aid, &pending, self.ids.bytes()),
@@ -64,10 +56,11 @@ impl Auth {
         })
     }
 
-    /// A certificate this authority signed and knows needs no chain check: its bytes are the ones that were stored.
-    async fn check_certificate(&self, aid: &Aid, certificate: &Certificate) -> Result<(), Error> {
-        let known = match self.known(aid, certificate.fingerprint()).await {
-            Err(Error::NotRegistered(aid)) => return Err(self.why_unknown(aid, certificate).await?),
+    /// A certificate this authority signed and knows needs no chain check, and is not even parsed: its bytes are the ones that
+    /// were stored.
+    async fn check_certificate(&self, aid: &Aid, fingerprint: &str, cert: &str) -> Result<(), Error> {
+        let known = match self.known(aid, fingerprint).await {
+            Err(Error::NotRegistered(_)) => return Err(self.why_unknown(aid, cert).await?),
             known => known?,
         };
         let now = self.clock.now_seconds();
@@ -80,11 +73,24 @@ impl Auth {
         Ok(())
     }
 
-    async fn why_unknown(&self, aid: String, certificate: &Certificate) -> Result<Error, RpcError> {
+    /// What is wrong with a certificate that is not known. What can be read comes first; a signature is verified only where
+    /// everything else is as in a certificate of ours.
+    async fn why_unknown(&self, aid: &Aid, cert: &str) -> Result<Error, RpcError> {
+        let certificate = match Certificate::from_pem(cert) {
+            Ok(certificate) => certificate,
+            Err(error) => return Ok(unusable(error)),
+        };
+        if certificate.common_name() != aid.as_str() {
+            return Ok(Error::Certificate(format!("its name must be {aid}")));
+        }
         let verified = self.ca(&ca::VerifyChain { cert: certificate.pem().to_owned() }).await?;
         Ok(match verified.reason {
             Some(reason) if !reason.ends_with("not one this authority signed") => Error::Certificate(reason),
-            _ => Error::NotRegistered(aid),
+            _ => Error::NotRegistered(aid.to_string()),
         })
     }
+}
+
+fn unusable(error: CertError) -> Error {
+    Error::Certificate(error.to_string())
 }

@@ -1,7 +1,7 @@
 //! `auth.aid_login2`: the agent signed the nonce; give it its tokens.
 
 use super::store::Login;
-use super::{ACCESS_SECONDS, Auth, Error, KnownCert};
+use super::{ACCESS_SECONDS, Auth, Error, KnownCert, LoginOutcome};
 use crate::kernel::{Aid, Caller};
 use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
@@ -40,18 +40,29 @@ impl Auth {
     ) -> Result<Login2, Error> {
         let signed = format!("{}:{}", params.nonce, verbatim(&params.client_time)?);
         let AidLogin2Params { aid, request_id, nonce, signature, .. } = params;
-        let (pending, known, _) = self.complete(&aid, &request_id, &nonce, &signed, &signature).await?;
+        // Read before `ca` is asked for the certificate's state. A revocation that is stored after that answer is a later one than
+        // this, and tokens that name an earlier revocation than the last one are not valid: so none of this login survives it.
+        let after_revocation = self.revoked_at(aid.as_str()).await?.unwrap_or(0);
+        let (pending, known, certificate) =
+            self.complete(&aid, &request_id, &nonce, &signed, &signature).await?;
         if known.lifecycle_state == "expired" {
             return Err(Error::Expired);
         }
 
-        let access_token = self.access_token(&aid)?;
-        let (refresh_token, row) = self.first_refresh_token(&aid, &request_id);
+        let access_token = self.access_token(&aid, after_revocation)?;
+        let login_key = certificate.public_key().fingerprint();
+        let (refresh_token, row) = self.first_refresh_token(&aid, login_key, after_revocation);
 
         // The used nonce and the new token are one row each of one commit: a replayed login stores neither.
         let login = Login { request_id, login_expires_at: pending.expires_at, token: row };
-        if !self.logins.submit(login, 512).await? {
-            return Err(Error::Nonce("it was used already"));
+        match self.logins.submit(login, 512).await? {
+            LoginOutcome::Stored => {}
+            LoginOutcome::UsedBefore => return Err(Error::Nonce("it was used already")),
+            LoginOutcome::Overtaken => {
+                return Err(Error::Nonce(
+                    "the agent's tokens were revoked meanwhile, begin again with auth.aid_login1",
+                ));
+            }
         }
         let new_cert = self.successor(&aid, &known).await?;
         Ok(Login2 {

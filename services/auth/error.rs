@@ -32,6 +32,8 @@ pub(super) enum Error {
     Nonce(&'static str),
     #[error("signature must be made by the key of the certificate given to auth.aid_login1")]
     Signature,
+    #[error("proof must be made by the new key, over the text that signature covers")]
+    Proof,
     #[error("certificate {0} not found")]
     NoCertificate(String),
     #[error("token: {0}")]
@@ -60,7 +62,7 @@ impl From<Error> for RpcError {
             Error::Revoked(_) => RpcError::new(codes::CERT_REVOKED, error),
             Error::NotRegistered(_) | Error::Replaced(_) => RpcError::new(codes::NOT_REGISTERED, error),
             Error::Token(_) => RpcError::new(codes::TOKEN_INVALID, error),
-            Error::Signature => RpcError::new(codes::SIGNATURE_INVALID, error),
+            Error::Signature | Error::Proof => RpcError::new(codes::SIGNATURE_INVALID, error),
             Error::NoCertificate(_) => RpcError::new(codes::NOT_FOUND, error),
             Error::Other(error) => error,
             Error::Queue(source) => source.into(),

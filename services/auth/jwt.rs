@@ -19,6 +19,10 @@ pub struct Claims {
     pub iat: i64,
     pub exp: i64,
     pub jti: String,
+    /// When the agent's tokens were revoked for the last time before this one was made, or 0. Tokens of earlier versions have
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rev: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]

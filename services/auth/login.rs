@@ -4,7 +4,7 @@ use super::{Auth, Error, KnownCert};
 use crate::kernel::Aid;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use certs::Certificate;
+use certs::{Certificate, PublicKey};
 use proto_schemas::requests::ca;
 use ring::hmac;
 
@@ -79,19 +79,17 @@ impl Auth {
         Ok((pending, known, certificate))
     }
 
-    /// The certificate with this fingerprint, if this agent may still log in with it.
+    /// The certificate with this fingerprint, if this agent may still log in with it: it is on P-256, for signing, and its key is
+    /// that of the active one. Other certificates of an agent log nobody in.
     pub(super) async fn known(&self, aid: &Aid, fingerprint: &str) -> Result<KnownCert, Error> {
-        let wanted = ca::GetCert {
-            cert_fingerprint: Some(fingerprint.to_owned()),
-            ..ca::GetCert::of_aid(aid.as_str())
-        };
+        let wanted = ca::GetCert { cert_fingerprint: Some(fingerprint.to_owned()), ..login_certificate(aid) };
         let Some(known) = self.mesh.known_cert("auth", &wanted).await? else {
             return Err(Error::NotRegistered(aid.to_string()));
         };
         match known.lifecycle_state.as_str() {
-            "active_signing" | "expired" => Ok(known),
+            "active_signing" => Ok(known),
             "revoked" => Err(Error::Revoked(known.serial)),
-            // Superseded. If a renewed certificate is for the same key, its holder merely missed our answer.
+            // Superseded or expired. If a renewed certificate is for the same key, its holder merely missed our answer.
             _ => {
                 let active = self.active(aid).await?.ok_or_else(|| Error::Replaced(aid.to_string()))?;
                 let key = |known: &KnownCert| known.certificate().map(|it| it.public_key().fingerprint());
@@ -101,7 +99,7 @@ impl Auth {
     }
 
     pub(super) async fn active(&self, aid: &Aid) -> Result<Option<KnownCert>, Error> {
-        Ok(self.mesh.known_cert("auth", &ca::GetCert::of_aid(aid.as_str())).await?)
+        Ok(self.mesh.known_cert("auth", &login_certificate(aid)).await?)
     }
 
     /// The certificate that a successor replaces: the one shown, or, if that was renewed and the answer lost, the active
@@ -120,6 +118,28 @@ impl Auth {
         }
         Ok(())
     }
+}
+
+/// The active certificate whose key logs in.
+fn login_certificate(aid: &Aid) -> ca::GetCert {
+    ca::GetCert {
+        key_purpose: Some("signing".to_owned()),
+        curve: Some("P-256".to_owned()),
+        ..ca::GetCert::of_aid(aid.as_str())
+    }
+}
+
+/// Whoever asks for a certificate has the private half of its key: it signed what the key of the agent signed.
+pub(super) fn check_possession(public_key: &str, signed: &str, proof: &str) -> Result<(), Error> {
+    let decoded = |name: &str, text: &str| {
+        STANDARD.decode(text).map_err(|_| Error::Param(format!("{name} must be standard base64")))
+    };
+    let key = PublicKey::from_spki_der(&decoded("public_key", public_key)?)
+        .map_err(|error| Error::Param(format!("public_key: {error}")))?;
+    if !key.verify(signed.as_bytes(), &decoded("proof", proof)?) {
+        return Err(Error::Proof);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -22,12 +22,13 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod tokens_revoked_at;
 mod verify_token;
 
 pub(crate) use settings::Settings;
 
 use crate::kernel::{
-    Batch, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, Task, World,
+    Batch, Bus, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, Task, World,
 };
 use error::Error;
 use keys::AuthKeys;
@@ -36,7 +37,7 @@ use proto_schemas::Request;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Login, Store};
+use store::{Login, LoginOutcome, Store};
 
 /// An access token is valid for an hour. Clients renew it when half an hour is left.
 const ACCESS_SECONDS: i64 = 3600;
@@ -56,6 +57,7 @@ pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service>
         verified: Mutex::default(),
         issuer: world.issuer.clone(),
         mesh: world.mesh.clone(),
+        bus: world.bus.clone(),
         clock: world.clock.clone(),
         ids: world.ids.clone(),
         store,
@@ -82,19 +84,21 @@ fn rpc(auth: Arc<Auth>) -> Methods {
         .method("auth.download_cert", Auth::download_cert)
         .method("auth.verify_token", Auth::verify_token)
         .method("auth.revoke_tokens", Auth::revoke_tokens)
+        .method("auth.tokens_revoked_at", Auth::tokens_revoked_at)
         .into()
 }
 
 struct Auth {
     issuer: String,
     store: Arc<Store>,
-    logins: Batch<Login, bool>,
+    logins: Batch<Login, LoginOutcome>,
     keys: AuthKeys,
     /// Tokens whose signature was verified, by their hash: an agent that reconnects presents the same one again.
     verified: Mutex<HashMap<[u8; 32], jwt::Claims>>,
     /// Agents whose tokens were revoked, and when, in seconds: the table `revocations` in memory.
     revoked: RwLock<HashMap<String, i64>>,
     mesh: Arc<Mesh>,
+    bus: Bus,
     clock: Clock,
     ids: Ids,
 }

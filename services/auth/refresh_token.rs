@@ -1,7 +1,7 @@
 //! `auth.refresh_token`: the next pair of tokens for a refresh token that was not used yet.
 
-use super::store::Refreshed;
-use super::tokens::{CHAIN_LINKS, hash};
+use super::store::{Refreshed, TokenHolder};
+use super::tokens::{CHAIN_LINKS, chain_of, hash};
 use super::{ACCESS_SECONDS, Auth, Error};
 use crate::kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
@@ -50,16 +50,28 @@ impl Auth {
         if params.refresh_token.is_empty() {
             return Ok(refused("missing refresh_token", json!({})));
         }
-        let (old, next) = (hash(&params.refresh_token), self.ids.secret());
+        let chain = chain_of(&params.refresh_token);
+        let old = hash(&params.refresh_token);
+        let next = match chain {
+            Some(chain) => format!("{chain}.{}", self.ids.secret()),
+            None => self.ids.secret(),
+        };
         let diagnostic = json!({ "refresh_token_hash_prefix": format!("sha256:{}", &old[..12]) });
 
+        if let Some(holder) = self.store.holder(&old).await?
+            && !self.has_the_key_of(&holder).await?
+        {
+            return Ok(refused("invalid_or_expired_refresh_token", diagnostic));
+        }
         let now = self.clock.now_ms();
-        let refreshed = self.store.refresh(&old, &hash(&next), now, now - REPLAY_MS, CHAIN_LINKS).await?;
-        let Some(Refreshed { aid, refresh_count }) = refreshed else {
+        let (replay_after, chain) = (now - REPLAY_MS, chain.map(hash));
+        let refreshed =
+            self.store.refresh(&old, chain.as_deref(), &hash(&next), now, replay_after, CHAIN_LINKS).await?;
+        let Some(Refreshed { aid, refresh_count, after_revocation }) = refreshed else {
             return Ok(refused("invalid_or_expired_refresh_token", diagnostic));
         };
         let aid = Aid::parse(&aid)?;
-        let access_token = self.access_token(&aid)?;
+        let access_token = self.access_token(&aid, after_revocation)?;
         Ok(Refresh::Done {
             success: true,
             aid,
@@ -72,6 +84,17 @@ impl Auth {
             retryable: false,
             diagnostic: json!({}),
         })
+    }
+
+    /// Whether the agent's active certificate is for the key that its chain of tokens began with: a revocation leaves none, and a
+    /// rekey leaves one of another key. Asked at every refresh, because a revocation is stored by `ca` before this service
+    /// hears of it. One that is stored after the answer ends the tokens that are made now: they name the revocation before it.
+    async fn has_the_key_of(&self, holder: &TokenHolder) -> Result<bool, Error> {
+        let Some(active) = self.active(&Aid::parse(&holder.aid)?).await? else { return Ok(false) };
+        match &holder.login_key {
+            Some(key) => Ok(active.certificate()?.public_key().fingerprint() == *key),
+            None => Ok(true),
+        }
     }
 }
 

@@ -1,8 +1,9 @@
-//! `auth.revoke_tokens`: no token of this agent is valid any more.
+//! `auth.revoke_tokens`: no token of this agent is valid any more, and its connections are closed.
 
 use super::{Auth, Error};
-use crate::kernel::Caller;
+use crate::kernel::{Audience, Caller, Event};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -21,10 +22,20 @@ impl Auth {
         _: Caller,
         params: RevokeTokensParams,
     ) -> Result<TokensRevoked, Error> {
-        let now = self.clock.now_seconds();
+        let RevokeTokensParams { aid } = params;
+        let revoked_at = self.store.revoke_tokens(&aid, self.clock.now_seconds()).await?;
 
-        self.store.revoke_tokens(&params.aid, now).await?;
-        self.revoked.write().insert(params.aid, now);
+        // Before gateways are told: whoever connects after they were is verified against it.
+        self.remember_revocation(&aid, revoked_at);
+        let revoked = json!({ "aid": aid, "revoked_at": revoked_at });
+        self.bus.publish(&Event::new(Audience::Gateways, "auth.tokens_revoked", &revoked));
         Ok(TokensRevoked { revoked: true })
+    }
+
+    /// Of two revocations at once the later one counts, whichever gets here first.
+    fn remember_revocation(&self, aid: &str, revoked_at: i64) {
+        let mut revoked = self.revoked.write();
+        let last = revoked.entry(aid.to_owned()).or_insert(revoked_at);
+        *last = revoked_at.max(*last);
     }
 }

@@ -1,7 +1,9 @@
 //! Logins and tokens alone: what is single-use, what expires, what survives a restart.
 
 use crate::kernel::Purpose;
-use crate::testing::{DAY_MS, TestWorld, code, spki};
+use crate::testing::{DAY_MS, TestAgent, TestWorld, code, spki};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use certs::{Certificate, Curve, Key};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -60,11 +62,7 @@ async fn request_ids_and_agents_cannot_be_swapped() {
     let (second, _) = test.login1(&alice).await.unwrap();
     assert_eq!(code(test.login2(&alice, &second, &nonce).await), -32002);
     assert_eq!(code(test.login2(&carol, &first, &nonce).await), -32002);
-    let forged = crate::testing::TestAgent {
-        aid: alice.aid.clone(),
-        key: carol.key.clone(),
-        cert: alice.cert.clone(),
-    };
+    let forged = TestAgent { aid: alice.aid.clone(), key: carol.key.clone(), cert: alice.cert.clone() };
     assert_eq!(code(test.login2(&forged, &first, &nonce).await), -32003);
     test.login2(&alice, &first, &nonce).await.unwrap();
 }
@@ -108,8 +106,124 @@ async fn a_refresh_token_works_once_and_once_more_within_seconds() {
     let late = refresh(&test, &again["refresh_token"]).await;
     assert_eq!((&late["success"], &late["relogin_required"]), (&json!(false), &json!(true)));
     assert_eq!(late["error"], "invalid_or_expired_refresh_token");
-    assert_eq!(refresh(&test, &next["refresh_token"]).await["success"], true);
+    assert_eq!(
+        refresh(&test, &next["refresh_token"]).await["success"],
+        false,
+        "two have it, so its chain ends"
+    );
     assert_eq!(refresh(&test, &json!("")).await["error"], "missing refresh_token");
+}
+
+#[tokio::test]
+async fn a_used_refresh_token_ends_its_chain_also_after_it_was_removed_and_no_other_chain() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let (login, other) = (test.log_in(&alice).await, test.log_in(&alice).await);
+    let next = refresh(&test, &login["refresh_token"]).await;
+    test.world.clock.advance_ms(120_000);
+    let store = super::Store::new(test.world.db("auth", &sqlx::migrate!("auth/migrations")).await.unwrap());
+    store.purge(test.world.clock.now_ms()).await.unwrap();
+    let forged = format!("{}.x", next["refresh_token"].as_str().unwrap().replace('.', "-"));
+    assert_eq!(refresh(&test, &json!(forged)).await["success"], false);
+    let next = refresh(&test, &next["refresh_token"]).await;
+    assert_eq!(next["success"], true, "nobody showed a token of the chain twice");
+    assert_eq!(refresh(&test, &login["refresh_token"]).await["success"], false);
+    assert_eq!(refresh(&test, &next["refresh_token"]).await["success"], false);
+    assert_eq!(refresh(&test, &other["refresh_token"]).await["success"], true);
+}
+
+#[tokio::test]
+async fn a_token_from_before_a_revocation_is_worthless_also_within_its_second() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let mut tokens = vec![test.log_in(&alice).await];
+    for _ in 0..2 {
+        test.inside("auth.revoke_tokens", json!({ "aid": alice.aid })).await;
+        for old in &tokens {
+            assert!(!verifies(&test, old).await);
+            assert_eq!(refresh(&test, &old["refresh_token"]).await["success"], false);
+        }
+        tokens.push(test.log_in(&alice).await);
+        assert!(verifies(&test, &tokens[tokens.len() - 1]).await, "the certificate is as good as before");
+    }
+    let newest = &tokens[tokens.len() - 1];
+    assert_eq!(refresh(&test, &newest["refresh_token"]).await["success"], true);
+    let told = test.events.lock().iter().filter(|event| event.method == "auth.tokens_revoked").count();
+    assert_eq!(told, 2);
+}
+
+#[tokio::test]
+async fn a_login_or_refresh_that_a_revocation_overtook_stores_nothing() {
+    use super::store::{Login, LoginOutcome, Store, Token};
+    let test = TestWorld::open().await;
+    let store = Store::new(test.world.db("auth", &sqlx::migrate!("auth/migrations")).await.unwrap());
+    let login = |hash: &str, after_revocation| Login {
+        request_id: format!("req-{hash}"),
+        login_expires_at: 100,
+        token: Token {
+            hash: hash.to_owned(),
+            chain: format!("chain-{hash}"),
+            parent: None,
+            aid: "alice.aid.pub".to_owned(),
+            first_issued_at: 1,
+            refresh_count: 0,
+            issued_at: 1,
+            expires_at: 1000,
+            login_key: None,
+            after_revocation,
+        },
+    };
+    assert_eq!(store.log_in_all(vec![login("early", 0)]).await.unwrap(), [LoginOutcome::Stored]);
+    assert_eq!(store.revoke_tokens("alice.aid.pub", 7).await.unwrap(), 7);
+    assert_eq!(store.revoke_tokens("alice.aid.pub", 7).await.unwrap(), 8, "a later one has a later time");
+    let outcomes = store.log_in_all(vec![login("late", 7), login("new", 8), login("new", 8)]).await.unwrap();
+    assert_eq!(outcomes, [LoginOutcome::Overtaken, LoginOutcome::Stored, LoginOutcome::UsedBefore]);
+    for (hash, works) in [("early", false), ("late", false), ("new", true)] {
+        let refreshed = store.refresh(hash, None, &format!("{hash}-2"), 10, 0, 720).await.unwrap();
+        assert_eq!(refreshed.is_some(), works, "{hash}");
+    }
+}
+
+#[tokio::test]
+async fn a_refresh_asks_for_the_certificate_although_nobody_told_of_its_revocation() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let tokens = test.log_in(&alice).await;
+    // As after a `ca` that was killed between its commit and the call that tells of it.
+    test.world.mesh.remove("auth");
+    let revoke = json!({ "aid": alice.aid });
+    let operator = crate::kernel::Caller::Operator;
+    assert_eq!(
+        code(test.call_as(operator, "ca.revoke_cert", revoke).await),
+        5003,
+        "it says that tokens remain"
+    );
+    let test = test.restart().await;
+    assert_eq!(refresh(&test, &tokens["refresh_token"]).await["success"], false);
+    assert_eq!(code(test.login1(&alice).await), -32050);
+}
+
+#[tokio::test]
+async fn a_rekey_ends_refresh_chains_and_no_access_token() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let tokens = test.log_in(&alice).await;
+    let next = Key::generate(Curve::P256);
+    for (proof, accepted) in [(Some(&alice.key), false), (Some(&next), true)] {
+        let (request_id, nonce) = test.login1(&alice).await.unwrap();
+        let signed = format!("{nonce}{}", spki(&next));
+        let proof = proof.map(|key| STANDARD.encode(key.sign(signed.as_bytes())));
+        let rekey = json!({
+            "aid": alice.aid, "request_id": request_id, "nonce": nonce, "new_public_key": spki(&next),
+            "signature": alice.sign(&signed), "proof": proof,
+        });
+        let outcome = test.call("auth.rekey", rekey).await;
+        assert_eq!(outcome.is_ok(), accepted, "{outcome:?}");
+    }
+    assert_eq!(refresh(&test, &tokens["refresh_token"]).await["relogin_required"], true);
+    assert!(verifies(&test, &tokens).await, "clients go on with the one they have");
+    test.inside("ca.revoke_cert", json!({ "aid": alice.aid })).await;
+    assert!(!verifies(&test, &tokens).await);
 }
 
 #[tokio::test]
@@ -299,13 +413,40 @@ async fn a_further_certificate_is_on_another_curve_and_for_oneself() {
     let test = TestWorld::open().await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let key = Key::generate(Curve::P384);
-    let request = json!({ "aid": alice.aid, "public_key": spki(&key), "curve": "P-384" });
-    let issued = test.call_as(alice.caller(), "auth.request_cert", request.clone()).await.unwrap();
+    let request = further(&test, &alice, &key, &key).await;
+    assert_eq!(code(test.call_as(carol.caller(), "auth.request_cert", request.clone()).await), -32004);
+    for member in ["request_id", "nonce", "signature", "proof"] {
+        let mut less = request.clone();
+        less.as_object_mut().unwrap().remove(member);
+        let refused = test.call_as(alice.caller(), "auth.request_cert", less).await.unwrap_err();
+        assert!(refused.code() == -32602 && refused.to_string().contains(member), "{refused}");
+    }
+    let issued = test.call_as(alice.caller(), "auth.request_cert", request).await.unwrap();
     assert_eq!((&issued["status"], &issued["curve"]), (&json!("issued"), &json!("P-384")));
-    assert_eq!(code(test.call_as(carol.caller(), "auth.request_cert", request).await), -32004);
-    let second =
-        json!({ "aid": alice.aid, "public_key": spki(&Key::generate(Curve::P256)), "curve": "P-256" });
+
+    let stolen = further(&test, &alice, &key, &carol.key).await;
+    assert_eq!(code(test.call_as(alice.caller(), "auth.request_cert", stolen).await), -32003);
+    let second = Key::generate(Curve::P256);
+    let second = further(&test, &alice, &second, &second).await;
     assert_eq!(code(test.call_as(alice.caller(), "auth.request_cert", second).await), 4090);
+    let by_its_key =
+        TestAgent { aid: alice.aid.clone(), key, cert: issued["cert"].as_str().unwrap().to_owned() };
+    assert_eq!(code(test.login1(&by_its_key).await), 4001, "it logs nobody in");
+
+    let request = further(&test, &alice, &by_its_key.key, &by_its_key.key).await;
+    test.inside("ca.revoke_cert", json!({ "aid": alice.aid })).await;
+    assert_eq!(code(test.call_as(alice.caller(), "auth.request_cert", request).await), -32050);
+}
+
+/// The parameters of `auth.request_cert` for a key, proved with another.
+async fn further(test: &TestWorld, agent: &TestAgent, key: &Key, proved_with: &Key) -> Value {
+    let (request_id, nonce) = test.login1(agent).await.unwrap();
+    let signed = format!("auth.request_cert:{nonce}:{}:{}", key.curve(), spki(key));
+    json!({
+        "aid": agent.aid, "public_key": spki(key), "curve": key.curve().as_str(), "request_id": request_id,
+        "nonce": nonce, "signature": agent.sign(&signed),
+        "proof": STANDARD.encode(proved_with.sign(signed.as_bytes())),
+    })
 }
 
 proptest! {

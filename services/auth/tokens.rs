@@ -11,10 +11,9 @@ pub(super) const CHAIN_MS: i64 = 30 * 86_400_000;
 pub(super) const CHAIN_LINKS: i64 = 720;
 
 impl Auth {
-    pub(super) fn access_token(&self, aid: &Aid) -> Result<String, Error> {
+    /// A token that the next revocation after `after_revocation` ends, whenever it is made.
+    pub(super) fn access_token(&self, aid: &Aid, after_revocation: i64) -> Result<String, Error> {
         let now = self.clock.now_seconds();
-        // Revocations are stored in seconds. A token made in the same second is newer, so its iat is a second later.
-        let iat = self.revoked.read().get(aid.as_str()).map_or(now, |at| now.max(at + 1));
         let signer = self.keys.token();
         // A token never outlives the certificate whose key signed it.
         let exp = (now + ACCESS_SECONDS).min(signer.certificate().not_after());
@@ -23,28 +22,43 @@ impl Auth {
             sub: aid.to_string(),
             iss: format!("auth.{}", self.issuer),
             aud: "aun".to_owned(),
-            iat,
+            iat: now,
             exp,
             jti: self.ids.tagged("jti"),
+            rev: Some(after_revocation),
         };
         Ok(jwt::sign(&claims, signer))
     }
 
-    pub(super) fn first_refresh_token(&self, aid: &Aid, chain: &str) -> (String, Token) {
+    pub(super) fn first_refresh_token(
+        &self,
+        aid: &Aid,
+        login_key: String,
+        after_revocation: i64,
+    ) -> (String, Token) {
         let now = self.clock.now_ms();
-        let secret = self.ids.secret();
+        let chain = self.ids.secret();
+        let secret = format!("{chain}.{}", self.ids.secret());
         let token = Token {
             hash: hash(&secret),
-            chain: chain.to_owned(),
+            chain: hash(&chain),
             parent: None,
             aid: aid.to_string(),
             first_issued_at: now,
             refresh_count: 0,
             issued_at: now,
             expires_at: now + CHAIN_MS,
+            login_key: Some(login_key),
+            after_revocation,
         };
         (secret, token)
     }
+}
+
+/// What all tokens of a chain begin with. Who shows it had one of them: so one that was used and removed long ago is recognised.
+/// Tokens of earlier versions have none.
+pub(super) fn chain_of(refresh_token: &str) -> Option<&str> {
+    refresh_token.split_once('.').map(|(chain, _)| chain)
 }
 
 /// Only hashes are stored: who reads the database has no token.

@@ -20,6 +20,8 @@ pub(super) struct TokenVerified {
     aid: Aid,
     jti: String,
     expires_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens_revoked_at: Option<i64>,
 }
 
 impl Auth {
@@ -35,14 +37,18 @@ impl Auth {
         if claims.aud != "aun" || claims.iss.strip_prefix("auth.") != Some(&self.issuer) {
             return Err(Error::Token("it is for another audience or issuer".to_owned()));
         }
-        if self.revoked_at(&claims.aid).await?.is_some_and(|at| claims.iat <= at) {
+        let tokens_revoked_at = self.revoked_at(&claims.aid).await?;
+        // A token names the last revocation before it. One of an earlier version has only its time.
+        let outlived = |at: i64| claims.rev.map_or(claims.iat > at, |rev| rev == at);
+        if tokens_revoked_at.is_some_and(|at| !outlived(at)) {
             return Err(Error::Token("it was revoked".to_owned()));
         }
-        Ok(TokenVerified { aid: Aid::parse(&claims.aid)?, jti: claims.jti, expires_at: claims.exp })
+        let aid = Aid::parse(&claims.aid)?;
+        Ok(TokenVerified { aid, jti: claims.jti, expires_at: claims.exp, tokens_revoked_at })
     }
 
     /// Where several processes share the store, another one may have revoked a moment ago: then only the table knows.
-    async fn revoked_at(&self, aid: &str) -> sqlx::Result<Option<i64>> {
+    pub(super) async fn revoked_at(&self, aid: &str) -> sqlx::Result<Option<i64>> {
         if self.store.is_shared() {
             return self.store.revoked_at(aid).await;
         }

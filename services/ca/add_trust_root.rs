@@ -1,25 +1,32 @@
 //! `ca.add_trust_root`: trust the certificates under the root of another operator from now on.
 
 use super::store::{MOST_ROOTS, RootChange, RootChangeOutcome, TrustRoot};
-use super::trust::{digits, id};
+use super::trust::{digits, domains_of, id};
 use super::{Ca, Error};
 use crate::kernel::Caller;
-use certs::Certificate;
+use certs::{Certificate, RootDomains};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// Domains and patterns that one root may have.
+const MOST_DOMAINS: usize = 100;
 
 #[derive(Deserialize)]
 pub(super) struct AddTrustRootParams {
     certificate: String,
+    /// What it is trusted for. Everything has to be said, too.
+    domains: Option<Vec<String>>,
+    any_domain: Option<bool>,
 }
 
 #[derive(Clone, Serialize)]
 pub(super) struct Added {
-    /// False if it was trusted already.
+    /// False if it was trusted already, for the same domains.
     added: bool,
     id: String,
     name: String,
     fingerprint_sha256: String,
+    domains: Vec<String>,
 }
 
 impl Ca {
@@ -28,10 +35,12 @@ impl Ca {
         _: Caller,
         params: AddTrustRootParams,
     ) -> Result<Added, Error> {
-        self.trust(&params.certificate).await
+        let domains = wanted_domains(params.domains.as_deref(), params.any_domain)?;
+        self.trust(&params.certificate, Some(&domains)).await
     }
 
-    pub(super) async fn trust(&self, pem: &str) -> Result<Added, Error> {
+    /// Trusts a root for these domains; without them it was never said, as in earlier versions.
+    pub(super) async fn trust(&self, pem: &str, domains: Option<&RootDomains>) -> Result<Added, Error> {
         let certificate = Certificate::from_pem(pem.trim_start())
             .map_err(|error| Error::Bad(format!("certificate: {error}")))?;
         let now = self.clock.now_seconds();
@@ -39,12 +48,20 @@ impl Ca {
         let fingerprint = digits(&certificate).to_owned();
         let name = certificate.common_name().to_owned();
         if fingerprint == digits(&self.pki.root) {
-            return Ok(Added { added: false, id: self.own_id(), name, fingerprint_sha256: fingerprint });
+            let domains = vec![self.issuer.clone()];
+            return Ok(Added {
+                added: false,
+                id: self.own_id(),
+                name,
+                fingerprint_sha256: fingerprint,
+                domains,
+            });
         }
 
         let root = TrustRoot {
             fingerprint: fingerprint.clone(),
             pem: certificate.pem().to_owned(),
+            domains: domains.map(|domains| domains.patterns().join(" ")).unwrap_or_default(),
             added_at: now,
             removed_at: None,
         };
@@ -56,7 +73,27 @@ impl Ca {
         if added {
             self.tell_trust_changed();
         }
-        Ok(Added { added, id: id(&fingerprint), name, fingerprint_sha256: fingerprint })
+        let domains = domains_of(&root, &certificate).patterns().to_vec();
+        Ok(Added { added, id: id(&fingerprint), name, fingerprint_sha256: fingerprint, domains })
+    }
+}
+
+/// The domains that are named, or all of them where that is said.
+fn wanted_domains(domains: Option<&[String]>, any_domain: Option<bool>) -> Result<RootDomains, Error> {
+    match (domains, any_domain) {
+        (None | Some([]), Some(true)) => Ok(RootDomains::any()),
+        (Some(domains @ [_, ..]), None | Some(false)) => {
+            let parsed =
+                RootDomains::parse(domains).map_err(|error| Error::Bad(format!("domains: {error}")))?;
+            if parsed.is_any() {
+                return Err(Error::Bad("domains must name domains; all of them are any_domain".to_owned()));
+            }
+            if domains.len() > MOST_DOMAINS {
+                return Err(Error::Bad(format!("domains must be at most {MOST_DOMAINS}")));
+            }
+            Ok(parsed)
+        }
+        _ => Err(Error::Bad("either domains or any_domain must say what the root is trusted for".to_owned())),
     }
 }
 

@@ -11,6 +11,8 @@ pub(super) enum Error {
     NameRevoked(String),
     #[error("{aid} is not a name under {issuer}")]
     ForeignIssuer { aid: String, issuer: String },
+    #[error("the {service} service gets no certificate for {name}: only for a name of its own")]
+    OtherService { service: String, name: String },
     #[error("public_key: {0}")]
     Key(String),
     #[error("{0}")]
@@ -19,6 +21,10 @@ pub(super) enum Error {
     NotFound(String),
     #[error("trusted root {0} not found")]
     RootNotFound(String),
+    #[error("no key is kept for the authority of {0}")]
+    PinNotFound(String),
+    #[error("the keys of {0} domains below one root are kept, and of no more")]
+    PinsFull(i64),
     #[error("the list of trusted roots was not published yet")]
     NoTrustList,
     #[error("the list of trusted roots cannot be read: {0}")]
@@ -31,6 +37,14 @@ pub(super) enum Error {
     Full(usize),
     #[error("certificate {0} is not the active one any more")]
     Superseded(String),
+    #[error(
+        "the certificates of {aid} are revoked, and its tokens and connections end as soon as auth answers: {cause}"
+    )]
+    TokensRemain { aid: String, cause: RpcError },
+    #[error(
+        "{aid} got {limit} certificates within a day; another key can be certified in {retry_after_ms} ms"
+    )]
+    TooManyCertificates { aid: String, limit: i64, retry_after_ms: i64 },
     #[error("signing failed: {0}")]
     Signing(#[from] CertError),
     #[error(transparent)]
@@ -45,13 +59,28 @@ impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
             Error::OtherKey(_) | Error::NameRevoked(_) => RpcError::new(codes::AID_EXISTS, error),
-            Error::ForeignIssuer { .. } | Error::Key(_) | Error::Bad(_) | Error::OwnRoot | Error::Full(_) => {
-                RpcError::new(codes::INVALID_PARAMS, error)
+            Error::ForeignIssuer { .. }
+            | Error::Key(_)
+            | Error::Bad(_)
+            | Error::OwnRoot
+            | Error::Full(_)
+            | Error::PinsFull(_) => RpcError::new(codes::INVALID_PARAMS, error),
+            Error::NotFound(_) | Error::RootNotFound(_) | Error::PinNotFound(_) => {
+                RpcError::new(codes::NOT_FOUND, error)
             }
-            Error::NotFound(_) | Error::RootNotFound(_) => RpcError::new(codes::NOT_FOUND, error),
+            Error::OtherService { .. } => RpcError::new(codes::PERMISSION_DENIED, error),
             Error::Superseded(_) => RpcError::new(codes::VERSION_CONFLICT, error),
+            Error::TooManyCertificates { limit, retry_after_ms, .. } => {
+                RpcError::new(codes::RATE_LIMITED, error)
+                    .with("http_status", 429)
+                    .with("retry_after_ms", retry_after_ms)
+                    .with("limit", limit)
+                    .with("scope", "ca.certificates_per_day")
+            }
             Error::Signing(source) => RpcError::internal(source),
-            Error::NoTrustList | Error::TrustListContended => RpcError::new(codes::UNAVAILABLE, error),
+            Error::NoTrustList | Error::TrustListContended | Error::TokensRemain { .. } => {
+                RpcError::new(codes::UNAVAILABLE, error)
+            }
             Error::TrustList(source) => {
                 RpcError::unavailable("the list of trusted roots cannot be read", source)
             }

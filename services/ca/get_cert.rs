@@ -49,15 +49,8 @@ impl Ca {
         _: Caller,
         params: GetCertParams,
     ) -> Result<GotCert, Error> {
-        let candidates = match (&params.aid, &params.serial) {
-            (Some(aid), _) => self.store.of_aid(&aid.to_ascii_lowercase()).await?,
-            (None, Some(serial)) => match certs::parse_serial(serial) {
-                Some(serial) => self.store.by_serial(&serial).await?.into_iter().collect(),
-                None => Vec::new(),
-            },
-            (None, None) => return Err(Error::Bad("either aid or serial must be given".to_owned())),
-        };
-        let Some(row) = candidates.iter().find(|row| params.wants(row)) else {
+        let found = self.find_cert(&params).await?;
+        let Some(row) = found.filter(|row| params.wants(row)) else {
             return Ok(GotCert::default());
         };
 
@@ -76,6 +69,27 @@ impl Ca {
             observed_at: Some(rfc3339(now)),
         })
     }
+
+    /// One row at most: what an agent has had is not read to find what it has.
+    async fn find_cert(&self, params: &GetCertParams) -> Result<Option<CertificateRow>, Error> {
+        if let Some(serial) = &params.serial {
+            return match certs::parse_serial(serial) {
+                Some(serial) => Ok(self.store.by_serial(&serial).await?),
+                None => Ok(None),
+            };
+        }
+        let Some(aid) = params.aid.as_deref().map(str::to_ascii_lowercase) else {
+            return Err(Error::Bad("either aid or serial must be given".to_owned()));
+        };
+        let key_purpose = params.key_purpose.as_deref();
+        Ok(match &params.cert_fingerprint {
+            Some(wanted) => match fingerprint_digits(wanted) {
+                Some(digits) => self.store.by_fingerprint(&aid, &digits, key_purpose).await?,
+                None => None,
+            },
+            None => self.store.current(&aid, params.curve.as_deref(), key_purpose).await?,
+        })
+    }
 }
 
 impl GetCertParams {
@@ -91,11 +105,13 @@ impl GetCertParams {
                 }
         };
         (historic || current(row))
+            && self.aid.as_deref().is_none_or(|aid| row.aid.eq_ignore_ascii_case(aid))
             && self.cert_fingerprint.as_deref().is_none_or(|wanted| row.has_fingerprint(wanted))
             && self
                 .serial
                 .as_deref()
                 .is_none_or(|wanted| certs::parse_serial(wanted).is_some_and(|s| s == row.serial))
+            && (!historic || self.curve.as_deref().is_none_or(|wanted| row.curve == wanted))
             && match self.key_purpose.as_deref() {
                 Some(purpose) => row.key_purpose == purpose,
                 None => historic || row.key_purpose != "tls",
@@ -104,22 +120,21 @@ impl GetCertParams {
 }
 
 impl CertificateRow {
-    /// Clients of different ages name a certificate by `sha256:` and 64 hex digits of its DER, by the digits alone, by
-    /// the first 16 of them, or by the hash of its key.
     fn has_fingerprint(&self, wanted: &str) -> bool {
-        let wanted = wanted.trim().to_ascii_lowercase();
-        let digits = wanted.strip_prefix("sha256:").unwrap_or(&wanted);
-        if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return false;
-        }
+        let Some(digits) = fingerprint_digits(wanted) else { return false };
         let of_der = self.fingerprint.trim_start_matches("sha256:");
         let of_key = self.spki_fingerprint.trim_start_matches("sha256:");
-        match digits.len() {
-            64 => of_der == digits || of_key == digits,
-            16 => of_der.starts_with(digits) || of_key.starts_with(digits),
-            _ => false,
-        }
+        of_der.starts_with(&digits) || of_key.starts_with(&digits)
     }
+}
+
+/// Clients of different ages name a certificate by `sha256:` and 64 hex digits of its DER, by the digits alone, by the
+/// first 16 of them, or by the hash of its key. None if it is nothing of these.
+fn fingerprint_digits(wanted: &str) -> Option<String> {
+    let wanted = wanted.trim().to_ascii_lowercase();
+    let digits = wanted.strip_prefix("sha256:").unwrap_or(&wanted);
+    let is_one = matches!(digits.len(), 16 | 64) && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    is_one.then(|| digits.to_owned())
 }
 
 pub(super) fn rfc3339(ms: i64) -> String {

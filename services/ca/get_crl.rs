@@ -1,14 +1,21 @@
 //! `ca.get_crl`: the list of revoked certificates, signed anew every hour and at every revocation.
+//!
+//! The last list is kept. A revocation by this process drops it at once, and so does one that another process announces;
+//! whether one was missed is looked up once a second, by their number.
 
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::ocsp_query::revocation_reason;
+use super::{Ca, Error, GRACE_SECONDS};
+use crate::kernel::{Audience, Caller, Event};
 use certs::Revoked;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Clients refuse a list past this; we sign a new one long before.
 const NEXT_UPDATE_SECONDS: i64 = 24 * 3600;
 const FRESH_SECONDS: i64 = 3600;
+/// How long a list is believed before the certificates on it are counted again.
+const CHECK_MS: i64 = 1000;
 
 #[derive(Deserialize)]
 pub(super) struct GetCrlParams {
@@ -33,7 +40,9 @@ pub(super) struct SignedCrl {
     #[serde(skip)]
     signed_at: i64,
     #[serde(skip)]
-    rows: usize,
+    rows: i64,
+    #[serde(skip)]
+    checked_at_ms: i64,
 }
 
 impl Ca {
@@ -47,6 +56,7 @@ impl Ca {
             revoked_serials: Vec::new(),
             signed_at: 0,
             rows: 0,
+            checked_at_ms: 0,
         };
         match params.of {
             CrlSigner::Issuer => self.issuer_crl().await,
@@ -56,22 +66,37 @@ impl Ca {
     }
 
     async fn issuer_crl(&self) -> Result<SignedCrl, Error> {
-        let now = self.clock.now_seconds();
-        // Another process may have revoked something since: every list has as many rows as the table.
-        let rows = self.store.revoked().await?;
-        let fresh = |crl: &&SignedCrl| {
-            crl.rows == rows.len() && (crl.signed_at..crl.signed_at + FRESH_SECONDS).contains(&now)
-        };
-        if let Some(crl) = self.crl.lock().as_ref().filter(fresh) {
+        let (now, now_ms) = (self.clock.now_seconds(), self.clock.now_ms());
+        let fresh = |crl: &&SignedCrl| (crl.signed_at..crl.signed_at + FRESH_SECONDS).contains(&now);
+        let kept = self.crl.lock().as_ref().filter(fresh).cloned();
+        let checked = |crl: &SignedCrl| (crl.checked_at_ms..crl.checked_at_ms + CHECK_MS).contains(&now_ms);
+        if let Some(crl) = kept.as_ref().filter(|crl| checked(crl)) {
             return Ok(crl.clone());
         }
 
+        // One that expired long ago is refused everywhere for that; without this the list would only grow.
+        let expired_before = now - GRACE_SECONDS;
+        if let Some(crl) = kept
+            && crl.rows == self.store.count_revoked(expired_before).await?
+        {
+            if let Some(same) = self.crl.lock().as_mut().filter(|same| same.signed_at == crl.signed_at) {
+                same.checked_at_ms = now_ms;
+            }
+            return Ok(crl);
+        }
+        self.sign_crl(expired_before).await
+    }
+
+    async fn sign_crl(&self, expired_before: i64) -> Result<SignedCrl, Error> {
+        let dropped = self.crl_drops.load(Ordering::Acquire);
+        let now = self.clock.now_seconds();
+        let rows = self.store.revoked(expired_before).await?;
         let revoked: Vec<Revoked> = rows
             .iter()
             .map(|row| Revoked {
                 serial: row.serial.clone(),
                 at: row.revoked_at.unwrap_or(now),
-                reason: row.revocation_reason(),
+                reason: revocation_reason(row.reason.as_deref()),
             })
             .collect();
         // Time only grows, and so must the number of a list.
@@ -80,10 +105,29 @@ impl Ca {
             crl_pem: self.authority().crl(&revoked, number, now, now + NEXT_UPDATE_SECONDS)?,
             revoked_serials: rows.iter().flat_map(|row| both_forms(&row.serial)).collect(),
             signed_at: now,
-            rows: rows.len(),
+            rows: i64::try_from(rows.len()).unwrap_or(i64::MAX),
+            checked_at_ms: self.clock.now_ms(),
         };
-        *self.crl.lock() = Some(crl.clone());
+        // Something may have been revoked after the rows were read: such a list is answered once and not kept.
+        let mut kept = self.crl.lock();
+        if self.crl_drops.load(Ordering::Acquire) == dropped {
+            *kept = Some(crl.clone());
+        }
         Ok(crl)
+    }
+
+    /// The next call reads what is revoked now.
+    pub(super) fn drop_crl(&self) {
+        // Counted first: a list whose rows were read before is then not kept after.
+        self.crl_drops.fetch_add(1, Ordering::AcqRel);
+        *self.crl.lock() = None;
+    }
+
+    /// Another process of this service revoked something.
+    pub(super) fn on_event(&self, event: &Event) {
+        if event.to == Audience::Gateways && event.method == "ca.cert_revoked" {
+            self.drop_crl();
+        }
     }
 }
 

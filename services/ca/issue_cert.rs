@@ -47,7 +47,11 @@ impl Ca {
             issued_at: self.clock.now_ms(),
             additional: params.additional,
         };
-        match self.claims.submit(claim, row.pem.len() + 512).await? {
+        let outcome = match claim.additional {
+            true => self.store.claim_further(&claim).await?,
+            false => self.claims.submit(claim, row.pem.len() + 512).await?,
+        };
+        match outcome {
             ClaimOutcome::New => Ok(self.issued(&row, false, None)),
             ClaimOutcome::Same(row) => Ok(self.issued(&row, true, None)),
             ClaimOutcome::OtherKey => Err(Error::OtherKey(row.aid)),

@@ -37,12 +37,17 @@ enum ServiceKeyPurpose {
 impl Ca {
     pub(super) async fn issue_service_cert(
         self: Arc<Self>,
-        _: Caller,
+        caller: Caller,
         params: IssueServiceCertParams,
     ) -> Result<Issued, Error> {
         let key = public_key(&params.public_key, params.curve)?;
-        if params.name.split_once('.').is_none_or(|(_, issuer)| issuer != self.issuer) {
+        let Some((named, _)) = params.name.split_once('.').filter(|(_, issuer)| *issuer == self.issuer)
+        else {
             return Err(Error::ForeignIssuer { aid: params.name, issuer: self.issuer.clone() });
+        };
+        // A service is given a certificate for itself, and for no other.
+        if let Some(service) = caller.service_name().filter(|service| *service != named) {
+            return Err(Error::OtherService { service: service.to_owned(), name: params.name });
         }
 
         let now = self.clock.now_seconds();
@@ -86,11 +91,11 @@ impl Ca {
         purpose: &str,
         row: NewCertificate,
     ) -> Result<Option<Issued>, Error> {
-        let held = self.store.of_aid(&params.name).await?;
-        let active = || held.iter().filter(|row| row.state == "active_signing");
-        let same_kind = active().find(|row| row.key_purpose == purpose && row.curve == params.curve.as_str());
+        let active = self.store.active_of(&params.name).await?;
+        let same_kind =
+            active.iter().find(|row| row.key_purpose == purpose && row.curve == params.curve.as_str());
         let replaces = params.replaces.as_deref().and_then(certs::parse_serial);
-        let named = active().find(|row| replaces.as_deref() == Some(row.serial.as_str()));
+        let named = active.iter().find(|row| replaces.as_deref() == Some(row.serial.as_str()));
         match same_kind.or(named) {
             // Rotation: the old certificate still verifies what it signed, the new one signs from now on.
             Some(old) if self.store.replace(&old.serial, &row).await? => {

@@ -8,10 +8,12 @@ mod error;
 mod get_cert;
 mod get_cert_chain;
 mod get_crl;
+mod get_issuer_pins;
 mod get_trust_roots;
 mod issue_cert;
 mod issue_service_cert;
 mod ocsp_query;
+mod pin_issuer;
 mod pki;
 mod rekey_cert;
 mod remove_trust_root;
@@ -25,17 +27,19 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod unpin_issuer;
 mod verify_chain;
 
 pub(crate) use settings::Settings;
 
-use crate::kernel::{Batch, Bus, Clock, Mesh, Methods, Rpc, Service, Task, World};
+use crate::kernel::{Batch, Bus, Clock, CpuPool, Mesh, Methods, Rpc, Service, Task, World};
 use certs::{Authority, Certificate, PublicKey, Urls};
 use error::Error;
 use parking_lot::Mutex;
 use pki::CaPki;
 use serde::Serialize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use store::{CertificateRow, ClaimOutcome, Store};
 
@@ -49,7 +53,7 @@ const GRACE_SECONDS: i64 = 90 * DAY;
 /// What may wait to be stored.
 const QUEUE_BYTES: usize = 16 << 20;
 
-pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
+pub(crate) async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
     let pki = CaPki::open_or_create(world)?;
     let store = Arc::new(Store::new(world.db("ca", &sqlx::migrate!("ca/migrations")).await?));
     let committing = store.clone();
@@ -64,12 +68,22 @@ pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service>
         store,
         pki,
         crl: Mutex::new(None),
+        crl_drops: AtomicU64::new(0),
+        certificates_per_day: i64::from(settings.certificates_per_day),
+        chain_checks: CpuPool::default(),
         mesh: world.mesh.clone(),
         bus: world.bus.clone(),
         clock: world.clock.clone(),
     });
+    let listening = Arc::downgrade(&ca);
+    world.bus.listen(move |event| {
+        if let Some(ca) = listening.upgrade() {
+            ca.on_event(event);
+        }
+    });
     ca.refresh_trust_list().await?;
     ca.adopt_roots(&world.keys).await?;
+    ca.warn_of_wide_roots().await?;
     let (renewing, stop) = (ca.clone(), world.stop.clone());
     let renewal = Task::new("trust_list_renewal", move || {
         let (ca, stop) = (renewing.clone(), stop.clone());
@@ -77,8 +91,15 @@ pub(crate) async fn open(world: &World, _: &Settings) -> anyhow::Result<Service>
             stop.run_until_cancelled(ca.renew_trust_list()).await;
         }
     });
+    let (announcing, stop) = (ca.clone(), world.stop.clone());
+    let announcement = Task::new("revocation_announcement", move || {
+        let (ca, stop) = (announcing.clone(), stop.clone());
+        async move {
+            stop.run_until_cancelled(ca.announce_revocations()).await;
+        }
+    });
     let routes = routes::routes(ca.clone());
-    Ok(Service::new(&["ca"], rpc(ca)).with_routes(routes).with_task(renewal))
+    Ok(Service::new(&["ca"], rpc(ca)).with_routes(routes).with_task(renewal).with_task(announcement))
 }
 
 fn rpc(ca: Arc<Ca>) -> Methods {
@@ -97,6 +118,9 @@ fn rpc(ca: Arc<Ca>) -> Methods {
         .method("ca.get_trust_roots", Ca::get_trust_roots)
         .method("ca.add_trust_root", Ca::add_trust_root)
         .method("ca.remove_trust_root", Ca::remove_trust_root)
+        .method("ca.pin_issuer", Ca::pin_issuer)
+        .method("ca.unpin_issuer", Ca::unpin_issuer)
+        .method("ca.get_issuer_pins", Ca::get_issuer_pins)
         .method("ca.status", Ca::status)
         .into()
 }
@@ -120,6 +144,12 @@ struct Ca {
     root_crl_url: String,
     /// The list that was signed last, until it is an hour old or something was revoked.
     crl: Mutex<Option<get_crl::SignedCrl>>,
+    /// How often a list was dropped because something was revoked.
+    crl_drops: AtomicU64,
+    /// How many certificates an agent gets in a day.
+    certificates_per_day: i64,
+    /// Where certificates that nobody knows are verified.
+    chain_checks: CpuPool,
     mesh: Arc<Mesh>,
     bus: Bus,
     clock: Clock,

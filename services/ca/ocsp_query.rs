@@ -76,14 +76,12 @@ impl Ca {
             None => OcspStatus::Unknown,
             Some(row) => match row.revoked_at {
                 None => OcspStatus::Good,
-                Some(at) => OcspStatus::Revoked { at, reason: row.revocation_reason() },
+                Some(at) => OcspStatus::Revoked { at, reason: revocation_reason(row.reason.as_deref()) },
             },
         })
     }
 }
 
-impl super::CertificateRow {
-    pub(super) fn revocation_reason(&self) -> Reason {
-        self.reason.as_deref().and_then(|text| text.parse().ok()).unwrap_or(Reason::Unspecified)
-    }
+pub(super) fn revocation_reason(stored: Option<&str>) -> Reason {
+    stored.and_then(|text| text.parse().ok()).unwrap_or(Reason::Unspecified)
 }

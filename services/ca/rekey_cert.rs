@@ -22,6 +22,14 @@ impl Ca {
         let old = self.active(&params.aid, &params.old_serial).await?;
         let curve = old.curve.parse().map_err(|_| Error::Bad(format!("unknown curve {}", old.curve)))?;
         let key = public_key(&params.public_key, curve)?;
+        if let Some(retry_after_ms) = self.wait_for_certificate(&old).await? {
+            // Only the key that a certificate is for can do anything with it.
+            if key.fingerprint() == old.spki_fingerprint {
+                return Ok(self.issued(&old, true, None));
+            }
+            let limit = self.certificates_per_day;
+            return Err(Error::TooManyCertificates { aid: old.aid, limit, retry_after_ms });
+        }
         self.replace(&old, &key).await
     }
 }

@@ -1,7 +1,10 @@
 //! `ca.renew_cert`: a new certificate for the same key; the old one verifies only.
+//!
+//! Every certificate is kept for good, so an agent gets so many a day. Beyond that a renewal answers with the certificate
+//! that it has: clients that renew long before it ends ask for no more than a valid one.
 
 use super::store::{CertificateRow, NewCertificate};
-use super::{Ca, Error, Issued};
+use super::{Ca, DAY, Error, Issued};
 use crate::kernel::{Aid, Caller};
 use certs::{Certificate, PublicKey};
 use serde::Deserialize;
@@ -20,8 +23,23 @@ impl Ca {
         params: RenewCertParams,
     ) -> Result<Issued, Error> {
         let old = self.active(&params.aid, &params.old_serial).await?;
+        if self.wait_for_certificate(&old).await?.is_some() {
+            return Ok(self.issued(&old, true, None));
+        }
         let key = Certificate::from_pem(&old.pem)?.public_key().clone();
         self.replace(&old, &key).await
+    }
+
+    /// How many milliseconds an agent has to wait for another certificate, if it got as many as it may have today. Each one
+    /// replaces the one before, so no two calls pass here for the same certificate and both get one. One that has expired
+    /// is always replaced.
+    pub(super) async fn wait_for_certificate(&self, old: &CertificateRow) -> Result<Option<i64>, Error> {
+        let now = self.clock.now_ms();
+        if now / 1000 > old.not_after {
+            return Ok(None);
+        }
+        let issued = self.store.issued_in(&old.aid, now - DAY * 1000, self.certificates_per_day).await?;
+        Ok(issued.map(|oldest| (oldest + DAY * 1000 - now).max(1)))
     }
 
     /// The certificate to be replaced: of this agent, and active.

@@ -1,7 +1,30 @@
-//! The table `[ca]` of `aund.toml`, which has no settings yet.
+//! The table `[ca]` of `aund.toml`.
 
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Settings {}
+pub struct Settings {
+    /// How many certificates an agent gets in 24 hours. Whoever renews more often is answered with the one it has, and
+    /// another key has to wait.
+    pub certificates_per_day: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { certificates_per_day: 32 }
+    }
+}
+
+impl Settings {
+    /// Refuses numbers that this service cannot do with. The first certificate is one of them, and a key has to be
+    /// replaceable on the day it was made.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let most = 1_000_000;
+        if !(2..=most).contains(&self.certificates_per_day) {
+            let given = self.certificates_per_day;
+            anyhow::bail!("ca.certificates_per_day: must be 2 to {most}, and is {given}");
+        }
+        Ok(())
+    }
+}

@@ -1,7 +1,11 @@
 //! Every SQL statement of `ca.*`.
 
+mod pins;
+mod revocations;
 mod trust;
 
+pub(super) use pins::{IssuerPin, MOST_PINS_OF_A_ROOT};
+pub(super) use revocations::RevocationScope;
 pub(super) use trust::{MOST_ROOTS, RootChange, RootChangeOutcome, SignedTrustList, TrustRoot};
 
 use super::GRACE_SECONDS;
@@ -25,6 +29,14 @@ pub(super) struct CertificateRow {
     pub fingerprint: String,
     pub spki_fingerprint: String,
     pub pem: String,
+}
+
+/// A line of the revocation list.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(super) struct RevokedRow {
+    pub serial: String,
+    pub revoked_at: Option<i64>,
+    pub reason: Option<String>,
 }
 
 /// A certificate that was signed and waits to be stored.
@@ -102,6 +114,26 @@ impl Store {
         Ok(outcomes)
     }
 
+    /// Stores a further certificate of a name, only if the one that its agent logs in with is active. That one is locked first: of
+    /// a revocation and this, one waits for the other, and either this sees that it was revoked, or the revocation sees
+    /// the new certificate. A transaction of its own, because of several locks in one another process could wait for the second.
+    pub async fn claim_further(&self, claim: &NewCertificate) -> sqlx::Result<ClaimOutcome> {
+        let mut tx = self.db.begin().await?;
+        let locked = sqlx::query(
+            "UPDATE certificates SET state = state
+             WHERE aid = $1 AND curve = 'P-256' AND key_purpose = 'signing' AND state = 'active_signing'",
+        )
+        .bind(claim.row.aid.as_str())
+        .execute(&mut *tx)
+        .await?;
+        if locked.rows_affected() == 0 {
+            return Ok(ClaimOutcome::Revoked);
+        }
+        let outcome = claim_one(&mut tx, claim).await?;
+        self.db.commit(tx).await?;
+        Ok(outcome)
+    }
+
     /// Replaces the active certificate `old` by `new`, or changes nothing if `old` is not active any more.
     pub async fn replace(&self, old: &str, new: &NewCertificate) -> sqlx::Result<bool> {
         let mut tx = self.db.begin().await?;
@@ -125,23 +157,6 @@ impl Store {
         Ok(true)
     }
 
-    /// Marks certificates as revoked; those that are already keep their first reason and time.
-    pub async fn revoke(&self, serials: &[String], at: i64, reason: &str) -> sqlx::Result<()> {
-        let mut tx = self.db.begin().await?;
-        for serial in serials {
-            sqlx::query(
-                "UPDATE certificates SET state = 'revoked', revoked_at = $2, reason = $3
-                 WHERE serial = $1 AND state <> 'revoked'",
-            )
-            .bind(serial.as_str())
-            .bind(at)
-            .bind(reason)
-            .execute(&mut *tx)
-            .await?;
-        }
-        self.db.commit(tx).await
-    }
-
     pub async fn by_serial(&self, serial: &str) -> sqlx::Result<Option<CertificateRow>> {
         select!("WHERE serial = $1").bind(serial).fetch_optional(self.db.read()).await
     }
@@ -151,28 +166,94 @@ impl Store {
         select!("WHERE aid = $1 ORDER BY issued_at DESC, serial").bind(aid).fetch_all(self.db.read()).await
     }
 
-    pub async fn revoked(&self) -> sqlx::Result<Vec<CertificateRow>> {
-        select!("WHERE state = 'revoked' ORDER BY revoked_at, serial").fetch_all(self.db.read()).await
+    /// The active certificates of a name: at most one of each curve and purpose.
+    pub async fn active_of(&self, aid: &str) -> sqlx::Result<Vec<CertificateRow>> {
+        select!("WHERE aid = $1 AND state = 'active_signing' ORDER BY issued_at DESC, serial")
+            .bind(aid)
+            .fetch_all(self.db.read())
+            .await
     }
 
-    /// Agents without a certificate that is not revoked, and their last revocation: those after this second and this AID,
-    /// or with the AID empty, from this second on.
-    pub async fn revoked_agents(
+    /// The active certificate of a name. Without a curve it is the one on P-256 that every agent has, or that of a service;
+    /// without a purpose it is not one for TLS.
+    pub async fn current(
         &self,
-        since: i64,
         aid: &str,
-        limit: i64,
-    ) -> sqlx::Result<Vec<(String, i64)>> {
-        sqlx::query_as(
-            "SELECT c.aid, MAX(c.revoked_at) FROM certificates c
-             WHERE c.state = 'revoked' AND c.revoked_at >= $1 AND c.key_purpose NOT IN ('service', 'tls', 'login')
-                 AND NOT EXISTS (SELECT 1 FROM certificates o WHERE o.aid = c.aid AND o.state <> 'revoked')
-             GROUP BY c.aid HAVING MAX(c.revoked_at) > $1 OR c.aid > $2
-             ORDER BY MAX(c.revoked_at), c.aid LIMIT $3",
+        curve: Option<&str>,
+        key_purpose: Option<&str>,
+    ) -> sqlx::Result<Option<CertificateRow>> {
+        select!(
+            "WHERE aid = $1 AND state = 'active_signing'
+                 AND (curve = $2 OR ($2 = '' AND (curve = 'P-256' OR key_purpose = 'service')))
+                 AND (key_purpose = $3 OR ($3 = '' AND key_purpose <> 'tls'))
+             ORDER BY issued_at DESC, serial LIMIT 1"
         )
-        .bind(since)
         .bind(aid)
-        .bind(limit)
+        .bind(curve.unwrap_or_default())
+        .bind(key_purpose.unwrap_or_default())
+        .fetch_optional(self.db.read())
+        .await
+    }
+
+    /// The newest certificate of a name whose fingerprint, or whose key's, begins with these lower-case hex digits. Found by
+    /// an index, however many certificates the name has had.
+    pub async fn by_fingerprint(
+        &self,
+        aid: &str,
+        digits: &str,
+        key_purpose: Option<&str>,
+    ) -> sqlx::Result<Option<CertificateRow>> {
+        // No hex digit comes after `f`, so this is every text that begins with the digits.
+        let (from, before) = (format!("sha256:{digits}"), format!("sha256:{digits}g"));
+        let of_certificate = select!(
+            "WHERE fingerprint >= $2 AND fingerprint < $3 AND aid = $1 AND (key_purpose = $4 OR $4 = '')
+             ORDER BY issued_at DESC, serial LIMIT 1"
+        );
+        let of_key = select!(
+            "WHERE spki_fingerprint >= $2 AND spki_fingerprint < $3 AND aid = $1
+                 AND (key_purpose = $4 OR $4 = '')
+             ORDER BY issued_at DESC, serial LIMIT 1"
+        );
+        for query in [of_certificate, of_key] {
+            let query = query.bind(aid.to_owned()).bind(from.clone()).bind(before.clone());
+            let query = query.bind(key_purpose.unwrap_or_default().to_owned());
+            if let Some(row) = query.fetch_optional(self.db.read()).await? {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+
+    /// When a name got the certificate that was `many` ago, if it got that many after this time; all in milliseconds.
+    pub async fn issued_in(&self, aid: &str, after: i64, many: i64) -> sqlx::Result<Option<i64>> {
+        sqlx::query_scalar(
+            "SELECT issued_at FROM certificates WHERE aid = $1 AND issued_at > $2
+             ORDER BY issued_at DESC LIMIT 1 OFFSET $3",
+        )
+        .bind(aid)
+        .bind(after)
+        .bind(many - 1)
+        .fetch_optional(self.db.read())
+        .await
+    }
+
+    /// How many certificates the revocation list has, by the same rule as [`Store::revoked`].
+    pub async fn count_revoked(&self, expired_before: i64) -> sqlx::Result<i64> {
+        sqlx::query_scalar(
+            "SELECT CAST(COUNT(*) AS BIGINT) FROM certificates WHERE state = 'revoked' AND not_after >= $1",
+        )
+        .bind(expired_before)
+        .fetch_one(self.db.read())
+        .await
+    }
+
+    /// What the revocation list says of each certificate; one that expired before this second is not on it any more.
+    pub async fn revoked(&self, expired_before: i64) -> sqlx::Result<Vec<RevokedRow>> {
+        sqlx::query_as(
+            "SELECT serial, revoked_at, reason FROM certificates WHERE state = 'revoked' AND not_after >= $1
+             ORDER BY revoked_at, serial",
+        )
+        .bind(expired_before)
         .fetch_all(self.db.read())
         .await
     }
@@ -191,10 +272,16 @@ async fn claim_one(tx: &mut Transaction<'static, Any>, claim: &NewCertificate) -
     match decide(&held, claim) {
         Decision::Insert => {}
         Decision::Replace(expired) => {
-            sqlx::query("UPDATE certificates SET state = 'expired' WHERE serial = $1")
-                .bind(expired)
-                .execute(&mut **tx)
-                .await?;
+            let replaced = sqlx::query(
+                "UPDATE certificates SET state = 'expired' WHERE serial = $1 AND state = 'active_signing'",
+            )
+            .bind(expired)
+            .execute(&mut **tx)
+            .await?;
+            // Revoked between our look and this: then it stays so.
+            if replaced.rows_affected() == 0 {
+                return Ok(ClaimOutcome::Revoked);
+            }
         }
         Decision::Answer(claim) => return Ok(claim),
     }
@@ -236,15 +323,25 @@ fn decide(held: &[CertificateRow], claim: &NewCertificate) -> Decision {
     }
 }
 
+/// What [`decide`] needs of the certificates of a name, however many there are: the active ones or, where there is none,
+/// one that was revoked or else any.
 async fn rows_of(
     tx: &mut Transaction<'static, Any>,
     claim: &NewCertificate,
 ) -> sqlx::Result<Vec<CertificateRow>> {
-    select!("WHERE aid = $1 AND key_purpose = $2")
-        .bind(claim.row.aid.clone())
-        .bind(claim.row.key_purpose.clone())
-        .fetch_all(&mut **tx)
-        .await
+    let queries = [
+        select!("WHERE aid = $1 AND key_purpose = $2 AND state = 'active_signing'"),
+        select!("WHERE aid = $1 AND key_purpose = $2 AND state = 'revoked' LIMIT 1"),
+        select!("WHERE aid = $1 AND key_purpose = $2 LIMIT 1"),
+    ];
+    for query in queries {
+        let query = query.bind(claim.row.aid.clone()).bind(claim.row.key_purpose.clone());
+        let rows = query.fetch_all(&mut **tx).await?;
+        if !rows.is_empty() {
+            return Ok(rows);
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// False if the name has an active certificate of this kind already.

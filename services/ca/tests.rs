@@ -5,7 +5,7 @@ use crate::testing::{DAY_MS, TestWorld, code, spki};
 use axum::http::Request;
 use certs::{Authority, Certificate, Curve, Key};
 use futures_util::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -77,6 +77,32 @@ async fn a_renewed_certificate_keeps_the_key_and_the_old_one_verifies_only() {
         json!({ "aid": alice.aid, "old_serial": old.serial() }),
     );
     assert_eq!(code(twice.await), -32009);
+}
+
+#[tokio::test]
+async fn an_agent_gets_so_many_certificates_a_day_and_then_the_one_it_has() {
+    let test = TestWorld::open().await;
+    let alice = test.register("alice").await;
+    let mut serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
+    let renew = async |serial: &str| {
+        test.world.clock.advance_ms(1000);
+        test.inside("ca.renew_cert", json!({ "aid": alice.aid, "old_serial": serial })).await
+    };
+    for _ in 1..32 {
+        let renewed = renew(&serial).await;
+        assert_eq!(renewed["replaced_sn"], serial.as_str());
+        serial = renewed["cert_sn"].as_str().unwrap().to_owned();
+    }
+    let same = renew(&serial).await;
+    assert_eq!((&same["cert_sn"], &same["existing"]), (&json!(serial), &json!(true)));
+    let other = json!({
+        "aid": alice.aid, "old_serial": serial, "public_key": spki(&Key::generate(Curve::P256)),
+    });
+    let refused = test.call_as(Caller::Operator, "ca.rekey_cert", other.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), -32029);
+    let wait = refused.data("retry_after_ms").and_then(Value::as_i64).unwrap();
+    test.world.clock.advance_ms(wait);
+    assert_eq!(test.inside("ca.rekey_cert", other).await["replaced_sn"], serial.as_str());
 }
 
 #[tokio::test]
@@ -181,9 +207,10 @@ async fn the_root_of_another_operator_comes_into_the_signed_list_and_leaves_it()
     let root = root.certificate();
     let first = version(&test).await;
 
-    let add = json!({ "certificate": root.pem() });
+    let add = json!({ "certificate": root.pem(), "domains": ["aid.net"] });
     let added = test.inside("ca.add_trust_root", add.clone()).await;
     assert_eq!((&added["added"], &added["name"]), (&json!(true), &json!("Root of aid.net")));
+    assert_eq!(added["domains"], json!(["aid.net"]));
     assert_eq!(said_of(&test, root).await.as_deref(), Some("active"));
     assert_eq!(test.inside("ca.add_trust_root", add.clone()).await["added"], false, "adding twice is fine");
     assert_eq!(version(&test).await, first + 1, "and publishes nothing");
@@ -207,7 +234,7 @@ async fn every_change_of_trusted_roots_is_an_event_for_gateways_and_nothing_else
     let test = TestWorld::open().await;
     let published = || test.events.lock().iter().filter(|event| event.method == "ca.trust_changed").count();
     let root = Authority::root("Another", "aid.net", test.world.clock.now_seconds());
-    let add = json!({ "certificate": root.certificate().pem() });
+    let add = json!({ "certificate": root.certificate().pem(), "any_domain": true });
     let id = test.inside("ca.add_trust_root", add.clone()).await["id"].clone();
     assert_eq!(published(), 1);
     test.inside("ca.add_trust_root", add).await;
@@ -233,8 +260,8 @@ async fn only_a_root_that_is_valid_now_is_trusted_and_ours_stays() {
         (lapsed.certificate().pem(), "not valid now"),
         ("nonsense", "certificate"),
     ] {
-        let refused =
-            test.call_as(Caller::Operator, "ca.add_trust_root", json!({ "certificate": pem })).await;
+        let add = json!({ "certificate": pem, "domains": ["aid.net"] });
+        let refused = test.call_as(Caller::Operator, "ca.add_trust_root", add).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.code(), -32602, "{refused}");
         assert!(refused.to_string().contains(word), "{refused}");
@@ -242,8 +269,13 @@ async fn only_a_root_that_is_valid_now_is_trusted_and_ours_stays() {
 
     let list = test.inside("ca.get_trust_roots", json!({})).await;
     let own = &list["root_cas"][0];
-    let again = test.inside("ca.add_trust_root", json!({ "certificate": own["certificate"] })).await;
-    assert_eq!(again["added"], false);
+    let add = json!({ "certificate": own["certificate"], "any_domain": true });
+    let again = test.inside("ca.add_trust_root", add).await;
+    assert_eq!(
+        (&again["added"], &again["domains"]),
+        (&json!(false), &own["domains"]),
+        "ours is for our domain"
+    );
     for which in [json!({ "id": own["id"] }), json!({ "fingerprint": own["fingerprint_sha256"] })] {
         let refused = test.call_as(Caller::Operator, "ca.remove_trust_root", which).await.unwrap_err();
         assert!(refused.to_string().contains("cannot be removed from its own list"), "{refused}");
@@ -259,7 +291,7 @@ async fn of_many_roots_added_at_once_none_is_lost_and_the_list_is_bounded() {
     let now = test.world.clock.now_seconds();
     let roots: Vec<Authority> =
         (0..100).map(|n| Authority::root(&format!("Root {n}"), "many", now)).collect();
-    let add = |root: &Authority| json!({ "certificate": root.certificate().pem() });
+    let add = |root: &Authority| json!({ "certificate": root.certificate().pem(), "domains": ["many.test"] });
     for some in roots.chunks(4) {
         let outcomes =
             join_all(some.iter().map(|root| test.call_as(Caller::Operator, "ca.add_trust_root", add(root))));
@@ -285,10 +317,129 @@ async fn roots_added_before_the_first_start_are_trusted() {
     let folder = test.world.data.join("trust");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("early.crt"), root.certificate().pem()).unwrap();
+    std::fs::write(folder.join("early.domains"), "*.aid.net\naid.org\n").unwrap();
     std::fs::write(folder.join("noise.crt"), "noise").unwrap();
+    let other = Authority::root("Other", "aid.org", test.world.clock.now_seconds());
+    std::fs::write(folder.join("other.crt"), other.certificate().pem()).unwrap();
+    std::fs::write(folder.join("other.domains"), "not a domain").unwrap();
     let test = test.restart().await;
     assert_eq!(said_of(&test, root.certificate()).await.as_deref(), Some("active"));
-    assert!(!folder.join("early.crt").exists() && folder.join("noise.crt").exists());
+    assert_eq!(domains_of(&test, root.certificate()).await, json!(["*.aid.net", "aid.org"]));
+    assert!(!folder.join("early.crt").exists() && !folder.join("early.domains").exists());
+    assert_eq!(said_of(&test, other.certificate()).await, None, "what it is for is not understood");
+    assert!(folder.join("other.crt").exists() && folder.join("noise.crt").exists());
+}
+
+/// What the list says that a root is trusted for.
+async fn domains_of(test: &TestWorld, root: &Certificate) -> Value {
+    let list = test.inside("ca.get_trust_roots", json!({})).await;
+    let mut entries = list["root_cas"].as_array().unwrap().iter();
+    entries.find(|entry| entry["certificate"] == root.pem()).unwrap()["domains"].clone()
+}
+
+#[tokio::test]
+async fn what_a_root_is_trusted_for_has_to_be_said_and_can_be_said_anew() {
+    let test = TestWorld::open().await;
+    let root = Authority::root("Root", "aid.net", test.world.clock.now_seconds());
+    let pem = root.certificate().pem();
+    for said in [
+        json!({}),
+        json!({ "domains": [] }),
+        json!({ "any_domain": false }),
+        json!({ "domains": ["*"] }),
+        json!({ "domains": ["a.test"], "any_domain": true }),
+        json!({ "domains": ["not a domain"] }),
+        json!({ "domains": vec!["a.test"; 101] }),
+    ] {
+        let mut add = said.clone();
+        add["certificate"] = json!(pem);
+        let refused = test.call_as(Caller::Operator, "ca.add_trust_root", add).await;
+        assert_eq!(code(refused), -32602, "{said}");
+    }
+    let changes = [
+        (json!({ "certificate": pem, "domains": ["b.test", "*.A.test"] }), json!(["*.a.test", "b.test"])),
+        (json!({ "certificate": pem, "any_domain": true }), json!(["*"])),
+        (json!({ "certificate": pem, "domains": ["b.test"] }), json!(["b.test"])),
+    ];
+    for (add, domains) in changes {
+        assert_eq!(test.inside("ca.add_trust_root", add.clone()).await["added"], true);
+        assert_eq!(domains_of(&test, root.certificate()).await, domains);
+        assert_eq!(test.inside("ca.add_trust_root", add).await["added"], false, "it is the same");
+    }
+}
+
+#[tokio::test]
+async fn a_root_of_an_earlier_version_keeps_the_domain_of_its_organization() {
+    let test = TestWorld::open().await;
+    let now = test.world.clock.now_seconds();
+    let folder = test.world.data.join("trust");
+    std::fs::create_dir(&folder).unwrap();
+    // Beside neither is a file that says what it is for, as earlier versions left them.
+    let roots =
+        [("aid.net", json!(["aid.net"])), ("Some Company", json!(["*"])), ("localhost", json!(["*"]))];
+    let roots = roots.map(|(organization, domains)| (Authority::root("Old", organization, now), domains));
+    for (n, (root, _)) in roots.iter().enumerate() {
+        std::fs::write(folder.join(format!("{n}.crt")), root.certificate().pem()).unwrap();
+    }
+    let test = test.restart().await;
+    for (root, domains) in &roots {
+        assert_eq!(domains_of(&test, root.certificate()).await, *domains);
+    }
+}
+
+#[tokio::test]
+async fn the_first_key_of_a_domain_counts_until_the_operator_says_otherwise() {
+    let test = TestWorld::open().await;
+    let (one, other) = (format!("sha256:{}", "1".repeat(64)), format!("sha256:{}", "2".repeat(64)));
+    let pin = |key: &str| json!({ "domain": "aid.net", "spki_fingerprint": key, "root": "a".repeat(64) });
+    for key in [&one, &other, &one] {
+        assert_eq!(test.inside("ca.pin_issuer", pin(key)).await["spki_fingerprint"], one.as_str());
+    }
+    let published = || test.events.lock().iter().filter(|event| event.method == "ca.trust_changed").count();
+    let before = published();
+    let gone = test.inside("ca.unpin_issuer", json!({ "domain": "AID.net" })).await;
+    assert_eq!((&gone["spki_fingerprint"], published()), (&json!(one), before + 1));
+    assert_eq!(test.inside("ca.pin_issuer", pin(&other)).await["spki_fingerprint"], other.as_str());
+    let test = test.restart().await;
+    let pins = test.inside("ca.get_issuer_pins", json!({})).await;
+    assert_eq!((&pins["pins"][0]["domain"], &pins["pins"][1]), (&json!("aid.net"), &Value::Null));
+    let unknown = json!({ "domain": "nobody.example" });
+    assert_eq!(code(test.call_as(Caller::Operator, "ca.unpin_issuer", unknown).await), -32008);
+    for wrong in [
+        json!({ "domain": "A.test", "spki_fingerprint": one, "root": "a".repeat(64) }),
+        json!({ "domain": "a.test", "spki_fingerprint": "sha256:12", "root": "a".repeat(64) }),
+        json!({ "domain": "a.test", "spki_fingerprint": one, "root": "root" }),
+    ] {
+        assert_eq!(code(test.call_as(Caller::Operator, "ca.pin_issuer", wrong).await), -32602);
+    }
+}
+
+#[tokio::test]
+async fn one_root_cannot_fill_the_table_of_keys() {
+    let test = TestWorld::open().await;
+    let key = format!("sha256:{}", "1".repeat(64));
+    let pin = |n: i64, root: &str| json!({ "domain": format!("d{n}.test"), "spki_fingerprint": key, "root": root.repeat(64) });
+    for n in 0..500 {
+        test.inside("ca.pin_issuer", pin(n, "a")).await;
+    }
+    assert_eq!(code(test.call_as(Caller::Operator, "ca.pin_issuer", pin(500, "a")).await), -32602);
+    test.inside("ca.pin_issuer", pin(7, "a")).await;
+    test.inside("ca.pin_issuer", pin(501, "b")).await;
+}
+
+#[tokio::test]
+async fn a_service_gets_a_certificate_for_itself_and_for_no_other() {
+    let test = TestWorld::open().await;
+    let ask = |service: &str, name: &str| {
+        let request = json!({
+            "name": name, "public_key": spki(&Key::generate(Curve::P256)), "curve": "P-256",
+        });
+        test.call_as(Caller::service(service), "ca.issue_service_cert", request)
+    };
+    assert!(ask("auth", "auth.aid.pub").await.is_ok() && ask("gateway", "gateway.aid.pub").await.is_ok());
+    assert_eq!(code(ask("gateway", "auth.aid.pub").await), -32004);
+    assert_eq!(code(ask("auth", "gateway.aid.pub").await), -32004);
+    assert_eq!(code(ask("message", "message.aid.pub").await), -32601, "it has no keys of its own");
 }
 
 #[tokio::test]
@@ -417,12 +568,12 @@ async fn agents_without_a_certificate_are_listed_in_the_order_of_their_revocatio
 async fn a_login_certificate_follows_the_one_it_names_and_leaves_others_of_its_curve() {
     let test = TestWorld::open().await;
     let name = format!("mail.{}", test.world.issuer);
-    let issue = |curve: Curve, more: serde_json::Value| {
+    let issue = |curve: Curve, more: Value| {
         let mut params = json!({ "name": name, "public_key": spki(&Key::generate(curve)), "curve": curve });
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         params
     };
-    let state = async |issued: &serde_json::Value| {
+    let state = async |issued: &Value| {
         test.inside("ca.get_cert", json!({ "serial": issued["cert_sn"] })).await["lifecycle_state"].clone()
     };
     let token = test.inside("ca.issue_service_cert", issue(Curve::P256, json!({}))).await;

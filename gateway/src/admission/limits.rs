@@ -1,9 +1,11 @@
 //! How much one address or one agent may ask for, and how many sockets there may be.
 
+use super::recent_keys::{KeyedRates, keyed_rates};
 use crate::config::LimitsConfig;
+use crate::shared_limits::{EvictionSignal, HandshakeLimits, HandshakeSlot, Handshakes};
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::{InMemoryState, NotKeyed};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use governor::{Quota, RateLimiter};
 use parking_lot::Mutex;
 use services::kernel::{Aid, RpcError, codes};
 use std::collections::HashMap;
@@ -17,13 +19,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub type AgentLimit = RateLimiter<NotKeyed, InMemoryState, DefaultClock>;
 
 pub struct GatewayLimits {
-    connects: DefaultKeyedRateLimiter<IpAddr>,
-    http: DefaultKeyedRateLimiter<IpAddr>,
+    connects: KeyedRates<IpAddr>,
+    http: KeyedRates<IpAddr>,
     calls: Quota,
     /// Of the agents that are connected, or called over HTTP a moment ago.
     agents: Mutex<HashMap<Aid, Arc<AgentLimit>>>,
+    /// More agents than can be connected at once, so that most of a full table can be forgotten.
+    most_agents: usize,
     sockets: Arc<Semaphore>,
-    handshakes: Arc<Semaphore>,
+    handshakes: Arc<Handshakes>,
     per_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
     most_per_address: usize,
     pub http_per_second: u32,
@@ -34,7 +38,6 @@ pub struct GatewayLimits {
 pub enum SocketLimit {
     Sockets,
     Address,
-    Handshakes,
     Rate,
 }
 
@@ -60,23 +63,31 @@ impl Drop for SocketPermit {
 impl GatewayLimits {
     pub fn new(config: &LimitsConfig) -> GatewayLimits {
         GatewayLimits {
-            connects: RateLimiter::keyed(per_second(config.connects_per_second)),
-            http: RateLimiter::keyed(per_second(config.http_per_second)),
+            connects: keyed_rates(per_second(config.connects_per_second)),
+            http: keyed_rates(per_second(config.http_per_second)),
             calls: per_second(config.calls_per_second),
             agents: Mutex::default(),
+            most_agents: config.sockets.saturating_mul(2).max(1024),
             sockets: Arc::new(Semaphore::new(config.sockets)),
-            handshakes: Arc::new(Semaphore::new(config.handshakes)),
+            handshakes: Handshakes::new(HandshakeLimits {
+                most: config.handshakes,
+                per_address: config.handshakes_per_address,
+                per_prefix: config.handshakes_per_prefix,
+            }),
             per_address: Arc::default(),
             most_per_address: config.sockets_per_address,
             http_per_second: config.http_per_second,
         }
     }
 
-    /// Counts a new socket, and its handshake until that is done.
-    pub fn admit(&self, address: IpAddr) -> Result<(SocketPermit, OwnedSemaphorePermit), SocketLimit> {
-        let address = network(address);
+    /// Counts a new socket, and its handshake until that is done. The signal says that another needs its slot.
+    pub fn admit(
+        &self,
+        from: IpAddr,
+        signal: &Arc<EvictionSignal>,
+    ) -> Result<(SocketPermit, HandshakeSlot), SocketLimit> {
+        let address = network(from);
         let socket = self.sockets.clone().try_acquire_owned().map_err(|_| SocketLimit::Sockets)?;
-        let handshake = self.handshakes.clone().try_acquire_owned().map_err(|_| SocketLimit::Handshakes)?;
         self.connects.check_key(&address).map_err(|_| SocketLimit::Rate)?;
         let mut counts = self.per_address.lock();
         let count = counts.entry(address).or_default();
@@ -84,7 +95,10 @@ impl GatewayLimits {
             return Err(SocketLimit::Address);
         }
         *count += 1;
-        Ok((SocketPermit { _socket: socket, address, per_address: self.per_address.clone() }, handshake))
+        drop(counts);
+        let permit = SocketPermit { _socket: socket, address, per_address: self.per_address.clone() };
+        // Last, because nobody gives up a slot for a socket that is refused.
+        Ok((permit, self.handshakes.begin(from, signal)))
     }
 
     /// The error says how long to wait.
@@ -100,6 +114,9 @@ impl GatewayLimits {
         if let Some(limit) = agents.get(aid) {
             return limit.clone();
         }
+        if agents.len() >= self.most_agents {
+            forget_absent(&mut agents);
+        }
         let limit = Arc::new(RateLimiter::direct(self.calls));
         agents.insert(aid.clone(), limit.clone());
         limit
@@ -109,8 +126,13 @@ impl GatewayLimits {
     pub fn forget_quiet(&self) {
         self.connects.retain_recent();
         self.http.retain_recent();
-        self.agents.lock().retain(|_, limit| Arc::strong_count(limit) > 1);
+        forget_absent(&mut self.agents.lock());
     }
+}
+
+/// Only those are kept whose limit somebody else has, too.
+fn forget_absent(agents: &mut HashMap<Aid, Arc<AgentLimit>>) {
+    agents.retain(|_, limit| Arc::strong_count(limit) > 1);
 }
 
 pub fn within_agent_rate(limit: &AgentLimit) -> Result<(), RpcError> {
@@ -154,22 +176,26 @@ mod tests {
         GatewayLimits::new(&crate::config::Config::parse(text).unwrap().limits)
     }
 
+    fn admit(limits: &GatewayLimits, from: IpAddr) -> Result<(SocketPermit, HandshakeSlot), SocketLimit> {
+        limits.admit(from, &Arc::default())
+    }
+
     #[test]
     fn a_dropped_permit_is_free_again() {
         let (limits, home) = (limits("limits.sockets_per_address = 1"), "127.0.0.1".parse().unwrap());
-        let permit = limits.admit(home).unwrap();
-        assert_eq!(limits.admit(home).err(), Some(SocketLimit::Address));
+        let permit = admit(&limits, home).unwrap();
+        assert_eq!(admit(&limits, home).err(), Some(SocketLimit::Address));
         drop(permit);
-        assert!(limits.admit(home).is_ok());
+        assert!(admit(&limits, home).is_ok());
         assert!(limits.per_address.lock().is_empty());
     }
 
     #[test]
     fn addresses_of_one_ipv6_network_count_together() {
         let limits = limits("limits.connects_per_second = 1");
-        assert!(limits.admit("2001:db8::1".parse().unwrap()).is_ok());
-        assert_eq!(limits.admit("2001:db8::2".parse().unwrap()).err(), Some(SocketLimit::Rate));
-        assert!(limits.admit("2001:db8:0:1::1".parse().unwrap()).is_ok());
+        assert!(admit(&limits, "2001:db8::1".parse().unwrap()).is_ok());
+        assert_eq!(admit(&limits, "2001:db8::2".parse().unwrap()).err(), Some(SocketLimit::Rate));
+        assert!(admit(&limits, "2001:db8:0:1::1".parse().unwrap()).is_ok());
     }
 
     #[test]

@@ -8,15 +8,18 @@
 //! 1. [`Admission::authenticate`]: who. A session has done this when it was opened, a peer link with its hello.
 //! 2. [`Admission::find`]: the method exists, for this kind of caller, and is advertised now; down is 5003.
 //! 3. Its rate: of all calls of the agent, and then of the method's own class.
-//! 4. [`Admission::signature`], if the call is signed.
+//! 4. [`Admission::signature`], if the call is signed; one that changes something is accepted once.
 //! 5. [`strip_reserved`]: every `_key` is removed.
 //!
 //! [`Admission::begin`] does the first three without waiting, [`Admission::finish`] the others.
 
 mod capabilities;
 mod documents;
+mod executed_calls;
 mod limits;
+mod login_failures;
 mod rate_classes;
+mod recent_keys;
 mod reserved;
 mod signature;
 mod signer;
@@ -25,6 +28,7 @@ mod source;
 mod tests;
 
 pub use limits::{AgentLimit, GatewayLimits, SocketLimit, SocketPermit, per_second, within_agent_rate};
+pub use recent_keys::{KeyedRates, keyed_rates};
 pub use reserved::strip_reserved;
 pub use signature::is_signed;
 pub use signer::KnownSigner;
@@ -34,6 +38,8 @@ use crate::config::Config;
 use crate::frame::params;
 use capabilities::AdvertisedCapabilities;
 use documents::AdvertisedDocuments;
+use executed_calls::{ExecutedCalls, SignatureClaim};
+use login_failures::{LoginFailures, is_login_class};
 use parking_lot::RwLock;
 use proto_schemas::requests::auth;
 use proto_schemas::{HttpPrefix, Method, Tag};
@@ -45,13 +51,24 @@ use std::sync::Arc;
 
 pub struct Admission {
     pub limits: GatewayLimits,
+    pub login_failures: LoginFailures,
     rate_classes: RateClasses,
     capabilities: AdvertisedCapabilities,
     documents: RwLock<AdvertisedDocuments>,
+    executed: Arc<ExecutedCalls>,
     /// What is up besides the namespaces of the mesh: `federation`, where it is enabled.
     always_up: Vec<&'static str>,
     mesh: Arc<Mesh>,
     clock: Clock,
+}
+
+/// A call that may be made.
+#[derive(Debug)]
+pub struct AdmittedCall {
+    /// For the service.
+    pub params: Option<Box<RawValue>>,
+    /// Of a signed call that is accepted once: to be told how it ended.
+    pub claim: Option<Box<SignatureClaim>>,
 }
 
 impl Admission {
@@ -61,9 +78,11 @@ impl Admission {
         let capabilities = AdvertisedCapabilities::new(&up);
         Admission {
             limits: GatewayLimits::new(&config.limits),
+            login_failures: LoginFailures::new(&config.limits),
             rate_classes: RateClasses::new(&config.limits, &world.bus),
             documents: RwLock::new(AdvertisedDocuments::new(&capabilities, &world.mesh)),
             capabilities,
+            executed: Arc::default(),
             always_up,
             mesh: world.mesh.clone(),
             clock: world.clock.clone(),
@@ -72,9 +91,16 @@ impl Admission {
 
     /// The agent an access token was given to.
     pub async fn authenticate(&self, token: &str) -> Result<Aid, RpcError> {
+        let (aid, _) = self.authenticate_session(token).await?;
+        Ok(aid)
+    }
+
+    /// The same, with the time when the agent's tokens were revoked for the last time before this one was made, if ever.
+    pub async fn authenticate_session(&self, token: &str) -> Result<(Aid, Option<i64>), RpcError> {
         let token = auth::VerifyToken { token: token.to_owned() };
         let verified = self.mesh.ask(Caller::service("gateway"), &token).await?;
-        Aid::parse(&verified.aid).map_err(RpcError::internal)
+        let aid = Aid::parse(&verified.aid).map_err(RpcError::internal)?;
+        Ok((aid, verified.tokens_revoked_at))
     }
 
     /// The steps that need not wait: the method, and the rate of all calls of its caller.
@@ -87,24 +113,42 @@ impl Admission {
         found
     }
 
-    /// The steps after those, which may have to ask another process. Gives the parameters for the service.
+    /// The steps after those, which may have to ask another process.
     pub async fn finish(
         &self,
         source: &CallSource<'_>,
         method: &'static Method,
         params: Option<Box<RawValue>>,
-    ) -> Result<Option<Box<RawValue>>, RpcError> {
+    ) -> Result<AdmittedCall, RpcError> {
         // Boxed, so that the future of a call without these stays small.
         if let (Some(class), Some(address)) = (method.rate, source.address()) {
+            if is_login_class(class) {
+                self.login_failures.within(address)?;
+            }
             let subject = RateSubject { address, aid: source.aid(), params: params.as_deref() };
             Box::pin(self.rate_classes.within(class, subject)).await?;
         }
+        let mut claim = None;
         if let (Some((aid, signer)), Some(params)) = (source.signer(), params.as_deref())
             && is_signed(params)
         {
-            Box::pin(self.signature(aid, signer, method.name, params)).await?;
+            claim = Box::pin(self.signature(aid, signer, method, params)).await?.map(Box::new);
         }
-        strip_reserved(params)
+        Ok(AdmittedCall { params: strip_reserved(params)?, claim })
+    }
+
+    /// The service has answered. Counts a failed login for the address it came from; other calls are not counted here.
+    pub fn answered(
+        &self,
+        source: &CallSource<'_>,
+        method: &'static Method,
+        outcome: Result<&RawValue, &RpcError>,
+    ) {
+        if let (Some(class), Some(address)) = (method.rate, source.address())
+            && is_login_class(class)
+        {
+            self.login_failures.count_answer(address, method, outcome.map(RawValue::get));
+        }
     }
 
     /// Whether [`finish`](Self::finish) would change nothing and refuse nothing: the call has no signature, nothing has to
@@ -185,6 +229,8 @@ impl Admission {
     /// Forgets callers that have been quiet, so that the tables do not grow with everyone ever seen.
     pub fn forget_quiet(&self) {
         self.limits.forget_quiet();
+        self.login_failures.forget_quiet();
         self.rate_classes.forget_quiet();
+        self.executed.forget_before(self.oldest_signature());
     }
 }

@@ -1,8 +1,9 @@
 //! The limits that namespaces declare for some of their methods and routes, beside that of all calls.
 
 use super::limits::{network, now, per_minute, too_fast};
+use super::recent_keys::{KeyedRates, keyed_rates};
 use crate::config::LimitsConfig;
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use governor::Quota;
 use proto_schemas::{RateClass, RateKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,7 +20,7 @@ pub struct RateClasses {
 struct ClassLimit {
     class: &'static RateClass,
     per_minute: u32,
-    limiter: DefaultKeyedRateLimiter<String>,
+    limiter: KeyedRates<String>,
 }
 
 /// Whom a call is counted for, as far as it is known.
@@ -35,7 +36,7 @@ impl RateClasses {
         let all = proto_schemas::namespaces().iter().flat_map(|namespace| namespace.rates);
         let limit = |class: &'static RateClass| {
             let rate = config.per_minute(class);
-            ClassLimit { class, per_minute: rate, limiter: RateLimiter::keyed(quota(class, rate)) }
+            ClassLimit { class, per_minute: rate, limiter: keyed_rates(quota(class, rate)) }
         };
         RateClasses { classes: all.map(limit).collect(), bus: bus.clone() }
     }
@@ -99,6 +100,7 @@ impl RateSubject<'_> {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use governor::RateLimiter;
     use governor::clock::FakeRelativeClock;
     use serde_json::json;
     use serde_json::value::to_raw_value;

@@ -1,10 +1,13 @@
-//! `client_signature`: a call that its caller signed. Verified wherever it is present.
+//! `client_signature`: a call that its caller signed. Verified wherever it is present, and accepted once if the call changes
+//! something.
 
 use super::Admission;
+use super::executed_calls::{SignatureClaim, signature_key};
 use super::signer::{CallSigner, KnownSigner};
 use crate::frame::params::{self, ParamMembers};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use proto_schemas::Method;
 use proto_schemas::requests::{ClientSignature, ca};
 use ring::digest;
 use serde_json::value::RawValue;
@@ -14,19 +17,19 @@ use std::sync::Arc;
 
 const MEMBER: &str = "client_signature";
 /// How far the caller's clock may be from ours.
-const WINDOW_SECONDS: u64 = 300;
+const WINDOW_SECONDS: i64 = 300;
 
 impl Admission {
-    /// Passes if there is no signature, or if it is valid. For calls of which [`is_signed`] is true.
+    /// Passes if there is no signature, or if it is valid and was not used before. For calls of which [`is_signed`] is true.
     pub async fn signature(
         &self,
         aid: &Aid,
         known: &KnownSigner,
-        method: &str,
+        method: &Method,
         params: &RawValue,
-    ) -> Result<(), RpcError> {
+    ) -> Result<Option<SignatureClaim>, RpcError> {
         let mut members = params::members(params)?;
-        let Some(signature) = members.remove(MEMBER) else { return Ok(()) };
+        let Some(signature) = members.remove(MEMBER) else { return Ok(None) };
         // Clients sign what they mean to send; their libraries add reserved members, such as `_trace`, after that.
         members.retain(|name, _| !name.starts_with('_'));
         let claimed: ClientSignature = serde_json::from_str(signature.get())
@@ -36,7 +39,7 @@ impl Admission {
         }
         let timestamp =
             seconds(&claimed.timestamp).ok_or_else(|| wrong("has a timestamp that is not a number"))?;
-        if timestamp.abs_diff(self.clock.now_seconds()) > WINDOW_SECONDS {
+        if timestamp.abs_diff(self.clock.now_seconds()) > WINDOW_SECONDS.unsigned_abs() {
             return Err(wrong("was made more than 300 seconds ago or ahead"));
         }
         if !hashes(&members)?.contains(&claimed.params_hash) {
@@ -53,12 +56,24 @@ impl Admission {
         if !same_fingerprint(&claimed.cert_fingerprint, &signer.fingerprint) {
             return Err(wrong("was not made with the agent's current certificate"));
         }
-        let signed = format!("{method}|{}|{}|{}", claimed.aid, claimed.timestamp, claimed.params_hash);
+        let signed = format!("{}|{}|{}|{}", method.name, claimed.aid, claimed.timestamp, claimed.params_hash);
         let bytes = STANDARD.decode(&claimed.signature).map_err(|_| wrong("is not base64"))?;
         if !signer.key.verify(signed.as_bytes(), &bytes) {
             return Err(wrong("does not match"));
         }
-        Ok(())
+        if is_repeatable(method, &members) {
+            return Ok(None);
+        }
+        let key = signature_key(timestamp, &signed, &bytes);
+        match self.executed.begin(aid, key, self.oldest_signature()) {
+            Some(claim) => Ok(Some(claim)),
+            None => Err(wrong("was used before: every call needs one of its own")),
+        }
+    }
+
+    /// A call that was signed before this moment, in unix seconds, is not accepted any more.
+    pub(super) fn oldest_signature(&self) -> i64 {
+        self.clock.now_seconds() - WINDOW_SECONDS
     }
 
     /// The agent's current certificate: the one that ca calls active, never one chosen by the claim.
@@ -80,6 +95,13 @@ impl Admission {
 /// Whether there may be a signature to check. A quick look that may say yes for nothing.
 pub fn is_signed(params: &RawValue) -> bool {
     params.get().len() > MEMBER.len() && params::may_contain(params, "\"client_signature")
+}
+
+/// Whether the same call again changes nothing: the method says so, or the parameter that makes a retry safe is there.
+fn is_repeatable(method: &Method, members: &ParamMembers<'_>) -> bool {
+    let again = method.federation.and_then(|rule| rule.again);
+    let given = |name: &str| members.get(name).is_some_and(|value| !matches!(value.get(), "null" | "\"\""));
+    method.repeatable || again.is_some_and(given)
 }
 
 fn wrong(reason: &str) -> RpcError {

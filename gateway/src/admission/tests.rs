@@ -194,7 +194,7 @@ async fn reserved_members_are_removed_for_every_caller_and_nothing_else() {
     let method = proto_schemas::find("message.send").unwrap();
     for (name, source) in caller.sources() {
         let params = to_raw_value(&json!({ "_auth": { "aid": "x" }, "to": "y" })).unwrap();
-        let finished = admission.finish(&source, method, Some(params)).await.unwrap().unwrap();
+        let finished = admission.finish(&source, method, Some(params)).await.unwrap().params.unwrap();
         assert_eq!(finished.get(), r#"{"to":"y"}"#, "{name}");
     }
 }

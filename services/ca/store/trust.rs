@@ -15,6 +15,8 @@ const TRIES: usize = 8;
 pub(in crate::ca) struct TrustRoot {
     pub fingerprint: String,
     pub pem: String,
+    /// What it is trusted for, with spaces between; empty if nobody was asked when it was added.
+    pub domains: String,
     pub added_at: i64,
     pub removed_at: Option<i64>,
 }
@@ -49,6 +51,13 @@ impl Store {
     pub async fn trust_list(&self) -> sqlx::Result<Option<(i64, i64, String)>> {
         sqlx::query_as("SELECT version, next_update, document FROM trust_lists ORDER BY version DESC LIMIT 1")
             .fetch_optional(self.db.read())
+            .await
+    }
+
+    /// All roots of other operators, with those that were removed.
+    pub async fn trust_roots(&self) -> sqlx::Result<Vec<TrustRoot>> {
+        sqlx::query_as("SELECT fingerprint, pem, domains, added_at, removed_at FROM trust_roots ORDER BY added_at, fingerprint")
+            .fetch_all(self.db.read())
             .await
     }
 
@@ -87,13 +96,15 @@ async fn apply(
                 return Ok(RootChangeOutcome::Full);
             };
             sqlx::query(
-                "INSERT INTO trust_roots (fingerprint, pem, added_at) VALUES ($1, $2, $3)
-                 ON CONFLICT (fingerprint) DO UPDATE SET removed_at = NULL, added_at = excluded.added_at
-                 WHERE trust_roots.removed_at IS NOT NULL",
+                "INSERT INTO trust_roots (fingerprint, pem, added_at, domains) VALUES ($1, $2, $3, $4)
+                 ON CONFLICT (fingerprint) DO UPDATE
+                     SET removed_at = NULL, added_at = excluded.added_at, domains = excluded.domains
+                 WHERE trust_roots.removed_at IS NOT NULL OR trust_roots.domains <> excluded.domains",
             )
             .bind(root.fingerprint.as_str())
             .bind(root.pem.as_str())
             .bind(root.added_at)
+            .bind(root.domains.as_str())
             .execute(&mut **tx)
             .await?
             .rows_affected()
@@ -128,7 +139,7 @@ async fn make_space(tx: &mut Transaction<'static, Any>, new: &TrustRoot) -> sqlx
 
 async fn all(tx: &mut Transaction<'static, Any>) -> sqlx::Result<Vec<TrustRoot>> {
     sqlx::query_as(
-        "SELECT fingerprint, pem, added_at, removed_at FROM trust_roots ORDER BY added_at, fingerprint",
+        "SELECT fingerprint, pem, domains, added_at, removed_at FROM trust_roots ORDER BY added_at, fingerprint",
     )
     .fetch_all(&mut **tx)
     .await
