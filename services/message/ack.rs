@@ -98,7 +98,7 @@ impl Message {
                 self.peer_events.publish(aid, "message.ack", &params, self.clock.now_ms());
             } else if self.presence.may_be_online(&aid) {
                 let to = Audience::Agent(aid);
-                self.bus.publish(&Event { to, method: events::ACK.to_owned(), params: params.clone() });
+                self.bus.publish(&Event::with_params(to, events::ACK, params.clone()));
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::envelope::EnvelopeError;
 use super::store::ephemeral::volatile::OldEpoch;
 use super::store::error::StoreError;
+use super::store::quota_limits::QuotaExceeded;
 use super::store::tool_call_window::{TOOL_CALL_LIMIT, TOOL_CALL_WINDOW_MS};
 use crate::kernel::{Aid, BatchError, RpcError, codes};
 
@@ -30,6 +31,8 @@ pub(super) enum Error {
         limit = TOOL_CALL_LIMIT
     )]
     TooManyToolCalls { retry_after_ms: i64 },
+    #[error(transparent)]
+    Quota(#[from] QuotaExceeded),
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
     #[error(transparent)]
@@ -74,6 +77,21 @@ impl From<Error> for RpcError {
                 .with("limit", TOOL_CALL_LIMIT)
                 .with("window_ms", TOOL_CALL_WINDOW_MS)
                 .with("scope", "agent.tool_call"),
+            Error::Quota(ref exceeded) => {
+                let (scope, limit, retry_after_ms) = match exceeded {
+                    QuotaExceeded::Sender { limit, retry_after_ms, .. } => {
+                        ("message.sender_bytes", *limit, *retry_after_ms)
+                    }
+                    QuotaExceeded::Inbox { limit, retry_after_ms, .. } => {
+                        ("message.inbox_bytes", *limit, *retry_after_ms)
+                    }
+                };
+                RpcError::new(codes::RATE_LIMITED, error)
+                    .with("http_status", 429)
+                    .with("retry_after_ms", retry_after_ms)
+                    .with("limit", limit)
+                    .with("scope", scope)
+            }
             Error::Envelope(EnvelopeError::Recipient(_)) => RpcError::new(codes::RECIPIENT_MISMATCH, error),
             Error::Envelope(EnvelopeError::Form(_)) => RpcError::new(codes::ENVELOPE_INVALID, error),
             Error::Envelope(EnvelopeError::Aad(_)) => RpcError::new(codes::AAD_MISMATCH, error),

@@ -15,6 +15,8 @@ const NO_PAUSE: usize = 32_768;
 /// Often enough that no commit has to do it because the journal is too long.
 const CHECKPOINT_EVERY: u32 = 10;
 const REMOVE_EVERY: u32 = 100;
+/// How often it is written how much was stored.
+const COUNT_EVERY: u32 = 50;
 const REMOVE_ROWS: usize = 200;
 
 impl Message {
@@ -34,8 +36,12 @@ impl Message {
             if tick.is_multiple_of(CHECKPOINT_EVERY) {
                 self.checkpoint().await;
             }
+            if tick.is_multiple_of(COUNT_EVERY) {
+                self.write_counts().await;
+            }
             if tick.is_multiple_of(REMOVE_EVERY) {
                 self.remove_old().await;
+                self.remove_forgotten().await;
             }
         }
     }
@@ -43,6 +49,32 @@ impl Message {
     async fn checkpoint(&self) {
         if let Err(error) = self.store.checkpoint().await {
             tracing::warn!("the journal could not be moved into its file, will try again: {error}");
+        }
+    }
+
+    async fn write_counts(&self) {
+        if let Err(error) = self.quotas.write(self.clock.now_ms()).await {
+            tracing::warn!("how much is stored could not be written, will try again: {error}");
+        }
+    }
+
+    /// Removes what nobody has used for long: devices, and rows that were needed for a while.
+    pub(super) async fn remove_forgotten(&self) {
+        let now = self.clock.now_ms();
+        if let Err(error) = self.inboxes.expire(now - self.device_ms, now).await {
+            tracing::warn!(
+                "devices that were not seen for long could not be removed, will try again: {error}"
+            );
+        }
+        let removed = [
+            ("devices that were removed", self.store.forget_removed_inboxes().await),
+            ("old counts of stored bytes", self.quotas.remove_old(now).await),
+            ("old rows of the replay guard", self.keys.remove_expired(now).await),
+        ];
+        for (what, removed) in removed {
+            if let Err(error) = removed {
+                tracing::warn!("{what} could not be removed, will try again: {error}");
+            }
         }
     }
 

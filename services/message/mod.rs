@@ -49,6 +49,7 @@ use store::ephemeral::shared_rows::SharedRows;
 use store::ephemeral::volatile::VolatileMessages;
 use store::inboxes::Inboxes;
 use store::ledger::Ledger;
+use store::quotas::Quotas;
 use store::stored_message::StoredMessage;
 use thought::Thoughts;
 use tokio::time::Instant;
@@ -118,6 +119,7 @@ struct Message {
     /// On PostgreSQL, in place of the four above. Only which connection gets the next queue message is decided from memory.
     shared: Option<SharedRows>,
     ledger: Ledger,
+    quotas: Quotas,
     store: Arc<Store>,
     peer_events: PeerEvents,
     recent_peers: RecentPeers,
@@ -125,6 +127,8 @@ struct Message {
     /// How long messages are stored, and how long after it was sent one can be recalled.
     retention_ms: i64,
     recall_ms: i64,
+    /// How long a device is known that is not seen.
+    device_ms: i64,
     /// How long a message waits for a domain that cannot be reached, if it does.
     peer_retention: Option<Duration>,
     mesh: Arc<Mesh>,
@@ -141,7 +145,7 @@ impl Message {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<Message>> {
         let store = Arc::new(Store::open(world).await?);
         let queue_messages = Arc::new(QueueMessages::new(settings.queue_limits()));
-        let inboxes = Arc::new(Inboxes::new(store.db().clone()));
+        let inboxes = Inboxes::open(world, store.clone(), settings.devices_per_agent());
         let committed = publisher::start(world, inboxes.clone());
         let ledger = Ledger::open(world, store.clone(), queue_messages.clone(), committed).await?;
         Ok(Arc::new(Message {
@@ -156,11 +160,13 @@ impl Message {
             queue_messages,
             shared: SharedRows::open(store.db()).await?,
             ledger,
+            quotas: Quotas::new(store.db().clone(), settings.quota_limits(), settings.retention_ms()),
             recent_peers: RecentPeers::open(world, store.db(), settings.recall_ms()),
             outbox: PeerOutbox::open(world, store.db()).await?,
             store,
             retention_ms: settings.retention_ms(),
             recall_ms: settings.recall_ms(),
+            device_ms: settings.device_ms(),
             peer_retention: settings.peer_retention(),
             peer_events: PeerEvents::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
             mesh: world.mesh.clone(),

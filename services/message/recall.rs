@@ -1,18 +1,19 @@
 //! `message.recall`: a sender recalls messages that it sent not long ago.
 
 use super::federation::{RecallRefusal, RecalledAtPeers};
-use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKey;
 use super::store::write::{Recall, RecallOutcome, Write, WriteOutcome};
 use super::{Error, Message};
 use crate::kernel::{Aid, Caller, DeviceId, Session};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 const MAX_IDS: usize = 100;
-/// How far back messages of other senders are looked through, to tell `not_sender` from `not_found`.
+/// How far back messages of other senders are looked through, to tell `not_sender` from `not_found`…
 const LOOK_BACK: usize = 200;
+/// … and how many of their senders are tried.
+const MOST_SENDERS: usize = 32;
 
 #[derive(Deserialize)]
 pub(super) struct RecallParams {
@@ -52,12 +53,13 @@ impl Message {
         }
 
         let mut errors = Vec::new();
+        let not_found = here.iter().filter(|(_, outcome)| *outcome == RecallOutcome::NotFound);
+        let not_found: Vec<&str> = not_found.map(|(message_id, _)| message_id.as_str()).collect();
+        let of_others = self.of_others(&session.aid, &not_found).await?;
         for (message_id, outcome) in here {
             let error = match outcome {
                 RecallOutcome::Recalled => continue,
-                RecallOutcome::NotFound if self.is_anothers(&session.aid, &message_id).await? => {
-                    RecallRefusal::NotSender
-                }
+                RecallOutcome::NotFound if of_others.contains(&message_id) => RecallRefusal::NotSender,
                 RecallOutcome::NotFound => RecallRefusal::NotFound,
                 RecallOutcome::AlreadyRecalled => RecallRefusal::AlreadyRecalled,
                 RecallOutcome::Expired => RecallRefusal::Expired,
@@ -156,15 +158,31 @@ impl Message {
         Ok((recipients.len(), devices))
     }
 
-    /// Whether a message with this id is among the newest that the caller got from others.
-    async fn is_anothers(&self, aid: &Aid, message_id: &str) -> Result<bool, Error> {
+    /// Those of these ids that messages have which are among the newest that an agent got from others. Asked once for all, and
+    /// answered without reading what the messages say.
+    async fn of_others(&self, aid: &Aid, message_ids: &[&str]) -> Result<HashSet<String>, Error> {
+        if message_ids.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let (mut received, mut senders) = (HashSet::new(), Vec::<Aid>::new());
         for inbox in self.inboxes.of(aid).await?.iter() {
-            let range = SeqRange { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
-            let newest = self.store.last(range, LOOK_BACK).await?;
-            if newest.iter().any(|one| one.message.message_id == message_id && one.message.from != *aid) {
-                return Ok(true);
+            for (id, sender) in self.store.newest_entries(inbox.id, LOOK_BACK).await? {
+                if sender == aid.as_str() {
+                    continue;
+                }
+                received.insert(id);
+                if senders.len() < MOST_SENDERS && !senders.iter().any(|known| known.as_str() == sender) {
+                    senders.extend(Aid::parse(&sender).ok());
+                }
             }
         }
-        Ok(false)
+        let mut keys: HashMap<MessageKey, &str> = HashMap::new();
+        for sender in &senders {
+            keys.extend(message_ids.iter().map(|id| (MessageKey::new(sender, id), *id)));
+        }
+        let wanted: Vec<MessageKey> = keys.keys().copied().collect();
+        let stored = self.store.ids_in_log(&wanted).await?;
+        let of_others = stored.iter().filter(|(_, id)| received.contains(*id));
+        Ok(of_others.filter_map(|(key, _)| keys.get(key).map(|id| (*id).to_owned())).collect())
     }
 }

@@ -8,6 +8,7 @@ use super::sending::params::{SendParams, SendStatus, Sent};
 use super::sending::row_limit;
 use super::sending::tool_call::is_tool_call;
 use super::store::inboxes::{Inbox, InboxList};
+use super::store::quota_limits::QuotaExceeded;
 use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
 use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, Write, WriteOutcome};
 use super::{Error, Message};
@@ -60,8 +61,16 @@ impl Message {
             return Ok(Some(Box::pin(self.send_volatile(session, new, now + ttl)).await?));
         }
 
+        let (key, bytes) = (new.message.key, new.message.bytes());
+        if let Err(full) = self.quotas.reserve(&session.aid, Some(&params.to), bytes) {
+            return Box::pin(self.refuse_or_repeat(key, full)).await;
+        }
         let write = Write::Send(Box::new(new), changes);
-        let (message, duplicate) = match begin_then_release(self.ledger.write(write), guard).await? {
+        let written = begin_then_release(self.ledger.write(write), guard).await;
+        if !matches!(written, Ok(WriteOutcome::Sent(_))) {
+            self.quotas.release(&session.aid, Some(&params.to), bytes);
+        }
+        let (message, duplicate) = match written? {
             WriteOutcome::Sent(message) => (message, false),
             WriteOutcome::Duplicate(message) => (message, true),
             WriteOutcome::DevicesChanged => return Ok(None),
@@ -78,6 +87,14 @@ impl Message {
             false => SendStatus::Sent,
         };
         Ok(Some(Sent::of(&message, status)))
+    }
+
+    /// A message that is too much may have been stored before, and its answer lost: then that is the answer.
+    async fn refuse_or_repeat(&self, key: MessageKey, full: QuotaExceeded) -> Result<Option<Sent>, Error> {
+        match self.store.find(&key).await? {
+            Some(message) => Ok(Some(Sent::of(&message, SendStatus::Duplicate))),
+            None => Err(full.into()),
+        }
     }
 
     /// None where the inboxes of the recipient are cached and no other message waits for them: there is nothing to wait for.

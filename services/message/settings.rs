@@ -1,6 +1,7 @@
 //! The table `[message]` of `aund.toml`.
 
 use super::store::ephemeral::queue_messages::QueueLimits;
+use super::store::quota_limits::QuotaLimits;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -20,10 +21,19 @@ pub struct Settings {
     pub queue_bytes: u64,
     /// How long a message waits for a domain that cannot be reached, in seconds. 0: its sender gets an error at once.
     pub peer_retention_seconds: u64,
+    /// How many devices an agent has; a further one takes the place of the one that was not seen for longest.
+    pub devices_per_agent: u64,
+    /// After how many seconds a device that was not seen is removed.
+    pub device_seconds: u64,
+    /// How many bytes may be stored at a time of what one agent sent.
+    pub sender_bytes: u64,
+    /// How many bytes may be stored at a time of what was sent to one agent.
+    pub inbox_bytes: u64,
 }
 
 const DAY_SECONDS: u64 = 86_400;
 const MIB: u64 = 1 << 20;
+const MOST_BYTES: u64 = 1 << 50;
 
 impl Default for Settings {
     fn default() -> Settings {
@@ -34,6 +44,10 @@ impl Default for Settings {
             queue_messages: 200,
             queue_bytes: 16 * MIB,
             peer_retention_seconds: 0,
+            devices_per_agent: 64,
+            device_seconds: 90 * DAY_SECONDS,
+            sender_bytes: 2048 * MIB,
+            inbox_bytes: 8192 * MIB,
         }
     }
 }
@@ -41,13 +55,18 @@ impl Default for Settings {
 impl Settings {
     /// Refuses numbers that this service cannot do with. The least bytes of a queue have space for the largest message.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        let ranges: [(&str, u64, RangeInclusive<u64>); 6] = [
+        let ranges: [(&str, u64, RangeInclusive<u64>); 10] = [
             ("retention_seconds", self.retention_seconds, 1..=365 * DAY_SECONDS),
             ("recall_seconds", self.recall_seconds, 0..=365 * DAY_SECONDS),
             ("queue_seconds", self.queue_seconds, 1..=DAY_SECONDS),
             ("queue_messages", self.queue_messages, 1..=10_000),
             ("queue_bytes", self.queue_bytes, 2 * MIB..=1024 * MIB),
             ("peer_retention_seconds", self.peer_retention_seconds, 0..=365 * DAY_SECONDS),
+            // More than can be connected at once: those are never removed.
+            ("devices_per_agent", self.devices_per_agent, 16..=256),
+            ("device_seconds", self.device_seconds, DAY_SECONDS..=3650 * DAY_SECONDS),
+            ("sender_bytes", self.sender_bytes, 2 * MIB..=MOST_BYTES),
+            ("inbox_bytes", self.inbox_bytes, 2 * MIB..=MOST_BYTES),
         ];
         for (name, value, range) in ranges {
             if !range.contains(&value) {
@@ -68,6 +87,19 @@ impl Settings {
 
     pub(super) fn recall_ms(&self) -> i64 {
         ms(self.recall_seconds)
+    }
+
+    pub(super) fn devices_per_agent(&self) -> usize {
+        usize::try_from(self.devices_per_agent).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn device_ms(&self) -> i64 {
+        ms(self.device_seconds)
+    }
+
+    pub(super) fn quota_limits(&self) -> QuotaLimits {
+        let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        QuotaLimits { sender_bytes: bytes(self.sender_bytes), inbox_bytes: bytes(self.inbox_bytes) }
     }
 
     pub(super) fn queue_limits(&self) -> QueueLimits {
@@ -96,8 +128,22 @@ mod tests {
             Settings { queue_seconds: DAY_SECONDS + 1, ..Settings::default() },
             Settings { queue_messages: 0, ..Settings::default() },
             Settings { queue_bytes: MIB, ..Settings::default() },
+            Settings { devices_per_agent: 15, ..Settings::default() },
+            Settings { device_seconds: 1, ..Settings::default() },
+            Settings { sender_bytes: 0, ..Settings::default() },
+            Settings { inbox_bytes: u64::MAX, ..Settings::default() },
         ];
-        let names = ["retention_seconds", "recall_seconds", "queue_seconds", "queue_messages", "queue_bytes"];
+        let names = [
+            "retention_seconds",
+            "recall_seconds",
+            "queue_seconds",
+            "queue_messages",
+            "queue_bytes",
+            "devices_per_agent",
+            "device_seconds",
+            "sender_bytes",
+            "inbox_bytes",
+        ];
         for (settings, name) in wrong.iter().zip(names) {
             let sentence = settings.check().unwrap_err().to_string();
             assert!(sentence.starts_with(&format!("message.{name}: must be ")), "{sentence}");

@@ -43,7 +43,7 @@ pub(crate) fn publish_again(bus: &Bus, message: &StoredMessage, inbox: i64, devi
 pub(crate) fn notify_again(bus: &Bus, to: Audience, message: &StoredMessage, inbox: i64, device: &DeviceId) {
     let Some(entry) = message.entry(inbox) else { return };
     if let Some(params) = v2_notification(message, entry, device, None) {
-        bus.publish(&Event { to, method: V2_RECEIVED.to_owned(), params });
+        bus.publish(&Event::with_params(to, V2_RECEIVED, params));
     }
 }
 
@@ -63,7 +63,7 @@ fn publish(
         }
     };
     if let Some(params) = params {
-        bus.publish(&Event { to, method: method.to_owned(), params });
+        bus.publish(&Event::with_params(to, method, params));
     }
 }
 

@@ -3,12 +3,22 @@
 use crate::kernel::{Aid, Db, DeviceId};
 use ring::digest;
 use serde::{Deserialize, Serialize};
+use sqlx::{Any, Transaction};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How long the replay guard remembers a message.
+/// How long the replay guard remembers a message…
 const GUARD_MS: i64 = 86_400_000;
+/// … and how many it remembers for one agent. Of more, the oldest are forgotten.
+const MOST_GUARDED: i64 = 10_000;
+/// How often an agent's rows are counted: once in so many calls, of whoever makes it. Whoever calls most is counted most.
+const TRIM_EVERY: u64 = 64;
+/// How many rows are removed at once.
+const REMOVE_ROWS: i64 = 500;
 
 pub(crate) struct Prekeys {
     db: Db,
+    most_guarded: i64,
+    guarded: AtomicU64,
 }
 
 /// A key that others encrypt to, and its signature. Returned exactly as it was given.
@@ -28,7 +38,7 @@ pub(crate) struct Prekey {
 
 impl Prekeys {
     pub fn new(db: Db) -> Prekeys {
-        Prekeys { db }
+        Prekeys { db, most_guarded: MOST_GUARDED, guarded: AtomicU64::new(0) }
     }
 
     /// A device has one prekey: the last one it gave.
@@ -78,30 +88,67 @@ impl Prekeys {
         .execute(&mut *tx)
         .await?;
         let inserted = sqlx::query(
-            "INSERT INTO replay_guard (key, at) VALUES ($1, $2)
+            "INSERT INTO replay_guard (key, at, owner) VALUES ($1, $2, $4)
              ON CONFLICT (key) DO UPDATE SET at = excluded.at WHERE replay_guard.at <= $3",
         )
-        .bind(guard.0.as_str())
+        .bind(guard.key.as_str())
         .bind(now)
         .bind(now - GUARD_MS)
+        .bind(guard.owner.as_str())
         .execute(&mut *tx)
         .await?;
+        if self.guarded.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIM_EVERY) {
+            self.trim(&mut tx, &guard.owner).await?;
+        }
         self.db.commit(tx).await?;
         Ok(inserted.rows_affected() == 0)
     }
 
     pub async fn is_guarded(&self, guard: &ReplayKey, now: i64) -> sqlx::Result<bool> {
         let found: Option<i64> = sqlx::query_scalar("SELECT at FROM replay_guard WHERE key = $1 AND at > $2")
-            .bind(guard.0.as_str())
+            .bind(guard.key.as_str())
             .bind(now - GUARD_MS)
             .fetch_optional(self.db.read())
             .await?;
         Ok(found.is_some())
     }
+
+    /// Forgets the oldest rows of an agent that are too many.
+    async fn trim(&self, tx: &mut Transaction<'static, Any>, owner: &Aid) -> sqlx::Result<()> {
+        sqlx::query(
+            "DELETE FROM replay_guard WHERE key IN (
+                 SELECT key FROM replay_guard WHERE owner = $1 ORDER BY at DESC LIMIT $2 OFFSET $3)",
+        )
+        .bind(owner.as_str())
+        .bind(REMOVE_ROWS)
+        .bind(self.most_guarded)
+        .execute(&mut **tx)
+        .await?;
+        Ok(())
+    }
+
+    /// Removes what is older than a day, for when nobody adds to it.
+    pub async fn remove_expired(&self, now: i64) -> sqlx::Result<()> {
+        loop {
+            let query = sqlx::query(
+                "DELETE FROM replay_guard
+                 WHERE key IN (SELECT key FROM replay_guard WHERE at <= $1 ORDER BY at LIMIT $2)",
+            );
+            let query = query.bind(now - GUARD_MS).bind(REMOVE_ROWS);
+            let gone = query.execute(self.db.write_alone()).await?;
+            if gone.rows_affected() < REMOVE_ROWS as u64 {
+                return Ok(());
+            }
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 /// One message as one device got it.
-pub(crate) struct ReplayKey(String);
+pub(crate) struct ReplayKey {
+    key: String,
+    owner: Aid,
+}
 
 impl ReplayKey {
     pub fn new(aid: &Aid, device: &DeviceId, sender: &Aid, message_id: &str) -> ReplayKey {
@@ -111,6 +158,33 @@ impl ReplayKey {
             hash.update(text.as_bytes());
             hash.update(&[0]);
         }
-        ReplayKey(hex::encode(&hash.finish().as_ref()[..16]))
+        ReplayKey { key: hex::encode(&hash.finish().as_ref()[..16]), owner: aid.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Message;
+    use crate::testing::TestWorld;
+
+    #[tokio::test]
+    async fn the_oldest_rows_of_an_agent_are_forgotten_for_later_ones() {
+        let test = TestWorld::open().await;
+        let service = Message::open(&test.world, &Default::default()).await.unwrap();
+        let db = service.store.db().clone();
+        let keys = Prekeys { most_guarded: 10, ..Prekeys::new(db) };
+        let (alice, bob) = (Aid::parse("alice.aid.pub").unwrap(), Aid::parse("bobb.aid.pub").unwrap());
+        let guard = |of: &Aid, id: i64| ReplayKey::new(of, &DeviceId::default(), &bob, &format!("m-{id}"));
+        keys.guard(&guard(&bob, 0), 1).await.unwrap();
+        // The first call counted, and so does the one after sixty-three more.
+        for id in 0..64 {
+            assert!(!keys.guard(&guard(&alice, id), 2 + id).await.unwrap());
+        }
+        assert!(keys.is_guarded(&guard(&alice, 63), 100).await.unwrap());
+        assert!(!keys.is_guarded(&guard(&alice, 3), 100).await.unwrap());
+        assert!(keys.is_guarded(&guard(&bob, 0), 100).await.unwrap(), "those of others stay");
+        keys.remove_expired(100 + GUARD_MS).await.unwrap();
+        assert!(!keys.is_guarded(&guard(&bob, 0), 100).await.unwrap());
     }
 }

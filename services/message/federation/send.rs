@@ -71,8 +71,18 @@ impl Message {
         let (draft, changes) = self.draft_own(session, &params, at).await?;
         let message_id = draft.message.message_id.clone();
         let outbound = OutboundMessage { call, message_id, at, tool_call };
+        // The copies are counted before the message is sent: afterwards they cannot be refused.
+        let own_bytes = if draft.message.entries.is_empty() { 0 } else { draft.message.bytes() };
+        if own_bytes > 0 {
+            self.quotas.reserve(&session.aid, Some(&session.aid), own_bytes)?;
+        }
 
-        let sent = begin_then_release(self.pass_on(&outbound, &mut params, turn), own_turn).await?;
+        let sent = begin_then_release(self.pass_on(&outbound, &mut params, turn), own_turn).await;
+        let is_new = matches!(&sent, Ok(sent) if sent.status != SendStatus::Duplicate);
+        if own_bytes > 0 && !is_new {
+            self.quotas.release(&session.aid, Some(&session.aid), own_bytes);
+        }
+        let sent = sent?;
 
         self.store_own(session, &params, draft, changes).await?;
         Ok(sent)
@@ -200,7 +210,13 @@ impl Message {
             tried,
             data: json(&data),
         };
-        let expires_at = self.outbox.put(new).await?;
+        let bytes = new.data.len();
+        self.quotas.reserve(&session.aid, None, bytes)?;
+        let put = self.outbox.put(new).await;
+        if put.is_err() {
+            self.quotas.release(&session.aid, None, bytes);
+        }
+        let expires_at = put?;
         let mode = params.mode()?.unwrap_or_default();
         Ok(Sent { expires_at: Some(expires_at), ..Sent::new(message_id, *at, SendStatus::Queued, mode) })
     }

@@ -149,7 +149,7 @@ impl Message {
         };
         if let Some(params) = params {
             let to = Audience::Instance { aid: owner.clone(), device: Some(device.clone()), slot: None };
-            self.bus.publish(&Event { to, method: method.to_owned(), params });
+            self.bus.publish(&Event::with_params(to, method, params));
         }
     }
 }

@@ -1,13 +1,21 @@
 //! The inboxes of each agent: one for each of its devices, cached once they were read.
 
-use crate::kernel::{Aid, Db, DeviceId, Engine};
+use super::Store;
+use crate::kernel::{Aid, Bus, Db, DeviceId, Engine, Presence, World};
 use parking_lot::Mutex;
 use sqlx::{Any, Transaction};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How many agents' inboxes are cached before the cache is cleared.
 const MAX_AGENTS: usize = 100_000;
+/// How long a list is cached on PostgreSQL, where another process may remove a device, or give one that it removed another
+/// inbox. It announces that; if nobody hears it, a device may be shown the inbox that it had for so long.
+const MAX_AGE: Duration = Duration::from_secs(30);
+/// Beyond that a list is still used by whoever asked whether it is cached a moment ago.
+const MOMENT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Inbox {
@@ -15,6 +23,8 @@ pub(crate) struct Inbox {
     pub device: DeviceId,
     /// Not yet for an inbox that was made before the agent's first device connected.
     pub joined: bool,
+    /// When its device was last seen, give or take an hour.
+    pub seen_at: i64,
     /// How often the agent's devices had changed when this was read; 0 on SQLite, where nobody else changes them.
     pub changes: i64,
     pub spk: Option<Spk>,
@@ -33,13 +43,19 @@ pub(crate) struct Spk {
 pub(crate) type InboxList = Arc<[Inbox]>;
 
 pub(crate) struct Inboxes {
-    db: Db,
+    pub(super) db: Db,
+    pub(super) store: Arc<Store>,
+    pub(super) presence: Presence,
+    pub(super) bus: Bus,
+    /// How many devices an agent has.
+    pub(super) most_devices: usize,
     cache: Mutex<InboxCache>,
 }
 
 #[derive(Default)]
 struct InboxCache {
-    agents: HashMap<Aid, InboxList>,
+    /// Each with the time it was read.
+    agents: HashMap<Aid, (InboxList, Instant)>,
     /// Counts the removals, so that what was read before a change is not cached after it.
     changes: u64,
 }
@@ -49,6 +65,7 @@ struct InboxRow {
     id: i64,
     device: String,
     joined_at: Option<i64>,
+    seen_at: i64,
     spk_id: Option<String>,
     spk_pk: Option<String>,
     spk_signature: Option<String>,
@@ -57,8 +74,22 @@ struct InboxRow {
 }
 
 impl Inboxes {
-    pub fn new(db: Db) -> Inboxes {
-        Inboxes { db, cache: Mutex::default() }
+    pub fn open(world: &World, store: Arc<Store>, most_devices: usize) -> Arc<Inboxes> {
+        let inboxes = Arc::new(Inboxes {
+            db: store.db().clone(),
+            store,
+            presence: world.presence.clone(),
+            bus: world.bus.clone(),
+            most_devices,
+            cache: Mutex::default(),
+        });
+        let listening = Arc::downgrade(&inboxes);
+        world.bus.listen(move |event| {
+            if let Some(inboxes) = listening.upgrade() {
+                inboxes.on_event(event);
+            }
+        });
+        inboxes
     }
 
     /// All inboxes of an agent, the oldest first. Empty for whoever never connected and never got a message.
@@ -72,8 +103,7 @@ impl Inboxes {
     /// The same as far as this process knows. On PostgreSQL another process may have added a device since: whatever is decided
     /// from this has to be checked in its commit (`DeviceChanges`).
     pub async fn cached(&self, aid: &Aid) -> sqlx::Result<InboxList> {
-        let cached = self.cache.lock().agents.get(aid).cloned();
-        match cached {
+        match self.cached_within(aid, MAX_AGE + MOMENT) {
             Some(inboxes) => Ok(inboxes),
             None => self.read(aid).await,
         }
@@ -81,18 +111,26 @@ impl Inboxes {
 
     /// Whether a message to this agent can be addressed without asking anybody: it has devices, and they are cached.
     pub fn is_cached(&self, aid: &Aid) -> bool {
-        self.cache.lock().agents.get(aid).is_some_and(|inboxes| inboxes.iter().any(|inbox| inbox.joined))
+        self.cached_within(aid, MAX_AGE).is_some_and(|inboxes| inboxes.iter().any(|inbox| inbox.joined))
+    }
+
+    /// On SQLite whatever is cached is true.
+    fn cached_within(&self, aid: &Aid, age: Duration) -> Option<InboxList> {
+        let cache = self.cache.lock();
+        let (inboxes, read_at) = cache.agents.get(aid)?;
+        let fresh = self.db.engine() == Engine::Sqlite || read_at.elapsed() < age;
+        fresh.then(|| inboxes.clone())
     }
 
     async fn read(&self, aid: &Aid) -> sqlx::Result<InboxList> {
-        let changes = self.cache.lock().changes;
+        let (changes, read_at) = (self.cache.lock().changes, Instant::now());
         let query = match self.db.engine() {
             Engine::Sqlite => sqlx::query_as(
-                "SELECT id, device, joined_at, spk_id, spk_pk, spk_signature, spk_timestamp, 0 AS changes
+                "SELECT id, device, joined_at, seen_at, spk_id, spk_pk, spk_signature, spk_timestamp, 0 AS changes
                  FROM inbox WHERE aid = $1 ORDER BY id",
             ),
             Engine::Postgres => sqlx::query_as(
-                "SELECT id, device, joined_at, spk_id, spk_pk, spk_signature, spk_timestamp, head.changes
+                "SELECT id, device, joined_at, seen_at, spk_id, spk_pk, spk_signature, spk_timestamp, head.changes
                  FROM inbox JOIN head ON head.inbox = inbox.id WHERE aid = $1 ORDER BY id",
             ),
         };
@@ -104,65 +142,18 @@ impl Inboxes {
             if cache.agents.len() >= MAX_AGENTS {
                 cache.agents.clear();
             }
-            cache.agents.insert(aid.clone(), inboxes.clone());
+            cache.agents.insert(aid.clone(), (inboxes.clone(), read_at));
         }
         Ok(inboxes)
     }
 
     pub async fn find(&self, aid: &Aid, device: &DeviceId) -> sqlx::Result<Option<Inbox>> {
         let of = |known: &InboxList| known.iter().find(|inbox| inbox.device == *device).cloned();
-        // An inbox is never removed, so a cached one is there.
+        // One that was removed is not that of a device in use, or not for longer than a list is cached.
         match of(&self.cached(aid).await?) {
             Some(inbox) => Ok(Some(inbox)),
             None => Ok(of(&self.of(aid).await?)),
         }
-    }
-
-    /// Gives a device its inbox. The first device of an agent gets the inbox with what was sent before.
-    pub async fn join(&self, aid: &Aid, device: &DeviceId, now: i64) -> sqlx::Result<()> {
-        if self.cached(aid).await?.iter().any(|inbox| inbox.joined && inbox.device == *device) {
-            return Ok(());
-        }
-        let mut tx = self.lock_agent(aid).await?;
-        let taken_over = sqlx::query(
-            "UPDATE inbox SET device = $2, joined_at = $3 WHERE aid = $1 AND device = '' AND joined_at IS NULL",
-        )
-        .bind(aid.as_str())
-        .bind(device.as_str())
-        .bind(now)
-        .execute(&mut *tx)
-        .await?;
-        if taken_over.rows_affected() == 0 {
-            sqlx::query(
-                "INSERT INTO inbox (aid, device, joined_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-            )
-            .bind(aid.as_str())
-            .bind(device.as_str())
-            .bind(now)
-            .execute(&mut *tx)
-            .await?;
-        }
-        self.count_change(&mut tx, aid).await?;
-        self.db.commit(tx).await?;
-        self.forget(aid);
-        Ok(())
-    }
-
-    /// Makes an inbox for an agent that has no device yet, unless it has got one meanwhile.
-    pub async fn create_for_first_device(&self, aid: &Aid) -> sqlx::Result<InboxList> {
-        let mut tx = self.lock_agent(aid).await?;
-        sqlx::query(
-            "INSERT INTO inbox (aid, device, joined_at)
-             SELECT $1, '', NULL WHERE NOT EXISTS (SELECT 1 FROM inbox WHERE aid = $2)",
-        )
-        .bind(aid.as_str())
-        .bind(aid.as_str())
-        .execute(&mut *tx)
-        .await?;
-        self.count_change(&mut tx, aid).await?;
-        self.db.commit(tx).await?;
-        self.forget(aid);
-        self.of(aid).await
     }
 
     /// Stores the newest signed prekey of a device; an older one is ignored.
@@ -191,7 +182,11 @@ impl Inboxes {
     }
 
     /// On PostgreSQL: messages that were addressed from an older list will not be stored.
-    async fn count_change(&self, tx: &mut Transaction<'static, Any>, aid: &Aid) -> sqlx::Result<()> {
+    pub(super) async fn count_change(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        aid: &Aid,
+    ) -> sqlx::Result<()> {
         if self.db.engine() == Engine::Postgres {
             sqlx::query("SELECT CAST(devices_changed($1) AS TEXT)")
                 .bind(aid.as_str())
@@ -208,7 +203,7 @@ impl Inboxes {
     }
 
     /// A transaction in which nobody else adds or changes inboxes of this agent. On SQLite there is one writer anyway.
-    async fn lock_agent(&self, aid: &Aid) -> sqlx::Result<Transaction<'static, Any>> {
+    pub(super) async fn lock_agent(&self, aid: &Aid) -> sqlx::Result<Transaction<'static, Any>> {
         let mut tx = self.db.begin().await?;
         if self.db.engine() == Engine::Postgres {
             sqlx::query("SELECT CAST(pg_advisory_xact_lock(hashtext($1)) AS TEXT)")
@@ -230,6 +225,13 @@ impl Inbox {
             _ => None,
         };
         let device = DeviceId::parse(&row.device).ok()?;
-        Some(Inbox { id: row.id, device, joined: row.joined_at.is_some(), changes: row.changes, spk })
+        Some(Inbox {
+            id: row.id,
+            device,
+            joined: row.joined_at.is_some(),
+            seen_at: row.seen_at,
+            changes: row.changes,
+            spk,
+        })
     }
 }

@@ -6,12 +6,16 @@
 
 pub(super) mod bind;
 pub(super) mod cursors;
+mod devices;
 pub(super) mod ephemeral;
 pub(super) mod error;
 pub(super) mod inboxes;
+mod known_ids;
 pub(super) mod ledger;
 pub(super) mod lookup;
 mod postgres;
+pub(super) mod quota_limits;
+pub(super) mod quotas;
 mod recall;
 mod retention;
 mod sqlite;
@@ -32,6 +36,8 @@ use stored_message::StoredMessage;
 
 /// How many messages are indexed in one transaction.
 const INDEX_BATCH: usize = 16_384;
+/// How many removed inboxes wait to be removed from the index.
+const MAX_REMOVED: usize = 100_000;
 
 /// The last seq of an inbox, and the highest one that was removed for its age.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +55,8 @@ pub(super) struct Store {
     inbox_states: RwLock<HashMap<i64, InboxState>>,
     /// The ids that senders have in the index. PostgreSQL stores their AIDs.
     sender_ids: Mutex<HashMap<Aid, i64>>,
+    /// Inboxes that were removed and that the index still knows. PostgreSQL removes both at once.
+    removed_inboxes: Mutex<Vec<i64>>,
     seen: SeenFilter,
     /// Whether something was committed since the journal was last moved into its file.
     written: AtomicBool,
@@ -74,6 +82,7 @@ impl Store {
             unindexed: RwLock::default(),
             inbox_states: RwLock::default(),
             sender_ids: Mutex::default(),
+            removed_inboxes: Mutex::default(),
             seen: SeenFilter::default(),
             written: AtomicBool::default(),
         };
@@ -96,12 +105,16 @@ impl Store {
     async fn catch_up(&self) -> sqlx::Result<()> {
         let rows: Vec<(i64, i64, i64)> =
             sqlx::query_as("SELECT inbox, seq, floor FROM head").fetch_all(self.index.read()).await?;
+        let inboxes: Vec<(i64, i64)> =
+            sqlx::query_as("SELECT id, floor FROM inbox").fetch_all(self.db.read()).await?;
+        let floors: HashMap<i64, i64> = inboxes.into_iter().collect();
+        let (existing, removed): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|(inbox, ..)| floors.contains_key(inbox));
+        self.removed_inboxes.lock().extend(removed.into_iter().map(|(inbox, ..)| inbox));
         let mut known: HashMap<i64, InboxState> =
-            rows.into_iter().map(|(inbox, head, floor)| (inbox, InboxState { head, floor })).collect();
+            existing.into_iter().map(|(inbox, head, floor)| (inbox, InboxState { head, floor })).collect();
         // What was removed is not in the log any more, but its seqs were given: the log's own file has them.
-        let removed: Vec<(i64, i64)> =
-            sqlx::query_as("SELECT id, floor FROM inbox WHERE floor > 0").fetch_all(self.db.read()).await?;
-        for (inbox, floor) in removed {
+        for (inbox, floor) in floors.into_iter().filter(|(_, floor)| *floor > 0) {
             let state = known.entry(inbox).or_default();
             *state = InboxState { head: state.head.max(floor), floor: state.floor.max(floor) };
         }
@@ -193,6 +206,43 @@ impl Store {
                 .fetch_optional(self.index.read())
                 .await?;
         Ok(row.map_or_else(InboxState::default, |(head, floor)| InboxState { head, floor }))
+    }
+
+    /// A new inbox on SQLite, whose first seq is the one after this.
+    pub fn inbox_begins_at(&self, inbox: i64, floor: i64) {
+        self.inbox_states.write().insert(inbox, InboxState { head: floor, floor });
+    }
+
+    /// Forgets inboxes that are in no table any more, on SQLite.
+    pub fn inboxes_removed(&self, removed: &[i64]) {
+        if removed.is_empty() || !self.has_separate_index() {
+            return;
+        }
+        {
+            let mut states = self.inbox_states.write();
+            for inbox in removed {
+                states.remove(inbox);
+            }
+        }
+        let mut waiting = self.removed_inboxes.lock();
+        // Beyond this they are found at the next start.
+        if waiting.len() < MAX_REMOVED {
+            waiting.extend(removed);
+        }
+    }
+
+    /// Removes what the index has of inboxes that were removed; their messages leave it when they are old.
+    pub async fn forget_removed_inboxes(&self) -> sqlx::Result<()> {
+        let removed = std::mem::take(&mut *self.removed_inboxes.lock());
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let query = sqlx::query("DELETE FROM head WHERE inbox IN (SELECT value FROM json_each($1))");
+        let done = query.bind(bind::json(&removed)).execute(self.index.write_alone()).await;
+        if done.is_err() {
+            self.removed_inboxes.lock().extend(removed);
+        }
+        done.map(drop)
     }
 
     /// The last seq of an inbox, on SQLite.

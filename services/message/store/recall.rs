@@ -31,14 +31,20 @@ impl Recall {
         let notice = |((to, messages), message_id): ((&Aid, Vec<&Arc<StoredMessage>>), &String)| {
             self.notice(to, message_id, &messages)
         };
-        recipients.into_iter().zip(&self.notice_ids).map(notice).collect()
+        recipients.into_iter().zip(&self.notice_ids).filter_map(notice).collect()
     }
 
-    /// The message that says which messages were recalled, for every inbox that had one of them.
-    fn notice(&self, to: &Aid, message_id: &str, messages: &[&Arc<StoredMessage>]) -> NewMessage {
+    /// The message that says which messages were recalled, for every inbox that had one of them and was not removed since.
+    fn notice(&self, to: &Aid, message_id: &str, messages: &[&Arc<StoredMessage>]) -> Option<NewMessage> {
         let message_ids: Vec<String> = messages.iter().map(|message| message.message_id.clone()).collect();
-        let entries: BTreeMap<i64, InboxEntry> =
-            messages.iter().flat_map(|message| &message.entries).map(|entry| (entry.inbox, *entry)).collect();
+        let entries = messages.iter().flat_map(|message| &message.entries);
+        let entries: BTreeMap<i64, InboxEntry> = entries
+            .filter(|entry| self.devices.contains_key(&entry.inbox))
+            .map(|entry| (entry.inbox, *entry))
+            .collect();
+        if entries.is_empty() {
+            return None;
+        }
         let message = StoredMessage {
             id: 0,
             key: MessageKey::new(&self.from, message_id),
@@ -60,7 +66,7 @@ impl Recall {
         };
         let device = |entry: &InboxEntry| self.devices.get(&entry.inbox).cloned().unwrap_or_default();
         let devices = message.entries.iter().map(device).collect();
-        NewMessage { message, devices, queue: None, trace: None, tool_call: false }
+        Some(NewMessage { message, devices, queue: None, trace: None, tool_call: false })
     }
 }
 

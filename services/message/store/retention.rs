@@ -45,8 +45,10 @@ impl Store {
         self.db.commit(tx).await?;
         let mut states = self.inbox_states.write();
         for (inbox, floor) in floors {
-            let state = states.entry(inbox).or_default();
-            state.floor = state.floor.max(floor);
+            // Not there if the inbox was removed.
+            if let Some(state) = states.get_mut(&inbox) {
+                state.floor = state.floor.max(floor);
+            }
         }
         Ok(messages.len())
     }

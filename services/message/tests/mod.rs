@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 mod by_token;
+mod devices;
 mod federation;
 mod long;
 mod page_sizes;

@@ -18,7 +18,7 @@ impl MessageProcess {
 
     pub async fn join(&self, agent: &TestAgent, device: &str) {
         let params = json!({ "aid": agent.aid, "device_id": device });
-        self.call(Caller::service("test"), "message.session_opened", params).await.unwrap();
+        self.call(Caller::Operator, "message.session_opened", params).await.unwrap();
     }
 
     async fn send(&self, from: &TestAgent, to: &TestAgent, id: &str, more: Value) -> Value {

@@ -71,7 +71,7 @@ impl Message {
                 return;
             };
             let to = Audience::Connection { aid: session.aid, connection: session.connection };
-            message.bus.publish(&Event { to, method: method.into_owned(), params });
+            message.bus.publish(&Event::with_params(to, method.into_owned(), params));
         });
     }
 
