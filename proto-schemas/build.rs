@@ -40,6 +40,7 @@ fn generate(root: &Path) -> Result<(), String> {
     }
     for method in &methods {
         check_method(method, &errors.doc)?;
+        check_callers(method, &namespaces)?;
         check_classes(method, &namespaces)?;
         check_routes(method, &namespaces)?;
     }
@@ -267,6 +268,34 @@ fn check_routes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]
     Ok(())
 }
 
+/// An internal method says which services may call it, and no other method does: a forgotten list must not open it to all.
+fn check_callers(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]) -> Result<(), String> {
+    let internal = doc["access"] == "internal";
+    let callers = match doc.get("callers") {
+        None if internal => {
+            return Err(format!(
+                "{path}: callers must list the services that may call an internal method, [] for none but the operator"
+            ));
+        }
+        None => return Ok(()),
+        Some(_) if !internal => {
+            return Err(format!(
+                "{path}: callers is for internal methods; access says who may call the others"
+            ));
+        }
+        Some(callers) => callers.as_array().ok_or(format!("{path}: callers must be a list of services"))?,
+    };
+    for (at, caller) in callers.iter().enumerate() {
+        if !namespaces.iter().any(|namespace| namespace.doc["service"] == *caller) {
+            return Err(format!("{path}: {caller} in callers is not a service of any namespace"));
+        }
+        if callers[..at].contains(caller) {
+            return Err(format!("{path}: {caller} is listed twice in callers"));
+        }
+    }
+    Ok(())
+}
+
 /// The tag and the rate class of a method are declared.
 fn check_classes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]) -> Result<(), String> {
     let namespace =
@@ -299,6 +328,9 @@ fn check_method(SchemaFile { path, doc }: &SchemaFile, errors: &Value) -> Result
     }
     if doc.get("connection").is_some_and(|connection| !connection.is_boolean()) {
         return Err(format!("{path}: connection must say whether the method needs one"));
+    }
+    if doc.get("repeatable").is_some_and(|repeatable| !repeatable.is_boolean()) {
+        return Err(format!("{path}: repeatable must say whether the same call again changes nothing"));
     }
     if !is_text(&doc["summary"]) || !is_text(&doc["description"]) {
         return Err(format!("{path}: a method needs a summary and a description"));
@@ -603,6 +635,7 @@ fn method_source(SchemaFile { path, doc }: &SchemaFile, position: usize, all: &[
     let (name, access) = (&doc["method"], variant(doc, "access").unwrap_or_default());
     let (notification, federation) = (is_notification(doc), federation(doc));
     let needs_connection = doc["connection"] == true;
+    let repeatable = doc["repeatable"] == true || doc["federation"]["reads"] == true;
     let namespace = namespace_of(doc, all);
     let at =
         all.iter().position(|file| namespace.is_some_and(|own| own.path == file.path)).unwrap_or_default();
@@ -610,10 +643,11 @@ fn method_source(SchemaFile { path, doc }: &SchemaFile, position: usize, all: &[
     let tag = tag_reference(doc.get("tag").unwrap_or(own_tag), all);
     let rate = class_reference(&doc["rate"], namespace.map_or(&Value::Null, |own| &own.doc), all);
     let http: String = list(&doc["http"]).iter().map(route_source).collect();
+    let callers: String = list(&doc["callers"]).iter().map(|service| format!("{service}, ")).collect();
     format!(
         "Method {{ name: {name}, position: {position}, namespace: &NAMESPACES[{at}], tag: {tag}, \
-         access: Access::{access}, rate: {rate}, notification: {notification}, \
-         needs_connection: {needs_connection}, http: &[{http}], federation: {federation}, doc: {} }}",
+         access: Access::{access}, callers: &[{callers}], rate: {rate}, notification: {notification}, \
+         needs_connection: {needs_connection}, repeatable: {repeatable}, http: &[{http}], federation: {federation}, doc: {} }}",
         parsed(path)
     )
 }

@@ -48,6 +48,7 @@ services![ca, auth, agent, message, search, task];
 impl Settings {
     /// Refuses what a service cannot do with, before any of them is opened.
     pub fn check(&self) -> anyhow::Result<()> {
+        self.ca.check()?;
         self.message.check()
     }
 }

@@ -76,7 +76,7 @@ impl TestWorld {
     }
 
     pub async fn inside(&self, method: &str, params: Value) -> Value {
-        self.call_as(Caller::service("test"), method, params).await.unwrap()
+        self.call_as(Caller::Operator, method, params).await.unwrap()
     }
 
     pub async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, RpcError> {

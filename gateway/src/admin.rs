@@ -1,10 +1,12 @@
-//! The operator's socket: a user who can access the data folder can call any method, one JSON object a line.
+//! The operator's socket: a user who can access the data folder can call any method of the services in this process, one JSON
+//! object a line; and of services in other processes what those of this process may call.
 
 use crate::admission::{CallSource, strip_reserved};
 use crate::health::{HealthSources, ProcessHealth};
 use crate::telemetry::Metrics;
 use crate::{frame, http::status};
 use anyhow::{Context as _, bail};
+use proto_schemas::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -30,6 +32,7 @@ pub fn listen(
     world: &World,
     metrics: &Arc<Metrics>,
     health: &HealthSources,
+    services: &[&'static str],
     tracker: &TaskTracker,
     data: &Path,
 ) -> anyhow::Result<()> {
@@ -44,13 +47,19 @@ pub fn listen(
         }
     };
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    let (world, metrics, health, calls) = (world.clone(), metrics.clone(), health.clone(), tracker.clone());
+    let calls = tracker.clone();
+    let asked = Arc::new(AskedProcess {
+        world: world.clone(),
+        metrics: metrics.clone(),
+        health: health.clone(),
+        services: services.to_vec(),
+    });
     tracker.spawn(async move {
-        while let Some(Ok((stream, _))) = world.stop.run_until_cancelled(listener.accept()).await {
-            let (world, metrics, health) = (world.clone(), metrics.clone(), health.clone());
+        while let Some(Ok((stream, _))) = asked.world.stop.run_until_cancelled(listener.accept()).await {
+            let asked = asked.clone();
             calls.spawn(async move {
-                let connection = tokio::time::timeout(TIMEOUT, serve(&world, &metrics, &health, stream));
-                world.stop.run_until_cancelled(connection).await
+                let connection = tokio::time::timeout(TIMEOUT, serve(&asked, stream));
+                asked.world.stop.run_until_cancelled(connection).await
             });
         }
     });
@@ -61,22 +70,38 @@ pub fn remove(data: &Path) {
     let _ = fs::remove_file(path(data));
 }
 
-async fn serve(
-    world: &World,
-    metrics: &Metrics,
-    health: &HealthSources,
-    stream: UnixStream,
-) -> std::io::Result<()> {
+/// The process whose socket it is.
+struct AskedProcess {
+    world: World,
+    metrics: Arc<Metrics>,
+    health: HealthSources,
+    /// Those that run in it.
+    services: Vec<&'static str>,
+}
+
+impl AskedProcess {
+    /// The operator is the operator where this process answers by itself. Other processes know only which services this one
+    /// runs: they answer what one of those may ask.
+    fn caller(&self, method: &Method) -> Caller {
+        let service = self.services.iter().find(|service| method.is_for_service(service));
+        match service.filter(|_| self.world.mesh.is_elsewhere(method.namespace.name)) {
+            Some(service) => Caller::service(service),
+            None => Caller::Operator,
+        }
+    }
+}
+
+async fn serve(asked: &AskedProcess, stream: UnixStream) -> std::io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read.take(MAX_LINE_BYTES)).lines();
     while let Some(line) = lines.next_line().await? {
-        let answer = answer(world, metrics, health, &line).await + "\n";
+        let answer = answer(asked, &line).await + "\n";
         write.write_all(answer.as_bytes()).await?;
     }
     Ok(())
 }
 
-async fn answer(world: &World, metrics: &Metrics, health: &HealthSources, line: &str) -> String {
+async fn answer(asked: &AskedProcess, line: &str) -> String {
     #[derive(Deserialize)]
     struct AdminCall<'a> {
         method: String,
@@ -89,8 +114,8 @@ async fn answer(world: &World, metrics: &Metrics, health: &HealthSources, line: 
     };
     // About the process and not about a service: answered also where no service runs.
     let about = match call.method.as_str() {
-        "health" => Some(ProcessHealth::of(health).into_body()),
-        "metrics" => Some(status::metrics_of(world, metrics).into()),
+        "health" => Some(ProcessHealth::of(&asked.health).into_body()),
+        "metrics" => Some(status::metrics_of(&asked.world, &asked.metrics).into()),
         _ => None,
     };
     if let Some(about) = about {
@@ -100,7 +125,7 @@ async fn answer(world: &World, metrics: &Metrics, health: &HealthSources, line: 
         .find(&call.method)
         .and_then(|method| Ok((method, strip_reserved(call.params.map(ToOwned::to_owned))?)));
     let answered = match admitted {
-        Ok((method, params)) => world.mesh.call(Caller::Operator, method.name, params).await,
+        Ok((method, params)) => asked.world.mesh.call(asked.caller(method), method.name, params).await,
         Err(error) => Err(error),
     };
     match answered {
@@ -129,5 +154,47 @@ pub async fn ask(data: &Path, method: &str, params: &Value) -> anyhow::Result<Op
     match answer.get("error") {
         Some(error) => bail!("{}", error["message"].as_str().unwrap_or("refused")),
         None => Ok(Some(answer["result"].clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::value::to_raw_value;
+    use services::kernel::{Answer, CallTerm, OnAnswer, PendingAnswer, RemoteService, Session};
+    use std::future::ready;
+
+    /// Answers with its caller.
+    struct CallerEcho;
+
+    impl RemoteService for CallerEcho {
+        fn call(&self, caller: Caller, _: &str, _: Option<&RawValue>, _: Duration) -> PendingAnswer {
+            let shown = to_raw_value(&caller).map(Answer::from).map_err(RpcError::internal);
+            Box::pin(ready(shown))
+        }
+
+        fn send(&self, _: &Session, _: &str, _: Option<&RawValue>, _: CallTerm, _: OnAnswer) {}
+
+        fn is_up(&self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn to_other_processes_the_operator_is_a_service_of_this_one() {
+        let world = World::local("aid.pub", Path::new("unused"), "sqlite:".parse().unwrap());
+        world.mesh.add_remote("ca", Arc::new(CallerEcho));
+        let (metrics, health) = (Arc::new(Metrics::new()), HealthSources::new(&world, true));
+        let asked = AskedProcess { world, metrics, health, services: vec!["gateway"] };
+        let said = async |method: &str| -> Value {
+            let line = json!({ "method": method }).to_string();
+            serde_json::from_str(&answer(&asked, &line).await).unwrap()
+        };
+        assert_eq!(said("ca.get_cert").await["result"], json!({ "service": "gateway" }));
+        for method in ["ca.add_trust_root", "ca.issue_cert", "ca.revoke_cert"] {
+            let refused = said(method).await;
+            assert_eq!(refused["error"]["code"], codes::PERMISSION_DENIED.code, "{refused}");
+            assert!(refused["error"]["message"].as_str().unwrap().contains("data folder"), "{refused}");
+        }
     }
 }

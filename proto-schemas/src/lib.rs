@@ -51,7 +51,7 @@ pub enum Access {
     Public,
     /// Whoever has connected with `auth.connect`.
     Session,
-    /// The server's own services and its operator, never a socket from outside.
+    /// Those of the server's own services that its `callers` lists, and the operator; never a socket from outside.
     Internal,
     /// The gateway of another domain, over its peer link.
     Peer,
@@ -209,12 +209,16 @@ pub struct Method {
     /// The feature tag without which it may not be called.
     pub tag: Option<&'static Tag>,
     pub access: Access,
+    /// The services that may call it, if it is internal; beside them the operator, and the service that serves it.
+    pub callers: &'static [&'static str],
     /// The limit that counts it beside that of all calls.
     pub rate: Option<&'static RateClass>,
     /// A notification is sent without an id and is never answered.
     pub notification: bool,
     /// Whether it means nothing without a WebSocket, so that it cannot be called over HTTP.
     pub needs_connection: bool,
+    /// Whether the same call again changes nothing, whatever its params are: it may be signed once and sent twice.
+    pub repeatable: bool,
     /// The routes that it is, too.
     pub http: &'static [HttpRoute],
     /// How it is forwarded to the domain of another agent, if it is.
@@ -226,6 +230,13 @@ impl Method {
     /// The whole file: summary, description, params, result, errors, examples.
     pub fn doc(&self) -> &'static Value {
         self.doc
+    }
+
+    /// Whether a service of this server may call it. What it serves itself is no secret to it.
+    pub fn is_for_service(&self, service: &str) -> bool {
+        self.access != Access::Internal
+            || self.callers.contains(&service)
+            || self.namespace.service == service
     }
 }
 

@@ -238,7 +238,12 @@ fn sample(name: &str) -> Option<&'static str> {
         _ if name.starts_with("digest:") => {
             "5dc65f420ffc7007c78439d45a3c20d8f4fe5f7c83575c169e796a6ee7ab0819"
         }
-        _ if name == "gateway_signature" || name.starts_with("signature:") => "MEUCIQDYv3m0",
+        _ if name == "gateway_signature"
+            || name.starts_with("signature:")
+            || name.starts_with("proof_p384:") =>
+        {
+            "MEUCIQDYv3m0"
+        }
         _ => return None,
     })
 }

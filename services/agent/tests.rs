@@ -29,7 +29,7 @@ fn signed(test: &TestWorld, agent: &TestAgent, about: &str, text: &str) -> Strin
 async fn put(test: &TestWorld, aid: &str, content: &str, condition: Value) -> Result<Value, RpcError> {
     let mut params = json!({ "aid": aid, "content": content });
     params.as_object_mut().unwrap().extend(condition.as_object().cloned().unwrap_or_default());
-    test.call_as(Caller::service("gateway"), "agent.put_agent_md", params).await
+    test.call_as(Caller::Operator, "agent.put_agent_md", params).await
 }
 
 fn status(error: &RpcError) -> u64 {

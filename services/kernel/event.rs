@@ -1,16 +1,20 @@
 //! Events: their audience, and their listeners in this process.
 
 use super::{Aid, DeviceId, SlotId};
+use bytes::Bytes;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 #[derive(Clone, Debug)]
 pub struct Event {
     pub to: Audience,
     pub method: String,
     pub params: Box<RawValue>,
+    /// The frame that clients get, from when a gateway has written it: all outboxes hold the same bytes, also where the event is published
+    /// to one agent after the other by changing `to`.
+    pub frame: OnceLock<Bytes>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +38,12 @@ pub enum Audience {
 impl Event {
     pub fn new(to: Audience, method: impl Into<String>, params: &impl Serialize) -> Event {
         let params = to_raw_value(params).expect("an event's parameters are plain data");
-        Event { to, method: method.into(), params }
+        Event::with_params(to, method, params)
+    }
+
+    /// An event whose parameters are written already.
+    pub fn with_params(to: Audience, method: impl Into<String>, params: Box<RawValue>) -> Event {
+        Event { to, method: method.into(), params, frame: OnceLock::new() }
     }
 }
 

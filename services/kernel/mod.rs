@@ -6,6 +6,7 @@ mod backoff;
 mod batch;
 mod bus;
 mod clock;
+mod cpu_pool;
 mod error;
 mod event;
 mod federation;
@@ -31,6 +32,7 @@ pub use backoff::Backoff;
 pub use batch::{Batch, BatchError};
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
 pub use clock::Clock;
+pub use cpu_pool::CpuPool;
 pub use error::RpcError;
 pub use event::{Audience, Event};
 pub use federation::{

@@ -175,8 +175,10 @@ impl Caller {
             (_, Caller::Token(..)) => method.access.is_for_agents() && !method.needs_connection,
             (_, Caller::Foreign(..)) => method.federation.is_some_and(|rule| rule.agents),
             (_, Caller::ForeignService { .. }) => method.federation.is_some_and(|rule| rule.services),
-            (Access::Public, _)
-            | (_, Caller::Service(_) | Caller::ServiceForRelay { .. } | Caller::Operator) => true,
+            (_, Caller::Service(service) | Caller::ServiceForRelay { service, .. }) => {
+                method.is_for_service(service)
+            }
+            (Access::Public, _) | (_, Caller::Operator) => true,
             (Access::Session, Caller::Agent(_)) => true,
             (Access::Session, Caller::Unauthenticated)
             | (Access::Internal | Access::Peer, Caller::Agent(_) | Caller::Unauthenticated) => false,
@@ -392,6 +394,32 @@ mod tests {
             method.access = access;
             assert!(!agent.may_call(&method) && !service.may_call(&method), "{access:?}");
         }
+    }
+
+    #[test]
+    fn an_internal_method_is_for_the_services_that_its_schema_lists() {
+        let may = |name: &str, service: &str| {
+            let method = proto_schemas::find(name).unwrap();
+            let in_relay = Caller::ServiceForRelay { service: service.to_owned(), relayed: relayed(0) };
+            let may = Caller::service(service).may_call(method);
+            assert_eq!(in_relay.may_call(method), may, "{service} calls {name}");
+            assert!(Caller::Operator.may_call(method), "the operator calls {name}");
+            may
+        };
+        for (method, listed) in [
+            ("ca.issue_cert", &["auth"][..]),
+            ("ca.rekey_cert", &["auth"][..]),
+            ("ca.add_trust_root", &[][..]),
+            ("ca.revoked_agents", &["agent"][..]),
+            ("auth.verify_token", &["gateway"][..]),
+            ("message.session_opened", &["gateway"][..]),
+        ] {
+            for service in ["auth", "ca", "agent", "message", "search", "task", "gateway", "test", ""] {
+                let own = proto_schemas::find(method).unwrap().namespace.service == service;
+                assert_eq!(may(method, service), own || listed.contains(&service), "{service}, {method}");
+            }
+        }
+        assert!(may("message.send", "search") && may("auth.create_aid", "search"), "these are not internal");
     }
 
     #[test]

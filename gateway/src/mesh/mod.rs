@@ -6,6 +6,7 @@
 //! the `caller` inside a frame can be believed. HTTP goes over the same port, as HTTP/2.
 
 mod dial_tls;
+mod handshakes;
 mod http;
 mod identity;
 mod link;

@@ -9,7 +9,8 @@ pub(super) struct MeshPeer {
 }
 
 impl MeshPeer {
-    /// A service speaks for itself; only the gateway speaks for callers it has authenticated.
+    /// A service speaks for itself; only the gateway speaks for callers it has authenticated. Nobody speaks for the operator, who
+    /// is known by a socket in the data folder of the process that is asked.
     pub fn may_speak_for(&self, caller: &Caller) -> bool {
         match caller {
             Caller::Service(service) | Caller::ServiceForRelay { service, .. } => {
@@ -19,8 +20,8 @@ impl MeshPeer {
             | Caller::Token(..)
             | Caller::Foreign(..)
             | Caller::ForeignService { .. }
-            | Caller::Unauthenticated
-            | Caller::Operator => self.services.contains(&"gateway"),
+            | Caller::Unauthenticated => self.services.contains(&"gateway"),
+            Caller::Operator => false,
         }
     }
 }
@@ -40,7 +41,7 @@ mod tests {
             (in_relay, true, false),
             (foreign, false, true),
             (Caller::Unauthenticated, false, true),
-            (Caller::Operator, false, true),
+            (Caller::Operator, false, false),
         ] {
             let may = ["message", "gateway", "auth"].map(|service| {
                 let peer = MeshPeer { services: vec![service], not_after: 0 };

@@ -1,6 +1,7 @@
 //! The answering side of the mesh: other processes call the services of this one.
 
 use super::MeshContext;
+use super::handshakes::{MeshHandshakeSlot, MeshHandshakes};
 use super::http;
 use super::identity::{self, MeshIdentity, services_of};
 use super::link_sessions::ReceivedSessions;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tokio_tungstenite::WebSocketStream;
@@ -26,8 +27,7 @@ use tracing::{Instrument as _, Span};
 
 /// Calls of one link that may be in flight; beyond that the link is not read.
 const IN_FLIGHT: usize = 4096;
-/// Sockets that may be in their handshake at one time, and how long it may take.
-const HANDSHAKES: usize = 64;
+/// How long a socket may take to become a link; waiting for its first byte is part of it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers until `drain` is cancelled, and then until every link has got its answers.
@@ -37,18 +37,29 @@ pub async fn accept(
     calls: TaskTracker,
     drain: CancellationToken,
 ) {
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
+    let handshakes = MeshHandshakes::default();
     while let Some(accepted) = drain.run_until_cancelled(listener.accept()).await {
         let Ok((stream, from)) = accepted else {
             // Out of file descriptors: they come back when something closes.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Ok(permit) = handshakes.clone().try_acquire_owned() else { continue };
+        if handshakes.are_many() {
+            // The sockets that have come before this one look first whether something was received.
+            yield_now().await;
+        }
+        let slot = handshakes.take(from.ip());
         let (context, calls, drain) = (context.clone(), calls.clone(), drain.clone());
         calls.clone().spawn(async move {
-            let connected = timeout(HANDSHAKE_TIMEOUT, handshake(&context, stream)).await;
-            drop(permit);
+            let connected = tokio::select! {
+                connected = timeout(HANDSHAKE_TIMEOUT, handshake(&context, stream, &slot)) => connected,
+                () = slot.evicted() => {
+                    // Counted and not logged: whoever opens many sockets must not fill the log as well.
+                    context.metrics.refused("mesh_handshakes");
+                    return;
+                }
+            };
+            drop(slot);
             match connected {
                 Ok(Ok((MeshConnection::Calls(socket), peer))) => {
                     serve_link(&context, *socket, peer, calls, drain).await;
@@ -74,7 +85,14 @@ enum MeshConnection {
     Http(Box<MeshServerStream>),
 }
 
-async fn handshake(context: &MeshContext, stream: TcpStream) -> anyhow::Result<(MeshConnection, MeshPeer)> {
+async fn handshake(
+    context: &MeshContext,
+    stream: TcpStream,
+    slot: &MeshHandshakeSlot,
+) -> anyhow::Result<(MeshConnection, MeshPeer)> {
+    // Before anything is read or made for it: a socket that says nothing costs no more than its slot.
+    anyhow::ensure!(stream.peek(&mut [0]).await? == 1, "it was closed");
+    slot.spoke();
     let own = MeshIdentity::read(&context.settings)?;
     let own_not_after = own.not_after();
     let stream = own.acceptor(http::ALPN)?.accept(socket::buffered(stream)?).await?;

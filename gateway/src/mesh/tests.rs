@@ -98,7 +98,7 @@ fn call(link: &Arc<MeshLink>, params: Value, within: Duration) -> CallFuture {
     let params = to_raw_value(&params).unwrap();
     let term = CallTerm { began: Instant::now(), within };
     let call = OutgoingCall { method: "message.send", params: Some(&params), term, trace: None };
-    link.call(CallerRef::Other(&Caller::Operator), &call)
+    link.call(CallerRef::Other(&Caller::service("gateway")), &call)
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn calls_that_end_at_once_are_answered_in_their_order() {
         let then = move |outcome: Result<AnswerRef<'_>, RpcError>, _| {
             answered.send(outcome.unwrap().result.get().to_owned()).unwrap();
         };
-        link.send(CallerRef::Other(&Caller::Operator), &call, Box::new(then));
+        link.send(CallerRef::Other(&Caller::service("gateway")), &call, Box::new(then));
     }
     for n in 0..1000 {
         assert_eq!(answers.recv().await.unwrap(), n.to_string());

@@ -65,7 +65,7 @@ impl Agent {
         let (ours, foreign): (Vec<Aid>, Vec<Aid>) = users.partition(|user| user.issuer() == self.issuer);
         for user in ours.into_iter().filter(|user| self.presence.may_be_online(user)) {
             let (to, method) = (Audience::Agent(user), row.event.clone());
-            self.bus.publish(&Event { to, method, params: payload.to_owned() });
+            self.bus.publish(&Event::with_params(to, method, payload.to_owned()));
         }
         if foreign.is_empty() {
             return;

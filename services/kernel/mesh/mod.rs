@@ -170,6 +170,11 @@ impl Mesh {
         self.routes.read().get(namespace).is_some_and(Route::is_up)
     }
 
+    /// Whether the namespace runs in other processes of this server.
+    pub fn is_elsewhere(&self, namespace: &str) -> bool {
+        matches!(self.routes.read().get(namespace), Some(Route::Remote(_)))
+    }
+
     /// Whether the namespace belongs to this server, though it may not answer right now.
     pub fn knows(&self, namespace: &str) -> bool {
         self.routes.read().get(namespace).is_some()
@@ -227,6 +232,10 @@ impl Mesh {
         let (namespace, route) = self.route(method);
         let answering = match route {
             Some(Route::Local(methods)) => methods.call(caller, method, params),
+            // A certificate of the mesh names services; no process would believe that the operator calls through another one.
+            Some(Route::Remote(_)) if matches!(caller, Caller::Operator) => {
+                return Err(operator_elsewhere(method, namespace));
+            }
             Some(Route::Remote(remote)) => Some(remote.call(caller, method, params, within)),
             None => return Err(unavailable(namespace)),
         };
@@ -337,6 +346,13 @@ fn namespace_of(method: &str) -> &str {
 
 pub fn unavailable(namespace: &str) -> RpcError {
     RpcError::new(codes::UNAVAILABLE, format!("the {namespace} service is not available right now"))
+}
+
+fn operator_elsewhere(method: &str, namespace: &str) -> RpcError {
+    let sentence = format!(
+        "{method} is for the operator of the process that runs {namespace}: use the data folder of that process"
+    );
+    RpcError::new(codes::PERMISSION_DENIED, sentence)
 }
 
 /// Clients recognise it by its first words.

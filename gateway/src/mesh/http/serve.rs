@@ -18,14 +18,19 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use services::kernel::http::{caller_of, deadline_of, refuse};
 use services::kernel::{RpcError, ServiceRoutes, unavailable};
 use std::convert::Infallible;
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 const HEADER_BYTES: u32 = 64 << 10;
+/// A connection is made for a request, which comes at once.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What every request of one connection has in common.
 struct HttpConnection {
@@ -33,6 +38,8 @@ struct HttpConnection {
     peer: MeshPeer,
     calls: TaskTracker,
     drain: CancellationToken,
+    /// Whether a request has come.
+    asked: AtomicBool,
 }
 
 /// Answers the requests of one connection until it ends; after `drain`, those that have begun.
@@ -46,7 +53,9 @@ pub(in crate::mesh) async fn serve_http<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (not_after, tracker, draining) = (peer.not_after, calls.clone(), drain.clone());
-    let shared = Arc::new(HttpConnection { context: context.clone(), peer, calls, drain });
+    let asked = AtomicBool::new(false);
+    let shared = Arc::new(HttpConnection { context: context.clone(), peer, calls, drain, asked });
+    let connected = shared.clone();
     let service = service_fn(move |request| {
         let shared = shared.clone();
         async move { Ok::<_, Infallible>(shared.answer(request).await) }
@@ -61,8 +70,15 @@ pub(in crate::mesh) async fn serve_http<S>(
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let stayed_silent = async {
+        sleep(FIRST_REQUEST_TIMEOUT).await;
+        if connected.asked.load(Ordering::Relaxed) {
+            pending::<()>().await;
+        }
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = stayed_silent => return,
         () = identity::expired(&context.clock, not_after) => return,
         () = draining.cancelled() => {
             connection.as_mut().graceful_shutdown();
@@ -76,6 +92,7 @@ pub(in crate::mesh) async fn serve_http<S>(
 
 impl HttpConnection {
     async fn answer(&self, request: Request<Incoming>) -> Response {
+        self.asked.store(true, Ordering::Relaxed);
         let deadline = deadline_of(request.headers()).and_then(|within| Instant::now().checked_add(within));
         match self.call(request).await {
             Ok(response) => self.until(response, deadline),

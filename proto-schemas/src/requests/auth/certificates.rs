@@ -58,6 +58,7 @@ pub struct Rekey {
     pub nonce: String,
     pub new_public_key: String,
     pub signature: String,
+    pub proof: Option<String>,
     pub old_cert: Option<String>,
 }
 
@@ -107,6 +108,10 @@ pub struct RequestCert {
     pub aid: String,
     pub public_key: String,
     pub curve: String,
+    pub request_id: String,
+    pub nonce: String,
+    pub signature: String,
+    pub proof: String,
     pub client_signature: Option<ClientSignature>,
 }
 

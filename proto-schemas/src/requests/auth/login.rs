@@ -117,9 +117,10 @@ pub struct VerifiedToken {
     pub expires_at: f64,
     pub device_id: Option<String>,
     pub slot_id: Option<String>,
+    pub tokens_revoked_at: Option<i64>,
 }
 
-/// `auth.revoke_tokens`: end every token of an AID.
+/// `auth.revoke_tokens`: end every token and every connection of an AID.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RevokeTokens {
     pub aid: String,
@@ -134,4 +135,22 @@ impl Request for RevokeTokens {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RevokedTokens {
     pub revoked: bool,
+}
+
+/// `auth.tokens_revoked_at`: get when every token of an AID was revoked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TokensRevokedAt {
+    pub aid: String,
+}
+
+impl Request for TokensRevokedAt {
+    const METHOD: &'static str = "auth.tokens_revoked_at";
+    type Result = LastRevocation;
+}
+
+/// When every token of an AID was revoked for the last time, if ever.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LastRevocation {
+    pub revoked_at: Option<i64>,
 }

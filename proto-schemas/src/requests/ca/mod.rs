@@ -2,8 +2,10 @@
 
 mod issuing;
 mod lookup;
+mod pins;
 mod trust;
 
 pub use issuing::*;
 pub use lookup::*;
+pub use pins::*;
 pub use trust::*;

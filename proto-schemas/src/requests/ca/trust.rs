@@ -15,9 +15,12 @@ impl Request for GetTrustRoots {
 }
 
 /// `ca.add_trust_root`: trust the root of another operator.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AddTrustRoot {
     pub certificate: String,
+    pub domains: Option<Vec<String>>,
+    pub any_domain: Option<bool>,
 }
 
 impl Request for AddTrustRoot {
@@ -32,6 +35,7 @@ pub struct AddedTrustRoot {
     pub id: String,
     pub name: String,
     pub fingerprint_sha256: String,
+    pub domains: Vec<String>,
 }
 
 /// `ca.remove_trust_root`: trust the root of another operator no longer.
@@ -81,6 +85,7 @@ pub struct ListedRoot {
     pub valid_until: Option<String>,
     pub added_at: Option<String>,
     pub status: String,
+    pub domains: Option<Vec<String>>,
     pub crl_url: Option<String>,
     pub ocsp_url: Option<String>,
 }

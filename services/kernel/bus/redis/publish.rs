@@ -180,7 +180,7 @@ struct ReadEvent {
 
 /// The publisher's name, a line feed, and the event: the process that published it skips it without parsing.
 fn write(process: &str, event: &Event) -> Vec<u8> {
-    let Event { to, method, params } = event;
+    let Event { to, method, params, .. } = event;
     let mut payload = Vec::with_capacity(process.len() + params.get().len() + 160);
     payload.extend_from_slice(process.as_bytes());
     payload.push(b'\n');
@@ -199,6 +199,6 @@ pub(super) fn read(process: &str, payload: &[u8]) -> Option<BusMessage> {
     let ReadEvent { to, method, params } = serde_json::from_slice(event).ok()?;
     Some(match (&to, method.as_str()) {
         (Audience::Gateways, RESYNC) => BusMessage::Resync,
-        _ => BusMessage::Event(Event { to, method, params }),
+        _ => BusMessage::Event(Event::with_params(to, method, params)),
     })
 }

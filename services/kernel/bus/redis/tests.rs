@@ -182,11 +182,7 @@ async fn events_of_an_agent_arrive_in_order_and_as_they_were_written() {
         }
         let odd = RawValue::from_string("{ \"z\" : 1.0,\"a\":\"\\u00e9\", \"n\": 7 }".to_owned()).unwrap();
         let to = Audience::Instance { aid: alice, device: None, slot: Some(SlotId::parse("a b").unwrap()) };
-        service.redis.bus().publish(&Event {
-            to: to.clone(),
-            method: "event/odd".to_owned(),
-            params: odd.clone(),
-        });
+        service.redis.bus().publish(&Event::with_params(to.clone(), "event/odd", odd.clone()));
         until("the odd one", || gateway.received.lock().len() > 3000).await;
         let last = gateway.received.lock().pop().unwrap();
         assert_eq!((last.to, last.params.get(), last.method.as_str()), (to, odd.get(), "event/odd"));
