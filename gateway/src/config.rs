@@ -97,6 +97,8 @@ pub enum LogFormat {
 #[serde(deny_unknown_fields, default)]
 pub struct StatusConfig {
     pub listen: Option<SocketAddr>,
+    /// Whoever sends this token as a bearer gets `/metrics` from the public listeners, too. Without it they have none.
+    pub token: Option<String>,
 }
 
 impl Config {

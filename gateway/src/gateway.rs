@@ -6,6 +6,7 @@ use crate::connection::{OutboxBudget, Sessions};
 use crate::delivery::EventDelivery;
 use crate::federation::Federation;
 use crate::health::HealthSources;
+use crate::shared_limits::ByteBudget;
 use crate::telemetry::Metrics;
 use services::kernel::{Clock, Ids, Mesh, World};
 use std::sync::Arc;
@@ -25,6 +26,9 @@ pub struct GatewayState {
     pub delivery: Arc<EventDelivery>,
     /// The links to other domains, where federation is enabled.
     pub federation: Option<Arc<Federation>>,
+    /// What has arrived of unfinished frames, and the HTTP answers that wait to be read.
+    pub frame_budget: Arc<ByteBudget>,
+    pub unread_budget: Arc<ByteBudget>,
     pub mesh: Arc<Mesh>,
     /// How this process is.
     pub health: HealthSources,
@@ -46,7 +50,7 @@ impl GatewayState {
         federation: Option<Arc<Federation>>,
     ) -> Arc<GatewayState> {
         let (limits, tracker) = (&config.limits, TaskTracker::new());
-        let budget = OutboxBudget::new(limits.outbox_bytes, limits.outbox_total_bytes, metrics.clone());
+        let budget = OutboxBudget::of(limits, metrics.clone());
         let sessions = Arc::new(Sessions::new(world.presence.clone(), budget, first_connection(world)));
         if let Some(federation) = &federation {
             federation.show_sessions(&sessions);
@@ -58,6 +62,8 @@ impl GatewayState {
             admission: Admission::new(&config, world),
             delivery: Arc::new(delivery),
             federation,
+            frame_budget: ByteBudget::new(limits.frame_total_bytes),
+            unread_budget: ByteBudget::new(limits.http_unread_total_bytes),
             mesh: world.mesh.clone(),
             health: HealthSources::new(world, true),
             metrics,

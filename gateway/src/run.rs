@@ -33,6 +33,9 @@ use tokio_util::task::TaskTracker;
 pub async fn serve(config: Config) -> anyhow::Result<()> {
     telemetry::init(&config.log)?;
     let _ = rlimit::increase_nofile_limit(u64::MAX);
+    // With huge pages each buffer of which one byte was used would cost two megabytes.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let _lock = lock_data(&config.data)?;
 
     let world = world(&config).await?;
@@ -55,7 +58,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         () = signals.wait() => false,
     };
     let health = HealthSources::new(&world, config.runs("gateway"));
-    let data = config.data.clone();
+    let (data, services) = (config.data.clone(), running(&config));
     let limit = Duration::from_millis(config.limits.drain_timeout_ms);
     let gateway = match runs && config.runs("gateway") {
         true => Some(open_gateway(config, &world, metrics.clone(), &mut banner).await?),
@@ -63,7 +66,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     };
     if runs {
         // The last one, because whoever watches over this process asks it on this socket whether it can be used.
-        admin::listen(&world, &metrics, &health, &calls, &data)?;
+        admin::listen(&world, &metrics, &health, &services, &calls, &data)?;
         banner.print();
         signals.wait().await;
     }
@@ -175,6 +178,7 @@ async fn open_gateway(
         world.mesh.add_local("gateway", federation.methods());
         world.mesh.set_forwarder(federation.clone());
         follow_trust(&world.bus, federation, &gateway.tracker);
+        gateway.tracker.spawn(federation.clone().watch_revocations(gateway.stop.clone()));
     }
     gateway.sessions.listen();
     gateway.delivery.listen();

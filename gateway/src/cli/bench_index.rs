@@ -54,7 +54,7 @@ impl BenchIndexMaker for ServerIndexMaker {
                 let BenchDocument { aid, content, .. } = document.clone();
                 let put = PutAgentMd { aid, content, ..PutAgentMd::default() };
                 let mesh = &world.mesh;
-                async move { mesh.ask(Caller::service("bench"), &put).await.map(drop) }
+                async move { mesh.ask(Caller::Operator, &put).await.map(drop) }
             });
             stream::iter(publishing).buffer_unordered(PUBLISHED_AT_ONCE).try_collect::<Vec<()>>().await?;
             Ok(())

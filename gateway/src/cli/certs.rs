@@ -8,7 +8,8 @@ use super::operator::ask;
 use anyhow::Context as _;
 use certs::Certificate;
 use clap::{Args, Subcommand};
-use proto_schemas::requests::ca;
+use proto_schemas::requests::{auth, ca};
+use services::kernel::Aid;
 use std::fs;
 use std::path::PathBuf;
 use time::OffsetDateTime;
@@ -41,6 +42,12 @@ enum CertsSubcommand {
         #[command(flatten)]
         settings: ConfigArgs,
     },
+    /// Revoke every token of an agent and close its connections; its certificate stays valid, and its key logs in again
+    RevokeTokens {
+        aid: String,
+        #[command(flatten)]
+        settings: ConfigArgs,
+    },
     /// Add, list and remove the trusted roots of other operators
     Trust(trust::TrustCommand),
     /// Make certificates for the processes of a split server; run it again to renew them
@@ -62,6 +69,7 @@ impl CertsCommand {
             CertsSubcommand::Revoke { which, reason, settings } => {
                 revoke(&settings.or(outer), &which, &reason).await
             }
+            CertsSubcommand::RevokeTokens { aid, settings } => revoke_tokens(&settings.or(outer), &aid).await,
             CertsSubcommand::Trust(command) => command.run(outer).await,
             CertsSubcommand::Mesh(command) => command.run(),
             CertsSubcommand::ExportRoot { file, settings } => export_root(&settings.or(outer), file),
@@ -107,6 +115,13 @@ async fn revoke(settings: &ConfigArgs, which: &str, reason: &str) -> anyhow::Res
     for serial in revoked.serials {
         println!("revoked {serial} of {}", revoked.aid);
     }
+    Ok(())
+}
+
+async fn revoke_tokens(settings: &ConfigArgs, aid: &str) -> anyhow::Result<()> {
+    let aid = Aid::parse(aid)?;
+    ask(settings, &auth::RevokeTokens { aid: aid.to_string() }).await?;
+    println!("revoked every token of {aid}");
     Ok(())
 }
 

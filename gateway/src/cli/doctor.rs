@@ -41,6 +41,7 @@ pub(super) async fn run(config: Config) -> anyhow::Result<()> {
         ("chain", chain(&config.data)),
         ("store", store(&config).await),
         ("keys", known_keys::check(&config, running).await),
+        ("trust", trust(&config.data, running).await),
     ]);
     for at in &config.listen {
         outcomes.push(("port", port(*at, running)));
@@ -147,6 +148,30 @@ fn chain(data: &Path) -> CheckOutcome {
         Ok(()) => Good("service, issuer, registry and root fit together and are valid".into()),
         Err(error) => Bad(error.to_string(), "restore pki from your backup, or set the clock".into()),
     }
+}
+
+/// Roots of other operators that are trusted for every domain: whoever holds one can speak for all of them.
+async fn trust(data: &Path, running: bool) -> CheckOutcome {
+    if !running {
+        return Good("the trusted roots are looked at while the server runs".into());
+    }
+    let asked = admin::ask(data, ca::GetTrustRoots::METHOD, &json!({})).await.ok().flatten();
+    let Some(list) = asked.and_then(|list| serde_json::from_value::<ca::TrustList>(list).ok()) else {
+        return Note("the trusted roots cannot be read".into(), "see aund certs trust list".into());
+    };
+    let is_any = |root: &ca::ListedRoot| {
+        root.domains.as_ref().is_none_or(|domains| domains.iter().any(|domain| domain == "*"))
+    };
+    let active = list.root_cas.iter().filter(|root| root.status == "active");
+    let wide: Vec<&str> =
+        active.filter(|root| is_any(root)).map(|root| root.fingerprint_sha256.as_str()).collect();
+    if wide.is_empty() {
+        return Good("every trusted root is trusted for named domains".into());
+    }
+    Note(
+        format!("trusted for any domain: {}", wide.join(", ")),
+        "say for which: aund certs trust add PEM --domain DOMAIN".into(),
+    )
 }
 
 fn certificate(file: &Path) -> Option<Certificate> {

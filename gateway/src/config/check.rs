@@ -4,6 +4,9 @@ use super::{Config, FederationConfig, mesh_address, resolve, service_names};
 use anyhow::{Context as _, bail};
 use services::kernel::Aid;
 
+/// A shorter token could be guessed.
+const STATUS_TOKEN_BYTES: usize = 16;
+
 impl Config {
     pub fn check(&self) -> anyhow::Result<()> {
         Aid::parse(&format!("name.{}", self.issuer))
@@ -23,6 +26,9 @@ impl Config {
         resolve::check_all(&self.federation.resolve)?;
         if self.runs("gateway") && self.listen.is_empty() {
             bail!("listen: at least one address is needed");
+        }
+        if self.status.token.as_ref().is_some_and(|token| token.len() < STATUS_TOKEN_BYTES) {
+            bail!("status.token: must have at least {STATUS_TOKEN_BYTES} characters");
         }
         self.settings.check()?;
         self.check_limits()
@@ -80,6 +86,24 @@ impl Config {
         if limits.outbox_bytes < limits.frame_bytes {
             bail!("limits.outbox_bytes: one frame of {} bytes would not fit", limits.frame_bytes);
         }
+        for (name, total) in [
+            ("frame_total_bytes", limits.frame_total_bytes),
+            ("http_unread_total_bytes", limits.http_unread_total_bytes),
+        ] {
+            if total < 8 * limits.frame_bytes {
+                bail!("limits.{name}: eight frames of {} bytes would not fit", limits.frame_bytes);
+            }
+        }
+        for (name, slots) in [
+            ("handshakes", limits.handshakes),
+            ("handshakes_per_address", limits.handshakes_per_address),
+            ("handshakes_per_prefix", limits.handshakes_per_prefix),
+            ("preauth_frame_bytes", limits.preauth_frame_bytes),
+        ] {
+            if slots == 0 {
+                bail!("limits.{name}: must be at least 1");
+            }
+        }
         if self.drain_window_ms() > limits.drain_timeout_ms {
             bail!("limits.drain_window_ms: a drain is over after {} ms", limits.drain_timeout_ms);
         }
@@ -97,6 +121,8 @@ impl Config {
             ("http_per_second", limits.http_per_second),
             ("registrations_per_minute", limits.registrations_per_minute),
             ("logins_per_minute", limits.logins_per_minute),
+            ("login_failures_per_minute", limits.login_failures_per_minute),
+            ("login_failures_per_prefix", limits.login_failures_per_prefix),
             ("calls_per_second", limits.calls_per_second),
             ("in_flight", limits.in_flight),
         ];
@@ -141,6 +167,7 @@ mod tests {
         assert!(
             says("only = ['ca', 'gateway']\nservices.ca.remote = 'wss://x:1'").contains("would run here")
         );
+        assert!(says("status.token = 'short'").contains("status.token"));
         assert!(says("listen = ['nowhere']").contains("nowhere"));
         assert!(says("federation.resolve = { 'x.example' = 'nowhere' }").contains("federation.resolve"));
         for name in ["auth", "nothing"] {
@@ -153,5 +180,7 @@ mod tests {
         }
         assert!(says("message.recall_seconds = 99999999999").contains("message.recall_seconds"));
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
+        assert!(says("limits.handshakes_per_prefix = 0").contains("handshakes_per_prefix"));
+        assert!(says("limits.frame_total_bytes = 1000").contains("frame_total_bytes"));
     }
 }

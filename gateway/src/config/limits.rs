@@ -14,8 +14,12 @@ pub struct LimitsConfig {
     /// Sockets of any kind, all together and from one address.
     pub sockets: usize,
     pub sockets_per_address: usize,
-    /// Sockets that have not finished their TLS and HTTP handshake, and how long they may take.
+    /// Sockets that have not finished their TLS and HTTP handshake: all together, from one address, and from one network (the /24
+    /// of an IPv4 address, the /64 of an IPv6 address). For a newcomer the oldest silent one goes.
     pub handshakes: usize,
+    pub handshakes_per_address: usize,
+    pub handshakes_per_prefix: usize,
+    /// How long a handshake may take.
     pub handshake_timeout_ms: u64,
     /// How long a WebSocket may stay without a successful `auth.connect`.
     pub auth_timeout_ms: u64,
@@ -27,18 +31,27 @@ pub struct LimitsConfig {
     pub registrations_per_minute: u32,
     /// Login calls for one AID from one address.
     pub logins_per_minute: u32,
+    /// Logins, refreshes and hellos of other gateways that fail, from one address and from one network (the /24 of an IPv4
+    /// address, the /48 of an IPv6 address). Those that succeed are not counted.
+    pub login_failures_per_minute: u32,
+    pub login_failures_per_prefix: u32,
     /// Calls a minute of other rate classes, by their names: `"task.create" = 60`. The namespaces declare them.
     pub classes: BTreeMap<String, u32>,
     /// Calls on one socket before login.
     pub preauth_calls: u32,
     /// Calls of one AID, over all its connections.
     pub calls_per_second: u32,
-    /// The largest frame that is accepted.
+    /// The largest frame that is accepted, and the largest one before login.
     pub frame_bytes: usize,
-    /// What may wait to be written to one connection, and to all of them.
+    pub preauth_frame_bytes: usize,
+    /// What may have arrived of unfinished frames, over all connections. Beyond it whoever sent most of it is closed.
+    pub frame_total_bytes: usize,
+    /// What may wait to be written to one connection, to those of one agent, and to all of them. Whoever holds most is closed
+    /// for the others.
     pub outbox_bytes: usize,
+    pub outbox_agent_bytes: usize,
     pub outbox_total_bytes: usize,
-    /// Calls of one connection that may be in flight; past that it is not read.
+    /// Calls of one connection that may be in flight, each call of a batch counted; past that it is not read.
     pub in_flight: u32,
     /// How long a call may take. Clients give up after 35 seconds.
     pub call_timeout_ms: u64,
@@ -47,6 +60,8 @@ pub struct LimitsConfig {
     pub ping_timeout_ms: u64,
     /// How long a write may be stuck before the reader counts as gone.
     pub write_timeout_ms: u64,
+    /// Bytes of HTTP answers that wait to be read, over all connections. Beyond it whoever reads least is closed.
+    pub http_unread_total_bytes: usize,
     /// How long a client may be silent in the middle of the body of an HTTP request.
     pub body_silence_ms: u64,
     /// How long a stopping server waits for what is in flight.
@@ -81,23 +96,31 @@ impl Default for LimitsConfig {
             sockets: 60_000,
             sockets_per_address: 20_000,
             handshakes: 16_384,
+            handshakes_per_address: 4_096,
+            handshakes_per_prefix: 8_192,
             handshake_timeout_ms: 10_000,
             auth_timeout_ms: 30_000,
             connects_per_second: 2_000,
             http_per_second: 500,
             registrations_per_minute: 600,
             logins_per_minute: 120,
+            login_failures_per_minute: 300,
+            login_failures_per_prefix: 1_200,
             classes: BTreeMap::new(),
             preauth_calls: 20,
             calls_per_second: 1_000,
             frame_bytes: (1 << 20) + (256 << 10),
+            preauth_frame_bytes: 64 << 10,
+            frame_total_bytes: 256 << 20,
             outbox_bytes: 4 << 20,
+            outbox_agent_bytes: 32 << 20,
             outbox_total_bytes: 256 << 20,
             in_flight: 64,
             call_timeout_ms: 30_000,
             ping_interval_ms: 30_000,
             ping_timeout_ms: 20_000,
             write_timeout_ms: 20_000,
+            http_unread_total_bytes: 128 << 20,
             body_silence_ms: 10_000,
             drain_timeout_ms: 10_000,
             drain_window_ms: None,

@@ -57,7 +57,7 @@ async fn answer_labelled(
     }
     let answered = match (declared.service, declared.prefix.path) {
         ("gateway", "/rpc") => rpc::answer(gateway, address, request).await,
-        ("gateway", path) => Ok(own::answer(gateway, request.method(), path)),
+        ("gateway", path) => Ok(own::answer(gateway, request.method(), path, request.headers())),
         _ => forward::forward(gateway, address, declared, &host, request).await,
     };
     (declared.prefix.path, cors, answered.unwrap_or_else(|error| error.into_response()))

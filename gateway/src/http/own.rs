@@ -1,14 +1,16 @@
 //! What the gateway shows of itself: health, capabilities, metrics, and where it is.
 
+use super::caller::bearer;
 use super::reply;
 use crate::gateway::GatewayState;
 use crate::health::ProcessHealth;
 use axum::response::Response;
-use hyper::{Method, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode};
+use ring::digest;
 use serde_json::{Value, json};
 use services::kernel::http::json_text;
 
-pub(super) fn answer(gateway: &GatewayState, method: &Method, path: &str) -> Response {
+pub(super) fn answer(gateway: &GatewayState, method: &Method, path: &str, headers: &HeaderMap) -> Response {
     if method != Method::GET && method != Method::HEAD {
         return reply::not_allowed("GET, HEAD, OPTIONS");
     }
@@ -18,7 +20,7 @@ pub(super) fn answer(gateway: &GatewayState, method: &Method, path: &str) -> Res
     match path {
         "/.well-known/aun-gateway" => json_text(StatusCode::OK, well_known(gateway).to_string()),
         "/capabilities" => json_text(StatusCode::OK, &*gateway.admission.capabilities()),
-        "/metrics" => reply::openmetrics(metrics(gateway)),
+        "/metrics" => metrics(gateway, headers),
         _ => reply::not_found(),
     }
 }
@@ -36,8 +38,18 @@ fn well_known(gateway: &GatewayState) -> Value {
     document
 }
 
-fn metrics(gateway: &GatewayState) -> String {
-    gateway.metrics.outbox_bytes.set(i64::try_from(gateway.sessions.outbox_bytes()).unwrap_or(i64::MAX));
+/// Who is connected and what they call is for the operator: whoever has the token that the settings name.
+fn metrics(gateway: &GatewayState, headers: &HeaderMap) -> Response {
+    let Some(token) = &gateway.config.status.token else { return reply::not_found() };
+    if !bearer(headers).is_some_and(|given| is_same(given, token)) {
+        return reply::unauthorized("metrics are for whoever has the token of status.token");
+    }
     gateway.metrics.set_bus(gateway.delivery.bus_stats(), gateway.sessions.present());
-    gateway.metrics.text()
+    reply::openmetrics(gateway.metrics.text())
+}
+
+/// Compares digests, so that how long it takes says nothing about the token.
+fn is_same(given: &str, token: &str) -> bool {
+    let hash = |text: &str| digest::digest(&digest::SHA256, text.as_bytes());
+    hash(given).as_ref() == hash(token).as_ref()
 }

@@ -6,7 +6,7 @@
 
 use super::caller::{Authenticated, HttpCaller};
 use super::reply;
-use crate::admission::needs_connection;
+use crate::admission::{AdmittedCall, needs_connection};
 use crate::frame::{self, InvalidRequest, RequestFrame, RpcRequest};
 use crate::gateway::GatewayState;
 use crate::http_body::{BodyRefused, RequestBody};
@@ -197,12 +197,28 @@ async fn call(
     if method.needs_connection {
         return Err(needs_connection(method.name));
     }
-    let params = admission.finish(&source, method, request.params.map(ToOwned::to_owned)).await?;
+    let given = request.params.map(ToOwned::to_owned);
+    let AdmittedCall { params, claim } = admission.finish(&source, method, given).await?;
     drop(admitting);
-    let text = match method.name {
+    let answered = call_admitted(gateway, caller, method.name, params, trace).await;
+    admission.answered(&source, method, answered.as_deref());
+    if let Some(claim) = claim {
+        claim.ended(&answered);
+    }
+    answered
+}
+
+async fn call_admitted(
+    gateway: &GatewayState,
+    caller: &HttpCaller,
+    method: &'static str,
+    params: Option<Box<RawValue>>,
+    trace: Option<Arc<TracedCall>>,
+) -> Result<Box<RawValue>, RpcError> {
+    let text = match method {
         "meta.ping" => format!("{{\"pong\":true,\"timestamp\":{}}}", gateway.clock.now_seconds()),
-        "meta.capabilities" => admission.capabilities().to_string(),
-        "rpc.discover" => admission.openrpc().to_string(),
+        "meta.capabilities" => gateway.admission.capabilities().to_string(),
+        "rpc.discover" => gateway.admission.openrpc().to_string(),
         "meta.trust_roots" => {
             return gateway.mesh.call(Caller::service("gateway"), ca::GetTrustRoots::METHOD, None).await;
         }

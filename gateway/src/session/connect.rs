@@ -32,7 +32,7 @@ pub(super) async fn connect(
     let params = ConnectParams::read(params)?;
     let kind = params.check(nonce)?;
     let generation = params.generation();
-    let aid = authenticate(gateway, params.auth).await?;
+    let (aid, tokens_revoked_at) = authenticate(gateway, params.auth).await?;
     let (device, slot) = (params.device.id, params.client.slot_id);
 
     // Before the session can be found: messages from now on are kept for this device, and their events come to this process.
@@ -62,6 +62,7 @@ pub(super) async fn connect(
         _subscription: subscription,
         limit: gateway.admission.limits.agent(&aid),
         signer: Default::default(),
+        tokens_revoked_at,
     };
     gateway.sessions.open(connection, open).map_err(|error| {
         let close = (error.code() == codes::SHORT_CAPACITY.code).then_some(4013);
@@ -84,7 +85,10 @@ async fn subscribe(gateway: &GatewayState, kind: ConnectionKind, aid: &Aid) -> O
 }
 
 /// Every other way to log in ends in a token, too.
-async fn authenticate(gateway: &GatewayState, auth: Option<ConnectAuth>) -> Result<Aid, RpcError> {
+async fn authenticate(
+    gateway: &GatewayState,
+    auth: Option<ConnectAuth>,
+) -> Result<(Aid, Option<i64>), RpcError> {
     let auth = auth.ok_or_else(|| missing("auth"))?;
     if auth.method != "kite_token" {
         let sentence = format!("auth.method: {:?} is not accepted, log in and use kite_token", auth.method);
@@ -93,5 +97,5 @@ async fn authenticate(gateway: &GatewayState, auth: Option<ConnectAuth>) -> Resu
     if auth.token.is_empty() {
         return Err(missing("auth.token"));
     }
-    gateway.admission.authenticate(&auth.token).await
+    gateway.admission.authenticate_session(&auth.token).await
 }

@@ -16,16 +16,18 @@ use crate::delivery::session_notices;
 use crate::federation::{IN_FLIGHT, InboundPeer};
 use crate::frame::{self, InvalidRequest, RequestFrame};
 use crate::gateway::GatewayState;
+use crate::incoming::IncomingFrames;
 use futures_util::Stream;
 use services::kernel::SessionNotice;
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
@@ -37,7 +39,7 @@ const FRAMES_PER_FLUSH: usize = 64;
 /// Serves one WebSocket until it ends.
 pub fn run<S>(
     gateway: Arc<GatewayState>,
-    socket: WebSocketStream<S>,
+    socket: WebSocketStream<IncomingFrames<S>>,
     address: IpAddr,
 ) -> impl Future<Output = ()> + Send
 where
@@ -66,7 +68,7 @@ where
 struct Conversation<S> {
     gateway: Arc<GatewayState>,
     connection: Arc<Connection>,
-    socket: WebSocketStream<S>,
+    socket: WebSocketStream<IncomingFrames<S>>,
     nonce: String,
     /// When to look at the clock next.
     deadline: Pin<Box<Sleep>>,
@@ -160,6 +162,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
                     }
                 }
             }
+            // Whoever sends without a pause, if only control frames, gets no later deadline by it.
+            if !quiet && poll_fn(|cx| Poll::Ready(self.poll_deadline(cx).is_ready())).await {
+                self.handle(SocketStep::Clock).await?;
+            }
             // While the socket was not writable, a wake-up may have come for something else.
             quiet &= self.flush().await?;
         }
@@ -191,7 +197,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
         if !reading && self.may_read() {
             cx.waker().wake_by_ref();
         }
-        self.deadline.as_mut().poll(cx).map(|()| SocketStep::Clock)
+        self.poll_deadline(cx).map(|()| SocketStep::Clock)
+    }
+
+    /// Outside of the budget with which tokio makes busy tasks yield: a socket that always has something to read uses it up, and then
+    /// its deadline would never be seen.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        pin!(unconstrained(self.deadline.as_mut())).poll(cx)
     }
 
     fn may_read(&self) -> bool {

@@ -16,9 +16,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
     ) -> SocketResult {
         let age_ms = i64::try_from(self.opened.elapsed().as_millis()).unwrap_or(i64::MAX);
         let outcome = match &*request.method {
-            "federation.hello" => {
-                federation.accept_hello(&self.connection, &self.nonce, age_ms, request.params).await
-            }
+            "federation.hello" => match self.gateway.admission.login_failures.within(self.connection.address)
+            {
+                Ok(()) => {
+                    federation.accept_hello(&self.connection, &self.nonce, age_ms, request.params).await
+                }
+                Err(too_many) => Err(too_many),
+            },
             _ => Err(RpcError::new(codes::UNAUTHENTICATED, "federation.hello must be the first call")
                 .with("reason", "federation_unauthenticated")),
         };
@@ -26,10 +30,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             Ok((inbound, welcome)) => {
                 self.inbound = Some(inbound);
                 self.set_deadline();
+                self.socket.get_mut().logged_in(self.gateway.config.limits.frame_bytes, None);
                 let id = request.id.unwrap_or(serde_json::value::RawValue::NULL);
                 self.feed(frame::success(id, welcome.get()).into()).await
             }
             Err(error) => {
+                self.gateway.admission.login_failures.count_error(self.connection.address, &error);
                 self.feed(frame::failure(request.id, &error).into()).await?;
                 Err(close_reason(4001, &error.to_string()))
             }

@@ -2,6 +2,7 @@
 
 use super::{Conversation, SocketResult, close_reason, connect, dispatch};
 use crate::frame::{self, InvalidRequest, RequestFrame, RpcRequest};
+use crate::shared_limits::BytesOwner;
 use services::kernel::{RpcError, codes};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -52,6 +53,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Conversation<S> {
             Ok(result) => {
                 metrics.sessions.inc();
                 self.set_deadline();
+                let agent = self.connection.session().map(|open| BytesOwner::Agent(open.session.aid.clone()));
+                self.socket.get_mut().logged_in(self.gateway.config.limits.frame_bytes, agent);
                 match id {
                     Some(id) => self.feed(frame::success(id, &result).into()).await,
                     None => Ok(()),

@@ -2,6 +2,7 @@
 
 use super::{Conversation, SocketEnd, SocketResult, close_reason, ms};
 use crate::connection::CloseReason;
+use crate::incoming::FrameRefused;
 use futures_util::{FutureExt as _, Sink, SinkExt as _, StreamExt as _};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -84,6 +85,11 @@ pub(super) fn broken(error: &WsError) -> SocketEnd {
             close_reason(1009, &format!("a frame has at most {max_size} bytes"))
         }
         WsError::Utf8(_) => close_reason(1007, "a text frame is not UTF-8"),
+        WsError::Io(error) => {
+            let refused = error.get_ref().and_then(|inner| inner.downcast_ref::<FrameRefused>());
+            refused
+                .map_or(SocketEnd::Gone, |refused| close_reason(refused.close_code(), &refused.to_string()))
+        }
         WsError::Protocol(reason) => close_reason(1002, &reason.to_string()),
         _ => SocketEnd::Gone,
     }

@@ -1,7 +1,7 @@
 //! `aund bench --federation`: what it costs to reach an agent of another domain, against one of the same.
 
 use std::net::Ipv4Addr;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -192,8 +192,8 @@ impl Domains {
         let there_agents = register_agents_under(there.endpoint(Transport::Plain), OTHER, RECEIVERS).await?;
         ready(&there, &there_agents).await?;
         let here = start(build, &here_at, ISSUER, here_address, OTHER, there_address, settings).await?;
-        trust(build, &here_at, &there_at).await?;
-        trust(build, &there_at, &here_at).await?;
+        trust(build, &here_at, &there_at, OTHER).await?;
+        trust(build, &there_at, &here_at, ISSUER).await?;
         let here_agents = register_agents_under(here.endpoint(Transport::Plain), ISSUER, SENDERS).await?;
         for agent in &*there_agents {
             BenchSocket::connect(there.endpoint(Transport::Plain), &agent.token, 0, 0).await?;
@@ -269,12 +269,24 @@ async fn start(
         .with_context(|| format!("the domain {issuer} did not start; its log ends:\n{}", tail(&log)))
 }
 
-/// Has the domain in one folder trust the one in the other.
-async fn trust(build: &Build, whose: &BenchFolder, whom: &BenchFolder) -> anyhow::Result<()> {
-    let mut command = build.command();
-    command.args(["certs", "trust", "add"]).arg(whom.file("data").join("pki/root.crt"));
-    command.arg("--data").arg(whose.file("data")).stdin(Stdio::null());
-    let output = command.output().await.context("a domain cannot be told whom to trust")?;
+/// Has the domain in one folder trust the one in the other. Builds that do not know `--domain` are asked without it.
+async fn trust(build: &Build, whose: &BenchFolder, whom: &BenchFolder, domain: &str) -> anyhow::Result<()> {
+    let mut output = add_root(build, whose, whom, &["--domain", domain]).await?;
+    if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("unexpected argument") {
+        output = add_root(build, whose, whom, &[]).await?;
+    }
     ensure!(output.status.success(), "a domain trusts nobody: {}", String::from_utf8_lossy(&output.stderr));
     Ok(())
+}
+
+async fn add_root(
+    build: &Build,
+    whose: &BenchFolder,
+    whom: &BenchFolder,
+    words: &[&str],
+) -> anyhow::Result<Output> {
+    let mut command = build.command();
+    command.args(["certs", "trust", "add"]).arg(whom.file("data").join("pki/root.crt")).args(words);
+    command.arg("--data").arg(whose.file("data")).stdin(Stdio::null());
+    command.output().await.context("a domain cannot be told whom to trust")
 }

@@ -5,7 +5,7 @@ use super::super::operator::{ask, ask_unparsed};
 use super::super::show::printable;
 use crate::{admin, run};
 use anyhow::{Context as _, bail, ensure};
-use certs::Certificate;
+use certs::{Certificate, RootDomains};
 use clap::{Args, Subcommand};
 use proto_schemas::requests::ca;
 use serde_json::{Value, json};
@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 /// The folder of roots that were added before the first start, which adds them to the signed list.
 const PENDING: &str = "trust";
+/// Beside each of them: what it is trusted for, a domain a line.
+const DOMAINS_FILE: &str = "domains";
 /// No certificate is longer.
 const FILE_BYTES: u64 = 64 << 10;
 
@@ -29,11 +31,24 @@ pub(super) struct TrustCommand {
 
 #[derive(Subcommand)]
 enum TrustSubcommand {
-    /// TrustCommand the root of another operator; a running server does so at once
+    /// Trust the root of another operator for its domains; a running server does so at once
     Add {
         /// Its certificate; - reads it from standard input
         #[arg(value_name = "PEM")]
         file: PathBuf,
+        /// A domain it is trusted for, or a pattern such as *.east.example; may be given several times. It replaces what was said
+        /// before
+        #[arg(
+            long = "domain",
+            value_name = "DOMAIN",
+            value_delimiter = ',',
+            required_unless_present = "any_domain",
+            conflicts_with = "any_domain"
+        )]
+        domains: Vec<String>,
+        /// Trust it for every domain: whoever holds it can then speak for all of them
+        #[arg(long)]
+        any_domain: bool,
         #[command(flatten)]
         settings: ConfigArgs,
     },
@@ -45,11 +60,19 @@ enum TrustSubcommand {
         #[command(flatten)]
         settings: ConfigArgs,
     },
-    /// TrustCommand a root no longer
+    /// Trust a root no longer
     Remove {
         /// The fingerprint that list prints, or the id
         #[arg(value_name = "FINGERPRINT")]
         which: String,
+        #[command(flatten)]
+        settings: ConfigArgs,
+    },
+    /// Accept a new key of another domain's authority: the next one that is seen counts
+    Unpin {
+        /// The other domain, as list prints it
+        #[arg(value_name = "DOMAIN")]
+        domain: String,
         #[command(flatten)]
         settings: ConfigArgs,
     },
@@ -59,32 +82,48 @@ impl TrustCommand {
     pub(super) async fn run(self, outer: ConfigArgs) -> anyhow::Result<()> {
         let outer = self.settings.or(outer);
         match self.command {
-            TrustSubcommand::Add { file, settings } => add(&settings.or(outer), &file).await,
+            TrustSubcommand::Add { file, domains, any_domain, settings } => {
+                let named = RootDomains::parse(&domains)?;
+                ensure!(!named.is_any(), "every domain is not said with --domain, but with --any-domain");
+                let domains = if any_domain { RootDomains::any() } else { named };
+                add(&settings.or(outer), &file, &domains).await
+            }
             TrustSubcommand::List { json, settings } => list(&settings.or(outer), json).await,
             TrustSubcommand::Remove { which, settings } => remove(&settings.or(outer), &which).await,
+            TrustSubcommand::Unpin { domain, settings } => unpin(&settings.or(outer), &domain).await,
         }
     }
 }
 
-async fn add(settings: &ConfigArgs, file: &Path) -> anyhow::Result<()> {
+async fn add(settings: &ConfigArgs, file: &Path, domains: &RootDomains) -> anyhow::Result<()> {
     let pem = read(file)?;
     let certificate = Certificate::from_pem(pem.trim_start())
         .with_context(|| format!("{} is not a certificate", file.display()))?;
     if let Some(folder) = pending_folder(settings).await? {
         let file = folder.join(format!("{}.crt", digits(&certificate)));
         ensure!(certificate.is_ca(), "the certificate of {} is not a root", certificate.common_name());
+        // What it is for is written first: without that it would be trusted for what its organization says.
+        let beside = file.with_extension(DOMAINS_FILE);
+        let _ = fs::remove_file(&beside);
+        write(&beside, &(domains.patterns().join("\n") + "\n"))?;
         if !file.exists() {
-            files::write_new(&file, certificate.pem())
-                .with_context(|| format!("{} cannot be written", file.display()))?;
+            write(&file, certificate.pem())?;
         }
         println!("{} is in {} until the first start trusts it", name(&certificate), folder.display());
         return Ok(());
     }
-    let added = ask(settings, &ca::AddTrustRoot { certificate: pem }).await?;
+    let any_domain = domains.is_any().then_some(true);
+    let named = (!domains.is_any()).then(|| domains.patterns().to_vec());
+    let added = ask(settings, &ca::AddTrustRoot { certificate: pem, domains: named, any_domain }).await?;
     let already = if added.added { "" } else { "already " };
     println!("{already}trusted: {}", name(&certificate));
     println!("    fingerprint  {}", added.fingerprint_sha256);
+    println!("    for          {}", trusted_for(Some(&added.domains)));
     Ok(())
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    files::write_new(file, text).with_context(|| format!("{} cannot be written", file.display()))
 }
 
 async fn list(settings: &ConfigArgs, json: bool) -> anyhow::Result<()> {
@@ -97,7 +136,11 @@ async fn list(settings: &ConfigArgs, json: bool) -> anyhow::Result<()> {
             println!("{}", json!({ "root_cas": roots.collect::<Vec<Value>>() }));
             return Ok(());
         }
-        roots.iter().for_each(|(_, root)| row("waiting", digits(root), &name(root)));
+        for (file, root) in &roots {
+            let text = fs::read_to_string(file.with_extension(DOMAINS_FILE)).unwrap_or_default();
+            let domains: Vec<String> = text.lines().map(str::to_owned).collect();
+            row("waiting", digits(root), &name(root), &trusted_for(Some(&domains)));
+        }
         return Ok(());
     }
     if json {
@@ -107,7 +150,17 @@ async fn list(settings: &ConfigArgs, json: bool) -> anyhow::Result<()> {
     for root in ask(settings, &ca::GetTrustRoots {}).await?.root_cas {
         let text = |member: Option<String>| printable(member.as_deref().unwrap_or("?"));
         let name = named(&text(root.name), &text(root.organization));
-        row(&printable(&root.status), &printable(&root.fingerprint_sha256), &name);
+        let domains = trusted_for(root.domains.as_deref());
+        row(&printable(&root.status), &printable(&root.fingerprint_sha256), &name, &domains);
+    }
+    for pin in ask(settings, &ca::GetIssuerPins {}).await?.pins {
+        let key = pin.spki_fingerprint.trim_start_matches("sha256:");
+        println!(
+            "{:<8} {}  the key of the authority of {}",
+            "pinned",
+            printable(key),
+            printable(&pin.domain)
+        );
     }
     Ok(())
 }
@@ -120,6 +173,7 @@ async fn remove(settings: &ConfigArgs, which: &str) -> anyhow::Result<()> {
             bail!("the trusted root {which} was not found");
         };
         fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
+        let _ = fs::remove_file(file.with_extension(DOMAINS_FILE));
         println!("no longer trusted: {}", name(&root));
         return Ok(());
     }
@@ -129,6 +183,13 @@ async fn remove(settings: &ConfigArgs, which: &str) -> anyhow::Result<()> {
     };
     let removed = ask(settings, &ca::RemoveTrustRoot { fingerprint, id }).await?;
     println!("no longer trusted: {}", printable(&removed.name));
+    Ok(())
+}
+
+async fn unpin(settings: &ConfigArgs, domain: &str) -> anyhow::Result<()> {
+    let unpinned = ask(settings, &ca::UnpinIssuer { domain: domain.to_owned() }).await?;
+    println!("the next key of the authority of {} is accepted", printable(&unpinned.domain));
+    println!("    no longer    {}", printable(&unpinned.spki_fingerprint));
     Ok(())
 }
 
@@ -165,8 +226,18 @@ fn pending_roots(folder: &Path) -> Vec<(PathBuf, Certificate)> {
     roots
 }
 
-fn row(status: &str, fingerprint: &str, name: &str) {
-    println!("{status:<8} {fingerprint}  {name}");
+fn row(status: &str, fingerprint: &str, name: &str, domains: &str) {
+    println!("{status:<8} {fingerprint}  {name}, for {domains}");
+}
+
+/// What a root is trusted for, as the list says it. Without it, the list is of an earlier version.
+fn trusted_for(domains: Option<&[String]>) -> String {
+    match domains {
+        None => "any domain (WARNING: its holder can speak for all of them)".to_owned(),
+        Some(patterns) if patterns.iter().any(|pattern| pattern == "*") => trusted_for(None),
+        Some([]) => "no domain".to_owned(),
+        Some(patterns) => printable(&patterns.join(", ")),
+    }
 }
 
 fn digits(certificate: &Certificate) -> &str {

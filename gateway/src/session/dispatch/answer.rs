@@ -86,6 +86,10 @@ impl CallFrames {
         CallFrames { answer, after: event.map(EventFrame::of) }
     }
 
+    pub fn bytes(&self) -> usize {
+        self.answer.as_ref().map_or(0, String::len) + self.after.as_ref().map_or(0, |event| event.text.len())
+    }
+
     pub fn push(self, connection: &Connection) {
         if let Some(answer) = self.answer {
             connection.outbox.push(answer.into());

@@ -1,14 +1,14 @@
-//! Calls that need a task: each outlives the frame it came in, and a batch of them is answered together.
+//! Calls that need a task: each outlives the frame it came in.
 
 use super::answer::{CallFrames, EndedCall};
 use super::in_flight::InFlight;
 use super::{Handled, builtin};
-use crate::connection::Connection;
-use crate::frame::{self, InvalidRequest, RpcRequest};
+use crate::admission::AdmittedCall;
+use crate::connection::{Connection, OpenSession};
+use crate::frame::{self, RpcRequest};
 use crate::gateway::GatewayState;
 use crate::trace;
 use futures_util::FutureExt as _;
-use futures_util::future::join_all;
 use proto_schemas::requests::ca;
 use proto_schemas::{Method, Request as _};
 use serde_json::value::RawValue;
@@ -46,44 +46,8 @@ pub fn spawn(
     }
 }
 
-/// A batch is one task: its members run concurrently, and their answers are sent together.
-pub fn spawn_batch(
-    gateway: &Arc<GatewayState>,
-    connection: &Arc<Connection>,
-    members: Vec<Result<RpcRequest<'_>, InvalidRequest>>,
-) {
-    let members: Vec<Result<SpawnedCall, InvalidRequest>> =
-        members.into_iter().map(|member| member.map(|r| SpawnedCall::new(&r))).collect();
-    let guard = InFlight::new(gateway, connection);
-    let gateway = gateway.clone();
-    gateway.tracker.clone().spawn(async move {
-        let connection = &*guard.connection;
-        let answers = join_all(members.into_iter().map(|member| {
-            let gateway = &gateway;
-            async move {
-                match member {
-                    Ok(call) => call.run_any(gateway, connection).await,
-                    Err(invalid) => CallFrames {
-                        answer: Some(frame::failure(invalid.id.as_deref(), &invalid.error)),
-                        after: None,
-                    },
-                }
-            }
-        }));
-        let frames = answers.await;
-        let (answers, after): (Vec<_>, Vec<_>) = frames.into_iter().map(|f| (f.answer, f.after)).unzip();
-        let answers: Vec<String> = answers.into_iter().flatten().collect();
-        if !answers.is_empty() {
-            connection.outbox.push(format!("[{}]", answers.join(",")).into());
-        }
-        for event in after.into_iter().flatten() {
-            event.push(connection);
-        }
-    });
-}
-
 /// A request that outlives the frame it came in.
-struct SpawnedCall {
+pub(super) struct SpawnedCall {
     id: Option<Box<RawValue>>,
     method: String,
     params: Option<Box<RawValue>>,
@@ -91,7 +55,7 @@ struct SpawnedCall {
 }
 
 impl SpawnedCall {
-    fn new(request: &RpcRequest<'_>) -> SpawnedCall {
+    pub fn new(request: &RpcRequest<'_>) -> SpawnedCall {
         SpawnedCall {
             id: request.id.map(ToOwned::to_owned),
             method: request.method.clone().into_owned(),
@@ -101,7 +65,7 @@ impl SpawnedCall {
     }
 
     /// A member of a batch may be anything, also what the gateway answers itself.
-    async fn run_any(self, gateway: &GatewayState, connection: &Connection) -> CallFrames {
+    pub async fn run_any(self, gateway: &GatewayState, connection: &Connection) -> CallFrames {
         let request = RpcRequest {
             id: self.id.as_deref(),
             method: self.method.as_str().into(),
@@ -150,8 +114,25 @@ async fn call_service(
     let admitting = trace.as_ref().and_then(|call| call.begin("gateway", "admit"));
     let admission = &gateway.admission;
     let Some(open) = connection.session() else { return Err(RpcError::plain(codes::UNAUTHENTICATED)) };
-    let params = admission.finish(&open.source(), method, params).await?;
+    let AdmittedCall { params, claim } = admission.finish(&open.source(), method, params).await?;
     drop(admitting);
+    let answered = call_admitted(gateway, connection, open, method, params, trace).await;
+    admission.answered(&open.source(), method, answered.as_ref().map(|answer| answer.as_ref().result));
+    if let Some(claim) = claim {
+        claim.ended(&answered);
+    }
+    answered
+}
+
+/// What the gateway answers itself, or a service.
+async fn call_admitted(
+    gateway: &GatewayState,
+    connection: &Connection,
+    open: &OpenSession,
+    method: &'static Method,
+    params: Option<Box<RawValue>>,
+    trace: Option<Arc<TracedCall>>,
+) -> Result<Answer, RpcError> {
     // A signed call gets a task whatever its method is.
     let request = RpcRequest { id: None, method: method.name.into(), params: params.as_deref() };
     if let Some(result) = builtin::result(gateway, connection, open, &request)? {

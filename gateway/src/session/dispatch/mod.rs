@@ -1,6 +1,7 @@
 //! One request of a session: what the gateway answers itself, what goes to another process, and what needs a task.
 
 mod answer;
+mod batch;
 mod builtin;
 mod call;
 mod in_flight;
@@ -8,7 +9,8 @@ mod notification_route;
 mod routed;
 mod unauthenticated;
 
-pub use call::{spawn, spawn_batch};
+pub use batch::spawn_batch;
+pub use call::spawn;
 pub use unauthenticated::unauthenticated_call;
 
 use crate::admission::Admission;

@@ -2,7 +2,7 @@
 //! was delivered.
 
 use crate::connection::OpenSession;
-use crate::delivery::is_app_event;
+use crate::delivery::{APP_EVENT_BYTES, is_app_event};
 use crate::federation;
 use crate::frame::{RpcRequest, params};
 use crate::gateway::GatewayState;
@@ -11,7 +11,6 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use services::kernel::{Aid, Audience, DeviceId, Event, RpcError, Session, SlotId, codes};
 
-const MAX_BYTES: usize = 64 << 10;
 const MAX_TTL_MS: u64 = 60_000;
 const DEFAULT_TTL_MS: u64 = 5_000;
 
@@ -51,7 +50,7 @@ pub fn route(gateway: &GatewayState, from: &OpenSession, request: &RpcRequest<'_
     if !is_app_event(&deliver.method) {
         return Err(refuse("params.deliver.method must be event/app.…"));
     }
-    if deliver.method.len() + deliver.params.get().len() > MAX_BYTES {
+    if deliver.method.len() + deliver.params.get().len() > APP_EVENT_BYTES {
         return Err(refuse("params.deliver must have at most 64 KiB"));
     }
     if !deliver.params.get().starts_with('{') {
@@ -71,17 +70,18 @@ pub fn route(gateway: &GatewayState, from: &OpenSession, request: &RpcRequest<'_
     let params = with_sender(gateway, from, &deliver.params, ttl_ms)?;
     tracing::debug!(caller.aid = %from.session.aid, "routed a notification");
     if target.aid.issuer() != gateway.config.issuer {
-        send_to_peer(gateway, &target.aid, device, slot, &deliver.method, params);
+        send_to_peer(gateway, &from.session.aid, &target.aid, device, slot, &deliver.method, params);
         return Ok(());
     }
     let to = Audience::Instance { aid: target.aid, device, slot };
-    gateway.delivery.publish(&Event { to, method: deliver.method, params });
+    gateway.delivery.publish(&Event::with_params(to, deliver.method, params));
     Ok(())
 }
 
 /// An event does not wait for a domain that cannot be reached: it is dropped.
 fn send_to_peer(
     gateway: &GatewayState,
+    from: &Aid,
     aid: &Aid,
     device: Option<DeviceId>,
     slot: Option<SlotId>,
@@ -96,7 +96,7 @@ fn send_to_peer(
     };
     let event = method.strip_prefix("event/").unwrap_or(method);
     let event_id = gateway.ids.time_ordered(gateway.clock.now_ms());
-    federation.send_event(aid.issuer(), event, event_id, targets, &payload);
+    federation.send_event(from, aid.issuer(), event, event_id, targets, &payload);
 }
 
 /// The gateway says who sent it, in `_notify`; what the sender wrote there itself is replaced.

@@ -32,6 +32,8 @@ async fn call_service(
 ) -> Result<Box<RawValue>, RpcError> {
     let source = CallSource::Unauthenticated { address };
     let method = gateway.admission.begin(&source, &request.method)?;
-    let params = gateway.admission.finish(&source, method, request.params.map(ToOwned::to_owned)).await?;
-    gateway.mesh.call(Caller::Unauthenticated, method.name, params).await
+    let admitted = gateway.admission.finish(&source, method, request.params.map(ToOwned::to_owned)).await?;
+    let outcome = gateway.mesh.call(Caller::Unauthenticated, method.name, admitted.params).await;
+    gateway.admission.answered(&source, method, outcome.as_deref());
+    outcome
 }
