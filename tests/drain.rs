@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::agent::{TestIdentity, TestTokens, public_key};
+use crate::support::agent::{TestIdentity, TestTokens};
 use crate::support::blocker::Blocker;
 use crate::support::{TestServer, until, within};
 
@@ -94,9 +94,9 @@ async fn what_is_under_way_is_finished() {
 async fn a_call_that_comes_while_the_server_stops_is_not_begun() {
     let mut server = TestServer::start().await;
     let alice = server.agent("alice").await;
+    let begun = server.ask("auth.aid_login1", &alice.identity.login1()).await.unwrap();
+    let slow = alice.identity.request_cert(&begun, &Key::generate(Curve::P384));
     let blocker = Blocker::hold(&server, "ca", "certificates");
-    let key = public_key(&Key::generate(Curve::P384));
-    let slow = json!({ "aid": alice.aid(), "public_key": key, "curve": "P-384" });
     alice
         .send(
             &json!({ "jsonrpc": "2.0", "id": "slow", "method": "auth.request_cert", "params": slow })

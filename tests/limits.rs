@@ -180,7 +180,7 @@ async fn ten_thousand_half_open_sockets_do_not_keep_anybody_out() {
 }
 
 #[tokio::test]
-async fn only_so_many_handshakes_at_once() {
+async fn only_so_many_handshakes_at_once_and_the_oldest_silent_one_goes() {
     let server =
         TestServer::with_one_gateway("limits.handshakes = 4\nlimits.handshake_timeout_ms = 60000").await;
     let alice = server.agent("alice").await;
@@ -188,11 +188,15 @@ async fn only_so_many_handshakes_at_once() {
     for _ in 0..4 {
         silent.push(server.tcp().await);
     }
-    let mut fifth = server.tcp().await;
-    is_closed(&mut fifth).await;
+    accepts(&server).await.expect("a fifth is served");
+    is_closed(&mut silent[0]).await;
     assert_eq!(alice.call("meta.ping", &json!({})).await["pong"], true, "sessions do not notice");
-    silent.clear();
-    until("there is space again", || accepts(&server)).await;
+    for later in &mut silent[1..] {
+        later.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut bytes = Vec::new();
+        within("an answer", later.read_to_end(&mut bytes)).await.unwrap();
+        assert!(bytes.starts_with(b"HTTP/1.1 200"), "only the oldest one went");
+    }
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@
 //! | -32011, -32012 | `federation` |
 //! | -32013 | `connect` |
 //! | -32020 | `drain` |
-//! | -32029 | `limits`, `message` (tool calls); its other spellings -32429, 429 and 4290 are read by clients and never sent by us |
+//! | -32029 | `limits`, `attacks` (quotas, certificates), `message` (tool calls); its other spellings -32429, 429 and 4290 are read by clients and never sent by us |
 //! | -32050 | `revocation`, `signature` |
 //! | -32051 | `signature` |
 //! | -32160 | `search` (a directory that is turned off) |
@@ -41,7 +41,7 @@
 //! | 1001, 1008 | `connect` |
 //! | 1002, 1003, 1007, 1009 | `jsonrpc` |
 //! | 1012 | `drain` |
-//! | 1013 | `limits`, `message` |
+//! | 1013 | `attacks`, `limits`, `message` |
 //! | 4001 | `revocation` |
 //! | 4003 | none: an AID that is not one never gets a token, so no socket can speak for it |
 //! | 4008, 4010 | `connect` |
@@ -53,6 +53,7 @@ mod support;
 
 mod agent_md;
 mod agents_http;
+mod attacks;
 mod auth;
 mod capabilities;
 mod cli;

@@ -27,7 +27,7 @@ fn names(metrics: &str) -> Vec<String> {
 #[tokio::test]
 async fn every_metric_is_in_the_guide() {
     let server = TestServer::start().await;
-    let names = names(&server.get("/metrics").await.text());
+    let names = names(&server.metrics().await);
     assert!(names.len() > 10, "{names:?}");
     let guide = guide();
     for name in &names {
@@ -137,10 +137,14 @@ async fn a_process_whose_store_is_held_is_live_and_not_ready() {
 
 #[tokio::test]
 async fn top_shows_what_a_server_has_done() {
-    let server = TestServer::start().await;
+    let free =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
+    // The processes of a split server have it in any case.
+    let settings = if split() { String::new() } else { format!("status.listen = \"{free}\"") };
+    let server = TestServer::with(&settings).await;
     let alice = server.agent("alice").await;
     alice.call("message.query_online", &json!({ "aids": [alice.aid()] })).await;
-    let address = format!("127.0.0.1:{}", server.plain_port);
+    let address = server.status_of_gateways().first().cloned().unwrap_or_else(|| free.to_string());
     let (data, nobody) = (server.data().display().to_string(), "127.0.0.1:1");
     for words in [&["top", "--once", "--data", &data][..], &["top", "--once", &address, nobody]] {
         let output = crate::support::aund(words, &server.beside(""));

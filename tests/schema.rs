@@ -4,6 +4,8 @@ mod internal;
 
 use std::collections::HashMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use certs::{Curve, Key};
 use proto_schemas::{Access, Method};
 use serde_json::{Value, json};
@@ -24,7 +26,7 @@ async fn values(
     socket: &TestSocket,
     example: &str,
 ) -> HashMap<String, String> {
-    let certificate = caller.certificate();
+    let (certificate, further) = (caller.certificate(), Key::generate(Curve::P384));
     let mut values = HashMap::from(
         [
             ("aid", caller.aid.clone()),
@@ -35,7 +37,8 @@ async fn values(
             ("serial", certificate.serial().to_owned()),
             ("fingerprint", certificate.fingerprint().to_owned()),
             ("public_key", public_key(&Key::generate(Curve::P256))),
-            ("public_key_p384", public_key(&Key::generate(Curve::P384))),
+            ("public_key_p384", public_key(&further)),
+            ("private_key_p384", further.to_pem()),
             ("client_nonce", random_hex(12)),
             ("challenge_nonce", socket.nonce().to_owned()),
             ("now_ms", now_ms().to_string()),
@@ -127,6 +130,10 @@ async fn tasks(
 fn filled(params: &Value, caller: &TestIdentity, values: &HashMap<String, String>) -> Value {
     let mut lookup = |name: &str| match name.split_once(':') {
         Some(("signature", text)) => Some(caller.sign(text)),
+        Some(("proof_p384", text)) => {
+            let key = Key::from_pem(&values["private_key_p384"]).expect("a key of ours");
+            Some(STANDARD.encode(key.sign(text.as_bytes())))
+        }
         Some(("digest", aid)) => Some(digest_of_example(aid)),
         _ => values.get(name).cloned(),
     };

@@ -103,9 +103,10 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
 async fn a_call_that_takes_too_long_is_given_up_and_can_be_made_again() {
     let server = TestServer::with("limits.call_timeout_ms = 1500").await;
     let alice = server.agent("alice").await;
+    let begun = server.ask("auth.aid_login1", &alice.identity.login1()).await.unwrap();
+    let further = alice.identity.request_cert(&begun, &Key::generate(Curve::P384));
     let blocker = Blocker::hold(&server, "ca", "certificates");
     let registration = creation("carol");
-    let further = json!({ "aid": alice.aid(), "public_key": public_key(&Key::generate(Curve::P384)), "curve": "P-384" });
     for error in [
         server.ask_error("auth.create_aid", &registration).await,
         alice.call_error("auth.request_cert", &further).await,

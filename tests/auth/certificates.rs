@@ -113,9 +113,9 @@ async fn the_server_proves_itself_to_clients_that_know_sha256_only() {
 async fn a_further_certificate_is_only_for_oneself() {
     let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.register("carol").await);
-    let key = public_key(&Key::generate(Curve::P384));
-    let wanted = |aid: &str, curve: &str| json!({ "aid": aid, "public_key": key, "curve": curve });
-    let issued = alice.call("auth.request_cert", &wanted(alice.aid(), "P-384")).await;
+    let key = Key::generate(Curve::P384);
+    let login = begun(&server, &alice.identity).await;
+    let issued = alice.call("auth.request_cert", &alice.identity.request_cert(&login, &key)).await;
     assert_eq!((&issued["status"], &issued["curve"]), (&json!("issued"), &json!("P-384")));
     assert_eq!(Certificate::from_pem(issued["cert"].as_str().unwrap()).unwrap().common_name(), alice.aid());
     assert_eq!(
@@ -124,10 +124,20 @@ async fn a_further_certificate_is_only_for_oneself() {
         "logins go on as before"
     );
 
-    assert_eq!(alice.call_error("auth.request_cert", &wanted(&carol.aid, "P-384")).await["code"], -32004);
-    assert_eq!(alice.call_error("auth.request_cert", &wanted(alice.aid(), "P-521")).await["code"], -32602);
-    assert_eq!(alice.call_error("auth.request_cert", &wanted(alice.aid(), "P-256")).await["code"], -32602);
-    assert_eq!(server.ask_error("auth.request_cert", &wanted(alice.aid(), "P-384")).await["code"], -32013);
+    let again = alice.call_error("auth.request_cert", &alice.identity.request_cert(&login, &key)).await;
+    assert_eq!(again["code"], -32002, "the nonce works once: {again}");
+    let of_carol = carol.request_cert(&begun(&server, &carol).await, &key);
+    assert_eq!(alice.call_error("auth.request_cert", &of_carol).await["code"], -32004);
+    for curve in ["P-521", "P-256"] {
+        let login = begun(&server, &alice.identity).await;
+        let wrong = alice.identity.request_cert_on(&login, &key, curve);
+        assert_eq!(alice.call_error("auth.request_cert", &wrong).await["code"], -32602, "{curve}");
+    }
+    let login = begun(&server, &alice.identity).await;
+    let same = alice.call("auth.request_cert", &alice.identity.request_cert(&login, &key)).await;
+    assert_eq!(same["cert"], issued["cert"], "the same key again is answered with the same certificate");
+    let unauthenticated = alice.identity.request_cert(&begun(&server, &alice.identity).await, &key);
+    assert_eq!(server.ask_error("auth.request_cert", &unauthenticated).await["code"], -32013);
 }
 
 #[tokio::test]

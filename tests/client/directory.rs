@@ -221,7 +221,7 @@ async fn the_operator_sees_the_index_and_has_it_built_again() {
     write(&cli, "alice.md", &document("alice", ""));
     cli.run(&["agents", "publish", "alice.md"]).await;
     printed_with(&cli, &["agents", "search", "alice"], "alice").await;
-    let data = server.gateway_data().display().to_string();
+    let data = server.data_of("search").display().to_string();
     let index = |more: &[&str]| {
         let output = aund(&[&["agents", "index", "--data", &data][..], more].concat(), &cli.folder);
         assert!(output.status.success(), "{}", printed(&output.stderr));

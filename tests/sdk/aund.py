@@ -47,6 +47,7 @@ class Aund:
         self.address = f"127.{random.randint(16, 250)}.{random.randint(1, 250)}.{random.randint(2, 250)}"
         self.port = 443 if can_bind(self.address, 443) else 20443
         self.plain_port = 20080
+        self.status = f"{self.address}:20090"
         self.store = store_url()
         self.process = None
         self.gateways = []
@@ -114,9 +115,8 @@ class Aund:
 
     def metrics(self):
         """What the server counts; all its gateways together, if it has several."""
-        if not self.gateways:
-            return self.get("/metrics")[2].decode()
-        return "".join(urlopen(f"http://{address}/metrics", timeout=10).read().decode() for address in self.gateways)
+        addresses = self.gateways or [self.status]
+        return "".join(urlopen(f"http://{address}/metrics", timeout=10).read().decode() for address in addresses)
 
     def command(self, *words):
         """Runs another aund command on the same data folder."""
@@ -133,8 +133,8 @@ class Aund:
         self._write_config()
 
     def trust(self, other):
-        """Tells this server, while it runs, whose root the other domain has."""
-        done = self.command("certs", "trust", "add", other.root)
+        """Tells this server, while it runs, which root the other domain has."""
+        done = self.command("certs", "trust", "add", other.root, "--domain", other.issuer)
         assert done.returncode == 0, done.stderr
 
     def _write_config(self):
@@ -143,6 +143,8 @@ class Aund:
             f'listen = ["{self.address}:{self.port}", "plain:{self.address}:{self.plain_port}"]',
             f'data = "{self.data}"',
             f'store.url = "{self.store}"',
+            # Each process of a split server has a status listener of its own.
+            *([] if split() else [f'status.listen = "{self.status}"']),
             "[limits]",
             *(f"{name} = {value}" for name, value in self.limits.items()),
             "[federation.resolve]",

@@ -198,6 +198,21 @@ impl TestIdentity {
             "client_time": client_time, "signature": signature,
         })
     }
+
+    /// The parameters of `auth.request_cert` for this key, given the answer to the first half of a login.
+    pub fn request_cert(&self, begun: &Value, key: &Key) -> Value {
+        self.request_cert_on(begun, key, key.curve().as_str())
+    }
+
+    /// The same with a curve of the test's choice.
+    pub fn request_cert_on(&self, begun: &Value, key: &Key, curve: &str) -> Value {
+        let (nonce, public_key) = (text(&begun["nonce"]), public_key(key));
+        let signed = format!("auth.request_cert:{nonce}:{curve}:{public_key}");
+        json!({
+            "aid": self.aid, "public_key": public_key, "curve": curve, "request_id": begun["request_id"],
+            "nonce": nonce, "signature": self.sign(&signed), "proof": STANDARD.encode(key.sign(signed.as_bytes())),
+        })
+    }
 }
 
 impl Deref for ConnectedAgent {

@@ -1,14 +1,15 @@
 //! HTTP as clients speak it to us, written out: one request, one connection, the host free to choose.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use certs::Certificate;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use super::{TestServer, within};
@@ -75,13 +76,21 @@ impl TestServer {
         all
     }
 
-    /// The metrics of the server, of all its gateways if it has several.
-    async fn metrics(&self) -> String {
+    /// Where each gateway shows its metrics, if the server is several processes.
+    pub fn status_of_gateways(&self) -> &[String] {
+        &self.gateways
+    }
+
+    /// The metrics of the server as its operator gets them, of all its gateways if it has several.
+    pub async fn metrics(&self) -> String {
+        if self.gateways.is_empty() {
+            return metrics_in(&self.data()).await;
+        }
         let mut text = String::new();
         for address in &self.gateways {
             text += &metrics_at(address).await;
         }
-        if self.gateways.is_empty() { self.get("/metrics").await.text() } else { text }
+        text
     }
 
     /// A connection without TLS.
@@ -126,6 +135,18 @@ impl TestServer {
         let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
         Ok(Box::new(within("a TLS handshake", handshake).await?))
     }
+}
+
+/// Asks over the socket in the data folder of a server.
+async fn metrics_in(data: &Path) -> String {
+    let dial = within("a connection", UnixStream::connect(data.join("aund.sock"))).await;
+    let mut stream = dial.expect("the server answers its operator");
+    stream.write_all(b"{\"method\":\"metrics\"}\n").await.expect("it listens");
+    let mut answer = String::new();
+    let read = within("metrics", BufReader::new(stream).read_line(&mut answer)).await;
+    read.expect("a whole answer");
+    let answer: Value = serde_json::from_str(&answer).expect("an answer is JSON");
+    answer["result"].as_str().expect("metrics are text").to_owned()
 }
 
 async fn metrics_at(address: &str) -> String {

@@ -209,12 +209,21 @@ impl TestServer {
 
     /// What the server holds in memory, in bytes, with all its processes if it has several.
     pub fn memory(&self) -> u64 {
+        self.processes().into_iter().map(resident).sum()
+    }
+
+    /// The time that it has kept a core busy, in ticks of a hundredth of a second, with all its processes if it has several.
+    pub fn cpu_ticks(&self) -> u64 {
+        self.processes().into_iter().map(cpu_ticks).sum()
+    }
+
+    fn processes(&self) -> Vec<u32> {
         self.assert_own();
         let process = self.process.as_ref().expect("the server runs").id();
         let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
         let children = children.expect("the system tells");
         let children = children.split_whitespace().filter_map(|child| child.parse().ok());
-        std::iter::once(process).chain(children).map(resident).sum()
+        std::iter::once(process).chain(children).collect()
     }
 
     /// The folder with keys, certificates and SQLite files.
@@ -342,6 +351,15 @@ fn resident(process: u32) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("resident memory");
     let kib: u64 = line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number");
     kib << 10
+}
+
+fn cpu_ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("the system tells");
+    // The name of the program is in parentheses and may hold anything; behind it the time in user and kernel mode are the
+    // twelfth and the thirteenth.
+    let (_, behind) = stat.rsplit_once(')').expect("the name of the program");
+    let times = behind.split_whitespace().skip(11).take(2);
+    times.map(|time| time.parse::<u64>().expect("a number")).sum()
 }
 
 /// What a command printed, as text.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 use tokio::sync::Mutex;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
@@ -37,6 +38,15 @@ impl TestServer {
     /// A fresh socket without TLS.
     pub async fn socket(&self) -> TestSocket {
         TestSocket::open(Box::new(self.tcp().await), &format!("ws://gateway.{}/aun", self.issuer)).await
+    }
+
+    /// A fresh socket from this address of the loopback network: limits count by address.
+    pub async fn socket_from(&self, source: [u8; 4]) -> TestSocket {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind((source, 0).into()).expect("an address of the loopback network");
+        let dial = socket.connect((self.host(), self.plain_port).into());
+        let stream = within("a connection", dial).await.expect("the server accepts connections");
+        TestSocket::open(Box::new(stream), &format!("ws://gateway.{}/aun", self.issuer)).await
     }
 
     /// A fresh socket whose receiving end is small, so that whatever is not read soon waits at the server.

@@ -11,7 +11,7 @@ const OLD_FRAME_BYTES: usize = 1 << 20;
 
 /// Messages of three kB: many fit into a page by number, and not by size.
 fn of_three_kb(to: &str, many: usize) -> Vec<Value> {
-    (0..many).map(|_| message(to, &"x".repeat(3_000))).collect()
+    (0..many).map(|_| message(to, &"x".repeat(3_250))).collect()
 }
 
 async fn history(agent: &ConnectedAgent, mut params: Value) -> Vec<i64> {

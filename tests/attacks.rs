@@ -1,0 +1,10 @@
+//! Attacks that worked once: each test measures the harm, and fails on a server without the defence.
+
+mod cpu;
+mod federation;
+mod growth;
+mod mesh;
+mod outbox;
+mod revoked;
+mod sockets;
+mod trust;
