@@ -104,7 +104,9 @@ async fn handshake_and_serve(accepted: Arc<AcceptedSocket>, stream: TcpStream, t
     let deadline = Instant::now() + limit;
     // As long as it is silent, a socket has neither buffers nor the state of a handshake. That it is readable says nothing yet: the
     // runtime may say so of a socket that has sent nothing.
-    let Ok(Ok(1)) = timeout_at(deadline, stream.peek(&mut [0])).await else { return };
+    let mut first = [0];
+    let speaks = timeout_at(deadline, stream.peek(&mut first));
+    let Some(Ok(Ok(1))) = accepted.gateway.stop.run_until_cancelled(speaks).await else { return };
     if let Some(handshake) = &*accepted.handshake.lock() {
         handshake.spoke();
     }
