@@ -78,11 +78,11 @@ async fn a_new_key_replaces_the_old_one_which_is_refused() {
 /// What the TypeScript and browser SDKs do with the first half of a login before a renewal or a new key: whatever the
 /// certificate says, they hash with SHA-256 and import the key as one on P-256.
 fn verified_with_sha256(begun: &Value, client_nonce: &str) -> bool {
-    let auth = Certificate::from_pem(begun["auth_cert"].as_str().unwrap()).unwrap();
+    let auth = Certificate::from_pem(&text(&begun["auth_cert"])).expect("a certificate");
     let spki = auth.public_key().spki_der();
     // The uncompressed point on P-256 is the end of the key.
     let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &spki[spki.len() - 65..]);
-    let signature = STANDARD.decode(begun["client_nonce_signature"].as_str().unwrap()).unwrap();
+    let signature = STANDARD.decode(text(&begun["client_nonce_signature"])).expect("a signature in base64");
     key.verify(client_nonce.as_bytes(), &signature).is_ok()
 }
 
