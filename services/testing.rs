@@ -222,7 +222,7 @@ pub fn code<T: std::fmt::Debug>(result: Result<T, RpcError>) -> i32 {
 
 /// `AUND_TEST_STORE=postgres` runs the same tests on PostgreSQL, each world in schemas of its own.
 #[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
-fn store() -> StoreUrl {
+pub fn store() -> StoreUrl {
     let wanted = std::env::var("AUND_TEST_STORE").unwrap_or_default();
     if wanted != "postgres" {
         return StoreUrl::Sqlite(Default::default());

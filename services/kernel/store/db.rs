@@ -6,7 +6,7 @@
 use super::stats::Tally;
 use anyhow::{Context, bail};
 use sqlx::any::AnyPoolOptions;
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{Any, AnyConnection, AnyPool, Transaction};
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -122,11 +122,25 @@ impl Db {
                 Db::postgres(url, &format!("{schema_prefix}{service}")).await?
             }
         };
-        migrations
-            .run(&db.write)
-            .await
-            .with_context(|| format!("the tables of {service} cannot be brought up to date"))?;
+        let migrated = match db.engine {
+            Engine::Sqlite => migrations.run(&db.write).await,
+            Engine::Postgres => db.migrate_schema(migrations).await,
+        };
+        migrated.with_context(|| format!("the tables of {service} cannot be brought up to date"))?;
         Ok(db)
+    }
+
+    /// A migrator's own lock is one for the whole database. This one is for a schema: processes of one service wait for each other,
+    /// and no service waits for another.
+    async fn migrate_schema(&self, migrations: &Migrator) -> Result<(), MigrateError> {
+        let mut migrator = Migrator::with_migrations(migrations.iter().cloned().collect());
+        migrator.set_locking(false);
+        let mut connection = self.write.acquire().await?;
+        run(&mut connection, &schema_lock("pg_advisory_lock")).await?;
+        let migrated = migrator.run(&mut *connection).await;
+        let unlocked = run(&mut connection, &schema_lock("pg_advisory_unlock")).await;
+        migrated?;
+        Ok(unlocked?)
     }
 
     async fn sqlite(file: &Path, durability: Durability) -> anyhow::Result<Db> {
@@ -283,6 +297,12 @@ fn private(file: &Path) -> std::io::Result<()> {
     fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
 }
 
+/// Calls a function of advisory locks for the schema of the connection.
+fn schema_lock(function: &str) -> String {
+    let key = "hashtextextended('migrations of ' || CAST(current_schema() AS TEXT), 0)";
+    format!("SELECT CAST({function}({key}) AS TEXT)")
+}
+
 async fn run(connection: &mut AnyConnection, sql: &str) -> sqlx::Result<()> {
     use sqlx::Executor as _;
     connection.execute(sqlx::AssertSqlSafe(sql.to_owned())).await?;
@@ -305,6 +325,34 @@ mod tests {
             }
         );
         assert!(!url.shown().contains("secret"));
+    }
+
+    #[tokio::test]
+    async fn services_that_start_at_once_wait_for_the_lock_of_their_own_schema_only() {
+        let store = crate::testing::store();
+        let StoreUrl::Postgres { url, schema_prefix } = &store else { return };
+        let open = async |service: &str| {
+            let migrations = Migrator::with_migrations(Vec::new());
+            Db::open(&store, Path::new("unused"), service, &migrations, Durability::Full).await.unwrap()
+        };
+        let first = open("first").await;
+        let mut holder = first.write.acquire().await.unwrap();
+        run(&mut holder, &schema_lock("pg_advisory_lock")).await.unwrap();
+        open("second").await;
+        let mut again = std::pin::pin!(open("first"));
+        let waiting = "SELECT COUNT(*) FROM pg_stat_activity
+             WHERE wait_event = 'advisory' AND query LIKE '%migrations of%' AND datname = current_database()";
+        let watcher = AnyPoolOptions::new().connect(url).await.unwrap();
+        loop {
+            let polled = timeout(Duration::from_millis(20), again.as_mut()).await;
+            assert!(polled.is_err(), "{schema_prefix}first is migrated by one process at a time");
+            let waits: i64 = sqlx::query_scalar(waiting).fetch_one(&watcher).await.unwrap();
+            if waits > 0 {
+                break;
+            }
+        }
+        run(&mut holder, &schema_lock("pg_advisory_unlock")).await.unwrap();
+        again.await;
     }
 
     #[test]
