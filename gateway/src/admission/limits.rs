@@ -80,6 +80,11 @@ impl GatewayLimits {
         }
     }
 
+    /// Whether a new socket from there costs another one its slot.
+    pub fn handshakes_are_full(&self, from: IpAddr) -> bool {
+        self.handshakes.are_full(from)
+    }
+
     /// Counts a new socket, and its handshake until that is done. The signal says that another needs its slot.
     pub fn admit(
         &self,

@@ -29,6 +29,7 @@ use std::time::Duration;
 use timed_writes::TimedWrites;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::WebSocketStream;
@@ -63,7 +64,13 @@ pub async fn accept(gateway: Arc<GatewayState>, listener: TcpListener, tls: Opti
             () = gateway.stop.cancelled() => return,
         };
         match accepted {
-            Ok((stream, address)) => admit(&gateway, stream, address, tls.clone()),
+            Ok((stream, address)) => {
+                if gateway.admission.limits.handshakes_are_full(address.ip()) {
+                    // The sockets that have come before this one look first whether something was received.
+                    yield_now().await;
+                }
+                admit(&gateway, stream, address, tls.clone());
+            }
             Err(error) => {
                 // Out of file descriptors, mostly. New connections stay in the kernel's queue meanwhile.
                 tracing::warn!("a connection could not be accepted: {error}");

@@ -57,6 +57,11 @@ impl Handshakes {
         Arc::new(Handshakes { limits, slots: Mutex::default() })
     }
 
+    /// Whether the next one from there costs another one its slot. Those that have spoken should have said so before.
+    pub fn are_full(&self, address: IpAddr) -> bool {
+        self.slots.lock().pays(address.to_canonical(), self.limits).is_some()
+    }
+
     /// Takes a slot, if need be from another, which learns it by its signal.
     pub fn begin(self: &Arc<Handshakes>, address: IpAddr, signal: &Arc<EvictionSignal>) -> HandshakeSlot {
         let address = address.to_canonical();
@@ -176,7 +181,10 @@ mod tests {
         let (oldest, speaks) = begin(&handshakes, "192.0.2.1");
         oldest.spoke();
         let (_second, silent) = begin(&handshakes, "192.0.2.1");
+        assert!(!handshakes.are_full("192.0.2.1".parse().unwrap()), "two of three");
         let (_third, later) = begin(&handshakes, "192.0.2.1");
+        assert!(handshakes.are_full("192.0.2.1".parse().unwrap()));
+        assert!(!handshakes.are_full("192.0.2.2".parse().unwrap()), "another address has its own share");
         let (_other, elsewhere) = begin(&handshakes, "192.0.2.2");
         let (_fourth, _) = begin(&handshakes, "192.0.2.1");
         let evicted = [&speaks, &silent, &later, &elsewhere].map(|signal| signal.is_evicted());
