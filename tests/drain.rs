@@ -69,13 +69,14 @@ async fn what_is_under_way_is_finished() {
     let batch: Vec<Value> =
         (0..50).map(|n| json!({ "jsonrpc": "2.0", "id": n, "method": "auth.download_cert", "params": { "cert_sn": "root" } })).collect();
     alice.send(&json!(batch).to_string()).await;
-    // The ping stands behind the batch: once it is answered, the batch has been read.
+    // The ping stands behind the batch: once one of them is answered, the batch has been read.
     alice.send(r#"{"jsonrpc":"2.0","id":"behind","method":"meta.ping"}"#).await;
     let first = alice.next().await;
     server.terminate();
 
-    let second = alice.next().await;
-    let answers = [&first, &second].into_iter().find_map(Value::as_array).expect("the batch is answered");
+    // If the batch was answered first, the ping may be one that comes while the server stops.
+    let answers = if first.is_array() { first } else { alice.next().await };
+    let answers = answers.as_array().expect("the batch is answered");
     assert_eq!(answers.len(), 50);
     assert!(answers.iter().all(|answer| answer.get("result").is_some()), "{answers:?}");
     assert_eq!(alice.closed().await.code, 1012);

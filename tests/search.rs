@@ -147,7 +147,7 @@ async fn the_operator_has_the_index_made_anew() {
     let tokens = server.login(&alice).await;
     assert_eq!(put(&server, &alice.aid, &tokens, &document(&alice.aid, "alice", "")).await.status, 200);
     until_found(&asker, &json!({ "q": "alice" }), &[&alice.aid]).await;
-    let ended = server.aund_on_gateway(&["agents", "index", "--rebuild"]).await;
+    let ended = server.aund_on("search", &["agents", "index", "--rebuild"]).await;
     assert!(ended.status.success(), "{}", crate::support::printed(&ended.stderr));
     assert_eq!(found(&asker, &json!({ "q": "alice" })).await, [alice.aid.as_str()]);
 }

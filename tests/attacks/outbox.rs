@@ -4,6 +4,7 @@ use ring::digest;
 use serde_json::{Value, json};
 
 use crate::support::agent::{ConnectedAgent, TestIdentity, text};
+use crate::support::blocker::Blocker;
 use crate::support::{TestServer, now, split, until};
 
 /// Outboxes that are full soon, and writers that wait for readers longer than the test takes.
@@ -61,27 +62,27 @@ async fn connections_that_never_read_disconnect_nobody_else() {
     .await;
 }
 
-/// As many calls as may be in flight, in one batch: nothing more is read until they are answered.
+/// As many calls as may be in flight, in one batch whose answers take a while: nothing more is read until they are answered.
 #[tokio::test]
 async fn each_call_of_a_batch_is_in_flight() {
-    let server = TestServer::with("limits.in_flight = 50").await;
+    let server = TestServer::with_one_gateway("limits.in_flight = 50").await;
     let (alice, bob) = (server.agent("alice").await, server.agent("bobby").await);
-    for round in 0..3 {
-        let send = |n: usize| {
-            let params = json!({ "to": bob.aid(), "payload": { "text": format!("{round} {n}") } });
-            json!({ "jsonrpc": "2.0", "id": n, "method": "message.send", "params": params })
-        };
-        let batch: Vec<Value> = (0..50).map(send).collect();
-        alice.send(&json!(batch).to_string()).await;
-        alice.send(r#"{"jsonrpc":"2.0","id":"ping","method":"meta.ping","params":{}}"#).await;
-        let (first, second) = (alice.next().await, alice.next().await);
-        assert_eq!(
-            first.as_array().map(Vec::len),
-            Some(50),
-            "round {round}: the batch is answered first: {first}"
-        );
-        assert_eq!(second["id"], "ping");
+    let send = |n: usize| {
+        let params = json!({ "to": bob.aid(), "payload": { "text": n.to_string() } });
+        json!({ "jsonrpc": "2.0", "id": n, "method": "message.send", "params": params })
+    };
+    let batch: Vec<Value> = (0..50).map(send).collect();
+    let blocker = Blocker::hold(&server, "message", "letter");
+    alice.send(&json!(batch).to_string()).await;
+    alice.send(r#"{"jsonrpc":"2.0","id":"ping","method":"meta.ping","params":{}}"#).await;
+    // If the ping were read, it would be answered sooner than all of these.
+    for _ in 0..50 {
+        bob.call("meta.ping", &json!({})).await;
     }
+    blocker.release();
+    let (first, second) = (alice.next().await, alice.next().await);
+    assert_eq!(first.as_array().map(Vec::len), Some(50), "the batch is answered first: {first}");
+    assert_eq!(second["id"], "ping");
 }
 
 /// A signed `message.send`, as it goes over the wire.

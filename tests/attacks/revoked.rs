@@ -1,6 +1,6 @@
 //! A revoked agent that races against its revocation, and a stolen token that wants to become more than a token.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use crate::support::agent::{TestIdentity, TestTokens, at, hello, public_key, text};
 use crate::support::socket::TestSocket;
-use crate::support::{TestServer, printed, split, until, within};
+use crate::support::{TestServer, printed, until, within};
 
 /// Of each kind.
 const RACES: usize = 40;
@@ -37,10 +37,6 @@ async fn operator(data: &Path, method: &str, params: &Value) -> Option<Value> {
 }
 
 /// The folder of the process that answers `auth.*`.
-fn auth_data(server: &TestServer) -> PathBuf {
-    if split() { server.beside("split/auth1") } else { server.data() }
-}
-
 /// Revokes an agent after a part of a millisecond, another one in each race.
 async fn revoke(server: &TestServer, aid: &str, race: usize) {
     sleep(Duration::from_micros(150 * race as u64)).await;
@@ -245,7 +241,8 @@ async fn revoked_tokens_close_live_sessions_and_the_key_logs_in_again() {
     let server = TestServer::start().await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let short = server.connect_short(&alice).await;
-    let revoked = operator(&auth_data(&server), "auth.revoke_tokens", &json!({ "aid": alice.aid() })).await;
+    let revoked =
+        operator(&server.data_of("auth"), "auth.revoke_tokens", &json!({ "aid": alice.aid() })).await;
     assert_eq!(revoked.expect("the operator is answered")["result"]["revoked"], true);
     for session in [&alice, &short] {
         assert_eq!(session.disconnected().await["code"], 4001);
@@ -260,7 +257,7 @@ async fn revoked_tokens_close_live_sessions_and_the_key_logs_in_again() {
 async fn a_command_revokes_the_tokens_of_an_agent() {
     let server = TestServer::start().await;
     let alice = server.agent("alice").await;
-    let data = auth_data(&server);
+    let data = server.data_of("auth");
     let words = ["certs", "revoke-tokens", alice.aid(), "--data", data.to_str().expect("a path is text")];
     let output = crate::support::aund(&words, &server.beside(""));
     assert!(output.status.success(), "{}", printed(&output.stderr));

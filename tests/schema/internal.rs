@@ -117,9 +117,10 @@ impl InternalCalls {
         }
     }
 
-    /// On the operator's socket.
+    /// On the operator's socket of the process that answers.
     async fn by_operator(&self, method: &str, params: &Value) -> Result<Value, Value> {
-        let path = self.server.gateway_data().join("aund.sock");
+        let service = proto_schemas::find(method).expect("it is in the table").namespace.service;
+        let path = self.server.data_of(service).join("aund.sock");
         let stream = UnixStream::connect(path).await.expect("the operator's socket is there");
         let (read, mut write) = stream.into_split();
         let call = json!({ "method": method, "params": params }).to_string() + "\n";

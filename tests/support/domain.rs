@@ -1,7 +1,7 @@
 //! Domains that know of each other: each on an address of its own that outlives a restart, each with its own root.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use super::agent::random_hex;
@@ -95,17 +95,18 @@ impl TestServer {
     pub async fn aund_on_gateways(&self, words: &[&str]) -> Vec<Output> {
         let mut outputs = Vec::new();
         for data in self.gateways_data() {
-            let mut command = Command::new(super::program());
-            command.args(words).arg("--data").arg(data);
-            let ended = tokio::task::spawn_blocking(move || command.output());
-            let output = within("an aund command", ended).await.expect("the thread lives");
-            outputs.push(output.expect("aund can be started"));
+            outputs.push(aund_with_data(words, &data).await);
         }
         outputs
     }
 
     pub async fn aund_on_gateway(&self, words: &[&str]) -> Output {
         self.aund_on_gateways(words).await.swap_remove(0)
+    }
+
+    /// The same for the process of a service, or the first of them.
+    pub async fn aund_on(&self, service: &str, words: &[&str]) -> Output {
+        aund_with_data(words, &self.data_of(service)).await
     }
 
     /// Waits until those who ask the gateway for other domains have found it, where it is a process of its own.
@@ -135,7 +136,8 @@ impl TestServer {
 
     /// The data folder of a service, or of the first of its processes.
     pub fn data_of(&self, service: &str) -> PathBuf {
-        if split() { self.beside(&format!("split/{service}1")) } else { self.data() }
+        // That of the authority is the server's.
+        if split() && service != "ca" { self.beside(&format!("split/{service}1")) } else { self.data() }
     }
 
     /// The same of each gateway, where the server is several processes.
@@ -145,4 +147,12 @@ impl TestServer {
             false => vec![self.data()],
         }
     }
+}
+
+async fn aund_with_data(words: &[&str], data: &Path) -> Output {
+    let mut command = Command::new(super::program());
+    command.args(words).arg("--data").arg(data);
+    let ended = tokio::task::spawn_blocking(move || command.output());
+    let output = within("an aund command", ended).await.expect("the thread lives");
+    output.expect("aund can be started")
 }
