@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::{accepted, said};
 use crate::support::TestServer;
@@ -32,12 +33,19 @@ async fn a_storm_of_delegations_that_is_killed_leaves_legal_trees_with_everythin
     }
     for round in 0..ROUNDS {
         let [one, other] = &mut trees[..] else { unreachable!("there are two") };
+        let grown = [Notify::new(), Notify::new()];
         let storm = async {
-            tokio::join!(grow(&bob, &carol, one), grow(&bob, &carol, other));
+            tokio::join!(grow(&bob, &carol, one, &grown[0]), grow(&bob, &carol, other, &grown[1]));
+        };
+        let interruption = async {
+            for tree in &grown {
+                tree.notified().await;
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
         };
         tokio::select! {
             () = storm => {}
-            () = tokio::time::sleep(Duration::from_millis(300)) => {}
+            () = interruption => {}
         }
         server.kill();
         server.start_again();
@@ -66,7 +74,7 @@ fn sides<'a>(
 }
 
 /// Bob and Carol pass work to and fro, until the tree is full or they are cut off.
-async fn grow(bob: &ConnectedAgent, carol: &ConnectedAgent, tree: &mut Vec<Acknowledged>) {
+async fn grow(bob: &ConnectedAgent, carol: &ConnectedAgent, tree: &mut Vec<Acknowledged>, grown: &Notify) {
     let mut refused = 0;
     for n in 0.. {
         let at = n % tree.len();
@@ -87,6 +95,7 @@ async fn grow(bob: &ConnectedAgent, carol: &ConnectedAgent, tree: &mut Vec<Ackno
                 let (task_id, depth) = (text(&answer["task_id"]), tree[at].depth + 1);
                 tree[at].children += 1;
                 tree.push(Acknowledged { task_id, depth, accepted: false, children: 0 });
+                grown.notify_one();
                 refused = 0;
             }
             Err(error) => {
