@@ -10,8 +10,11 @@ use crate::support::agent::ConnectedAgent;
 const OLD_FRAME_BYTES: usize = 1 << 20;
 
 /// Messages of about three kB: many fit into a page by number, and not by size.
+/// With a context, which is a part of the row and not of the payload.
 fn of_three_kb(to: &str, many: usize, bytes: usize) -> Vec<Value> {
-    (0..many).map(|_| message(to, &"x".repeat(bytes))).collect()
+    let mut params = message(to, &"x".repeat(bytes));
+    params["context"] = json!({ "note": "c".repeat(400) });
+    vec![params; many]
 }
 
 async fn history(agent: &ConnectedAgent, mut params: Value) -> Vec<i64> {
@@ -29,8 +32,8 @@ async fn history(agent: &ConnectedAgent, mut params: Value) -> Vec<i64> {
 #[tokio::test]
 async fn windows_on_the_newest_and_older_pages_have_every_row_that_they_cover() {
     let server = TestServer::with(BUSY).await;
-    // At some of these sizes the rows fit into a page by what is stored, and not as they are written.
-    for bytes in (3_000..3_500).step_by(50) {
+    // At some of these sizes the payloads fit into a page, and the rows as they are written do not.
+    for bytes in (3_000..3_500).step_by(100) {
         let alice = server.agent(&format!("alice{bytes}")).await;
         let bob = server.agent(&format!("bob{bytes}")).await;
         every_row_is_there(&alice, &bob, bytes).await;
