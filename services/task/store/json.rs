@@ -1,7 +1,9 @@
-//! Many rows in one statement: they go to the database as one text of JSON, which each engine reads in its own way.
+//! Many rows in one statement: they go to the database as one text of JSON, which each engine reads in its own way, and a row comes
+//! back as one text, because a value for each column costs more on its way than its JSON.
 
+use super::row::damaged;
 use crate::kernel::Engine;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A column of rows that are written, and its type.
 pub(super) type Column = (&'static str, &'static str);
@@ -16,25 +18,32 @@ pub(super) fn texts(engine: Engine, parameter: usize) -> String {
     }
 }
 
-/// What follows FROM: the first parameter as a table `given` of these columns.
-pub(super) fn rows(engine: Engine, columns: &[Column]) -> String {
+/// What follows FROM: the parameter of this number as a table `given` of these columns.
+pub(super) fn rows(engine: Engine, parameter: usize, columns: &[Column]) -> String {
     match engine {
         Engine::Sqlite => {
             let each = columns.iter().map(|(name, _)| format!("json_extract(value, '$.{name}') AS {name}"));
-            format!("(SELECT {} FROM json_each($1)) AS given", each.collect::<Vec<_>>().join(", "))
+            // Parsed once, as a whole: `json_each` would write each row as text, which is parsed for each of its columns.
+            format!("(SELECT {} FROM jsonb_each(${parameter})) AS given", each.collect::<Vec<_>>().join(", "))
         }
         Engine::Postgres => {
             let each = columns.iter().map(|(name, kind)| format!("{name} {kind}"));
             let each = each.collect::<Vec<_>>().join(", ");
-            format!("json_to_recordset(CAST($1 AS json)) AS given({each})")
+            format!("json_to_recordset(CAST(${parameter} AS json)) AS given({each})")
         }
     }
 }
 
-/// An INSERT of all rows in the first parameter; `conflict` is what follows ON CONFLICT, if anything does.
-pub(super) fn insert(engine: Engine, table: &str, columns: &[Column], conflict: &str) -> String {
+/// An INSERT of all rows in the parameter of this number; `conflict` is what follows ON CONFLICT, if anything does.
+pub(super) fn insert(
+    engine: Engine,
+    parameter: usize,
+    table: &str,
+    columns: &[Column],
+    conflict: &str,
+) -> String {
     let names = columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let from = rows(engine, columns);
+    let from = rows(engine, parameter, columns);
     let conflict = if conflict.is_empty() { String::new() } else { format!(" ON CONFLICT {conflict}") };
     // Without a WHERE, SQLite takes ON CONFLICT for the condition of a join.
     format!("INSERT INTO {table} ({names}) SELECT {names} FROM {from} WHERE true{conflict}")
@@ -44,6 +53,19 @@ pub(super) fn insert(engine: Engine, table: &str, columns: &[Column], conflict: 
 pub(super) fn replace(columns: &[&str]) -> String {
     let set: Vec<String> = columns.iter().map(|name| format!("{name} = excluded.{name}")).collect();
     format!("DO UPDATE SET {}", set.join(", "))
+}
+
+/// These columns of a row as one text, which [`read`] takes.
+pub(super) fn row(engine: Engine, columns: &str) -> String {
+    match engine {
+        Engine::Sqlite => format!("json_array({columns})"),
+        Engine::Postgres => format!("CAST(json_build_array({columns}) AS TEXT)"),
+    }
+}
+
+/// A row that was read as one text; the members are in the order of the columns.
+pub(super) fn read<'r, R: Deserialize<'r>>(row: &'r str) -> sqlx::Result<R> {
+    serde_json::from_str(row).map_err(damaged)
 }
 
 pub(super) fn text(rows: &impl Serialize) -> sqlx::Result<String> {

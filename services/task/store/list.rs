@@ -3,13 +3,13 @@
 //! An index has the tasks of one agent in one role and one state, the last changed last. So a page is put together from one short
 //! search for each role and state that is wanted, and costs the same however many pages came before it.
 
-use super::Store;
 use super::row::{READ, StoredTask};
+use super::{Store, json};
 use crate::kernel::Aid;
 use crate::task::model::state::TaskState;
 use crate::task::model::task::{TaskId, TaskRow};
-use sqlx::any::AnyRow;
-use sqlx::{Any, AssertSqlSafe, FromRow};
+use serde::de::DeserializeOwned;
+use sqlx::{Any, AssertSqlSafe};
 
 /// What an agent is in a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,11 +90,13 @@ impl Store {
     }
 
     /// The same of any table.
-    pub(super) async fn list_rows<R>(&self, table: &ListTable, wanted: &ListWanted) -> sqlx::Result<Vec<R>>
-    where
-        R: for<'r> FromRow<'r, AnyRow> + Send + Unpin,
-    {
-        let mut query = sqlx::query_as::<Any, R>(AssertSqlSafe(text(table, wanted)))
+    pub(super) async fn list_rows<R: DeserializeOwned>(
+        &self,
+        table: &ListTable,
+        wanted: &ListWanted,
+    ) -> sqlx::Result<Vec<R>> {
+        let row = json::row(self.engine(), table.columns);
+        let mut query = sqlx::query_scalar::<Any, String>(AssertSqlSafe(text(table, &row, wanted)))
             .bind(wanted.aid.as_str())
             .bind(wanted.after.updated_at)
             .bind(wanted.after.task_id.as_str())
@@ -108,12 +110,13 @@ impl Store {
         if let Some(parent) = &wanted.parent {
             query = query.bind(parent.as_str());
         }
-        query.fetch_all(self.db.read()).await
+        let rows = query.fetch_all(self.db.read()).await?;
+        rows.iter().map(|row| json::read(row)).collect()
     }
 }
 
 /// There are as many texts as there are roles and numbers of states, so each is prepared once.
-fn text(table: &ListTable, wanted: &ListWanted) -> String {
+fn text(table: &ListTable, row: &str, wanted: &ListWanted) -> String {
     let ListTable { name, columns, id, search } = table;
     let mut parameter = 4;
     let mut next = || {
@@ -134,7 +137,7 @@ fn text(table: &ListTable, wanted: &ListWanted) -> String {
     let numbered =
         searches.enumerate().map(|(n, search)| format!("SELECT {columns} FROM ({search}) AS search{n}"));
     let all = numbered.collect::<Vec<_>>().join(" UNION ALL ");
-    format!("SELECT {columns} FROM ({all}) AS found ORDER BY updated_at DESC, {id} DESC LIMIT $4")
+    format!("SELECT {row} FROM ({all}) AS found ORDER BY updated_at DESC, {id} DESC LIMIT $4")
 }
 
 fn search(role: ListRole, state: &str, filter: &str) -> String {

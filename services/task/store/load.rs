@@ -1,18 +1,59 @@
 //! Reads what a batch of calls is about, in a handful of statements, and keeps others from changing it until the commit.
 
 use super::row::{READ, StoredTask, aid, damaged, task_id};
-use super::wanted::{AnswerKey, InputKey, LoadWanted};
+use super::statements::Statements;
+use super::wanted::LoadWanted;
 use super::{Store, json};
 use crate::kernel::{Aid, Engine};
 use crate::task::model::event::EVENT_CONTENT_BYTES;
 use crate::task::model::state::TaskState;
 use crate::task::model::task::TaskId;
 use crate::task::model::tree::{ArtifactRow, OpenTasks, StoredAnswer, StoredInput, Trees};
+use serde::Deserialize;
 use serde_json::value::RawValue;
-use sqlx::{Any, AnyConnection, AssertSqlSafe, FromRow};
+use sqlx::{AnyConnection, AssertSqlSafe};
 use std::collections::BTreeSet;
 
-#[derive(FromRow)]
+/// What a row that was read together with others is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Task,
+    Open,
+    Answer,
+    Input,
+    Artifact,
+}
+
+impl Kind {
+    const ALL: [Kind; 5] = [Kind::Task, Kind::Open, Kind::Answer, Kind::Input, Kind::Artifact];
+
+    fn read(self, row: &str, trees: &mut Trees) -> sqlx::Result<()> {
+        match self {
+            Kind::Task => trees.insert(json::read::<StoredTask>(row)?.read()?),
+            Kind::Open => {
+                let OpenRow { aid: name, owned, assigned } = json::read(row)?;
+                trees.open.insert(aid(&name)?, OpenTasks { owned, assigned });
+            }
+            Kind::Answer => {
+                let AnswerRow { scope, key, body_hash, result, expires_at } = json::read(row)?;
+                trees.answers.insert((scope, key), StoredAnswer { body_hash, result, expires_at });
+            }
+            Kind::Input => {
+                let row: InputRow = json::read(row)?;
+                let body = RawValue::from_string(row.body).map_err(damaged)?;
+                let stored = StoredInput { from: aid(&row.from_aid)?, body };
+                trees.inputs.insert((task_id(row.task_id)?, row.id), stored);
+            }
+            Kind::Artifact => {
+                let row = json::read::<StoredArtifact>(row)?.read()?;
+                trees.artifacts.entry(row.task_id.clone()).or_default().push(row);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
 struct AnswerRow {
     scope: String,
     key: String,
@@ -21,7 +62,7 @@ struct AnswerRow {
     expires_at: i64,
 }
 
-#[derive(FromRow)]
+#[derive(Deserialize)]
 struct InputRow {
     task_id: String,
     id: String,
@@ -29,7 +70,7 @@ struct InputRow {
     body: String,
 }
 
-#[derive(FromRow)]
+#[derive(Deserialize, sqlx::FromRow)]
 pub(super) struct StoredArtifact {
     task_id: String,
     position: i64,
@@ -56,7 +97,7 @@ impl StoredArtifact {
     }
 }
 
-#[derive(FromRow)]
+#[derive(Deserialize)]
 struct OpenRow {
     aid: String,
     owned: i64,
@@ -72,20 +113,23 @@ impl Store {
         if self.engine() == Engine::Postgres {
             self.lock(tx, wanted).await?;
         }
-        let mut trees = self.trees(tx, &wanted.tasks).await?;
+        let mut statements = Statements::new(self.engine());
+        if !wanted.tasks.is_empty() {
+            statements.add(&wanted.tasks, |ids| self.select_trees(ids))?;
+        }
         if !wanted.agents.is_empty() {
-            self.load_open(tx, &wanted.agents, &mut trees).await?;
+            statements.add(&wanted.agents, |names| self.select_open(names))?;
         }
         if !wanted.answers.is_empty() {
-            self.load_answers(tx, &wanted.answers, &mut trees).await?;
+            statements.add(&wanted.answers, |keys| self.select_answers(keys))?;
         }
         if !wanted.inputs.is_empty() {
-            self.load_inputs(tx, &wanted.inputs, &mut trees).await?;
+            statements.add(&wanted.inputs, |keys| self.select_inputs(keys))?;
         }
         if !wanted.artifacts.is_empty() {
-            self.load_artifacts(tx, &wanted.artifacts, &mut trees).await?;
+            statements.add(&wanted.artifacts, |ids| self.select_artifacts(ids))?;
         }
-        Ok(trees)
+        read(statements.fetch(tx).await?)
     }
 
     async fn lock(&self, tx: &mut AnyConnection, wanted: &LoadWanted) -> sqlx::Result<()> {
@@ -135,115 +179,71 @@ impl Store {
         tx: &mut AnyConnection,
         tasks: &BTreeSet<TaskId>,
     ) -> sqlx::Result<Trees> {
-        let mut trees = Trees::default();
-        if tasks.is_empty() {
-            return Ok(trees);
+        let mut statements = Statements::new(self.engine());
+        if !tasks.is_empty() {
+            statements.add(tasks, |ids| self.select_trees(ids))?;
         }
-        let ids = json::texts(self.engine(), 1);
-        let text =
-            format!("SELECT {READ} FROM task WHERE root_id IN (SELECT root_id FROM task WHERE id IN {ids})");
-        let rows: Vec<StoredTask> = sqlx::query_as::<Any, StoredTask>(AssertSqlSafe(text))
-            .bind(json::text(tasks)?)
-            .fetch_all(tx)
-            .await?;
-        for row in rows {
-            trees.insert(row.read()?);
-        }
-        Ok(trees)
+        read(statements.fetch(tx).await?)
     }
 
-    async fn load_open(
-        &self,
-        tx: &mut AnyConnection,
-        agents: &BTreeSet<Aid>,
-        trees: &mut Trees,
-    ) -> sqlx::Result<()> {
+    fn select_trees(&self, parameter: usize) -> String {
+        let ids = json::texts(self.engine(), parameter);
+        let from = format!("task WHERE root_id IN (SELECT root_id FROM task WHERE id IN {ids})");
+        self.select(Kind::Task, READ, &from)
+    }
+
+    fn select_open(&self, parameter: usize) -> String {
         let open = TaskState::ALL.into_iter().filter(|state| !state.is_terminal());
         let open = open.map(|state| format!("'{state}'")).collect::<Vec<_>>().join(", ");
-        let names = json::texts(self.engine(), 1);
-        let text = format!(
-            "SELECT value AS aid,
-                 (SELECT COUNT(*) FROM task WHERE owner = names.value AND status IN ({open})) AS owned,
-                 (SELECT COUNT(*) FROM task WHERE assignee = names.value AND status IN ({open})) AS assigned
-             FROM {names} AS names"
+        let columns = format!(
+            "value,
+             (SELECT COUNT(*) FROM task WHERE owner = names.value AND status IN ({open})),
+             (SELECT COUNT(*) FROM task WHERE assignee = names.value AND status IN ({open}))"
         );
-        let rows: Vec<OpenRow> = sqlx::query_as::<Any, OpenRow>(AssertSqlSafe(text))
-            .bind(json::text(agents)?)
-            .fetch_all(tx)
-            .await?;
-        for row in rows {
-            let open = OpenTasks { owned: row.owned, assigned: row.assigned };
-            trees.open.insert(aid(&row.aid)?, open);
-        }
-        Ok(())
+        self.select(Kind::Open, &columns, &format!("{} AS names", json::texts(self.engine(), parameter)))
     }
 
-    async fn load_answers(
-        &self,
-        tx: &mut AnyConnection,
-        keys: &BTreeSet<AnswerKey>,
-        trees: &mut Trees,
-    ) -> sqlx::Result<()> {
-        let rows = json::rows(self.engine(), &[("scope", "TEXT"), ("key", "TEXT")]);
-        let text = format!(
-            "SELECT task_answer.scope, task_answer.key, body_hash, result, expires_at
-             FROM {rows} CROSS JOIN task_answer
-             WHERE task_answer.scope = given.scope AND task_answer.key = given.key"
+    fn select_answers(&self, parameter: usize) -> String {
+        let rows = json::rows(self.engine(), parameter, &[("scope", "TEXT"), ("key", "TEXT")]);
+        let from = format!(
+            "{rows} CROSS JOIN task_answer WHERE task_answer.scope = given.scope AND task_answer.key = given.key"
         );
-        let rows: Vec<AnswerRow> = sqlx::query_as::<Any, AnswerRow>(AssertSqlSafe(text))
-            .bind(json::text(keys)?)
-            .fetch_all(tx)
-            .await?;
-        for AnswerRow { scope, key, body_hash, result, expires_at } in rows {
-            trees.answers.insert((scope, key), StoredAnswer { body_hash, result, expires_at });
-        }
-        Ok(())
+        let columns = "task_answer.scope, task_answer.key, body_hash, result, expires_at";
+        self.select(Kind::Answer, columns, &from)
     }
 
-    async fn load_inputs(
-        &self,
-        tx: &mut AnyConnection,
-        keys: &BTreeSet<InputKey>,
-        trees: &mut Trees,
-    ) -> sqlx::Result<()> {
-        let rows = json::rows(self.engine(), &[("task_id", "TEXT"), ("id", "TEXT")]);
-        let text = format!(
-            "SELECT task_message.task_id, task_message.id, from_aid, body
-             FROM {rows} CROSS JOIN task_message
+    fn select_inputs(&self, parameter: usize) -> String {
+        let rows = json::rows(self.engine(), parameter, &[("task_id", "TEXT"), ("id", "TEXT")]);
+        let from = format!(
+            "{rows} CROSS JOIN task_message
              WHERE task_message.task_id = given.task_id AND task_message.id = given.id"
         );
-        let rows: Vec<InputRow> = sqlx::query_as::<Any, InputRow>(AssertSqlSafe(text))
-            .bind(json::text(keys)?)
-            .fetch_all(tx)
-            .await?;
-        for row in rows {
-            let body = RawValue::from_string(row.body).map_err(damaged)?;
-            let stored = StoredInput { from: aid(&row.from_aid)?, body };
-            trees.inputs.insert((task_id(row.task_id)?, row.id), stored);
-        }
-        Ok(())
+        self.select(Kind::Input, "task_message.task_id, task_message.id, from_aid, body", &from)
     }
 
-    async fn load_artifacts(
-        &self,
-        tx: &mut AnyConnection,
-        tasks: &BTreeSet<TaskId>,
-        trees: &mut Trees,
-    ) -> sqlx::Result<()> {
-        let ids = json::texts(self.engine(), 1);
-        let text = format!(
-            "SELECT task_id, position, digest, meta, bytes, created_at,
-                 CASE WHEN bytes <= {EVENT_CONTENT_BYTES} THEN content END AS content
-             FROM task_artifact WHERE task_id IN {ids} ORDER BY task_id, position"
+    fn select_artifacts(&self, parameter: usize) -> String {
+        let columns = format!(
+            "task_id, position, digest, meta,
+             CASE WHEN bytes <= {EVENT_CONTENT_BYTES} THEN content END, bytes, created_at"
         );
-        let rows: Vec<StoredArtifact> = sqlx::query_as::<Any, StoredArtifact>(AssertSqlSafe(text))
-            .bind(json::text(tasks)?)
-            .fetch_all(tx)
-            .await?;
-        for row in rows {
-            let row = row.read()?;
-            trees.artifacts.entry(row.task_id.clone()).or_default().push(row);
-        }
-        Ok(())
+        let from = format!("task_artifact WHERE task_id IN {}", json::texts(self.engine(), parameter));
+        self.select(Kind::Artifact, &columns, &from)
     }
+
+    fn select(&self, kind: Kind, columns: &str, from: &str) -> String {
+        let row = json::row(self.engine(), columns);
+        format!("SELECT CAST({} AS BIGINT) AS kind, {row} AS data FROM {from}", kind as i64)
+    }
+}
+
+fn read(rows: Vec<(i64, String)>) -> sqlx::Result<Trees> {
+    let mut trees = Trees::default();
+    for (number, row) in rows {
+        let kind = usize::try_from(number).ok().and_then(|number| Kind::ALL.get(number));
+        kind.ok_or_else(|| damaged("a kind of row that is none"))?.read(&row, &mut trees)?;
+    }
+    for artifacts in trees.artifacts.values_mut() {
+        artifacts.sort_unstable_by_key(|row| row.position);
+    }
+    Ok(trees)
 }

@@ -7,6 +7,7 @@ mod maintenance;
 mod read;
 mod relays;
 mod row;
+mod statements;
 mod stub_list;
 mod stub_row;
 mod stubs;

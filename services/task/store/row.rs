@@ -3,11 +3,11 @@
 use super::json::Column;
 use crate::kernel::Aid;
 use crate::task::model::task::{TaskId, TaskRow, TaskVisibility};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// What every statement reads that reads tasks.
+/// What every statement reads that reads tasks, in the order of the members of [`StoredTask`].
 pub(super) const READ: &str = "id, root_id, parent_id, depth, status, version, owner, assignee, participants, visibility, required, \
                                title, reason, messages, artifacts, artifact_bytes, created_at, updated_at, accepted_at, ended_at, due_at";
 
@@ -52,7 +52,7 @@ pub(super) const CHANGED: [Column; 11] = [
     ("due_at", "BIGINT"),
 ];
 
-#[derive(sqlx::FromRow)]
+#[derive(Deserialize)]
 pub(super) struct StoredTask {
     id: String,
     root_id: String,

@@ -8,9 +8,9 @@ use crate::task::iso;
 use crate::task::model::state::TaskState;
 use crate::task::model::task::{TaskId, TaskVisibility};
 use proto_schemas::requests::task::TaskSummary;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-/// What every statement reads that reads them.
+/// What every statement reads that reads them, in the order of the members of [`StoredStub`].
 pub(super) const READ_STUB: &str = "aid, task_id, home_issuer, role, status, version, owner, assignee, parent_id, required, title, \
                                     visibility, created_at, updated_at";
 
@@ -57,7 +57,7 @@ pub(in crate::task) struct StubKey {
     pub task_id: TaskId,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(Deserialize)]
 pub(super) struct StoredStub {
     aid: String,
     task_id: String,

@@ -60,7 +60,7 @@ impl Store {
             wanted.values().map(|row| WrittenStub::of(row, home, now)).collect();
         if !stubs.is_empty() {
             let conflict = format!("(aid, task_id) {}", json::replace(&CHANGED_STUB));
-            let text = json::insert(self.engine(), "task_stub", &WRITTEN_STUB, &conflict);
+            let text = json::insert(self.engine(), 1, "task_stub", &WRITTEN_STUB, &conflict);
             sqlx::query(AssertSqlSafe(text)).bind(json::text(&stubs)?).execute(&mut *tx).await?;
         }
         tx.commit().await?;
@@ -84,7 +84,7 @@ impl Store {
         rows: &[StubRow],
     ) -> sqlx::Result<BTreeMap<StubKey, (String, i64)>> {
         let keys: BTreeSet<&StubKey> = rows.iter().map(|row| &row.key).collect();
-        let given = json::rows(self.engine(), &[("aid", "TEXT"), ("task_id", "TEXT")]);
+        let given = json::rows(self.engine(), 1, &[("aid", "TEXT"), ("task_id", "TEXT")]);
         let text = format!(
             "SELECT task_stub.aid, task_stub.task_id, home_issuer, version FROM {given} CROSS JOIN task_stub
              WHERE task_stub.aid = given.aid AND task_stub.task_id = given.task_id"

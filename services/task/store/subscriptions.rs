@@ -89,7 +89,7 @@ impl Store {
             ("ends_at", "BIGINT"),
         ];
         let conflict = format!("(aid, device, slot, task_id) {}", json::replace(&["events", "ends_at"]));
-        let text = json::insert(self.engine(), "task_subscription", &columns, &conflict);
+        let text = json::insert(self.engine(), 1, "task_subscription", &columns, &conflict);
         let rows = json::text(&rows.collect::<Vec<_>>())?;
         sqlx::query(AssertSqlSafe(text)).bind(rows).execute(&mut *tx).await?;
         tx.commit().await?;

@@ -1,13 +1,14 @@
-//! Writes what a batch of calls has changed: one statement for each table that something changed in.
+//! Writes what a batch of calls has changed: one statement for each table that something changed in, all of them at once.
 
 use super::Store;
 use super::json::{self, Column};
 use super::row::{CHANGED, WRITTEN, WrittenChange, WrittenTask};
+use super::statements::Statements;
 use crate::kernel::Aid;
 use crate::task::model::task::TaskId;
 use crate::task::model::tree::Trees;
 use serde::Serialize;
-use sqlx::{AnyConnection, AssertSqlSafe};
+use sqlx::AnyConnection;
 
 /// How long whoever subscribed to a task hears of it after its end.
 pub(in crate::task) const SUBSCRIBED_MS: i64 = 60_000;
@@ -97,27 +98,27 @@ struct WrittenEnd<'a> {
 
 impl Store {
     pub async fn write(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
-        self.write_tasks(tx, trees).await?;
-        self.write_messages(tx, trees).await?;
-        self.write_artifacts(tx, trees).await?;
-        self.write_relays(tx, trees).await?;
+        let mut statements = Statements::new(self.engine());
+        self.write_tasks(&mut statements, trees)?;
+        write_messages(&mut statements, trees)?;
+        write_artifacts(&mut statements, trees)?;
+        write_relays(&mut statements, trees)?;
         let answers: Vec<WrittenAnswer<'_>> = trees.changes.answers.iter().map(WrittenAnswer::of).collect();
-        let columns = ["body_hash", "result", "expires_at"];
-        let conflict = format!("(scope, key) {}", json::replace(&columns));
-        self.insert(tx, "task_answer", &ANSWER, &conflict, &answers).await?;
-        // After the tasks: whoever subscribes at this moment sees the end, or is seen here.
-        self.end_subscriptions(tx, trees).await
+        let conflict = format!("(scope, key) {}", json::replace(&["body_hash", "result", "expires_at"]));
+        statements.insert("task_answer", &ANSWER, &conflict, &answers)?;
+        self.end_subscriptions(&mut statements, trees)?;
+        statements.execute(tx).await
     }
 
-    async fn write_tasks(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
+    fn write_tasks(&self, statements: &mut Statements, trees: &Trees) -> sqlx::Result<()> {
         let (metadata, new) = (&trees.changes.metadata, &trees.changes.new);
         let tasks: Vec<WrittenTask<'_>> = trees
             .changed()
             .filter(|task| new.contains(&task.id))
             .map(|task| WrittenTask::of(task, metadata.get(&task.id).map(|metadata| &**metadata)))
             .collect::<sqlx::Result<_>>()?;
-        self.insert(tx, "task", &WRITTEN, "", &tasks).await?;
-        self.update_tasks(tx, trees).await?;
+        statements.insert("task", &WRITTEN, "", &tasks)?;
+        self.update_tasks(statements, trees)?;
 
         let participants = trees.changed().flat_map(|task| {
             task.others().map(|aid| WrittenParticipant {
@@ -129,11 +130,11 @@ impl Store {
         });
         let participants: Vec<WrittenParticipant<'_>> = participants.collect();
         let conflict = format!("(task_id, aid) {}", json::replace(&["status", "updated_at"]));
-        self.insert(tx, "task_participant", &PARTICIPANT, &conflict, &participants).await
+        statements.insert("task_participant", &PARTICIPANT, &conflict, &participants)
     }
 
     /// Of a task that was there, only what may change: most of its row never does, and would have to be read from JSON again.
-    async fn update_tasks(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
+    fn update_tasks(&self, statements: &mut Statements, trees: &Trees) -> sqlx::Result<()> {
         let there = trees.changed().filter(|task| !trees.changes.new.contains(&task.id));
         let changes: Vec<WrittenChange<'_>> = there.map(WrittenChange::of).collect();
         if changes.is_empty() {
@@ -141,59 +142,14 @@ impl Store {
         }
         let set: Vec<String> =
             CHANGED[1..].iter().map(|(name, _)| format!("{name} = given.{name}")).collect();
-        let rows = json::rows(self.engine(), &CHANGED);
-        let text = format!("UPDATE task SET {} FROM {rows} WHERE task.id = given.id", set.join(", "));
-        sqlx::query(AssertSqlSafe(text)).bind(json::text(&changes)?).execute(tx).await?;
-        Ok(())
+        statements.add(&changes, |parameter| {
+            let rows = json::rows(self.engine(), parameter, &CHANGED);
+            format!("UPDATE task SET {} FROM {rows} WHERE task.id = given.id", set.join(", "))
+        })
     }
 
-    async fn write_messages(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
-        let messages = trees.changes.messages.iter().map(|message| WrittenMessage {
-            task_id: &message.task_id,
-            seq: message.seq,
-            id: &message.id,
-            from_aid: &message.from,
-            kind: message.kind.as_str(),
-            body: message.body.get(),
-            created_at: message.created_at,
-        });
-        self.insert(tx, "task_message", &MESSAGE, "", &messages.collect::<Vec<_>>()).await
-    }
-
-    async fn write_artifacts(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
-        let mut artifacts = Vec::new();
-        for (row, content) in &trees.changes.artifacts {
-            let mut meta = row.artifact.clone();
-            meta.content = None;
-            artifacts.push(WrittenArtifact {
-                task_id: &row.task_id,
-                position: row.position,
-                artifact_id: &row.artifact.id,
-                digest: &row.digest,
-                meta: json::text(&meta)?,
-                content: content.as_ref().map(|content| content.get()),
-                bytes: row.bytes,
-                created_at: row.created_at,
-            });
-        }
-        self.insert(tx, "task_artifact", &ARTIFACT, "", &artifacts).await
-    }
-
-    /// In the same transaction as the change, so that none is forgotten.
-    async fn write_relays(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
-        let relays = trees.changed().flat_map(|task| {
-            trees.other_domains(task).into_iter().map(move |issuer| WrittenRelay {
-                task_id: &task.id,
-                issuer,
-                version: task.version,
-                due_at: task.updated_at + RELAY_AFTER_MS,
-            })
-        });
-        let conflict = format!("(task_id, issuer) {}", json::replace(&["version", "due_at"]));
-        self.insert(tx, "task_relay", &RELAY, &conflict, &relays.collect::<Vec<_>>()).await
-    }
-
-    async fn end_subscriptions(&self, tx: &mut AnyConnection, trees: &Trees) -> sqlx::Result<()> {
+    /// Whoever subscribed before the trees were loaded is seen here, and whoever does later sees the end.
+    fn end_subscriptions(&self, statements: &mut Statements, trees: &Trees) -> sqlx::Result<()> {
         let ended = trees.changed().filter_map(|task| {
             Some(WrittenEnd { task_id: &task.id, ends_at: task.ended_at? + SUBSCRIBED_MS })
         });
@@ -201,30 +157,60 @@ impl Store {
         if ended.is_empty() {
             return Ok(());
         }
-        let rows = json::rows(self.engine(), &ENDED);
-        let text = format!(
-            "UPDATE task_subscription SET ends_at = given.ends_at FROM {rows}
-             WHERE task_subscription.task_id = given.task_id"
-        );
-        sqlx::query(AssertSqlSafe(text)).bind(json::text(&ended)?).execute(tx).await?;
-        Ok(())
+        statements.add(&ended, |parameter| {
+            let rows = json::rows(self.engine(), parameter, &ENDED);
+            format!(
+                "UPDATE task_subscription SET ends_at = given.ends_at FROM {rows}
+                 WHERE task_subscription.task_id = given.task_id"
+            )
+        })
     }
+}
 
-    async fn insert<R: Serialize>(
-        &self,
-        tx: &mut AnyConnection,
-        table: &str,
-        columns: &[Column],
-        conflict: &str,
-        rows: &[R],
-    ) -> sqlx::Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let text = json::insert(self.engine(), table, columns, conflict);
-        sqlx::query(AssertSqlSafe(text)).bind(json::text(&rows)?).execute(tx).await?;
-        Ok(())
+fn write_messages(statements: &mut Statements, trees: &Trees) -> sqlx::Result<()> {
+    let messages = trees.changes.messages.iter().map(|message| WrittenMessage {
+        task_id: &message.task_id,
+        seq: message.seq,
+        id: &message.id,
+        from_aid: &message.from,
+        kind: message.kind.as_str(),
+        body: message.body.get(),
+        created_at: message.created_at,
+    });
+    statements.insert("task_message", &MESSAGE, "", &messages.collect::<Vec<_>>())
+}
+
+fn write_artifacts(statements: &mut Statements, trees: &Trees) -> sqlx::Result<()> {
+    let mut artifacts = Vec::new();
+    for (row, content) in &trees.changes.artifacts {
+        let mut meta = row.artifact.clone();
+        meta.content = None;
+        artifacts.push(WrittenArtifact {
+            task_id: &row.task_id,
+            position: row.position,
+            artifact_id: &row.artifact.id,
+            digest: &row.digest,
+            meta: json::text(&meta)?,
+            content: content.as_ref().map(|content| content.get()),
+            bytes: row.bytes,
+            created_at: row.created_at,
+        });
     }
+    statements.insert("task_artifact", &ARTIFACT, "", &artifacts)
+}
+
+/// In the same transaction as the change, so that none is forgotten.
+fn write_relays(statements: &mut Statements, trees: &Trees) -> sqlx::Result<()> {
+    let relays = trees.changed().flat_map(|task| {
+        trees.other_domains(task).into_iter().map(move |issuer| WrittenRelay {
+            task_id: &task.id,
+            issuer,
+            version: task.version,
+            due_at: task.updated_at + RELAY_AFTER_MS,
+        })
+    });
+    let conflict = format!("(task_id, issuer) {}", json::replace(&["version", "due_at"]));
+    statements.insert("task_relay", &RELAY, &conflict, &relays.collect::<Vec<_>>())
 }
 
 impl<'a> WrittenAnswer<'a> {
