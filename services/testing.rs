@@ -27,16 +27,23 @@ pub struct TestWorld {
     pub events: Arc<Mutex<Vec<Event>>>,
     /// Of every service.
     pub methods: Vec<Methods>,
+    services: &'static [&'static str],
     folder: TempDir,
     _mesh: TestWorldMesh,
 }
 
 impl TestWorld {
+    /// With every service.
     pub async fn open() -> TestWorld {
-        TestWorld::of_issuer(ISSUER).await
+        TestWorld::with(crate::NAMES).await
     }
 
-    pub async fn of_issuer(issuer: &str) -> TestWorld {
+    /// With these services only: to make the tables of all of them takes longer than most tests.
+    pub async fn with(services: &'static [&'static str]) -> TestWorld {
+        TestWorld::of_issuer(ISSUER, services).await
+    }
+
+    pub async fn of_issuer(issuer: &str, services: &'static [&'static str]) -> TestWorld {
         let folder = tempfile::tempdir().unwrap();
         let mut world = World::local(issuer, folder.path(), store());
         world.clock = Clock::manual(1_794_701_761_000);
@@ -44,25 +51,25 @@ impl TestWorld {
         let seen = events.clone();
         world.bus.listen(move |event| seen.lock().push(event.clone()));
         let mesh = TestWorldMesh(world.mesh.clone());
-        let mut test = TestWorld { world, events, methods: Vec::new(), folder, _mesh: mesh };
+        let mut test = TestWorld { world, events, methods: Vec::new(), services, folder, _mesh: mesh };
         test.open_services().await;
         test
     }
 
     /// Opens everything again on the same data, as a restart does.
     pub async fn restart(self) -> TestWorld {
-        let TestWorld { world, folder, events, .. } = self;
+        let TestWorld { world, folder, events, services, .. } = self;
         world.stop.cancel();
         let mut again = World::local(&world.issuer, folder.path(), world.store.clone());
         again.clock = world.clock.clone();
         let mesh = TestWorldMesh(again.mesh.clone());
-        let mut test = TestWorld { world: again, events, methods: Vec::new(), folder, _mesh: mesh };
+        let mut test = TestWorld { world: again, events, methods: Vec::new(), services, folder, _mesh: mesh };
         test.open_services().await;
         test
     }
 
     async fn open_services(&mut self) {
-        for name in crate::NAMES {
+        for name in self.services {
             let mut service = crate::open(name, &self.world, &crate::Settings::default()).await.unwrap();
             // A test does by itself what it wants to see done.
             service.tasks.clear();

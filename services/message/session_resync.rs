@@ -53,7 +53,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_newest_message_is_published_again_until_it_is_read() {
-        let test = TestWorld::open().await;
+        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         let on_device = json!({ "aid": bob.aid, "device_id": "" });
         test.inside("message.session_opened", on_device.clone()).await;

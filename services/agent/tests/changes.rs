@@ -69,7 +69,7 @@ fn steps() -> impl Strategy<Value = Vec<AgentMdStep>> {
 #[test]
 fn a_reader_that_begins_anywhere_ends_with_the_live_documents() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let test = runtime.block_on(TestWorld::open());
+    let test = runtime.block_on(TestWorld::with(&["ca", "auth", "agent"]));
     let agent = runtime.block_on(Agent::open(&test.world, &Settings::default())).unwrap();
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(48) });
     let names = test.world.ids.clone();
@@ -118,7 +118,7 @@ async fn run(test: &TestWorld, agent: &Agent, case: &str, steps: &[AgentMdStep])
 #[tokio::test]
 async fn concurrent_writes_get_positions_in_order_and_without_gaps() {
     const AGENTS: i64 = 60;
-    let test = TestWorld::open().await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
     let agent = Agent::open(&test.world, &Settings::default()).await.unwrap();
     let writes = join_all((0..AGENTS).map(|n| {
         let agent = &agent;
@@ -142,7 +142,7 @@ async fn concurrent_writes_get_positions_in_order_and_without_gaps() {
 
 #[tokio::test]
 async fn a_write_that_does_not_happen_takes_no_position() {
-    let test = TestWorld::open().await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
     let agent = Agent::open(&test.world, &Settings::default()).await.unwrap();
     store(&agent, "alice.aid.pub", "one").await;
     let other = Condition::Is(vec!["two".to_owned()]);
@@ -161,7 +161,7 @@ async fn a_write_that_does_not_happen_takes_no_position() {
 
 #[tokio::test]
 async fn a_change_says_whether_the_document_is_signed() {
-    let test = TestWorld::open().await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let content = signed(&test, &alice, &alice.aid, "text");
     put(&test, &alice.aid, &content, json!({})).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_change_says_whether_the_document_is_signed() {
 
 #[tokio::test]
 async fn documents_of_before_have_positions_in_the_order_of_their_times() {
-    let test = TestWorld::open().await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
     let all = sqlx::migrate!("agent/migrations");
     let first = Migrator { migrations: Cow::Owned(all.migrations[..1].to_vec()), ..Migrator::DEFAULT };
     let old = test.world.db("agent_of_before", &first).await.unwrap();

@@ -62,7 +62,8 @@ impl TestAgents {
     }
 
     pub async fn with(settings: Settings) -> TestAgents {
-        let (test, webhooks) = (TestWorld::open().await, Arc::<TestWebhooks>::default());
+        let (test, webhooks) =
+            (TestWorld::with(&["ca", "auth", "agent"]).await, Arc::<TestWebhooks>::default());
         let service = Agent::open_with(&test.world, &settings, webhooks.clone()).await.unwrap();
         let methods = rpc(service.clone());
         let routes = http::routes(service.clone(), methods.clone());

@@ -170,7 +170,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_rows_of_an_agent_are_forgotten_for_later_ones() {
-        let test = TestWorld::open().await;
+        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
         let service = Message::open(&test.world, &Default::default()).await.unwrap();
         let db = service.store.db().clone();
         let keys = Prekeys { most_guarded: 10, ..Prekeys::new(db) };

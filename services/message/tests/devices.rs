@@ -14,7 +14,7 @@ async fn join(service: &Arc<Message>, agent: &TestAgent, device: &str) {
 
 #[tokio::test]
 async fn one_device_too_many_takes_the_place_of_the_one_not_seen_for_longest() {
-    let test = TestWorld::open().await;
+    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
     let carol = test.register("carol").await;
     let settings = Settings { devices_per_agent: 16, ..Settings::default() };
     let service = Message::open(&test.world, &settings).await.unwrap();

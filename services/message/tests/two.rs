@@ -42,7 +42,7 @@ impl MessageProcess {
 
 /// Nothing on SQLite, where one process has the files to itself.
 pub(super) async fn two_processes() -> Option<(TestWorld, MessageProcess, MessageProcess)> {
-    let test = TestWorld::open().await;
+    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
     if test.world.store.engine() == Engine::Sqlite {
         return None;
     }

@@ -135,7 +135,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_is_notified_again_after_the_last_of_its_acknowledgements() {
-        let test = TestWorld::open().await;
+        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
         let message = Message::open(&test.world, &Default::default()).await.unwrap();
         let (first, last) = (Instant::now() + ACK_DELAY / 5, Instant::now() + ACK_DELAY);
         message.notifying.lock().insert(7, first);

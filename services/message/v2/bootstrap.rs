@@ -226,7 +226,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_device_with_a_key_is_listed_with_what_it_gave() {
-        let test = TestWorld::open().await;
+        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         let empty = bootstrap(&test, &alice, &bob.aid, Value::Null).await;
         assert_eq!((&empty["peer_devices"], &empty["self_devices"]), (&json!([]), &json!([])));
@@ -256,7 +256,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_can_wrap_for_an_agent_is_asked_to_and_gets_no_keys_of_devices() {
-        let test = TestWorld::open().await;
+        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         put(&test, &bob, "d1", &signed(&bob, 100)).await.unwrap();
         let can = json!({ "version": "v2.1", "protocols": ["1DH", "3DH"], "scopes": ["aid", "device"] });
@@ -273,7 +273,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_newest_key_of_a_device_counts() {
-        let test = TestWorld::open().await;
+        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
         let bob = test.register("bobb").await;
         let (old, new) = (signed(&bob, 100), signed(&bob, 200));
         for spk in [&old, &new, &old, &new] {
@@ -286,7 +286,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_that_is_not_what_it_says_is_refused() {
-        let test = TestWorld::open().await;
+        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         let ahead = test.world.clock.now_seconds() + 86_401;
         for (name, wrong, expected) in [
@@ -307,7 +307,7 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_agents_have_no_devices_and_other_domains_cannot_be_asked() {
-        let test = TestWorld::open().await;
+        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
         let alice = test.register("alice").await;
         let got = bootstrap(&test, &alice, "nobody.aid.pub", Value::Null).await;
         assert_eq!(got["peer_devices"], json!([]));

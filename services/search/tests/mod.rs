@@ -30,7 +30,7 @@ impl TestDirectory {
     }
 
     async fn of_issuer(issuer: &str, settings: Settings) -> TestDirectory {
-        let test = TestWorld::of_issuer(issuer).await;
+        let test = TestWorld::of_issuer(issuer, &["ca", "auth", "agent", "search"]).await;
         let search = Search::open(&test.world, &settings).await.unwrap();
         test.world.add(Service::new(&["search"], rpc(search.clone())));
         let asker = test.register("asker").await;

@@ -79,7 +79,11 @@ struct TaskDomain {
 
 impl TaskDomain {
     async fn open(issuer: &str) -> TaskDomain {
-        let tasks = TestTasks::of(TestWorld::of_issuer(issuer).await, Settings::default()).await;
+        let tasks = TestTasks::of(
+            TestWorld::of_issuer(issuer, &["ca", "auth", "agent", "task"]).await,
+            Settings::default(),
+        )
+        .await;
         let links = Arc::new(TestLinks {
             from: issuer.to_owned(),
             to: Mutex::default(),

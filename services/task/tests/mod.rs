@@ -45,7 +45,7 @@ impl TestTasks {
     }
 
     async fn with(settings: Settings) -> TestTasks {
-        TestTasks::of(TestWorld::open().await, settings).await
+        TestTasks::of(TestWorld::with(&["ca", "auth", "agent", "task"]).await, settings).await
     }
 
     async fn of(test: TestWorld, settings: Settings) -> TestTasks {
