@@ -1,7 +1,6 @@
 //! Many rows in one statement: they go to the database as one text of JSON, which each engine reads in its own way, and a row comes
 //! back as one text, because a value for each column costs more on its way than its JSON.
 
-use super::row::damaged;
 use crate::kernel::Engine;
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +64,7 @@ pub(super) fn row(engine: Engine, columns: &str) -> String {
 
 /// A row that was read as one text; the members are in the order of the columns.
 pub(super) fn read<'r, R: Deserialize<'r>>(row: &'r str) -> sqlx::Result<R> {
-    serde_json::from_str(row).map_err(damaged)
+    serde_json::from_str(row).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
 pub(super) fn text(rows: &impl Serialize) -> sqlx::Result<String> {

@@ -188,7 +188,16 @@ impl Store {
 
     fn select_trees(&self, parameter: usize) -> String {
         let ids = json::texts(self.engine(), parameter);
-        let from = format!("task WHERE root_id IN (SELECT root_id FROM task WHERE id IN {ids})");
+        let from = match self.engine() {
+            Engine::Sqlite => {
+                format!("task WHERE root_id IN (SELECT root_id FROM task WHERE id IN {ids})")
+            }
+            Engine::Postgres => {
+                let roots = each(&format!("{ids} AS given"), "given.value", "task", "id");
+                let roots = format!("(SELECT DISTINCT found.root_id AS root FROM {roots}) AS roots");
+                each(&roots, "roots.root", "task", "root_id")
+            }
+        };
         self.select(Kind::Task, READ, &from)
     }
 
@@ -226,7 +235,11 @@ impl Store {
             "task_id, position, digest, meta,
              CASE WHEN bytes <= {EVENT_CONTENT_BYTES} THEN content END, bytes, created_at"
         );
-        let from = format!("task_artifact WHERE task_id IN {}", json::texts(self.engine(), parameter));
+        let ids = json::texts(self.engine(), parameter);
+        let from = match self.engine() {
+            Engine::Sqlite => format!("task_artifact WHERE task_id IN {ids}"),
+            Engine::Postgres => each(&format!("{ids} AS given"), "given.value", "task_artifact", "task_id"),
+        };
         self.select(Kind::Artifact, &columns, &from)
     }
 
@@ -234,6 +247,12 @@ impl Store {
         let row = json::row(self.engine(), columns);
         format!("SELECT CAST({} AS BIGINT) AS kind, {row} AS data FROM {from}", kind as i64)
     }
+}
+
+/// For PostgreSQL: the rows of a table, as `found`, for each value of another one, each looked up in an index. A join would be
+/// planned by statistics, and where there are none yet it would read the whole table.
+fn each(values: &str, value: &str, table: &str, column: &str) -> String {
+    format!("{values} CROSS JOIN LATERAL (SELECT * FROM {table} WHERE {column} = {value} OFFSET 0) AS found")
 }
 
 fn read(rows: Vec<(i64, String)>) -> sqlx::Result<Trees> {
@@ -246,4 +265,36 @@ fn read(rows: Vec<(i64, String)>) -> sqlx::Result<Trees> {
         artifacts.sort_unstable_by_key(|row| row.position);
     }
     Ok(trees)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestWorld;
+    use sqlx::Executor as _;
+
+    #[tokio::test]
+    async fn what_belongs_to_a_task_is_found_by_an_index_before_there_are_statistics() {
+        let test = TestWorld::with(&[]).await;
+        if test.world.store.engine() != Engine::Postgres {
+            return;
+        }
+        let db = test.world.busy_db("task", &sqlx::migrate!("task/migrations")).await.unwrap();
+        let store = Store::new(db);
+        // In the transaction that makes them, rows are nothing that statistics can be made of.
+        let mut tx = store.begin().await.unwrap();
+        tx.execute(
+            "INSERT INTO task SELECT 't' || n, 't' || n, NULL, 0, 'working', 1, 'a', 'b', '[]', 'parties', 1, 'title', NULL, NULL, 1, 1, 1,
+                 n, n, NULL, NULL, n FROM generate_series(1, 20000) AS n;
+             INSERT INTO task_artifact SELECT 't' || n, 1, 'a', 'd', '{}', NULL, 1, n FROM generate_series(1, 20000) AS n",
+        )
+        .await
+        .unwrap();
+        for text in [store.select_trees(1), store.select_artifacts(1)] {
+            let text = format!("EXPLAIN {}", text.replace("$1", "'[\"t5\", \"t6\"]'"));
+            let plan: Vec<String> =
+                sqlx::query_scalar(AssertSqlSafe(text)).fetch_all(&mut *tx).await.unwrap();
+            assert!(!plan.iter().any(|line| line.contains("Seq Scan")), "{plan:#?}");
+        }
+    }
 }
