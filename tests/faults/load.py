@@ -273,10 +273,13 @@ class Load:
         self.did.append(f"all was acknowledged {time.monotonic() - began:.1f} s later")
         async with asyncio.timeout(HEAL_SECONDS * 2):
             sessions = await self.everybody_is_told()
-            for task in self.reading:
-                task.cancel()
-            for inbox in self.inboxes:
+        for task in self.reading:
+            task.cancel()
+        for inbox in self.inboxes:
+            # How long it takes depends on how much there is to read, and that on how long the faults took.
+            async with asyncio.timeout(HEAL_SECONDS * 2):
                 await inbox.examine(sessions[inbox.name], self.messages.values(), self.recalled)
+            async with asyncio.timeout(HEAL_SECONDS * 2):
                 await inbox.read_again(sessions[inbox.name])
 
     async def everybody_is_told(self):
