@@ -150,7 +150,7 @@ async fn nobody_without_a_certificate_of_this_mesh_gets_a_link() {
     let mesh = TestMesh::start();
     let mut gateway =
         mesh.link(Some(&mesh.process_certificate("gateway"))).await.expect("the gateway gets a link");
-    let (day, other_authority) = (86_400, Authority::root("mesh.internal", "aund mesh", now()));
+    let (day, other_authority) = (86_400, Authority::mesh("mesh.internal", "aund mesh", now()));
     let outsiders = [
         ("nobody", None),
         (

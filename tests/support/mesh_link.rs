@@ -82,7 +82,7 @@ impl TestServer {
     pub fn make_mesh(&self) {
         let folder = self.beside("mesh");
         fs::create_dir(&folder).expect("a folder can be made");
-        let authority = Authority::root("mesh.internal", "aund mesh", now());
+        let authority = Authority::mesh("mesh.internal", "aund mesh", now());
         let issue = |services: &[&str], name: &str| {
             ProcessCertificate::issue(&authority, services, now() - 60, now() + 86_400).write(&folder, name);
         };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{self, Poll};
 use std::time::Instant;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 pub(super) struct MeshLink {
     namespace: &'static str,
@@ -22,6 +22,8 @@ pub(super) struct MeshLink {
     /// Whether new calls may be sent.
     open: AtomicBool,
     state: Mutex<LinkState>,
+    /// A call was sent while no other was pending.
+    first_call: Notify,
     metrics: LinkMetrics,
 }
 
@@ -40,6 +42,7 @@ impl MeshLink {
             url: url.to_owned(),
             open: AtomicBool::new(false),
             state: Mutex::default(),
+            first_call: Notify::new(),
             metrics,
         }
     }
@@ -93,10 +96,14 @@ impl MeshLink {
         if matches!(form, CallerForm::FullAfterForget) {
             queue.add_frame(wire::FORGET);
         }
+        let is_first = pending.len() == 0;
         let id = pending.add(deadline, then, call.trace.cloned());
         self.metrics.pending.set(gauge(pending.len()));
         queue.add_item(|out| wire::write_call(out, id, caller, &form, call));
         drop(state);
+        if is_first {
+            self.first_call.notify_one();
+        }
         self.metrics.calls.inc();
         Ok(id)
     }

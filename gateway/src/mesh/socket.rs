@@ -12,9 +12,10 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 /// How many frames are read, or written before one flush, in one go.
 const FRAMES_AT_ONCE: usize = 64;
-/// Each side pings this often, and closes the link after this many pings during which it received nothing.
-const PING_EVERY: Duration = Duration::from_secs(2);
-const SILENT_PINGS: u32 = 3;
+/// How often each side looks whether it received anything since the last time. If not it pings, and after this many times it closes
+/// the link. The first time says nothing yet, so a process that has no time to answer has three of these, six seconds.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
+const SILENT_CHECKS: u32 = 4;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// A frame carries what the gateway accepted from a client, and an envelope around it.
@@ -68,9 +69,9 @@ pub(super) async fn run_socket<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut clock = interval(PING_EVERY);
+    let mut clock = interval(CHECK_EVERY);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut silent_pings = 0;
+    let mut silent_checks = 0;
     loop {
         tokio::select! {
             biased;
@@ -86,18 +87,19 @@ where
                 }
             }
             message = socket.next(), if handler.may_read() => {
-                silent_pings = 0;
+                silent_checks = 0;
                 if let Err(reason) = queue.while_awake(|| read_ready(&mut socket, message, handler)) {
                     break reason;
                 }
             }
             _ = clock.tick() => {
-                silent_pings += 1;
+                silent_checks += 1;
                 // A socket that is not read on purpose is not silent.
-                if silent_pings > SILENT_PINGS && handler.may_read() {
+                if silent_checks > SILENT_CHECKS && handler.may_read() {
                     break "the other side did not answer pings";
                 }
-                if timeout(WRITE_TIMEOUT, socket.send(Message::Ping(Default::default()))).await.is_err() {
+                let ping = socket.send(Message::Ping(Default::default()));
+                if silent_checks > 1 && timeout(WRITE_TIMEOUT, ping).await.is_err() {
                     break "a write timed out";
                 }
             }

@@ -8,9 +8,13 @@ use super::socket::socket_config;
 use super::wire::{CallerRef, OutgoingCall};
 use crate::config;
 use crate::telemetry::Metrics;
+use futures_util::StreamExt as _;
+use futures_util::future::select;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use services::kernel::{AnswerRef, CallTerm, Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, codes};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::DuplexStream;
@@ -136,6 +140,29 @@ async fn a_call_times_out_when_the_other_side_is_silent() {
     let error = call(&link, json!({}), Duration::from_millis(1)).await.unwrap_err();
     assert!(error.to_string().starts_with("rpc handler timeout"), "{error}");
     assert_eq!(link.pending(), 0);
+}
+
+/// Nothing is due on a link without calls but the ping of a side that has received nothing for a while.
+#[tokio::test]
+async fn a_link_without_calls_sleeps() {
+    let (context, (local, remote)) = (new_context(), tokio::io::duplex(1 << 20));
+    let link = MeshLink::new("message", "wss://x", context.metrics.link("message", "wss://x"));
+    let (local, mut remote) = (socket(local, Role::Client).await, socket(remote, Role::Server).await);
+    let (mut polls, mut pings) = (0, 0);
+    let mut running = pin!(link.run(local, i64::MAX, &context));
+    let counted = poll_fn(|cx| {
+        polls += 1;
+        running.as_mut().poll(cx)
+    });
+    let reading = async {
+        while let Some(Ok(message)) = remote.next().await {
+            pings += usize::from(message.is_ping());
+        }
+    };
+    let awhile = Duration::from_secs(3);
+    let ended = tokio::time::timeout(awhile, select(pin!(counted), pin!(reading))).await.is_ok();
+    assert!(!ended, "the link ended");
+    assert!(pings < 2 && polls < 15, "woken {polls} times, {pings} pings");
 }
 
 #[tokio::test]

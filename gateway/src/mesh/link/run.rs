@@ -111,11 +111,12 @@ impl MeshLink {
         reason
     }
 
+    /// Fails overdue calls. While none is pending it sleeps: every tick polls the socket, too, and a server has many idle links.
     async fn check_deadlines(&self) {
-        let mut clock = tokio::time::interval(DEADLINES_EVERY);
         loop {
-            clock.tick().await;
-            if self.pending() > 0 {
+            self.first_call.notified().await;
+            while self.pending() > 0 {
+                tokio::time::sleep(DEADLINES_EVERY).await;
                 self.fail_overdue();
             }
         }
