@@ -45,6 +45,16 @@ pub struct Urls {
 impl Authority {
     /// A new root: signs itself, thirty years.
     pub fn root(name: &str, org: &str, now: i64) -> Authority {
+        Authority::self_signed(Curve::P384, name, org, now)
+    }
+
+    /// The authority of a mesh. Only processes of one server see it, and each verifies it for each of its links, which on P-384 is
+    /// most of what a link costs.
+    pub fn mesh(name: &str, org: &str, now: i64) -> Authority {
+        Authority::self_signed(Curve::P256, name, org, now)
+    }
+
+    fn self_signed(curve: Curve, name: &str, org: &str, now: i64) -> Authority {
         let usages =
             [KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let born = now - BACKDATE;
@@ -53,7 +63,7 @@ impl Authority {
         params.distinguished_name = distinguished_name(name);
         params.distinguished_name.push(DnType::OrganizationName, org);
 
-        let key = Key::generate(Curve::P384);
+        let key = Key::generate(curve);
         let signed = params.self_signed(&key).expect("a root signs itself");
         Authority::new(Certificate::from_der(signed.der()).expect("a root just made can be read"), key)
             .expect("a root just made is an authority")

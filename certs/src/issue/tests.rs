@@ -182,6 +182,19 @@ fn a_service_with_names_can_serve_tls() {
 }
 
 #[test]
+fn the_authority_of_a_mesh_is_cheap_to_verify() {
+    let mesh = Authority::mesh("mesh.internal", "aund mesh", NOW);
+    let key = Key::generate(Curve::P256).public();
+    let name = "message.mesh.internal".to_owned();
+    let process = mesh.issue_mesh(&name, &key, std::slice::from_ref(&name), NOW, NOW + TWO_YEARS).unwrap();
+    for certificate in [mesh.certificate(), &process] {
+        let (_, parsed) = X509Certificate::from_der(certificate.der()).unwrap();
+        assert_eq!(parsed.signature_algorithm.algorithm.to_id_string(), "1.2.840.10045.4.3.2");
+    }
+    assert!(mesh.certificate().is_ca() && !process.is_ca());
+}
+
+#[test]
 fn an_authority_that_is_read_again_writes_the_same_name() {
     let root = Authority::root("Würzel & Söhne", "Örg, Inc.", NOW);
     let reloaded = Authority::from_pem(root.certificate().pem(), &root.key_pem()).unwrap();

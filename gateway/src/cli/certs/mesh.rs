@@ -77,7 +77,7 @@ fn authority(folder: &Path, now: i64) -> anyhow::Result<Authority> {
             .with_context(|| format!("{} is damaged", crt.display()));
     }
     files::make_folder(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    let authority = Authority::root("mesh.internal", "aund mesh", now);
+    let authority = Authority::mesh("mesh.internal", "aund mesh", now);
     put(&key, &authority.key_pem())?;
     put(&crt, authority.certificate().pem())?;
     println!("{}", crt.display());
