@@ -18,6 +18,8 @@ use tokio::time::timeout;
 
 /// How long a query waits for a connection before the store counts as unavailable.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a service that starts waits so long for PostgreSQL, which may start, too.
+const TRIES_AT_START: u32 = 6;
 /// A store that takes longer to answer when it is only asked whether it does counts as unavailable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -176,18 +178,19 @@ impl Db {
 
     async fn postgres(url: &str, schema: &str) -> anyhow::Result<Db> {
         // The schema's name is ours and checked to be plain ASCII, so it may be part of the SQL text.
-        let search_path = format!("SET search_path TO {schema}");
+        // That something exists already is no news.
+        let settings = format!("SET search_path TO {schema}; SET client_min_messages TO warning");
         let create = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
         let pool = AnyPoolOptions::new()
             .max_connections(8)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .after_connect(move |connection, _| {
-                let search_path = search_path.clone();
-                Box::pin(async move { run(connection, &search_path).await })
+                let settings = settings.clone();
+                Box::pin(async move { run(connection, &settings).await })
             })
-            .connect(url)
-            .await
-            .context("the PostgreSQL server does not answer")?;
+            .connect_lazy(url)
+            .context("the URL of the PostgreSQL server cannot be read")?;
+        first_connection(&pool).await.context("the PostgreSQL server does not answer")?;
         // Two processes may start at once; the loser of the race finds the schema there.
         if let Err(error) = sqlx::query(sqlx::AssertSqlSafe(create)).execute(&pool).await {
             tracing::debug!("creating schema {schema}: {error}");
@@ -297,6 +300,17 @@ fn private(file: &Path) -> std::io::Result<()> {
     fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
 }
 
+/// Waits for a PostgreSQL server that is starting, or is too busy for one more connection; what it refuses for good is an error at once.
+async fn first_connection(pool: &AnyPool) -> sqlx::Result<()> {
+    for _ in 1..TRIES_AT_START {
+        match pool.acquire().await {
+            Err(sqlx::Error::PoolTimedOut) => tracing::warn!("the PostgreSQL server does not answer yet"),
+            connected => return connected.map(drop),
+        }
+    }
+    pool.acquire().await.map(drop)
+}
+
 /// Calls a function of advisory locks for the schema of the connection.
 fn schema_lock(function: &str) -> String {
     let key = "hashtextextended('migrations of ' || CAST(current_schema() AS TEXT), 0)";
@@ -353,6 +367,35 @@ mod tests {
         }
         run(&mut holder, &schema_lock("pg_advisory_unlock")).await.unwrap();
         again.await;
+    }
+
+    #[tokio::test]
+    async fn a_service_that_starts_waits_for_postgresql() {
+        let StoreUrl::Postgres { url, .. } = crate::testing::store() else { return };
+        sqlx::any::install_default_drivers();
+        let (before, rest) = url.rsplit_once(':').unwrap();
+        let (port, database) = rest.split_once('/').unwrap();
+        let (_, host) = before.rsplit_once('@').unwrap();
+        let server = format!("{host}:{port}");
+        // The first to connect hears nothing.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let relay = format!("{}:{}/{database}", before, listener.local_addr().unwrap().port());
+        let relaying = async {
+            let _silent = listener.accept().await.unwrap();
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = tokio::net::TcpStream::connect(server).await.unwrap();
+            tokio::io::copy_bidirectional(&mut client, &mut server).await
+        };
+        let options = AnyPoolOptions::new().max_connections(1).acquire_timeout(Duration::from_secs(2));
+        let pool = options.connect_lazy(&relay).unwrap();
+        let starting = async {
+            first_connection(&pool).await.unwrap();
+            run(&mut pool.acquire().await.unwrap(), "SELECT 1").await.unwrap();
+        };
+        tokio::select! {
+            ended = relaying => panic!("the relay ended: {ended:?}"),
+            () = starting => (),
+        }
     }
 
     #[test]
