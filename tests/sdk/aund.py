@@ -12,6 +12,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -125,7 +126,8 @@ class Aund:
         )
 
     def log(self):
-        return "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("aund-*.log")))
+        """What the server has written since it was started last."""
+        return (self.folder / f"aund-{self.starts}.log").read_text(errors="replace")
 
     def add_peer(self, other):
         """Tells this server, before it starts, where another domain is."""
@@ -153,8 +155,8 @@ class Aund:
         (self.folder / "aund.toml").write_text("\n".join(lines) + "\n")
 
     def _command(self):
-        server = ROOT / "tests/split/serve" if split() else binary()
-        return [server, "serve", "--config", self.folder / "aund.toml"]
+        server = [sys.executable, ROOT / "tests/split/serve"] if split() else [binary()]
+        return [*server, "serve", "--config", self.folder / "aund.toml"]
 
     def _wait_until_ready(self):
         lines = queue.Queue()
