@@ -123,7 +123,7 @@ async fn a_head_request_is_answered_like_a_get() {
 
 #[tokio::test]
 async fn tags_are_unique_and_every_one_of_them_answers_a_probe() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let mut tags = tags(&server.get("/capabilities").await.json());
     for tag in &tags {
         assert!(probe(&server, tag).await, "{tag} is advertised and not there");

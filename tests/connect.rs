@@ -5,6 +5,7 @@ use certs::{Curve, Key};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::message::BUSY;
 use crate::support::agent::{hello, text};
 use crate::support::blocker::Blocker;
 use crate::support::socket::TestSocket;
@@ -509,7 +510,7 @@ async fn what_a_client_says_of_itself_has_a_form() {
 
 #[tokio::test]
 async fn a_token_of_another_server_of_the_same_name_is_refused() {
-    let (server, other) = (TestServer::shared().await, TestServer::start().await);
+    let (server, other) = (TestServer::shared().await, TestServer::shared_with(BUSY).await);
     let of_the_other = other.register("alice").await;
     let tokens = other.login(&of_the_other).await;
     server.register("alice").await;

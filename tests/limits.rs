@@ -10,6 +10,9 @@ use tokio::net::TcpStream;
 use crate::support::agent::{aid, public_key};
 use crate::support::{TestServer, until, within};
 
+/// Whoever says nothing is not waited for.
+const SHORT_HANDSHAKES: &str = "limits.handshake_timeout_ms = 400";
+
 fn is_rate_limit(error: &Value) -> bool {
     let wait = error["data"]["retry_after_ms"].as_u64();
     error["code"] == -32029 && error["data"]["retryable"] == true && wait.is_some_and(|ms| ms >= 1)
@@ -80,7 +83,7 @@ async fn calls_of_one_agent_are_limited_over_all_its_connections() {
 
 #[tokio::test]
 async fn a_batch_is_no_way_around_the_limit() {
-    let server = TestServer::with("limits.calls_per_second = 5").await;
+    let server = TestServer::shared_with("limits.calls_per_second = 5").await;
     let alice = server.agent("alice").await;
     let batch: Vec<Value> =
         (0..30).map(|n| json!({ "jsonrpc": "2.0", "id": n, "method": "meta.ping" })).collect();
@@ -201,7 +204,7 @@ async fn only_so_many_handshakes_at_once_and_the_oldest_silent_one_goes() {
 
 #[tokio::test]
 async fn a_handshake_that_stalls_is_ended() {
-    let server = TestServer::with("limits.handshake_timeout_ms = 400").await;
+    let server = TestServer::shared_with(SHORT_HANDSHAKES).await;
     let mut tls = within("a connection", TcpStream::connect(("127.0.0.1", server.tls_port))).await.unwrap();
     tls.write_all(&[0x16, 0x03, 0x01]).await.unwrap();
     let mut http = server.tcp().await;
@@ -214,7 +217,7 @@ async fn a_handshake_that_stalls_is_ended() {
 
 #[tokio::test]
 async fn noise_instead_of_a_handshake_is_ended() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     for port in [server.plain_port, server.tls_port] {
         let mut stream = within("a connection", TcpStream::connect(("127.0.0.1", port))).await.unwrap();
         stream.write_all(&[0xff; 512]).await.unwrap();
@@ -304,7 +307,7 @@ async fn a_client_that_asks_faster_than_it_reads_waits_for_itself() {
 
 #[tokio::test]
 async fn an_http_body_that_never_ends_does_not_hold_the_server() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let tokens = server.login(&alice).await;
     let mut stream = server.tcp().await;
@@ -351,7 +354,7 @@ async fn a_session_is_no_way_around_the_limits_of_registration_and_login() {
 
 #[tokio::test]
 async fn an_http_connection_that_falls_silent_is_closed() {
-    let server = TestServer::with("limits.handshake_timeout_ms = 400").await;
+    let server = TestServer::shared_with(SHORT_HANDSHAKES).await;
     let mut stream = server.tcp().await;
     stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
     let mut bytes = Vec::new();

@@ -17,7 +17,7 @@ use crate::support::socket::agrees;
 use crate::support::{TestServer, split};
 
 /// Many messages from few agents. An agent of ours that has nothing to read meanwhile answers no pings either.
-const BUSY: &str = "limits.calls_per_second = 1000000\nlimits.ping_interval_ms = 600000";
+pub(crate) const BUSY: &str = "limits.calls_per_second = 1000000\nlimits.ping_interval_ms = 600000";
 
 /// The parameters of `message.send` for a few words.
 fn message(to: &str, words: &str) -> Value {

@@ -124,7 +124,7 @@ pub async fn issuer(server: &TestServer) -> Certificate {
 
 #[tokio::test]
 async fn every_host_of_the_domain_tells_where_the_gateway_is() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let wanted = format!("wss://gateway.{ISSUER}:{}/aun", server.tls_port);
     for host in [
@@ -157,7 +157,7 @@ async fn the_advertised_gateway_is_the_one_the_operator_configured() {
 
 #[tokio::test]
 async fn health_is_200_while_the_server_lives() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     for (method, host) in [("GET", ISSUER), ("HEAD", "gateway.agents.localhost"), ("GET", "127.0.0.1")] {
         assert_eq!(server.http(method, "/health").host(host).send().await.status, 200);
     }
@@ -165,7 +165,7 @@ async fn health_is_200_while_the_server_lives() {
 
 #[tokio::test]
 async fn the_chain_is_issuer_registry_root() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let answer = server.get("/pki/chain").await;
     assert_eq!(answer.status, 200);
     let kind = answer.header("content-type").unwrap();
@@ -183,7 +183,7 @@ async fn the_chain_is_issuer_registry_root() {
 
 #[tokio::test]
 async fn the_root_and_the_chain_are_where_certificates_say_they_are() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let root = server.root();
     for (host, path) in [
         ("gateway.agents.localhost", "/pki/root.crt"),
@@ -200,17 +200,20 @@ async fn the_root_and_the_chain_are_where_certificates_say_they_are() {
 
 #[tokio::test]
 async fn a_certificate_is_there_from_the_moment_of_registration() {
-    let server = TestServer::start().await;
-    let path = "/pki/cert/alice.agents.localhost";
+    let server = TestServer::shared().await;
+    let name = server.aid("alice");
+    let path = format!("/pki/cert/{name}");
     for method in ["GET", "HEAD"] {
-        let answer = server.http(method, path).send().await;
+        let answer = server.http(method, &path).send().await;
         assert_eq!(answer.status, 404, "a free name");
         assert!(answer.header("x-aun-cert-consistency").is_none(), "a 404 proves nothing");
     }
     let alice = server.register("alice").await;
-    assert_eq!(server.http("HEAD", path).send().await.status, 200);
-    for path in [path, "/pki/cert/alice%2Eagents%2elocalhost", "/pki/cert/ALICE.agents.localhost"] {
-        let answer = server.get(path).await;
+    assert_eq!(server.http("HEAD", &path).send().await.status, 200);
+    let escaped = name.replacen('.', "%2E", 1).replace('.', "%2e");
+    for name in [&name, &escaped, &name.replace("alice", "ALICE")] {
+        let path = format!("/pki/cert/{name}");
+        let answer = server.get(&path).await;
         assert_eq!((answer.status, answer.text()), (200, alice.cert.clone()), "{path}");
     }
     for (bad, status) in [
@@ -226,7 +229,7 @@ async fn a_certificate_is_there_from_the_moment_of_registration() {
 
 #[tokio::test]
 async fn a_certificate_is_found_by_every_form_of_fingerprint() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.register("alice").await, server.register("carol").await);
     let cert = alice.certificate();
     let of_der = cert.fingerprint().trim_start_matches("sha256:").to_owned();
@@ -256,7 +259,7 @@ async fn a_certificate_is_found_by_every_form_of_fingerprint() {
 
 #[tokio::test]
 async fn an_authoritative_read_says_what_it_saw_and_when() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let fingerprint = alice.certificate().fingerprint().to_owned();
     let path = format!("/pki/cert/{}?cert_fingerprint={fingerprint}&consistency=authoritative", alice.aid);
@@ -292,7 +295,7 @@ async fn the_revocation_list_is_signed_by_the_issuer_and_fresh() {
 
 #[tokio::test]
 async fn ocsp_answers_to_every_spelling_of_a_serial() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let serial = alice.certificate().serial().to_owned();
     let odd = if serial.len() % 2 == 1 { serial.clone() } else { format!("0{serial}") };
@@ -310,7 +313,7 @@ async fn ocsp_answers_to_every_spelling_of_a_serial() {
 
 #[tokio::test]
 async fn an_ocsp_answer_holds_what_the_strict_clients_check() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let answer = server.get(&format!("/pki/ocsp/{}", alice.certificate().serial())).await.json();
     let response = STANDARD.decode(answer["ocsp_response"].as_str().unwrap()).unwrap();
@@ -341,7 +344,7 @@ async fn an_ocsp_answer_holds_what_the_strict_clients_check() {
 
 #[tokio::test]
 async fn the_trust_list_is_signed_and_the_same_everywhere() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let list = server.get("/pki/trust-roots.json").await.json();
     for (host, path) in [
         ("gateway.agents.localhost", "/pki/trust-roots"),
@@ -398,7 +401,7 @@ async fn the_trust_list_never_grows_younger_over_a_restart() {
 
 #[tokio::test]
 async fn browsers_may_read_what_is_public() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     for path in [
         "/.well-known/aun-gateway",
@@ -430,7 +433,7 @@ async fn browsers_may_read_what_is_public() {
 
 #[tokio::test]
 async fn a_path_that_does_not_exist_is_404_in_json_and_nothing_redirects() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     for path in [
         "/nothing",
         "/pki",
@@ -450,7 +453,7 @@ async fn a_path_that_does_not_exist_is_404_in_json_and_nothing_redirects() {
 
 #[tokio::test]
 async fn a_method_that_does_not_fit_is_refused_and_nothing_breaks() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     for (method, path) in
         [("POST", "/health"), ("DELETE", "/pki/chain"), ("PUT", "/pki/root.crt"), ("PATCH", "/agent.md")]
     {
@@ -463,7 +466,7 @@ async fn a_method_that_does_not_fit_is_refused_and_nothing_breaks() {
 
 #[tokio::test]
 async fn the_certificates_of_agents_verify_as_clients_verify_them() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let chain = certificates(&server.get("/pki/chain").await.text());
     assert_eq!(verify_chain(&alice.certificate(), &chain[..2], &[server.root()], now()), Ok(()));
@@ -486,7 +489,7 @@ async fn the_metrics_count_what_happened() {
 
 #[tokio::test]
 async fn one_connection_serves_many_requests() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let mut stream = server.tcp().await;
     for _ in 0..3 {
         stream.write_all(b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n").await.unwrap();
@@ -503,7 +506,7 @@ async fn one_connection_serves_many_requests() {
 
 #[tokio::test]
 async fn what_certificates_point_to_is_there() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let mut chain = certificates(&server.get("/pki/chain").await.text());
     chain.insert(0, alice.certificate());

@@ -120,7 +120,7 @@ async fn a_body_is_read_as_strictly_as_a_frame() {
 
 #[tokio::test]
 async fn calls_over_http_and_over_a_websocket_are_counted_together() {
-    let server = TestServer::with("limits.calls_per_second = 5").await;
+    let server = TestServer::shared_with("limits.calls_per_second = 5").await;
     let alice = server.register("alice").await;
     let token = server.login(&alice).await.access;
     let limited = async {

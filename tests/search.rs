@@ -112,7 +112,7 @@ async fn a_revoked_agent_is_not_found_any_more() {
 
 #[tokio::test]
 async fn searches_are_limited_by_agent() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (fast, slow) = (server.agent("fast").await, server.agent("slow").await);
     let query = json!({ "q": "anything" });
     let mut refused = None;

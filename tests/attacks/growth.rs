@@ -91,7 +91,7 @@ async fn renew(server: &TestServer, who: &TestIdentity) -> String {
 /// Every certificate is kept for good. Renewing in a loop made a row each time.
 #[tokio::test]
 async fn an_agent_that_renews_all_day_gets_a_limited_number_of_certificates() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared().await;
     let mut mallory = server.register("mallory").await;
     let mut serials = BTreeSet::from([mallory.certificate().serial().to_owned()]);
     for _ in 0..CERTIFICATES + 4 {

@@ -238,7 +238,7 @@ async fn an_authority_that_is_killed_while_it_revokes_leaves_no_token() {
 
 #[tokio::test]
 async fn revoked_tokens_close_live_sessions_and_the_key_logs_in_again() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     let short = server.connect_short(&alice).await;
     let revoked =

@@ -9,7 +9,7 @@ use certs::{Authority, Certificate, Curve, Key, Urls, verify_chain};
 use serde_json::{Value, json};
 
 use super::begun;
-use crate::support::agent::{TestIdentity, aid, text};
+use crate::support::agent::{TestIdentity, text};
 use crate::support::{ISSUER, TestServer, certificates, now};
 
 /// A certificate signed by an authority of ours, for somebody the server has never heard of.
@@ -215,18 +215,18 @@ async fn certificates_of_others_are_refused() {
 
 #[tokio::test]
 async fn certificates_of_our_issuer_that_nobody_knows_are_expired_or_not_registered() {
-    let server = TestServer::start().await;
-    let issuer = issuer_of(&server);
-    let unknown = issued_by(&issuer, &aid("ghost"), now() - 86_400, now() + 86_400);
+    let server = TestServer::shared().await;
+    let (issuer, ghost) = (issuer_of(&server), server.aid("ghost"));
+    let unknown = issued_by(&issuer, &ghost, now() - 86_400, now() + 86_400);
     let error = server.ask_error("auth.aid_login1", &unknown.login1()).await;
     assert_eq!(error["code"], 4001, "{error}");
     assert!(text(&error["message"]).contains("not registered"), "old clients look for these words: {error}");
     assert_eq!(error["data"]["kind"], "not_registered");
 
-    let expired = issued_by(&issuer, &aid("ghost"), now() - 200 * 86_400, now() - 86_400);
+    let expired = issued_by(&issuer, &ghost, now() - 200 * 86_400, now() - 86_400);
     let error = server.ask_error("auth.aid_login1", &expired.login1()).await;
     assert_eq!(error["code"], -32002, "{error}");
-    let early = issued_by(&issuer, &aid("ghost"), now() + 86_400, now() + 2 * 86_400);
+    let early = issued_by(&issuer, &ghost, now() + 86_400, now() + 2 * 86_400);
     assert_eq!(server.ask_error("auth.aid_login1", &early.login1()).await["code"], -32002);
 }
 

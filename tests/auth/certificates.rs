@@ -12,7 +12,7 @@ use crate::support::agent::{TestIdentity, public_key, text};
 
 #[tokio::test]
 async fn a_renewal_keeps_the_key_and_retires_the_old_certificate() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let begun = begun(&server, &alice).await;
     let nonce = text(&begun["nonce"]);

@@ -18,12 +18,12 @@ fn fresh_key() -> String {
 
 #[tokio::test]
 async fn a_free_name_gets_a_certificate_for_exactly_its_key() {
-    let server = TestServer::start().await;
-    let key = Key::generate(Curve::P256);
-    let created = server.ask("auth.create_aid", &creation(&aid("alice"), &public_key(&key))).await.unwrap();
-    assert_eq!((&created["aid"], &created["curve"]), (&json!(aid("alice")), &json!("P-256")));
+    let server = TestServer::shared().await;
+    let (aid, key) = (server.aid("alice"), Key::generate(Curve::P256));
+    let created = server.ask("auth.create_aid", &creation(&aid, &public_key(&key))).await.unwrap();
+    assert_eq!((&created["aid"], &created["curve"]), (&json!(aid), &json!("P-256")));
     let cert = Certificate::from_pem(created["cert"].as_str().unwrap()).unwrap();
-    assert_eq!(cert.common_name(), aid("alice"));
+    assert_eq!(cert.common_name(), aid);
     assert_eq!(cert.public_key(), &key.public());
     assert!(!cert.is_ca());
     assert!(cert.not_before() <= now() - 60, "clients tolerate no skew, so it begins in the past");
@@ -36,7 +36,7 @@ async fn a_free_name_gets_a_certificate_for_exactly_its_key() {
 
 #[tokio::test]
 async fn the_same_key_again_gets_its_certificate_back() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let again = server.ask("auth.create_aid", &creation(&alice.aid, &public_key(&alice.key))).await.unwrap();
     assert_eq!(again["cert"], alice.cert);
@@ -44,7 +44,7 @@ async fn the_same_key_again_gets_its_certificate_back() {
 
 #[tokio::test]
 async fn a_registered_name_says_that_it_already_exists() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.register("alice").await;
     let error = server.ask_error("auth.create_aid", &creation(&alice.aid, &fresh_key())).await;
     assert_eq!(error["code"], 4090, "{error}");
@@ -55,11 +55,11 @@ async fn a_registered_name_says_that_it_already_exists() {
 
 #[tokio::test]
 async fn of_two_registrations_of_one_name_at_once_one_wins() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let sockets =
         [server.socket().await, server.socket().await, server.socket().await, server.socket().await];
     for round in 0..10 {
-        let name = aid(&format!("twin{round}"));
+        let name = server.aid(&format!("twin{round}"));
         let attempts = sockets.iter().map(|socket| {
             let params = creation(&name, &fresh_key());
             async move { socket.try_call("auth.create_aid", &params).await }

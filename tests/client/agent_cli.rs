@@ -6,19 +6,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 
-use crate::support::agent::aid;
 use crate::support::{TestServer, printed, within};
 
+/// The agents of these tests. Where one of these names is a word of a command, the command gets the name that the agent has at the
+/// server, which has an end of the test's own if other tests use that server, too.
+const NAMES: [&str; 4] = ["alice", "bobb", "carol", "dave"];
+
 /// The agent commands of `aund` at a server, with identities in a folder of their own.
-pub struct AgentCli<'a> {
-    pub server: &'a TestServer,
+pub struct AgentCli {
     pub home: PathBuf,
     /// Where the commands are run.
     pub folder: PathBuf,
     pub gateway: String,
+    /// What is behind a name in an AID of this test.
+    behind: String,
+    _owned_folder: TempDir,
 }
 
 /// `aund listen` that runs, or another command that goes on.
@@ -27,20 +33,40 @@ pub struct RunningListener {
     notes: Lines<BufReader<ChildStderr>>,
 }
 
-impl<'a> AgentCli<'a> {
-    /// Beside the server's data, where nothing else need be said.
-    pub fn new(server: &'a TestServer) -> AgentCli<'a> {
-        let gateway = format!("127.0.0.1:{}", server.tls_port);
-        AgentCli { server, home: server.beside("home"), folder: server.beside(""), gateway }
+impl AgentCli {
+    /// In a folder with the root of the server, where nothing else need be said.
+    pub fn new(server: &TestServer) -> AgentCli {
+        let owned = tempfile::tempdir().expect("a temporary folder can be made");
+        let folder = owned.path().to_owned();
+        fs::create_dir_all(folder.join("data/pki")).expect("a folder can be made");
+        fs::write(folder.join("data/pki/root.crt"), server.root().pem()).expect("a file can be written");
+        AgentCli {
+            home: folder.join("home"),
+            folder,
+            gateway: format!("127.0.0.1:{}", server.tls_port),
+            behind: server.aid(""),
+            _owned_folder: owned,
+        }
     }
 
     /// With agents of these names.
-    pub async fn with(server: &'a TestServer, names: &[&str]) -> AgentCli<'a> {
+    pub async fn with(server: &TestServer, names: &[&str]) -> AgentCli {
         let cli = AgentCli::new(server);
         for name in names {
             cli.run(&["register", name]).await;
         }
         cli
+    }
+
+    /// The AID that a name has at the server.
+    pub fn aid(&self, name: &str) -> String {
+        format!("{name}{}", self.behind)
+    }
+
+    /// The same without the domain.
+    pub fn name(&self, name: &str) -> String {
+        let (end, _) = self.behind.split_once('.').expect("an AID has a domain");
+        format!("{name}{end}")
     }
 
     pub async fn output_of(&self, words: &[&str]) -> Output {
@@ -80,13 +106,15 @@ impl<'a> AgentCli<'a> {
 
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(crate::support::program());
-        command.args(words).args(["--gateway", &self.gateway]).arg("--home").arg(&self.home);
+        let typed = |word: &&str| if NAMES.contains(word) { self.name(word) } else { (*word).to_owned() };
+        command.args(words.iter().map(typed));
+        command.args(["--gateway", &self.gateway]).arg("--home").arg(&self.home);
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         command
     }
 
     pub fn agent(&self, name: &str) -> PathBuf {
-        self.home.join("agents").join(aid(name))
+        self.home.join("agents").join(self.aid(name))
     }
 
     pub fn tokens(&self, name: &str) -> Value {

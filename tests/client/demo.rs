@@ -4,6 +4,8 @@ use std::fs;
 
 use tokio::process::Command;
 
+use super::HIGH_LIMITS;
+use super::agent_cli::AgentCli;
 use crate::support::{TestServer, printed, until, within};
 
 #[tokio::test]
@@ -22,14 +24,14 @@ async fn the_demo_runs_to_its_end_with_a_server_of_its_own_and_leaves_nothing() 
 
 #[tokio::test]
 async fn the_demo_uses_a_server_that_is_there() {
-    let server = TestServer::start().await;
-    let gateway = format!("127.0.0.1:{}", server.tls_port);
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
+    let cli = AgentCli::new(&server);
     let mut demo = Command::new(crate::support::program());
-    demo.args(["demo", "--plain", "--gateway", &gateway]).current_dir(server.beside(""));
+    demo.args(["demo", "--plain", "--gateway", &cli.gateway]).current_dir(&cli.folder);
     let output = within("the demo", demo.kill_on_drop(true).output()).await.unwrap();
     let shown = printed(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{shown}\n{}", printed(&output.stderr));
-    assert!(shown.contains(&format!("the gateway at {gateway}")), "{shown}");
+    assert!(shown.contains(&format!("the gateway at {}", cli.gateway)), "{shown}");
     shows_every_step(&shown);
 }
 

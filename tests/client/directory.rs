@@ -9,26 +9,23 @@ use ::client::{
 use proto_schemas::requests::search;
 use serde_json::{Value, json};
 
+use super::HIGH_LIMITS;
 use super::agent_cli::AgentCli;
-use crate::support::agent::aid;
 use crate::support::{TestServer, aund, printed, until, within};
 
-/// The commands are run again and again until the directory has taken over what was published.
-const HIGH_LIMITS: &str = "limits.classes.\"search.query\" = 60000\nlimits.classes.\"search.get\" = 60000";
-
-fn document(name: &str, more: &str) -> String {
+fn document(server: &TestServer, name: &str, more: &str) -> String {
     format!(
         "---\naid: {}\nname: {name}\ntype: assistant\nversion: 1.0.0\ndescription: Reviews code in Rust\n{more}---\n# {name}\n",
-        aid(name)
+        server.aid(name)
     )
 }
 
-fn write(cli: &AgentCli<'_>, file: &str, text: &str) {
+fn write(cli: &AgentCli, file: &str, text: &str) {
     fs::write(cli.folder.join(file), text).expect("a file can be written");
 }
 
 /// What a command prints, as soon as it contains this.
-async fn printed_with(cli: &AgentCli<'_>, words: &[&str], wanted: &str) -> String {
+async fn printed_with(cli: &AgentCli, words: &[&str], wanted: &str) -> String {
     until(wanted, || async {
         let output = cli.output_of(words).await;
         Some(printed(&output.stdout)).filter(|text| text.contains(wanted))
@@ -37,7 +34,7 @@ async fn printed_with(cli: &AgentCli<'_>, words: &[&str], wanted: &str) -> Strin
 }
 
 /// Waits until a command fails with a sentence that contains this.
-async fn refused_with(cli: &AgentCli<'_>, words: &[&str], wanted: &str) -> String {
+async fn refused_with(cli: &AgentCli, words: &[&str], wanted: &str) -> String {
     until(wanted, || async {
         let output = cli.output_of(words).await;
         Some(printed(&output.stderr)).filter(|text| !output.status.success() && text.contains(wanted))
@@ -49,29 +46,29 @@ async fn refused_with(cli: &AgentCli<'_>, words: &[&str], wanted: &str) -> Strin
 async fn what_is_published_is_found_shown_and_removed() {
     let server = TestServer::with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
-    write(&cli, "alice.md", &document("alice", "tags: [Coding, review]\n"));
+    write(&cli, "alice.md", &document(&server, "alice", "tags: [Coding, review]\n"));
     let said = cli.run(&["agents", "publish", "alice.md"]).await;
-    let url = format!("published https://{}/agent.md\n", aid("alice"));
+    let url = format!("published https://{}/agent.md\n", server.aid("alice"));
     assert_eq!(said, format!("{url}it will be listed: others find it with aund agents search\n"));
     assert_eq!(
         fs::read_to_string(cli.folder.join("alice.md")).unwrap(),
-        document("alice", "tags: [Coding, review]\n")
+        document(&server, "alice", "tags: [Coding, review]\n")
     );
-    let stored = server.http("GET", "/agent.md").host(&aid("alice")).send().await.text();
+    let stored = server.http("GET", "/agent.md").host(&server.aid("alice")).send().await.text();
     assert!(stored.contains("<!-- AUN-SIGNATURE\ncert_fingerprint: sha256:"), "it is signed: {stored}");
 
     let search = ["agents", "search", "rust", "reviews", "--as", "bobb"];
     let found = printed_with(&cli, &search, "alice").await;
     let lines = format!(
         "1  alice  {}  signed\n   Reviews code in Rust\n   assistant: coding, review\n",
-        aid("alice")
+        server.aid("alice")
     );
     assert_eq!(found, lines);
     let by_tag = ["agents", "search", "--tag", "CODING", "--tag", "review", "--as", "bobb", "--json"];
     let by_tag: Value = serde_json::from_str(&cli.run(&by_tag).await).unwrap();
     assert_eq!(
         (&by_tag["items"][0]["aid"], &by_tag["items"][0]["signed"]),
-        (&json!(aid("alice")), &json!(true))
+        (&json!(server.aid("alice")), &json!(true))
     );
     for words in [&["rust", "--type", "human"][..], &["--tag", "cooking"], &["gardening"]] {
         let words = [&["agents", "search", "--as", "bobb"][..], words].concat();
@@ -87,18 +84,17 @@ async fn what_is_published_is_found_shown_and_removed() {
     assert!(explained.contains("(in name, text; 1 agent has it) + signed 2 + fresh "), "{explained}");
 
     let shown = cli.run(&["agents", "show", "alice", "--as", "bobb"]).await;
-    assert!(shown.starts_with(&format!("{}  signed  20", aid("alice"))), "{shown}");
+    assert!(shown.starts_with(&format!("{}  signed  20", server.aid("alice"))), "{shown}");
     assert!(
         shown.contains("\ndescription: Reviews code in Rust\n") && shown.ends_with("# alice\n"),
         "{shown}"
     );
-    let shown: Value =
-        serde_json::from_str(&cli.run(&["agents", "show", &aid("alice"), "--as", "bobb", "--json"]).await)
-            .unwrap();
+    let show = ["agents", "show", &server.aid("alice"), "--as", "bobb", "--json"];
+    let shown: Value = serde_json::from_str(&cli.run(&show).await).unwrap();
     assert_eq!(shown["agent_md"], stored);
 
     let removed = cli.run(&["agents", "unpublish", "alice"]).await;
-    assert_eq!(removed, format!("removed agent.md of {}\n", aid("alice")));
+    assert_eq!(removed, format!("removed agent.md of {}\n", server.aid("alice")));
     refused_with(&cli, &["agents", "show", "alice", "--as", "bobb"], "(-32161)").await;
     let again = cli.run_refused(&["agents", "unpublish", "alice"]).await;
     assert!(again.contains("DELETE /agent.md was refused") && again.contains("(404)"), "{again}");
@@ -106,25 +102,25 @@ async fn what_is_published_is_found_shown_and_removed() {
 
 #[tokio::test]
 async fn what_is_not_listed_says_why() {
-    let server = TestServer::with(HIGH_LIMITS).await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice"]).await;
-    write(&cli, "unlisted.md", &document("alice", "visibility: unlisted\n"));
+    write(&cli, "unlisted.md", &document(&server, "alice", "visibility: unlisted\n"));
     let said = cli.run(&["agents", "publish", "unlisted.md"]).await;
     assert!(said.contains("it will not be listed: its visibility is unlisted"), "{said}");
     let shown = printed_with(&cli, &["agents", "show", "alice"], "visibility: unlisted").await;
     assert!(shown.contains("signed"), "the only agent asks: {shown}");
 
-    write(&cli, "short.md", &format!("---\naid: {}\nname: alice\ntype: agent\n---\n", aid("alice")));
+    write(&cli, "short.md", &format!("---\naid: {}\nname: alice\ntype: agent\n---\n", server.aid("alice")));
     let said: Value =
         serde_json::from_str(&cli.run(&["agents", "publish", "short.md", "--json"]).await).unwrap();
-    assert_eq!((&said["aid"], &said["listed"]), (&json!(aid("alice")), &json!(false)));
+    assert_eq!((&said["aid"], &said["listed"]), (&json!(server.aid("alice")), &json!(false)));
     let said = cli.run(&["agents", "publish", "short.md"]).await;
     assert!(said.ends_with("a document that is listed has a version and a description\n"), "{said}");
 }
 
 #[tokio::test]
 async fn a_document_that_cannot_be_published_is_one_sentence() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let refused = async |file: &str, text: &str| {
         write(&cli, file, text);
@@ -134,21 +130,23 @@ async fn a_document_that_cannot_be_published_is_one_sentence() {
     assert!(sentence.contains("nothing.md cannot be read"), "{sentence}");
     let sentence = refused("text.md", "# alice\n").await;
     assert!(sentence.contains("text.md cannot be published: front matter:"), "{sentence}");
-    let sentence = refused("carol.md", &document("carol", "")).await;
-    assert!(sentence.contains("aund register carol"), "{sentence}");
-    let sentence = refused("secret.md", &(document("alice", "") + "password: correct-horse\n")).await;
+    let sentence = refused("carol.md", &document(&server, "carol", "")).await;
+    assert!(sentence.contains(&format!("aund register {}", cli.name("carol"))), "{sentence}");
+    let secret = document(&server, "alice", "") + "password: correct-horse\n";
+    let sentence = refused("secret.md", &secret).await;
     assert!(sentence.contains("secret.md cannot be published") && !sentence.contains("horse"), "{sentence}");
 
     // A signature of an older text, as a file has that was read back and changed.
-    cli.run(&["agents", "publish", &path_of(&cli, "alice.md", &document("alice", ""))]).await;
-    let stored = server.http("GET", "/agent.md").host(&aid("alice")).send().await.text();
+    cli.run(&["agents", "publish", &path_of(&cli, "alice.md", &document(&server, "alice", ""))]).await;
+    let stored = server.http("GET", "/agent.md").host(&server.aid("alice")).send().await.text();
     let sentence = refused("changed.md", &stored.replace("Rust", "Go")).await;
     assert!(sentence.contains("remove it, and the file is signed again"), "{sentence}");
     write(&cli, "again.md", &stored);
     cli.run(&["agents", "publish", "again.md"]).await;
 
     let sentence = cli.run_refused(&["agents", "search", "rust"]).await;
-    assert!(sentence.contains(&format!("--as {} or --as {}", aid("alice"), aid("bobb"))), "{sentence}");
+    let which = format!("--as {} or --as {}", server.aid("alice"), server.aid("bobb"));
+    assert!(sentence.contains(&which), "{sentence}");
     let sentence = cli.run_refused(&["agents", "unpublish"]).await;
     assert!(sentence.contains("say which"), "{sentence}");
     for words in [
@@ -162,17 +160,17 @@ async fn a_document_that_cannot_be_published_is_one_sentence() {
 }
 
 /// The name of a file that was just written.
-fn path_of(cli: &AgentCli<'_>, file: &str, text: &str) -> String {
+fn path_of(cli: &AgentCli, file: &str, text: &str) -> String {
     write(cli, file, text);
     file.to_owned()
 }
 
 #[tokio::test]
 async fn a_document_is_written_over_only_as_its_writer_wants() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice"]).await;
-    write(&cli, "one.md", &document("alice", ""));
-    write(&cli, "two.md", &document("alice", "tags: [two]\n"));
+    write(&cli, "one.md", &document(&server, "alice", ""));
+    write(&cli, "two.md", &document(&server, "alice", "tags: [two]\n"));
     let publish = async |words: &[&str]| {
         let words = [&["agents", "publish"][..], words, &["--json"]].concat();
         let said: Value = serde_json::from_str(&cli.run(&words).await).unwrap();
@@ -190,9 +188,9 @@ async fn a_document_is_written_over_only_as_its_writer_wants() {
 
 #[tokio::test]
 async fn a_token_that_is_refused_is_replaced_before_publishing() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice"]).await;
-    write(&cli, "alice.md", &document("alice", ""));
+    write(&cli, "alice.md", &document(&server, "alice", ""));
     cli.run(&["agents", "publish", "alice.md"]).await;
     let mut tokens = cli.tokens("alice");
     tokens["access_token"] = json!("not-a-token");
@@ -203,9 +201,9 @@ async fn a_token_that_is_refused_is_replaced_before_publishing() {
 
 #[tokio::test]
 async fn nobody_writes_to_the_terminal_of_whoever_searches() {
-    let server = TestServer::with(HIGH_LIMITS).await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice"]).await;
-    let text = document("alice", "").replace("name: alice", "name: \"Bank\\n9  \\e[2JBank\"");
+    let text = document(&server, "alice", "").replace("name: alice", "name: \"Bank\\n9  \\e[2JBank\"");
     write(&cli, "alice.md", &text);
     cli.run(&["agents", "publish", "alice.md"]).await;
     let found = printed_with(&cli, &["agents", "search", "bank"], "Bank").await;
@@ -218,12 +216,12 @@ async fn nobody_writes_to_the_terminal_of_whoever_searches() {
 async fn the_operator_sees_the_index_and_has_it_built_again() {
     let server = TestServer::with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice"]).await;
-    write(&cli, "alice.md", &document("alice", ""));
+    write(&cli, "alice.md", &document(&server, "alice", ""));
     cli.run(&["agents", "publish", "alice.md"]).await;
     printed_with(&cli, &["agents", "search", "alice"], "alice").await;
     let data = server.data_of("search").display().to_string();
     let index = |more: &[&str]| {
-        let output = aund(&[&["agents", "index", "--data", &data][..], more].concat(), &cli.folder);
+        let output = aund(&[&["agents", "index", "--data", &data][..], more].concat(), &server.beside(""));
         assert!(output.status.success(), "{}", printed(&output.stderr));
         printed(&output.stdout)
     };
@@ -240,25 +238,26 @@ async fn the_operator_sees_the_index_and_has_it_built_again() {
 
 #[tokio::test]
 async fn a_program_publishes_with_its_session() {
-    let server = TestServer::with(HIGH_LIMITS).await;
-    let home = server.beside("agents");
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
+    let home = tempfile::tempdir().unwrap();
     let gateway = format!("{}:{}", server.host(), server.tls_port);
-    let builder = Client::builder(&aid("alice")).gateway(&gateway).home(&home);
+    let builder = Client::builder(&server.aid("alice")).gateway(&gateway).home(home.path());
     soon(builder.register()).await.expect("the name is free");
     let alice = soon(builder.connect()).await.expect("a registered agent can connect");
-    let published = soon(alice.publish_agent_md(&document("alice", ""))).await.expect("it is published");
-    assert_eq!(published.agent_md_url, format!("https://{}/agent.md", aid("alice")));
-    let wanted = search::GetAgent { aid: aid("alice") };
+    let document = document(&server, "alice", "");
+    let published = soon(alice.publish_agent_md(&document)).await.expect("it is published");
+    assert_eq!(published.agent_md_url, format!("https://{}/agent.md", server.aid("alice")));
+    let wanted = search::GetAgent { aid: server.aid("alice") };
     let found =
         until("the document is in the directory", || async { alice.request(&wanted).await.ok() }).await;
     assert!(found.signed && found.etag == published.etag, "{found:?}");
 
-    let agent = Home::new(&home).agent(alice.aid()).unwrap().expect("its key is kept");
+    let agent = Home::new(home.path()).agent(alice.aid()).unwrap().expect("its key is kept");
     let root = TrustedRoot::read(&server.data().join("pki/root.crt")).unwrap();
     let gateway: GatewayUrl = gateway.parse().unwrap();
     let dialer = GatewayDialer::new(gateway, &root).unwrap().of_issuer(agent.aid.issuer());
     let absent = PublishCondition::IfAbsent;
-    let refused = soon(publish_agent_md(&dialer, &agent, &document("alice", ""), &absent)).await;
+    let refused = soon(publish_agent_md(&dialer, &agent, &document, &absent)).await;
     let Err(Error::HttpRefused { status: 412, .. }) = refused else { panic!("{refused:?}") };
 
     soon(alice.unpublish_agent_md()).await.expect("it is removed");

@@ -6,16 +6,16 @@ use certs::dev::Pki;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use super::HIGH_LIMITS;
 use super::agent_cli::{AgentCli, mode};
-use crate::support::agent::aid;
 use crate::support::{ISSUER, TestServer, now, printed, within};
 
 #[tokio::test]
 async fn an_agent_is_made_once_and_registering_it_again_changes_nothing() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::new(&server);
     let said = cli.run(&["register", "alice"]).await;
-    assert!(said.contains(&aid("alice")) && said.contains(&cli.agent("alice").display().to_string()));
+    assert!(said.contains(&server.aid("alice")) && said.contains(&cli.agent("alice").display().to_string()));
     let key = fs::read(cli.agent("alice").join("key.pem")).unwrap();
     for folder in [&cli.home, &cli.agent("alice")] {
         assert_eq!(mode(folder), 0o700, "{}", folder.display());
@@ -25,19 +25,19 @@ async fn an_agent_is_made_once_and_registering_it_again_changes_nothing() {
     }
 
     let again: Value = serde_json::from_str(&cli.run(&["register", "alice", "--json"]).await).unwrap();
-    assert_eq!(again["aid"], aid("alice"));
+    assert_eq!(again["aid"], server.aid("alice"));
     assert_eq!(fs::read(cli.agent("alice").join("key.pem")).unwrap(), key);
     let status: Value = serde_json::from_str(&cli.run(&["call", "alice", "meta.status"]).await).unwrap();
-    assert_eq!((&status["aid"], &status["slot_id"]), (&json!(aid("alice")), &json!("cli")));
+    assert_eq!((&status["aid"], &status["slot_id"]), (&json!(server.aid("alice")), &json!("cli")));
 }
 
 #[tokio::test]
 async fn a_name_of_somebody_else_leaves_no_key_behind() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     server.register("carol").await;
     let cli = AgentCli::new(&server);
     let sentence = cli.run_refused(&["register", "carol"]).await;
-    assert!(sentence.contains("4090") && sentence.contains(&aid("carol")), "{sentence}");
+    assert!(sentence.contains("4090") && sentence.contains(&server.aid("carol")), "{sentence}");
     assert!(!cli.agent("carol").exists());
     let sentence = cli.run_refused(&["register", "abc"]).await;
     assert!(sentence.contains("4 to 63"), "{sentence}");
@@ -45,8 +45,8 @@ async fn a_name_of_somebody_else_leaves_no_key_behind() {
 
 #[tokio::test]
 async fn any_method_can_be_called_and_a_refusal_ends_with_1() {
-    let server = TestServer::start().await;
-    let cli = AgentCli::with(&server, &["alice"]).await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
+    let mut cli = AgentCli::with(&server, &["alice"]).await;
     let pong: Value = serde_json::from_str(&cli.run(&["call", "alice", "meta.ping"]).await).unwrap();
     assert_eq!(pong["pong"], true);
     let sentence = cli.run_refused(&["call", "alice", "meta.dance", "{}"]).await;
@@ -60,22 +60,22 @@ async fn any_method_can_be_called_and_a_refusal_ends_with_1() {
     assert!(sentence.contains("message.send") && sentence.contains("nobody1"), "{sentence}");
 
     let sentence = cli.run_refused(&["call", "carol", "meta.ping"]).await;
-    assert!(sentence.contains("aund register carol"), "{sentence}");
+    assert!(sentence.contains(&format!("aund register {}", cli.name("carol"))), "{sentence}");
     for words in
         [&["call", "alice"][..], &["call", "alice", "meta.ping", "[1"], &["listen"], &["send", "alice"]]
     {
         assert_eq!(cli.output_of(words).await.status.code(), Some(2), "{words:?}");
     }
-    let nowhere = AgentCli { gateway: "127.0.0.1:1".to_owned(), ..AgentCli::new(&server) };
-    let sentence = nowhere.run_refused(&["call", "alice", "meta.ping"]).await;
+    cli.gateway = "127.0.0.1:1".to_owned();
+    let sentence = cli.run_refused(&["call", "alice", "meta.ping"]).await;
     assert!(sentence.contains("no gateway answers at 127.0.0.1:1"), "{sentence}");
 }
 
 #[tokio::test]
 async fn a_server_that_the_root_does_not_vouch_for_is_refused() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::new(&server);
-    let other = server.beside("other.crt");
+    let other = cli.folder.join("other.crt");
     fs::write(&other, Pki::new(ISSUER, now()).root.certificate().pem()).unwrap();
     let sentence = cli.run_refused(&["register", "alice", "--root", "other.crt"]).await;
     assert!(sentence.contains("did not issue") && sentence.contains("other.crt"), "{sentence}");
@@ -88,10 +88,10 @@ async fn a_server_that_the_root_does_not_vouch_for_is_refused() {
 
 #[tokio::test]
 async fn a_root_is_trusted_on_first_use_and_then_no_other() {
-    let server = TestServer::start().await;
-    let elsewhere = server.beside("elsewhere");
-    fs::create_dir(&elsewhere).unwrap();
-    let cli = AgentCli { folder: elsewhere, ..AgentCli::new(&server) };
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
+    let mut cli = AgentCli::new(&server);
+    cli.folder.push("elsewhere");
+    fs::create_dir(&cli.folder).unwrap();
     let first = cli.output_of(&["register", "alice"]).await;
     assert!(first.status.success(), "{}", printed(&first.stderr));
     let kept = cli.home.join(format!("roots/{}.crt", cli.gateway));
@@ -137,17 +137,17 @@ async fn tokens_are_kept_and_renewed_and_a_login_helps_where_they_are_refused() 
 
 #[tokio::test]
 async fn the_address_of_the_gateway_is_remembered() {
-    let server = TestServer::start().await;
-    let cli = AgentCli::with(&server, &["alice"]).await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
+    let mut cli = AgentCli::with(&server, &["alice"]).await;
     let mut command = Command::new(crate::support::program());
-    command.args(["call", "alice", "meta.ping", "--home"]).arg(&cli.home).current_dir(&cli.folder);
+    command.args(["call", &cli.name("alice"), "meta.ping", "--home"]).arg(&cli.home).current_dir(&cli.folder);
     assert!(within("a command", command.output()).await.unwrap().status.success());
     for gateway in [
-        format!("wss://gateway.{ISSUER}:{}/aun", cli.server.tls_port),
-        format!("ws://127.0.0.1:{}/aun", cli.server.plain_port),
-        format!("localhost:{}", cli.server.tls_port),
+        format!("wss://gateway.{ISSUER}:{}/aun", server.tls_port),
+        format!("ws://127.0.0.1:{}/aun", server.plain_port),
+        format!("localhost:{}", server.tls_port),
     ] {
-        let cli = AgentCli { gateway, ..AgentCli::new(&server) };
+        cli.gateway = gateway;
         cli.run(&["call", "alice", "meta.ping"]).await;
     }
 }

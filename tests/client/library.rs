@@ -7,10 +7,12 @@ use std::process::Stdio;
 use ::client::{Client, ClientBuilder, Error, Incoming};
 use proto_schemas::requests::meta;
 use serde_json::json;
+use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::support::agent::{aid, random_hex};
+use super::HIGH_LIMITS;
+use crate::support::agent::aid;
 use crate::support::domain::TestDomain;
 use crate::support::{ISSUER, TestServer, within};
 
@@ -27,12 +29,12 @@ fn gateway(server: &TestServer) -> String {
 }
 
 /// A client of this server, whose root is trusted on first use.
-fn builder(server: &TestServer, name: &str) -> ClientBuilder {
-    Client::builder(&aid(name)).gateway(gateway(server)).home(server.beside("agents"))
+fn builder(server: &TestServer, home: &TempDir, name: &str) -> ClientBuilder {
+    Client::builder(&server.aid(name)).gateway(gateway(server)).home(home.path())
 }
 
-async fn connected(server: &TestServer, name: &str) -> Client {
-    let builder = builder(server, name);
+async fn connected(server: &TestServer, home: &TempDir, name: &str) -> Client {
+    let builder = builder(server, home, name);
     within("registration", builder.register()).await.expect("the name is free");
     within("a session", builder.connect()).await.expect("a registered agent can connect")
 }
@@ -73,7 +75,8 @@ async fn the_agent_of_the_readme_receives_after_the_server_was_killed() {
 #[tokio::test]
 async fn each_message_comes_once_and_in_order_whatever_happens_to_the_server() {
     let mut server = server_that_stays();
-    let (alice, bobb) = (connected(&server, "alice").await, connected(&server, "bobb").await);
+    let home = tempfile::tempdir().unwrap();
+    let (alice, bobb) = (connected(&server, &home, "alice").await, connected(&server, &home, "bobb").await);
     let mut messages = bobb.messages();
     for round in 0..3 {
         for part in 0..3 {
@@ -111,13 +114,14 @@ async fn each_message_comes_once_and_in_order_whatever_happens_to_the_server() {
 
 #[tokio::test]
 async fn a_client_that_was_replaced_says_so_and_stays_away() {
-    let server = TestServer::start().await;
-    let first = connected(&server, "alice").await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
+    let home = tempfile::tempdir().unwrap();
+    let first = connected(&server, &home, "alice").await;
     let (mut events, mut messages) = (first.events(), first.messages());
     let caught_up = within("the inbox", messages.next_incoming()).await;
     assert!(matches!(caught_up, Ok(Incoming::CaughtUp)), "{caught_up:?}");
 
-    let second = builder(&server, "alice").connect().await.expect("the newer one is let in");
+    let second = builder(&server, &home, "alice").connect().await.expect("the newer one is let in");
     let event = within("an event", events.next()).await.expect("it is told");
     assert_eq!((event.method.as_str(), &event.params["code"]), ("event/gateway.disconnect", &json!(4009)));
     for _ in 0..2 {
@@ -135,13 +139,14 @@ async fn a_client_that_was_replaced_says_so_and_stays_away() {
 
 #[tokio::test]
 async fn a_refusal_is_an_error_with_its_code_and_leaves_the_session_as_it_is() {
-    let server = TestServer::start().await;
-    let unknown = builder(&server, "nobody").connect().await.err().expect("there is no key");
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
+    let home = tempfile::tempdir().unwrap();
+    let unknown = builder(&server, &home, "nobody").connect().await.err().expect("there is no key");
     assert!(unknown.to_string().contains("not registered"), "{unknown}");
-    let alice = connected(&server, &format!("alice-{}", random_hex(4))).await;
+    let alice = connected(&server, &home, "alice").await;
     let refused = alice.call("meta.dance", &json!({})).await.expect_err("there is no such method");
     assert_eq!(refused.code(), Some(-32601));
     assert!(alice.request(&meta::Ping {}).await.is_ok());
-    let away = Client::builder(&aid("alice")).gateway("127.0.0.1:1");
-    assert!(matches!(away.home(server.beside("away")).register().await, Err(Error::Unreachable(..))));
+    let away = Client::builder(&server.aid("alice")).gateway("127.0.0.1:1");
+    assert!(matches!(away.home(home.path().join("away")).register().await, Err(Error::Unreachable(..))));
 }

@@ -15,18 +15,19 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use super::HIGH_LIMITS;
 use super::agent_cli::{AgentCli, texts};
-use crate::support::agent::{aid, at, hello, text};
+use crate::support::agent::{at, hello, text};
 use crate::support::{TestServer, printed, within};
 
 #[tokio::test]
 async fn a_message_reaches_whoever_listens() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let bobb = cli.start_listener(&["listen", "bobb", "--count", "2", "--json"]).await;
     let sent = cli.run(&["send", "alice", "bobb", "hello"]).await;
-    assert!(sent.starts_with(&format!("delivered to {} as #1", aid("bobb"))), "{sent}");
-    let sent = cli.run(&["send", "alice", &aid("bobb"), "again", "--json"]).await;
+    assert!(sent.starts_with(&format!("delivered to {} as #1", server.aid("bobb"))), "{sent}");
+    let sent = cli.run(&["send", "alice", &server.aid("bobb"), "again", "--json"]).await;
     let sent: Value = serde_json::from_str(&sent).unwrap();
     assert_eq!((&sent["status"], &sent["seq"]), (&json!("delivered"), &json!(2)));
 
@@ -40,7 +41,7 @@ async fn a_message_reaches_whoever_listens() {
 
 #[tokio::test]
 async fn what_waited_is_shown_before_what_comes() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     for text in ["one", "two", "three"] {
         cli.run(&["send", "alice", "bobb", text]).await;
@@ -54,12 +55,12 @@ async fn what_waited_is_shown_before_what_comes() {
     let (code, lines) = bobb.ended().await;
     assert_eq!(code, Some(0));
     assert!(lines[0].ends_with("three") && lines[1].ends_with("four"), "{lines:?}");
-    assert!(lines[1].contains(&format!("#4 {} → {}", aid("alice"), aid("bobb"))), "{lines:?}");
+    assert!(lines[1].contains(&format!("#4 {} → {}", server.aid("alice"), server.aid("bobb"))), "{lines:?}");
 }
 
 #[tokio::test]
 async fn messages_are_pulled_until_they_are_acknowledged() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let sent = cli.run(&["send", "alice", "bobb", "first"]).await;
     assert!(sent.starts_with("sent to"), "nobody listens: {sent}");
@@ -79,7 +80,7 @@ async fn messages_are_pulled_until_they_are_acknowledged() {
 
 #[tokio::test]
 async fn a_message_can_come_from_standard_input() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let mut send = cli.command(&["send", "alice", "bobb", "-"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = send.stdin.take().expect("a pipe");
@@ -92,7 +93,7 @@ async fn a_message_can_come_from_standard_input() {
 
 #[tokio::test]
 async fn a_listener_ends_well_when_it_is_interrupted() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["bobb"]).await;
     let bobb = cli.start_listener(&["listen", "bobb"]).await;
     let pid = bobb.child.id().expect("it runs").to_string();
@@ -104,8 +105,8 @@ async fn a_listener_ends_well_when_it_is_interrupted() {
 async fn a_listener_comes_back_when_the_server_does() {
     let mut server = TestServer::start().await;
     let upstream = Arc::new(AtomicU16::new(server.tls_port));
-    let gateway = forward(upstream.clone()).await;
-    let cli = AgentCli { gateway: gateway.clone(), ..AgentCli::with(&server, &["alice", "bobb"]).await };
+    let mut cli = AgentCli::with(&server, &["alice", "bobb"]).await;
+    cli.gateway = forward(upstream.clone()).await;
     let mut bobb = cli.start_listener(&["listen", "bobb", "--count", "2", "--json"]).await;
     cli.run(&["send", "alice", "bobb", "before"]).await;
 
@@ -113,7 +114,6 @@ async fn a_listener_comes_back_when_the_server_does() {
     upstream.store(server.tls_port, Ordering::Relaxed);
     bobb.wait_for_note("trying again").await;
     bobb.wait_for_note("is listening").await;
-    let cli = AgentCli { gateway, ..AgentCli::new(&server) };
     cli.run(&["send", "alice", "bobb", "after"]).await;
     let (code, lines) = bobb.ended().await;
     assert_eq!((code, texts(&lines)), (Some(0), vec![json!("before"), json!("after")]));
@@ -138,7 +138,7 @@ pub(super) async fn forward(upstream: Arc<AtomicU16>) -> String {
 
 #[tokio::test]
 async fn a_second_listener_replaces_the_first() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["bobb"]).await;
     let first = cli.start_listener(&["listen", "bobb"]).await;
     let _second = cli.start_listener(&["listen", "bobb"]).await;
@@ -149,7 +149,7 @@ async fn a_second_listener_replaces_the_first() {
 
 #[tokio::test]
 async fn a_listener_sees_what_is_recalled() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let bobb = cli.start_listener(&["listen", "bobb", "--count", "2"]).await;
     let sent = cli.run(&["send", "alice", "bobb", "a mistake", "--json"]).await;
@@ -163,19 +163,19 @@ async fn a_listener_sees_what_is_recalled() {
     let id = sent["message_id"].as_str().expect("an id");
     assert_eq!((code, lines.len()), (Some(0), 3), "{lines:?}");
     assert!(lines[0].ends_with("a mistake") && lines[2].ends_with("better"), "{lines:?}");
-    assert!(lines[1].contains(&format!("{} recalled {id}", aid("alice"))), "{lines:?}");
+    assert!(lines[1].contains(&format!("{} recalled {id}", server.aid("alice"))), "{lines:?}");
     let kept = cli.run(&["pull", "bobb", "--after", "0"]).await;
     assert!(!kept.contains("a mistake") && kept.contains("better"), "{kept}");
 }
 
 #[tokio::test]
 async fn a_message_without_a_seq_is_shown_once() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     // A message needs a device to wait at, and the first pull makes it known.
     cli.run(&["pull", "bobb"]).await;
-    let with_ttl =
-        |text: &str| json!({ "to": aid("bobb"), "ttl": 600, "payload": { "type": "text", "text": text } });
+    let to = server.aid("bobb");
+    let with_ttl = |text: &str| json!({ "to": to, "ttl": 600, "payload": { "type": "text", "text": text } });
     cli.run(&["call", "alice", "message.send", &with_ttl("soon gone").to_string()]).await;
     let bobb = cli.start_listener(&["listen", "bobb", "--count", "3", "--json"]).await;
     cli.run(&["call", "alice", "message.send", &with_ttl("gone too").to_string()]).await;
@@ -191,7 +191,7 @@ async fn a_message_without_a_seq_is_shown_once() {
 #[tokio::test]
 async fn many_commands_at_once_wait_for_their_turn() {
     const MANY: usize = 15; // More than the ten short connections that a slot holds.
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let commands: Vec<[&str; 4]> = vec![["send", "alice", "bobb", "hello"]; MANY];
     join_all(commands.iter().map(|words| cli.run(words))).await;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde_json::{Value, json};
 
+use super::HIGH_LIMITS;
 use super::agent_cli::AgentCli;
 use super::messages::forward;
 use super::tasks::{as_json, create};
@@ -13,7 +14,7 @@ use crate::support::TestServer;
 
 #[tokio::test]
 async fn a_task_is_watched_until_it_has_ended() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let task = create(&cli, &["--title", "Review"]).await;
     let watched = cli.start_until(&["tasks", "watch", &task, "--as", "alice"], "is watched").await;
@@ -25,19 +26,20 @@ async fn a_task_is_watched_until_it_has_ended() {
     cli.run(&["tasks", "input", &task, "Number 7", "--as", "alice"]).await;
     cli.run(&["tasks", "complete", &task, "--text", "review=No risk", "--as", "bobb"]).await;
 
+    let (alice, bobb) = (cli.name("alice"), cli.name("bobb"));
     let expected = [
-        "submitted       bobb  Review",
-        "working         by bobb",
-        "input_required  bobb asks: Which \\u{1b}[2Jone?",
-        "working         alice says: Number 7",
-        "completed       artifact review (text/plain, 7 bytes) by bobb",
-        "    No risk",
-        "completed       by bobb",
+        format!("submitted       {bobb}  Review"),
+        format!("working         by {bobb}"),
+        format!("input_required  {bobb} asks: Which \\u{{1b}}[2Jone?"),
+        format!("working         {alice} says: Number 7"),
+        format!("completed       artifact review (text/plain, 7 bytes) by {bobb}"),
+        "    No risk".to_owned(),
+        format!("completed       by {bobb}"),
     ];
     for watcher in [watched, again] {
         let (code, lines) = watcher.ended().await;
         assert_eq!((code, lines.len()), (Some(0), expected.len()), "{lines:?}");
-        for (line, expected) in lines.iter().zip(expected) {
+        for (line, expected) in lines.iter().zip(&expected) {
             assert!(line.ends_with(expected), "{expected:?} in {lines:?}");
         }
     }
@@ -49,19 +51,20 @@ async fn a_task_is_watched_until_it_has_ended() {
     assert_eq!(versions, [2, 3, 4, 5, 5], "{lines:?}");
 
     let late = cli.run(&["tasks", "watch", &task, "--as", "bobb"]).await;
-    assert!(late.contains("completed       bobb  Review\n") && late.ends_with("    No risk\n"), "{late}");
+    let completed = format!("completed       {bobb}  Review\n");
+    assert!(late.contains(&completed) && late.ends_with("    No risk\n"), "{late}");
 }
 
 #[tokio::test]
 async fn a_watcher_that_missed_something_reads_the_task_again() {
     let mut server = TestServer::start().await;
     let upstream = Arc::new(AtomicU16::new(server.tls_port));
-    let gateway = forward(upstream.clone()).await;
-    let cli = AgentCli { gateway, ..AgentCli::with(&server, &["alice", "bobb"]).await };
+    let mut cli = AgentCli::with(&server, &["alice", "bobb"]).await;
+    cli.gateway = forward(upstream.clone()).await;
     let task = create(&cli, &["--title", "Review"]).await;
     let mut watched = cli.start_until(&["tasks", "watch", &task, "--as", "alice"], "is watched").await;
     server.restart().await;
-    let cli = AgentCli::new(&server);
+    cli.gateway = format!("127.0.0.1:{}", server.tls_port);
     cli.run(&["tasks", "accept", &task, "--as", "bobb"]).await;
     cli.run(&["tasks", "fail", &task, "--reason", "no time", "--as", "bobb"]).await;
     // Only now does the watcher find the server again.
@@ -76,7 +79,7 @@ async fn a_watcher_that_missed_something_reads_the_task_again() {
 
 #[tokio::test]
 async fn whoever_waits_learns_how_it_ended() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let words = ["tasks", "create", "--as", "alice", "--to", "bobb", "--input", "@patch.txt", "--wait"];
     fs::write(cli.folder.join("patch.txt"), "review\nthis\n").unwrap();

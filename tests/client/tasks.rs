@@ -6,8 +6,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
+use super::HIGH_LIMITS;
 use super::agent_cli::AgentCli;
-use crate::support::agent::aid;
 use crate::support::{TestServer, printed, within};
 
 /// What the commands print last in the line: the id of the task.
@@ -17,28 +17,29 @@ pub(super) fn id_in(line: &str) -> String {
     id.to_owned()
 }
 
-pub(super) async fn create(cli: &AgentCli<'_>, more: &[&str]) -> String {
+pub(super) async fn create(cli: &AgentCli, more: &[&str]) -> String {
     let words = [&["tasks", "create", "--as", "alice", "--to", "bobb"][..], more].concat();
     let said = cli.run(&words).await;
-    assert!(said.starts_with(&format!("submitted to {}  task_", aid("bobb"))), "{said}");
+    assert!(said.starts_with(&format!("submitted to {}  task_", cli.aid("bobb"))), "{said}");
     id_in(&said)
 }
 
-pub(super) async fn as_json(cli: &AgentCli<'_>, words: &[&str]) -> Value {
+pub(super) async fn as_json(cli: &AgentCli, words: &[&str]) -> Value {
     let said = cli.run(&[words, &["--json"]].concat()).await;
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
 #[tokio::test]
 async fn a_task_is_given_done_and_read_on_the_command_line() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let task = create(&cli, &["--title", "Review", "--input", "please review this"]).await;
 
     let listed =
         cli.run(&["tasks", "list", "--as", "bobb", "--role", "assignee", "--status", "submitted"]).await;
-    let (begin, end) = (format!("{task}  submitted       20"), "Z  alice → bobb  Review\n");
-    assert!(listed.starts_with(&begin) && listed.ends_with(end), "{listed}");
+    let (alice, bobb) = (cli.name("alice"), cli.name("bobb"));
+    let (begin, end) = (format!("{task}  submitted       20"), format!("Z  {alice} → {bobb}  Review\n"));
+    assert!(listed.starts_with(&begin) && listed.ends_with(&end), "{listed}");
     assert_eq!(cli.run(&["tasks", "accept", &task, "--as", "bobb"]).await, format!("working  {task}\n"));
     let asked = cli.run(&["tasks", "input", &task, "Which one?", "--ask", "--as", "bobb"]).await;
     assert_eq!(asked, format!("input_required  {task}\n"));
@@ -53,12 +54,12 @@ async fn a_task_is_given_done_and_read_on_the_command_line() {
     let shown = cli.run(&["tasks", "show", &task, "--as", "alice"]).await;
     for part in [
         format!("Review\ntask      {task}\nstatus    completed, version 5\n"),
-        format!("owner     {}\nassignee  {}\n", aid("alice"), aid("bobb")),
+        format!("owner     {}\nassignee  {}\n", cli.aid("alice"), cli.aid("bobb")),
         "input     please review this\n".to_owned(),
-        "Z bobb asks: Which one?\n".to_owned(),
-        "Z alice: Number 7\n".to_owned(),
-        "artifact review.md (text/markdown, 16 bytes) by bobb\n    # No risk\n    at all\n".to_owned(),
-        "artifact note (text/plain, 2 bytes) by bobb\n    ok\n".to_owned(),
+        format!("Z {bobb} asks: Which one?\n"),
+        format!("Z {alice}: Number 7\n"),
+        format!("artifact review.md (text/markdown, 16 bytes) by {bobb}\n    # No risk\n    at all\n"),
+        format!("artifact note (text/plain, 2 bytes) by {bobb}\n    ok\n"),
     ] {
         assert!(shown.contains(&part), "{part:?} in\n{shown}");
     }
@@ -70,24 +71,25 @@ async fn a_task_is_given_done_and_read_on_the_command_line() {
 
 #[tokio::test]
 async fn a_tree_is_drawn_from_any_task_of_it() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb", "carol", "dave"]).await;
     let root = create(&cli, &["--title", "Everything", "--visibility", "shared"]).await;
     cli.run(&["tasks", "accept", &root, "--as", "bobb"]).await;
     let delegate = ["tasks", "delegate", &root, "--as", "bobb", "--input", "a part", "--to"];
     let part = cli.run(&[&delegate[..], &["carol"]].concat()).await;
-    assert!(part.starts_with(&format!("submitted to {}  task_", aid("carol"))), "{part}");
+    assert!(part.starts_with(&format!("submitted to {}  task_", cli.aid("carol"))), "{part}");
     let part = id_in(&part);
     let optional = id_in(&cli.run(&[&delegate[..], &["dave", "--optional"]].concat()).await);
     cli.run(&["tasks", "accept", &part, "--as", "carol"]).await;
     let delegate = ["tasks", "delegate", &part, "--as", "carol", "--input", "a part of it", "--to", "dave"];
     let leaf = id_in(&cli.run(&delegate).await);
 
+    let [bobb, carol, dave] = ["bobb", "carol", "dave"].map(|name| cli.name(name));
     let expected = format!(
-        "working         bobb  Everything  {root}\n\
-         ├─ working         carol  {part}\n\
-         │  └─ submitted       dave  {leaf}\n\
-         └─ submitted       dave  (optional)  {optional}\n"
+        "working         {bobb}  Everything  {root}\n\
+         ├─ working         {carol}  {part}\n\
+         │  └─ submitted       {dave}  {leaf}\n\
+         └─ submitted       {dave}  (optional)  {optional}\n"
     );
     for (agent, task) in [("alice", &root), ("bobb", &part), ("carol", &root), ("dave", &leaf)] {
         assert_eq!(cli.run(&["tasks", "tree", task, "--as", agent]).await, expected, "{agent} {task}");
@@ -96,7 +98,7 @@ async fn a_tree_is_drawn_from_any_task_of_it() {
     assert_eq!(tree["children"][0]["children"][0]["task_id"], json!(leaf));
 
     let blocked = cli.run_refused(&["tasks", "complete", &root, "--as", "bobb"]).await;
-    let open = format!("{part} (working, {}) has to end first", aid("carol"));
+    let open = format!("{part} (working, {}) has to end first", cli.aid("carol"));
     assert!(blocked.contains(&open) && blocked.contains("(-32185)"), "{blocked}");
     let canceled = cli.run(&["tasks", "cancel", &root, "--reason", "not needed", "--as", "alice"]).await;
     assert_eq!(canceled, format!("canceled  {root}\n"));
@@ -109,16 +111,16 @@ async fn a_tree_is_drawn_from_any_task_of_it() {
 
 #[tokio::test]
 async fn whoever_may_not_read_the_root_sees_the_tree_from_where_it_may() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb", "carol"]).await;
     let root = create(&cli, &["--title", "Secret"]).await;
     cli.run(&["tasks", "accept", &root, "--as", "bobb"]).await;
     let delegate = ["tasks", "delegate", &root, "--as", "bobb", "--to", "carol", "--input", "a part"];
     let part = id_in(&cli.run(&delegate).await);
     let drawn = cli.run(&["tasks", "tree", &part, "--as", "carol"]).await;
-    assert_eq!(drawn, format!("submitted       carol  {part}\n"));
+    assert_eq!(drawn, format!("submitted       {}  {part}\n", cli.name("carol")));
     let drawn = cli.run(&["tasks", "tree", &part, "--as", "bobb"]).await;
-    assert!(drawn.starts_with("working         bobb  Secret"), "{drawn}");
+    assert!(drawn.starts_with(&format!("working         {}  Secret", cli.name("bobb"))), "{drawn}");
     let hint = cli.run_refused(&["tasks", "tree", &part, "--as", "alice"]).await;
     assert!(hint.contains("say the id of that one") && hint.contains("(-32175)"), "{hint}");
     assert_eq!(cli.run(&["tasks", "tree", &root, "--as", "alice"]).await, drawn);
@@ -126,10 +128,10 @@ async fn whoever_may_not_read_the_root_sees_the_tree_from_where_it_may() {
 
 #[tokio::test]
 async fn an_input_comes_from_standard_input_and_a_key_makes_one_task() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
-    let words =
-        ["tasks", "create", "--as", "alice", "--to", &aid("bobb"), "--input", "-", "--idempotency-key", "k"];
+    let to = cli.aid("bobb");
+    let words = ["tasks", "create", "--as", "alice", "--to", &to, "--input", "-", "--idempotency-key", "k"];
     let mut said = Vec::new();
     for _ in 0..2 {
         let mut child = cli.command(&words).stdin(Stdio::piped()).spawn().expect("aund can be started");
@@ -147,7 +149,7 @@ async fn an_input_comes_from_standard_input_and_a_key_makes_one_task() {
 
 #[tokio::test]
 async fn a_list_has_pages_and_filters() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb", "carol"]).await;
     for title in ["one", "two", "three"] {
         create(&cli, &["--title", title]).await;
@@ -176,7 +178,7 @@ async fn a_list_has_pages_and_filters() {
 
 #[tokio::test]
 async fn what_cannot_be_done_is_one_sentence() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb", "carol"]).await;
     let task = create(&cli, &["--title", "Review"]).await;
 
@@ -232,7 +234,7 @@ async fn what_cannot_be_done_is_one_sentence() {
 
 #[tokio::test]
 async fn nobody_writes_to_the_terminal_of_whoever_looks() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     // The server takes line ends and characters that reverse the direction of text in a title, and anything in an input.
     let title = "Review\ntask_9  completed\u{202e}";

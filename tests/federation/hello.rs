@@ -32,7 +32,7 @@ fn changed(who: &FakePeer, to: &str, nonce: &str, name: &str, value: Value) -> V
 
 #[tokio::test]
 async fn nothing_is_relayed_before_hello() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let carol = pair.near.agent("carol").await;
     let who = FakePeer::of(&pair.far);
     let message = who.message("alice", carol.aid(), "before hello");
@@ -54,7 +54,7 @@ async fn nothing_is_relayed_before_hello() {
 
 #[tokio::test]
 async fn a_signature_must_be_there_and_be_that_of_the_certificate_for_this_very_conversation() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     let to = near.issuer.as_str();
     for bad in ["", "AAAA", "not base64!", &"A".repeat(96)] {
@@ -138,7 +138,7 @@ async fn a_revoked_gateway_is_refused() {
 
 #[tokio::test]
 async fn a_hello_is_for_one_socket_once_and_now() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     let to = near.issuer.as_str();
     let socket = near.tls_socket("/aun").await;
@@ -173,7 +173,7 @@ async fn a_hello_is_for_one_socket_once_and_now() {
 
 #[tokio::test]
 async fn a_hello_names_both_domains_and_a_version_we_speak() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     let to = near.issuer.as_str();
     refused(near, -32001, |nonce| who.hello("third.test", nonce)).await;
@@ -184,7 +184,7 @@ async fn a_hello_names_both_domains_and_a_version_we_speak() {
 
 #[tokio::test]
 async fn a_link_is_no_session_and_a_session_is_no_link() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (near, who) = (&pair.near, FakePeer::of(&pair.far));
     let carol = near.agent("carol").await;
     let link: TestSocket = who.link(near).await;

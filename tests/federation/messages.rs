@@ -14,7 +14,7 @@ async fn two(pair: &DomainPair) -> (ConnectedAgent, ConnectedAgent) {
 
 #[tokio::test]
 async fn a_message_and_its_acknowledgement_cross_in_both_directions() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, carol) = two(&pair).await;
     for (from, to) in [(&alice, &carol), (&carol, &alice)] {
         let sent = say(from, to.aid(), "hello over there").await;
@@ -36,7 +36,7 @@ async fn a_message_and_its_acknowledgement_cross_in_both_directions() {
 #[tokio::test]
 async fn a_traced_message_shows_its_relay_and_the_other_domain_begins_its_spans_anew() {
     const ID: &str = "feedfacefeedfacefeedfacefeedface";
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, carol) = two(&pair).await;
     let mut params = named(carol.aid(), "m-1", "followed");
     let own = json!({ "node": "sdk", "action": "send", "ts": 1 });
@@ -65,7 +65,7 @@ async fn a_traced_message_shows_its_relay_and_the_other_domain_begins_its_spans_
 
 #[tokio::test]
 async fn the_same_id_is_the_same_message_across_domains() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, carol) = two(&pair).await;
     let first = alice.call("message.send", &named(carol.aid(), "m-1", "once")).await;
     let again = alice.call("message.send", &named(carol.aid(), "m-1", "once")).await;
@@ -122,7 +122,7 @@ async fn whoever_was_away_catches_up() {
 
 #[tokio::test]
 async fn a_notification_crosses_to_its_device_and_says_who_sent_it() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, laptop) = two(&pair).await;
     let phone = pair.far.connect_device(&laptop, "phone", "default").await;
     let notification = |target: Value, n: u32| {
@@ -148,7 +148,7 @@ async fn a_notification_crosses_to_its_device_and_says_who_sent_it() {
 
 #[tokio::test]
 async fn keys_are_fetched_across_and_an_envelope_made_with_them_is_opened_there() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, carol) = two(&pair).await;
     let key = put_key(&carol).await;
     let keys = alice.call("message.v2.bootstrap", &json!({ "peer_aid": carol.aid() })).await;
@@ -168,7 +168,7 @@ async fn keys_are_fetched_across_and_an_envelope_made_with_them_is_opened_there(
 
 #[tokio::test]
 async fn what_was_recalled_is_gone_in_the_other_domain() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, carol) = two(&pair).await;
     let dave = pair.near.agent("dave").await;
     alice.call("message.send", &named(carol.aid(), "m-1", "secret")).await;
@@ -183,7 +183,7 @@ async fn what_was_recalled_is_gone_in_the_other_domain() {
 
 #[tokio::test]
 async fn a_thought_is_read_on_both_sides() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, carol) = two(&pair).await;
     let context = json!({ "type": "run", "id": "r-1" });
     let payload = json!({ "type": "e2ee.p2p_encrypted", "n": 7 });
@@ -200,7 +200,7 @@ async fn a_thought_is_read_on_both_sides() {
 
 #[tokio::test]
 async fn a_refusal_of_the_other_domain_reaches_the_caller_unchanged() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, carol) = two(&pair).await;
     let local =
         carol.call_error("message.send", &named(&format!("nobody1.{}", pair.far.issuer), "m", "x")).await;

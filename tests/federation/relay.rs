@@ -18,7 +18,15 @@ pub struct RelayTest {
 
 impl RelayTest {
     pub async fn start(settings: &str) -> RelayTest {
-        let pair = DomainPair::with(settings, "").await;
+        RelayTest::between(DomainPair::with(settings, "").await).await
+    }
+
+    /// With domains that other tests use at the same time.
+    async fn shared() -> RelayTest {
+        RelayTest::between(DomainPair::shared().await).await
+    }
+
+    async fn between(pair: DomainPair) -> RelayTest {
         let carol = pair.near.agent("carol").await;
         RelayTest { who: FakePeer::of(&pair.far), carol, pair }
     }
@@ -64,7 +72,7 @@ async fn refusal(link: &TestSocket, relay: &Value) -> Value {
 
 #[tokio::test]
 async fn a_message_is_stored_once_and_says_who_wrote_it() {
-    let test = RelayTest::start("").await;
+    let test = RelayTest::shared().await;
     let link = test.who.link(test.near()).await;
     let message = test.message("hello");
     let first = link.call("federation.relay", &message).await;
@@ -78,7 +86,7 @@ async fn a_message_is_stored_once_and_says_who_wrote_it() {
 
 #[tokio::test]
 async fn how_the_method_ended_is_inside_the_result() {
-    let test = RelayTest::start("").await;
+    let test = RelayTest::shared().await;
     let link = test.who.link(test.near()).await;
     let nobody = format!("nobody1.{}", test.near().issuer);
     let relayed = link.call("federation.relay", &test.who.message("alice", &nobody, "hello")).await;
@@ -91,7 +99,7 @@ async fn how_the_method_ended_is_inside_the_result() {
 
 #[tokio::test]
 async fn nobody_speaks_for_an_agent_of_another_domain() {
-    let test = RelayTest::start("").await;
+    let test = RelayTest::shared().await;
     let link = test.who.link(test.near()).await;
     let ours = test.carol.aid().to_owned();
     for aid in ["alice.third.test", &ours, "alice.far.test.evil", "alice.sub.far.test", "far.test", ""] {
@@ -111,7 +119,7 @@ async fn nobody_speaks_for_an_agent_of_another_domain() {
 
 #[tokio::test]
 async fn parameters_name_nobody_but_the_caller_as_the_one_who_acts() {
-    let test = RelayTest::start("").await;
+    let test = RelayTest::shared().await;
     let link = test.who.link(test.near()).await;
     for actor in [test.carol.aid(), "bobb.far.test", "alice.third.test"] {
         refusal(&link, &test.but("/params/from", json!(actor))).await;
@@ -126,7 +134,7 @@ async fn parameters_name_nobody_but_the_caller_as_the_one_who_acts() {
 
 #[tokio::test]
 async fn reserved_members_are_removed() {
-    let test = RelayTest::start("").await;
+    let test = RelayTest::shared().await;
     let link = test.who.link(test.near()).await;
     let mut message = test.message("plain");
     for (name, value) in [
@@ -151,7 +159,7 @@ async fn reserved_members_are_removed() {
 
 #[tokio::test]
 async fn nothing_is_relayed_onward_and_nothing_comes_back() {
-    let test = RelayTest::start("").await;
+    let test = RelayTest::shared().await;
     let link = test.who.link(test.near()).await;
     for target in ["dave.third.test", "bobb.far.test", "dave.third.test.near.test", "near.test", ""] {
         refusal(&link, &test.but("/params/to", json!(target))).await;
@@ -170,7 +178,7 @@ async fn nothing_is_relayed_onward_and_nothing_comes_back() {
 
 #[tokio::test]
 async fn only_what_may_cross_is_called() {
-    let test = RelayTest::start("").await;
+    let test = RelayTest::shared().await;
     let link = test.who.link(test.near()).await;
     for (namespace, method) in [
         ("auth", "create_aid"),
@@ -203,7 +211,7 @@ async fn only_what_may_cross_is_called() {
 
 #[tokio::test]
 async fn an_event_is_accepted_about_its_own_domain_only() {
-    let test = RelayTest::start("").await;
+    let test = RelayTest::shared().await;
     let link = test.who.link(test.near()).await;
     let event = |name: &str, payload: Value| {
         json!({
@@ -278,7 +286,7 @@ async fn what_is_too_large_is_refused() {
 
 #[tokio::test]
 async fn one_bad_item_spoils_no_batch() {
-    let test = RelayTest::start("").await;
+    let test = RelayTest::shared().await;
     let link = test.who.link(test.near()).await;
     link.call("federation.relay", &test.message("0")).await;
     let items = [test.message("1"), test.but("/caller/aid", json!("alice.third.test")), test.message("2")];

@@ -61,7 +61,7 @@ async fn the_same_id_from_another_device_of_the_sender_is_the_same_message() {
 
 #[tokio::test]
 async fn of_many_sends_with_one_id_at_once_one_is_stored_on_each_device() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     let (phone, tablet) = (
         server.connect_device(&bob, "phone", "default").await,

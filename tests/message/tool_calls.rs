@@ -151,7 +151,7 @@ async fn an_encrypted_call_counts_by_its_headers_and_its_members_reach_the_notif
 
 #[tokio::test]
 async fn the_domain_of_the_sender_counts_what_goes_to_another_domain() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);
     call_tools(&alice, carol.aid(), "m", 60).await;
     is_limit(&alice.call_error("message.send", &tool_call(carol.aid(), "more")).await);

@@ -1,7 +1,8 @@
-"""What the SDK tests share: a server of its own for every test, and agents that are real SDK processes."""
+"""What the SDK tests share: a server, of a test's own or one for many, and agents that are real SDK processes."""
 
 import os
 import tempfile
+import uuid
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,26 @@ from aund import Aund
 
 VERSIONS = os.environ.get("AUND_SDK_VERSIONS", "0.2.20 0.3.6 0.4.13 0.5.4 0.5.10 0.5.17 0.5.25").split()
 
+# The agents of all tests on one server have one address, and limits count by address.
+MANY_AGENTS = dict.fromkeys(
+    (
+        "connects_per_second",
+        "http_per_second",
+        "registrations_per_minute",
+        "logins_per_minute",
+        "login_failures_per_minute",
+        "login_failures_per_prefix",
+    ),
+    60_000,
+)
+
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "sdk(since=, before=): the SDK versions that can run the test")
     config.addinivalue_line("markers", "only(version, …): the one version of each generation that runs the test")
     config.addinivalue_line("markers", "pairs(sender>receiver, …): the mixed versions that can run the test")
     config.addinivalue_line("markers", "limits(name=value): the server of the test has these limits")
+    config.addinivalue_line("markers", "shared: the test disturbs no other, and uses the server that others use")
     config.addinivalue_line("markers", "slow: the SDK waits for half a minute or longer, whatever the store")
     config.addinivalue_line("markers", "smoke: the tests of the quick run")
 
@@ -43,8 +58,20 @@ def folder():
         yield Path(name)
 
 
+@pytest.fixture(scope="session")
+def shared_server():
+    """To start a server takes longer than most of what is tested on it."""
+    with tempfile.TemporaryDirectory(prefix="aund-", ignore_cleanup_errors=True) as name:
+        server = Aund(Path(name) / "server", MANY_AGENTS).start()
+        yield server
+        server.stop()
+
+
 @pytest.fixture
 def server(folder, request):
+    if request.node.get_closest_marker("shared"):
+        yield request.getfixturevalue("shared_server")
+        return
     limits = request.node.get_closest_marker("limits")
     server = Aund(folder / "server", limits.kwargs if limits else None).start()
     yield server
@@ -52,12 +79,14 @@ def server(folder, request):
 
 
 @pytest.fixture
-def start(server, folder):
+def start(server, folder, request):
     """Makes agents of any version; those that share a name and a home are two processes of one installation."""
     made = []
+    # Agents of other tests on the same server have other names.
+    end = f"-{uuid.uuid4().hex[:8]}" if request.node.get_closest_marker("shared") else ""
 
     def make(version, name="alice", home="home"):
-        made.append(Agent(server, version, f"{name}.{server.issuer}", folder / home))
+        made.append(Agent(server, version, f"{name}{end}.{server.issuer}", folder / home))
         return made[-1]
 
     yield make
@@ -77,7 +106,9 @@ def pytest_runtest_makereport(item, call):
     report = yield
     folder = item.funcargs.get("folder")
     if report.when == "call" and report.failed and folder is not None:
-        for path in sorted(folder.rglob("*.log")):
+        server = item.funcargs.get("server")
+        elsewhere = server.folder.rglob("*.log") if server is not None else []
+        for path in sorted({*folder.rglob("*.log"), *elsewhere}):
             tail = path.read_text(errors="replace").splitlines()[-60:]
-            report.sections.append((str(path.relative_to(folder)), "\n".join(tail)))
+            report.sections.append((path.name, "\n".join(tail)))
     return report

@@ -80,6 +80,7 @@ def test_a_cold_start_ends_in_a_session(server, agent):
     assert server.calls("auth.create_aid") == 1
 
 
+@pytest.mark.shared
 @pytest.mark.smoke
 def test_the_certificate_is_the_one_the_server_shows(server, agent):
     alice = agent()
@@ -153,6 +154,7 @@ def test_two_bad_tokens_lead_to_a_new_login(server, agent):
     assert server.calls("auth.aid_login2") == 1
 
 
+@pytest.mark.shared
 def test_a_second_process_replaces_the_first(server, agent):
     first = registered(agent)
     first.ready(retry=SOON)
@@ -181,6 +183,7 @@ def test_a_revoked_agent_is_disconnected_and_stays_so(server, agent):
     assert again.look()["state"] != "ready"
 
 
+@pytest.mark.shared
 def test_a_name_of_another_key_is_refused(server, agent):
     registered(agent)
     other = agent(home="elsewhere")
@@ -192,6 +195,7 @@ def test_a_name_of_another_key_is_refused(server, agent):
 
 
 # Earlier versions have the methods but no way to make their parameters.
+@pytest.mark.shared
 @pytest.mark.sdk(since="0.4.13")
 def test_a_certificate_is_renewed(server, agent):
     alice = agent()
@@ -208,6 +212,7 @@ def test_a_certificate_is_renewed(server, agent):
     assert alice.ready().ping()["pong"] is True
 
 
+@pytest.mark.shared
 @pytest.mark.sdk(since="0.4.13")
 def test_a_key_is_replaced(server, agent):
     alice = agent()
@@ -221,6 +226,7 @@ def test_a_key_is_replaced(server, agent):
     assert alice.ready().ping()["pong"] is True
 
 
+@pytest.mark.shared
 @pytest.mark.sdk(since="0.5.25")
 @pytest.mark.smoke
 def test_registering_publishes_agent_md(server, agent):
@@ -239,6 +245,7 @@ def test_registering_publishes_agent_md(server, agent):
     assert found["verification"]["status"] == "verified"
 
 
+@pytest.mark.shared
 def test_agent_md_is_uploaded_and_read_by_another(server, agent):
     alice = registered(agent)
     alice.ready()
@@ -254,6 +261,7 @@ def test_agent_md_is_uploaded_and_read_by_another(server, agent):
     assert read == body.decode()
 
 
+@pytest.mark.shared
 @pytest.mark.sdk(since="0.4.13")
 def test_another_agent_finds_and_verifies_a_certificate(server, agent):
     alice = agent()
@@ -265,6 +273,7 @@ def test_another_agent_finds_and_verifies_a_certificate(server, agent):
     assert alice.diagnose()["status"] == "ready"
 
 
+@pytest.mark.shared
 def test_revocation_is_checked_and_found_in_order(server, agent, version):
     alice = registered(agent).ready()
 
@@ -275,6 +284,7 @@ def test_revocation_is_checked_and_found_in_order(server, agent, version):
         assert "OCSP check unavailable" not in said
 
 
+@pytest.mark.shared
 @pytest.mark.sdk(before="0.4")
 def test_the_signed_list_of_roots_is_accepted(server, agent):
     alice = registered(agent).ready()
@@ -286,6 +296,7 @@ def test_the_signed_list_of_roots_is_accepted(server, agent):
     assert trust["told"] == [root]
 
 
+@pytest.mark.shared
 @pytest.mark.sdk(since="0.4.13")
 def test_a_notification_reaches_the_other_agent(server, agent):
     alice = registered(agent).ready()

@@ -32,6 +32,7 @@ KINDS = {
 }
 
 
+@pytest.mark.shared
 @pytest.mark.smoke
 def test_two_agents_write_to_each_other(agent):
     alice, bob = couple(agent)
@@ -50,6 +51,7 @@ def test_two_agents_write_to_each_other(agent):
     assert [message["seq"] for message in messages(bob)] == [1, 2]
 
 
+@pytest.mark.shared
 def test_every_kind_of_payload_arrives_as_it_was_sent(agent):
     alice, bob = couple(agent)
     plain, secret = [
@@ -67,6 +69,7 @@ def test_every_kind_of_payload_arrives_as_it_was_sent(agent):
     assert alice.frames(holding="secret-") == bob.frames(holding="secret-") == {"sent": [], "heard": []}
 
 
+@pytest.mark.shared
 def test_a_backlog_of_several_pages_is_caught_up(agent, version):
     alice, bob = couple(agent)
     bob.end()
@@ -89,6 +92,7 @@ def test_a_backlog_of_several_pages_is_caught_up(agent, version):
     acknowledged(alice, bob, len(expected + nudges))
 
 
+@pytest.mark.shared
 @pytest.mark.sdk(since="0.3")
 def test_what_arrives_while_it_reads_is_read_too(agent):
     # 0.4.13 forgets every notification that comes while it pulls: all of it arrives only if it is notified again.
@@ -102,6 +106,7 @@ def test_what_arrives_while_it_reads_is_read_too(agent):
     notified_in_order(bob)
 
 
+@pytest.mark.shared
 def test_a_recalled_message_is_gone(agent):
     alice, bob = couple(agent)
     seen = alice.send(to=bob.aid, payload=text("seen"), encrypt=False)["message_id"]
@@ -124,6 +129,7 @@ def test_a_recalled_message_is_gone(agent):
     assert bob.frames(holding='"unseen"')["heard"] == [], "a recalled payload was handed out"
 
 
+@pytest.mark.shared
 @pytest.mark.sdk(since="0.4.13")
 def test_who_is_online_is_known_within_a_second(agent):
     alice, bob = couple(agent)
@@ -146,6 +152,7 @@ def test_who_is_online_is_known_within_a_second(agent):
     assert min(took) < 1, took
 
 
+@pytest.mark.shared
 @pytest.mark.smoke
 def test_a_message_sent_twice_arrives_once(agent):
     alice, bob = couple(agent)
@@ -163,6 +170,7 @@ def test_a_message_sent_twice_arrives_once(agent):
     pushed_once(bob)
 
 
+@pytest.mark.shared
 def test_two_devices_of_one_agent_see_the_same_conversation(agent):
     phone, bob = couple(agent)
     laptop = second_device(agent, phone)
@@ -203,6 +211,7 @@ def test_a_crash_of_the_server_loses_no_message(server, agent, version):
         pushed_once(receiver)
 
 
+@pytest.mark.shared
 @pytest.mark.sdk(since="0.5.25")
 def test_thoughts_are_kept_for_the_other_side(agent):
     alice, bob = couple(agent)

@@ -19,6 +19,7 @@ PAIRS = (
 )
 
 
+@pytest.mark.shared
 @pytest.mark.pairs(*PAIRS)
 def test_two_generations_write_to_each_other(start, pair):
     writer, reader = pair.split(">")

@@ -58,16 +58,21 @@ impl DomainPair {
 
     /// Two domains that find each other, and do not trust each other yet.
     pub async fn without_trust(near: &str, far: &str) -> DomainPair {
-        let domains = [TestDomain::new("near"), TestDomain::new("far")];
-        let names: String = domains.iter().map(TestDomain::resolve).collect();
-        let [near, far] = [(&domains[0], near), (&domains[1], far)].map(|(domain, settings)| {
-            let mut server = domain.prepared(&format!("{names}{settings}"));
+        let [near, far] = DomainPair::prepared(near, far).map(|mut server| {
             server.start_again();
             server
         });
         near.knows_its_gateway().await;
         far.knows_its_gateway().await;
         DomainPair { near, far }
+    }
+
+    /// The folders of two domains that will find each other.
+    pub(super) fn prepared(near: &str, far: &str) -> [TestServer; 2] {
+        let domains = [TestDomain::new("near"), TestDomain::new("far")];
+        let names: String = domains.iter().map(TestDomain::resolve).collect();
+        [(&domains[0], near), (&domains[1], far)]
+            .map(|(domain, settings)| domain.prepared(&format!("{names}{settings}")))
     }
 }
 
@@ -137,13 +142,13 @@ impl TestServer {
     /// The data folder of a service, or of the first of its processes.
     pub fn data_of(&self, service: &str) -> PathBuf {
         // That of the authority is the server's.
-        if split() && service != "ca" { self.beside(&format!("split/{service}1")) } else { self.data() }
+        if split() && service != "ca" { self.folder.join(format!("split/{service}1")) } else { self.data() }
     }
 
     /// The same of each gateway, where the server is several processes.
     fn gateways_data(&self) -> Vec<PathBuf> {
         match split() {
-            true => (1..=self.shared_by).map(|n| self.beside(&format!("split/gateway{n}"))).collect(),
+            true => (1..=self.shared_by).map(|n| self.folder.join(format!("split/gateway{n}"))).collect(),
             false => vec![self.data()],
         }
     }

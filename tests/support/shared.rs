@@ -1,22 +1,31 @@
-//! One server that many tests use at the same time. Starting a server, and one of seven processes above all, takes longer than
-//! most of what is tested on it.
+//! Servers that many tests use at the same time, one for each settings. Starting a server, and one of nine processes above all,
+//! takes longer than most of what is tested on it.
 //!
 //! Tests on it do not meet: each has names of its own, because every name gets a random end, and an address of its own, because
 //! limits count by address. What would touch the others, such as stopping the server or counting for all of it, is refused here:
 //! such a test starts a server of its own.
 
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::process::{ChildStdin, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+
+use tokio::sync::OnceCell;
 
 use super::agent::random_hex;
+use super::domain::DomainPair;
 use super::{TestServer, store_url};
 
 /// Runs the server as a child and takes it down, with its folder, when the tests are over: then its input ends, however they ended.
 const KEEPER: &str =
     r#"folder=$1; shift; "$@" & server=$!; cat > /dev/null; kill -9 $server; wait $server; rm -rf "$folder""#;
 
-static SHARED: OnceLock<(TestServer, ChildStdin)> = OnceLock::new();
+/// A server, and what keeps it running.
+type SharedServer = (TestServer, ChildStdin);
+
+static SHARED: LazyLock<Mutex<HashMap<String, Arc<OnceLock<SharedServer>>>>> = LazyLock::new(Mutex::default);
+
+static SHARED_PAIR: OnceCell<[SharedServer; 2]> = OnceCell::const_new();
 
 /// What tells a test on the shared server from the others.
 pub(super) struct TestShare {
@@ -29,25 +38,37 @@ pub(super) struct TestShare {
 impl TestServer {
     /// The server that tests share, with default settings.
     pub async fn shared() -> TestServer {
-        let (server, _) = SHARED.get_or_init(start);
+        TestServer::shared_with("").await
+    }
+
+    /// The server that those tests share that need these settings.
+    pub async fn shared_with(settings: &str) -> TestServer {
+        let mut all = SHARED.lock().expect("nobody panics with it");
+        let server = Arc::clone(all.entry(settings.to_owned()).or_default());
+        drop(all);
+        server.get_or_init(|| kept(TestServer::prepared_on(store_url(), settings))).0.share()
+    }
+
+    /// What one of the tests on this server sees of it.
+    fn share(&self) -> TestServer {
         let random = u32::from_str_radix(&random_hex(4), 16).expect("it is hexadecimal");
         let [_, a, b, c] = random.to_be_bytes();
         // Servers of two domains have the rest of the network: see `TestDomain`.
         let source = Ipv4Addr::new(127, a % 15 + 1, b, c.clamp(2, 250));
         TestServer {
-            folder: server.folder.clone(),
+            folder: self.folder.clone(),
             _owned_folder: None,
-            store: server.store.clone(),
-            shared_by: server.shared_by,
-            twice: server.twice,
+            store: self.store.clone(),
+            shared_by: self.shared_by,
+            twice: self.twice,
             process: None,
             share: Some(TestShare { suffix: format!("-{}", random_hex(4)), source }),
-            issuer: server.issuer.clone(),
-            listen: server.listen,
-            tls_port: server.tls_port,
-            plain_port: server.plain_port,
-            gateways: server.gateways.clone(),
-            services: server.services.clone(),
+            issuer: self.issuer.clone(),
+            listen: self.listen,
+            tls_port: self.tls_port,
+            plain_port: self.plain_port,
+            gateways: self.gateways.clone(),
+            services: self.services.clone(),
         }
     }
 
@@ -63,8 +84,26 @@ impl TestServer {
     }
 }
 
-fn start() -> (TestServer, ChildStdin) {
-    let mut server = TestServer::prepared_on(store_url(), "");
+impl DomainPair {
+    /// The two domains that tests share.
+    pub async fn shared() -> DomainPair {
+        let [near, far] = SHARED_PAIR.get_or_init(shared_pair).await;
+        DomainPair { near: near.0.share(), far: far.0.share() }
+    }
+}
+
+async fn shared_pair() -> [SharedServer; 2] {
+    // Tests that are a gateway of the far domain have more links than a real one.
+    let [near, far] = DomainPair::prepared("federation.links_per_peer = 1000", "").map(kept);
+    for (one, other) in [(&near.0, &far.0), (&far.0, &near.0)] {
+        one.knows_its_gateway().await;
+        one.trusts(other).await;
+    }
+    [near, far]
+}
+
+/// Starts a server that stays until the tests are over.
+fn kept(mut server: TestServer) -> SharedServer {
     // Nobody drops what is static: the keeper removes the folder.
     let folder = server._owned_folder.take().expect("it is new").keep();
     let serve = server.serve_command(super::program());

@@ -29,7 +29,7 @@ async fn until_heard(agent: &ConnectedAgent, expected: &str) -> Value {
 
 #[tokio::test]
 async fn a_task_goes_to_and_fro_between_two_domains() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, bob, carol) =
         (pair.near.agent("alice").await, pair.far.agent("bobb").await, pair.near.agent("carol").await);
     let phone = pair.far.connect_device(&bob, "phone", "default").await;
@@ -88,7 +88,7 @@ async fn a_task_goes_to_and_fro_between_two_domains() {
 
 #[tokio::test]
 async fn a_participant_subscribes_in_its_own_domain() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let (alice, bob, carol) =
         (pair.near.agent("alice").await, pair.near.agent("bobb").await, pair.far.agent("carol").await);
     let params = json!({ "to": bob.aid(), "input": said("x"), "participants": [carol.aid()] });
@@ -105,7 +105,7 @@ async fn a_participant_subscribes_in_its_own_domain() {
 
 #[tokio::test]
 async fn a_task_for_nobody_is_canceled() {
-    let pair = DomainPair::start().await;
+    let pair = DomainPair::shared().await;
     let alice = pair.near.agent("alice").await;
     let params = json!({ "to": "nobody.far.test", "input": said("x") });
     alice.call("task.create", &params).await;

@@ -122,7 +122,7 @@ async fn no_session_of_the_sender_gets_the_event() {
 
 #[tokio::test]
 async fn messages_of_one_sender_come_in_the_order_they_were_sent_without_a_hole() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     for n in 1..=5 {
         assert_eq!(say(&alice, &bob, &n.to_string()).await["seq"], n);
@@ -135,7 +135,7 @@ async fn messages_of_one_sender_come_in_the_order_they_were_sent_without_a_hole(
 
 #[tokio::test]
 async fn many_senders_at_once_leave_no_hole_on_any_device() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let bob = server.agent("bobb").await;
     let phone = server.connect_device(&bob, "phone", "default").await;
     let mut senders = Vec::new();

@@ -52,7 +52,7 @@ async fn a_short_connection_is_a_first_device_too() {
 
 #[tokio::test]
 async fn no_message_is_lost_while_the_first_device_arrives() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     for round in 0..5 {
         let bob = server.register(&format!("bobb{round}")).await;
@@ -70,7 +70,7 @@ async fn no_message_is_lost_while_the_first_device_arrives() {
 
 #[tokio::test]
 async fn whatever_comes_after_the_first_look_of_the_first_device_is_told_to_it() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, carol) = (server.agent("alice").await, server.agent("carol").await);
     for round in 0..5 {
         let bob = server.register(&format!("bobb{round}")).await;
@@ -96,7 +96,7 @@ async fn whatever_comes_after_the_first_look_of_the_first_device_is_told_to_it()
 
 #[tokio::test]
 async fn of_two_devices_that_arrive_at_once_one_takes_the_messages_over() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, _bob) = two(&server).await;
     let carol = server.register("carol").await;
     send(&alice, message(&carol.aid, "waiting")).await;

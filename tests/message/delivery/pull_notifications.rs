@@ -108,7 +108,7 @@ async fn a_client_that_has_not_read_everything_is_notified_again_when_it_acknowl
 
 #[tokio::test]
 async fn a_notification_never_goes_back() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     let bob = client(&server, &bob, second_generation()).await;

@@ -207,7 +207,7 @@ async fn a_message_needs_a_recipient_and_an_object_or_a_string() {
 
 #[tokio::test]
 async fn an_empty_payload_is_a_payload() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     send(&alice, json!({ "to": bob.aid(), "payload": {} })).await;
     assert_eq!(received(&bob).await["payload"], json!({}));

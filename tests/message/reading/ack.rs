@@ -159,7 +159,7 @@ async fn an_acknowledgement_of_nothing_is_refused() {
 
 #[tokio::test]
 async fn acknowledgements_at_once_leave_the_highest() {
-    let server = TestServer::with(crate::message::BUSY).await;
+    let server = TestServer::shared_with(crate::message::BUSY).await;
     let (alice, bob) = two(&server).await;
     crate::message::flood(&alice, &crate::message::numbered(bob.aid(), 60)).await;
     let brief = server.connect_short(&bob).await;

@@ -21,7 +21,7 @@ fn is_a_window(page: &Value) {
 
 #[tokio::test]
 async fn pages_lead_back_to_the_first_message() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     flood(&alice, &numbered(bob.aid(), 120)).await;
     let (mut before, mut read) = (121, Vec::new());
@@ -51,7 +51,7 @@ async fn rows_are_those_of_v2_pull_and_nothing_is_changed() {
 
 #[tokio::test]
 async fn one_sender_s_messages_backwards() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     for n in 0..6 {

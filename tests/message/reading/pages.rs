@@ -31,7 +31,7 @@ async fn history(agent: &ConnectedAgent, mut params: Value) -> Vec<i64> {
 
 #[tokio::test]
 async fn windows_on_the_newest_and_older_pages_have_every_row_that_they_cover() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     // At some of these sizes the payloads fit into a page, and the rows as they are written do not.
     for bytes in (3_000..3_500).step_by(100) {
         let alice = server.agent(&format!("alice{bytes}")).await;
@@ -57,7 +57,7 @@ async fn every_row_is_there(alice: &ConnectedAgent, bob: &ConnectedAgent, bytes:
 
 #[tokio::test]
 async fn older_pages_go_on_past_any_number_of_queue_messages() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     say(&alice, &bob, "before").await;
     let mut queued = message(bob.aid(), "queued");
@@ -71,7 +71,7 @@ async fn older_pages_go_on_past_any_number_of_queue_messages() {
 
 #[tokio::test]
 async fn messages_with_a_time_to_live_are_read_in_pages_that_old_clients_can_read() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     for n in 0..4 {
         let mut params = named(bob.aid(), &format!("m-{n}"), &"x".repeat(900_000));

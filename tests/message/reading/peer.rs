@@ -94,7 +94,7 @@ async fn each_sender_is_read_by_itself() {
 
 #[tokio::test]
 async fn pages_of_one_sender_join_without_a_gap() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     for n in 0..5 {
@@ -183,7 +183,7 @@ async fn acknowledging_and_reading_can_be_one_call() {
 
 #[tokio::test]
 async fn the_newest_of_one_sender() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     for n in 0..10 {

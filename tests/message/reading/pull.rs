@@ -28,7 +28,7 @@ async fn an_empty_inbox_is_a_page_too() {
 
 #[tokio::test]
 async fn a_page_begins_after_a_seq_and_ends_at_the_limit() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     flood(&alice, &numbered(bob.aid(), 250)).await;
     let page = |params: Value| ask(&bob, "message.pull", params);
@@ -120,7 +120,7 @@ async fn a_seq_that_is_no_number_is_refused() {
 
 #[tokio::test]
 async fn a_page_is_cut_at_half_a_mebibyte_but_never_to_nothing() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     let large = |n: usize| json!({ "to": bob.aid(), "payload": { "text": n.to_string(), "pad": "x".repeat(200 << 10) } });
     for n in 0..5 {

@@ -124,7 +124,7 @@ async fn good_and_bad_ids_are_sorted_out_in_one_call() {
 
 #[tokio::test]
 async fn a_hundred_can_be_recalled_at_once_and_not_one_more() {
-    let server = TestServer::with(crate::message::BUSY).await;
+    let server = TestServer::shared_with(crate::message::BUSY).await;
     let (alice, bob) = two(&server).await;
     let ids: Vec<String> = (0..101).map(|n| format!("m-{n}")).collect();
     let messages: Vec<Value> = ids.iter().map(|id| named(bob.aid(), id, "hello")).collect();
@@ -200,7 +200,7 @@ async fn messages_that_were_not_stored_cannot_be_recalled() {
 
 #[tokio::test]
 async fn of_two_recalls_at_once_one_succeeds() {
-    let server = TestServer::with(crate::message::BUSY).await;
+    let server = TestServer::shared_with(crate::message::BUSY).await;
     let (alice, bob) = two(&server).await;
     let phone = server.connect_device(&alice, "phone", "default").await;
     for n in 0..10 {

@@ -40,7 +40,7 @@ async fn a_plain_message_is_shown_as_one_of_the_first_generation() {
 
 #[tokio::test]
 async fn a_page_holds_fifty_at_most() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     flood(&alice, &numbered(bob.aid(), 120)).await;
     let (mut after, mut read) = (0, Vec::new());
@@ -97,7 +97,7 @@ async fn an_acknowledgement_says_where_the_cursor_is() {
 
 #[tokio::test]
 async fn the_newest_window_is_dense_and_ends_at_the_head() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     flood(&alice, &numbered(bob.aid(), 130)).await;
     let page = tail(&bob, 0, 50).await;
