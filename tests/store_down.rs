@@ -1,9 +1,12 @@
 //! A store that fails: callers are told to retry, nothing half-done stays, and it goes on by itself.
 
+use std::net::Ipv4Addr;
 use std::process::Command;
 
 use certs::{Curve, Key};
 use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::TaskTracker;
 
 use crate::support::agent::{aid, public_key, random_hex, text};
 use crate::support::blocker::Blocker;
@@ -212,4 +215,38 @@ async fn while_postgres_is_away_callers_are_told_to_retry() {
         true,
         "nothing was used up"
     );
+}
+
+/// The same store, behind an address that tells the first who connects nothing.
+async fn silent_once(store: &str) -> String {
+    let (scheme, rest) = store.split_once('@').expect("a URL names a user");
+    let (upstream, database) = rest.split_once('/').expect("a URL names a database");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let (tasks, upstream) = (TaskTracker::new(), upstream.to_owned());
+    tasks.clone().spawn(async move {
+        let _silent = listener.accept().await;
+        while let Ok((mut near, _)) = listener.accept().await {
+            let upstream = upstream.clone();
+            tasks.spawn(async move {
+                let Ok(mut far) = TcpStream::connect(upstream).await else { return };
+                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    format!("{scheme}@{address}/{database}")
+}
+
+// While the server starts, this thread waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_server_that_starts_waits_for_postgres() {
+    if on_sqlite() {
+        return;
+    }
+    let database = TestDatabase::new();
+    let mut server = TestServer::prepared_on(silent_once(&database.store()).await, "");
+    server.start_again();
+    let log = server.log();
+    assert!(log.contains("the PostgreSQL server does not answer yet"), "{log}");
+    server.agent("alice").await;
 }

@@ -369,35 +369,6 @@ mod tests {
         again.await;
     }
 
-    #[tokio::test]
-    async fn a_service_that_starts_waits_for_postgresql() {
-        let StoreUrl::Postgres { url, .. } = crate::testing::store() else { return };
-        sqlx::any::install_default_drivers();
-        let (before, rest) = url.rsplit_once(':').unwrap();
-        let (port, database) = rest.split_once('/').unwrap();
-        let (_, host) = before.rsplit_once('@').unwrap();
-        let server = format!("{host}:{port}");
-        // The first to connect hears nothing.
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let relay = format!("{}:{}/{database}", before, listener.local_addr().unwrap().port());
-        let relaying = async {
-            let _silent = listener.accept().await.unwrap();
-            let (mut client, _) = listener.accept().await.unwrap();
-            let mut server = tokio::net::TcpStream::connect(server).await.unwrap();
-            tokio::io::copy_bidirectional(&mut client, &mut server).await
-        };
-        let options = AnyPoolOptions::new().max_connections(1).acquire_timeout(Duration::from_secs(2));
-        let pool = options.connect_lazy(&relay).unwrap();
-        let starting = async {
-            first_connection(&pool).await.unwrap();
-            run(&mut pool.acquire().await.unwrap(), "SELECT 1").await.unwrap();
-        };
-        tokio::select! {
-            ended = relaying => panic!("the relay ended: {ended:?}"),
-            () = starting => (),
-        }
-    }
-
     #[test]
     fn other_stores_are_refused_with_a_sentence() {
         for bad in ["mysql://x", "", "postgres://x/y?schema_prefix=A;drop"] {
