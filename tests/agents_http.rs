@@ -113,7 +113,9 @@ async fn a_breaking_change_reaches_a_device_a_login_and_a_webhook() {
     assert_eq!(granted.status, 201, "{}", granted.text());
 
     let patch = json!({ "capability_manifest": manifest(&["path", "encoding"]) });
-    let patched = send(&server, "PATCH", &format!("/agents/{id}"), &token, &patch).await.json();
+    let patched = send(&server, "PATCH", &format!("/agents/{id}"), &token, &patch).await;
+    assert_eq!(patched.status, 200, "{}", patched.text());
+    let patched = patched.json();
     assert_eq!(
         (&patched["manifest_change"]["breaking"], &patched["manifest_change"]["to_version"]),
         (&json!(true), &json!(2))
