@@ -18,6 +18,7 @@ mod known_cert;
 mod mesh;
 mod metrics;
 mod panics;
+mod polling;
 mod presence;
 mod redis;
 mod rpc;
@@ -47,6 +48,7 @@ pub use mesh::{
 };
 pub use metrics::ServiceMetrics;
 pub use panics::{catch_panic, catch_panic_of};
+pub use polling::await_polling;
 pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
 pub use proto_schemas::codes;
 pub use redis::RedisSettings;

@@ -3,7 +3,7 @@
 use super::signature::signature;
 use crate::agent::store::outbox::{AttemptEnd, DeliveryRow};
 use crate::agent::{Agent, Error};
-use crate::kernel::RpcError;
+use crate::kernel::{RpcError, await_polling};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use outbound::{OutboundClient, OutboundUrl};
@@ -65,9 +65,14 @@ impl Agent {
     pub(in crate::agent) async fn deliver_webhooks(&self) {
         let mut running = FuturesUnordered::new();
         loop {
-            match self.take_due(AT_ONCE - running.len()).await {
+            // The attempts that run store how they ended, as this stores that it has taken more.
+            let (due, ended) = await_polling(self.take_due(AT_ONCE - running.len()), &mut running).await;
+            match due {
                 Ok(due) => running.extend(due.into_iter().map(|delivery| self.attempt(delivery))),
                 Err(error) => tracing::warn!("webhooks are called later: {}", RpcError::from(error)),
+            }
+            if !ended.is_empty() {
+                continue; // The next delivery of the same agent may be due.
             }
             tokio::select! {
                 Some(()) = running.next(), if !running.is_empty() => {}

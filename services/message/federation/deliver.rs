@@ -3,7 +3,9 @@
 use super::lease::{DeliveryFailure, Settled};
 use super::rows::{Lease, OutboxData, OutboxRow};
 use super::{is_unreachable, link_lost};
-use crate::kernel::{Aid, BatchError, Caller, Forward, ForwardBatch, ForwardOutcome, RpcError, codes};
+use crate::kernel::{
+    Aid, BatchError, Caller, Forward, ForwardBatch, ForwardOutcome, RpcError, await_polling, codes,
+};
 use crate::message::Message;
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
@@ -36,13 +38,21 @@ impl Message {
     pub(in super::super) async fn deliver(&self) {
         let (mut deliveries, mut busy) = (FuturesUnordered::new(), HashSet::new());
         loop {
-            for issuer in self.due(&busy).await {
+            let (due, delivered) = await_polling(self.due(&busy), &mut deliveries).await;
+            let again = !delivered.is_empty();
+            delivered.iter().for_each(|issuer| {
+                busy.remove(issuer);
+            });
+            for issuer in due {
                 if busy.len() < MOST_PEERS && busy.insert(issuer.clone()) {
                     deliveries.push(async move {
                         self.deliver_to(&issuer).await;
                         issuer
                     });
                 }
+            }
+            if again {
+                continue; // What can be reached again was left out if it was busy.
             }
             tokio::select! {
                 Some(issuer) = deliveries.next(), if !deliveries.is_empty() => { busy.remove(&issuer); }

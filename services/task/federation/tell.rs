@@ -7,7 +7,7 @@
 use super::calls::unreadable;
 use super::draft::{TaskRelay, relay_now};
 use super::queues::{MOST_ITEMS, fitting};
-use crate::kernel::{Caller, Forward, RpcError, codes};
+use crate::kernel::{Caller, Forward, RpcError, await_polling, codes};
 use crate::task::TaskService;
 use crate::task::model::error::Error;
 use futures_util::StreamExt as _;
@@ -37,12 +37,16 @@ impl TaskService {
         let (mut telling, mut busy) = (FuturesUnordered::new(), HashSet::new());
         let mut looked: Option<Instant> = None;
         loop {
-            let mut domains = self.relays.waiting();
+            let mut due = Vec::new();
             if looked.is_none_or(|at| at.elapsed() >= TICK) {
                 looked = Some(Instant::now());
-                domains.extend(self.due_domains().await);
+                let told;
+                (due, told) = await_polling(self.due_domains(), &mut telling).await;
+                told.iter().for_each(|issuer| {
+                    busy.remove(issuer);
+                });
             }
-            for issuer in domains {
+            for issuer in self.relays.waiting().into_iter().chain(due) {
                 if busy.len() < MOST_DOMAINS && busy.insert(issuer.clone()) {
                     telling.push(async move {
                         self.tell_domain(&issuer).await;
