@@ -1,16 +1,17 @@
 //! A store that fails: callers are told to retry, nothing half-done stays, and it goes on by itself.
 
 use std::net::Ipv4Addr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use certs::{Curve, Key};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::TaskTracker;
 
 use crate::support::agent::{aid, public_key, random_hex, text};
 use crate::support::blocker::Blocker;
-use crate::support::{TestServer, on_sqlite, printed, setting, split, until};
+use crate::support::{TestServer, on_sqlite, printed, setting, split, until, within};
 
 fn creation(name: &str) -> Value {
     json!({ "aid": aid(name), "public_key": public_key(&Key::generate(Curve::P256)), "curve": "P-256" })
@@ -249,4 +250,42 @@ async fn a_server_that_starts_waits_for_postgres() {
     let log = server.log();
     assert!(log.contains("the PostgreSQL server does not answer yet"), "{log}");
     server.agent("alice").await;
+}
+
+#[tokio::test]
+async fn a_server_that_waits_for_postgres_can_be_stopped() {
+    // Once: it has no other store than the one that is not there.
+    if !on_sqlite() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = tokio::process::Command::new(crate::support::program())
+        .args([
+            "serve",
+            "--data",
+            "data",
+            "--listen",
+            "127.0.0.1:0",
+            "--store",
+            "postgres://nobody@127.0.0.1:1/none",
+        ])
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(server.stderr.take().unwrap()).lines();
+    let waits = async {
+        while let Some(line) = log.next_line().await.unwrap() {
+            if line.contains("the PostgreSQL server does not answer yet") {
+                return;
+            }
+        }
+        panic!("it ended");
+    };
+    within("it waits", waits).await;
+    let pid = server.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(within("it ends", server.wait()).await.unwrap().success());
 }

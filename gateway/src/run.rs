@@ -48,7 +48,11 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
         ready = readiness::ca(&config, &world.mesh) => ready?,
         () = signals.wait() => return Ok(()),
     }
-    open_services(&world, &config.settings, |service| config.runs(service)).await?;
+    // Its store may not answer for a while. Nobody was answered yet, so a stop has nothing to drain.
+    tokio::select! {
+        opened = open_services(&world, &config.settings, |service| config.runs(service)) => opened?,
+        () = signals.wait() => return Ok(()),
+    }
     store_probes::watch(&world);
     let mut banner = Banner::new(&config.issuer);
     let calls = answer_internal(&config, &world, &metrics, &mesh_context, &mut banner)?;
