@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::support::{ISSUER, aund, printed, setting, until};
 use deployment::{ComposeStores, Deployment};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 #[test]
 fn docker_compose_understands_every_profile() {

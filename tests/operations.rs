@@ -11,7 +11,11 @@ use crate::support::blocker::Blocker;
 use crate::support::{TestServer, on_sqlite, printed, setting, split, until};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is inside the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate is inside the workspace")
+        .to_owned()
 }
 
 fn guide() -> String {

@@ -6,11 +6,11 @@ use crate::health::{HealthSources, ProcessHealth};
 use crate::telemetry::Metrics;
 use crate::{frame, http::status};
 use anyhow::{Context as _, bail};
+use kernel::{Caller, RpcError, World, codes};
 use proto_schemas::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Caller, RpcError, World, codes};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -160,8 +160,8 @@ pub async fn ask(data: &Path, method: &str, params: &Value) -> anyhow::Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::{Answer, CallTerm, OnAnswer, PendingAnswer, RemoteService, Session};
     use serde_json::value::to_raw_value;
-    use services::kernel::{Answer, CallTerm, OnAnswer, PendingAnswer, RemoteService, Session};
     use std::future::ready;
 
     /// Answers with its caller.

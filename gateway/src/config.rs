@@ -11,11 +11,11 @@ mod resolve;
 pub use federation::FederationConfig;
 pub use limits::LimitsConfig;
 pub use listen::ListenAddress;
-pub use mesh::{Addresses, MeshConfig, ServiceConfig, mesh_address, service_names};
+pub use mesh::{Addresses, MeshConfig, ServiceConfig, mesh_address};
 pub use resolve::{ResolveEntry, host_and_port};
 
+use kernel::{ConfiguredService, RedisSettings, StoreUrl};
 use serde::{Deserialize, Serialize};
-use services::kernel::{RedisSettings, StoreUrl};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -49,9 +49,9 @@ pub struct Config {
     pub federation: FederationConfig,
     /// The services that run in other processes, and where.
     pub services: BTreeMap<String, ServiceConfig>,
-    /// The settings of the services, each a table of the file with the name of its service.
+    /// The services of this build in the order in which they open, each with the settings of its own table of the file.
     #[serde(skip)]
-    pub settings: services::Settings,
+    pub available: Vec<ConfiguredService>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -132,7 +132,7 @@ impl Default for Config {
             status: StatusConfig::default(),
             federation: FederationConfig::default(),
             services: BTreeMap::new(),
-            settings: services::Settings::default(),
+            available: Vec::new(),
         }
     }
 }
@@ -153,4 +153,35 @@ impl Default for LogConfig {
     fn default() -> LogConfig {
         LogConfig { level: "info".to_owned(), format: LogFormat::Text }
     }
+}
+
+/// Services as `aund` has them, for the tests of this crate: they have a setting, and cannot be opened.
+#[cfg(test)]
+pub(crate) fn test_services() -> Vec<kernel::ServiceRow> {
+    use kernel::{Service, ServiceRow, ServiceSettings, World};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct TestSettings {
+        limit: u32,
+    }
+
+    impl Default for TestSettings {
+        fn default() -> TestSettings {
+            TestSettings { limit: 5 }
+        }
+    }
+
+    impl ServiceSettings for TestSettings {
+        fn check(&self) -> anyhow::Result<()> {
+            anyhow::ensure!(self.limit < 10, "message.limit: must be below 10");
+            Ok(())
+        }
+    }
+
+    async fn open(_: &World, _: &TestSettings) -> anyhow::Result<Service> {
+        anyhow::bail!("there is nothing behind its name")
+    }
+
+    ["ca", "auth", "message"].map(|name| ServiceRow::new(name, open)).into()
 }

@@ -1,10 +1,10 @@
 //! JSON-RPC frames: reading a request without copying it, writing answers.
 
+use kernel::{RpcError, codes};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use services::kernel::{RpcError, codes};
 use std::borrow::Cow;
 use std::fmt;
 use strict::Flaw;

@@ -8,7 +8,7 @@ use crate::federation::Federation;
 use crate::health::HealthSources;
 use crate::shared_limits::ByteBudget;
 use crate::telemetry::Metrics;
-use services::kernel::{Clock, Ids, Mesh, World};
+use kernel::{Clock, Ids, Mesh, World};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

@@ -3,9 +3,9 @@
 
 use axum::response::Response;
 use hyper::StatusCode;
+use kernel::http::json_text;
+use kernel::{Mesh, Stores, Tasks, World};
 use serde_json::{Map, Value, json};
-use services::kernel::http::json_text;
-use services::kernel::{Mesh, Stores, Tasks, World};
 use std::sync::Arc;
 
 /// What is looked at to say how a process is.

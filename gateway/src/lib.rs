@@ -3,7 +3,6 @@
 
 pub mod admin;
 mod admission;
-pub mod cli;
 pub mod config;
 mod connection;
 mod delivery;
@@ -16,11 +15,11 @@ mod http_body;
 mod incoming;
 mod listen;
 mod local_routes;
-mod mesh;
+pub mod mesh;
 pub mod run;
 mod session;
 mod shared_limits;
-mod signals;
+pub mod signals;
 pub mod telemetry;
 mod tls_verifier;
 mod trace;

@@ -3,8 +3,8 @@
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
-use services::kernel::http::deadline_of;
-use services::kernel::{RpcError, catch_panic_of, timed_out};
+use kernel::http::deadline_of;
+use kernel::{RpcError, catch_panic_of, timed_out};
 use std::convert::Infallible;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;

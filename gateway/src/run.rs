@@ -10,7 +10,7 @@ mod store_probes;
 pub use data::{is_initialised, lock_data};
 
 use crate::admin;
-use crate::config::{self, Config, ListenAddress};
+use crate::config::{Config, ListenAddress};
 use crate::federation::Federation;
 use crate::gateway::GatewayState;
 use crate::health::HealthSources;
@@ -23,7 +23,7 @@ use anyhow::{Context as _, bail};
 use banner::Banner;
 use drain::RunningServer;
 use housekeeping::housekeeping;
-use services::kernel::{Audience, Bus, RedisBus, World};
+use kernel::{Audience, Bus, ConfiguredService, RedisBus, World};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -50,7 +50,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
     }
     // Its store may not answer for a while. Nobody was answered yet, so a stop has nothing to drain.
     tokio::select! {
-        opened = open_services(&world, &config.settings, |service| config.runs(service)) => opened?,
+        opened = open_services(&world, &config.available, |service| config.runs(service)) => opened?,
         () = signals.wait() => return Ok(()),
     }
     store_probes::watch(&world);
@@ -109,7 +109,7 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Resul
         tracker: TaskTracker::new(),
         stop: CancellationToken::new(),
     });
-    for name in config::service_names() {
+    for name in config.service_names() {
         if let Some(service) = config.services.get(name) {
             mesh::dial(&mesh_context, name, service.remote.as_slice());
         }
@@ -118,18 +118,18 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Resul
 }
 
 fn running(config: &Config) -> Vec<&'static str> {
-    config::service_names().filter(|service| config.runs(service)).collect()
+    config.service_names().filter(|service| config.runs(service)).collect()
 }
 
 /// Opens the services this process runs and puts them on the mesh; their tasks are spawned on the tracker.
 pub async fn open_services(
     world: &World,
-    settings: &services::Settings,
+    available: &[ConfiguredService],
     wanted: impl Fn(&str) -> bool,
 ) -> anyhow::Result<()> {
-    for name in services::NAMES.iter().filter(|name| wanted(name)) {
-        let service = services::open(name, world, settings).await;
-        world.add(service.with_context(|| format!("the {name} service cannot open"))?);
+    for service in available.iter().filter(|service| wanted(service.name)) {
+        let opened = service.open(world).await;
+        world.add(opened.with_context(|| format!("the {} service cannot open", service.name))?);
     }
     Ok(())
 }

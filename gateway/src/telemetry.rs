@@ -10,6 +10,7 @@ mod tasks;
 use crate::config::{LogConfig, LogFormat};
 use bus::BusMetrics;
 use calls::CallMetrics;
+use kernel::{BusStats, ServiceMetrics, Stores, Tasks};
 use links::MeshLinkMetrics;
 use prometheus_client::encoding::{
     EncodeLabelSet,
@@ -20,7 +21,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry, Unit};
 use relays::RelayMetrics;
-use services::kernel::{BusStats, ServiceMetrics, Stores, Tasks};
 use std::io::IsTerminal as _;
 use std::sync::atomic::AtomicU64;
 use stores::StoreMetrics;
@@ -200,51 +200,4 @@ fn measured<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, he
     let metric = M::default();
     registry.register_with_unit(name, help, unit, metric.clone());
     metric
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use services::kernel::{StoreUrl, World};
-
-    /// Every metric as it is printed before its value, a histogram by its own name.
-    fn names(text: &str) -> Vec<String> {
-        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-        types.map(|(name, kind)| format!("{name}{}", if kind == "counter" { "_total" } else { "" })).collect()
-    }
-
-    /// What the services count: they register it when they are opened.
-    async fn service_metrics() -> ServiceMetrics {
-        let folder = tempfile::tempdir().unwrap();
-        let world = World::local("a.example", folder.path(), StoreUrl::Sqlite(folder.path().to_owned()));
-        for name in services::NAMES {
-            let mut service = services::open(name, &world, &services::Settings::default()).await.unwrap();
-            service.tasks.clear();
-            world.add(service);
-        }
-        world.metrics
-    }
-
-    #[tokio::test]
-    async fn the_guide_for_operators_names_every_metric_and_no_other() {
-        let stores = Stores::default();
-        let metrics = Metrics::of(&stores, &Tasks::default(), &service_metrics().await);
-        stores.tally("message").set_unindexed(|| 0);
-        metrics.closed(1012);
-        metrics.refused("sockets");
-        metrics.http("health", 200);
-        metrics.runs("ca");
-        metrics.link("ca", "wss://127.0.0.1:7443");
-        let (text, guide) = (metrics.text(), include_str!("../../docs/operations.md"));
-        let names = names(&text);
-        for name in &names {
-            assert!(guide.contains(&format!("| `{name}")), "{name} has no row in the table of the guide");
-        }
-        for named in guide.split('`').skip(1).step_by(2).filter(|word| word.starts_with("aund_")) {
-            let named = named.split('{').next().unwrap_or(named);
-            assert!(names.iter().any(|name| name == named), "the guide has {named}, which does not exist");
-        }
-        let help = text.lines().filter(|line| line.starts_with("# HELP ")).count();
-        assert_eq!(names.len(), help, "each has a help text");
-    }
 }

@@ -1,11 +1,11 @@
 //! `_trace`: a client follows one call through the server.
 
 use crate::frame::params;
+use kernel::trace::MOST_SPANS;
+use kernel::{Clock, Trace, TraceMode, TracedCall};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use services::kernel::trace::MOST_SPANS;
-use services::kernel::{Clock, Trace, TraceMode, TracedCall};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;

@@ -9,6 +9,7 @@ mod openrpc;
 mod request;
 pub mod requests;
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
@@ -306,6 +307,11 @@ pub fn namespaces() -> &'static [Namespace] {
 /// The namespace of this name, if there is one.
 pub fn find_namespace(name: &str) -> Option<&'static Namespace> {
     NAMESPACES.iter().find(|namespace| namespace.name == name)
+}
+
+/// Every service that serves a namespace, the gateway among them, by name.
+pub fn services() -> impl Iterator<Item = &'static str> {
+    NAMESPACES.iter().map(|namespace| namespace.service).collect::<BTreeSet<_>>().into_iter()
 }
 
 /// The namespaces of one service.

@@ -1,7 +1,7 @@
 //! Who calls, as far as registered agents and relations are concerned.
 
 use super::Error;
-use crate::kernel::{Aid, Caller, TokenKind};
+use kernel::{Aid, Caller, TokenKind};
 
 /// Who reads: everybody who is logged in, and agents with their own tokens.
 pub(super) fn reader(caller: &Caller) -> Result<&Aid, Error> {

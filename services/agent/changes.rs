@@ -1,8 +1,8 @@
 //! `agent.changes`: what changed after a position. Who begins at 0 sees every document there is.
 
 use super::store::ChangeRow;
-use super::{Agent, Error};
-use crate::kernel::Caller;
+use super::{AgentService, Error};
+use kernel::Caller;
 use proto_schemas::requests::agent::{ChangedAgent, ChangedAgents};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct ChangesParams {
     limit: Option<i64>,
 }
 
-impl Agent {
+impl AgentService {
     pub(super) async fn changes(
         self: Arc<Self>,
         _: Caller,

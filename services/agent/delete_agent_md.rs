@@ -1,8 +1,8 @@
 //! `agent.delete_agent_md`: the agent has no document any more, unless it has changed meanwhile.
 
 use super::store::{AgentMdWrite, Condition};
-use super::{Agent, Error};
-use crate::kernel::{Aid, Caller};
+use super::{AgentService, Error};
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct AgentMdDeleted {
     deleted_at: i64,
 }
 
-impl Agent {
+impl AgentService {
     pub(super) async fn delete_agent_md(
         self: Arc<Self>,
         _: Caller,

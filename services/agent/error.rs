@@ -1,8 +1,8 @@
 //! What can go wrong in `agent.*` and `h2a.*`, and the code for each. These are read over HTTP, so each also names its status.
 
 use super::catalogue::{i18n_key, rpc_code, status_of};
-use crate::kernel::agent_md::AgentMdError;
-use crate::kernel::{RpcError, codes};
+use kernel::agent_md::AgentMdError;
+use kernel::{RpcError, codes};
 use manifest::{ManifestRefusal, Violation};
 use outbound::UrlRefused;
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! `agent.get_agent_md`: the document as it was published, or in the form that older clients read.
 
 use super::put_agent_md::etag;
-use super::{Agent, Error};
-use crate::kernel::agent_md::AgentMd;
-use crate::kernel::{Aid, Caller};
+use super::{AgentService, Error};
+use kernel::agent_md::AgentMd;
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) struct GotAgentMd {
     pub last_modified: Option<i64>,
 }
 
-impl Agent {
+impl AgentService {
     pub(super) async fn get_agent_md(
         self: Arc<Self>,
         _: Caller,

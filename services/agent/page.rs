@@ -3,10 +3,10 @@
 //! Everything in it was written by somebody else, so everything is escaped, nothing is loaded, and the policy that is sent
 //! with it forbids what an oversight would let through.
 
-use crate::kernel::Aid;
-use crate::kernel::agent_md::{AgentMd, FrontMatter};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel::Aid;
+use kernel::agent_md::{AgentMd, FrontMatter};
 use pulldown_cmark::{Alignment, Event, LinkType, Options, Parser, Tag, TagEnd, html::push_html};
 use ring::digest;
 use std::sync::LazyLock;

@@ -1,10 +1,10 @@
 //! Agents of other domains: a call about one goes to its domain, which has its manifest and what was granted to it.
 
-use super::{Agent, Error};
-use crate::kernel::{Aid, Caller, Forward, RpcError, TokenKind, codes};
+use super::{AgentService, Error};
+use kernel::{Aid, Caller, Forward, RpcError, TokenKind, codes};
 use proto_schemas::Request;
 
-impl Agent {
+impl AgentService {
     /// The answer of the domain of an agent, where that is another one and the agent is named by its AID. A call that came from
     /// another domain is never passed on to a third.
     pub(super) async fn at_its_domain<R: Request>(

@@ -1,9 +1,9 @@
 //! `agent.put_agent_md`: publish, if the document is well-formed, its signatures verify, and it has not changed meanwhile.
 
 use super::store::{AgentMdWrite, Condition, NewAgentMd};
-use super::{Agent, Error};
-use crate::kernel::agent_md::{AgentMd, SignatureBlock};
-use crate::kernel::{Aid, Caller, RpcError};
+use super::{AgentService, Error};
+use kernel::agent_md::{AgentMd, SignatureBlock};
+use kernel::{Aid, Caller, RpcError};
 use proto_schemas::requests::ca;
 use ring::digest;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub(super) struct AgentMdPublished {
     pub last_modified: i64,
 }
 
-impl Agent {
+impl AgentService {
     pub(super) async fn put_agent_md(
         self: Arc<Self>,
         _: Caller,

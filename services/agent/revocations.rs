@@ -4,9 +4,9 @@
 //! A revocation is published, which only wakes the task here. What is removed is read from `ca`, from the time on that is
 //! remembered in the store, so one that was published while this process was down is found, too.
 
-use super::Agent;
+use super::AgentService;
 use super::store::{AgentMdWrite, Condition};
-use crate::kernel::{Audience, Backoff, Bus, Caller, RpcError};
+use kernel::{Audience, Backoff, Bus, Caller, RpcError};
 use proto_schemas::requests::ca;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(super) fn listen(bus: &Bus) -> Arc<Notify> {
     revoked
 }
 
-impl Agent {
+impl AgentService {
     /// Runs until the server stops.
     pub(super) async fn follow_revocations(&self) {
         let mut backoff = Backoff::new(FIRST_WAIT, EVERY);

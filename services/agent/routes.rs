@@ -3,9 +3,7 @@
 use super::delete_agent_md::DeleteAgentMdParams;
 use super::get_agent_md::{GetAgentMdParams, GotAgentMd};
 use super::put_agent_md::{PutAgentMdParams, etag};
-use super::{Agent, page};
-use crate::kernel::http::{HostAgent, json_text, refuse, with_header};
-use crate::kernel::{Aid, Caller, RpcError};
+use super::{AgentService, page};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -16,6 +14,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use kernel::http::{HostAgent, json_text, refuse, with_header};
+use kernel::{Aid, Caller, RpcError};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -26,7 +26,7 @@ const HTML: &str = "text/html; charset=utf-8";
 /// What decides which of the forms of a document `/` answers.
 const VARIES: &str = "Accept, X-AUN-Signature-Format";
 
-pub(super) fn routes(agent: Arc<Agent>) -> Router {
+pub(super) fn routes(agent: Arc<AgentService>) -> Router {
     Router::new()
         .route("/agent.md", get(read).put(write).delete(remove))
         .route("/", get(front_page).put(write).delete(remove))
@@ -35,7 +35,7 @@ pub(super) fn routes(agent: Arc<Agent>) -> Router {
 
 /// A page for browsers, and the document for everybody else.
 async fn front_page(
-    agent: State<Arc<Agent>>,
+    agent: State<Arc<AgentService>>,
     host: HostAgent,
     caller: Caller,
     headers: HeaderMap,
@@ -64,7 +64,7 @@ async fn front_page(
 }
 
 async fn read(
-    State(agent): State<Arc<Agent>>,
+    State(agent): State<Arc<AgentService>>,
     HostAgent(aid): HostAgent,
     caller: Caller,
     headers: HeaderMap,
@@ -86,7 +86,7 @@ async fn read(
 }
 
 async fn write(
-    State(agent): State<Arc<Agent>>,
+    State(agent): State<Arc<AgentService>>,
     HostAgent(aid): HostAgent,
     caller: Caller,
     headers: HeaderMap,
@@ -117,7 +117,7 @@ async fn write(
 }
 
 async fn remove(
-    State(agent): State<Arc<Agent>>,
+    State(agent): State<Arc<AgentService>>,
     HostAgent(aid): HostAgent,
     caller: Caller,
     headers: HeaderMap,

@@ -1,5 +1,6 @@
 //! The table `[agent]` of `aund.toml`.
 
+use kernel::ServiceSettings;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,3 +27,5 @@ impl Default for Settings {
         Settings { agents_per_owner: 1000, relations_per_user: 1000, webhook: WebhookSettings::default() }
     }
 }
+
+impl ServiceSettings for Settings {}

@@ -8,7 +8,7 @@ pub(super) mod agents;
 pub(super) mod outbox;
 pub(super) mod relations;
 
-use crate::kernel::{Db, Tally};
+use kernel::{Db, Tally};
 use sqlx::{Any, Transaction};
 use std::sync::Arc;
 

@@ -11,10 +11,10 @@ mod sending;
 mod support;
 mod versions;
 
-use crate::kernel::{Caller, RpcError};
-use crate::testing::{DAY_MS, TestAgent, TestWorld};
 use certs::Certificate;
+use kernel::{Caller, RpcError};
 use serde_json::{Value, json};
+use testing::{DAY_MS, TestAgent, TestWorld};
 
 fn signed(test: &TestWorld, agent: &TestAgent, about: &str, text: &str) -> String {
     let payload =
@@ -38,7 +38,7 @@ fn status(error: &RpcError) -> u64 {
 
 #[tokio::test]
 async fn what_was_published_is_read_back_byte_for_byte() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let content = signed(&test, &alice, &alice.aid, "# Grüße 你好");
     let published = put(&test, &alice.aid, &content, json!({ "if_none_match": "*" })).await.unwrap();
@@ -49,7 +49,7 @@ async fn what_was_published_is_read_back_byte_for_byte() {
 
 #[tokio::test]
 async fn of_two_concurrent_changes_the_second_is_refused() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let version = |text: &str| signed(&test, &alice, &alice.aid, text);
     let first = put(&test, &alice.aid, &version("one"), json!({ "if_none_match": "*" })).await.unwrap();
@@ -68,7 +68,7 @@ async fn of_two_concurrent_changes_the_second_is_refused() {
 
 #[tokio::test]
 async fn a_document_whose_signature_does_not_verify_is_refused() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let good = signed(&test, &alice, &alice.aid, "text");
     let cases = [
@@ -90,7 +90,7 @@ async fn a_document_whose_signature_does_not_verify_is_refused() {
 
 #[tokio::test]
 async fn a_signed_document_is_replaced_by_a_signed_one_only() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let unsigned = |text: &str| format!("---\naid: {}\nname: a\ntype: human\n---\n\n{text}\n", alice.aid);
     put(&test, &alice.aid, &unsigned("one"), json!({})).await.expect("older clients sign nothing");
@@ -107,7 +107,7 @@ async fn a_signed_document_is_replaced_by_a_signed_one_only() {
 
 #[tokio::test]
 async fn a_signature_counts_only_from_when_its_certificate_could_sign() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let early = signed(&test, &alice, &alice.aid, "text");
     let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
@@ -123,7 +123,7 @@ async fn a_signature_counts_only_from_when_its_certificate_could_sign() {
 
 #[tokio::test]
 async fn the_name_in_a_document_may_be_written_in_any_case() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let content = signed(&test, &alice, &alice.aid.to_uppercase(), "text");
     let published = put(&test, &alice.aid, &content, json!({})).await.unwrap();
@@ -132,7 +132,7 @@ async fn the_name_in_a_document_may_be_written_in_any_case() {
 
 #[tokio::test]
 async fn a_document_with_a_secret_is_refused_with_a_word_of_its_own() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let content = signed(&test, &alice, &alice.aid, "-----BEGIN EC PRIVATE KEY-----");
     let error = put(&test, &alice.aid, &content, json!({})).await.unwrap_err();
@@ -142,7 +142,7 @@ async fn a_document_with_a_secret_is_refused_with_a_word_of_its_own() {
 
 #[tokio::test]
 async fn the_same_document_again_is_no_change() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let content = signed(&test, &alice, &alice.aid, "text");
     let first = put(&test, &alice.aid, &content, json!({})).await.unwrap();
@@ -157,7 +157,7 @@ async fn the_same_document_again_is_no_change() {
 
 #[tokio::test]
 async fn a_condition_may_name_several_versions_or_any() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let version = |text: &str| signed(&test, &alice, &alice.aid, text);
     let any = json!({ "if_match": "*" });

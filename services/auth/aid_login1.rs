@@ -1,11 +1,11 @@
 //! `auth.aid_login1`: authenticate the server to the agent, and give it a nonce to sign.
 
 use super::login::{NONCE_MS, Pending};
-use super::{Auth, Error};
-use crate::kernel::{Aid, Caller, RpcError};
+use super::{AuthService, Error};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{CertError, Certificate};
+use kernel::{Aid, Caller, RpcError};
 use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Login1 {
     auth_curve: &'static str,
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn aid_login1(
         self: Arc<Self>,
         _: Caller,

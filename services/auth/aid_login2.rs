@@ -1,8 +1,8 @@
 //! `auth.aid_login2`: the agent signed the nonce; give it its tokens.
 
 use super::store::Login;
-use super::{ACCESS_SECONDS, Auth, Error, KnownCert, LoginOutcome};
-use crate::kernel::{Aid, Caller};
+use super::{ACCESS_SECONDS, AuthService, Error, KnownCert, LoginOutcome};
+use kernel::{Aid, Caller};
 use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -32,7 +32,7 @@ pub(super) struct Login2 {
     active_cert: Option<String>,
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn aid_login2(
         self: Arc<Self>,
         _: Caller,

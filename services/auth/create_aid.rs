@@ -1,7 +1,7 @@
 //! `auth.create_aid`: a name for a key, for the first time.
 
-use super::{Auth, Error};
-use crate::kernel::{Aid, Caller};
+use super::{AuthService, Error};
+use kernel::{Aid, Caller};
 use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(super) struct Created {
     curve: String,
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn create_aid(
         self: Arc<Self>,
         _: Caller,

@@ -1,7 +1,7 @@
 //! `auth.download_cert`: any certificate by its serial, or the root.
 
-use super::{Auth, Error};
-use crate::kernel::Caller;
+use super::{AuthService, Error};
+use kernel::Caller;
 use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct Downloaded {
     cert_chain: Vec<String>,
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn download_cert(
         self: Arc<Self>,
         _: Caller,

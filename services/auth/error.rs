@@ -1,6 +1,6 @@
 //! What can go wrong in `auth.*`, and the code for each.
 
-use crate::kernel::{AidError, BatchError, RpcError, codes};
+use kernel::{AidError, BatchError, RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {

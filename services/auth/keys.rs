@@ -6,8 +6,8 @@
 //! client sends, and that could be the text of a token.
 
 use super::login::Seal;
-use crate::kernel::{Purpose, World};
 use certs::{Certificate, Curve, Identity, PublicKey};
+use kernel::{Purpose, World};
 use std::fs;
 
 pub(super) struct AuthKeys {

@@ -1,10 +1,10 @@
 //! What passes from `auth.aid_login1` to the call that completes it, sealed inside the nonce.
 
-use super::{Auth, Error, KnownCert};
-use crate::kernel::Aid;
+use super::{AuthService, Error, KnownCert};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use certs::{Certificate, PublicKey};
+use kernel::Aid;
 use proto_schemas::requests::ca;
 use ring::hmac;
 
@@ -48,7 +48,7 @@ impl Seal {
     }
 }
 
-impl Auth {
+impl AuthService {
     /// Opens the nonce, finds the certificate it was made for, and checks the signature over `signed` with its key.
     pub(super) async fn complete(
         &self,

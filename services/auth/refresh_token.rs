@@ -2,8 +2,8 @@
 
 use super::store::{Refreshed, TokenHolder};
 use super::tokens::{CHAIN_LINKS, chain_of, hash};
-use super::{ACCESS_SECONDS, Auth, Error};
-use crate::kernel::{Aid, Caller};
+use super::{ACCESS_SECONDS, AuthService, Error};
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) enum Refresh {
     },
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn refresh_token(
         self: Arc<Self>,
         _: Caller,

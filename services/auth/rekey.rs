@@ -2,9 +2,9 @@
 
 use super::login::check_possession;
 use super::renew_cert::Renewed;
-use super::{Auth, Error};
-use crate::kernel::{Aid, Caller};
+use super::{AuthService, Error};
 use certs::Certificate;
+use kernel::{Aid, Caller};
 use proto_schemas::requests::ca;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct RekeyParams {
     proof: Option<String>,
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn rekey(self: Arc<Self>, _: Caller, params: RekeyParams) -> Result<Renewed, Error> {
         let RekeyParams { aid, request_id, nonce, new_public_key, signature, proof } = params;
         let signed = format!("{nonce}{new_public_key}");

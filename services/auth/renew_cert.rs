@@ -1,7 +1,7 @@
 //! `auth.renew_cert`: a new certificate for the same key.
 
-use super::{Auth, Error};
-use crate::kernel::{Aid, Caller};
+use super::{AuthService, Error};
+use kernel::{Aid, Caller};
 use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Renewed {
     pub ca_cert: String,
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn renew_cert(
         self: Arc<Self>,
         _: Caller,

@@ -2,8 +2,8 @@
 //!
 //! A session is not enough: whoever stole a token has one, too. The key of the active certificate signs, and the new key.
 
-use super::{Auth, Error};
-use crate::kernel::{Aid, Caller};
+use super::{AuthService, Error};
+use kernel::{Aid, Caller};
 use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct Requested {
     curve: String,
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn request_cert(
         self: Arc<Self>,
         caller: Caller,

@@ -1,7 +1,7 @@
 //! `auth.revoke_tokens`: no token of this agent is valid any more, and its connections are closed.
 
-use super::{Auth, Error};
-use crate::kernel::{Audience, Caller, Event};
+use super::{AuthService, Error};
+use kernel::{Audience, Caller, Event};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) struct TokensRevoked {
     revoked: bool,
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn revoke_tokens(
         self: Arc<Self>,
         _: Caller,

@@ -1,6 +1,6 @@
 //! Every SQL statement of `auth.*`.
 
-use crate::kernel::{Db, Engine};
+use kernel::{Db, Engine};
 use sqlx::{Any, Transaction};
 
 /// A refresh token, by its hash.

@@ -1,26 +1,26 @@
 //! Logins and tokens alone: what is single-use, what expires, what survives a restart.
 
-use crate::kernel::Purpose;
-use crate::testing::{DAY_MS, TestAgent, TestWorld, code, spki};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Certificate, Curve, Key};
+use kernel::Purpose;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::fs;
+use testing::{DAY_MS, TestAgent, TestWorld, code, spki};
 
 async fn refresh(test: &TestWorld, token: &Value) -> Value {
     test.call("auth.refresh_token", json!({ "refresh_token": token })).await.unwrap()
 }
 
 async fn verifies(test: &TestWorld, tokens: &Value) -> bool {
-    let caller = crate::kernel::Caller::service("gateway");
+    let caller = kernel::Caller::service("gateway");
     test.call_as(caller, "auth.verify_token", json!({ "token": tokens["access_token"] })).await.is_ok()
 }
 
 #[tokio::test]
 async fn a_login_works_once() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let (request_id, nonce) = test.login1(&alice).await.unwrap();
     test.login2(&alice, &request_id, &nonce).await.unwrap();
@@ -29,7 +29,7 @@ async fn a_login_works_once() {
 
 #[tokio::test]
 async fn a_replay_stays_refused_after_a_restart() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let (request_id, nonce) = test.login1(&alice).await.unwrap();
     test.login2(&alice, &request_id, &nonce).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_replay_stays_refused_after_a_restart() {
 
 #[tokio::test]
 async fn a_nonce_is_valid_for_a_minute_whichever_way_the_clock_goes() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let (request_id, nonce) = test.login1(&alice).await.unwrap();
     test.world.clock.advance_ms(60_000);
@@ -56,7 +56,7 @@ async fn a_nonce_is_valid_for_a_minute_whichever_way_the_clock_goes() {
 
 #[tokio::test]
 async fn request_ids_and_agents_cannot_be_swapped() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let (first, nonce) = test.login1(&alice).await.unwrap();
     let (second, _) = test.login1(&alice).await.unwrap();
@@ -69,7 +69,7 @@ async fn request_ids_and_agents_cannot_be_swapped() {
 
 #[tokio::test]
 async fn client_time_is_signed_as_it_was_written() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     for (time, signed) in [("1794701761.10", "1794701761.10"), ("\"1e3\"", "1e3"), ("7", "7")] {
         let (request_id, nonce) = test.login1(&alice).await.unwrap();
@@ -79,17 +79,13 @@ async fn client_time_is_signed_as_it_was_written() {
             alice.aid
         );
         let params = serde_json::value::RawValue::from_string(text).unwrap();
-        test.world
-            .mesh
-            .call(crate::kernel::Caller::Unauthenticated, "auth.aid_login2", Some(params))
-            .await
-            .unwrap();
+        test.world.mesh.call(kernel::Caller::Unauthenticated, "auth.aid_login2", Some(params)).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_refresh_token_works_once_and_once_more_within_seconds() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let login = test.log_in(&alice).await;
     let first = refresh(&test, &login["refresh_token"]).await;
@@ -116,12 +112,12 @@ async fn a_refresh_token_works_once_and_once_more_within_seconds() {
 
 #[tokio::test]
 async fn a_used_refresh_token_ends_its_chain_also_after_it_was_removed_and_no_other_chain() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let (login, other) = (test.log_in(&alice).await, test.log_in(&alice).await);
     let next = refresh(&test, &login["refresh_token"]).await;
     test.world.clock.advance_ms(120_000);
-    let store = super::Store::new(test.world.db("auth", &sqlx::migrate!("auth/migrations")).await.unwrap());
+    let store = super::Store::new(test.world.db("auth", &sqlx::migrate!("./migrations")).await.unwrap());
     store.purge(test.world.clock.now_ms()).await.unwrap();
     let forged = format!("{}.x", next["refresh_token"].as_str().unwrap().replace('.', "-"));
     assert_eq!(refresh(&test, &json!(forged)).await["success"], false);
@@ -134,7 +130,7 @@ async fn a_used_refresh_token_ends_its_chain_also_after_it_was_removed_and_no_ot
 
 #[tokio::test]
 async fn a_token_from_before_a_revocation_is_worthless_also_within_its_second() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let mut tokens = vec![test.log_in(&alice).await];
     for _ in 0..2 {
@@ -155,8 +151,8 @@ async fn a_token_from_before_a_revocation_is_worthless_also_within_its_second() 
 #[tokio::test]
 async fn a_login_or_refresh_that_a_revocation_overtook_stores_nothing() {
     use super::store::{Login, LoginOutcome, Store, Token};
-    let test = TestWorld::with(&["ca", "auth"]).await;
-    let store = Store::new(test.world.db("auth", &sqlx::migrate!("auth/migrations")).await.unwrap());
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
+    let store = Store::new(test.world.db("auth", &sqlx::migrate!("./migrations")).await.unwrap());
     let login = |hash: &str, after_revocation| Login {
         request_id: format!("req-{hash}"),
         login_expires_at: 100,
@@ -186,13 +182,13 @@ async fn a_login_or_refresh_that_a_revocation_overtook_stores_nothing() {
 
 #[tokio::test]
 async fn a_refresh_asks_for_the_certificate_although_nobody_told_of_its_revocation() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let tokens = test.log_in(&alice).await;
     // As after a `ca` that was killed between its commit and the call that tells of it.
     test.world.mesh.remove("auth");
     let revoke = json!({ "aid": alice.aid });
-    let operator = crate::kernel::Caller::Operator;
+    let operator = kernel::Caller::Operator;
     assert_eq!(
         code(test.call_as(operator, "ca.revoke_cert", revoke).await),
         5003,
@@ -205,7 +201,7 @@ async fn a_refresh_asks_for_the_certificate_although_nobody_told_of_its_revocati
 
 #[tokio::test]
 async fn a_rekey_ends_refresh_chains_and_no_access_token() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let tokens = test.log_in(&alice).await;
     let next = Key::generate(Curve::P256);
@@ -228,7 +224,7 @@ async fn a_rekey_ends_refresh_chains_and_no_access_token() {
 
 #[tokio::test]
 async fn once_the_successor_was_used_the_old_token_is_refused() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let login = test.log_in(&alice).await;
     let first = refresh(&test, &login["refresh_token"]).await;
@@ -238,7 +234,7 @@ async fn once_the_successor_was_used_the_old_token_is_refused() {
 
 #[tokio::test]
 async fn a_chain_ends_after_thirty_days_or_720_links() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let mut token = test.log_in(&alice).await["refresh_token"].clone();
     let old = test.log_in(&alice).await["refresh_token"].clone();
@@ -254,7 +250,7 @@ async fn a_chain_ends_after_thirty_days_or_720_links() {
 
 #[tokio::test]
 async fn tokens_survive_a_restart_and_end_with_their_hour() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let tokens = test.log_in(&alice).await;
     let test = test.restart().await;
@@ -266,7 +262,7 @@ async fn tokens_survive_a_restart_and_end_with_their_hour() {
 
 #[tokio::test]
 async fn revocation_ends_tokens_and_logins_at_once_and_for_good() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let (tokens, others) = (test.log_in(&alice).await, test.log_in(&carol).await);
     let (request_id, nonce) = test.login1(&alice).await.unwrap();
@@ -283,7 +279,7 @@ async fn revocation_ends_tokens_and_logins_at_once_and_for_good() {
 
 #[tokio::test]
 async fn a_certificate_past_half_its_life_is_renewed_at_login() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     assert!(test.log_in(&alice).await.get("new_cert").is_none());
     test.world.clock.advance_ms(366 * DAY_MS);
@@ -296,7 +292,7 @@ async fn a_certificate_past_half_its_life_is_renewed_at_login() {
 
 #[tokio::test]
 async fn an_expired_certificate_may_be_renewed_for_ninety_days_but_not_log_in() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     test.world.clock.advance_ms(731 * DAY_MS);
     let (request_id, nonce) = test.login1(&alice).await.unwrap();
@@ -311,7 +307,7 @@ async fn an_expired_certificate_may_be_renewed_for_ninety_days_but_not_log_in() 
 
 #[tokio::test]
 async fn a_renewal_whose_answer_was_lost_can_be_asked_for_again() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     for _ in 0..2 {
         test.world.clock.advance_ms(1000);
@@ -327,12 +323,12 @@ async fn a_renewal_whose_answer_was_lost_can_be_asked_for_again() {
 
 #[tokio::test]
 async fn what_has_expired_is_purged_and_nothing_else() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let tokens = test.log_in(&alice).await;
     let next = refresh(&test, &tokens["refresh_token"]).await;
     test.world.clock.advance_ms(120_000);
-    let store = super::Store::new(test.world.db("auth", &sqlx::migrate!("auth/migrations")).await.unwrap());
+    let store = super::Store::new(test.world.db("auth", &sqlx::migrate!("./migrations")).await.unwrap());
     assert_eq!(store.purge(test.world.clock.now_ms()).await.unwrap(), 2, "the used nonce and the used token");
     assert_eq!(store.purge(test.world.clock.now_ms()).await.unwrap(), 0);
     assert_eq!(refresh(&test, &next["refresh_token"]).await["success"], true);
@@ -340,7 +336,7 @@ async fn what_has_expired_is_purged_and_nothing_else() {
 
 #[tokio::test]
 async fn after_a_rekey_only_the_new_key_logs_in() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let mut alice = test.register("alice").await;
     let (request_id, nonce) = test.login1(&alice).await.unwrap();
     let next = Key::generate(Curve::P256);
@@ -357,7 +353,7 @@ async fn after_a_rekey_only_the_new_key_logs_in() {
 
 #[tokio::test]
 async fn a_login_key_of_an_earlier_version_is_replaced_and_nobody_notices() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let folder = test.world.keys.join("pki/auth");
     for file in ["login.key", "login.crt"] {
@@ -394,7 +390,7 @@ async fn a_login_key_of_an_earlier_version_is_replaced_and_nobody_notices() {
 
 #[tokio::test]
 async fn certificates_of_others_do_not_log_in() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let mut alice = test.register("alice").await;
     let foreign = certs::dev::Pki::new("aid.pub", test.world.clock.now_seconds());
     let urls =
@@ -410,7 +406,7 @@ async fn certificates_of_others_do_not_log_in() {
 
 #[tokio::test]
 async fn a_further_certificate_is_on_another_curve_and_for_oneself() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&["ca"]).and(crate::open).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let key = Key::generate(Curve::P384);
     let request = further(&test, &alice, &key, &key).await;
@@ -456,7 +452,7 @@ proptest! {
     fn at_most_one_refresh_token_of_a_chain_is_alive(steps in prop::collection::vec((0usize..4, 0i64..8_000), 1..12)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let test = TestWorld::with(&["ca", "auth"]).await;
+            let test = TestWorld::with(&["ca"]).and(crate::open).await;
             let alice = test.register("alice").await;
             let mut tokens = vec![test.log_in(&alice).await["refresh_token"].clone()];
             let mut count = 0;

@@ -2,15 +2,15 @@
 
 use super::jwt::{self, Claims};
 use super::store::Token;
-use super::{ACCESS_SECONDS, Auth, Error};
-use crate::kernel::Aid;
+use super::{ACCESS_SECONDS, AuthService, Error};
+use kernel::Aid;
 use ring::digest;
 
 /// A chain of refreshes ends 30 days after its login or after 720 links, whichever comes first.
 pub(super) const CHAIN_MS: i64 = 30 * 86_400_000;
 pub(super) const CHAIN_LINKS: i64 = 720;
 
-impl Auth {
+impl AuthService {
     /// A token that the next revocation after `after_revocation` ends, whenever it is made.
     pub(super) fn access_token(&self, aid: &Aid, after_revocation: i64) -> Result<String, Error> {
         let now = self.clock.now_seconds();

@@ -1,7 +1,7 @@
 //! `auth.tokens_revoked_at`: when were all tokens of this agent revoked? Asked by a gateway that may have missed the event.
 
-use super::{Auth, Error};
-use crate::kernel::Caller;
+use super::{AuthService, Error};
+use kernel::Caller;
 use proto_schemas::requests::auth::LastRevocation;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(super) struct TokensRevokedAtParams {
     aid: String,
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn tokens_revoked_at(
         self: Arc<Self>,
         _: Caller,

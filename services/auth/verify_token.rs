@@ -1,8 +1,8 @@
 //! `auth.verify_token`: whose access token is this? Asked by the gateway at every connection.
 
 use super::jwt::{self, Claims, JwtError};
-use super::{Auth, Error};
-use crate::kernel::{Aid, Caller};
+use super::{AuthService, Error};
+use kernel::{Aid, Caller};
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct TokenVerified {
     tokens_revoked_at: Option<i64>,
 }
 
-impl Auth {
+impl AuthService {
     pub(super) async fn verify_token(
         self: Arc<Self>,
         _: Caller,

@@ -2,9 +2,9 @@
 
 use super::store::{MOST_ROOTS, RootChange, RootChangeOutcome, TrustRoot};
 use super::trust::{digits, domains_of, id};
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
 use certs::{Certificate, RootDomains};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) struct Added {
     domains: Vec<String>,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn add_trust_root(
         self: Arc<Self>,
         _: Caller,

@@ -1,7 +1,7 @@
 //! What can go wrong in `ca.*`, and the code for each.
 
-use crate::kernel::{BatchError, RpcError, codes};
 use certs::CertError;
+use kernel::{BatchError, RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {

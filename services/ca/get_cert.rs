@@ -1,8 +1,8 @@
 //! `ca.get_cert`: the current certificate of a name, or exactly the one asked for.
 
 use super::store::CertificateRow;
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use time::OffsetDateTime;
@@ -43,7 +43,7 @@ pub(super) struct GotCert {
     pub observed_at: Option<String>,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn get_cert(
         self: Arc<Self>,
         _: Caller,

@@ -1,7 +1,7 @@
 //! `ca.get_cert_chain`: issuer, registry and root, in the order clients verify them.
 
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) struct CertChain {
     pub certs: Vec<String>,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn get_cert_chain(
         self: Arc<Self>,
         _: Caller,

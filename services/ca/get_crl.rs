@@ -4,9 +4,9 @@
 //! whether one was missed is looked up once a second, by their number.
 
 use super::ocsp_query::revocation_reason;
-use super::{Ca, Error, GRACE_SECONDS};
-use crate::kernel::{Audience, Caller, Event};
+use super::{CaService, Error, GRACE_SECONDS};
 use certs::Revoked;
+use kernel::{Audience, Caller, Event};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,7 @@ pub(super) struct SignedCrl {
     checked_at_ms: i64,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn get_crl(
         self: Arc<Self>,
         _: Caller,

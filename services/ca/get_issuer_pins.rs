@@ -1,7 +1,7 @@
 //! `ca.get_issuer_pins`: the keys of other domains' authorities, as they were seen first.
 
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ struct SeenPin {
     seen_at: i64,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn get_issuer_pins(
         self: Arc<Self>,
         _: Caller,

@@ -1,7 +1,7 @@
 //! `ca.get_trust_roots`: the signed list of roots this domain trusts, exactly as it was published.
 
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
+use kernel::Caller;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Deserialize)]
 pub(super) struct GetTrustRootsParams {}
 
-impl Ca {
+impl CaService {
     pub(super) async fn get_trust_roots(
         self: Arc<Self>,
         _: Caller,

@@ -1,11 +1,11 @@
 //! `ca.issue_cert`: the certificate of a new name, or a further one of a name that exists.
 
 use super::store::{CertificateRow, ClaimOutcome, NewCertificate};
-use super::{Ca, Error, Issued};
-use crate::kernel::{Aid, Caller};
+use super::{CaService, Error, Issued};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Curve, PublicKey};
+use kernel::{Aid, Caller};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn signing() -> String {
     "signing".to_owned()
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn issue_cert(
         self: Arc<Self>,
         _: Caller,

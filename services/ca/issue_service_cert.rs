@@ -3,9 +3,9 @@
 
 use super::issue_cert::public_key;
 use super::store::{CertificateRow, ClaimOutcome, NewCertificate};
-use super::{BACKDATE_SECONDS, Ca, Error, Issued, LEAF_SECONDS};
-use crate::kernel::Caller;
+use super::{BACKDATE_SECONDS, CaService, Error, Issued, LEAF_SECONDS};
 use certs::Curve;
+use kernel::Caller;
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ enum ServiceKeyPurpose {
     Login,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn issue_service_cert(
         self: Arc<Self>,
         caller: Caller,

@@ -1,11 +1,11 @@
 //! `ca.ocsp_query`: is this serial good, revoked or unknown? Signed for each question, because strict clients accept an
-//! answer for thirty seconds only. Whoever asks in the way of RFC 6960 is answered by [`Ca::answer_ocsp`].
+//! answer for thirty seconds only. Whoever asks in the way of RFC 6960 is answered by [`CaService::answer_ocsp`].
 
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{OcspRefusal, OcspRequest, OcspStatus, Reason};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct OcspAnswer {
     ocsp_response: String,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn ocsp_query(
         self: Arc<Self>,
         _: Caller,

@@ -1,8 +1,8 @@
 //! `ca.pin_issuer`: keep the key of another domain's authority, the first time it is seen.
 
 use super::store::{IssuerPin, MOST_PINS_OF_A_ROOT};
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct Pinned {
     pub spki_fingerprint: String,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn pin_issuer(
         self: Arc<Self>,
         _: Caller,

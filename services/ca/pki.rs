@@ -8,10 +8,10 @@
 //! pki/authority/authority.{key,crt} signs the list of trusted roots, and never a certificate
 //! ```
 
-use crate::kernel::World;
-use crate::kernel::files::{make_folder, write_new};
 use anyhow::{Context, bail, ensure};
 use certs::{Authority, Certificate, Curve, Identity, Key};
+use kernel::World;
+use kernel::files::{make_folder, write_new};
 use std::fs;
 use std::path::Path;
 

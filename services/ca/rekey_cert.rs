@@ -1,8 +1,8 @@
 //! `ca.rekey_cert`: a certificate for a new key of the same agent; the old one verifies only what it signed before.
 
 use super::issue_cert::public_key;
-use super::{Ca, Error, Issued};
-use crate::kernel::{Aid, Caller};
+use super::{CaService, Error, Issued};
+use kernel::{Aid, Caller};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(super) struct RekeyCertParams {
     public_key: String,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn rekey_cert(
         self: Arc<Self>,
         _: Caller,

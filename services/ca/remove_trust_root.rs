@@ -2,8 +2,8 @@
 
 use super::store::{RootChange, RootChangeOutcome};
 use super::trust::{digits, id};
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Removed {
     fingerprint_sha256: String,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn remove_trust_root(
         self: Arc<Self>,
         _: Caller,

@@ -4,9 +4,9 @@
 //! that it has: clients that renew long before it ends ask for no more than a valid one.
 
 use super::store::{CertificateRow, NewCertificate};
-use super::{Ca, DAY, Error, Issued};
-use crate::kernel::{Aid, Caller};
+use super::{CaService, DAY, Error, Issued};
 use certs::{Certificate, PublicKey};
+use kernel::{Aid, Caller};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct RenewCertParams {
     old_serial: String,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn renew_cert(
         self: Arc<Self>,
         _: Caller,

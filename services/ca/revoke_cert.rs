@@ -5,9 +5,9 @@
 //! this process is killed in between.
 
 use super::store::RevocationScope;
-use super::{Ca, Error};
-use crate::kernel::{Aid, Audience, Caller, Event, RpcError};
+use super::{CaService, Error};
 use certs::Reason;
+use kernel::{Aid, Audience, Caller, Event, RpcError};
 use proto_schemas::requests::auth;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -36,7 +36,7 @@ pub(super) struct CertRevoked {
     serials: Vec<String>,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn revoke_cert(
         self: Arc<Self>,
         _: Caller,

@@ -1,7 +1,7 @@
 //! `ca.revoked_agents`: who has no certificate left that is not revoked. Such a name is never registered again.
 
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
+use kernel::Caller;
 use proto_schemas::requests::ca::{RevokedAgent, RevokedAgentsPage};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) struct RevokedAgentsParams {
     limit: Option<i64>,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn revoked_agents(
         self: Arc<Self>,
         _: Caller,

@@ -1,14 +1,12 @@
 //! Certificates, the chain, revocation and the list of trusted roots, as clients fetch them. What is plain JSON is declared
 //! in the schema of its method instead: `/pki/crl.json`.
 
-use super::Ca;
+use super::CaService;
 use super::get_cert::{GetCertParams, GotCert};
 use super::get_cert_chain::GetCertChainParams;
 use super::get_crl::{CrlSigner, GetCrlParams};
 use super::get_trust_roots::GetTrustRootsParams;
 use super::ocsp_query::OcspQueryParams;
-use crate::kernel::http::{json_text, refuse, with_header};
-use crate::kernel::{Caller, RpcError};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
@@ -18,6 +16,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel::http::{json_text, refuse, with_header};
+use kernel::{Caller, RpcError};
 use ring::digest;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ const PEM: &str = "application/x-pem-file";
 const CRL: &str = "application/pkix-crl";
 const OCSP: &str = "application/ocsp-response";
 
-pub(super) fn routes(ca: Arc<Ca>) -> Router {
+pub(super) fn routes(ca: Arc<CaService>) -> Router {
     let lists = [("issuer", CrlSigner::Issuer), ("registry", CrlSigner::Registry), ("root", CrlSigner::Root)];
     let mut router = Router::new();
     for (name, of) in lists {
-        let list = move |State(ca): State<Arc<Ca>>, caller: Caller| crl(ca, caller, of);
+        let list = move |State(ca): State<Arc<CaService>>, caller: Caller| crl(ca, caller, of);
         router = router.route(&format!("/pki/{name}.crl"), get(list));
     }
     for path in ["/pki/chain", "/ca/cert"] {
@@ -50,12 +50,12 @@ pub(super) fn routes(ca: Arc<Ca>) -> Router {
         .with_state(ca)
 }
 
-async fn chain(State(ca): State<Arc<Ca>>, caller: Caller) -> Result<Response, RpcError> {
+async fn chain(State(ca): State<Arc<CaService>>, caller: Caller) -> Result<Response, RpcError> {
     let chain = ca.get_cert_chain(caller, GetCertChainParams {}).await?;
     Ok(document(PEM, chain.chain))
 }
 
-async fn root(State(ca): State<Arc<Ca>>, caller: Caller) -> Result<Response, RpcError> {
+async fn root(State(ca): State<Arc<CaService>>, caller: Caller) -> Result<Response, RpcError> {
     let mut chain = ca.get_cert_chain(caller, GetCertChainParams {}).await?;
     Ok(document(PEM, chain.certs.pop().unwrap_or_default()))
 }
@@ -68,7 +68,7 @@ struct CertQuery {
 }
 
 async fn certificate(
-    State(ca): State<Arc<Ca>>,
+    State(ca): State<Arc<CaService>>,
     caller: Caller,
     Path(aid): Path<String>,
     Query(query): Query<CertQuery>,
@@ -102,7 +102,7 @@ async fn certificate(
 }
 
 /// The lists that certificates point to, in the form of RFC 5280.
-async fn crl(ca: Arc<Ca>, caller: Caller, of: CrlSigner) -> Result<Response, RpcError> {
+async fn crl(ca: Arc<CaService>, caller: Caller, of: CrlSigner) -> Result<Response, RpcError> {
     let crl = ca.get_crl(caller, GetCrlParams { of }).await?;
     let base64: String = crl.crl_pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let der = STANDARD.decode(base64).map_err(RpcError::internal)?;
@@ -110,14 +110,14 @@ async fn crl(ca: Arc<Ca>, caller: Caller, of: CrlSigner) -> Result<Response, Rpc
 }
 
 /// The responder that certificates name (RFC 6960).
-async fn ocsp(State(ca): State<Arc<Ca>>, request: Bytes) -> Response {
+async fn ocsp(State(ca): State<Arc<CaService>>, request: Bytes) -> Response {
     ocsp_response(ca.answer_ocsp(&request).await)
 }
 
 /// Two things are asked below one path: SDKs write a serial number there, and clients of RFC 6960 a whole request in base64,
 /// which may have slashes. The DER of a request begins with 0x30, so its base64 with an M, and no serial number does.
 async fn ocsp_by_path(
-    State(ca): State<Arc<Ca>>,
+    State(ca): State<Arc<CaService>>,
     caller: Caller,
     Path(asked): Path<String>,
 ) -> Result<Response, RpcError> {
@@ -136,7 +136,7 @@ fn ocsp_response(der: Vec<u8>) -> Response {
 }
 
 /// Signed as a whole, so it is passed on byte by byte.
-async fn trust_roots(State(ca): State<Arc<Ca>>, caller: Caller) -> Result<Response, RpcError> {
+async fn trust_roots(State(ca): State<Arc<CaService>>, caller: Caller) -> Result<Response, RpcError> {
     let list = ca.get_trust_roots(caller, GetTrustRootsParams {}).await?;
     let etag = format!("\"{}\"", hex::encode(digest::digest(&digest::SHA256, list.get().as_bytes())));
     let response = with_header(json_text(StatusCode::OK, list.get()), ETAG, &etag);

@@ -1,5 +1,6 @@
 //! The table `[ca]` of `aund.toml`.
 
+use kernel::ServiceSettings;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,10 +17,10 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl ServiceSettings for Settings {
     /// Refuses numbers that this service cannot do with. The first certificate is one of them, and a key has to be
     /// replaceable on the day it was made.
-    pub(crate) fn check(&self) -> anyhow::Result<()> {
+    fn check(&self) -> anyhow::Result<()> {
         let most = 1_000_000;
         if !(2..=most).contains(&self.certificates_per_day) {
             let given = self.certificates_per_day;

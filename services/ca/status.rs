@@ -1,7 +1,7 @@
 //! `ca.status`: how many certificates there are in each state.
 
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) struct CaStatus {
     certificates: BTreeMap<String, i64>,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn status(self: Arc<Self>, _: Caller, _: StatusParams) -> Result<CaStatus, Error> {
         Ok(CaStatus {
             issuer: self.issuer.clone(),

@@ -9,8 +9,8 @@ pub(super) use revocations::RevocationScope;
 pub(super) use trust::{MOST_ROOTS, RootChange, RootChangeOutcome, SignedTrustList, TrustRoot};
 
 use super::GRACE_SECONDS;
-use crate::kernel::Db;
 use certs::Certificate;
+use kernel::Db;
 use sqlx::{Any, Transaction};
 
 /// A certificate and its lifecycle state.

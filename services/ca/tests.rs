@@ -1,17 +1,17 @@
 //! The authority alone: who gets a name, and what becomes of certificates.
 
-use crate::kernel::Caller;
-use crate::testing::{DAY_MS, TestWorld, code, spki};
 use axum::http::Request;
 use certs::{Authority, Certificate, Curve, Key};
 use futures_util::future::join_all;
+use kernel::Caller;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
+use testing::{DAY_MS, TestWorld, code, spki};
 
 #[tokio::test]
 async fn a_name_belongs_to_the_first_key_and_the_same_key_may_register_again() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
     let again = json!({ "aid": alice.aid, "public_key": spki(&alice.key) });
     assert_eq!(test.call("auth.create_aid", again).await.unwrap()["cert"], alice.cert.as_str());
@@ -23,7 +23,7 @@ async fn a_name_belongs_to_the_first_key_and_the_same_key_may_register_again() {
 
 #[tokio::test]
 async fn of_many_concurrent_registrations_of_one_name_one_succeeds() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let keys: Vec<Key> = (0..16).map(|_| Key::generate(Curve::P256)).collect();
     let calls = keys
         .iter()
@@ -35,7 +35,7 @@ async fn of_many_concurrent_registrations_of_one_name_one_succeeds() {
 
 #[tokio::test]
 async fn many_processes_of_a_service_get_their_first_certificate_at_the_same_moment() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let ask = |key: &Key| {
         let request = json!({
             "name": "gateway.aid.pub", "public_key": spki(key), "curve": "P-256", "dns_names": ["aid.pub"],
@@ -56,7 +56,7 @@ async fn many_processes_of_a_service_get_their_first_certificate_at_the_same_mom
 
 #[tokio::test]
 async fn a_renewed_certificate_keeps_the_key_and_the_old_one_verifies_only() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
     let old = Certificate::from_pem(&alice.cert).unwrap();
     test.world.clock.advance_ms(1000);
@@ -81,7 +81,7 @@ async fn a_renewed_certificate_keeps_the_key_and_the_old_one_verifies_only() {
 
 #[tokio::test]
 async fn an_agent_gets_so_many_certificates_a_day_and_then_the_one_it_has() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
     let mut serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
     let renew = async |serial: &str| {
@@ -107,7 +107,7 @@ async fn an_agent_gets_so_many_certificates_a_day_and_then_the_one_it_has() {
 
 #[tokio::test]
 async fn every_way_to_name_a_certificate_finds_it() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
     let cert = Certificate::from_pem(&alice.cert).unwrap();
     let (der, key) = (cert.fingerprint().to_owned(), cert.public_key().fingerprint());
@@ -125,7 +125,7 @@ async fn every_way_to_name_a_certificate_finds_it() {
 
 #[tokio::test]
 async fn a_revoked_agent_is_on_the_crl_and_its_name_cannot_be_registered_again() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
     let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
     assert_eq!(test.inside("ca.get_crl", json!({})).await["revoked_serials"], json!([]));
@@ -145,7 +145,7 @@ async fn a_revoked_agent_is_on_the_crl_and_its_name_cannot_be_registered_again()
 
 #[tokio::test]
 async fn serials_are_read_in_every_spelling() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
     let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
     for spelling in [serial.clone(), serial.to_uppercase(), format!("00{serial}"), format!("0{serial}")] {
@@ -164,7 +164,7 @@ async fn serials_are_read_in_every_spelling() {
 
 #[tokio::test]
 async fn an_expired_name_is_free_after_its_grace() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
     let other = json!({ "aid": alice.aid, "public_key": spki(&Key::generate(Curve::P256)) });
     test.world.clock.advance_ms((730 + 89) * DAY_MS);
@@ -176,7 +176,7 @@ async fn an_expired_name_is_free_after_its_grace() {
 
 #[tokio::test]
 async fn the_trust_list_is_signed_and_its_version_grows() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let first = test.inside("ca.get_trust_roots", json!({})).await;
     let authority = Certificate::from_pem(first["authority_cert_pem"].as_str().unwrap()).unwrap();
     assert!(certs::roots::verify(&first, authority.public_key()));
@@ -202,7 +202,7 @@ async fn version(test: &TestWorld) -> i64 {
 
 #[tokio::test]
 async fn the_root_of_another_operator_comes_into_the_signed_list_and_leaves_it() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let root = Authority::root("Root of aid.net", "aid.net", test.world.clock.now_seconds());
     let root = root.certificate();
     let first = version(&test).await;
@@ -231,7 +231,7 @@ async fn the_root_of_another_operator_comes_into_the_signed_list_and_leaves_it()
 
 #[tokio::test]
 async fn every_change_of_trusted_roots_is_an_event_for_gateways_and_nothing_else_is() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let published = || test.events.lock().iter().filter(|event| event.method == "ca.trust_changed").count();
     let root = Authority::root("Another", "aid.net", test.world.clock.now_seconds());
     let add = json!({ "certificate": root.certificate().pem(), "any_domain": true });
@@ -245,7 +245,7 @@ async fn every_change_of_trusted_roots_is_an_event_for_gateways_and_nothing_else
 
 #[tokio::test]
 async fn only_a_root_that_is_valid_now_is_trusted_and_ours_stays() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let (now, alice) = (test.world.clock.now_seconds(), test.register("alice").await);
     let pki = certs::dev::Pki::new("aid.net", now);
     let tomorrow = Authority::root("Tomorrow", "aid.net", now + 86_400);
@@ -287,7 +287,7 @@ async fn only_a_root_that_is_valid_now_is_trusted_and_ours_stays() {
 
 #[tokio::test]
 async fn of_many_roots_added_at_once_none_is_lost_and_the_list_is_bounded() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let now = test.world.clock.now_seconds();
     let roots: Vec<Authority> =
         (0..100).map(|n| Authority::root(&format!("Root {n}"), "many", now)).collect();
@@ -312,7 +312,7 @@ async fn of_many_roots_added_at_once_none_is_lost_and_the_list_is_bounded() {
 
 #[tokio::test]
 async fn roots_added_before_the_first_start_are_trusted() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let root = Authority::root("Early", "aid.net", test.world.clock.now_seconds());
     let folder = test.world.data.join("trust");
     std::fs::create_dir(&folder).unwrap();
@@ -339,7 +339,7 @@ async fn domains_of(test: &TestWorld, root: &Certificate) -> Value {
 
 #[tokio::test]
 async fn what_a_root_is_trusted_for_has_to_be_said_and_can_be_said_anew() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let root = Authority::root("Root", "aid.net", test.world.clock.now_seconds());
     let pem = root.certificate().pem();
     for said in [
@@ -370,7 +370,7 @@ async fn what_a_root_is_trusted_for_has_to_be_said_and_can_be_said_anew() {
 
 #[tokio::test]
 async fn a_root_of_an_earlier_version_keeps_the_domain_of_its_organization() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let now = test.world.clock.now_seconds();
     let folder = test.world.data.join("trust");
     std::fs::create_dir(&folder).unwrap();
@@ -389,7 +389,7 @@ async fn a_root_of_an_earlier_version_keeps_the_domain_of_its_organization() {
 
 #[tokio::test]
 async fn the_first_key_of_a_domain_counts_until_the_operator_says_otherwise() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let (one, other) = (format!("sha256:{}", "1".repeat(64)), format!("sha256:{}", "2".repeat(64)));
     let pin = |key: &str| json!({ "domain": "aid.net", "spki_fingerprint": key, "root": "a".repeat(64) });
     for key in [&one, &other, &one] {
@@ -416,7 +416,7 @@ async fn the_first_key_of_a_domain_counts_until_the_operator_says_otherwise() {
 
 #[tokio::test]
 async fn one_root_cannot_fill_the_table_of_keys() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let key = format!("sha256:{}", "1".repeat(64));
     let pin = |n: i64, root: &str| json!({ "domain": format!("d{n}.test"), "spki_fingerprint": key, "root": root.repeat(64) });
     for n in 0..500 {
@@ -429,7 +429,7 @@ async fn one_root_cannot_fill_the_table_of_keys() {
 
 #[tokio::test]
 async fn a_service_gets_a_certificate_for_itself_and_for_no_other() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let ask = |service: &str, name: &str| {
         let request = json!({
             "name": name, "public_key": spki(&Key::generate(Curve::P256)), "curve": "P-256",
@@ -444,7 +444,7 @@ async fn a_service_gets_a_certificate_for_itself_and_for_no_other() {
 
 #[tokio::test]
 async fn neither_unauthenticated_callers_nor_agents_may_call_the_authority() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
     for caller in [Caller::Unauthenticated, alice.caller()] {
         assert_eq!(code(test.call_as(caller, "ca.status", json!({})).await), -32601);
@@ -453,7 +453,7 @@ async fn neither_unauthenticated_callers_nor_agents_may_call_the_authority() {
 
 #[tokio::test]
 async fn keys_are_readable_by_their_owner_only_and_never_overwritten() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let pki = test.world.data.join("pki");
     let keys = [
         "root/root.key",
@@ -476,13 +476,13 @@ async fn keys_are_readable_by_their_owner_only_and_never_overwritten() {
         keys.iter().map(|key| std::fs::read_to_string(pki.join(key)).unwrap()).collect();
     assert_eq!(texts, after);
     std::fs::remove_dir_all(pki.join("ca")).unwrap();
-    let error = crate::open("ca", &test.world, &Default::default()).await.err().unwrap();
+    let error = super::open(&test.world, &Default::default()).await.err().unwrap();
     assert!(format!("{error:#}").contains("holds no ca folder"), "{error:#}");
 }
 
 #[tokio::test]
 async fn what_clients_fetch_is_answered_over_http() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
     let get =
         async |path: &str| test.http("ca", &Caller::Unauthenticated, Request::builder().uri(path)).await;
@@ -504,7 +504,7 @@ async fn what_clients_fetch_is_answered_over_http() {
 
 #[tokio::test]
 async fn methods_that_are_also_routes_answer_with_their_result() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
     let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
     let ask = async |method: &str, path: &str| {
@@ -530,7 +530,7 @@ async fn methods_that_are_also_routes_answer_with_their_result() {
 
 #[tokio::test]
 async fn agents_without_a_certificate_are_listed_in_the_order_of_their_revocations() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let mut agents = Vec::new();
     for name in ["dora", "alice", "carol", "bobby"] {
         agents.push(test.register(name).await);
@@ -566,7 +566,7 @@ async fn agents_without_a_certificate_are_listed_in_the_order_of_their_revocatio
 
 #[tokio::test]
 async fn a_login_certificate_follows_the_one_it_names_and_leaves_others_of_its_curve() {
-    let test = TestWorld::with(&["ca", "auth"]).await;
+    let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let name = format!("mail.{}", test.world.issuer);
     let issue = |curve: Curve, more: Value| {
         let mut params = json!({ "name": name, "public_key": spki(&Key::generate(curve)), "curve": curve });

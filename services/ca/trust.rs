@@ -2,9 +2,9 @@
 
 use super::get_cert::rfc3339;
 use super::store::{RootChange, RootChangeOutcome, SignedTrustList, TrustRoot};
-use super::{Ca, Error};
-use crate::kernel::{Audience, Event};
+use super::{CaService, Error};
 use certs::{CertError, Certificate, RootDomains};
+use kernel::{Audience, Event};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ const LEAD_SECONDS: i64 = 12 * 3600;
 const ADDED_EARLY: &str = "trust";
 const DOMAINS_FILE: &str = "domains";
 
-impl Ca {
+impl CaService {
     pub(super) async fn refresh_trust_list(&self) -> Result<(), Error> {
         let due = match self.store.trust_list().await? {
             Some((_, next_update, document)) => {

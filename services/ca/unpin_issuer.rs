@@ -1,8 +1,8 @@
 //! `ca.unpin_issuer`: accept another key of another domain's authority.
 
 use super::pin_issuer::Pinned;
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
+use kernel::Caller;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) struct UnpinIssuerParams {
     domain: String,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn unpin_issuer(
         self: Arc<Self>,
         _: Caller,

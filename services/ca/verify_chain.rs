@@ -1,8 +1,8 @@
 //! `ca.verify_chain`: is this certificate issued under our root, valid now, and not revoked?
 
-use super::{Ca, Error};
-use crate::kernel::Caller;
+use super::{CaService, Error};
 use certs::Certificate;
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::slice;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct ChainVerified {
     reason: Option<String>,
 }
 
-impl Ca {
+impl CaService {
     pub(super) async fn verify_chain(
         self: Arc<Self>,
         _: Caller,

@@ -134,7 +134,7 @@ impl<T: Send + 'static, R: Send + 'static> Batch<T, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::StoreStats;
+    use crate::StoreStats;
     use parking_lot::Mutex;
     use tokio::sync::Notify;
 

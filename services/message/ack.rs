@@ -4,8 +4,8 @@ use super::delivery::events;
 use super::reading::consumer::{Consumer, ConsumerClaim, Seq};
 use super::reading::volatile::{VolatileAck, VolatileNames};
 use super::store::write::{CursorAdvance, Write, WriteOutcome};
-use super::{Error, Message};
-use crate::kernel::{Aid, Audience, Caller, Event};
+use super::{Error, MessageService};
+use kernel::{Aid, Audience, Caller, Event};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::to_raw_value;
@@ -35,7 +35,7 @@ pub(super) struct Acked {
     volatile_ack: Option<VolatileAck>,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn ack(self: Arc<Self>, caller: Caller, params: AckParams) -> Result<Acked, Error> {
         let AckParams { seq, device_id, slot_id, volatile_cursor, mut volatile_cursors, volatile_ids } =
             params;

@@ -5,7 +5,7 @@ use super::store::ephemeral::volatile::OldEpoch;
 use super::store::error::StoreError;
 use super::store::quota_limits::QuotaExceeded;
 use super::store::tool_call_window::{TOOL_CALL_LIMIT, TOOL_CALL_WINDOW_MS};
-use crate::kernel::{Aid, BatchError, RpcError, codes};
+use kernel::{Aid, BatchError, RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {

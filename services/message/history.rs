@@ -3,8 +3,8 @@
 use super::reading::consumer::{ConsumerClaim, Seq};
 use super::reading::page::RowForm;
 use super::reading::scan::{PageQuery, WithQueue};
-use super::{Error, Message};
-use crate::kernel::{Aid, Caller};
+use super::{Error, MessageService};
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) struct History {
     sender_aid: Option<Aid>,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn history(
         self: Arc<Self>,
         caller: Caller,

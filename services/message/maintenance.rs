@@ -1,6 +1,6 @@
 //! What the service does by itself: index messages, and remove what is too old, in steps too small to be noticed.
 
-use super::Message;
+use super::MessageService;
 use super::store::tool_calls;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const REMOVE_EVERY: u32 = 100;
 const COUNT_EVERY: u32 = 50;
 const REMOVE_ROWS: usize = 200;
 
-impl Message {
+impl MessageService {
     /// Runs until the server stops. What it did not get to is done after the next start.
     pub(super) async fn maintain(&self) {
         if let Err(error) = self.store.fill_filter(self.clock.now_ms()).await {

@@ -1,7 +1,7 @@
 //! `message.outbox`: the messages that wait for other domains, for the operator.
 
-use super::{Error, Message};
-use crate::kernel::Caller;
+use super::{Error, MessageService};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ struct OutboxPeerRow {
     expired: i64,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn outbox(self: Arc<Self>, _: Caller, _: OutboxParams) -> Result<OutboxState, Error> {
         let rows: Vec<OutboxPeerRow> = sqlx::query_as(
             "SELECT issuer, waiting, bytes, attempts, last_error, next_try, delivered, refused, expired,

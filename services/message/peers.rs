@@ -1,8 +1,8 @@
 //! `message.peers`: the senders in an inbox, and how far each of them has been read.
 
 use super::reading::consumer::ConsumerClaim;
-use super::{Error, Message};
-use crate::kernel::{Aid, Caller, DeviceId};
+use super::{Error, MessageService};
+use kernel::{Aid, Caller, DeviceId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub(super) struct PeerCursor {
     earliest_available_seq: Option<i64>,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn peers(
         self: Arc<Self>,
         caller: Caller,

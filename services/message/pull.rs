@@ -7,8 +7,8 @@ use super::reading::scan::PageQuery;
 use super::reading::volatile::VolatilePageFields;
 use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKind;
-use super::{Error, Message};
-use crate::kernel::{Answer, Caller, CallerEvent};
+use super::{Error, MessageService};
+use kernel::{Answer, Caller, CallerEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) struct Pulled {
     volatile: VolatilePageFields,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn pull(
         self: Arc<Self>,
         caller: Caller,

@@ -1,9 +1,9 @@
 //! `message.query_online`: who has a long connection right now, here and in other domains.
 
 use super::federation::PeerCall;
-use super::{Error, Message};
-use crate::kernel::{Aid, Caller};
+use super::{Error, MessageService};
 use futures_util::future::join_all;
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(super) struct Online {
     online: BTreeMap<String, bool>,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn query_online(
         self: Arc<Self>,
         caller: Caller,

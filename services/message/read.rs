@@ -1,8 +1,8 @@
 //! `message.read`: an agent has read a message on one device; the others need not show it as new.
 
 use super::reading::read_states::{ReadPosition, ReportedPosition};
-use super::{Error, Message};
-use crate::kernel::{Aid, Audience, Caller, Event, Session};
+use super::{Error, MessageService};
+use kernel::{Aid, Audience, Caller, Event, Session};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ struct ReadChanged<'a> {
     updated_at: i64,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn read(
         self: Arc<Self>,
         caller: Caller,

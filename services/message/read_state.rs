@@ -3,8 +3,8 @@
 use super::read::{SCOPE, check_scope};
 use super::reading::consumer::ConsumerClaim;
 use super::reading::read_states::ReadPosition;
-use super::{Error, Message};
-use crate::kernel::Caller;
+use super::{Error, MessageService};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ struct TopicPosition {
     updated_at: i64,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn read_state(
         self: Arc<Self>,
         caller: Caller,

@@ -3,8 +3,8 @@
 use super::federation::{RecallRefusal, RecalledAtPeers};
 use super::store::stored_message::MessageKey;
 use super::store::write::{Recall, RecallOutcome, Write, WriteOutcome};
-use super::{Error, Message};
-use crate::kernel::{Aid, Caller, DeviceId, Session};
+use super::{Error, MessageService};
+use kernel::{Aid, Caller, DeviceId, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) struct RefusedRecall {
     error: RecallRefusal,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn recall(
         self: Arc<Self>,
         caller: Caller,

@@ -11,8 +11,8 @@ use super::store::inboxes::{Inbox, InboxList};
 use super::store::quota_limits::QuotaExceeded;
 use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
 use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, Write, WriteOutcome};
-use super::{Error, Message};
-use crate::kernel::{Aid, Caller, Mode, PresentSession, RpcError, Session, codes};
+use super::{Error, MessageService};
+use kernel::{Aid, Caller, Mode, PresentSession, RpcError, Session, codes};
 use proto_schemas::requests::ca;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// How often a message is addressed anew because devices came and went meanwhile.
 const TRIES: usize = 3;
 
-impl Message {
+impl MessageService {
     pub(super) async fn send(self: Arc<Self>, caller: Caller, params: SendParams) -> Result<Sent, Error> {
         let session = caller.speaker()?;
         params.check()?;

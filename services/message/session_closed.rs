@@ -1,7 +1,7 @@
 //! `message.session_closed`: what was to be sent once more to the connection is dropped.
 
-use super::{Error, Message};
-use crate::kernel::{Caller, SessionNotice};
+use super::{Error, MessageService};
+use kernel::{Caller, SessionNotice};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub(super) struct ClosedSession {
     closed: bool,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn session_closed(
         self: Arc<Self>,
         _: Caller,

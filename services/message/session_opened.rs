@@ -1,7 +1,7 @@
 //! `message.session_opened`: a device connects; from the first time on it has an inbox.
 
-use super::{Error, Message};
-use crate::kernel::{Caller, SessionNotice};
+use super::{Error, MessageService};
+use kernel::{Caller, SessionNotice};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub(super) struct OpenedSession {
     opened: bool,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn session_opened(
         self: Arc<Self>,
         _: Caller,

@@ -4,8 +4,8 @@
 use super::delivery::events;
 use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKind;
-use super::{Error, Message};
-use crate::kernel::{Audience, Caller, SessionNotice};
+use super::{Error, MessageService};
+use kernel::{Audience, Caller, SessionNotice};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) struct ResyncedSession {
     published: bool,
 }
 
-impl Message {
+impl MessageService {
     pub(super) async fn session_resync(
         self: Arc<Self>,
         _: Caller,
@@ -47,13 +47,13 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use crate::kernel::{Audience, Caller};
-    use crate::testing::TestWorld;
+    use kernel::{Audience, Caller};
     use serde_json::{Value, json};
+    use testing::TestWorld;
 
     #[tokio::test]
     async fn the_newest_message_is_published_again_until_it_is_read() {
-        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+        let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         let on_device = json!({ "aid": bob.aid, "device_id": "" });
         test.inside("message.session_opened", on_device.clone()).await;

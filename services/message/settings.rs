@@ -2,6 +2,7 @@
 
 use super::store::ephemeral::queue_messages::QueueLimits;
 use super::store::quota_limits::QuotaLimits;
+use kernel::ServiceSettings;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -52,9 +53,9 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl ServiceSettings for Settings {
     /// Refuses numbers that this service cannot do with. The least bytes of a queue have space for the largest message.
-    pub(crate) fn check(&self) -> anyhow::Result<()> {
+    fn check(&self) -> anyhow::Result<()> {
         let ranges: [(&str, u64, RangeInclusive<u64>); 10] = [
             ("retention_seconds", self.retention_seconds, 1..=365 * DAY_SECONDS),
             ("recall_seconds", self.recall_seconds, 0..=365 * DAY_SECONDS),
@@ -76,7 +77,9 @@ impl Settings {
         }
         Ok(())
     }
+}
 
+impl Settings {
     pub(super) fn peer_retention(&self) -> Option<Duration> {
         (self.peer_retention_seconds > 0).then(|| Duration::from_secs(self.peer_retention_seconds))
     }

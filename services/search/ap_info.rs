@@ -1,8 +1,8 @@
 //! `search.ap_info`: what this directory is, and how far it has got.
 
 use super::cursor::ChangeCursor;
-use super::{Error, Search, iso};
-use crate::kernel::Caller;
+use super::{Error, SearchService, iso};
+use kernel::Caller;
 use proto_schemas::requests::search::{DirectoryCapabilities, DirectoryInfo};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Deserialize)]
 pub(super) struct ApInfoParams {}
 
-impl Search {
+impl SearchService {
     pub(super) async fn ap_info(self: Arc<Self>, _: Caller, _: ApInfoParams) -> Result<DirectoryInfo, Error> {
         self.enabled()?;
         let snapshot_versions = self.snapshot_versions().await?;

@@ -3,8 +3,8 @@
 use super::cursor::ChangeCursor;
 use super::store::ChangedRow;
 use super::store::pages::Reader;
-use super::{Error, Search, iso, page_limit};
-use crate::kernel::Caller;
+use super::{Error, SearchService, iso, page_limit};
+use kernel::Caller;
 use proto_schemas::requests::search::{ChangesPage, LoggedChange};
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ pub(super) struct ChangesParams {
     limit: Option<i64>,
 }
 
-impl Search {
+impl SearchService {
     pub(super) async fn changes(
         self: Arc<Self>,
         caller: Caller,

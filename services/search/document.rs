@@ -2,8 +2,8 @@
 
 use super::index::plain_text::{markdown_text, skills_text};
 use super::index::{IndexedDocument, tokens};
-use crate::kernel::Aid;
-use crate::kernel::agent_md::{AgentMd, Visibility};
+use kernel::Aid;
+use kernel::agent_md::{AgentMd, Visibility};
 use ring::digest;
 
 /// A document that may be in the directory.

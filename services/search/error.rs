@@ -1,6 +1,6 @@
 //! What can go wrong in `search.*`, and the code for each.
 
-use crate::kernel::{RpcError, codes};
+use kernel::{RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {

@@ -1,7 +1,7 @@
 //! `search.get_agent`: the document of one agent, as the directory has it.
 
-use super::{Error, Search, agent_md_url, iso};
-use crate::kernel::{Aid, Caller};
+use super::{Error, SearchService, agent_md_url, iso};
+use kernel::{Aid, Caller};
 use proto_schemas::requests::search::FoundAgent;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(super) struct GetAgentParams {
     aid: Aid,
 }
 
-impl Search {
+impl SearchService {
     pub(super) async fn get_agent(
         self: Arc<Self>,
         _: Caller,

@@ -1,8 +1,8 @@
 //! `search.notify`: the directory of a peer has something new.
 
 use super::cursor::ChangeCursor;
-use super::{Error, PEER_CHANGED, Search};
-use crate::kernel::{Audience, Caller, Event};
+use super::{Error, PEER_CHANGED, SearchService};
+use kernel::{Audience, Caller, Event};
 use proto_schemas::requests::search::SearchNotified;
 use serde::Deserialize;
 use serde_json::json;
@@ -13,7 +13,7 @@ pub(super) struct NotifyParams {
     change_cursor_head: String,
 }
 
-impl Search {
+impl SearchService {
     pub(super) async fn notify(
         self: Arc<Self>,
         caller: Caller,

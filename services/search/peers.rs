@@ -2,8 +2,8 @@
 
 use super::store::PeerStep;
 use super::sync::HIDDEN_AFTER_MS;
-use super::{Error, Search, ap_id, iso};
-use crate::kernel::Caller;
+use super::{Error, SearchService, ap_id, iso};
+use kernel::Caller;
 use proto_schemas::requests::search::{SearchPeer, SearchPeers};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Deserialize)]
 pub(super) struct PeersParams {}
 
-impl Search {
+impl SearchService {
     pub(super) async fn peers(self: Arc<Self>, _: Caller, _: PeersParams) -> Result<SearchPeers, Error> {
         let now = self.clock.now_ms();
         let copied: HashMap<String, i64> = self.store.copied().await?.into_iter().collect();

@@ -2,8 +2,8 @@
 
 use super::cursor::QueryCursor;
 use super::index::{Found, Hit, IndexQuery, tokens};
-use super::{Error, Search, agent_md_url, iso, page_limit};
-use crate::kernel::Caller;
+use super::{Error, SearchService, agent_md_url, iso, page_limit};
+use kernel::Caller;
 use proto_schemas::requests::search::{QueryItem, QueryPage};
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
@@ -37,7 +37,7 @@ pub(super) struct QueryParams {
     explain: Option<bool>,
 }
 
-impl Search {
+impl SearchService {
     pub(super) async fn query(
         self: Arc<Self>,
         caller: Caller,

@@ -1,7 +1,7 @@
 //! `search.rebuild`: have every process make its index anew, in the background. Searches are answered from the old one meanwhile.
 
-use super::{Error, Search};
-use crate::kernel::Caller;
+use super::{Error, SearchService};
+use kernel::Caller;
 use proto_schemas::requests::search::RebuildRequested;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Deserialize)]
 pub(super) struct RebuildParams {}
 
-impl Search {
+impl SearchService {
     pub(super) async fn rebuild(
         self: Arc<Self>,
         _: Caller,

@@ -1,5 +1,6 @@
 //! The table `[search]` of `aund.toml`.
 
+use kernel::ServiceSettings;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,3 +21,5 @@ impl Default for Settings {
         Settings { enabled: true, public: true, peers: Vec::new(), peer_agents: 200_000 }
     }
 }
+
+impl ServiceSettings for Settings {}

@@ -3,8 +3,8 @@
 use super::cursor::{ChangeCursor, SnapshotCursor};
 use super::store::pages::Reader;
 use super::store::{ListedRow, SnapshotRow};
-use super::{Error, Search, agent_md_url, iso, page_limit};
-use crate::kernel::Caller;
+use super::{Error, SearchService, agent_md_url, iso, page_limit};
+use kernel::Caller;
 use proto_schemas::requests::search::{SnapshotItem, SnapshotPage};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct SnapshotParams {
     limit: Option<i64>,
 }
 
-impl Search {
+impl SearchService {
     pub(super) async fn snapshot(
         self: Arc<Self>,
         caller: Caller,

@@ -1,7 +1,7 @@
 //! `search.status`: how the directory does, for the operator.
 
-use super::{Error, Search};
-use crate::kernel::Caller;
+use super::{Error, SearchService};
+use kernel::Caller;
 use proto_schemas::requests::search::{SearchIndexStatus, SearchStatus};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Deserialize)]
 pub(super) struct StatusParams {}
 
-impl Search {
+impl SearchService {
     pub(super) async fn status(self: Arc<Self>, _: Caller, _: StatusParams) -> Result<SearchStatus, Error> {
         self.enabled()?;
         let state = self.store.state().await?;

@@ -1,8 +1,8 @@
 //! `search.suggest`: how what somebody begins to type may go on.
 
 use super::index::tokens;
-use super::{Error, Search, page_limit};
-use crate::kernel::Caller;
+use super::{Error, SearchService, page_limit};
+use kernel::Caller;
 use proto_schemas::requests::search::{Suggestion, Suggestions};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct SuggestParams {
     limit: Option<i64>,
 }
 
-impl Search {
+impl SearchService {
     /// Agents first, then tags, then what others asked; for an empty prefix the tags that are used most.
     pub(super) async fn suggest(
         self: Arc<Self>,

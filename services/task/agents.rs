@@ -2,7 +2,7 @@
 
 use super::TaskService;
 use super::model::error::Error;
-use crate::kernel::Aid;
+use kernel::Aid;
 use parking_lot::Mutex;
 use proto_schemas::requests::ca;
 use std::collections::HashSet;

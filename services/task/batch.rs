@@ -13,7 +13,7 @@ use super::model::operation::{Actor, TaskCall};
 use super::model::tree::TaskLimits;
 use super::publish::CommittedEvent;
 use super::store::{LoadWanted, Store};
-use crate::kernel::{Batch, Clock, World};
+use kernel::{Batch, Clock, World};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 

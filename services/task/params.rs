@@ -2,8 +2,8 @@
 
 use super::model::error::Error;
 use super::model::operation::{OfferedArtifact, RepeatKey};
-use crate::kernel::Aid;
 use certs::canonical_json;
+use kernel::Aid;
 use proto_schemas::requests::task::TaskArtifact;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};

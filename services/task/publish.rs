@@ -8,7 +8,7 @@ use super::model::event::TaskEvent;
 use super::model::operation::CallOrigin;
 use super::model::task::TaskId;
 use super::store::{Store, Subscriber, SubscriberKey};
-use crate::kernel::{Aid, Audience, Bus, Clock, Event, Presence, World, catch_panic};
+use kernel::{Aid, Audience, Bus, Clock, Event, Presence, World, catch_panic};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::mpsc;

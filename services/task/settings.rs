@@ -1,6 +1,7 @@
 //! The table `[task]` of `aund.toml`.
 
 use super::model::tree::TaskLimits;
+use kernel::ServiceSettings;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,3 +48,5 @@ impl Settings {
         i64::from(self.retention_days) * i64::from(DAY_SECONDS) * 1000
     }
 }
+
+impl ServiceSettings for Settings {}

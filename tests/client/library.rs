@@ -40,7 +40,11 @@ async fn connected(server: &TestServer, home: &TempDir, name: &str) -> Client {
 }
 
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is inside the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate is inside the workspace")
+        .to_owned()
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn code_names(text: &str, namespace: &Namespace) -> bool {
 #[test]
 fn the_gateway_names_no_namespace_but_its_own_and_those_of_login() {
     let mut named = Vec::new();
-    for file in gateway_sources().filter(|file| !file.path.starts_with("gateway/src/cli")) {
+    for file in gateway_sources() {
         if file.path.contains("/tests/") || file.path.ends_with("/tests.rs") {
             continue;
         }
@@ -87,8 +87,6 @@ fn every_namespace_has_its_service_and_every_service_its_namespace() {
     for service in services {
         let declared = namespaces().iter().any(|namespace| namespace.service == service);
         assert!(declared, "no namespace.json names the service {service}");
-        let list = &file("services/lib.rs").expect("the list of services").text;
-        assert!(list.contains(&format!("\nmod {service};\n")), "{service} is not in services/lib.rs");
         assert!(file(&format!("services/{service}/settings.rs")).is_some(), "{service} has no settings.rs");
     }
 }

@@ -19,7 +19,11 @@ pub struct SourceFile {
 }
 
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is inside the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate is inside the workspace")
+        .to_owned()
 }
 
 /// Every file of the repository, read once for all tests.

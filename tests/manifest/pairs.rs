@@ -132,7 +132,7 @@ fn ajv_agrees() {
     let all: Vec<Value> =
         pairs.iter().map(|(schema, value)| json!({ "schema": schema, "value": value })).collect();
     std::fs::write(&file, json!(all).to_string()).expect("a file can be written");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/manifest/ajv_pairs.mjs");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/manifest/ajv_pairs.mjs");
     let output = Command::new("timeout")
         .args(["120", "node"])
         .args([&script, &folder])

@@ -65,7 +65,7 @@ fn wrong(file: &str, group: &SchemaGroup) -> Vec<String> {
 
 #[test]
 fn our_own_cases_are_as_the_standard_has_them() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/manifest/suite");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/manifest/suite");
     let groups = groups(&folder);
     assert!(groups.len() > 60, "{}", groups.len());
     let mut flaws = Vec::new();

@@ -303,7 +303,7 @@ impl TestServer {
         if split() {
             let redis = setting("AUND_TEST_REDIS_URL").expect("AUND_TEST_REDIS_URL says where Redis is");
             let mut many = Command::new(setting("AUND_TEST_PYTHON").unwrap_or_else(|| "python3".to_owned()));
-            many.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/split/serve"));
+            many.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/split/serve"));
             many.args(command.get_args()).env("AUND_BIN", aund).env("AUND_SPLIT_BUS", redis);
             many.env("AUND_SPLIT_GATEWAYS", self.shared_by.to_string());
             many.env("AUND_SPLIT_TWICE", self.twice.unwrap_or_default());

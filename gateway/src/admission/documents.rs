@@ -1,8 +1,8 @@
 //! The documents in which clients read what this server can do, made once for each state of the mesh.
 
 use super::capabilities::AdvertisedCapabilities;
+use kernel::Mesh;
 use serde_json::json;
-use services::kernel::Mesh;
 use std::sync::Arc;
 
 /// The largest message; a frame holds a little more.

@@ -4,9 +4,9 @@
 //! A call that was refused has changed nothing: clients send it again with the same signature, and then it is executed. One
 //! whose outcome is not known counts as executed.
 
+use kernel::{Aid, RpcError, codes};
 use parking_lot::Mutex;
 use ring::digest;
-use services::kernel::{Aid, RpcError, codes};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@ use crate::shared_limits::{EvictionSignal, HandshakeLimits, HandshakeSlot, Hands
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
+use kernel::{Aid, RpcError, codes};
 use parking_lot::Mutex;
-use services::kernel::{Aid, RpcError, codes};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
@@ -178,7 +178,9 @@ mod tests {
     use super::*;
 
     fn limits(text: &str) -> GatewayLimits {
-        GatewayLimits::new(&crate::config::Config::parse(text).unwrap().limits)
+        GatewayLimits::new(
+            &crate::config::Config::parse(text, &crate::config::test_services()).unwrap().limits,
+        )
     }
 
     fn admit(limits: &GatewayLimits, from: IpAddr) -> Result<(SocketPermit, HandshakeSlot), SocketLimit> {

@@ -7,11 +7,11 @@
 use super::limits::{network, too_fast};
 use super::recent_keys::MOST_KEYS;
 use crate::config::LimitsConfig;
+use kernel::{RpcError, codes};
 use lru::LruCache;
 use parking_lot::Mutex;
 use proto_schemas::{Method, RateClass};
 use serde::Deserialize;
-use services::kernel::{RpcError, codes};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
@@ -164,7 +164,7 @@ mod tests {
     use crate::config::Config;
 
     fn failures(text: &str) -> LoginFailures {
-        LoginFailures::new(&Config::parse(text).unwrap().limits)
+        LoginFailures::new(&Config::parse(text, &crate::config::test_services()).unwrap().limits)
     }
 
     fn forged() -> RpcError {

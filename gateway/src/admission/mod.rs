@@ -39,6 +39,7 @@ use crate::frame::params;
 use capabilities::AdvertisedCapabilities;
 use documents::AdvertisedDocuments;
 use executed_calls::{ExecutedCalls, SignatureClaim};
+use kernel::{Aid, Caller, Clock, Mesh, RpcError, World, unavailable};
 use login_failures::{LoginFailures, is_login_class};
 use parking_lot::RwLock;
 use proto_schemas::requests::auth;
@@ -46,7 +47,6 @@ use proto_schemas::{HttpPrefix, Method, Tag};
 use rate_classes::{RateClasses, RateSubject};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Caller, Clock, Mesh, RpcError, World, unavailable};
 use std::sync::Arc;
 
 pub struct Admission {

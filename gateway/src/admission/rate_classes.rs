@@ -4,10 +4,10 @@ use super::limits::{network, now, per_minute, too_fast};
 use super::recent_keys::{KeyedRates, keyed_rates};
 use crate::config::LimitsConfig;
 use governor::Quota;
+use kernel::{Aid, Bus, RpcError};
 use proto_schemas::{RateClass, RateKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Bus, RpcError};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
@@ -113,8 +113,11 @@ mod tests {
 
     #[tokio::test]
     async fn each_class_counts_whom_it_says() {
-        let config =
-            Config::parse("limits.logins_per_minute = 1\nlimits.registrations_per_minute = 1").unwrap();
+        let config = Config::parse(
+            "limits.logins_per_minute = 1\nlimits.registrations_per_minute = 1",
+            &crate::config::test_services(),
+        )
+        .unwrap();
         let classes = RateClasses::new(&config.limits, &Bus::local());
         let (alice, bob) = ("alice.aid.pub", "bobb.aid.pub");
         let params = |aid: &str| to_raw_value(&json!({ "aid": aid })).unwrap();

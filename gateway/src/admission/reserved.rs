@@ -1,8 +1,8 @@
 //! Names of parameters that are reserved for the server.
 
 use crate::frame::params;
+use kernel::RpcError;
 use serde_json::value::{RawValue, to_raw_value};
-use services::kernel::RpcError;
 
 /// Removes every member whose name begins with `_`. Such names are reserved for the server: what they say about a
 /// caller comes from its connection, never from its parameters.

@@ -7,11 +7,11 @@ use super::signer::{CallSigner, KnownSigner};
 use crate::frame::params::{self, ParamMembers};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel::{Aid, RpcError, codes};
 use proto_schemas::Method;
 use proto_schemas::requests::{ClientSignature, ca};
 use ring::digest;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, RpcError, codes};
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use super::limits::AgentLimit;
 use super::signer::KnownSigner;
+use kernel::{Aid, RpcError, codes};
 use proto_schemas::{Access, Method};
-use services::kernel::{Aid, RpcError, codes};
 use std::net::IpAddr;
 
 pub enum CallSource<'a> {

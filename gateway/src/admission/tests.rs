@@ -2,12 +2,12 @@
 
 use super::{Admission, AgentLimit, CallSource, KnownSigner};
 use crate::config::Config;
-use serde_json::json;
-use serde_json::value::{RawValue, to_raw_value};
-use services::kernel::{
+use kernel::{
     Aid, CallTerm, Caller, Methods, OnAnswer, PendingAnswer, RemoteService, RpcError, Session, World, codes,
     unavailable,
 };
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
 use std::future::ready;
 use std::net::IpAddr;
 use std::path::Path;
@@ -42,7 +42,7 @@ impl RemoteService for DownService {
 
 /// A server whose services are all in this state.
 fn admission(text: &str, state: ServiceState) -> Admission {
-    let config = Config::parse(text).unwrap();
+    let config = Config::parse(text, &crate::config::test_services()).unwrap();
     let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
     let served = proto_schemas::namespaces().iter().filter(|namespace| namespace.service != "gateway");
     for namespace in served.map(|namespace| namespace.name) {

@@ -1,8 +1,8 @@
 //! Settings that contradict each other are refused before a port is bound.
 
-use super::{Config, FederationConfig, mesh_address, resolve, service_names};
+use super::{Config, FederationConfig, mesh_address, resolve};
 use anyhow::{Context as _, bail};
-use services::kernel::Aid;
+use kernel::Aid;
 
 /// A shorter token could be guessed.
 const STATUS_TOKEN_BYTES: usize = 16;
@@ -30,13 +30,13 @@ impl Config {
         if self.status.token.as_ref().is_some_and(|token| token.len() < STATUS_TOKEN_BYTES) {
             bail!("status.token: must have at least {STATUS_TOKEN_BYTES} characters");
         }
-        self.settings.check()?;
+        self.available.iter().try_for_each(|service| service.check())?;
         self.check_limits()
     }
 
     /// Every service that is named exists, and every namespace that may cross has something that can.
     fn check_names(&self) -> anyhow::Result<()> {
-        let known: Vec<&str> = service_names().collect();
+        let known: Vec<&str> = self.service_names().collect();
         let named = self.only.iter().map(|name| ("only", name));
         let moved = self.services.keys().map(|name| ("services", name));
         if let Some((setting, name)) = named.chain(moved).find(|(_, name)| !known.contains(&name.as_str())) {
@@ -143,11 +143,13 @@ fn is_gateway_url(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::test_services;
 
     #[test]
     fn contradictions_are_refused_before_a_port_is_bound() {
-        let says =
-            |text: &str| Config::parse(text).and_then(|config| config.check()).unwrap_err().to_string();
+        let says = |text: &str| {
+            Config::parse(text, &test_services()).and_then(|config| config.check()).unwrap_err().to_string()
+        };
         assert!(says("issuer = 'UPPER..case'").contains("issuer"));
         assert!(says("store.url = 'mysql://x'").contains("store.url"));
         assert!(says("bus.url = 'nats://x'").contains("bus.url"));
@@ -178,7 +180,7 @@ mod tests {
                 "the ones that do are named: {sentence}"
             );
         }
-        assert!(says("message.recall_seconds = 99999999999").contains("message.recall_seconds"));
+        assert!(says("message.limit = 99").contains("message.limit"), "a service checks its own");
         assert!(says("limits.calls_per_second = 0").contains("calls_per_second"));
         assert!(says("limits.handshakes_per_prefix = 0").contains("handshakes_per_prefix"));
         assert!(says("limits.frame_total_bytes = 1000").contains("frame_total_bytes"));

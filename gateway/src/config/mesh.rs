@@ -50,15 +50,16 @@ impl Config {
         wanted && !self.services.contains_key(service)
     }
 
+    /// Every service, the gateway among them: each can run in a process of its own. A service may call those before it while it
+    /// opens.
+    pub fn service_names(&self) -> impl Iterator<Item = &'static str> {
+        self.available.iter().map(|service| service.name).chain(["gateway"])
+    }
+
     /// Whether other processes belong to this server.
     pub fn is_split(&self) -> bool {
         self.mesh.listen.is_some() || !self.services.is_empty()
     }
-}
-
-/// Every service, the gateway among them: each can run in a process of its own.
-pub fn service_names() -> impl Iterator<Item = &'static str> {
-    services::NAMES.iter().copied().chain(["gateway"])
 }
 
 /// `HOST:PORT` of an address on the mesh.

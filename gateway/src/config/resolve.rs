@@ -1,7 +1,7 @@
 //! `federation.resolve`: the addresses that the operator gives for names of other domains.
 
 use anyhow::{Context as _, bail};
-use services::kernel::Aid;
+use kernel::Aid;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 

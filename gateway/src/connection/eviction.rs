@@ -1,9 +1,9 @@
 //! The quotas of sessions, and who is evicted for whom, over all gateways of a domain.
 
 use super::{CloseReason, ConnectionKind, OpenSession};
+use kernel::{AnnouncedSession, Delivery, DeviceId, RpcError, SlotId, codes};
 use serde_json::json;
 use serde_json::value::RawValue;
-use services::kernel::{AnnouncedSession, Delivery, DeviceId, RpcError, SlotId, codes};
 
 /// Long connections of an agent on one device, its devices with long connections, and its short connections on one slot.
 const MAX_SLOTS: usize = 10;

@@ -1,8 +1,8 @@
 //! What `auth.connect` makes of a connection.
 
 use crate::admission::{AgentLimit, CallSource, KnownSigner};
+use kernel::{AnnouncedSession, Delivery, PresentSession, Session, Subscription};
 use serde_json::value::RawValue;
-use services::kernel::{AnnouncedSession, Delivery, PresentSession, Session, Subscription};
 use std::sync::Arc;
 
 pub struct OpenSession {

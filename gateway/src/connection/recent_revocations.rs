@@ -1,6 +1,6 @@
 //! Agents whose tokens were revoked a moment ago, for sessions that are about to be opened with one of them.
 
-use services::kernel::Aid;
+use kernel::Aid;
 use std::collections::{HashMap, VecDeque};
 
 /// So many are remembered, the last ones: many more than are revoked while one session is opened.

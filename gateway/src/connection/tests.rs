@@ -4,12 +4,12 @@ use super::eviction::{self, SessionView};
 use super::{CloseReason, Connection, ConnectionKind, OpenSession, OutboxBudget, OutboxItem, Sessions};
 use crate::admission::GatewayLimits;
 use crate::config::Config;
-use serde_json::value::to_raw_value;
-use serde_json::{Value, json};
-use services::kernel::{
+use kernel::{
     Aid, AnnouncedSession, Audience, Clock, Delivery, DeviceId, Generation, Ids, Mode, Presence,
     PresentSession, RedisBus, RedisSettings, RpcError, Session, SlotId,
 };
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

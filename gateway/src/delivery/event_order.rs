@@ -9,11 +9,11 @@ mod members;
 #[cfg(test)]
 mod tests;
 
+use kernel::{Aid, Audience, DeviceId, Event};
 use members::OrderMembers;
 use parking_lot::Mutex;
 use proto_schemas::EventOrderRule;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Audience, DeviceId, Event};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use tokio::time::Instant;

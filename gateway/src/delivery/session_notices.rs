@@ -2,9 +2,9 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::{join_all, try_join_all};
+use kernel::{Caller, Mesh, RpcError, SessionNotice, codes};
 use proto_schemas::Namespace;
 use serde_json::value::RawValue;
-use services::kernel::{Caller, Mesh, RpcError, SessionNotice, codes};
 use std::sync::{Arc, LazyLock};
 use tokio_util::task::TaskTracker;
 

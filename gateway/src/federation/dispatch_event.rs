@@ -7,12 +7,10 @@ use super::relay_origin::RelayOrigin;
 use super::rules::serves;
 use super::wire::relay::{Relay, RelayEventTargets, RelayKind};
 use crate::connection::connection_number;
+use kernel::{Aid, Audience, Caller, DeviceId, DispatchEvent, Event, EventTargets, RpcError, codes};
 use proto_schemas::{EventAudience, EventSchema};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use services::kernel::{
-    Aid, Audience, Caller, DeviceId, DispatchEvent, Event, EventTargets, RpcError, codes,
-};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;

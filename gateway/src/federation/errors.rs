@@ -1,9 +1,9 @@
 //! The errors of calls that did not cross to another domain: −32010, −32011 and −32012, each with the facts a program can
 //! use.
 
+use kernel::{RpcError, codes};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{RpcError, codes};
 use std::fmt::Display;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use super::forward_federation::{LONGEST_TIMEOUT, named_target};
 use super::outbound::RelayOutcome;
 use super::relay_origin::RelayOrigin;
 use futures_util::future::join_all;
-use services::kernel::{Caller, Forward, ForwardBatch, ForwardOutcome, ForwardedBatch, RpcError, codes};
+use kernel::{Caller, Forward, ForwardBatch, ForwardOutcome, ForwardedBatch, RpcError, codes};
 use std::sync::Arc;
 use std::time::Duration;
 

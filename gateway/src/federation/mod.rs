@@ -35,13 +35,13 @@ use crate::telemetry::Metrics;
 use dispatched_events::DispatchedEvents;
 use governor::{DefaultDirectRateLimiter, RateLimiter};
 use inbound::{HelloNonces, InboundPeers, SeenRelays};
-use outbound::PeerPool;
-use rules::FederationRules;
-use serde_json::json;
-use services::kernel::{
+use kernel::{
     Aid, Audience, Bus, Clock, CpuPool, Event, Ids, Mesh, Methods, Presence, Rpc, RpcError, World,
     unavailable,
 };
+use outbound::PeerPool;
+use rules::FederationRules;
+use serde_json::json;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

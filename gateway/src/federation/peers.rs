@@ -2,8 +2,8 @@
 
 use super::Federation;
 use super::outbound::peer_state::PeerState;
+use kernel::{Caller, RpcError};
 use serde::{Deserialize, Serialize};
-use services::kernel::{Caller, RpcError};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 
 use super::Federation;
 use crate::connection::connection_id;
+use kernel::{Aid, AnnouncedSession, Caller, Delivery, DeviceId, RpcError, SlotId, codes};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use services::kernel::{Aid, AnnouncedSession, Caller, Delivery, DeviceId, RpcError, SlotId, codes};
 use std::sync::Arc;
 
 #[derive(Deserialize)]

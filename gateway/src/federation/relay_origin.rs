@@ -3,7 +3,7 @@
 use super::errors::refused;
 use super::rules::serves;
 use super::wire::relay::{RelayCaller, check_depth};
-use services::kernel::{Caller, Forward, Relayed, RpcError, codes};
+use kernel::{Caller, Forward, Relayed, RpcError, codes};
 
 pub struct RelayOrigin<'a> {
     pub service: &'a str,

@@ -2,8 +2,8 @@
 
 use super::Federation;
 use crate::connection::SessionCounts;
+use kernel::{Caller, RpcError};
 use serde::{Deserialize, Serialize};
-use services::kernel::{Caller, RpcError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

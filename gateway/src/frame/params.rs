@@ -1,8 +1,8 @@
 //! The parameters of a request, read without copying their values.
 
+use kernel::{RpcError, codes};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use services::kernel::{RpcError, codes};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 

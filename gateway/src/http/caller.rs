@@ -4,9 +4,7 @@ use crate::admission::{AgentLimit, CallSource, KnownSigner};
 use crate::gateway::GatewayState;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
-use services::kernel::{
-    Caller, DeviceId, Generation, RpcError, Session, SlotId, TokenKind, TracedCall, codes,
-};
+use kernel::{Caller, DeviceId, Generation, RpcError, Session, SlotId, TokenKind, TracedCall, codes};
 use std::net::IpAddr;
 use std::sync::Arc;
 

@@ -14,8 +14,8 @@ use hyper::header::{
     AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::{Request, body::Incoming};
-use services::kernel::http::{CALLER, DEADLINE_MS, HOST_AGENT, INTERNAL_PREFIX, caller_header};
-use services::kernel::{Caller, PendingResponse, RpcError, ServiceRoutes, timed_out, unavailable};
+use kernel::http::{CALLER, DEADLINE_MS, HOST_AGENT, INTERNAL_PREFIX, caller_header};
+use kernel::{Caller, PendingResponse, RpcError, ServiceRoutes, timed_out, unavailable};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,8 +5,8 @@
 
 use hyper::Request;
 use hyper::header::HOST;
+use kernel::Aid;
 use proto_schemas::HttpHost;
-use services::kernel::Aid;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RequestHost {

@@ -6,9 +6,9 @@ use crate::gateway::GatewayState;
 use crate::health::ProcessHealth;
 use axum::response::Response;
 use hyper::{HeaderMap, Method, StatusCode};
+use kernel::http::json_text;
 use ring::digest;
 use serde_json::{Value, json};
-use services::kernel::http::json_text;
 
 pub(super) fn answer(gateway: &GatewayState, method: &Method, path: &str, headers: &HeaderMap) -> Response {
     if method != Method::GET && method != Method::HEAD {

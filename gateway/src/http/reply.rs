@@ -5,8 +5,8 @@ use crate::http_body::BodyRefused;
 use axum::response::{IntoResponse as _, Response};
 use hyper::StatusCode;
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
+use kernel::http::{json_text, refuse, with_header};
 use serde_json::json;
-use services::kernel::http::{json_text, refuse, with_header};
 use std::time::Duration;
 
 pub(super) fn not_found() -> Response {

@@ -33,7 +33,7 @@ pub(super) fn find(all: &[DeclaredPath], host: &RequestHost, path: &str) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use services::kernel::Aid;
+    use kernel::Aid;
 
     #[test]
     fn the_host_and_the_longest_path_decide() {

@@ -3,12 +3,12 @@
 use crate::config::Config;
 use anyhow::Context as _;
 use certs::Curve;
+use kernel::{Caller, Purpose, World};
 use proto_schemas::requests::ca;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use services::kernel::{Caller, Purpose, World};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;

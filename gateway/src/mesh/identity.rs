@@ -2,13 +2,13 @@
 
 use crate::config;
 use anyhow::Context as _;
+use kernel::Clock;
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use services::kernel::Clock;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +98,7 @@ pub(super) async fn expired(clock: &Clock, second: i64) {
 /// The services the holder of a certificate may speak for.
 pub(super) fn services_of(certificate: &CertificateDer<'_>) -> Vec<&'static str> {
     let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return Vec::new() };
-    config::service_names()
+    proto_schemas::services()
         .filter(|service| {
             let name = ServerName::try_from(server_name(service));
             name.is_ok_and(|name| rustls::client::verify_server_name(&parsed, &name).is_ok())

@@ -1,7 +1,7 @@
 //! The sessions that were sent over a mesh link in full. Later calls name them by their connection id only.
 
 use super::wire::{CallerForm, CallerRef, WireCaller};
-use services::kernel::{Caller, Session, TracedCall};
+use kernel::{Caller, Session, TracedCall};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;

@@ -27,7 +27,7 @@ pub use serve::accept;
 
 use crate::config;
 use crate::telemetry::Metrics;
-use services::kernel::{Clock, Ids, Mesh};
+use kernel::{Clock, Ids, Mesh};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -1,6 +1,6 @@
 //! The process on the other end of a mesh connection, as its certificate names it.
 
-use services::kernel::Caller;
+use kernel::Caller;
 
 pub(super) struct MeshPeer {
     pub services: Vec<&'static str>,
@@ -29,7 +29,7 @@ impl MeshPeer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use services::kernel::Relayed;
+    use kernel::Relayed;
 
     #[test]
     fn a_service_speaks_for_itself_and_only_the_gateway_for_others() {

@@ -1,8 +1,8 @@
 //! The calls of a mesh link that wait for their answers.
 
 use super::wire::MeshAnswer;
+use kernel::{AnswerRef, OnAnswer, RpcError, TracedCall};
 use serde_json::value::RawValue;
-use services::kernel::{AnswerRef, OnAnswer, RpcError, TracedCall};
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -5,11 +5,9 @@ use super::http::RemoteHttp;
 use super::link::MeshLink;
 use super::wire::{CallerRef, OutgoingCall};
 use futures_util::future::ready;
+use kernel::{CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, ServiceRoutes, Session, unavailable};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{
-    CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, ServiceRoutes, Session, unavailable,
-};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use super::wire::{self, MeshCall, MeshFrame, WireCaller};
 use super::write_queue::MeshWriteQueue;
 use crate::trace;
 use futures_util::FutureExt as _;
-use services::kernel::{Answer, PendingAnswer, RpcError, TracedCall, catch_panic, catch_panic_of, timed_out};
+use kernel::{Answer, PendingAnswer, RpcError, TracedCall, catch_panic, catch_panic_of, timed_out};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

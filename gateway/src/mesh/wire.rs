@@ -5,13 +5,13 @@
 //! with a trace has a fifth member, what was measured here. A session is sent in full once per link, and from then on named
 //! by its connection id: in full it is longer than most parameters.
 
+use kernel::{
+    AnswerRef, CallTerm, Caller, CallerEvent, CarriedTrace, RpcError, Session, TraceSpan, TracedCall,
+};
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use services::kernel::{
-    AnswerRef, CallTerm, Caller, CallerEvent, CarriedTrace, RpcError, Session, TraceSpan, TracedCall,
-};
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -219,7 +219,7 @@ fn json(value: &impl serde::Serialize) -> String {
 mod tests {
     use super::super::link_sessions::{ReceivedSessions, SESSIONS, SentSessions};
     use super::*;
-    use services::kernel::{Aid, DeviceId, Generation, Relayed, SlotId, Trace, TraceMode, codes};
+    use kernel::{Aid, DeviceId, Generation, Relayed, SlotId, Trace, TraceMode, codes};
     use std::time::{Duration, Instant};
 
     fn session(connection: u64) -> Caller {

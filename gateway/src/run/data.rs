@@ -1,7 +1,7 @@
 //! The data folder: one server at a time uses it.
 
 use anyhow::{Context as _, bail};
-use services::kernel::files;
+use kernel::files;
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use crate::connection::{CloseReason, Connection};
 use crate::gateway::GatewayState;
 use crate::mesh::MeshContext;
 use crate::signals::Signals;
-use services::kernel::World;
+use kernel::World;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! What the gateway does every few seconds: it drops old state, and looks at which services are up.
 
 use crate::gateway::GatewayState;
-use services::kernel::Mesh;
+use kernel::Mesh;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Which services a process waits for before it says that it is ready.
 
 use crate::config::Config;
+use kernel::Mesh;
 use proto_schemas::find_namespace;
-use services::kernel::Mesh;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -45,11 +45,9 @@ fn is_of_gateway(namespace: &str) -> bool {
 mod tests {
     use super::*;
     use futures_util::FutureExt as _;
+    use kernel::{CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, Session, World, unavailable};
     use proto_schemas::namespaces_of;
     use serde_json::value::RawValue;
-    use services::kernel::{
-        CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, Session, World, unavailable,
-    };
     use std::future::ready;
     use std::path::Path;
     use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Asks the stores of this process now and then whether they answer, so that `/health` can say so at once.
 
-use services::kernel::{Stores, Task, World};
+use kernel::{Stores, Task, World};
 use std::time::Duration;
 
 /// Whoever reads `/health` knows of a store that went away so much later, and a moment that the store has to answer.

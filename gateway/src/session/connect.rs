@@ -6,9 +6,9 @@ use super::greeting::welcome;
 use crate::connection::{Connection, ConnectionKind, OpenSession};
 use crate::delivery::session_notices;
 use crate::gateway::GatewayState;
+use kernel::{Aid, RpcError, Session, SessionNotice, Subscription, codes};
 use params::{ConnectAuth, ConnectParams, bad, missing};
 use serde_json::value::RawValue;
-use services::kernel::{Aid, RpcError, Session, SessionNotice, Subscription, codes};
 use std::sync::Arc;
 
 /// Why no session was opened, and the close code if the socket is closed. Mostly it stays open: clients try again on it.

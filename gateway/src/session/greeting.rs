@@ -3,7 +3,7 @@
 
 use crate::connection::{CONNECTION_ID, ConnectionKind};
 use crate::gateway::GatewayState;
-use services::kernel::{Aid, DeviceId};
+use kernel::{Aid, DeviceId};
 
 pub(super) const PROTOCOL: &str = "1.0";
 

@@ -18,7 +18,7 @@ use crate::frame::{self, InvalidRequest, RequestFrame};
 use crate::gateway::GatewayState;
 use crate::incoming::IncomingFrames;
 use futures_util::Stream;
-use services::kernel::SessionNotice;
+use kernel::SessionNotice;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};

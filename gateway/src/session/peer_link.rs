@@ -3,7 +3,7 @@
 use super::{Conversation, SocketResult, close_reason};
 use crate::federation::{Federation, InboundPeer};
 use crate::frame::{self, InvalidRequest, RequestFrame, RpcRequest};
-use services::kernel::{RpcError, codes};
+use kernel::{RpcError, codes};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 

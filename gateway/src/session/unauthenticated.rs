@@ -3,7 +3,7 @@
 use super::{Conversation, SocketResult, close_reason, connect, dispatch};
 use crate::frame::{self, InvalidRequest, RequestFrame, RpcRequest};
 use crate::shared_limits::BytesOwner;
-use services::kernel::{RpcError, codes};
+use kernel::{RpcError, codes};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 

@@ -2,8 +2,8 @@
 //! it is exceeded, the owner that holds most loses what it has held for longest, until the rest fits.
 
 use super::EvictionSignal;
+use kernel::Aid;
 use parking_lot::Mutex;
-use services::kernel::Aid;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;

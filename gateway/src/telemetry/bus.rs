@@ -1,10 +1,10 @@
 //! Events and presence over several processes.
 
 use super::{counted, measured};
+use kernel::BusStats;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use services::kernel::BusStats;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) struct BusMetrics {

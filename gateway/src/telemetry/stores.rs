@@ -1,13 +1,13 @@
 //! The stores of the services in this process. They count by themselves; a scrape reads their counters.
 
 use super::ServiceLabels;
+use kernel::{StoreStats, Stores};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
-use services::kernel::{StoreStats, Stores};
 use std::fmt;
 
 pub(super) struct StoreMetrics(pub Stores);

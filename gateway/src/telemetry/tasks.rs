@@ -1,11 +1,11 @@
 //! The background tasks of the services in this process. They are counted by themselves; a scrape reads it.
 
+use kernel::Tasks;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use services::kernel::Tasks;
 use std::fmt;
 
 pub(super) struct TaskMetrics(pub Tasks);

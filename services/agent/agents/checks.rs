@@ -1,6 +1,6 @@
 //! What the members of an agent may be.
 
-use crate::agent::Error;
+use crate::Error;
 use outbound::OutboundUrl;
 use serde::Deserialize;
 

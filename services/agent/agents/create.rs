@@ -4,19 +4,19 @@ use super::checks::{ConnectionMode, check_description, check_name, check_url};
 use super::proof::{GOOD_SECONDS, KeyProof};
 use super::record::record;
 use super::tokens::{hash_of, new_token, new_webhook_secret};
-use crate::agent::callers::writer;
-use crate::agent::consent::manifests;
-use crate::agent::store::agents::{self, AgentRow};
-use crate::agent::store::touch_document;
-use crate::agent::{Agent, Error, present};
-use crate::kernel::Caller;
+use crate::callers::writer;
+use crate::consent::manifests;
+use crate::store::agents::{self, AgentRow};
+use crate::store::touch_document;
+use crate::{AgentService, Error, present};
+use kernel::Caller;
 use proto_schemas::requests::agent::CreatedAgentRecord;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct CreateParams {
+pub(crate) struct CreateParams {
     name: String,
     description: Option<String>,
     connection_mode: Option<ConnectionMode>,
@@ -27,8 +27,8 @@ pub(in crate::agent) struct CreateParams {
     proof: Option<KeyProof>,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn create(
+impl AgentService {
+    pub(crate) async fn create(
         self: Arc<Self>,
         caller: Caller,
         params: CreateParams,

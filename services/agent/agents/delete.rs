@@ -1,21 +1,21 @@
 //! `agent.delete`: the owner removes an agent, and with it every relation with it ends.
 
-use crate::agent::callers::writer;
-use crate::agent::store::agents;
-use crate::agent::store::touch_document;
-use crate::agent::{Agent, Error, iso};
-use crate::kernel::Caller;
+use crate::callers::writer;
+use crate::store::agents;
+use crate::store::touch_document;
+use crate::{AgentService, Error, iso};
+use kernel::Caller;
 use proto_schemas::requests::agent::DeletedAgentRecord;
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct DeleteParams {
+pub(crate) struct DeleteParams {
     id: String,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn delete(
+impl AgentService {
+    pub(crate) async fn delete(
         self: Arc<Self>,
         caller: Caller,
         params: DeleteParams,
@@ -38,7 +38,7 @@ impl Agent {
     }
 
     /// Removes the agent of an AID that was revoked: nobody can prove to be it again. Returns whether there was one.
-    pub(in crate::agent) async fn remove_registered(&self, aid: &str) -> Result<bool, Error> {
+    pub(crate) async fn remove_registered(&self, aid: &str) -> Result<bool, Error> {
         // Most of them have none: only reading is no write.
         if self.store.agent(aid).await?.is_none() {
             return Ok(false);

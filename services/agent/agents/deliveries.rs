@@ -1,10 +1,10 @@
 //! `agent.deliveries`: what was sent to the webhook of an agent, and what could not be.
 
-use crate::agent::callers::writer;
-use crate::agent::paging::{cut_page, page_limit, read_cursor};
-use crate::agent::store::outbox::DeliveryRow;
-use crate::agent::{Agent, Error, iso};
-use crate::kernel::Caller;
+use crate::callers::writer;
+use crate::paging::{cut_page, page_limit, read_cursor};
+use crate::store::outbox::DeliveryRow;
+use crate::{AgentService, Error, iso};
+use kernel::Caller;
 use proto_schemas::requests::agent::{WebhookDelivery, WebhookDeliveryPage};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const LAST_ID: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct DeliveriesParams {
+pub(crate) struct DeliveriesParams {
     id: String,
     status: Option<DeliveryStatus>,
     cursor: Option<String>,
@@ -28,8 +28,8 @@ enum DeliveryStatus {
     Dead,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn deliveries(
+impl AgentService {
+    pub(crate) async fn deliveries(
         self: Arc<Self>,
         caller: Caller,
         params: DeliveriesParams,

@@ -1,20 +1,20 @@
 //! `agent.get`: a registered agent, with its manifest.
 
 use super::record::record;
-use crate::agent::callers::reader;
-use crate::agent::{Agent, Error};
-use crate::kernel::Caller;
+use crate::callers::reader;
+use crate::{AgentService, Error};
+use kernel::Caller;
 use proto_schemas::requests::agent::{self, GotAgentRecord};
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct GetParams {
+pub(crate) struct GetParams {
     id: String,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn get(
+impl AgentService {
+    pub(crate) async fn get(
         self: Arc<Self>,
         caller: Caller,
         params: GetParams,

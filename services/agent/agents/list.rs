@@ -1,22 +1,22 @@
 //! `agent.list`: the agents that the caller owns.
 
 use super::record::record;
-use crate::agent::callers::reader;
-use crate::agent::paging::{cut_page, page_limit, read_cursor};
-use crate::agent::{Agent, Error};
-use crate::kernel::Caller;
+use crate::callers::reader;
+use crate::paging::{cut_page, page_limit, read_cursor};
+use crate::{AgentService, Error};
+use kernel::Caller;
 use proto_schemas::requests::agent::AgentRecordPage;
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct ListParams {
+pub(crate) struct ListParams {
     cursor: Option<String>,
     limit: Option<i64>,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn list(
+impl AgentService {
+    pub(crate) async fn list(
         self: Arc<Self>,
         caller: Caller,
         params: ListParams,

@@ -1,9 +1,9 @@
 //! That an AID agrees to being registered by somebody else: a signature by its key.
 
-use crate::agent::{Agent, Error};
-use crate::kernel::Aid;
+use crate::{AgentService, Error};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel::Aid;
 use proto_schemas::requests::ca;
 use serde::Deserialize;
 
@@ -27,7 +27,7 @@ pub(super) fn signed_text(proof: &KeyProof, owner: &Aid, name: &str) -> String {
     format!("aun-agent-registration-v1\n{aid}\n{owner}\n{name}\n{timestamp}\n{nonce}")
 }
 
-impl Agent {
+impl AgentService {
     /// Whether a proof holds. That it is used once is checked when it is stored.
     pub(super) async fn check_proof(&self, proof: &KeyProof, owner: &Aid, name: &str) -> Result<(), Error> {
         if proof.aid.issuer() != self.issuer {

@@ -1,8 +1,8 @@
 //! An agent as callers see it.
 
-use crate::agent::iso;
-use crate::agent::store::agents::AgentRow;
-use crate::kernel::Aid;
+use crate::iso;
+use crate::store::agents::AgentRow;
+use kernel::Aid;
 use proto_schemas::requests::agent::AgentRecord;
 
 /// What only its owner may know is left out for others.

@@ -1,23 +1,23 @@
 //! `agent.rotate_token`: the owner replaces the token of an agent, and the secret of its webhook if that is wanted.
 
 use super::tokens::{hash_of, new_token, new_webhook_secret};
-use crate::agent::callers::writer;
-use crate::agent::store::agents;
-use crate::agent::{Agent, Error};
-use crate::kernel::Caller;
+use crate::callers::writer;
+use crate::store::agents;
+use crate::{AgentService, Error};
+use kernel::Caller;
 use proto_schemas::requests::agent::RotatedAgentToken;
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct RotateTokenParams {
+pub(crate) struct RotateTokenParams {
     id: String,
     #[serde(default)]
     webhook_secret: bool,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn rotate_token(
+impl AgentService {
+    pub(crate) async fn rotate_token(
         self: Arc<Self>,
         caller: Caller,
         params: RotateTokenParams,

@@ -1,8 +1,8 @@
 //! Agent tokens and secrets of webhooks: made here, shown once.
 
-use crate::kernel::Ids;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel::Ids;
 use ring::digest;
 
 const PREFIX: &str = "hsk_";
@@ -22,12 +22,12 @@ pub(super) fn new_token(ids: &Ids) -> String {
 }
 
 /// What is stored of a token.
-pub(in crate::agent) fn hash_of(token: &str) -> String {
+pub(crate) fn hash_of(token: &str) -> String {
     hex::encode(digest::digest(&digest::SHA256, token.as_bytes()))
 }
 
 /// Whether a text has the form of an agent token.
-pub(in crate::agent) fn is_agent_token(text: &str) -> bool {
+pub(crate) fn is_agent_token(text: &str) -> bool {
     text.strip_prefix(PREFIX)
         .is_some_and(|rest| rest.len() == CHARACTERS && rest.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }

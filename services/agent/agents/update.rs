@@ -6,13 +6,13 @@
 use super::checks::{ConnectionMode, check_description, check_name, check_url};
 use super::record::record;
 use super::tokens::new_webhook_secret;
-use crate::agent::callers::writer;
-use crate::agent::consent::notices::Notices;
-use crate::agent::consent::{self, manifests};
-use crate::agent::store::agents::{self, AgentRow};
-use crate::agent::store::touch_document;
-use crate::agent::{Agent, Error, present};
-use crate::kernel::{Aid, Caller};
+use crate::callers::writer;
+use crate::consent::notices::Notices;
+use crate::consent::{self, manifests};
+use crate::store::agents::{self, AgentRow};
+use crate::store::touch_document;
+use crate::{AgentService, Error, present};
+use kernel::{Aid, Caller};
 use manifest::Manifest;
 use proto_schemas::requests::agent::{ManifestChange, UpdatedAgentRecord};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Where a member may be `null`, the outer `None` is one that was left out.
 #[derive(Deserialize)]
-pub(in crate::agent) struct UpdateParams {
+pub(crate) struct UpdateParams {
     id: String,
     name: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -44,8 +44,8 @@ struct UpdatedAgent {
     in_directory: bool,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn update(
+impl AgentService {
+    pub(crate) async fn update(
         self: Arc<Self>,
         caller: Caller,
         params: UpdateParams,

@@ -1,9 +1,9 @@
 //! What a manifest means for the agent that has it: its next version, what the directory finds it by, and how it differs from the one
 //! before.
 
-use crate::agent::Error;
-use crate::agent::store::agents::AgentRow;
-use crate::kernel::RpcError;
+use crate::Error;
+use crate::store::agents::AgentRow;
+use kernel::RpcError;
 use manifest::{Manifest, WARNED_BYTES};
 use proto_schemas::requests::agent::{ManifestChange, ManifestChangeReason, ManifestNote};
 use serde_json::value::RawValue;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 const NOTHING: &str = r#"{"schema_version":"1.0","agent_version":"0.0.0","tools":[],"permission_scopes":[],"capability_flags":{}}"#;
 
 /// The manifest of a call, with duplicate keys and all as it was sent.
-pub(in crate::agent) fn accept(sent: &RawValue) -> Result<Manifest, Error> {
+pub(crate) fn accept(sent: &RawValue) -> Result<Manifest, Error> {
     if sent.get().trim() == "null" {
         return Err(Error::ManifestNull);
     }
@@ -21,7 +21,7 @@ pub(in crate::agent) fn accept(sent: &RawValue) -> Result<Manifest, Error> {
 }
 
 /// The manifest that an agent has.
-pub(in crate::agent) fn stored(agent: &AgentRow) -> Result<Option<Manifest>, Error> {
+pub(crate) fn stored(agent: &AgentRow) -> Result<Option<Manifest>, Error> {
     let Some(text) = &agent.manifest else { return Ok(None) };
     match Manifest::parse(text) {
         Ok(manifest) => Ok(Some(manifest)),
@@ -33,7 +33,7 @@ pub(in crate::agent) fn stored(agent: &AgentRow) -> Result<Option<Manifest>, Err
 }
 
 /// What could be better about it, if anything.
-pub(in crate::agent) fn notes(manifest: &Manifest) -> Option<Vec<ManifestNote>> {
+pub(crate) fn notes(manifest: &Manifest) -> Option<Vec<ManifestNote>> {
     let notes: Vec<ManifestNote> = manifest
         .warnings()
         .iter()
@@ -43,7 +43,7 @@ pub(in crate::agent) fn notes(manifest: &Manifest) -> Option<Vec<ManifestNote>> 
 }
 
 /// Gives an agent its next manifest.
-pub(in crate::agent) fn set(agent: &mut AgentRow, manifest: &Manifest) {
+pub(crate) fn set(agent: &mut AgentRow, manifest: &Manifest) {
     if manifest.canonical().len() >= WARNED_BYTES {
         tracing::warn!(
             aid = agent.aid.as_str(),
@@ -63,12 +63,12 @@ fn facts(manifest: &Manifest) -> String {
     tools.chain(scope_ids(manifest)).collect::<Vec<_>>().join(" ")
 }
 
-pub(in crate::agent) fn scope_ids(manifest: &Manifest) -> impl Iterator<Item = &str> {
+pub(crate) fn scope_ids(manifest: &Manifest) -> impl Iterator<Item = &str> {
     manifest.scopes().iter().map(|scope| scope.id.as_str())
 }
 
 /// What changes for users when an agent gets another manifest.
-pub(in crate::agent) struct DecidedChange {
+pub(crate) struct DecidedChange {
     pub change: ManifestChange,
     /// The scopes that are declared from now on.
     pub declared: BTreeSet<String>,
@@ -78,7 +78,7 @@ pub(in crate::agent) struct DecidedChange {
 
 /// Compares the manifest that an agent has with its next one. A stored one that cannot be read any more counts as none: its owner
 /// must be able to replace it.
-pub(in crate::agent) fn decide(before: &AgentRow, new: &Manifest) -> Result<DecidedChange, Error> {
+pub(crate) fn decide(before: &AgentRow, new: &Manifest) -> Result<DecidedChange, Error> {
     let old = match before.manifest.as_deref().map(Manifest::parse) {
         Some(Ok(old)) => old,
         Some(Err(_)) | None => Manifest::parse(NOTHING)?,

@@ -1,19 +1,19 @@
 //! What is told because of a change: rows of the outbox, written in the transaction of the change.
 
-use crate::agent::store::agents::{AgentRow, WriteTx};
-use crate::agent::store::outbox::{EventRow, add_delivery, add_event};
-use crate::agent::store::relations::RelationRow;
-use crate::kernel::Ids;
+use crate::store::agents::{AgentRow, WriteTx};
+use crate::store::outbox::{EventRow, add_delivery, add_event};
+use crate::store::relations::RelationRow;
+use kernel::Ids;
 use proto_schemas::requests::agent::ManifestChange;
 use serde_json::{Value, json};
 
-pub(in crate::agent) const REAUTH_REQUIRED: &str = "event/h2a.reauth_required";
-pub(in crate::agent) const MANIFEST_UPDATED: &str = "event/h2a.manifest_updated";
-pub(in crate::agent) const RELATION_CHANGED: &str = "event/h2a.relation_changed";
+pub(crate) const REAUTH_REQUIRED: &str = "event/h2a.reauth_required";
+pub(crate) const MANIFEST_UPDATED: &str = "event/h2a.manifest_updated";
+pub(crate) const RELATION_CHANGED: &str = "event/h2a.relation_changed";
 
 /// What happened to a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::agent) enum RelationStep {
+pub(crate) enum RelationStep {
     Established,
     Updated,
     Suspended,
@@ -34,7 +34,7 @@ impl RelationStep {
 }
 
 /// Writes the rows of one change.
-pub(in crate::agent) struct Notices<'a> {
+pub(crate) struct Notices<'a> {
     pub ids: &'a Ids,
     pub now: i64,
 }
@@ -114,7 +114,7 @@ impl Notices<'_> {
 }
 
 /// What is said of the manifest that an agent has now, with the scopes to ask about where there are any.
-pub(in crate::agent) fn manifest_payload(agent: &AgentRow, asked: Option<&[String]>) -> Value {
+pub(crate) fn manifest_payload(agent: &AgentRow, asked: Option<&[String]>) -> Value {
     let mut payload = json!({
         "agent_id": agent.id,
         "agent_aid": agent.aid,

@@ -1,21 +1,21 @@
 //! `h2a.get`: a relation, for its user, the agent, and the agent's owner.
 
 use super::shown::shown;
-use crate::agent::callers::reader;
-use crate::agent::store::relations::RelationRow;
-use crate::agent::{Agent, Error};
-use crate::kernel::{Aid, Caller};
+use crate::callers::reader;
+use crate::store::relations::RelationRow;
+use crate::{AgentService, Error};
+use kernel::{Aid, Caller};
 use proto_schemas::requests::h2a::{self, CurrentRelation};
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct GetParams {
+pub(crate) struct GetParams {
     id: String,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn get_relation(
+impl AgentService {
+    pub(crate) async fn get_relation(
         self: Arc<Self>,
         caller: Caller,
         params: GetParams,

@@ -1,25 +1,25 @@
 //! `h2a.grant`: a user grants an agent scopes.
 
 use super::shown::shown;
-use crate::agent::callers::writer;
-use crate::agent::consent::notices::{Notices, RelationStep};
-use crate::agent::consent::{granted, manifests, scopes_json};
-use crate::agent::store::agents;
-use crate::agent::store::relations::{self, RelationRow};
-use crate::agent::{Agent, Error};
-use crate::kernel::Caller;
+use crate::callers::writer;
+use crate::consent::notices::{Notices, RelationStep};
+use crate::consent::{granted, manifests, scopes_json};
+use crate::store::agents;
+use crate::store::relations::{self, RelationRow};
+use crate::{AgentService, Error};
+use kernel::Caller;
 use proto_schemas::requests::h2a::{self, GrantedRelation};
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct GrantParams {
+pub(crate) struct GrantParams {
     agent_id: String,
     granted_scopes: Vec<String>,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn grant(
+impl AgentService {
+    pub(crate) async fn grant(
         self: Arc<Self>,
         caller: Caller,
         params: GrantParams,

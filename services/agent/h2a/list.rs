@@ -1,17 +1,17 @@
 //! `h2a.list`: the relations of a user, or of an agent.
 
 use super::shown::shown;
-use crate::agent::callers::reader;
-use crate::agent::paging::{cut_page, page_limit, read_cursor};
-use crate::agent::store::relations::RelationsWanted;
-use crate::agent::{Agent, Error};
-use crate::kernel::Caller;
+use crate::callers::reader;
+use crate::paging::{cut_page, page_limit, read_cursor};
+use crate::store::relations::RelationsWanted;
+use crate::{AgentService, Error};
+use kernel::Caller;
 use proto_schemas::requests::h2a::RelationPage;
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct ListParams {
+pub(crate) struct ListParams {
     agent_id: Option<String>,
     status: Option<RelationStatus>,
     reauth_required: Option<bool>,
@@ -37,8 +37,8 @@ impl RelationStatus {
     }
 }
 
-impl Agent {
-    pub(in crate::agent) async fn list_relations(
+impl AgentService {
+    pub(crate) async fn list_relations(
         self: Arc<Self>,
         caller: Caller,
         params: ListParams,

@@ -13,19 +13,19 @@ mod steps;
 mod suspend;
 mod update;
 
-use super::Agent;
-use crate::kernel::Rpc;
+use super::AgentService;
+use kernel::Rpc;
 
 /// The methods of the namespace.
-pub(super) fn methods(rpc: Rpc<Agent>) -> Rpc<Agent> {
-    rpc.method("h2a.grant", Agent::grant)
-        .method("h2a.get", Agent::get_relation)
-        .method("h2a.list", Agent::list_relations)
-        .method("h2a.update", Agent::update_relation)
-        .method("h2a.revoke", Agent::revoke)
-        .method("h2a.suspend", Agent::suspend)
-        .method("h2a.restore", Agent::restore)
-        .method("h2a.session_opened", Agent::session_opened)
-        .method("h2a.session_resync", Agent::session_resync)
-        .method("h2a.session_closed", Agent::session_closed)
+pub(super) fn methods(rpc: Rpc<AgentService>) -> Rpc<AgentService> {
+    rpc.method("h2a.grant", AgentService::grant)
+        .method("h2a.get", AgentService::get_relation)
+        .method("h2a.list", AgentService::list_relations)
+        .method("h2a.update", AgentService::update_relation)
+        .method("h2a.revoke", AgentService::revoke)
+        .method("h2a.suspend", AgentService::suspend)
+        .method("h2a.restore", AgentService::restore)
+        .method("h2a.session_opened", AgentService::session_opened)
+        .method("h2a.session_resync", AgentService::session_resync)
+        .method("h2a.session_closed", AgentService::session_closed)
 }

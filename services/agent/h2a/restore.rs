@@ -1,20 +1,20 @@
 //! `h2a.restore`: the operator ends the suspension of a relation.
 
 use super::shown::shown;
-use crate::agent::consent::notices::RelationStep;
-use crate::agent::{Agent, Error};
-use crate::kernel::Caller;
+use crate::consent::notices::RelationStep;
+use crate::{AgentService, Error};
+use kernel::Caller;
 use proto_schemas::requests::h2a::CurrentRelation;
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct RestoreParams {
+pub(crate) struct RestoreParams {
     id: String,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn restore(
+impl AgentService {
+    pub(crate) async fn restore(
         self: Arc<Self>,
         _: Caller,
         params: RestoreParams,

@@ -1,21 +1,21 @@
 //! `h2a.revoke`: a user ends a relation, for good.
 
 use super::shown::shown;
-use crate::agent::callers::writer;
-use crate::agent::consent::notices::RelationStep;
-use crate::agent::{Agent, Error};
-use crate::kernel::Caller;
+use crate::callers::writer;
+use crate::consent::notices::RelationStep;
+use crate::{AgentService, Error};
+use kernel::Caller;
 use proto_schemas::requests::h2a::{self, CurrentRelation};
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct RevokeParams {
+pub(crate) struct RevokeParams {
     id: String,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn revoke(
+impl AgentService {
+    pub(crate) async fn revoke(
         self: Arc<Self>,
         caller: Caller,
         params: RevokeParams,

@@ -1,12 +1,12 @@
 //! `h2a.session_closed`: a session ended. Nothing is kept of sessions here.
 
-use crate::agent::{Agent, Error};
-use crate::kernel::{Caller, SessionNotice};
+use crate::{AgentService, Error};
+use kernel::{Caller, SessionNotice};
 use proto_schemas::requests::h2a::DepartureNoted;
 use std::sync::Arc;
 
-impl Agent {
-    pub(in crate::agent) async fn session_closed(
+impl AgentService {
+    pub(crate) async fn session_closed(
         self: Arc<Self>,
         _: Caller,
         _: SessionNotice,

@@ -1,12 +1,12 @@
 //! `h2a.session_resync`: a device may have missed events, and what its agent should be asked about is published again.
 
-use crate::agent::{Agent, Error};
-use crate::kernel::{Audience, Caller, SessionNotice};
+use crate::{AgentService, Error};
+use kernel::{Audience, Caller, SessionNotice};
 use proto_schemas::requests::h2a::PendingPublished;
 use std::sync::Arc;
 
-impl Agent {
-    pub(in crate::agent) async fn session_resync(
+impl AgentService {
+    pub(crate) async fn session_resync(
         self: Arc<Self>,
         _: Caller,
         params: SessionNotice,

@@ -1,8 +1,8 @@
 //! A relation as callers see it.
 
-use crate::agent::consent::scopes_of;
-use crate::agent::iso;
-use crate::agent::store::relations::RelationRow;
+use crate::consent::scopes_of;
+use crate::iso;
+use crate::store::relations::RelationRow;
 use proto_schemas::requests::h2a::H2aRelation;
 
 pub(super) fn shown(row: RelationRow) -> H2aRelation {

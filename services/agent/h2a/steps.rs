@@ -4,11 +4,11 @@
 //! active <-> suspended (operator)      active, suspended -> revoked (user), for good
 //! ```
 
-use crate::agent::consent::notices::{Notices, RelationStep};
-use crate::agent::store::agents::{self, AgentRow, WriteTx};
-use crate::agent::store::relations::{self, RelationRow};
-use crate::agent::{Agent, Error};
-use crate::kernel::Aid;
+use crate::consent::notices::{Notices, RelationStep};
+use crate::store::agents::{self, AgentRow, WriteTx};
+use crate::store::relations::{self, RelationRow};
+use crate::{AgentService, Error};
+use kernel::Aid;
 
 /// The status after a step; none if nothing changes.
 pub(super) fn after(status: &str, step: RelationStep) -> Result<Option<&'static str>, Error> {
@@ -30,7 +30,7 @@ pub(super) struct LockedRelation {
     pub relation: RelationRow,
 }
 
-impl Agent {
+impl AgentService {
     /// The relation with this id, or that of a user with the agent that has this AID.
     pub(super) async fn find_relation(&self, id: &str, user: Option<&Aid>) -> Result<RelationRow, Error> {
         let found = match (Aid::parse(id), user) {

@@ -1,20 +1,20 @@
 //! `h2a.suspend`: the operator suspends a relation.
 
 use super::shown::shown;
-use crate::agent::consent::notices::RelationStep;
-use crate::agent::{Agent, Error};
-use crate::kernel::Caller;
+use crate::consent::notices::RelationStep;
+use crate::{AgentService, Error};
+use kernel::Caller;
 use proto_schemas::requests::h2a::CurrentRelation;
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct SuspendParams {
+pub(crate) struct SuspendParams {
     id: String,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn suspend(
+impl AgentService {
+    pub(crate) async fn suspend(
         self: Arc<Self>,
         _: Caller,
         params: SuspendParams,

@@ -2,25 +2,25 @@
 
 use super::shown::shown;
 use super::steps::LockedRelation;
-use crate::agent::callers::writer;
-use crate::agent::consent::notices::{Notices, RelationStep};
-use crate::agent::consent::{granted, manifests, scopes_json};
-use crate::agent::store::relations;
-use crate::agent::{Agent, Error};
-use crate::kernel::Caller;
+use crate::callers::writer;
+use crate::consent::notices::{Notices, RelationStep};
+use crate::consent::{granted, manifests, scopes_json};
+use crate::store::relations;
+use crate::{AgentService, Error};
+use kernel::Caller;
 use proto_schemas::requests::h2a::{self, CurrentRelation};
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::agent) struct UpdateParams {
+pub(crate) struct UpdateParams {
     id: String,
     granted_scopes: Vec<String>,
     manifest_version: Option<i64>,
 }
 
-impl Agent {
-    pub(in crate::agent) async fn update_relation(
+impl AgentService {
+    pub(crate) async fn update_relation(
         self: Arc<Self>,
         caller: Caller,
         params: UpdateParams,

@@ -1,13 +1,13 @@
 //! Who sends a request: whom the gateway has authenticated, or the agent whose own token it has.
 
-use crate::agent::Agent;
-use crate::agent::agents::{hash_of, is_agent_token};
-use crate::kernel::{Aid, Caller, DeviceId, Generation, RpcError, Session, SlotId, TokenKind};
+use crate::AgentService;
+use crate::agents::{hash_of, is_agent_token};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use kernel::{Aid, Caller, DeviceId, Generation, RpcError, Session, SlotId, TokenKind};
 use std::net::Ipv4Addr;
 
-impl Agent {
+impl AgentService {
     /// None if nobody is known. The gateway leaves a token to us that it does not know.
     pub(super) async fn http_caller(
         &self,

@@ -1,12 +1,12 @@
 //! Envelopes: `{"data": …}` for what worked, `{"error": {code, message, i18n_key, params}}` for what did not.
 
 use super::members::Members;
-use crate::agent::catalogue::{i18n_key, status_of};
-use crate::kernel::RpcError;
-use crate::kernel::http::{json_text, with_header};
+use crate::catalogue::{i18n_key, status_of};
 use axum::http::header::{ETAG, IF_NONE_MATCH, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use kernel::RpcError;
+use kernel::http::{json_text, with_header};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};

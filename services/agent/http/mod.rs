@@ -7,8 +7,7 @@ mod bearer;
 mod envelope;
 mod members;
 
-use super::Agent;
-use crate::kernel::{Caller, Methods, RpcError, codes};
+use super::AgentService;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, Query};
@@ -16,6 +15,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use envelope::{EnvelopeForm, refused, success, unauthorized};
+use kernel::{Caller, Methods, RpcError, codes};
 use members::{Members, params};
 use proto_schemas::HttpRouteBody;
 use serde_json::value::to_raw_value;
@@ -48,7 +48,7 @@ struct AgentRequest {
 }
 
 /// One route for each that the schemas of these methods declare.
-pub(super) fn routes(agent: Arc<Agent>, methods: Methods) -> Router {
+pub(super) fn routes(agent: Arc<AgentService>, methods: Methods) -> Router {
     let forms = FORMS.into_iter().filter_map(|(name, form)| Some((proto_schemas::find(name)?, form)));
     let declared =
         forms.flat_map(|(method, form)| method.http.iter().map(move |route| (method, route, form)));
@@ -80,7 +80,7 @@ fn filter(verb: &str) -> MethodFilter {
 }
 
 async fn answer(
-    agent: &Agent,
+    agent: &AgentService,
     methods: &Methods,
     method: &'static proto_schemas::Method,
     names: &[&str],

@@ -1,10 +1,10 @@
 //! What an agent should be asked about is published again when one of its devices connects: an event that was published while
 //! nobody was connected reached nobody.
 
-use crate::agent::consent::notices::{REAUTH_REQUIRED, manifest_payload};
-use crate::agent::consent::scopes_of;
-use crate::agent::{Agent, Error};
-use crate::kernel::{Aid, Audience, Event, RpcError, SessionNotice};
+use crate::consent::notices::{REAUTH_REQUIRED, manifest_payload};
+use crate::consent::scopes_of;
+use crate::{AgentService, Error};
+use kernel::{Aid, Audience, Event, RpcError, SessionNotice};
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -20,7 +20,7 @@ const MOST_PENDING: i64 = 100;
 
 /// The devices that connected and were not looked at yet.
 #[derive(Default)]
-pub(in crate::agent) struct DeviceArrivals {
+pub(crate) struct DeviceArrivals {
     noted: Mutex<Vec<SessionNotice>>,
     came: Notify,
 }
@@ -45,9 +45,9 @@ struct WaitingArrival {
     until: Instant,
 }
 
-impl Agent {
+impl AgentService {
     /// Runs until the server stops.
-    pub(in crate::agent) async fn tell_arrivals(&self) {
+    pub(crate) async fn tell_arrivals(&self) {
         let mut waiting = Vec::new();
         loop {
             match waiting.is_empty() {
@@ -84,7 +84,7 @@ impl Agent {
     }
 
     /// Publishes what a user should be asked about; returns how many events that were.
-    pub(in crate::agent) async fn publish_pending(&self, user: &Aid, to: &Audience) -> Result<usize, Error> {
+    pub(crate) async fn publish_pending(&self, user: &Aid, to: &Audience) -> Result<usize, Error> {
         let mut published = 0;
         for relation in self.store.pending_of(user.as_str(), MOST_PENDING).await? {
             let Some(agent) = self.store.agent(&relation.agent_id).await? else { continue };

@@ -3,9 +3,9 @@
 //! A row is removed after everybody was told, so a process that ends in between leaves it to the next one: an event may come twice and
 //! is never lost. Whoever is offline finds what is pending with its relation.
 
-use crate::agent::store::outbox::EventRow;
-use crate::agent::{Agent, Error};
-use crate::kernel::{Aid, Audience, Caller, DispatchEvent, Event, EventTargets, RpcError};
+use crate::store::outbox::EventRow;
+use crate::{AgentService, Error};
+use kernel::{Aid, Audience, Caller, DispatchEvent, Event, EventTargets, RpcError};
 use serde_json::value::RawValue;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -15,9 +15,9 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long a process may take for one page of users.
 const LEASE_MS: i64 = 60_000;
 
-impl Agent {
+impl AgentService {
     /// Runs until the server stops.
-    pub(in crate::agent) async fn publish_events(&self) {
+    pub(crate) async fn publish_events(&self) {
         loop {
             match self.publish_next().await {
                 Ok(true) => continue,
@@ -31,7 +31,7 @@ impl Agent {
     }
 
     /// Publishes the oldest event to everybody whom it is for; false if there is none.
-    pub(in crate::agent) async fn publish_next(&self) -> Result<bool, Error> {
+    pub(crate) async fn publish_next(&self) -> Result<bool, Error> {
         let now = self.clock.now_ms();
         let Some(row) = self.store.take_event(now, now + LEASE_MS).await? else { return Ok(false) };
         let payload = RawValue::from_string(row.payload.clone()).map_err(RpcError::internal)?;

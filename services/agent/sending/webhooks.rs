@@ -1,11 +1,11 @@
 //! The task that sends deliveries to webhooks: many at once, of each agent one at a time, five attempts each.
 
 use super::signature::signature;
-use crate::agent::store::outbox::{AttemptEnd, DeliveryRow};
-use crate::agent::{Agent, Error};
-use crate::kernel::{RpcError, await_polling};
+use crate::store::outbox::{AttemptEnd, DeliveryRow};
+use crate::{AgentService, Error};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use kernel::{RpcError, await_polling};
 use outbound::{OutboundClient, OutboundUrl};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,21 +24,21 @@ const MOST_ERROR: usize = 300;
 
 /// A request to a webhook.
 #[derive(Clone, Debug)]
-pub(in crate::agent) struct WebhookRequest {
+pub(crate) struct WebhookRequest {
     pub url: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: String,
 }
 
 /// The status of the answer, or why there is none.
-pub(in crate::agent) type WebhookAnswer = Pin<Box<dyn Future<Output = Result<u16, String>> + Send>>;
+pub(crate) type WebhookAnswer = Pin<Box<dyn Future<Output = Result<u16, String>> + Send>>;
 
-pub(in crate::agent) trait WebhookSender: Send + Sync {
+pub(crate) trait WebhookSender: Send + Sync {
     fn post(&self, post: WebhookRequest) -> WebhookAnswer;
 }
 
 /// Sends over the network.
-pub(in crate::agent) struct HttpsSender {
+pub(crate) struct HttpsSender {
     client: Arc<OutboundClient>,
     allow_private: bool,
 }
@@ -60,9 +60,9 @@ impl WebhookSender for HttpsSender {
     }
 }
 
-impl Agent {
+impl AgentService {
     /// Runs until the server stops.
-    pub(in crate::agent) async fn deliver_webhooks(&self) {
+    pub(crate) async fn deliver_webhooks(&self) {
         let mut running = FuturesUnordered::new();
         loop {
             // The attempts that run store how they ended, as this stores that it has taken more.
@@ -84,7 +84,7 @@ impl Agent {
 
     /// Attempts everything whose time has come, once; returns how many that were.
     #[cfg(test)]
-    pub(in crate::agent) async fn deliver_due(&self) -> Result<usize, Error> {
+    pub(crate) async fn deliver_due(&self) -> Result<usize, Error> {
         let due = self.take_due(AT_ONCE).await?;
         let attempts = due.into_iter().map(|delivery| self.attempt(delivery));
         Ok(futures_util::future::join_all(attempts).await.len())

@@ -8,10 +8,10 @@ use sqlx::any::AnyArguments;
 use sqlx::query::Query;
 use sqlx::{Any, Transaction};
 
-pub(in crate::agent) type WriteTx = Transaction<'static, Any>;
+pub(crate) type WriteTx = Transaction<'static, Any>;
 
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::agent) struct AgentRow {
+pub(crate) struct AgentRow {
     pub id: String,
     pub aid: String,
     pub owner: String,
@@ -80,13 +80,13 @@ impl Store {
 }
 
 /// One writer at a time registers: what it counts and looks for stays as it is until its commit.
-pub(in crate::agent) async fn lock_registration(tx: &mut WriteTx) -> sqlx::Result<()> {
+pub(crate) async fn lock_registration(tx: &mut WriteTx) -> sqlx::Result<()> {
     sqlx::query("UPDATE agent_state SET value = value WHERE name = 'position'").execute(&mut **tx).await?;
     Ok(())
 }
 
 /// Changed to what it is: that locks the row on PostgreSQL, until the commit.
-pub(in crate::agent) async fn lock(tx: &mut WriteTx, id: &str) -> sqlx::Result<Option<AgentRow>> {
+pub(crate) async fn lock(tx: &mut WriteTx, id: &str) -> sqlx::Result<Option<AgentRow>> {
     sqlx::query_as::<Any, AgentRow>(
         "UPDATE agent SET updated_at = updated_at WHERE id = $1 OR aid = $1
          RETURNING id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
@@ -97,17 +97,17 @@ pub(in crate::agent) async fn lock(tx: &mut WriteTx, id: &str) -> sqlx::Result<O
     .await
 }
 
-pub(in crate::agent) async fn count_of(tx: &mut WriteTx, owner: &str) -> sqlx::Result<i64> {
+pub(crate) async fn count_of(tx: &mut WriteTx, owner: &str) -> sqlx::Result<i64> {
     sqlx::query_scalar("SELECT COUNT(*) FROM agent WHERE owner = $1").bind(owner).fetch_one(&mut **tx).await
 }
 
 /// The id of the agent that is registered for an AID.
-pub(in crate::agent) async fn id_of(tx: &mut WriteTx, aid: &str) -> sqlx::Result<Option<String>> {
+pub(crate) async fn id_of(tx: &mut WriteTx, aid: &str) -> sqlx::Result<Option<String>> {
     sqlx::query_scalar("SELECT id FROM agent WHERE aid = $1").bind(aid).fetch_optional(&mut **tx).await
 }
 
 /// False if this proof was used before.
-pub(in crate::agent) async fn use_proof(
+pub(crate) async fn use_proof(
     tx: &mut WriteTx,
     aid: &str,
     nonce: &str,
@@ -124,7 +124,7 @@ pub(in crate::agent) async fn use_proof(
     Ok(used.rows_affected() == 1)
 }
 
-pub(in crate::agent) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
+pub(crate) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
     let insert = "INSERT INTO agent (id, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
              webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, updated_at, aid, owner,
              created_at)
@@ -139,7 +139,7 @@ pub(in crate::agent) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::
 }
 
 /// Everything that can change of an agent.
-pub(in crate::agent) async fn write(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
+pub(crate) async fn write(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
     let update = "UPDATE agent SET name = $2, description = $3, connection_mode = $4, health_check_url = $5, webhook_url = $6,
              webhook_secret = $7, webhook_unreachable = $8, token_hash = $9, manifest = $10, manifest_version = $11,
              manifest_hash = $12, manifest_facts = $13, updated_at = $14
@@ -168,7 +168,7 @@ fn with_changeable<'q>(statement: &'static str, row: &'q AgentRow) -> Query<'q, 
 }
 
 /// Removes an agent with all that is its own. Its relations are revoked, so that their users see what became of them.
-pub(in crate::agent) async fn remove(tx: &mut WriteTx, id: &str, now: i64) -> sqlx::Result<()> {
+pub(crate) async fn remove(tx: &mut WriteTx, id: &str, now: i64) -> sqlx::Result<()> {
     sqlx::query("DELETE FROM agent WHERE id = $1").bind(id).execute(&mut **tx).await?;
     sqlx::query("DELETE FROM delivery WHERE agent_id = $1").bind(id).execute(&mut **tx).await?;
     sqlx::query("DELETE FROM agent_event WHERE agent_id = $1").bind(id).execute(&mut **tx).await?;

@@ -8,10 +8,10 @@ use super::agents::WriteTx;
 use sqlx::Any;
 
 /// How many deliveries of one agent are kept: those that wait, and those that ended.
-pub(in crate::agent) const KEPT: i64 = 100;
+pub(crate) const KEPT: i64 = 100;
 
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::agent) struct EventRow {
+pub(crate) struct EventRow {
     pub id: String,
     pub agent_id: String,
     pub event: String,
@@ -22,7 +22,7 @@ pub(in crate::agent) struct EventRow {
 }
 
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::agent) struct DeliveryRow {
+pub(crate) struct DeliveryRow {
     pub id: String,
     pub agent_id: String,
     pub kind: String,
@@ -37,7 +37,7 @@ pub(in crate::agent) struct DeliveryRow {
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::agent) enum AttemptEnd {
+pub(crate) enum AttemptEnd {
     Delivered,
     /// Another one follows at this time.
     Again {
@@ -202,7 +202,7 @@ impl Store {
     }
 }
 
-pub(in crate::agent) async fn add_event(tx: &mut WriteTx, row: &EventRow) -> sqlx::Result<()> {
+pub(crate) async fn add_event(tx: &mut WriteTx, row: &EventRow) -> sqlx::Result<()> {
     sqlx::query(
         "INSERT INTO agent_event (id, agent_id, event, payload, targets, after_relation, leased_until)
          VALUES ($1, $2, $3, $4, $5, $6, 0)",
@@ -219,7 +219,7 @@ pub(in crate::agent) async fn add_event(tx: &mut WriteTx, row: &EventRow) -> sql
 }
 
 /// Adds a delivery. Where too many wait, the oldest ones are given up: what they would say is older than what follows.
-pub(in crate::agent) async fn add_delivery(
+pub(crate) async fn add_delivery(
     tx: &mut WriteTx,
     agent_id: &str,
     id: &str,

@@ -5,14 +5,14 @@ use super::agents::WriteTx;
 use sqlx::{Any, AssertSqlSafe};
 
 /// Relations that are read at once where all of an agent are looked at.
-pub(in crate::agent) const PAGE: i64 = 500;
+pub(crate) const PAGE: i64 = 500;
 
 const COLUMNS: &str =
     "id, agent_id, agent_aid, user_aid, status, granted_scopes, granted_manifest_version, reauth_required,
     reauth_manifest_version, reauth_scopes, created_at, updated_at";
 
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::agent) struct RelationRow {
+pub(crate) struct RelationRow {
     pub id: String,
     pub agent_id: String,
     pub agent_aid: String,
@@ -30,7 +30,7 @@ pub(in crate::agent) struct RelationRow {
 }
 
 /// Whose relations are listed, and which of them.
-pub(in crate::agent) struct RelationsWanted<'a> {
+pub(crate) struct RelationsWanted<'a> {
     pub user: Option<&'a str>,
     pub agent_id: Option<&'a str>,
     pub status: Option<&'a str>,
@@ -111,12 +111,12 @@ impl Store {
 }
 
 /// The relation, in a transaction that has locked its agent.
-pub(in crate::agent) async fn read(tx: &mut WriteTx, id: &str) -> sqlx::Result<Option<RelationRow>> {
+pub(crate) async fn read(tx: &mut WriteTx, id: &str) -> sqlx::Result<Option<RelationRow>> {
     let text = format!("SELECT {COLUMNS} FROM relation WHERE id = $1");
     sqlx::query_as::<Any, RelationRow>(AssertSqlSafe(text)).bind(id).fetch_optional(&mut **tx).await
 }
 
-pub(in crate::agent) async fn open_with(
+pub(crate) async fn open_with(
     tx: &mut WriteTx,
     agent_id: &str,
     user: &str,
@@ -132,7 +132,7 @@ pub(in crate::agent) async fn open_with(
 }
 
 /// How many relations a user has, the revoked ones included: they are kept for a while.
-pub(in crate::agent) async fn count_of(tx: &mut WriteTx, user: &str) -> sqlx::Result<i64> {
+pub(crate) async fn count_of(tx: &mut WriteTx, user: &str) -> sqlx::Result<i64> {
     sqlx::query_scalar("SELECT COUNT(*) FROM relation WHERE user_aid = $1")
         .bind(user)
         .fetch_one(&mut **tx)
@@ -141,7 +141,7 @@ pub(in crate::agent) async fn count_of(tx: &mut WriteTx, user: &str) -> sqlx::Re
 
 /// The relations of an agent after one of them that are not revoked, or of those only the ones whose user has to be asked, in a
 /// transaction that has locked the agent.
-pub(in crate::agent) async fn page_of(
+pub(crate) async fn page_of(
     tx: &mut WriteTx,
     agent_id: &str,
     after: &str,
@@ -161,7 +161,7 @@ pub(in crate::agent) async fn page_of(
 }
 
 /// Marks every relation of an agent whose user has not to be asked yet.
-pub(in crate::agent) async fn mark_all(
+pub(crate) async fn mark_all(
     tx: &mut WriteTx,
     agent_id: &str,
     version: i64,
@@ -182,7 +182,7 @@ pub(in crate::agent) async fn mark_all(
 }
 
 /// Everything that can change of a relation; a new one is stored as it is.
-pub(in crate::agent) async fn put(tx: &mut WriteTx, row: &RelationRow) -> sqlx::Result<()> {
+pub(crate) async fn put(tx: &mut WriteTx, row: &RelationRow) -> sqlx::Result<()> {
     let text = format!(
         "INSERT INTO relation ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
          ON CONFLICT (id) DO UPDATE SET status = excluded.status, granted_scopes = excluded.granted_scopes,

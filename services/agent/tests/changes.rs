@@ -1,11 +1,10 @@
 //! What readers of `agent.changes` see.
 
 use super::{put, signed};
-use crate::agent::store::{AgentMdWrite, Condition, NewAgentMd};
-use crate::agent::{Agent, Settings};
-use crate::kernel::Caller;
-use crate::testing::{TestWorld, code};
+use crate::store::{AgentMdWrite, Condition, NewAgentMd};
+use crate::{AgentService, Settings};
 use futures_util::future::join_all;
+use kernel::Caller;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use proto_schemas::requests::agent::{ChangedAgents, Changes};
@@ -13,6 +12,7 @@ use serde_json::json;
 use sqlx::migrate::Migrator;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use testing::{TestWorld, code};
 
 /// A reader, and the documents as it knows them.
 #[derive(Clone, Default)]
@@ -39,7 +39,7 @@ impl DocumentReader {
     }
 }
 
-async fn store(agent: &Agent, aid: &str, content: &str) -> AgentMdWrite {
+async fn store(agent: &AgentService, aid: &str, content: &str) -> AgentMdWrite {
     let new = NewAgentMd { aid, content, etag: content, signed: false, now: 7 };
     agent.store.put(&new, &Condition::Always).await.unwrap()
 }
@@ -69,8 +69,8 @@ fn steps() -> impl Strategy<Value = Vec<AgentMdStep>> {
 #[test]
 fn a_reader_that_begins_anywhere_ends_with_the_live_documents() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let test = runtime.block_on(TestWorld::with(&["ca", "auth", "agent"]));
-    let agent = runtime.block_on(Agent::open(&test.world, &Settings::default())).unwrap();
+    let test = runtime.block_on(TestWorld::with(&["ca", "auth"]).and(crate::open).into_future());
+    let agent = runtime.block_on(AgentService::open(&test.world, &Settings::default())).unwrap();
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(48) });
     let names = test.world.ids.clone();
     let outcome = runner.run(&steps(), |steps| {
@@ -82,7 +82,7 @@ fn a_reader_that_begins_anywhere_ends_with_the_live_documents() {
     outcome.unwrap();
 }
 
-async fn run(test: &TestWorld, agent: &Agent, case: &str, steps: &[AgentMdStep]) {
+async fn run(test: &TestWorld, agent: &AgentService, case: &str, steps: &[AgentMdStep]) {
     let name = |number: u8| format!("agent{number}-{case}.aid.pub");
     let mut live = BTreeMap::new();
     let mut readers =
@@ -118,8 +118,8 @@ async fn run(test: &TestWorld, agent: &Agent, case: &str, steps: &[AgentMdStep])
 #[tokio::test]
 async fn concurrent_writes_get_positions_in_order_and_without_gaps() {
     const AGENTS: i64 = 60;
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
-    let agent = Agent::open(&test.world, &Settings::default()).await.unwrap();
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
+    let agent = AgentService::open(&test.world, &Settings::default()).await.unwrap();
     let writes = join_all((0..AGENTS).map(|n| {
         let agent = &agent;
         async move { store(agent, &format!("agent{n}.aid.pub"), "text").await }
@@ -142,8 +142,8 @@ async fn concurrent_writes_get_positions_in_order_and_without_gaps() {
 
 #[tokio::test]
 async fn a_write_that_does_not_happen_takes_no_position() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
-    let agent = Agent::open(&test.world, &Settings::default()).await.unwrap();
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
+    let agent = AgentService::open(&test.world, &Settings::default()).await.unwrap();
     store(&agent, "alice.aid.pub", "one").await;
     let other = Condition::Is(vec!["two".to_owned()]);
     assert_eq!(agent.store.delete("alice.aid.pub", 8, &other).await.unwrap(), AgentMdWrite::Refused);
@@ -161,7 +161,7 @@ async fn a_write_that_does_not_happen_takes_no_position() {
 
 #[tokio::test]
 async fn a_change_says_whether_the_document_is_signed() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let content = signed(&test, &alice, &alice.aid, "text");
     put(&test, &alice.aid, &content, json!({})).await.unwrap();
@@ -183,8 +183,8 @@ async fn a_change_says_whether_the_document_is_signed() {
 
 #[tokio::test]
 async fn documents_of_before_have_positions_in_the_order_of_their_times() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
-    let all = sqlx::migrate!("agent/migrations");
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
+    let all = sqlx::migrate!("./migrations");
     let first = Migrator { migrations: Cow::Owned(all.migrations[..1].to_vec()), ..Migrator::DEFAULT };
     let old = test.world.db("agent_of_before", &first).await.unwrap();
     for (aid, content, updated_at) in [
@@ -198,7 +198,7 @@ async fn documents_of_before_have_positions_in_the_order_of_their_times() {
     }
     old.close().await;
     let db = test.world.db("agent_of_before", &all).await.unwrap();
-    let store = crate::agent::store::Store::new(db, test.world.stores.tally("agent"));
+    let store = crate::store::Store::new(db, test.world.stores.tally("agent"));
     let rows = store.changes(0, i64::MAX, 10).await.unwrap();
     let rows: Vec<_> =
         rows.iter().map(|row| (row.position, &*row.aid, &*row.op, row.updated_at, row.signed)).collect();

@@ -1,10 +1,10 @@
 //! Agents and relations over HTTP: envelopes, statuses, ETags and agent tokens.
 
 use super::support::{TestAgents, sample, text, with_version};
-use crate::kernel::Caller;
-use crate::testing::{TestAgent, TestAnswer};
 use axum::http::Request;
+use kernel::Caller;
 use serde_json::{Value, json};
+use testing::{TestAgent, TestAnswer};
 
 const HASH: &str = "caec494a0a6ce5631d5c43ac6ba492dbac5c4d0f03f6fa69b00c01edb523de80";
 

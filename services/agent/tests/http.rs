@@ -1,12 +1,12 @@
 //! `/agent.md` and the front page.
 
 use super::signed;
-use crate::kernel::Caller;
-use crate::kernel::http::HOST_AGENT;
-use crate::testing::{TestAgent, TestWorld};
 use axum::http::Request;
 use axum::http::request::Builder;
+use kernel::Caller;
+use kernel::http::HOST_AGENT;
 use serde_json::json;
+use testing::{TestAgent, TestWorld};
 
 fn request(method: &str, host: &str) -> Builder {
     Request::builder().method(method).uri("/agent.md").header(HOST_AGENT, host)
@@ -18,7 +18,7 @@ fn front_page(host: &str, accept: &str) -> Builder {
 
 /// A world with an agent, and the document that it has published.
 async fn published(text: &str) -> (TestWorld, TestAgent, String) {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let content = signed(&test, &alice, &alice.aid, text);
     test.inside("agent.put_agent_md", json!({ "aid": alice.aid, "content": content })).await;
@@ -27,7 +27,7 @@ async fn published(text: &str) -> (TestWorld, TestAgent, String) {
 
 #[tokio::test]
 async fn over_http_everybody_reads_and_the_agent_itself_writes() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let content = signed(&test, &alice, &alice.aid, "text");
     let put =

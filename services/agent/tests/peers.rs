@@ -1,9 +1,7 @@
 //! Agents and users of other domains: calls go to the domain of the agent, and events to the domain of the user.
 
 use super::support::{TestAgents, with_required_member};
-use crate::kernel::{
-    Aid, Caller, DispatchEvent, Forward, Forwarded, Relayed, Rpc, RpcError, Service, Session,
-};
+use kernel::{Aid, Caller, DispatchEvent, Forward, Forwarded, Relayed, Rpc, RpcError, Service, Session};
 use parking_lot::Mutex;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};

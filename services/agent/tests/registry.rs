@@ -1,9 +1,9 @@
 //! Registering agents: by whom, under which AID, and what is refused.
 
 use super::support::{TestAgents, sample, text};
-use crate::agent::Settings;
-use crate::testing::TestAgent;
+use crate::Settings;
 use serde_json::{Value, json};
+use testing::TestAgent;
 
 /// A proof by an agent that somebody may register it under a name.
 fn proof(agents: &TestAgents, agent: &TestAgent, owner: &str, name: &str, nonce: &str, age: i64) -> Value {

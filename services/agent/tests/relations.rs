@@ -1,9 +1,9 @@
 //! Relations: what can be granted, who may read and change it, and what a changed manifest does to it.
 
 use super::support::{TestAgents, sample, text, with_required_member, with_scope, with_version};
-use crate::agent::Settings;
-use crate::testing::{DAY_MS, TestAgent};
+use crate::Settings;
 use serde_json::{Value, json};
+use testing::{DAY_MS, TestAgent};
 
 #[tokio::test]
 async fn a_user_grants_what_the_agent_declares() {

@@ -1,12 +1,12 @@
 //! Documents of agents that were revoked.
 
 use super::{put, signed};
-use crate::agent::store::{Condition, NewAgentMd};
-use crate::agent::{Agent, Settings};
-use crate::testing::{DAY_MS, TestAgent, TestWorld};
+use crate::store::{Condition, NewAgentMd};
+use crate::{AgentService, Settings};
 use certs::Certificate;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use testing::{DAY_MS, TestAgent, TestWorld};
 
 async fn publish(test: &TestWorld, agent: &TestAgent) {
     put(test, &agent.aid, &signed(test, agent, &agent.aid, "text"), json!({})).await.unwrap();
@@ -17,13 +17,13 @@ async fn has_document(test: &TestWorld, agent: &TestAgent) -> bool {
 }
 
 /// The service once more, on the same store: a test does its work by itself.
-async fn opened(test: &TestWorld) -> Arc<Agent> {
-    Agent::open(&test.world, &Settings::default()).await.unwrap()
+async fn opened(test: &TestWorld) -> Arc<AgentService> {
+    AgentService::open(&test.world, &Settings::default()).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_revoked_agent_loses_its_document_and_nobody_else_does() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let agent = opened(&test).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     publish(&test, &alice).await;
@@ -43,7 +43,7 @@ async fn a_revoked_agent_loses_its_document_and_nobody_else_does() {
 
 #[tokio::test]
 async fn an_agent_with_a_certificate_left_keeps_its_document() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let alice = test.register("alice").await;
     publish(&test, &alice).await;
     let serial = Certificate::from_pem(&alice.cert).unwrap().serial().to_owned();
@@ -59,7 +59,7 @@ async fn an_agent_with_a_certificate_left_keeps_its_document() {
 
 #[tokio::test]
 async fn what_was_revoked_while_it_was_down_is_found_and_remembered() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     publish(&test, &alice).await;
     publish(&test, &carol).await;
@@ -77,7 +77,7 @@ async fn what_was_revoked_while_it_was_down_is_found_and_remembered() {
 
 #[tokio::test]
 async fn a_document_that_was_stored_just_after_the_revocation_is_removed_too() {
-    let test = TestWorld::with(&["ca", "auth", "agent"]).await;
+    let test = TestWorld::with(&["ca", "auth"]).and(crate::open).await;
     let agent = opened(&test).await;
     let alice = test.register("alice").await;
     test.inside("ca.revoke_cert", json!({ "aid": alice.aid })).await;

@@ -1,12 +1,12 @@
 //! What is sent: events that survive a restart, devices that connect later, and webhooks.
 
 use super::support::{HANGS, TestAgents, sample, text, with_required_member, with_version};
-use crate::agent::{Agent, Settings};
-use crate::testing::TestAgent;
+use crate::{AgentService, Settings};
 use ring::hmac;
 use serde_json::{Value, json};
 use std::future::Future;
 use std::time::Duration;
+use testing::TestAgent;
 
 const URL: &str = "https://hooks.example/in";
 
@@ -42,7 +42,7 @@ async fn an_event_that_was_stored_is_published_by_who_comes_after() {
     agents.patch(&id, with_required_member()).await;
     agents.connect(&agents.bob, 1);
     // The process that stored it published nothing; another one opens the same database.
-    let next = Agent::open(&agents.test.world, &Settings::default()).await.unwrap();
+    let next = AgentService::open(&agents.test.world, &Settings::default()).await.unwrap();
     assert!(next.publish_next().await.unwrap());
     assert!(!next.publish_next().await.unwrap(), "it is done with");
     let events = agents.test.events.lock();

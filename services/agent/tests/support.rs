@@ -1,14 +1,14 @@
 //! Agents, users and a webhook that does what a test wants.
 
-use crate::agent::sending::{WebhookAnswer, WebhookRequest, WebhookSender};
-use crate::agent::{Agent, Settings, http, rpc};
-use crate::kernel::{Aid, Delivery, DeviceId, PresentSession, RpcError, Service, SlotId};
-use crate::testing::{TestAgent, TestWorld};
+use crate::sending::{WebhookAnswer, WebhookRequest, WebhookSender};
+use crate::{AgentService, Settings, http, rpc};
+use kernel::{Aid, Delivery, DeviceId, PresentSession, RpcError, Service, SlotId};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Arc;
+use testing::{TestAgent, TestWorld};
 
 /// What a webhook answers when it never does.
 pub(super) const HANGS: u16 = 0;
@@ -49,7 +49,7 @@ impl TestWebhooks {
 /// A world whose agent service does its work when it is told to.
 pub(super) struct TestAgents {
     pub test: TestWorld,
-    pub service: Arc<Agent>,
+    pub service: Arc<AgentService>,
     pub webhooks: Arc<TestWebhooks>,
     pub alice: TestAgent,
     pub bob: TestAgent,
@@ -63,8 +63,8 @@ impl TestAgents {
 
     pub async fn with(settings: Settings) -> TestAgents {
         let (test, webhooks) =
-            (TestWorld::with(&["ca", "auth", "agent"]).await, Arc::<TestWebhooks>::default());
-        let service = Agent::open_with(&test.world, &settings, webhooks.clone()).await.unwrap();
+            (TestWorld::with(&["ca", "auth"]).and(crate::open).await, Arc::<TestWebhooks>::default());
+        let service = AgentService::open_with(&test.world, &settings, webhooks.clone()).await.unwrap();
         let methods = rpc(service.clone());
         let routes = http::routes(service.clone(), methods.clone());
         test.world.add(Service::new(&["agent", "h2a"], methods).with_routes(routes));

@@ -1,8 +1,8 @@
 //! Manifests and their versions: each change counts once, in order, without gaps.
 
 use super::support::{TestAgents, sample, text, with_required_member, with_scope, with_version};
-use crate::agent::sending::WebhookSender;
-use crate::agent::{Agent, Settings, rpc};
+use crate::sending::WebhookSender;
+use crate::{AgentService, Settings, rpc};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -99,7 +99,7 @@ async fn fifty_writers_at_once_get_versions_without_gaps_or_repeats() {
     let id = text(&made["agent"]["id"]);
     // Half of them in a second process on the same database.
     let sender: Arc<dyn WebhookSender> = agents.webhooks.clone();
-    let other = Agent::open_with(&agents.test.world, &Settings::default(), sender).await.unwrap();
+    let other = AgentService::open_with(&agents.test.world, &Settings::default(), sender).await.unwrap();
     let tables = [rpc(agents.service.clone()), rpc(other)];
     let mut writers = JoinSet::new();
     for n in 0..50 {

@@ -4,12 +4,12 @@ use super::Store;
 use sqlx::{Any, Transaction};
 
 /// Domains below one root whose keys are kept, and domains in all.
-pub(in crate::ca) const MOST_PINS_OF_A_ROOT: i64 = 500;
-pub(in crate::ca) const MOST_PINS: i64 = 5_000;
+pub(crate) const MOST_PINS_OF_A_ROOT: i64 = 500;
+pub(crate) const MOST_PINS: i64 = 5_000;
 
 /// The key of the authority of another domain.
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::ca) struct IssuerPin {
+pub(crate) struct IssuerPin {
     pub domain: String,
     pub spki_fingerprint: String,
     pub root: String,

@@ -4,7 +4,7 @@ use super::Store;
 
 /// What a revocation is about.
 #[derive(Clone, Debug)]
-pub(in crate::ca) enum RevocationScope {
+pub(crate) enum RevocationScope {
     /// Every certificate of this name.
     Name(String),
     /// The certificate of this serial, and the name it is of.

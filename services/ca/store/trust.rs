@@ -5,14 +5,14 @@ use super::Store;
 use sqlx::{Any, Transaction};
 
 /// Roots the list may hold besides ours, with those that were removed.
-pub(in crate::ca) const MOST_ROOTS: usize = 100;
+pub(crate) const MOST_ROOTS: usize = 100;
 
 /// How often a change is tried again when another process published a list meanwhile.
 const TRIES: usize = 8;
 
 /// The root of another operator.
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::ca) struct TrustRoot {
+pub(crate) struct TrustRoot {
     pub fingerprint: String,
     pub pem: String,
     /// What it is trusted for, with spaces between; empty if nobody was asked when it was added.
@@ -22,7 +22,7 @@ pub(in crate::ca) struct TrustRoot {
 }
 
 /// What the list should say of a root from now on.
-pub(in crate::ca) enum RootChange<'a> {
+pub(crate) enum RootChange<'a> {
     Add(&'a TrustRoot),
     Remove {
         fingerprint: &'a str,
@@ -32,7 +32,7 @@ pub(in crate::ca) enum RootChange<'a> {
     Renew,
 }
 
-pub(in crate::ca) enum RootChangeOutcome {
+pub(crate) enum RootChangeOutcome {
     /// A list with the change was published.
     Published,
     /// The list had it already.
@@ -41,7 +41,7 @@ pub(in crate::ca) enum RootChangeOutcome {
 }
 
 /// A list that is signed and not published yet: when it is due, and its text.
-pub(in crate::ca) struct SignedTrustList {
+pub(crate) struct SignedTrustList {
     pub next_update: i64,
     pub document: String,
 }

@@ -1,7 +1,7 @@
 //! Methods that are also routes: their schemas say where the parameters come from, and the same handlers answer.
 
 use super::{json_text, with_header};
-use crate::kernel::{Caller, Methods, RpcError, codes};
+use crate::{Caller, Methods, RpcError, codes};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, Query};

@@ -1,6 +1,6 @@
 //! Answers: the envelope of errors `{"error", "code"}`, and the status for the error of a service.
 
-use crate::kernel::{RpcError, codes};
+use crate::{RpcError, codes};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};

@@ -1,7 +1,7 @@
 //! What the gateway says about a request, in headers that only it may write.
 
 use super::refuse;
-use crate::kernel::{Aid, Caller, RpcError};
+use crate::{Aid, Caller, RpcError};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};

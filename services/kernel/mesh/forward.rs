@@ -1,9 +1,9 @@
 //! Calls to other domains, which the gateway passes on.
 
 use super::Mesh;
-use crate::kernel::federation::{DispatchEvent, Forward, ForwardBatch, ForwardedBatch, Forwarder};
-use crate::kernel::rpc::PendingAnswer;
-use crate::kernel::{Caller, RpcError, trace};
+use crate::federation::{DispatchEvent, Forward, ForwardBatch, ForwardedBatch, Forwarder};
+use crate::rpc::PendingAnswer;
+use crate::{Caller, RpcError, trace};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;

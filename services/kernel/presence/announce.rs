@@ -3,8 +3,8 @@
 use super::AnnouncedSession;
 use super::replica::{LEASE, Replica};
 use super::updates::{PresenceChange, PresenceUpdate, VERSION};
-use crate::kernel::Aid;
-use crate::kernel::redis::{RedisConnection, RedisContext, command};
+use crate::Aid;
+use crate::redis::{RedisConnection, RedisContext, command};
 use redis::{Cmd, RedisResult};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::replica::Replica;
 use super::updates::{SessionList, VERSION};
-use crate::kernel::redis::{RedisConnection, RedisContext, command};
+use crate::redis::{RedisConnection, RedisContext, command};
 use redis::RedisResult;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 
 use super::updates::{PendingChanges, PresenceChange, PresenceUpdate, SessionList};
 use super::{AnnouncedSession, PresentSessions};
-use crate::kernel::Aid;
-use crate::kernel::redis::RedisContext;
+use crate::Aid;
+use crate::redis::RedisContext;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const MOST_EARLY: usize = 4096;
 
 type ArrivalListener = Box<dyn Fn(&Aid) + Send + Sync>;
 
-pub(in crate::kernel) struct Replica {
+pub(crate) struct Replica {
     /// The name of this process.
     pub(super) own: Arc<str>,
     pub(super) state: Mutex<ReplicaState>,

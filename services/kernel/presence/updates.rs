@@ -1,7 +1,7 @@
 //! What gateways announce to each other, and what one of them has not announced yet.
 
 use super::AnnouncedSession;
-use crate::kernel::Aid;
+use crate::Aid;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;

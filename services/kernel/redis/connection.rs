@@ -1,7 +1,7 @@
 //! A connection to Redis that is made again when it breaks.
 
 use super::RedisSettings;
-use crate::kernel::Backoff;
+use crate::Backoff;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, Pipeline, RedisError, RedisResult};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a quiet connection is asked whether it is still there.
-pub(in crate::kernel) const PING_EVERY: Duration = Duration::from_secs(2);
+pub(crate) const PING_EVERY: Duration = Duration::from_secs(2);
 /// Waits between attempts to connect: short enough that everything is right again ten seconds after Redis is back.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A connection that works, as far as anyone knows.
 #[derive(Clone)]
-pub(in crate::kernel) struct RedisConnection {
+pub(crate) struct RedisConnection {
     /// Counts the connections that were made one after the other, from one on.
     pub generation: u64,
     connection: MultiplexedConnection,
@@ -69,7 +69,7 @@ impl RedisConnection {
     }
 }
 
-pub(in crate::kernel) fn command(name: &'static str, key: &str) -> Cmd {
+pub(crate) fn command(name: &'static str, key: &str) -> Cmd {
     redis::cmd(name).arg(key).take()
 }
 
@@ -82,7 +82,7 @@ async fn is_sharded(connection: &mut MultiplexedConnection) -> RedisResult<bool>
 }
 
 /// The connection that this process sends its commands on. One task makes it again when it breaks.
-pub(in crate::kernel) struct SharedConnection {
+pub(crate) struct SharedConnection {
     current: watch::Sender<Option<RedisConnection>>,
     /// The last generation that was found broken.
     broken: watch::Sender<u64>,
@@ -161,7 +161,7 @@ impl SharedConnection {
 }
 
 /// Waits between attempts to connect, and logs once for each time that Redis goes away.
-pub(in crate::kernel) struct RedisBackoff {
+pub(crate) struct RedisBackoff {
     backoff: Backoff,
     logged: bool,
 }

@@ -1,9 +1,9 @@
 //! The names of keys and channels in Redis.
 
-use crate::kernel::{Aid, Audience, Ids};
+use crate::{Aid, Audience, Ids};
 
 /// The channels and keys of one domain.
-pub(in crate::kernel) struct RedisKeys {
+pub(crate) struct RedisKeys {
     /// This process: it skips what it published itself.
     pub process: String,
     /// The channel of what gateways announce.

@@ -20,7 +20,7 @@ return 0";
 
 impl RedisContext {
     /// Counts one more of something that may happen `per_minute` times a minute. `Err` says how long to wait.
-    pub(in crate::kernel) async fn count(&self, what: &str, per_minute: u32) -> Result<(), Duration> {
+    pub(crate) async fn count(&self, what: &str, per_minute: u32) -> Result<(), Duration> {
         let Some(connection) = self.connection.now() else { return Ok(()) };
         let rate = per_minute.max(1);
         let mut script = redis::cmd("EVAL");

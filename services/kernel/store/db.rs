@@ -295,7 +295,7 @@ impl Db {
 
 fn private(file: &Path) -> std::io::Result<()> {
     if let Some(folder) = file.parent() {
-        crate::kernel::files::make_folder(folder)?;
+        crate::files::make_folder(folder)?;
     }
     fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
 }
@@ -343,7 +343,7 @@ mod tests {
 
     #[tokio::test]
     async fn services_that_start_at_once_wait_for_the_lock_of_their_own_schema_only() {
-        let store = crate::testing::store();
+        let store = testing::store_url().parse().unwrap();
         let StoreUrl::Postgres { url, schema_prefix } = &store else { return };
         let open = async |service: &str| {
             let migrations = Migrator::with_migrations(Vec::new());

@@ -1,6 +1,6 @@
 //! What the stores of a process count, by service: plain numbers, added to once a commit and read when asked.
 
-use crate::kernel::trace;
+use crate::trace;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

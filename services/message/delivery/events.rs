@@ -1,9 +1,9 @@
 //! The events that recipients, their other devices and the senders get, after the commit.
 
 use super::rows::Nearness;
-use crate::kernel::{Aid, Audience, Bus, DeviceId, Event, Presence};
-use crate::message::store::stored_message::{InboxEntry, MessageKind, StoredMessage};
-use crate::message::store::write::CommittedMessage;
+use crate::store::stored_message::{InboxEntry, MessageKind, StoredMessage};
+use crate::store::write::CommittedMessage;
+use kernel::{Aid, Audience, Bus, DeviceId, Event, Presence};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};

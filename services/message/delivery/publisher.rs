@@ -1,9 +1,9 @@
 //! The task that publishes committed messages, in the order of the commits.
 
 use super::events;
-use crate::kernel::{Bus, DeviceId, Presence, World, catch_panic};
-use crate::message::store::inboxes::Inboxes;
-use crate::message::store::write::CommittedMessage;
+use crate::store::inboxes::Inboxes;
+use crate::store::write::CommittedMessage;
+use kernel::{Bus, DeviceId, Presence, World, catch_panic};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 

@@ -1,10 +1,8 @@
 //! The rows that clients of each generation read of a message.
 
-use crate::kernel::{Aid, DeviceId};
-use crate::message::envelope;
-use crate::message::store::stored_message::{
-    InboxEntry, MessageAttributes, MessageKind, Near, StoredMessage,
-};
+use crate::envelope;
+use crate::store::stored_message::{InboxEntry, MessageAttributes, MessageKind, Near, StoredMessage};
+use kernel::{Aid, DeviceId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 

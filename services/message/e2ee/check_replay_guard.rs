@@ -1,11 +1,11 @@
 //! `message.e2ee.check_replay_guard`: say whether this device decrypted a message before, and remember nothing.
 
 use super::record_replay_guard::{ReplayGuard, ReplayGuardParams};
-use crate::kernel::Caller;
-use crate::message::{Error, Message};
+use crate::{Error, MessageService};
+use kernel::Caller;
 use std::sync::Arc;
 
-impl Message {
+impl MessageService {
     pub(in super::super) async fn check_replay_guard(
         self: Arc<Self>,
         caller: Caller,

@@ -1,8 +1,8 @@
 //! `message.e2ee.get_prekey`: the keys to encrypt to, one for each device. Reading does not use them up.
 
 use super::keys::Prekey;
-use crate::kernel::{Aid, Caller};
-use crate::message::{Error, Message};
+use crate::{Error, MessageService};
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct GotPrekey {
     device_prekeys: Vec<Prekey>,
 }
 
-impl Message {
+impl MessageService {
     pub(in super::super) async fn get_prekey(
         self: Arc<Self>,
         caller: Caller,

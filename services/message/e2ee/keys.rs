@@ -1,6 +1,6 @@
 //! The prekeys of clients of the first generation, and the replay guard by which they notice a repetition.
 
-use crate::kernel::{Aid, Db, DeviceId};
+use kernel::{Aid, Db, DeviceId};
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use sqlx::{Any, Transaction};
@@ -165,13 +165,13 @@ impl ReplayKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Message;
-    use crate::testing::TestWorld;
+    use crate::MessageService;
+    use testing::TestWorld;
 
     #[tokio::test]
     async fn the_oldest_rows_of_an_agent_are_forgotten_for_later_ones() {
-        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
-        let service = Message::open(&test.world, &Default::default()).await.unwrap();
+        let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
+        let service = MessageService::open(&test.world, &Default::default()).await.unwrap();
         let db = service.store.db().clone();
         let keys = Prekeys { most_guarded: 10, ..Prekeys::new(db) };
         let (alice, bob) = (Aid::parse("alice.aid.pub").unwrap(), Aid::parse("bobb.aid.pub").unwrap());

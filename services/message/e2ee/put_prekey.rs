@@ -1,8 +1,8 @@
 //! `message.e2ee.put_prekey`: store a key that others may encrypt to while this device is offline.
 
 use super::keys::Prekey;
-use crate::kernel::Caller;
-use crate::message::{Error, Message};
+use crate::{Error, MessageService};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct PrekeyStored {
     prekey_id: String,
 }
 
-impl Message {
+impl MessageService {
     /// The signature is not verified here: whoever uses the key must verify it anyway.
     pub(in super::super) async fn put_prekey(
         self: Arc<Self>,

@@ -1,8 +1,8 @@
 //! `message.e2ee.record_replay_guard`: remember that this device decrypted a message, and say whether it had before.
 
 use super::keys::ReplayKey;
-use crate::kernel::{Aid, Caller};
-use crate::message::{Error, Message};
+use crate::{Error, MessageService};
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) struct ReplayGuard {
     pub duplicate: bool,
 }
 
-impl Message {
+impl MessageService {
     pub(in super::super) async fn record_replay_guard(
         self: Arc<Self>,
         caller: Caller,

@@ -1,8 +1,8 @@
 //! Prekeys of the first generation: returned as they were given, one for each device.
 
-use crate::kernel::{Caller, DeviceId, Session, codes};
-use crate::testing::{DAY_MS, TestAgent, TestWorld, code};
+use kernel::{Caller, DeviceId, Session, codes};
 use serde_json::{Value, json};
+use testing::{DAY_MS, TestAgent, TestWorld, code};
 
 fn on(agent: &TestAgent, device: &str) -> Caller {
     let Caller::Agent(session) = agent.caller() else { unreachable!() };
@@ -20,7 +20,7 @@ async fn get(test: &TestWorld, of: &TestAgent) -> Value {
 
 #[tokio::test]
 async fn each_device_has_the_prekey_it_gave_last_and_the_latest_is_first() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let alice = test.register("alice").await;
     for (device, id) in [("d1", "p-1"), ("d2", "p-2"), ("d1", "p-3")] {
         test.world.clock.advance_ms(1);
@@ -42,7 +42,7 @@ async fn each_device_has_the_prekey_it_gave_last_and_the_latest_is_first() {
 
 #[tokio::test]
 async fn nothing_is_added_to_what_was_given() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let given = json!({ "prekey_id": "p-1", "public_key": "MFkw", "signature": "MEUC" });
     test.call_as(alice.caller(), "message.e2ee.put_prekey", given.clone()).await.unwrap();
@@ -57,7 +57,7 @@ async fn nothing_is_added_to_what_was_given() {
 
 #[tokio::test]
 async fn keys_are_refused_for_other_devices_and_not_found_in_other_domains() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let mut other = prekey("p-1");
     other["device_id"] = json!("d2");
@@ -72,7 +72,7 @@ async fn keys_are_refused_for_other_devices_and_not_found_in_other_domains() {
 
 #[tokio::test]
 async fn a_repetition_is_noticed_by_the_same_device_within_a_day() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let alice = test.register("alice").await;
     let ask = async |method: &str, device: &str, id: &str| {
         let params = json!({ "sender_aid": "bobb.aid.pub", "message_id": id });

@@ -1,7 +1,7 @@
 //! The members of an envelope: those that are read, and all others as they came.
 
 use super::{EnvelopeError, form};
-use crate::kernel::{Aid, Session};
+use kernel::{Aid, Session};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;

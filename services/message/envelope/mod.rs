@@ -6,7 +6,7 @@ mod members;
 mod tests;
 mod tree;
 
-use crate::kernel::{Aid, Session};
+use kernel::{Aid, Session};
 use members::{BorrowedText, DeviceCopies, EnvelopeMembers, EnvelopeType};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};

@@ -3,9 +3,9 @@
 mod properties;
 
 use super::*;
-use crate::kernel::{DeviceId, Generation, SlotId};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel::{DeviceId, Generation, SlotId};
 use serde_json::{Value, json};
 
 const NOW: i64 = 1_794_701_761_000;

@@ -3,13 +3,13 @@
 use super::lease::{DeliveryFailure, Settled};
 use super::rows::{Lease, OutboxData, OutboxRow};
 use super::{is_unreachable, link_lost};
-use crate::kernel::{
-    Aid, BatchError, Caller, Forward, ForwardBatch, ForwardOutcome, RpcError, await_polling, codes,
-};
-use crate::message::Message;
+use crate::MessageService;
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
+use kernel::{
+    Aid, BatchError, Caller, Forward, ForwardBatch, ForwardOutcome, RpcError, await_polling, codes,
+};
 use serde_json::value::RawValue;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -33,7 +33,7 @@ enum PageOutcome {
     LeaseLost,
 }
 
-impl Message {
+impl MessageService {
     /// Runs until the server stops.
     pub(in super::super) async fn deliver(&self) {
         let (mut deliveries, mut busy) = (FuturesUnordered::new(), HashSet::new());

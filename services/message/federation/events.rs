@@ -4,7 +4,7 @@
 //! Only `message.ack` crosses. A recall is asked of the recipient's own domain, which publishes the event there; and who has
 //! read what is an event for the reader's own devices, which are all here.
 
-use crate::kernel::{Aid, Caller, DispatchEvent, EventTargets, Ids, Mesh};
+use kernel::{Aid, Caller, DispatchEvent, EventTargets, Ids, Mesh};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};

@@ -18,8 +18,8 @@ pub(super) use outbox::PeerOutbox;
 pub(super) use recall::{RecallRefusal, RecalledAtPeers};
 pub(super) use recent_peers::RecentPeers;
 
-use super::{Error, Message};
-use crate::kernel::{Aid, Caller, Forward, PendingAnswer, RpcError, Session, codes};
+use super::{Error, MessageService};
+use kernel::{Aid, Caller, Forward, PendingAnswer, RpcError, Session, codes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -34,7 +34,7 @@ pub(super) struct PeerCall<'a> {
     pub issuer: &'a str,
 }
 
-impl Message {
+impl MessageService {
     pub(super) fn is_ours(&self, aid: &Aid) -> bool {
         aid.issuer() == self.issuer
     }

@@ -4,10 +4,10 @@
 //! domain is decided in the database, too: by a lease that runs out, with a fence that tells one lease from the next.
 
 use super::rows::{NewOutboxRow, count_out, insert, list, remove};
-use crate::kernel::{Audience, Batch, Db, Engine, Event, World};
-use crate::message::Error;
-use crate::message::sending::lookup_queue::{LookupGuard, LookupQueues};
-use crate::message::store::stored_message::MessageKey;
+use crate::Error;
+use crate::sending::lookup_queue::{LookupGuard, LookupQueues};
+use crate::store::stored_message::MessageKey;
+use kernel::{Audience, Batch, Db, Engine, Event, World};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,14 +1,14 @@
 //! The copies of a message to another domain that the sender's own other devices get.
 
-use crate::kernel::{RpcError, Session, codes};
-use crate::message::sending::params::SendParams;
-use crate::message::store::write::{DeviceChanges, NewMessage, Write, WriteOutcome};
-use crate::message::{Error, Message};
+use crate::sending::params::SendParams;
+use crate::store::write::{DeviceChanges, NewMessage, Write, WriteOutcome};
+use crate::{Error, MessageService};
+use kernel::{RpcError, Session, codes};
 
 /// How often they are addressed anew because the sender's devices changed meanwhile.
 const TRIES: usize = 3;
 
-impl Message {
+impl MessageService {
     /// The copies for the sender's own devices. Made before the message is sent, so that one that is not valid is refused
     /// here.
     pub(super) async fn draft_own(

@@ -1,10 +1,10 @@
 //! Messages that were sent to other domains are recalled there.
 
 use super::PeerCall;
-use crate::kernel::{Caller, RpcError, Session, codes};
-use crate::message::store::stored_message::MessageKey;
-use crate::message::{Error, Message};
+use crate::store::stored_message::MessageKey;
+use crate::{Error, MessageService};
 use futures_util::future::join_all;
+use kernel::{Caller, RpcError, Session, codes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -55,7 +55,7 @@ struct PeerRefused {
 
 type PeerRecallResult = Result<Vec<(String, Option<RecallRefusal>)>, Error>;
 
-impl Message {
+impl MessageService {
     pub(in super::super) async fn recall_at_peers(
         &self,
         caller: &Caller,

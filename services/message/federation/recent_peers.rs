@@ -3,8 +3,8 @@
 //! A row for each agent and domain, not for each message: it is stored with the first message, which is answered only
 //! then, and again every half minute while more follow. So a recall finds it after a crash and in every process.
 
-use crate::kernel::{Aid, Batch, BatchError, Db, Engine, World};
-use crate::message::store::bind::json;
+use crate::store::bind::json;
+use kernel::{Aid, Batch, BatchError, Db, Engine, World};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;

@@ -1,8 +1,8 @@
 //! The rows of the outbox, and statements that change many of them at once and count them.
 
-use crate::kernel::{Aid, Db, DeviceId, Engine, SlotId};
-use crate::message::store::bind::json;
-use crate::message::store::stored_message::MessageKey;
+use crate::store::bind::json;
+use crate::store::stored_message::MessageKey;
+use kernel::{Aid, Db, DeviceId, Engine, SlotId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::{Any, Transaction};

@@ -6,15 +6,15 @@
 use super::outbox::SendWhen;
 use super::rows::{NewOutboxRow, OutboxData};
 use super::{PeerCall, read, unreadable};
-use crate::kernel::{Aid, Caller, RpcError};
-use crate::message::sending::lookup_queue::{LookupGuard, begin_then_release};
-use crate::message::sending::params::{SendParams, SendStatus, Sent};
-use crate::message::sending::tool_call::is_tool_call;
-use crate::message::store::bind::json;
-use crate::message::store::stored_message::MessageKey;
-use crate::message::store::write::CountOutcome;
-use crate::message::{Error, Message, envelope};
+use crate::sending::lookup_queue::{LookupGuard, begin_then_release};
+use crate::sending::params::{SendParams, SendStatus, Sent};
+use crate::sending::tool_call::is_tool_call;
+use crate::store::bind::json;
+use crate::store::stored_message::MessageKey;
+use crate::store::write::CountOutcome;
+use crate::{Error, MessageService, envelope};
 use futures_util::future::{OptionFuture, join};
+use kernel::{Aid, Caller, RpcError};
 use serde_json::value::to_raw_value;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ struct OutboundMessage<'a> {
 /// What a message to another domain waits for: its turn behind a tool call for the same recipient that is being counted.
 type RecipientTurn = Option<LookupGuard<Aid>>;
 
-impl Message {
+impl MessageService {
     /// What fails between the other domain's answer and ours is repaired by sending again: the message id is made before the
     /// first try, so there it is a duplicate, and here the copies are stored if they were not.
     pub(in super::super) async fn send_to_peer(

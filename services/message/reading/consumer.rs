@@ -1,8 +1,8 @@
 //! Who reads: an inbox and a slot, always those of the session.
 
-use crate::kernel::{Aid, Caller, DeviceId, RpcError, Session, SlotId, codes};
-use crate::message::store::inboxes::Inbox;
-use crate::message::{Error, Message};
+use crate::store::inboxes::Inbox;
+use crate::{Error, MessageService};
+use kernel::{Aid, Caller, DeviceId, RpcError, Session, SlotId, codes};
 use serde::Deserialize;
 
 /// A position in an inbox; 0 is before the first message.
@@ -36,7 +36,7 @@ pub(crate) struct ConsumerClaim {
     pub slot_id: Option<String>,
 }
 
-impl Message {
+impl MessageService {
     /// "Explicit device_id and slot_id that contradict the connection MUST be rejected" (message.pull). Absent and empty
     /// mean the connection's own.
     pub(crate) async fn consumer(&self, caller: &Caller, claim: &ConsumerClaim) -> Result<Consumer, Error> {

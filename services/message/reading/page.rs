@@ -1,9 +1,9 @@
 //! Pages of an inbox: rows as they are written, within one size and one number, whether they are stored or have a ttl.
 
 use super::consumer::Consumer;
-use crate::message::delivery::rows::VolatileFields;
-use crate::message::store::lookup::InboxMessage;
-use crate::message::store::stored_message::{InboxEntry, StoredMessage};
+use crate::delivery::rows::VolatileFields;
+use crate::store::lookup::InboxMessage;
+use crate::store::stored_message::{InboxEntry, StoredMessage};
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -4,9 +4,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::kernel::{Aid, Db, DeviceId, Engine};
-use crate::message::store::stored_message::{MessageKey, StoredMessage};
-use crate::message::{Error, Message};
+use crate::store::stored_message::{MessageKey, StoredMessage};
+use crate::{Error, MessageService};
+use kernel::{Aid, Db, DeviceId, Engine};
 use sqlx::{Any, Transaction};
 use std::sync::Arc;
 
@@ -186,7 +186,7 @@ async fn remove_oldest(tx: &mut Transaction<'static, Any>, aid: &Aid, device: &s
     Ok(())
 }
 
-impl Message {
+impl MessageService {
     /// A position may be reported before its message comes. Once the message is found its time is stored, so that the position
     /// is compared with others by it, and stays where it is when the message is removed.
     /// In these topics or in all. Gives the positions that were found now: of these nobody was told yet.

@@ -3,11 +3,11 @@
 
 use super::consumer::Consumer;
 use super::page::{MessagePage, RowFit, RowForm};
-use crate::kernel::Aid;
-use crate::message::store::ephemeral::queue_messages::QueuePage;
-use crate::message::store::lookup::{InboxMessage, SeqRange};
-use crate::message::store::stored_message::{MessageKind, StoredMessage};
-use crate::message::{Error, Message};
+use crate::store::ephemeral::queue_messages::QueuePage;
+use crate::store::lookup::{InboxMessage, SeqRange};
+use crate::store::stored_message::{MessageKind, StoredMessage};
+use crate::{Error, MessageService};
+use kernel::Aid;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ enum ScanOrder {
 /// The content of queue messages, by their seqs.
 type QueueContents = HashMap<i64, Arc<StoredMessage>>;
 
-impl Message {
+impl MessageService {
     /// The first messages after a seq.
     pub(crate) async fn forward(
         &self,

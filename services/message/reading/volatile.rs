@@ -2,11 +2,11 @@
 
 use super::consumer::Consumer;
 use super::page::{MessagePage, RowFit, RowForm};
-use crate::message::delivery::rows::VolatileFields;
-use crate::message::store::ephemeral::shared_rows::{self, RowList};
-use crate::message::store::ephemeral::volatile::{LIST, VolatileMessages, VolatilePage};
-use crate::message::store::stored_message::StoredMessage;
-use crate::message::{Error, Message};
+use crate::delivery::rows::VolatileFields;
+use crate::store::ephemeral::shared_rows::{self, RowList};
+use crate::store::ephemeral::volatile::{LIST, VolatileMessages, VolatilePage};
+use crate::store::stored_message::StoredMessage;
+use crate::{Error, MessageService};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl VolatileNames {
     }
 }
 
-impl Message {
+impl MessageService {
     /// The messages with a ttl in an inbox, in memory or as all processes share them.
     pub(crate) async fn with_volatile<R>(
         &self,

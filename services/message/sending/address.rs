@@ -1,11 +1,11 @@
 //! Which inboxes a message goes to, and which copy of it is for each.
 
-use crate::kernel::{Aid, DeviceId, PresentSession, Session};
-use crate::message::Error;
-use crate::message::envelope;
-use crate::message::envelope::{Envelope, Role};
-use crate::message::store::inboxes::{Inbox, InboxList};
-use crate::message::store::stored_message::{InboxEntry, Near};
+use crate::Error;
+use crate::envelope;
+use crate::envelope::{Envelope, Role};
+use crate::store::inboxes::{Inbox, InboxList};
+use crate::store::stored_message::{InboxEntry, Near};
+use kernel::{Aid, DeviceId, PresentSession, Session};
 use serde_json::value::RawValue;
 
 pub(crate) fn no_device(aid: &Aid, device: &str) -> Error {

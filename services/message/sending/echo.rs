@@ -2,7 +2,7 @@
 //! where it is not encrypted it adds its lines to an echo.
 
 use super::json_members::JsonMembers;
-use crate::kernel::Session;
+use kernel::Session;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

@@ -1,10 +1,10 @@
 //! The parameters of `message.send`, their checks, and the answer.
 
 use super::address::no_device;
-use crate::kernel::{Aid, DeviceId, Mode, Session};
-use crate::message::store::inboxes::InboxList;
-use crate::message::store::stored_message::{MessageAttributes, MessageKind, StoredMessage};
-use crate::message::{Error, Message};
+use crate::store::inboxes::InboxList;
+use crate::store::stored_message::{MessageAttributes, MessageKind, StoredMessage};
+use crate::{Error, MessageService};
+use kernel::{Aid, DeviceId, Mode, Session};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
@@ -119,7 +119,7 @@ impl Sent {
     }
 }
 
-impl Message {
+impl MessageService {
     /// The ttl of a message, if it has one. "A positive message TTL crosses as the remaining TTL" (§1.2): of a message from
     /// another domain there may be less left than the shortest that a sender can ask for.
     pub(crate) fn ttl_ms(&self, session: &Session, params: &SendParams) -> Option<i64> {

@@ -3,10 +3,10 @@
 //! SDKs up to 0.5.4 read frames of at most 1 MiB. A row that does not fit into one would be sent again with every pull, and
 //! nothing behind it in the inbox would be read until it is removed.
 
-use crate::kernel::DeviceId;
-use crate::message::Error;
-use crate::message::delivery::rows::VolatileFields;
-use crate::message::store::stored_message::{InboxEntry, StoredMessage};
+use crate::Error;
+use crate::delivery::rows::VolatileFields;
+use crate::store::stored_message::{InboxEntry, StoredMessage};
+use kernel::DeviceId;
 use serde_json::value::RawValue;
 
 pub(crate) const MAX_ROW_BYTES: usize = 1_000_000;

@@ -2,11 +2,11 @@
 
 use super::json_members::JsonMembers;
 use super::params::SendParams;
-use crate::kernel::Aid;
-use crate::message::store::error::StoreError;
-use crate::message::store::stored_message::MessageKey;
-use crate::message::store::write::{CountChange, CountOutcome, ToolCallCount, Write, WriteOutcome};
-use crate::message::{Error, Message};
+use crate::store::error::StoreError;
+use crate::store::stored_message::MessageKey;
+use crate::store::write::{CountChange, CountOutcome, ToolCallCount, Write, WriteOutcome};
+use crate::{Error, MessageService};
+use kernel::Aid;
 use serde_json::value::RawValue;
 
 /// The `msg_subtype` of a tool call, beside the payload or among the headers of an encrypted one.
@@ -43,7 +43,7 @@ fn is_word(value: &RawValue, word: &str) -> bool {
     serde_json::from_str::<String>(value.get()).is_ok_and(|text| text == word)
 }
 
-impl Message {
+impl MessageService {
     /// Counts a tool call that is not stored by a commit. One that is counted already is not counted twice.
     pub(crate) async fn count_tool_call(
         &self,

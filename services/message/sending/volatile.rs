@@ -1,18 +1,16 @@
 //! Messages with a ttl: stored until they expire, and published at once. They have no seq.
 
 use super::params::{SendStatus, Sent, Storage};
-use crate::kernel::{Audience, DeviceId, Engine, Event, Session, trace};
-use crate::message::delivery::events;
-use crate::message::delivery::rows::VolatileFields;
-use crate::message::store::bind;
-use crate::message::store::ephemeral::shared_rows::{self, NewSharedRow, RowList, SharedRows};
-use crate::message::store::ephemeral::volatile::{LIMITS, LIST, VolatileMessages, VolatileRow};
-use crate::message::store::stored_message::{
-    InboxEntry, MessageAttributes, MessageKey, MessageKind, StoredMessage,
-};
-use crate::message::store::tool_calls::ToolCallWindows;
-use crate::message::store::write::NewMessage;
-use crate::message::{Error, Message};
+use crate::delivery::events;
+use crate::delivery::rows::VolatileFields;
+use crate::store::bind;
+use crate::store::ephemeral::shared_rows::{self, NewSharedRow, RowList, SharedRows};
+use crate::store::ephemeral::volatile::{LIMITS, LIST, VolatileMessages, VolatileRow};
+use crate::store::stored_message::{InboxEntry, MessageAttributes, MessageKey, MessageKind, StoredMessage};
+use crate::store::tool_calls::ToolCallWindows;
+use crate::store::write::NewMessage;
+use crate::{Error, MessageService};
+use kernel::{Audience, DeviceId, Engine, Event, Session, trace};
 use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -53,7 +51,7 @@ enum VolatilePut {
     Duplicate(Box<Sent>),
 }
 
-impl Message {
+impl MessageService {
     pub(crate) async fn send_volatile(
         &self,
         session: &Session,

@@ -5,7 +5,7 @@
 //! was removed comes back as a new device, with what is sent from then on.
 
 use super::inboxes::{Inbox, InboxList, Inboxes};
-use crate::kernel::{Aid, Audience, DeviceId, Engine, Event};
+use kernel::{Aid, Audience, DeviceId, Engine, Event};
 use serde::Deserialize;
 use serde_json::json;
 use sqlx::{Any, Transaction};

@@ -1,6 +1,6 @@
 //! Why the store did not write something. An agent is told the same of all of them: nothing was changed, try again.
 
-use crate::kernel::BatchError;
+use kernel::BatchError;
 use std::sync::Arc;
 
 #[derive(Debug, thiserror::Error)]

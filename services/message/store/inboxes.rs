@@ -1,7 +1,7 @@
 //! The inboxes of each agent: one for each of its devices, cached once they were read.
 
 use super::Store;
-use crate::kernel::{Aid, Bus, Db, DeviceId, Engine, Presence, World};
+use kernel::{Aid, Bus, Db, DeviceId, Engine, Presence, World};
 use parking_lot::Mutex;
 use sqlx::{Any, Transaction};
 use std::collections::HashMap;

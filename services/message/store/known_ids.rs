@@ -5,7 +5,7 @@ use super::Store;
 use super::bind::json;
 use super::lookup::SeqRange;
 use super::stored_message::MessageKey;
-use crate::kernel::Engine;
+use kernel::Engine;
 use std::collections::HashMap;
 
 /// How many keys go into one statement.

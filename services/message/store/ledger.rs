@@ -11,7 +11,7 @@ use super::postgres::writer::PostgresWriter;
 use super::sqlite::writer::SqliteWriter;
 use super::stored_message::StoredMessage;
 use super::write::{CommittedMessage, Write, WriteOutcome};
-use crate::kernel::{Batch, Engine, Tally, World};
+use kernel::{Batch, Engine, Tally, World};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 

@@ -3,7 +3,7 @@
 use super::Store;
 use super::bind::{array, json};
 use super::stored_message::{MessageKey, StoredMessage};
-use crate::kernel::{Engine, trace};
+use kernel::{Engine, trace};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

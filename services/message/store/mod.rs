@@ -24,7 +24,7 @@ pub(super) mod tool_call_window;
 pub(super) mod tool_calls;
 pub(super) mod write;
 
-use crate::kernel::{Aid, Db, Engine, World};
+use kernel::{Aid, Db, Engine, World};
 use parking_lot::{Mutex, RwLock};
 use sqlite::seen_filter::SeenFilter;
 use sqlite::unindexed::Unindexed;
@@ -65,14 +65,12 @@ pub(super) struct Store {
 impl Store {
     pub async fn open(world: &World) -> anyhow::Result<Store> {
         let db = match world.store.engine() {
-            Engine::Sqlite => world.busy_db("message", &sqlx::migrate!("message/migrations/sqlite")).await?,
-            Engine::Postgres => {
-                world.busy_db("message", &sqlx::migrate!("message/migrations/postgres")).await?
-            }
+            Engine::Sqlite => world.busy_db("message", &sqlx::migrate!("./migrations/sqlite")).await?,
+            Engine::Postgres => world.busy_db("message", &sqlx::migrate!("./migrations/postgres")).await?,
         };
         let index = match db.engine() {
             Engine::Sqlite => {
-                world.derived_db("message-index", &sqlx::migrate!("message/migrations/index")).await?
+                world.derived_db("message-index", &sqlx::migrate!("./migrations/index")).await?
             }
             Engine::Postgres => db.clone(),
         };

@@ -1,6 +1,6 @@
 //! How much may be stored, and who is refused when it is too much.
 
-use crate::kernel::Aid;
+use kernel::Aid;
 
 /// Whoever stored no more than this part of what a sender may did not fill the inbox that is full.
 pub(super) const LITTLE: i64 = 64;

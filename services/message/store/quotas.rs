@@ -6,7 +6,7 @@
 
 use super::bind::json;
 use super::quota_limits::{LITTLE, QuotaExceeded, QuotaLimits, QuotaSide};
-use crate::kernel::{Aid, Db, Engine};
+use kernel::{Aid, Db, Engine};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 

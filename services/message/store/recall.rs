@@ -3,7 +3,7 @@
 use super::bind::json;
 use super::stored_message::{self, InboxEntry, MessageAttributes, MessageKey, MessageKind, StoredMessage};
 use super::write::{NewMessage, Recall, RecallOutcome};
-use crate::kernel::Aid;
+use kernel::Aid;
 use sqlx::{Any, Transaction};
 use std::collections::BTreeMap;
 use std::sync::Arc;

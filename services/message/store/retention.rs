@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::stored_message::StoredMessage;
-use crate::kernel::Engine;
+use kernel::Engine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! A message as the log stores it. The log keeps it as JSON: the names of its members never change.
 
-use crate::kernel::{Aid, DeviceId};
+use kernel::{Aid, DeviceId};
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};

@@ -83,7 +83,7 @@ impl ToolCallWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Aid;
+    use kernel::Aid;
     use proptest::prelude::*;
 
     const START: i64 = 1_794_701_761_000;

@@ -7,7 +7,7 @@ use super::bind::json;
 use super::stored_message::StoredMessage;
 use super::tool_call_window::{TOOL_CALL_WINDOW_MS, ToolCallWindow};
 use super::write::{CountChange, CountOutcome, NewMessage, ToolCallCount, Write};
-use crate::kernel::{Aid, Db, Engine};
+use kernel::{Aid, Db, Engine};
 use sqlx::{Any, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
 

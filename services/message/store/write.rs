@@ -1,7 +1,7 @@
 //! What the ledger is asked to write, and what became of it.
 
 use super::stored_message::{MessageKey, StoredMessage};
-use crate::kernel::{Aid, DeviceId, PresentSession, TracedCall};
+use kernel::{Aid, DeviceId, PresentSession, TracedCall};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::sync::Arc;

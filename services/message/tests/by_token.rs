@@ -1,11 +1,11 @@
 //! What an agent may do over HTTP, by its token and without a connection.
 
-use crate::testing::{TestWorld, code};
 use serde_json::json;
+use testing::{TestWorld, code};
 
 #[tokio::test]
 async fn a_message_is_sent_recalled_and_marked_read_without_a_connection() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let (alice, bob) = (test.register("alice").await, test.register("bobby").await);
     test.call_as(bob.caller(), "message.pull", json!({})).await.unwrap();
     let message = json!({ "to": bob.aid, "payload": { "text": "over HTTP" } });
@@ -21,7 +21,7 @@ async fn a_message_is_sent_recalled_and_marked_read_without_a_connection() {
 
 #[tokio::test]
 async fn what_belongs_to_a_device_needs_a_connection() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let alice = test.register("alice").await;
     for method in ["message.pull", "message.v2.pull", "message.peers", "message.read_state"] {
         assert_eq!(code(test.call_as(alice.by_token(), method, json!({})).await), -32601, "{method}");

@@ -2,22 +2,22 @@
 
 use super::*;
 
-async fn names(service: &Message, of: &TestAgent) -> Vec<String> {
+async fn names(service: &MessageService, of: &TestAgent) -> Vec<String> {
     let inboxes = service.inboxes.of(&Aid::parse(&of.aid).unwrap()).await.unwrap();
     inboxes.iter().map(|inbox| inbox.device.as_str().to_owned()).collect()
 }
 
-async fn join(service: &Arc<Message>, agent: &TestAgent, device: &str) {
+async fn join(service: &Arc<MessageService>, agent: &TestAgent, device: &str) {
     let (aid, device) = (Aid::parse(&agent.aid).unwrap(), DeviceId::parse(device).unwrap());
     service.inboxes.join(&aid, &device, service.clock.now_ms()).await.unwrap();
 }
 
 #[tokio::test]
 async fn one_device_too_many_takes_the_place_of_the_one_not_seen_for_longest() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(open).await;
     let carol = test.register("carol").await;
     let settings = Settings { devices_per_agent: 16, ..Settings::default() };
-    let service = Message::open(&test.world, &settings).await.unwrap();
+    let service = MessageService::open(&test.world, &settings).await.unwrap();
     for number in 0..16 {
         test.world.clock.advance_ms(1);
         join(&service, &carol, &format!("d{number}")).await;
@@ -68,12 +68,12 @@ async fn what_is_counted_is_known_after_a_restart_and_forgotten_when_it_was_remo
     let (test, alice, carol) = two().await;
     let settings = Settings { sender_bytes: 2 << 20, ..Settings::default() };
     let from = AgentDevice { agent: &alice, device: "a" };
-    let send = async |service: &Arc<Message>| {
+    let send = async |service: &Arc<MessageService>| {
         let params = json!({ "to": carol.aid, "payload": { "text": "x".repeat(900_000) } });
         let sent = service.clone().send(from.caller(), serde_json::from_value(params).unwrap()).await;
         sent.map(drop).map_err(|error| RpcError::from(error).code())
     };
-    let service = Message::open(&test.world, &settings).await.unwrap();
+    let service = MessageService::open(&test.world, &settings).await.unwrap();
     assert_eq!(
         (send(&service).await, send(&service).await, send(&service).await),
         (Ok(()), Ok(()), Err(-32029))
@@ -81,7 +81,7 @@ async fn what_is_counted_is_known_after_a_restart_and_forgotten_when_it_was_remo
     service.quotas.write(test.world.clock.now_ms()).await.unwrap();
     drop(service);
     let test = test.restart().await;
-    let service = Message::open(&test.world, &settings).await.unwrap();
+    let service = MessageService::open(&test.world, &settings).await.unwrap();
     assert_eq!(send(&service).await, Ok(()), "nobody is counted before it sends");
     service.quotas.write(test.world.clock.now_ms()).await.unwrap();
     assert_eq!(send(&service).await, Err(-32029));

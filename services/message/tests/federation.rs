@@ -1,11 +1,11 @@
 //! Two domains and a gateway between them that forwards calls as gateways do: what crosses, and what does not.
 
 use super::*;
-use crate::kernel::{
-    Aid, DispatchEvent, Event, Forward, ForwardBatch, ForwardOutcome, Forwarded, ForwardedBatch, Generation,
-    Mesh, Relayed, SlotId, StoreUrl, World, codes,
-};
 use certs::{Curve, Key};
+use kernel::{
+    Aid, DispatchEvent, Event, Forward, ForwardBatch, ForwardOutcome, Forwarded, ForwardedBatch, Generation,
+    Mesh, Relayed, SlotId, World, codes,
+};
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ mod tool_calls;
 
 /// A domain of its own. Its gateway forwards to the other one, unless that cannot be reached.
 pub(super) struct Domain {
-    pub settings: crate::Settings,
+    pub settings: Settings,
     pub world: World,
     pub gateway: Arc<TestGateway>,
     pub events: Arc<Mutex<Vec<Event>>>,
@@ -66,20 +66,19 @@ impl Domain {
 
     pub async fn open_with(issuer: &str, peer_retention: Option<Duration>) -> Domain {
         let folder = tempfile::tempdir().unwrap();
-        let mut world = World::local(issuer, folder.path(), store());
+        let mut world = World::local(issuer, folder.path(), testing::store());
         world.clock = Clock::manual(1_794_701_761_000);
-        let mut settings = crate::Settings::default();
-        settings.message.peer_retention_seconds = peer_retention.map_or(0, |retention| retention.as_secs());
+        let peer_retention_seconds = peer_retention.map_or(0, |retention| retention.as_secs());
+        let settings = Settings { peer_retention_seconds, ..Settings::default() };
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let seen = events.clone();
         world.bus.listen(move |event| seen.lock().push(event.clone()));
         let gateway = Arc::new(TestGateway { issuer: issuer.to_owned(), ..TestGateway::default() });
         world.mesh.add_local("gateway", gateway.methods());
-        for name in crate::NAMES {
-            let mut service = crate::open(name, &world, &settings).await.unwrap();
-            service.tasks.clear();
-            world.add(service);
-        }
+        TestWorld::with(&["ca", "auth", "agent"]).add_to(&world).await;
+        let mut service = open(&world, &settings).await.unwrap();
+        service.tasks.clear();
+        world.add(service);
         Domain { world, settings, gateway, events, _folder: folder }
     }
 
@@ -92,7 +91,7 @@ impl Domain {
 
     pub async fn register(&self, name: &str) -> TestAgent {
         let (aid, key) = (format!("{name}.{}", self.world.issuer), Key::generate(Curve::P256));
-        let request = json!({ "aid": aid, "public_key": crate::testing::spki(&key), "curve": "P-256" });
+        let request = json!({ "aid": aid, "public_key": testing::spki(&key), "curve": "P-256" });
         let created = self.call_as(Caller::Unauthenticated, "auth.create_aid", request).await.unwrap();
         TestAgent { aid, key, cert: created["cert"].as_str().unwrap().to_owned() }
     }
@@ -137,21 +136,10 @@ pub(super) fn caller((agent, device): (&TestAgent, &str)) -> Caller {
 /// The services own the mesh and the mesh owns the services: without this their connections to the store would stay open.
 impl Drop for Domain {
     fn drop(&mut self) {
-        for namespace in crate::NAMES.iter().chain(&["gateway"]) {
-            self.world.mesh.remove(namespace);
+        for namespace in proto_schemas::namespaces() {
+            self.world.mesh.remove(namespace.name);
         }
     }
-}
-
-/// The store the tests run on, as for every other test: each domain has schemas of its own.
-#[expect(clippy::disallowed_methods, reason = "tests are configured by their environment")]
-fn store() -> StoreUrl {
-    if std::env::var("AUND_TEST_STORE").unwrap_or_default() != "postgres" {
-        return StoreUrl::Sqlite(Default::default());
-    }
-    let url = std::env::var("AUND_TEST_POSTGRES_URL").expect("AUND_TEST_POSTGRES_URL names the database");
-    let schema_prefix = format!("f{}_", hex::encode(Ids::default().bytes::<6>()));
-    StoreUrl::Postgres { url, schema_prefix }
 }
 
 /// The caller that the gateway of the receiving domain makes of a relay.

@@ -1,8 +1,8 @@
 //! Inboxes that are long, and messages of an earlier schema: on PostgreSQL both are looked up another way.
 
 use super::*;
-use crate::kernel::World;
-use crate::message::store::lookup::SeqRange;
+use crate::store::lookup::SeqRange;
+use kernel::World;
 use sqlx::migrate::Migrator;
 use std::collections::BTreeMap;
 
@@ -96,11 +96,11 @@ fn up_to(all: &Migrator, version: i64) -> Migrator {
 
 #[tokio::test]
 async fn messages_of_an_earlier_schema_keep_their_seqs_and_keys() {
-    let world: World = TestWorld::with(&["ca", "auth", "agent", "message"]).await.world;
+    let world: World = TestWorld::with(&["ca", "auth", "agent"]).and(open).await.world;
     if world.store.engine() == Engine::Sqlite {
         return; // The schema never changed there.
     }
-    let all = sqlx::migrate!("message/migrations/postgres");
+    let all = sqlx::migrate!("./migrations/postgres");
     let before = world.busy_db("upgraded", &up_to(&all, 6)).await.unwrap();
     sqlx::raw_sql(
         "INSERT INTO inbox (aid, device) VALUES ('a', '1'), ('a', '2'), ('b', '');

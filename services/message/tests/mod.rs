@@ -1,10 +1,10 @@
 //! The service alone, on either engine: what a commit guarantees, and what is there after a restart.
 
 use super::*;
-use crate::kernel::{Caller, DeviceId, Engine, RpcError, Session};
-use crate::testing::{DAY_MS, TestAgent, TestWorld, code};
+use kernel::{Caller, DeviceId, Engine, RpcError, Session};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use testing::{DAY_MS, TestAgent, TestWorld, code};
 
 mod by_token;
 mod devices;
@@ -59,7 +59,7 @@ impl AgentDevice<'_> {
 
 /// A world with Alice, and with Carol, who has a device `c`.
 async fn two() -> (TestWorld, TestAgent, TestAgent) {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(open).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     AgentDevice { agent: &carol, device: "c" }.join(&test).await;
     (test, alice, carol)
@@ -81,13 +81,13 @@ fn seqs(rows: &[Value]) -> Vec<i64> {
 }
 
 /// The service of a world, opened a second time on the same store: for what no method does.
-async fn open_again(test: &TestWorld) -> Arc<Message> {
-    Message::open(&test.world, &Default::default()).await.unwrap()
+async fn open_again(test: &TestWorld) -> Arc<MessageService> {
+    MessageService::open(&test.world, &Default::default()).await.unwrap()
 }
 
 #[tokio::test]
 async fn after_a_restart_every_message_has_its_seq_indexed_or_not() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(open).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let from = AgentDevice { agent: &alice, device: "a" };
     let to = AgentDevice { agent: &carol, device: "c" };
@@ -108,7 +108,7 @@ async fn after_a_restart_every_message_has_its_seq_indexed_or_not() {
 
 #[tokio::test]
 async fn an_index_that_was_lost_is_made_again_from_the_log() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(open).await;
     if test.world.store.engine() == Engine::Postgres {
         return; // Its index is part of the message's own transaction.
     }
@@ -166,7 +166,7 @@ async fn refuse_poison(test: &TestWorld) {
 
 #[tokio::test]
 async fn many_senders_at_once_leave_no_hole_and_get_no_seq_twice() {
-    let test = Arc::new(TestWorld::with(&["ca", "auth", "agent", "message"]).await);
+    let test = Arc::new(TestWorld::with(&["ca", "auth", "agent"]).and(open).await);
     let carol = test.register("carol").await;
     AgentDevice { agent: &carol, device: "c" }.join(&test).await;
     let mut senders = tokio::task::JoinSet::new();
@@ -289,7 +289,7 @@ async fn a_message_is_recalled_by_its_sender_and_within_two_minutes() {
 
 #[tokio::test]
 async fn the_first_device_gets_what_was_sent_before_and_the_second_begins_empty() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(open).await;
     let (alice, carol) = (test.register("alice").await, test.register("carol").await);
     let from = AgentDevice { agent: &alice, device: "a" };
     for text in ["one", "two"] {
@@ -307,7 +307,7 @@ async fn the_first_device_gets_what_was_sent_before_and_the_second_begins_empty(
 
 #[tokio::test]
 async fn a_service_gets_no_messages_even_where_its_name_has_an_inbox() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(open).await;
     let alice = test.register("alice").await;
     let service = Aid::parse("auth.aid.pub").unwrap();
     open_again(&test).await.inboxes.create_for_first_device(&service).await.unwrap();

@@ -2,12 +2,12 @@
 
 use super::*;
 
-async fn open_with(test: &TestWorld, settings: Settings) -> Arc<Message> {
-    Message::open(&test.world, &settings).await.unwrap()
+async fn open_with(test: &TestWorld, settings: Settings) -> Arc<MessageService> {
+    MessageService::open(&test.world, &settings).await.unwrap()
 }
 
 /// Why a message is not recalled, or null.
-async fn refused(service: &Arc<Message>, from: &AgentDevice<'_>, id: &str) -> Value {
+async fn refused(service: &Arc<MessageService>, from: &AgentDevice<'_>, id: &str) -> Value {
     let params = serde_json::from_value(json!({ "message_ids": [id] })).unwrap();
     let recalled = service.clone().recall(from.caller(), params).await.unwrap();
     serde_json::to_value(recalled).unwrap()["errors"][0]["error"].clone()

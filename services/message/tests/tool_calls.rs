@@ -2,8 +2,8 @@
 
 use super::two::two_processes;
 use super::*;
-use crate::kernel::codes;
 use futures_util::future::join_all;
+use kernel::codes;
 
 /// The parameters of a tool call, or of what looks like one.
 fn tool_call(to: &TestAgent, id: &str) -> Value {

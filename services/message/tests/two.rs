@@ -1,7 +1,7 @@
 //! Two processes on one PostgreSQL: whatever is sent through one is read through the other, once and in order.
 
 use super::*;
-use crate::kernel::{Mesh, World};
+use kernel::{Mesh, World};
 use serde_json::value::to_raw_value;
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
@@ -42,16 +42,12 @@ impl MessageProcess {
 
 /// Nothing on SQLite, where one process has the files to itself.
 pub(super) async fn two_processes() -> Option<(TestWorld, MessageProcess, MessageProcess)> {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(open).await;
     if test.world.store.engine() == Engine::Sqlite {
         return None;
     }
     let second = World { mesh: Arc::<Mesh>::default(), tracker: TaskTracker::new(), ..test.world.clone() };
-    for name in crate::NAMES {
-        let mut service = crate::open(name, &second, &crate::Settings::default()).await.unwrap();
-        service.tasks.clear();
-        second.add(service);
-    }
+    TestWorld::with(&["ca", "auth", "agent"]).and(open).add_to(&second).await;
     let first = MessageProcess(test.world.clone());
     Some((test, first, MessageProcess(second)))
 }

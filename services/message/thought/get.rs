@@ -1,8 +1,8 @@
 //! `message.thought.get`: the thoughts of one context, for their sender and the peer they are for.
 
 use super::{Context, Thought};
-use crate::kernel::{Aid, Caller};
-use crate::message::{Error, Message};
+use crate::{Error, MessageService};
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct GotThought {
     updated_at: Option<i64>,
 }
 
-impl Message {
+impl MessageService {
     pub(in super::super) async fn get_thought(
         self: Arc<Self>,
         caller: Caller,

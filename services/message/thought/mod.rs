@@ -10,8 +10,8 @@ use super::sending::row_limit::MAX_ROW_BYTES;
 use super::store::bind::json;
 use super::store::ephemeral::bounded::{BoundedRows, RowLimits};
 use super::store::ephemeral::shared_rows::{self, NewSharedRow, RowList};
-use super::{Error, Message};
-use crate::kernel::Aid;
+use super::{Error, MessageService};
+use kernel::Aid;
 use parking_lot::Mutex;
 use ring::digest;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ impl Thoughts {
 /// A list as it is stored on PostgreSQL: when it was updated, and its thoughts.
 type StoredThoughts = (i64, Vec<Thought>);
 
-impl Message {
+impl MessageService {
     async fn store_thought(&self, thought: Thought) -> sqlx::Result<usize> {
         let Some(shared) = &self.shared else { return Ok(self.thoughts.put(thought)) };
         let (sender, now) = (thought.from.clone(), thought.created_at);

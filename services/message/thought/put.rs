@@ -1,9 +1,9 @@
 //! `message.thought.put`: add a thought to those of one context.
 
 use super::{Context, MAX_NAME_BYTES, Thought};
-use crate::kernel::{Aid, Caller};
-use crate::message::federation::PeerCall;
-use crate::message::{Error, Message};
+use crate::federation::PeerCall;
+use crate::{Error, MessageService};
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct ThoughtPut {
     target_issuer: Option<String>,
 }
 
-impl Message {
+impl MessageService {
     pub(in super::super) async fn put_thought(
         self: Arc<Self>,
         caller: Caller,

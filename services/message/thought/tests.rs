@@ -1,9 +1,9 @@
 //! Thoughts: in order, within bounds, and readable by two agents only.
 
 use super::*;
-use crate::kernel::codes;
-use crate::testing::{TestAgent, TestWorld, code};
+use kernel::codes;
 use serde_json::{Value, json};
+use testing::{TestAgent, TestWorld, code};
 
 fn aid(name: &str) -> Aid {
     Aid::parse(&format!("{name}.aid.pub")).unwrap()
@@ -30,7 +30,7 @@ async fn put(test: &TestWorld, from: &TestAgent, params: Value) -> Value {
 
 #[tokio::test]
 async fn nine_thoughts_are_read_in_their_order_as_they_were_written_any_number_of_times() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
     let about = json!({ "type": "run", "id": "run-1" });
     for n in 1..=9 {
@@ -52,7 +52,7 @@ async fn nine_thoughts_are_read_in_their_order_as_they_were_written_any_number_o
 
 #[tokio::test]
 async fn only_the_two_of_them_may_read_and_only_agents_of_this_domain_are_accepted() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
     let carol = test.register("carol").await;
     let about = json!({ "type": "run", "id": "run-1" });

@@ -1,10 +1,10 @@
 //! `message.v2.ack`: how far was read, of everything or of one sender.
 
 use super::peer_scope;
-use crate::kernel::{Aid, Audience, Caller, CallerEvent, Event, Generation, Session};
-use crate::message::reading::consumer::{Consumer, ConsumerClaim, Seq};
-use crate::message::reading::volatile::{VolatileAck, VolatileNames};
-use crate::message::{Error, Message};
+use crate::reading::consumer::{Consumer, ConsumerClaim, Seq};
+use crate::reading::volatile::{VolatileAck, VolatileNames};
+use crate::{Error, MessageService};
+use kernel::{Aid, Audience, Caller, CallerEvent, Event, Generation, Session};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) struct V2Acked {
 /// How long some clients are busy with their own acknowledgement.
 const ACK_DELAY: Duration = Duration::from_millis(250);
 
-impl Message {
+impl MessageService {
     /// Some clients of the second generation drop every notification that comes before their pull has ended with this
     /// acknowledgement. A moment after the last one they are notified once more, if something is left.
     fn notify_later(self: &Arc<Self>, session: &Session, consumer: Consumer) {
@@ -131,12 +131,12 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TestWorld;
+    use testing::TestWorld;
 
     #[tokio::test]
     async fn a_client_is_notified_again_after_the_last_of_its_acknowledgements() {
-        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
-        let message = Message::open(&test.world, &Default::default()).await.unwrap();
+        let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
+        let message = MessageService::open(&test.world, &Default::default()).await.unwrap();
         let (first, last) = (Instant::now() + ACK_DELAY / 5, Instant::now() + ACK_DELAY);
         message.notifying.lock().insert(7, first);
         let (open, _) =

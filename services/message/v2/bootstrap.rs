@@ -1,11 +1,11 @@
 //! `message.v2.bootstrap`: whom to encrypt for, and how.
 
-use crate::kernel::{Aid, Caller, DeviceId, KnownCert, RpcError};
-use crate::message::federation::PeerCall;
-use crate::message::store::inboxes::Spk;
-use crate::message::{Error, Message};
+use crate::federation::PeerCall;
+use crate::store::inboxes::Spk;
+use crate::{Error, MessageService};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel::{Aid, Caller, DeviceId, KnownCert, RpcError};
 use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -88,7 +88,7 @@ struct WrapPolicy {
     source: &'static str,
 }
 
-impl Message {
+impl MessageService {
     /// An agent without a device that has keys is an answer, not an error: the client tells its user.
     pub(in super::super) async fn bootstrap(
         self: Arc<Self>,
@@ -195,11 +195,11 @@ impl SignedKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Session, codes};
-    use crate::message::v2::put_peer_pk::key_id;
-    use crate::testing::{TestAgent, TestWorld, code, spki};
+    use crate::v2::put_peer_pk::key_id;
     use certs::{Curve, Key};
+    use kernel::{Session, codes};
     use serde_json::{Value, json};
+    use testing::{TestAgent, TestWorld, code, spki};
 
     fn on(agent: &TestAgent, device: &str) -> Caller {
         let Caller::Agent(session) = agent.caller() else { unreachable!() };
@@ -226,7 +226,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_device_with_a_key_is_listed_with_what_it_gave() {
-        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+        let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         let empty = bootstrap(&test, &alice, &bob.aid, Value::Null).await;
         assert_eq!((&empty["peer_devices"], &empty["self_devices"]), (&json!([]), &json!([])));
@@ -256,7 +256,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_can_wrap_for_an_agent_is_asked_to_and_gets_no_keys_of_devices() {
-        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+        let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         put(&test, &bob, "d1", &signed(&bob, 100)).await.unwrap();
         let can = json!({ "version": "v2.1", "protocols": ["1DH", "3DH"], "scopes": ["aid", "device"] });
@@ -273,7 +273,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_newest_key_of_a_device_counts() {
-        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+        let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
         let bob = test.register("bobb").await;
         let (old, new) = (signed(&bob, 100), signed(&bob, 200));
         for spk in [&old, &new, &old, &new] {
@@ -286,7 +286,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_that_is_not_what_it_says_is_refused() {
-        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+        let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
         let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
         let ahead = test.world.clock.now_seconds() + 86_401;
         for (name, wrong, expected) in [
@@ -307,7 +307,7 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_agents_have_no_devices_and_other_domains_cannot_be_asked() {
-        let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+        let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
         let alice = test.register("alice").await;
         let got = bootstrap(&test, &alice, "nobody.aid.pub", Value::Null).await;
         assert_eq!(got["peer_devices"], json!([]));

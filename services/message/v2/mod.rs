@@ -6,7 +6,7 @@ pub(super) mod pull;
 pub(super) mod put_peer_pk;
 
 use super::Error;
-use crate::kernel::Aid;
+use kernel::Aid;
 
 /// The sender a call is about, if it goes sender by sender.
 pub(super) fn peer_scope(scope: Option<&str>, sender: Option<Aid>) -> Result<Option<Aid>, Error> {

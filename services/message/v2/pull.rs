@@ -1,13 +1,13 @@
 //! `message.v2.pull`: rows of every kind after a seq, of all senders or of one; or the newest ones.
 
 use super::peer_scope;
-use crate::kernel::{Aid, Caller, DeviceId, SlotId};
-use crate::message::reading::consumer::{Consumer, ConsumerClaim, Seq};
-use crate::message::reading::page::{InboxBounds, MessagePage, RowForm};
-use crate::message::reading::scan::{PageQuery, WithQueue};
-use crate::message::reading::volatile::VolatilePageFields;
-use crate::message::store::lookup::SeqRange;
-use crate::message::{Error, Message};
+use crate::reading::consumer::{Consumer, ConsumerClaim, Seq};
+use crate::reading::page::{InboxBounds, MessagePage, RowForm};
+use crate::reading::scan::{PageQuery, WithQueue};
+use crate::reading::volatile::VolatilePageFields;
+use crate::store::lookup::SeqRange;
+use crate::{Error, MessageService};
+use kernel::{Aid, Caller, DeviceId, SlotId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ struct WindowFields {
     covered_through_seq: i64,
 }
 
-impl Message {
+impl MessageService {
     pub(in super::super) async fn v2_pull(
         self: Arc<Self>,
         caller: Caller,

@@ -1,13 +1,13 @@
 //! `message.v2.put_peer_pk`: the signed prekey that others encrypt to, for the device of this connection.
 
-use crate::kernel::{Aid, Answer, Caller, CallerEvent, DeviceId, Generation, Session};
-use crate::message::delivery::events;
-use crate::message::reading::consumer::{Consumer, ConsumerClaim};
-use crate::message::store::inboxes::Spk;
-use crate::message::store::lookup::SeqRange;
-use crate::message::{Error, Message};
+use crate::delivery::events;
+use crate::reading::consumer::{Consumer, ConsumerClaim};
+use crate::store::inboxes::Spk;
+use crate::store::lookup::SeqRange;
+use crate::{Error, MessageService};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel::{Aid, Answer, Caller, CallerEvent, DeviceId, Generation, Session};
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) struct PeerPkStored {
     spk_id: String,
 }
 
-impl Message {
+impl MessageService {
     /// The signature is not verified here: whoever uses the key must verify it anyway.
     pub(in super::super) async fn put_peer_pk(
         self: Arc<Self>,

@@ -13,7 +13,7 @@ use super::directory::UnsyncedDirectory;
 use super::fields::{IndexFields, TOKENIZER, WordTokenizer};
 use super::segment::IndexView;
 use super::writer::TextIndexWriter;
-use crate::kernel::files::make_folder;
+use kernel::files::make_folder;
 
 /// Hits are read one by one from anywhere in the store, and a whole block is decompressed for each of them.
 const STORE_BLOCK_BYTES: usize = 2048;

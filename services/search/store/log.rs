@@ -1,7 +1,7 @@
 //! Writing the log: a document, its versions and its log entry change in one transaction, together with how far its source was read.
 
 use super::{STILL_VALID, Store};
-use crate::search::document::DirectoryDocument;
+use crate::document::DirectoryDocument;
 use sqlx::{Any, Transaction};
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ const RENUMBER_STEP: i64 = 1_000_000;
 
 /// A transaction that changes documents. It holds the number of the log from its beginning, so that sequences become visible in
 /// their order, without gaps, also where several processes write.
-pub(in crate::search) struct LogWriter {
+pub(crate) struct LogWriter {
     tx: Transaction<'static, Any>,
     sequence: i64,
     began_at_sequence: i64,

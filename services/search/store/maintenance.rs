@@ -10,7 +10,7 @@ const STEP: i64 = 1000;
 
 /// A frozen state of the directory: the versions that are valid at its cut.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
-pub(in crate::search) struct SnapshotRow {
+pub(crate) struct SnapshotRow {
     pub version: String,
     pub cut: i64,
 }

@@ -11,7 +11,7 @@ pub(super) use maintenance::SnapshotRow;
 pub(super) use pages::{ChangedRow, IndexRow, ListedRow};
 pub(super) use peers::{PeerRow, PeerStep};
 
-use crate::kernel::{Db, Ids, Tally};
+use kernel::{Db, Ids, Tally};
 use sqlx::Any;
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ const PAGE_BYTES: usize = 512 << 10;
 
 /// An entry of a snapshot.
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::search) struct ListedRow {
+pub(crate) struct ListedRow {
     pub aid: String,
     pub source_ap: String,
     pub signed: i64,
@@ -22,7 +22,7 @@ pub(in crate::search) struct ListedRow {
 
 /// An entry of the log, with the document as it is now.
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::search) struct ChangedRow {
+pub(crate) struct ChangedRow {
     pub sequence: i64,
     pub op: String,
     pub aid: String,
@@ -36,7 +36,7 @@ pub(in crate::search) struct ChangedRow {
 
 /// A document for the index.
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::search) struct IndexRow {
+pub(crate) struct IndexRow {
     pub aid: String,
     pub source_ap: String,
     pub signed: i64,
@@ -47,7 +47,7 @@ pub(in crate::search) struct IndexRow {
 
 /// What a reader gets to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::search) enum Reader {
+pub(crate) enum Reader {
     /// An agent: everything that is listed.
     Agent,
     /// The directory of another domain: what is ours, with the documents.

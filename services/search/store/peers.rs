@@ -4,13 +4,13 @@ use super::{LogWriter, Store};
 use sqlx::Any;
 
 /// How long after its last sign of life another process takes over from one that copies from a peer.
-pub(in crate::search) const LEASE_MS: i64 = 15_000;
+pub(crate) const LEASE_MS: i64 = 15_000;
 /// The most domains that are told of changes.
 const MOST_FOLLOWERS: i64 = 1000;
 
 /// What is next for the copy of a peer's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::search) enum PeerStep {
+pub(crate) enum PeerStep {
     /// A page of its snapshot.
     Snapshot,
     /// What the snapshot did not have is removed.
@@ -30,7 +30,7 @@ impl PeerStep {
 }
 
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(in crate::search) struct PeerRow {
+pub(crate) struct PeerRow {
     pub issuer: String,
     step: String,
     /// Counts the copies of the whole directory.

@@ -1,8 +1,8 @@
 //! What is accepted from the directory of a peer: its own agents, with the documents that their hashes name.
 
-use crate::kernel::Aid;
-use crate::search::document::{DirectoryDocument, sha256};
-use crate::search::{ap_id, from_iso};
+use crate::document::{DirectoryDocument, sha256};
+use crate::{ap_id, from_iso};
+use kernel::Aid;
 use proto_schemas::requests::search::{LoggedChange, SnapshotItem};
 
 /// An entry of another directory, from its snapshot or its log.

@@ -1,11 +1,11 @@
 //! Copies the directory of a peer: its snapshot first, then its changes for as long as the server runs.
 
 use super::accept::OfferedDocument;
-use crate::kernel::{Aid, Backoff, Caller, Forward, RpcError, codes};
-use crate::search::document::DirectoryDocument;
-use crate::search::store::peers::LEASE_MS;
-use crate::search::store::{PeerRow, PeerStep};
-use crate::search::{Error, Search, ap_id};
+use crate::document::DirectoryDocument;
+use crate::store::peers::LEASE_MS;
+use crate::store::{PeerRow, PeerStep};
+use crate::{Error, SearchService, ap_id};
+use kernel::{Aid, Backoff, Caller, Forward, RpcError, codes};
 use proto_schemas::Request;
 use proto_schemas::requests::search::{Changes, ChangesPage, GetAgent, Snapshot, SnapshotPage};
 use std::time::Duration;
@@ -23,7 +23,7 @@ const SWEEP: i64 = 500;
 
 /// How a step ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::search) enum Copied {
+pub(crate) enum Copied {
     /// There is more.
     More,
     /// Nothing is left to copy.
@@ -49,7 +49,7 @@ impl<E: Into<Error>> From<E> for CopyError {
     }
 }
 
-impl Search {
+impl SearchService {
     /// Runs until the server stops.
     pub(super) async fn copy_peer(&self, issuer: &str) {
         let mut backoff = Backoff::new(EVERY, LONGEST_WAIT);
@@ -119,7 +119,7 @@ impl Search {
     }
 
     /// One page, or one step of what follows a snapshot. What went wrong is stored with the peer, for its operator.
-    pub(in crate::search) async fn copy_step(&self, peer: &mut PeerRow) -> Result<Copied, Error> {
+    pub(crate) async fn copy_step(&self, peer: &mut PeerRow) -> Result<Copied, Error> {
         let copied = match peer.step() {
             PeerStep::Snapshot => self.copy_snapshot_page(peer).await,
             PeerStep::Sweep => self.sweep(peer).await,

@@ -1,10 +1,10 @@
 //! Those who copy our directory: they are told when it changes, so that they need not ask all the time.
 
-use crate::kernel::{Caller, Forward, RpcError};
-use crate::search::cursor::ChangeCursor;
-use crate::search::{Error, Search};
+use crate::cursor::ChangeCursor;
+use crate::{Error, SearchService};
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use kernel::{Caller, Forward, RpcError};
 use parking_lot::Mutex;
 use proto_schemas::Request as _;
 use proto_schemas::requests::search::Notify;
@@ -20,10 +20,10 @@ const TIMEOUT_MS: u64 = 3000;
 
 /// When each follower was written down last, by this process.
 #[derive(Default)]
-pub(in crate::search) struct Followers(Mutex<HashMap<String, i64>>);
+pub(crate) struct Followers(Mutex<HashMap<String, i64>>);
 
-impl Search {
-    pub(in crate::search) async fn remember_follower(&self, issuer: &str) -> Result<(), Error> {
+impl SearchService {
+    pub(crate) async fn remember_follower(&self, issuer: &str) -> Result<(), Error> {
         let now = self.clock.now_ms();
         {
             let mut seen = self.followers.0.lock();

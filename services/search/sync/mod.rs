@@ -4,10 +4,10 @@ mod accept;
 pub(super) mod copy;
 mod followers;
 
-use super::{Error, Search, ap_id};
-use crate::kernel::Event;
+use super::{Error, SearchService, ap_id};
 pub(super) use followers::Followers;
 use futures_util::future::{join, join_all};
+use kernel::Event;
 use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
@@ -65,7 +65,7 @@ impl WakePeers {
 #[derive(Default)]
 pub(super) struct Leases(Mutex<HashMap<String, i64>>);
 
-impl Search {
+impl SearchService {
     /// Another process need not wait until the leases of this one run out.
     pub(super) async fn release_leases(&self) {
         let held: Vec<(String, i64)> = self.leases.0.lock().drain().collect();

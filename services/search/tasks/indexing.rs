@@ -1,12 +1,12 @@
 //! Keeps the index of this process: from the log, and anew from the documents where that is asked for or the log does not reach
 //! back far enough. The index holds nothing that the store does not.
 
-use crate::kernel::files::make_folder;
-use crate::search::document::StoredDocument;
-use crate::search::index::{IndexChange, IndexError, TextIndex};
-use crate::search::store::IndexRow;
-use crate::search::{Error, Search};
+use crate::document::StoredDocument;
+use crate::index::{IndexChange, IndexError, TextIndex};
+use crate::store::IndexRow;
+use crate::{Error, SearchService};
 use anyhow::Context as _;
+use kernel::files::make_folder;
 use parking_lot::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const MOST_PROCESSES: usize = 16;
 const SIDES: [&str; 2] = ["a", "b"];
 
 /// Where the index of this process is. It has two sides: a new index is made on one while the other answers.
-pub(in crate::search) struct IndexFolder {
+pub(crate) struct IndexFolder {
     folder: PathBuf,
     side: Mutex<usize>,
 }
@@ -90,7 +90,7 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
 
 /// How far a new index is.
 #[derive(Default)]
-pub(in crate::search) struct Rebuilding {
+pub(crate) struct Rebuilding {
     /// Documents done and to be done.
     progress: Mutex<Option<(i64, i64)>>,
     /// For how many requests this process has made its index anew.
@@ -105,9 +105,9 @@ impl Rebuilding {
     }
 }
 
-impl Search {
+impl SearchService {
     /// Runs until the server stops.
-    pub(in crate::search) async fn keep_index(&self) {
+    pub(crate) async fn keep_index(&self) {
         let mut failing = false;
         loop {
             let indexed = match self.refresh_peer_states().await {
@@ -126,7 +126,7 @@ impl Search {
     }
 
     /// Brings the index to where the log is.
-    pub(in crate::search) async fn index_all(&self) -> Result<(), Error> {
+    pub(crate) async fn index_all(&self) -> Result<(), Error> {
         loop {
             let state = self.store.state().await?;
             let asked = *self.rebuilding.done_for.lock().get_or_insert(state.rebuilds) != state.rebuilds;

@@ -1,8 +1,8 @@
 //! Reads the changes of the agent service, in order, into the log.
 
-use crate::kernel::{Aid, Caller, RpcError};
-use crate::search::document::{DirectoryDocument, ManifestFacts};
-use crate::search::{Error, Search};
+use crate::document::{DirectoryDocument, ManifestFacts};
+use crate::{Error, SearchService};
+use kernel::{Aid, Caller, RpcError};
 use proto_schemas::requests::agent::{ChangedAgent, Changes};
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ const PAGE: i64 = 500;
 
 /// How reading a page ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::search) enum Ingested {
+pub(crate) enum Ingested {
     /// There is more.
     More,
     /// Nothing is left.
     All,
 }
 
-impl Search {
+impl SearchService {
     /// Runs until the server stops.
-    pub(in crate::search) async fn ingest(&self) {
+    pub(crate) async fn ingest(&self) {
         let mut failing = false;
         loop {
             match self.ingest_page().await {
@@ -45,7 +45,7 @@ impl Search {
         }
     }
 
-    pub(in crate::search) async fn ingest_page(&self) -> Result<Ingested, Error> {
+    pub(crate) async fn ingest_page(&self) -> Result<Ingested, Error> {
         let position = self.store.state().await?.position;
         let wanted = Changes { after: position, limit: Some(PAGE) };
         let page = self.mesh.ask(Caller::service("search"), &wanted).await?;

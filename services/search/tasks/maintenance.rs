@@ -1,7 +1,7 @@
 //! What happens by the clock: snapshots, compaction, retention, and peers that fall silent.
 
-use crate::search::sync::DROPPED_AFTER_MS;
-use crate::search::{Error, Search, ap_id, iso};
+use crate::sync::DROPPED_AFTER_MS;
+use crate::{Error, SearchService, ap_id, iso};
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(10);
@@ -20,9 +20,9 @@ const FOLLOWER_MS: i64 = DAY_MS;
 /// Documents that are removed in one transaction.
 const REMOVE_STEP: i64 = 500;
 
-impl Search {
+impl SearchService {
     /// Runs until the server stops.
-    pub(in crate::search) async fn maintain(&self) {
+    pub(crate) async fn maintain(&self) {
         let mut tick = 0_u32;
         loop {
             if let Err(error) = self.tick().await {
@@ -39,7 +39,7 @@ impl Search {
     }
 
     /// What is due often: a snapshot once a day, and what was asked meanwhile.
-    pub(in crate::search) async fn tick(&self) -> Result<(), Error> {
+    pub(crate) async fn tick(&self) -> Result<(), Error> {
         let now = self.clock.now_ms();
         let midnight = iso(now - now.rem_euclid(DAY_MS));
         let newest = self.snapshot_versions().await?.into_iter().next().unwrap_or_default();
@@ -58,13 +58,13 @@ impl Search {
     }
 
     /// Freezes the directory as it is now, for a reader who must start again.
-    pub(in crate::search) async fn freeze(&self) -> Result<(), Error> {
+    pub(crate) async fn freeze(&self) -> Result<(), Error> {
         let now = self.clock.now_ms();
         self.store.freeze(&iso(now - now.rem_euclid(1000)), now).await?;
         Ok(())
     }
 
-    pub(in crate::search) async fn remove_old(&self) -> Result<(), Error> {
+    pub(crate) async fn remove_old(&self) -> Result<(), Error> {
         let now = self.clock.now_ms();
         self.store.compact(now - COMPACT_AFTER_MS).await?;
         self.store.retain(now - RETENTION_MS, RETENTION_ENTRIES).await?;

@@ -1,7 +1,7 @@
 //! What is asked often. Who asks sets one bit of 63 for a query, and many agents share a bit: the bits tell how many asked, at least,
 //! and not who.
 
-use crate::search::index::tokens;
+use crate::index::tokens;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ const LEAST_ASKERS: u32 = 5;
 const MOST_SUGGESTED: usize = 10_000;
 
 #[derive(Default)]
-pub(in crate::search) struct QueryStats {
+pub(crate) struct QueryStats {
     waiting: Mutex<HashMap<String, i64>>,
     /// By their texts, with how many asked.
     suggested: Mutex<BTreeMap<String, u32>>,

@@ -1,9 +1,9 @@
 //! Copying the directory of another domain, as it should be and from one that does not keep to the rules.
 
 use super::*;
-use crate::kernel::{Engine, Forward, Forwarder, PendingAnswer, Relayed, codes};
-use crate::search::store::{PeerRow, PeerStep};
-use crate::search::sync::copy::Copied;
+use crate::store::{PeerRow, PeerStep};
+use crate::sync::copy::Copied;
+use kernel::{Engine, Forward, Forwarder, PendingAnswer, Relayed, codes};
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -215,7 +215,7 @@ async fn a_restart_goes_on_with_the_index_that_is_there() {
     assert_eq!(search.index().generation(), 1);
     drop(search);
     let test = test.restart().await;
-    let again = Search::open(&test.world, &Settings::default()).await.unwrap();
+    let again = SearchService::open(&test.world, &Settings::default()).await.unwrap();
     let generations = [again.index().generation(), 1];
     // The world's own instance has the first folder; where it does not, this one has.
     assert!(generations.contains(&1));

@@ -8,15 +8,15 @@ mod two;
 
 use super::tasks::ingest::Ingested;
 use super::*;
-use crate::kernel::RpcError;
-use crate::testing::{DAY_MS, TestAgent, TestWorld, code};
+use kernel::RpcError;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use testing::{DAY_MS, TestAgent, TestWorld, code};
 
 /// A world whose directory does its work when it is told to.
 struct TestDirectory {
     test: TestWorld,
-    search: Arc<Search>,
+    search: Arc<SearchService>,
     asker: TestAgent,
 }
 
@@ -30,8 +30,8 @@ impl TestDirectory {
     }
 
     async fn of_issuer(issuer: &str, settings: Settings) -> TestDirectory {
-        let test = TestWorld::of_issuer(issuer, &["ca", "auth", "agent", "search"]).await;
-        let search = Search::open(&test.world, &settings).await.unwrap();
+        let test = TestWorld::with(&["ca", "auth", "agent"]).and(open).of_issuer(issuer).await;
+        let search = SearchService::open(&test.world, &settings).await.unwrap();
         test.world.add(Service::new(&["search"], rpc(search.clone())));
         let asker = test.register("asker").await;
         TestDirectory { test, search, asker }

@@ -1,7 +1,7 @@
 //! Two processes on one PostgreSQL read and write the same directory.
 
 use super::*;
-use crate::kernel::Engine;
+use kernel::Engine;
 use tokio::task::JoinSet;
 
 #[tokio::test]
@@ -10,7 +10,7 @@ async fn two_processes_number_every_change_once_and_find_the_same() {
     if directory.test.world.store.engine() == Engine::Sqlite {
         return;
     }
-    let other = Search::open(&directory.test.world, &Settings::default()).await.unwrap();
+    let other = SearchService::open(&directory.test.world, &Settings::default()).await.unwrap();
     for round in 0..5 {
         for number in 0..20 {
             directory.put(&document(&format!("agent{number}"), &format!("tags: [r{round}]\n"))).await;

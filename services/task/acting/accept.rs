@@ -1,25 +1,25 @@
 //! `task.accept`: the assignee begins.
 
 use super::CallTarget;
-use crate::kernel::Caller;
-use crate::task::TaskService;
-use crate::task::model::answer::TaskAnswer;
-use crate::task::model::error::Error;
-use crate::task::model::operation::Operation;
-use crate::task::model::task::TaskId;
-use crate::task::params::RequestId;
+use crate::TaskService;
+use crate::model::answer::TaskAnswer;
+use crate::model::error::Error;
+use crate::model::operation::Operation;
+use crate::model::task::TaskId;
+use crate::params::RequestId;
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct AcceptParams {
+pub(crate) struct AcceptParams {
     task_id: TaskId,
     request_id: Option<RequestId>,
     expected_version: Option<i64>,
 }
 
 impl TaskService {
-    pub(in crate::task) async fn accept(
+    pub(crate) async fn accept(
         self: Arc<Self>,
         caller: Caller,
         params: AcceptParams,

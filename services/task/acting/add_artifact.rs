@@ -1,18 +1,18 @@
 //! `task.add_artifact`: a result of a task that goes on.
 
 use super::CallTarget;
-use crate::kernel::Caller;
-use crate::task::TaskService;
-use crate::task::model::answer::TaskAnswer;
-use crate::task::model::error::Error;
-use crate::task::model::operation::Operation;
-use crate::task::model::task::TaskId;
-use crate::task::params::{ArtifactParams, RequestId};
+use crate::TaskService;
+use crate::model::answer::TaskAnswer;
+use crate::model::error::Error;
+use crate::model::operation::Operation;
+use crate::model::task::TaskId;
+use crate::params::{ArtifactParams, RequestId};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct AddArtifactParams {
+pub(crate) struct AddArtifactParams {
     task_id: TaskId,
     artifact: ArtifactParams,
     request_id: Option<RequestId>,
@@ -20,7 +20,7 @@ pub(in crate::task) struct AddArtifactParams {
 }
 
 impl TaskService {
-    pub(in crate::task) async fn add_artifact(
+    pub(crate) async fn add_artifact(
         self: Arc<Self>,
         caller: Caller,
         params: AddArtifactParams,

@@ -1,18 +1,18 @@
 //! `task.complete`: the assignee is done, and hands in the last of the results.
 
 use super::CallTarget;
-use crate::kernel::Caller;
-use crate::task::TaskService;
-use crate::task::model::answer::TaskAnswer;
-use crate::task::model::error::Error;
-use crate::task::model::operation::Operation;
-use crate::task::model::task::TaskId;
-use crate::task::params::{ArtifactParams, RequestId};
+use crate::TaskService;
+use crate::model::answer::TaskAnswer;
+use crate::model::error::Error;
+use crate::model::operation::Operation;
+use crate::model::task::TaskId;
+use crate::params::{ArtifactParams, RequestId};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct CompleteParams {
+pub(crate) struct CompleteParams {
     task_id: TaskId,
     artifacts: Option<Vec<ArtifactParams>>,
     request_id: Option<RequestId>,
@@ -20,7 +20,7 @@ pub(in crate::task) struct CompleteParams {
 }
 
 impl TaskService {
-    pub(in crate::task) async fn complete(
+    pub(crate) async fn complete(
         self: Arc<Self>,
         caller: Caller,
         params: CompleteParams,

@@ -1,12 +1,12 @@
 //! `task.create`: the caller gives an agent a task.
 
-use crate::kernel::{Aid, Caller};
-use crate::task::TaskService;
-use crate::task::model::answer::TaskAnswer;
-use crate::task::model::error::Error;
-use crate::task::model::operation::{Actor, CallOrigin, NewTask, Operation, TaskCall};
-use crate::task::model::task::TaskVisibility;
-use crate::task::params::{ContentBlock, IdempotencyKey, LimitedObject, Title, body_hash, idempotency};
+use crate::TaskService;
+use crate::model::answer::TaskAnswer;
+use crate::model::error::Error;
+use crate::model::operation::{Actor, CallOrigin, NewTask, Operation, TaskCall};
+use crate::model::task::TaskVisibility;
+use crate::params::{ContentBlock, IdempotencyKey, LimitedObject, Title, body_hash, idempotency};
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const MOST_PARTICIPANTS: usize = 50;
 const MOST_ACCEPT_SECONDS: i64 = 30 * 86_400;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct CreateParams {
+pub(crate) struct CreateParams {
     to: Aid,
     input: ContentBlock,
     visibility: Option<TaskVisibility>,
@@ -28,7 +28,7 @@ pub(in crate::task) struct CreateParams {
 }
 
 impl TaskService {
-    pub(in crate::task) async fn create(
+    pub(crate) async fn create(
         self: Arc<Self>,
         caller: Caller,
         params: CreateParams,

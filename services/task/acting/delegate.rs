@@ -1,18 +1,18 @@
 //! `task.delegate`: the assignee passes a part of a task on.
 
 use super::CallTarget;
-use crate::kernel::{Aid, Caller};
-use crate::task::TaskService;
-use crate::task::model::answer::TaskAnswer;
-use crate::task::model::error::Error;
-use crate::task::model::operation::{NewChild, Operation};
-use crate::task::model::task::{TaskId, TaskVisibility};
-use crate::task::params::{ContentBlock, IdempotencyKey, RequestId, body_hash, idempotency};
+use crate::TaskService;
+use crate::model::answer::TaskAnswer;
+use crate::model::error::Error;
+use crate::model::operation::{NewChild, Operation};
+use crate::model::task::{TaskId, TaskVisibility};
+use crate::params::{ContentBlock, IdempotencyKey, RequestId, body_hash, idempotency};
+use kernel::{Aid, Caller};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct DelegateParams {
+pub(crate) struct DelegateParams {
     task_id: TaskId,
     to: Aid,
     input: ContentBlock,
@@ -24,7 +24,7 @@ pub(in crate::task) struct DelegateParams {
 }
 
 impl TaskService {
-    pub(in crate::task) async fn delegate(
+    pub(crate) async fn delegate(
         self: Arc<Self>,
         caller: Caller,
         params: DelegateParams,

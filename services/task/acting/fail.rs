@@ -1,18 +1,18 @@
 //! `task.fail`: the assignee cannot do it; what is open below it is canceled.
 
 use super::CallTarget;
-use crate::kernel::Caller;
-use crate::task::TaskService;
-use crate::task::model::answer::TaskAnswer;
-use crate::task::model::error::Error;
-use crate::task::model::operation::Operation;
-use crate::task::model::task::TaskId;
-use crate::task::params::{RequestId, TaskReason};
+use crate::TaskService;
+use crate::model::answer::TaskAnswer;
+use crate::model::error::Error;
+use crate::model::operation::Operation;
+use crate::model::task::TaskId;
+use crate::params::{RequestId, TaskReason};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct FailParams {
+pub(crate) struct FailParams {
     task_id: TaskId,
     reason: Option<TaskReason>,
     request_id: Option<RequestId>,
@@ -20,7 +20,7 @@ pub(in crate::task) struct FailParams {
 }
 
 impl TaskService {
-    pub(in crate::task) async fn fail(
+    pub(crate) async fn fail(
         self: Arc<Self>,
         caller: Caller,
         params: FailParams,

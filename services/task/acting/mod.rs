@@ -18,7 +18,7 @@ use super::model::error::Error;
 use super::model::operation::{Actor, CallOrigin, NewInput, Operation, RepeatKey, TaskCall};
 use super::model::task::TaskId;
 use super::params::{ContentBlock, InputId, RequestId, body_hash};
-use crate::kernel::{Caller, RpcError};
+use kernel::{Caller, RpcError};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 

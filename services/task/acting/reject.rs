@@ -1,18 +1,18 @@
 //! `task.reject`: the assignee does not begin.
 
 use super::CallTarget;
-use crate::kernel::Caller;
-use crate::task::TaskService;
-use crate::task::model::answer::TaskAnswer;
-use crate::task::model::error::Error;
-use crate::task::model::operation::Operation;
-use crate::task::model::task::TaskId;
-use crate::task::params::{RequestId, TaskReason};
+use crate::TaskService;
+use crate::model::answer::TaskAnswer;
+use crate::model::error::Error;
+use crate::model::operation::Operation;
+use crate::model::task::TaskId;
+use crate::params::{RequestId, TaskReason};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct RejectParams {
+pub(crate) struct RejectParams {
     task_id: TaskId,
     reason: Option<TaskReason>,
     request_id: Option<RequestId>,
@@ -20,7 +20,7 @@ pub(in crate::task) struct RejectParams {
 }
 
 impl TaskService {
-    pub(in crate::task) async fn reject(
+    pub(crate) async fn reject(
         self: Arc<Self>,
         caller: Caller,
         params: RejectParams,

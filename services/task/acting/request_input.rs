@@ -1,18 +1,18 @@
 //! `task.request_input`: the assignee asks, and the task waits for its owner.
 
 use super::CallTarget;
-use crate::kernel::Caller;
-use crate::task::TaskService;
-use crate::task::model::answer::TaskAnswer;
-use crate::task::model::error::Error;
-use crate::task::model::operation::Operation;
-use crate::task::model::task::TaskId;
-use crate::task::params::{ContentBlock, RequestId};
+use crate::TaskService;
+use crate::model::answer::TaskAnswer;
+use crate::model::error::Error;
+use crate::model::operation::Operation;
+use crate::model::task::TaskId;
+use crate::params::{ContentBlock, RequestId};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct RequestInputParams {
+pub(crate) struct RequestInputParams {
     task_id: TaskId,
     message: ContentBlock,
     request_id: Option<RequestId>,
@@ -20,7 +20,7 @@ pub(in crate::task) struct RequestInputParams {
 }
 
 impl TaskService {
-    pub(in crate::task) async fn request_input(
+    pub(crate) async fn request_input(
         self: Arc<Self>,
         caller: Caller,
         params: RequestInputParams,

@@ -1,18 +1,18 @@
 //! `task.send_input`: somebody who takes part says something, and the answer of the owner lets the work go on.
 
 use super::CallTarget;
-use crate::kernel::Caller;
-use crate::task::TaskService;
-use crate::task::model::answer::TaskAnswer;
-use crate::task::model::error::Error;
-use crate::task::model::operation::Operation;
-use crate::task::model::task::TaskId;
-use crate::task::params::{ContentBlock, InputId, RequestId};
+use crate::TaskService;
+use crate::model::answer::TaskAnswer;
+use crate::model::error::Error;
+use crate::model::operation::Operation;
+use crate::model::task::TaskId;
+use crate::params::{ContentBlock, InputId, RequestId};
+use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct SendInputParams {
+pub(crate) struct SendInputParams {
     task_id: TaskId,
     input: ContentBlock,
     input_id: Option<InputId>,
@@ -22,7 +22,7 @@ pub(in crate::task) struct SendInputParams {
 }
 
 impl TaskService {
-    pub(in crate::task) async fn send_input(
+    pub(crate) async fn send_input(
         self: Arc<Self>,
         caller: Caller,
         params: SendInputParams,

@@ -1,11 +1,11 @@
 //! Calls of our agents about tasks that are in other domains: they are passed on to the home of the task, and answered as it answers.
 
-use crate::kernel::{Caller, Forward, RpcError, Session, codes};
-use crate::task::TaskService;
-use crate::task::model::error::Error;
-use crate::task::model::task::TaskId;
+use crate::TaskService;
+use crate::model::error::Error;
+use crate::model::task::TaskId;
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use kernel::{Caller, Forward, RpcError, Session, codes};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use std::fmt::Display;
 const HOMES_AT_ONCE: usize = 8;
 
 /// A call that is passed on.
-pub(in crate::task) struct HomeCall<'a, P> {
+pub(crate) struct HomeCall<'a, P> {
     pub caller: &'a Caller,
     pub method: &'static str,
     pub params: &'a P,
@@ -24,7 +24,7 @@ pub(in crate::task) struct HomeCall<'a, P> {
 impl TaskService {
     /// Passes on a call about a task that is not found here. Whoever has no stub of it is answered the same, whether the task is
     /// hidden here or nowhere at all: both are looked for in the same way.
-    pub(in crate::task) async fn at_home<T: DeserializeOwned>(
+    pub(crate) async fn at_home<T: DeserializeOwned>(
         &self,
         call: HomeCall<'_, impl Serialize>,
         task_id: &TaskId,
@@ -43,7 +43,7 @@ impl TaskService {
     }
 
     /// The same for a call about several tasks: each home is asked about its own. What a home cannot answer is left out.
-    pub(in crate::task) async fn at_homes<T, P>(
+    pub(crate) async fn at_homes<T, P>(
         &self,
         caller: &Caller,
         method: &'static str,

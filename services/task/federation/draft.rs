@@ -1,12 +1,12 @@
 //! What other domains are told of a commit: for each domain an item for each version of a task.
 
-use crate::kernel::{Aid, Audience, RpcError};
-use crate::task::iso;
-use crate::task::model::event::{SYSTEM, TaskEvent, TaskEventName, TaskEventParams};
-use crate::task::model::operation::CallOrigin;
-use crate::task::model::state::TaskState;
-use crate::task::model::task::{TaskId, TaskRow};
-use crate::task::store::{ListRole, Subscriber};
+use crate::iso;
+use crate::model::event::{SYSTEM, TaskEvent, TaskEventName, TaskEventParams};
+use crate::model::operation::CallOrigin;
+use crate::model::state::TaskState;
+use crate::model::task::{TaskId, TaskRow};
+use crate::store::{ListRole, Subscriber};
+use kernel::{Aid, Audience, RpcError};
 use proto_schemas::requests::task::{
     RelayedAgent, RelayedOrigin, RelayedSummary, RelayedTarget, RelayedTask, RelayedTaskEvent,
 };
@@ -20,7 +20,7 @@ const MOST_TARGETS: usize = 256;
 
 /// An item for one domain, written.
 #[derive(Debug)]
-pub(in crate::task) struct TaskRelay {
+pub(crate) struct TaskRelay {
     pub task_id: TaskId,
     pub version: i64,
     /// The assignee, where the task waits for it.
@@ -30,7 +30,7 @@ pub(in crate::task) struct TaskRelay {
 
 /// What the events of one commit have for other domains.
 #[derive(Default)]
-pub(in crate::task) struct RelayDrafts<'a>(Vec<RelayDraft<'a>>);
+pub(crate) struct RelayDrafts<'a>(Vec<RelayDraft<'a>>);
 
 struct RelayDraft<'a> {
     issuer: &'a str,

@@ -4,7 +4,7 @@
 //! and the domain is told of it later.
 
 use super::draft::TaskRelay;
-use crate::kernel::{Audience, Event, Ids};
+use kernel::{Audience, Event, Ids};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ const FORGOTTEN_MS: i64 = 3_600_000;
 const PEER_UP: &str = "federation.peer_up";
 
 #[derive(Default)]
-pub(in crate::task) struct RelayQueues {
+pub(crate) struct RelayQueues {
     domains: Mutex<QueuedDomains>,
     pub wake: Notify,
 }
@@ -166,7 +166,7 @@ pub(super) fn fitting<'a>(relays: impl Iterator<Item = &'a TaskRelay>) -> usize 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::model::task::TaskId;
+    use crate::model::task::TaskId;
     use serde_json::json;
     use serde_json::value::to_raw_value;
 

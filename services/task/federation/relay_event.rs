@@ -2,22 +2,22 @@
 
 use super::offered::{OfferedTask, ToldBetween};
 use super::queues::MOST_ITEMS;
-use crate::kernel::{Aid, Audience, Caller, Event};
-use crate::task::TaskService;
-use crate::task::model::error::Error;
-use crate::task::store::{StubKey, StubRow, StubsWritten};
+use crate::TaskService;
+use crate::model::error::Error;
+use crate::store::{StubKey, StubRow, StubsWritten};
+use kernel::{Aid, Audience, Caller, Event};
 use proto_schemas::requests::task::{RelayedEvents, RelayedTask, UnknownAgent};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::task) struct RelayEventParams {
+pub(crate) struct RelayEventParams {
     items: Vec<RelayedTask>,
 }
 
 impl TaskService {
-    pub(in crate::task) async fn relay_event(
+    pub(crate) async fn relay_event(
         self: Arc<Self>,
         caller: Caller,
         params: RelayEventParams,

@@ -3,11 +3,11 @@
 
 use super::draft::TaskRelay;
 use super::queues::MOST_ITEMS;
-use crate::task::TaskService;
-use crate::task::model::error::Error;
-use crate::task::model::operation::{Actor, Operation, TaskCall};
-use crate::task::model::state::TaskState;
-use crate::task::model::task::TaskId;
+use crate::TaskService;
+use crate::model::error::Error;
+use crate::model::operation::{Actor, Operation, TaskCall};
+use crate::model::state::TaskState;
+use crate::model::task::TaskId;
 use proto_schemas::requests::task::RelayedEvents;
 use std::collections::BTreeMap;
 

@@ -7,11 +7,11 @@
 use super::calls::unreadable;
 use super::draft::{TaskRelay, relay_now};
 use super::queues::{MOST_ITEMS, fitting};
-use crate::kernel::{Caller, Forward, RpcError, await_polling, codes};
-use crate::task::TaskService;
-use crate::task::model::error::Error;
+use crate::TaskService;
+use crate::model::error::Error;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use kernel::{Caller, Forward, RpcError, await_polling, codes};
 use proto_schemas::Request as _;
 use proto_schemas::requests::task::{RelayEvent, RelayedEvents};
 use serde::Serialize;
@@ -33,7 +33,7 @@ struct RelayedItems<'a> {
 
 impl TaskService {
     /// Runs until the server stops.
-    pub(in crate::task) async fn relay(&self) {
+    pub(crate) async fn relay(&self) {
         let (mut telling, mut busy) = (FuturesUnordered::new(), HashSet::new());
         let mut looked: Option<Instant> = None;
         loop {
@@ -63,7 +63,7 @@ impl TaskService {
     }
 
     /// The domains for which something in the store is due, and that are to be tried now.
-    pub(in crate::task) async fn due_domains(&self) -> Vec<String> {
+    pub(crate) async fn due_domains(&self) -> Vec<String> {
         let now = self.clock.now_ms();
         self.relays.forget(now);
         match self.store.due_domains(now).await {
@@ -76,7 +76,7 @@ impl TaskService {
     }
 
     /// Tells a domain until nothing is left, or it cannot be told.
-    pub(in crate::task) async fn tell_domain(&self, issuer: &str) {
+    pub(crate) async fn tell_domain(&self, issuer: &str) {
         self.relays.begin(issuer);
         match self.try_tell_domain(issuer).await {
             Ok(()) => self.relays.succeeded(issuer),

@@ -4,12 +4,12 @@ use super::error::Error;
 use super::operation::Operation;
 use super::task::{TaskRow, TaskVisibility};
 use super::tree::Trees;
-use crate::kernel::Aid;
+use kernel::Aid;
 use std::sync::Arc;
 
 /// What an agent has to do with a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::task) struct Relation {
+pub(crate) struct Relation {
     pub owner: bool,
     pub assignee: bool,
     /// Owner, assignee, or one of the others.
@@ -55,7 +55,7 @@ impl Relation {
 
 /// Who may read a task, for those who have subscribed to its events.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::task) enum TaskReaders {
+pub(crate) enum TaskReaders {
     Everybody,
     Only(Arc<[Aid]>),
 }

@@ -12,14 +12,14 @@ use serde_json::value::RawValue;
 
 /// What a call is answered, and what others are told of it, in this order.
 #[derive(Debug)]
-pub(in crate::task) struct Decided {
+pub(crate) struct Decided {
     pub answer: TaskAnswer,
     pub events: Vec<TaskEvent>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
-pub(in crate::task) enum TaskAnswer {
+pub(crate) enum TaskAnswer {
     Created(CreatedTask),
     Delegated(DelegatedTask),
     Changed(ChangedTask),

@@ -13,7 +13,7 @@ use super::tree::{TaskLimits, Trees};
 use proto_schemas::requests::task::{DelegatedTask, TaskInput};
 use serde_json::value::RawValue;
 
-pub(in crate::task) fn decide(
+pub(crate) fn decide(
     trees: &mut Trees,
     limits: &TaskLimits,
     call: TaskCall,

@@ -2,12 +2,12 @@
 
 use super::state::{StateRefusal, TaskState};
 use super::task::{TaskId, TaskRow};
-use crate::kernel::{Aid, BatchError, RpcError, codes};
+use kernel::{Aid, BatchError, RpcError, codes};
 use proto_schemas::requests::task::ChildTask;
 use serde_json::json;
 
 #[derive(Debug, thiserror::Error)]
-pub(in crate::task) enum Error {
+pub(crate) enum Error {
     /// A parameter whose type is right and whose value is not; the sentence names it.
     #[error("{0}")]
     Param(String),

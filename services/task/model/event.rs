@@ -3,18 +3,18 @@
 use super::access::TaskReaders;
 use super::state::TaskState;
 use super::task::{TaskId, TaskRow};
-use crate::kernel::Aid;
+use kernel::Aid;
 use proto_schemas::requests::task::{ChildTask, TaskArtifact};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// Who has changed a task where that was the server itself.
-pub(in crate::task) const SYSTEM: &str = "system";
+pub(crate) const SYSTEM: &str = "system";
 /// A content of more bytes is left out of events.
-pub(in crate::task) const EVENT_CONTENT_BYTES: i64 = 4096;
+pub(crate) const EVENT_CONTENT_BYTES: i64 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::task) enum TaskEventName {
+pub(crate) enum TaskEventName {
     Updated,
     Completed,
     Failed,
@@ -63,7 +63,7 @@ impl TaskEventName {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::task) struct TaskEvent {
+pub(crate) struct TaskEvent {
     pub name: TaskEventName,
     pub task_id: TaskId,
     pub params: TaskEventParams,
@@ -77,7 +77,7 @@ pub(in crate::task) struct TaskEvent {
 
 /// The parameters of all events; each has some of the last ones.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::task) struct TaskEventParams {
+pub(crate) struct TaskEventParams {
     pub task_id: TaskId,
     pub status: TaskState,
     pub version: i64,

@@ -8,8 +8,8 @@ use super::operation::{Actor, CallOrigin, NewChild, NewInput, NewTask};
 use super::state::TaskState;
 use super::task::{TaskId, TaskRow, TaskVisibility};
 use super::tree::{MOST_CHILDREN, MOST_DEPTH, MOST_DESCENDANTS, TaskMessageKind, Trees};
-use crate::kernel::Aid;
-use crate::task::iso;
+use crate::iso;
+use kernel::Aid;
 use proto_schemas::requests::task::{CreatedTask, DelegatedTask};
 use std::sync::Arc;
 

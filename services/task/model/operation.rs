@@ -1,13 +1,13 @@
 //! Every call that changes a task, with its parameters, checked as far as that is possible without the task.
 
 use super::task::{TaskId, TaskVisibility};
-use crate::kernel::{Aid, DeviceId, Session, SlotId};
+use kernel::{Aid, DeviceId, Session, SlotId};
 use proto_schemas::requests::task::TaskArtifact;
 use serde_json::value::RawValue;
 
 /// One call. The ids of what it may make are in it, so that deciding needs no chance.
 #[derive(Debug)]
-pub(in crate::task) struct TaskCall {
+pub(crate) struct TaskCall {
     pub actor: Actor,
     /// The task it is about; for a new one its id.
     pub task_id: TaskId,
@@ -18,7 +18,7 @@ pub(in crate::task) struct TaskCall {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::task) enum Actor {
+pub(crate) enum Actor {
     Agent(CallOrigin),
     /// The server itself.
     System,
@@ -26,7 +26,7 @@ pub(in crate::task) enum Actor {
 
 /// Where a call came from: this connection is not told what it caused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::task) struct CallOrigin {
+pub(crate) struct CallOrigin {
     pub aid: Aid,
     pub device: DeviceId,
     pub slot: SlotId,
@@ -47,7 +47,7 @@ impl CallOrigin {
 
 /// What makes a retry safe: the same key in the same scope is answered as the first time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::task) struct RepeatKey {
+pub(crate) struct RepeatKey {
     pub scope: String,
     pub key: String,
     /// Of the parameters: the same key with others is a mistake of the caller.
@@ -55,7 +55,7 @@ pub(in crate::task) struct RepeatKey {
 }
 
 #[derive(Debug)]
-pub(in crate::task) enum Operation {
+pub(crate) enum Operation {
     Create(Box<NewTask>),
     Accept,
     Reject {
@@ -85,7 +85,7 @@ pub(in crate::task) enum Operation {
 }
 
 #[derive(Debug)]
-pub(in crate::task) struct NewTask {
+pub(crate) struct NewTask {
     pub to: Aid,
     pub input: NewInput,
     pub visibility: TaskVisibility,
@@ -99,7 +99,7 @@ pub(in crate::task) struct NewTask {
 }
 
 #[derive(Debug)]
-pub(in crate::task) struct NewChild {
+pub(crate) struct NewChild {
     pub id: TaskId,
     pub to: Aid,
     pub input: NewInput,
@@ -111,7 +111,7 @@ pub(in crate::task) struct NewChild {
 
 /// Something that is said.
 #[derive(Debug)]
-pub(in crate::task) struct NewInput {
+pub(crate) struct NewInput {
     pub id: String,
     /// Whether the caller has given the id: then it is taken once.
     pub once: bool,
@@ -120,7 +120,7 @@ pub(in crate::task) struct NewInput {
 
 /// A result that is handed in.
 #[derive(Debug)]
-pub(in crate::task) struct OfferedArtifact {
+pub(crate) struct OfferedArtifact {
     /// Without its content, and without who adds it and when.
     pub stored: TaskArtifact,
     pub content: Option<Box<RawValue>>,

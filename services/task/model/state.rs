@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
-pub(in crate::task) enum TaskState {
+pub(crate) enum TaskState {
     /// Waits for its assignee.
     Submitted,
     Working,
@@ -20,7 +20,7 @@ pub(in crate::task) enum TaskState {
 
 /// What happens to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::task) enum Trigger {
+pub(crate) enum Trigger {
     Accept,
     Reject,
     /// The owner says something.
@@ -41,7 +41,7 @@ pub(in crate::task) enum Trigger {
 
 /// Why something may not happen to a task in its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::task) enum StateRefusal {
+pub(crate) enum StateRefusal {
     Invalid,
     AlreadyAccepted,
     InputRequired,

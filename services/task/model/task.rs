@@ -1,7 +1,7 @@
 //! A task as it is stored, without what was said and what came out.
 
 use super::state::TaskState;
-use crate::kernel::Aid;
+use kernel::Aid;
 use proto_schemas::requests::task::{ChildTask, TaskSummary};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ const MOST_CHARS: usize = 80;
 /// The id of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
-pub(in crate::task) struct TaskId(Arc<str>);
+pub(crate) struct TaskId(Arc<str>);
 
 impl TaskId {
     pub fn as_str(&self) -> &str {
@@ -48,7 +48,7 @@ impl Serialize for TaskId {
 /// Who may read a task. In the order of how many may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::task) enum TaskVisibility {
+pub(crate) enum TaskVisibility {
     /// Its owner, assignee and participants.
     Private,
     /// Those of every task of the same tree.
@@ -75,7 +75,7 @@ impl TaskVisibility {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::task) struct TaskRow {
+pub(crate) struct TaskRow {
     pub id: TaskId,
     pub root_id: TaskId,
     pub parent_id: Option<TaskId>,
@@ -140,8 +140,8 @@ impl TaskRow {
             required: self.required,
             title: self.title.clone(),
             visibility: self.visibility.as_str().to_owned(),
-            created_at: crate::task::iso(self.created_at),
-            updated_at: crate::task::iso(self.updated_at),
+            created_at: crate::iso(self.created_at),
+            updated_at: crate::iso(self.updated_at),
             remote: None,
             home_issuer: None,
         }

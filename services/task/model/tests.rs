@@ -10,7 +10,7 @@ use super::operation::{
 use super::state::TaskState;
 use super::task::{TaskId, TaskVisibility};
 use super::tree::{OpenTasks, TaskLimits, Trees};
-use crate::kernel::{Aid, DeviceId, RpcError, SlotId};
+use kernel::{Aid, DeviceId, RpcError, SlotId};
 use proto_schemas::requests::task::TaskArtifact;
 use serde_json::value::RawValue;
 

@@ -2,26 +2,26 @@
 
 use super::operation::RepeatKey;
 use super::task::{TaskId, TaskRow};
-use crate::kernel::Aid;
+use kernel::Aid;
 use proto_schemas::requests::task::TaskArtifact;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How far below its root a task may be, how many may be directly below one, and how many below a root.
-pub(in crate::task) const MOST_DEPTH: i64 = 5;
-pub(in crate::task) const MOST_CHILDREN: usize = 20;
-pub(in crate::task) const MOST_DESCENDANTS: usize = 100;
+pub(crate) const MOST_DEPTH: i64 = 5;
+pub(crate) const MOST_CHILDREN: usize = 20;
+pub(crate) const MOST_DESCENDANTS: usize = 100;
 /// What a task may have.
-pub(in crate::task) const MOST_MESSAGES: i64 = 1000;
-pub(in crate::task) const MOST_ARTIFACTS: i64 = 50;
-pub(in crate::task) const ARTIFACT_BYTES: i64 = 256 << 10;
-pub(in crate::task) const ALL_ARTIFACT_BYTES: i64 = 1 << 20;
+pub(crate) const MOST_MESSAGES: i64 = 1000;
+pub(crate) const MOST_ARTIFACTS: i64 = 50;
+pub(crate) const ARTIFACT_BYTES: i64 = 256 << 10;
+pub(crate) const ALL_ARTIFACT_BYTES: i64 = 1 << 20;
 /// How long the answer to a call is kept for its retries.
 const ANSWER_MS: i64 = 86_400_000;
 
 /// What an operator may change.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::task) struct TaskLimits {
+pub(crate) struct TaskLimits {
     /// Open tasks of one owner, and of one assignee.
     pub open_tasks: i64,
     /// After which a task ends that is not accepted, not answered, or not worked on.
@@ -31,7 +31,7 @@ pub(in crate::task) struct TaskLimits {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::task) struct Trees {
+pub(crate) struct Trees {
     tasks: HashMap<TaskId, TaskRow>,
     /// The tasks of each root, the root included, in the order in which they were made.
     by_root: HashMap<TaskId, BTreeSet<TaskId>>,
@@ -48,7 +48,7 @@ pub(in crate::task) struct Trees {
 
 /// What a batch of calls has changed.
 #[derive(Debug, Default)]
-pub(in crate::task) struct TreeChanges {
+pub(crate) struct TreeChanges {
     /// In the order of their ids, so that rows are written in one order.
     pub tasks: BTreeSet<TaskId>,
     /// Those of them that were not there before.
@@ -63,7 +63,7 @@ pub(in crate::task) struct TreeChanges {
 
 /// An artifact that is stored.
 #[derive(Clone, Debug)]
-pub(in crate::task) struct ArtifactRow {
+pub(crate) struct ArtifactRow {
     pub task_id: TaskId,
     /// Counts from 1, in the order in which they were added.
     pub position: i64,
@@ -75,7 +75,7 @@ pub(in crate::task) struct ArtifactRow {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::task) enum TaskMessageKind {
+pub(crate) enum TaskMessageKind {
     /// By the owner or a participant.
     Input,
     /// The assignee asks.
@@ -95,7 +95,7 @@ impl TaskMessageKind {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::task) struct TaskMessageRow {
+pub(crate) struct TaskMessageRow {
     pub task_id: TaskId,
     pub seq: i64,
     pub id: String,
@@ -107,20 +107,20 @@ pub(in crate::task) struct TaskMessageRow {
 
 /// What is compared where the id of a message is used once more.
 #[derive(Clone, Debug)]
-pub(in crate::task) struct StoredInput {
+pub(crate) struct StoredInput {
     pub from: Aid,
     pub body: Box<RawValue>,
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::task) struct StoredAnswer {
+pub(crate) struct StoredAnswer {
     pub body_hash: String,
     pub result: String,
     pub expires_at: i64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::task) struct OpenTasks {
+pub(crate) struct OpenTasks {
     pub owned: i64,
     pub assigned: i64,
 }

@@ -1,25 +1,25 @@
 //! `task.children`: what was delegated from a task.
 
 use super::get::refused;
-use crate::kernel::{Aid, Caller};
-use crate::task::TaskService;
-use crate::task::federation::HomeCall;
-use crate::task::model::error::Error;
-use crate::task::model::task::{TaskId, TaskRow};
-use crate::task::model::tree::Trees;
+use crate::TaskService;
+use crate::federation::HomeCall;
+use crate::model::error::Error;
+use crate::model::task::{TaskId, TaskRow};
+use crate::model::tree::Trees;
+use kernel::{Aid, Caller};
 use proto_schemas::requests::task::{TaskChildren, TaskSummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct ChildrenParams {
+pub(crate) struct ChildrenParams {
     task_id: TaskId,
     recursive: Option<bool>,
 }
 
 impl TaskService {
-    pub(in crate::task) async fn children(
+    pub(crate) async fn children(
         self: Arc<Self>,
         caller: Caller,
         params: ChildrenParams,

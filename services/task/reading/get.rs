@@ -1,27 +1,23 @@
 //! `task.get`: everything about a task.
 
-use crate::kernel::{Aid, Caller};
-use crate::task::federation::HomeCall;
-use crate::task::model::error::Error;
-use crate::task::model::task::{TaskId, TaskRow};
-use crate::task::store::{MessagesWanted, TaskDetails};
-use crate::task::{TaskService, iso};
+use crate::federation::HomeCall;
+use crate::model::error::Error;
+use crate::model::task::{TaskId, TaskRow};
+use crate::store::{MessagesWanted, TaskDetails};
+use crate::{TaskService, iso};
+use kernel::{Aid, Caller};
 use proto_schemas::requests::task::TaskObject;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[derive(Serialize, Deserialize)]
-pub(in crate::task) struct GetParams {
+pub(crate) struct GetParams {
     task_id: TaskId,
     messages_after_seq: Option<i64>,
 }
 
 impl TaskService {
-    pub(in crate::task) async fn get(
-        self: Arc<Self>,
-        caller: Caller,
-        params: GetParams,
-    ) -> Result<TaskObject, Error> {
+    pub(crate) async fn get(self: Arc<Self>, caller: Caller, params: GetParams) -> Result<TaskObject, Error> {
         match self.get_here(&caller.speaker()?.aid, &params).await {
             Err(Error::NotFound(id)) => {
                 let call = HomeCall { caller: &caller, method: "task.get", params: &params };
@@ -38,7 +34,7 @@ impl TaskService {
             Some(seq) => MessagesWanted::After(seq),
             None => MessagesWanted::Last,
         };
-        let reads = |trees: &crate::task::model::tree::Trees| {
+        let reads = |trees: &crate::model::tree::Trees| {
             trees.get(&id).is_some_and(|task| trees.relation(task, aid).reads)
         };
         let (trees, details) = self.store.read_task(&id, wanted, reads).await?;

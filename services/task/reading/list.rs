@@ -1,13 +1,13 @@
 //! `task.list`: the tasks in which the caller has a role.
 
-use crate::kernel::{Aid, Caller};
-use crate::task::TaskService;
-use crate::task::model::error::Error;
-use crate::task::model::state::TaskState;
-use crate::task::model::task::{TaskId, TaskRow};
-use crate::task::store::{ListPosition, ListRole, ListWanted, StubRow};
+use crate::TaskService;
+use crate::model::error::Error;
+use crate::model::state::TaskState;
+use crate::model::task::{TaskId, TaskRow};
+use crate::store::{ListPosition, ListRole, ListWanted, StubRow};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kernel::{Aid, Caller};
 use proto_schemas::requests::task::{TaskPage, TaskSummary};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const MOST: i64 = 100;
 const PREFIX: &str = "tl_";
 
 #[derive(Deserialize)]
-pub(in crate::task) struct ListParams {
+pub(crate) struct ListParams {
     status: Option<StatusParam>,
     limit: Option<i64>,
     cursor: Option<String>,
@@ -42,11 +42,7 @@ enum RoleParam {
 }
 
 impl TaskService {
-    pub(in crate::task) async fn list(
-        self: Arc<Self>,
-        caller: Caller,
-        params: ListParams,
-    ) -> Result<TaskPage, Error> {
+    pub(crate) async fn list(self: Arc<Self>, caller: Caller, params: ListParams) -> Result<TaskPage, Error> {
         let limit = match params.limit.unwrap_or(USUAL_LIMIT) {
             ..1 => return Err(Error::Param("limit must be at least 1".to_owned())),
             limit => limit.min(MOST),

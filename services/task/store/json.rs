@@ -1,7 +1,7 @@
 //! Many rows in one statement: they go to the database as one text of JSON, which each engine reads in its own way, and a row comes
 //! back as one text, because a value for each column costs more on its way than its JSON.
 
-use crate::kernel::Engine;
+use kernel::Engine;
 use serde::{Deserialize, Serialize};
 
 /// A column of rows that are written, and its type.

@@ -5,15 +5,15 @@
 
 use super::row::{READ, StoredTask};
 use super::{Store, json};
-use crate::kernel::Aid;
-use crate::task::model::state::TaskState;
-use crate::task::model::task::{TaskId, TaskRow};
+use crate::model::state::TaskState;
+use crate::model::task::{TaskId, TaskRow};
+use kernel::Aid;
 use serde::de::DeserializeOwned;
 use sqlx::{Any, AssertSqlSafe};
 
 /// What an agent is in a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::task) enum ListRole {
+pub(crate) enum ListRole {
     Owner,
     Assignee,
     /// Neither of the two.
@@ -47,7 +47,7 @@ impl ListRole {
 
 /// After which task a page begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::task) struct ListPosition {
+pub(crate) struct ListPosition {
     pub updated_at: i64,
     pub task_id: String,
 }
@@ -60,7 +60,7 @@ impl ListPosition {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::task) struct ListWanted {
+pub(crate) struct ListWanted {
     pub aid: Aid,
     pub roles: Vec<ListRole>,
     pub states: Vec<TaskState>,

@@ -4,11 +4,11 @@ use super::row::{READ, StoredTask, aid, damaged, task_id};
 use super::statements::Statements;
 use super::wanted::LoadWanted;
 use super::{Store, json};
-use crate::kernel::{Aid, Engine};
-use crate::task::model::event::EVENT_CONTENT_BYTES;
-use crate::task::model::state::TaskState;
-use crate::task::model::task::TaskId;
-use crate::task::model::tree::{ArtifactRow, OpenTasks, StoredAnswer, StoredInput, Trees};
+use crate::model::event::EVENT_CONTENT_BYTES;
+use crate::model::state::TaskState;
+use crate::model::task::TaskId;
+use crate::model::tree::{ArtifactRow, OpenTasks, StoredAnswer, StoredInput, Trees};
+use kernel::{Aid, Engine};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sqlx::{AnyConnection, AssertSqlSafe};
@@ -270,8 +270,8 @@ fn read(rows: Vec<(i64, String)>) -> sqlx::Result<Trees> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::TestWorld;
     use sqlx::Executor as _;
+    use testing::TestWorld;
 
     #[tokio::test]
     async fn what_belongs_to_a_task_is_found_by_an_index_before_there_are_statistics() {
@@ -279,7 +279,7 @@ mod tests {
         if test.world.store.engine() != Engine::Postgres {
             return;
         }
-        let db = test.world.busy_db("task", &sqlx::migrate!("task/migrations")).await.unwrap();
+        let db = test.world.busy_db("task", &sqlx::migrate!("./migrations")).await.unwrap();
         let store = Store::new(db);
         // In the transaction that makes them, rows are nothing that statistics can be made of.
         let mut tx = store.begin().await.unwrap();

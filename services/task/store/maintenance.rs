@@ -2,8 +2,8 @@
 
 use super::row::task_id;
 use super::{Store, json};
-use crate::kernel::Engine;
-use crate::task::model::task::TaskId;
+use crate::model::task::TaskId;
+use kernel::Engine;
 use sqlx::AssertSqlSafe;
 
 /// Rows that one transaction removes.

@@ -24,7 +24,7 @@ pub(super) use wanted::LoadWanted;
 pub(super) use write::SUBSCRIBED_MS;
 
 use super::model::state::TaskState;
-use crate::kernel::{Db, Engine};
+use kernel::{Db, Engine};
 use sqlx::{Any, Transaction};
 
 #[derive(Clone)]

@@ -3,9 +3,9 @@
 use super::Store;
 use super::load::StoredArtifact;
 use super::row::{aid, damaged};
-use crate::task::iso;
-use crate::task::model::task::TaskId;
-use crate::task::model::tree::Trees;
+use crate::iso;
+use crate::model::task::TaskId;
+use crate::model::tree::Trees;
 use proto_schemas::requests::task::{TaskArtifact, TaskMessage};
 use serde_json::value::RawValue;
 use sqlx::{Any, AnyConnection};
@@ -17,7 +17,7 @@ const MESSAGE_BYTES: usize = 256 << 10;
 
 /// Which messages of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::task) enum MessagesWanted {
+pub(crate) enum MessagesWanted {
     /// The last ones.
     Last,
     /// The first ones after a number.
@@ -26,7 +26,7 @@ pub(in crate::task) enum MessagesWanted {
 
 /// What belongs to a task beside its row.
 #[derive(Debug)]
-pub(in crate::task) struct TaskDetails {
+pub(crate) struct TaskDetails {
     pub input: Box<RawValue>,
     pub metadata: Option<Box<RawValue>>,
     pub messages: Vec<TaskMessage>,

@@ -2,7 +2,7 @@
 
 use super::row::{READ, StoredTask};
 use super::{Store, json};
-use crate::task::model::task::{TaskId, TaskRow};
+use crate::model::task::{TaskId, TaskRow};
 use sqlx::{Any, AssertSqlSafe};
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! A row of the table of tasks, read and written.
 
 use super::json::Column;
-use crate::kernel::Aid;
-use crate::task::model::task::{TaskId, TaskRow, TaskVisibility};
+use crate::model::task::{TaskId, TaskRow, TaskVisibility};
+use kernel::Aid;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 use super::json::Column;
 use super::list::ListRole;
 use super::row::{aid, damaged, task_id};
-use crate::kernel::Aid;
-use crate::task::iso;
-use crate::task::model::state::TaskState;
-use crate::task::model::task::{TaskId, TaskVisibility};
+use crate::iso;
+use crate::model::state::TaskState;
+use crate::model::task::{TaskId, TaskVisibility};
+use kernel::Aid;
 use proto_schemas::requests::task::TaskSummary;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub(super) const CHANGED_STUB: [&str; 5] = ["status", "version", "title", "updat
 
 /// A task of another domain, for one agent of ours.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::task) struct StubRow {
+pub(crate) struct StubRow {
     pub key: StubKey,
     pub home_issuer: String,
     pub role: ListRole,
@@ -52,7 +52,7 @@ pub(in crate::task) struct StubRow {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(in crate::task) struct StubKey {
+pub(crate) struct StubKey {
     pub aid: Aid,
     pub task_id: TaskId,
 }

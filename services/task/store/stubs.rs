@@ -3,8 +3,8 @@
 use super::row::{aid, task_id};
 use super::stub_row::{CHANGED_STUB, StubKey, StubRow, WRITTEN_STUB, WrittenStub};
 use super::{Store, json, terminal_states};
-use crate::kernel::{Aid, Engine};
-use crate::task::model::task::TaskId;
+use crate::model::task::TaskId;
+use kernel::{Aid, Engine};
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ const MOST_STUBS: i64 = 10_000;
 
 /// What was stored of what another domain told.
 #[derive(Debug, Default)]
-pub(in crate::task) struct StubsWritten {
+pub(crate) struct StubsWritten {
     /// The version that was known before, of those that may be told of; 0 of a new one.
     pub known: BTreeMap<StubKey, i64>,
     /// Those that are not taken: the id is one of ours, another domain told of it first, or there are too many.

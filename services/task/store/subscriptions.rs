@@ -2,16 +2,16 @@
 
 use super::row::{aid, damaged, task_id};
 use super::{Store, json};
-use crate::kernel::{Aid, DeviceId, Engine, SlotId};
-use crate::task::model::task::TaskId;
-use crate::task::model::tree::Trees;
+use crate::model::task::TaskId;
+use crate::model::tree::Trees;
+use kernel::{Aid, DeviceId, Engine, SlotId};
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use std::collections::BTreeSet;
 
 /// A device and slot of an agent: what is left of a session when its connection is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::task) struct SubscriberKey {
+pub(crate) struct SubscriberKey {
     pub aid: Aid,
     pub device: DeviceId,
     /// The part of a slot that tells sessions apart.
@@ -19,7 +19,7 @@ pub(in crate::task) struct SubscriberKey {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::task) struct Subscriber {
+pub(crate) struct Subscriber {
     pub key: SubscriberKey,
     pub task_id: TaskId,
     /// A bit for each event.

@@ -1,14 +1,14 @@
 //! What a batch of calls needs to know before it can be decided.
 
-use crate::kernel::Aid;
-use crate::task::model::operation::{Actor, Operation, RepeatKey, TaskCall};
-use crate::task::model::task::TaskId;
+use crate::model::operation::{Actor, Operation, RepeatKey, TaskCall};
+use crate::model::task::TaskId;
+use kernel::Aid;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// What a batch of calls needs to know.
 #[derive(Debug, Default)]
-pub(in crate::task) struct LoadWanted {
+pub(crate) struct LoadWanted {
     pub tasks: BTreeSet<TaskId>,
     /// Those who get new tasks.
     pub agents: BTreeSet<Aid>,
@@ -18,13 +18,13 @@ pub(in crate::task) struct LoadWanted {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(in crate::task) struct AnswerKey {
+pub(crate) struct AnswerKey {
     pub scope: String,
     pub key: String,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(in crate::task) struct InputKey {
+pub(crate) struct InputKey {
     pub task_id: TaskId,
     pub id: String,
 }

@@ -4,14 +4,14 @@ use super::Store;
 use super::json::{self, Column};
 use super::row::{CHANGED, WRITTEN, WrittenChange, WrittenTask};
 use super::statements::Statements;
-use crate::kernel::Aid;
-use crate::task::model::task::TaskId;
-use crate::task::model::tree::Trees;
+use crate::model::task::TaskId;
+use crate::model::tree::Trees;
+use kernel::Aid;
 use serde::Serialize;
 use sqlx::AnyConnection;
 
 /// How long whoever subscribed to a task hears of it after its end.
-pub(in crate::task) const SUBSCRIBED_MS: i64 = 60_000;
+pub(crate) const SUBSCRIBED_MS: i64 = 60_000;
 /// After which another domain is told of a change that it was not told of at once.
 const RELAY_AFTER_MS: i64 = 2000;
 
@@ -215,7 +215,7 @@ fn write_relays(statements: &mut Statements, trees: &Trees) -> sqlx::Result<()> 
 
 impl<'a> WrittenAnswer<'a> {
     fn of(
-        ((scope, key), answer): (&'a (String, String), &'a crate::task::model::tree::StoredAnswer),
+        ((scope, key), answer): (&'a (String, String), &'a crate::model::tree::StoredAnswer),
     ) -> WrittenAnswer<'a> {
         WrittenAnswer {
             scope,

@@ -6,7 +6,7 @@ mod unsubscribe;
 use super::model::error::Error;
 use super::model::task::TaskId;
 use super::store::SubscriberKey;
-use crate::kernel::{Caller, RpcError, SlotId};
+use kernel::{Caller, RpcError, SlotId};
 use std::collections::BTreeSet;
 
 /// Tasks that one call may name.

@@ -1,13 +1,13 @@
 //! `task.subscribe`: hear of what happens to tasks.
 
 use super::{add_answered, in_order, left, subscriber, task_set};
-use crate::kernel::Caller;
-use crate::task::TaskService;
-use crate::task::model::error::Error;
-use crate::task::model::event::TaskEventName;
-use crate::task::model::task::TaskId;
-use crate::task::model::tree::Trees;
-use crate::task::store::SUBSCRIBED_MS;
+use crate::TaskService;
+use crate::model::error::Error;
+use crate::model::event::TaskEventName;
+use crate::model::task::TaskId;
+use crate::model::tree::Trees;
+use crate::store::SUBSCRIBED_MS;
+use kernel::Caller;
 use proto_schemas::Request as _;
 use proto_schemas::requests::task::{Subscribe, SubscribedTasks};
 use serde::Deserialize;
@@ -17,13 +17,13 @@ use std::sync::Arc;
 const MOST: i64 = 1000;
 
 #[derive(Deserialize)]
-pub(in crate::task) struct SubscribeParams {
+pub(crate) struct SubscribeParams {
     task_ids: Vec<TaskId>,
     events: Option<Vec<String>>,
 }
 
 impl TaskService {
-    pub(in crate::task) async fn subscribe(
+    pub(crate) async fn subscribe(
         self: Arc<Self>,
         caller: Caller,
         params: SubscribeParams,

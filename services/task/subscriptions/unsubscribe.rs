@@ -1,22 +1,22 @@
 //! `task.unsubscribe`: do not hear of tasks any more.
 
 use super::{add_answered, in_order, left, subscriber, task_set};
-use crate::kernel::Caller;
-use crate::task::TaskService;
-use crate::task::model::error::Error;
-use crate::task::model::task::TaskId;
+use crate::TaskService;
+use crate::model::error::Error;
+use crate::model::task::TaskId;
+use kernel::Caller;
 use proto_schemas::Request as _;
 use proto_schemas::requests::task::{Unsubscribe, UnsubscribedTasks};
 use serde::Deserialize;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(in crate::task) struct UnsubscribeParams {
+pub(crate) struct UnsubscribeParams {
     task_ids: Vec<TaskId>,
 }
 
 impl TaskService {
-    pub(in crate::task) async fn unsubscribe(
+    pub(crate) async fn unsubscribe(
         self: Arc<Self>,
         caller: Caller,
         params: UnsubscribeParams,

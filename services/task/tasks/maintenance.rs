@@ -1,7 +1,7 @@
 //! Removes what is too old, in steps, and keeps SQLite's journal short.
 
-use crate::task::TaskService;
-use crate::task::model::error::Error;
+use crate::TaskService;
+use crate::model::error::Error;
 use std::time::Duration;
 
 /// After which a task of another domain is forgotten that nothing was heard of, though it has not ended.
@@ -13,7 +13,7 @@ const REMOVE_TASKS_EVERY: u32 = 60;
 
 impl TaskService {
     /// Runs until the server stops.
-    pub(in crate::task) async fn maintain(&self) {
+    pub(crate) async fn maintain(&self) {
         let mut tick = 0_u32;
         loop {
             if let Err(error) = self.store.checkpoint().await {
@@ -34,14 +34,14 @@ impl TaskService {
         }
     }
 
-    pub(in crate::task) async fn remove_expired(&self) -> Result<(), Error> {
+    pub(crate) async fn remove_expired(&self) -> Result<(), Error> {
         let now = self.clock.now_ms();
         self.store.remove_answers(now).await?;
         self.store.remove_subscriptions(now).await?;
         Ok(())
     }
 
-    pub(in crate::task) async fn remove_ended(&self) -> Result<u64, Error> {
+    pub(crate) async fn remove_ended(&self) -> Result<u64, Error> {
         let now = self.clock.now_ms();
         let removed = self.store.remove_ended(now - self.retention_ms).await?;
         let told_before = (now - self.retention_ms, now - STUB_MS);

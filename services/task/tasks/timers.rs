@@ -1,9 +1,9 @@
 //! Ends tasks to which nothing happens: that nobody accepts, whose owner does not answer, or that nobody works on.
 
-use crate::task::TaskService;
-use crate::task::model::answer::TaskAnswer;
-use crate::task::model::error::Error;
-use crate::task::model::operation::{Actor, Operation, TaskCall};
+use crate::TaskService;
+use crate::model::answer::TaskAnswer;
+use crate::model::error::Error;
+use crate::model::operation::{Actor, Operation, TaskCall};
 use futures_util::future::join_all;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const MOST: i64 = 256;
 
 impl TaskService {
     /// Runs until the server stops.
-    pub(in crate::task) async fn run_timers(&self) {
+    pub(crate) async fn run_timers(&self) {
         loop {
             match self.end_due().await {
                 // There may be more.
@@ -30,7 +30,7 @@ impl TaskService {
     /// Ends tasks whose time is over; returns how many were found. Whether a time is really over is decided with the calls that come
     /// at the same moment: either the call is first, and the time is another one, or the end is, and the call finds a task that has
     /// ended.
-    pub(in crate::task) async fn end_due(&self) -> Result<usize, Error> {
+    pub(crate) async fn end_due(&self) -> Result<usize, Error> {
         let due = self.store.due(self.clock.now_ms(), MOST).await?;
         let calls = due.into_iter().map(|(task_id, due_at)| TaskCall {
             actor: Actor::System,

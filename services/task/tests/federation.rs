@@ -6,7 +6,7 @@ mod offered;
 mod stubs;
 
 use super::*;
-use crate::kernel::{Forward, Forwarder, Generation, Mesh, Methods, PendingAnswer, Relayed, codes};
+use kernel::{Forward, Forwarder, Generation, Mesh, Methods, PendingAnswer, Relayed, codes};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
@@ -80,7 +80,7 @@ struct TaskDomain {
 impl TaskDomain {
     async fn open(issuer: &str) -> TaskDomain {
         let tasks = TestTasks::of(
-            TestWorld::of_issuer(issuer, &["ca", "auth", "agent", "task"]).await,
+            TestWorld::with(&["ca", "auth", "agent"]).and(open).of_issuer(issuer).await,
             Settings::default(),
         )
         .await;

@@ -16,13 +16,11 @@ mod trees;
 mod two;
 
 use super::*;
-use crate::kernel::{
-    Aid, Audience, Caller, Delivery, DeviceId, Event, PresentSession, RpcError, Session, SlotId,
-};
-use crate::testing::{DAY_MS, TestAgent, TestWorld, code};
+use kernel::{Aid, Audience, Caller, Delivery, DeviceId, Event, PresentSession, RpcError, Session, SlotId};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::time::Duration;
+use testing::{DAY_MS, TestAgent, TestWorld, code};
 use tokio::task::JoinSet;
 
 /// A world whose tasks end and are removed when a test says so.
@@ -45,7 +43,7 @@ impl TestTasks {
     }
 
     async fn with(settings: Settings) -> TestTasks {
-        TestTasks::of(TestWorld::with(&["ca", "auth", "agent", "task"]).await, settings).await
+        TestTasks::of(TestWorld::with(&["ca", "auth", "agent"]).and(open).await, settings).await
     }
 
     async fn of(test: TestWorld, settings: Settings) -> TestTasks {

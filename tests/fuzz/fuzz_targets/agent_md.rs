@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use services::pure::AgentMd;
+use kernel::agent_md::AgentMd;
 
 const FRONT: &str = "---\naid: a\nname: b\ntype: c\nversion: 1.0.0\n";
 

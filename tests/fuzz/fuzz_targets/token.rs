@@ -3,7 +3,7 @@
 
 use certs::{Curve, Key, PublicKey};
 use libfuzzer_sys::fuzz_target;
-use services::pure::verify_token;
+use service_auth::jwt::verify as verify_token;
 use std::sync::LazyLock;
 
 static KEY: LazyLock<PublicKey> = LazyLock::new(|| Key::generate(Curve::P256).public());

@@ -1,9 +1,9 @@
 //! What is delivered, and in which order, when several processes publish.
 
 use super::{EventOrder, HeldSeries, MAX_HELD, MAX_SERIES, SeriesKey};
+use kernel::{Aid, Audience, DeviceId, Event};
 use proto_schemas::EventOrderRule;
 use serde_json::{Value, json};
-use services::kernel::{Aid, Audience, DeviceId, Event};
 
 fn aid(name: &str) -> Aid {
     Aid::parse(&format!("{name}.agents.localhost")).unwrap()

@@ -5,12 +5,12 @@ use crate::admission::GatewayLimits;
 use crate::config::Config;
 use crate::connection::{Connection, ConnectionKind, OpenSession, OutboxBudget, Sessions};
 use crate::delivery::EventDelivery;
+use kernel::{
+    Aid, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
+};
 use parking_lot::Mutex;
 use proto_schemas::requests::{auth, ca};
 use serde_json::{Value, json};
-use services::kernel::{
-    Aid, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
-};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

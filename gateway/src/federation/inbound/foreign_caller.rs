@@ -3,7 +3,7 @@
 use crate::admission::CallSource;
 use crate::federation::errors::{quoted, refused};
 use crate::federation::wire::relay::Relay;
-use services::kernel::{Aid, AidError, Caller, DeviceId, Generation, Relayed, RpcError, Session, SlotId};
+use kernel::{Aid, AidError, Caller, DeviceId, Generation, Relayed, RpcError, Session, SlotId};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub enum ForeignCaller {

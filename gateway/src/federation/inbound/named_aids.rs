@@ -2,9 +2,9 @@
 
 use super::named_members::named_members;
 use crate::federation::errors::refused;
+use kernel::{Aid, RpcError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, RpcError};
 use std::borrow::Cow;
 
 /// The parameters that say who acts, beside `client_signature`.

@@ -2,9 +2,9 @@
 
 use super::seen::{AnswerText, RelayClaim};
 use crate::federation::Federation;
+use kernel::{PendingAnswer, RpcError, catch_panic, codes};
 use proto_schemas::Method;
 use serde_json::value::RawValue;
-use services::kernel::{PendingAnswer, RpcError, catch_panic, codes};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 use super::pending_relay::RelayOutcome;
 use crate::federation::errors::{read_error, refused, refused_by_peer};
 use crate::frame::strict;
+use kernel::{RpcError, codes};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{RpcError, codes};
 use std::borrow::Cow;
 
 /// A received frame. Without an id it is a notification, and not an answer to us.

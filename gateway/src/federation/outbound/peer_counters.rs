@@ -2,7 +2,7 @@
 //! the operator.
 
 use crate::telemetry::Metrics;
-use services::kernel::codes;
+use kernel::codes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -3,9 +3,9 @@
 use super::peer_counters::{CountedLoad, PeerCounters};
 use crate::federation::errors::{self, LinkFailure};
 use crate::federation::wire::relay::RelayText;
+use kernel::{RpcError, codes};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use services::kernel::{RpcError, codes};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,8 +4,8 @@ use super::inbound_link::{InboundLink, relay_by, with};
 use super::link::code_and_reason;
 use super::test_methods::{SHARED, SYNC};
 use super::two_domains::{THEIRS, TwoDomains};
+use kernel::{Caller, Forward, ForwardBatch, Forwarder, RpcError};
 use serde_json::{Value, json};
-use services::kernel::{Caller, Forward, ForwardBatch, Forwarder, RpcError};
 
 /// A link on which a relay of this depth is being answered, and the caller that its handler has.
 async fn answering(depth: u64) -> (InboundLink, Caller) {

@@ -6,8 +6,8 @@ use super::test_ca::TestCa;
 use super::two_domains::{ASKER, OURS, THEIRS, TwoDomains, ids, relay};
 use crate::federation::outbound::peer_state::OutboundState;
 use crate::federation::wire::hello::Welcome;
+use kernel::{Caller, RpcError};
 use serde_json::{Value, json};
-use services::kernel::{Caller, RpcError};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

@@ -2,11 +2,9 @@
 
 use super::events::{ALICE, published};
 use super::two_domains::{THEIRS, TwoDomains};
+use kernel::{Aid, Audience, Caller, Delivery, DeviceId, DispatchEvent, PresentSession, Relayed, SlotId};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use services::kernel::{
-    Aid, Audience, Caller, Delivery, DeviceId, DispatchEvent, PresentSession, Relayed, SlotId,
-};
 use std::sync::Arc;
 
 async fn dispatch(

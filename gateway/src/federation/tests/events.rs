@@ -4,9 +4,9 @@ use super::inbound_link::{InboundLink, with};
 use super::two_domains::TwoDomains;
 use crate::delivery::APP_EVENT_BYTES;
 use bytes::Bytes;
+use kernel::Audience;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use services::kernel::Audience;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 use super::link::code_and_reason;
 use super::test_methods::{SHARED, SYNC};
 use super::two_domains::{THEIRS, TwoDomains, ids};
+use kernel::{Caller, Forward, ForwardBatch, RpcError};
 use serde_json::{Value, json};
-use services::kernel::{Caller, Forward, ForwardBatch, RpcError};
 
 fn forward(change: Value) -> Forward {
     let mut params = json!({

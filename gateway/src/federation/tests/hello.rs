@@ -6,8 +6,8 @@ use crate::federation::wire::hello::{HelloParams, LinkLimits, Welcome};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Curve, Identity, Key, RootDomains, Urls, dev::Pki};
+use kernel::{RpcError, codes};
 use serde_json::Value;
-use services::kernel::{RpcError, codes};
 use std::sync::Arc;
 
 const NOW: i64 = 1_800_000_000;

@@ -3,8 +3,8 @@
 use super::inbound_link::{InboundLink, relay_by, with};
 use super::test_methods::{SHARED, SYNC};
 use super::two_domains::TwoDomains;
+use kernel::Caller;
 use serde_json::{Value, json};
-use services::kernel::Caller;
 
 const AGENT: &str = "bobb.theirs.example";
 const SERVICE: &str = "message.theirs.example";

@@ -4,8 +4,8 @@ use super::two_domains::{ASKER, LONG, THEIRS, TwoDomains, ids, relay};
 use crate::federation::outbound::peer_state::OutboundState;
 use crate::federation::wire::hello::LinkLimits;
 use crate::federation::wire::relay::{Relay, RelayKind};
+use kernel::RpcError;
 use serde_json::{Value, json};
-use services::kernel::RpcError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

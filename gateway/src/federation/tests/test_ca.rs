@@ -4,9 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::dev::Pki;
 use certs::{PublicKey, Urls};
+use kernel::{Caller, Methods, Rpc, RpcError};
 use parking_lot::Mutex;
 use proto_schemas::requests::ca;
-use services::kernel::{Caller, Methods, Rpc, RpcError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -108,5 +108,5 @@ impl TestCa {
 }
 
 fn now() -> i64 {
-    services::kernel::Clock::System.now_seconds()
+    kernel::Clock::System.now_seconds()
 }

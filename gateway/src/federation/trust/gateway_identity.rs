@@ -4,8 +4,8 @@ use super::blocked::is_blocked;
 use super::{PeerTrust, other_key};
 use crate::federation::errors::quoted;
 use certs::{Certificate, Curve, Identity, is_domain, verified_path};
+use kernel::{Caller, Purpose, RpcError, World, codes};
 use proto_schemas::requests::ca;
-use services::kernel::{Caller, Purpose, RpcError, World, codes};
 
 /// No certificate has more authorities above it.
 const CHAIN_LENGTH: usize = 4;

@@ -10,9 +10,9 @@ pub use gateway_identity::{GatewayIdentity, PeerGateway, check_gateway};
 use crate::config;
 use blocked::BlockList;
 use certs::{Certificate, RootDomains};
+use kernel::{Caller, Mesh, RpcError, codes};
 use parking_lot::RwLock;
 use proto_schemas::requests::ca;
-use services::kernel::{Caller, Mesh, RpcError, codes};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

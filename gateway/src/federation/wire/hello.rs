@@ -8,9 +8,9 @@ use crate::federation::trust::{GatewayIdentity, PeerGateway, PeerTrust, check_ga
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Certificate, canonical_json};
+use kernel::{RpcError, codes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use services::kernel::{RpcError, codes};
 
 pub const VERSION: &str = "1.0";
 /// How much the clocks of two domains may differ.

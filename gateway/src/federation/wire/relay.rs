@@ -1,9 +1,9 @@
 //! The parameters of `federation.relay` and `federation.relay_batch`.
 
 use crate::federation::errors::refused;
+use kernel::{Ids, RpcError, Trace};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use services::kernel::{Ids, RpcError, Trace};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 

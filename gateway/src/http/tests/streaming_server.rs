@@ -10,8 +10,8 @@ use certs::{Authority, Curve, Key};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use kernel::{Caller, Clock, Methods, Rpc, RpcError, ServiceRoutes, World, codes, http};
 use proto_schemas::requests::auth::{VerifiedToken, VerifyToken};
-use services::kernel::{Caller, Clock, Methods, Rpc, RpcError, ServiceRoutes, World, codes, http};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -48,7 +48,7 @@ pub(super) struct StreamingMesh {
 
 impl StreamingServer {
     pub async fn open(shape: StreamingShape) -> StreamingServer {
-        let config = Config::parse(SETTINGS).unwrap();
+        let config = Config::parse(SETTINGS, &crate::config::test_services()).unwrap();
         let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
         world.mesh.add_local("auth", tokens());
         let service = StreamingService::new();

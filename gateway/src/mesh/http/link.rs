@@ -13,7 +13,7 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Uri, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use services::kernel::{RpcError, unavailable};
+use kernel::{RpcError, unavailable};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Mutex;

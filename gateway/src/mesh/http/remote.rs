@@ -4,7 +4,7 @@ use super::link::MeshHttpLink;
 use crate::mesh::MeshContext;
 use crate::mesh::link::MeshLink;
 use axum::extract::Request;
-use services::kernel::{PendingResponse, RemoteRoutes, unavailable};
+use kernel::{PendingResponse, RemoteRoutes, unavailable};
 use std::future::ready;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};

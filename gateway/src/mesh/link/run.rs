@@ -10,7 +10,7 @@ use crate::mesh::socket::{self, BufferedTcp, FrameHandler, run_socket};
 use crate::mesh::wire::{self, MeshFrame};
 use crate::mesh::write_queue::MeshWriteQueue;
 use anyhow::Context as _;
-use services::kernel::Mesh;
+use kernel::Mesh;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -3,10 +3,10 @@
 use super::ConnectRefused;
 use crate::connection::ConnectionKind;
 use crate::session::greeting::PROTOCOL;
+use kernel::{Delivery, DeviceId, Generation, Mode, RpcError, SlotId, codes};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use services::kernel::{Delivery, DeviceId, Generation, Mode, RpcError, SlotId, codes};
 use std::fmt::Display;
 
 /// What a client may attach to its connection for others to see.

@@ -4,7 +4,7 @@ use crate::connection::{Connection, SeriesNumber};
 use crate::delivery::repeatable_number;
 use crate::frame;
 use crate::telemetry::{MethodMetrics, Metrics};
-use services::kernel::{AnswerRef, CallerEvent, RpcError};
+use kernel::{AnswerRef, CallerEvent, RpcError};
 use std::time::Instant;
 
 /// What is known of a call that has ended, apart from how.

@@ -6,10 +6,10 @@ use crate::admission::{Admission, within_agent_rate};
 use crate::connection::{Connection, OpenSession};
 use crate::frame::{self, RpcRequest, params};
 use crate::gateway::GatewayState;
+use kernel::{RpcError, codes};
 use proto_schemas::requests::meta;
 use serde_json::json;
 use serde_json::value::RawValue;
-use services::kernel::{RpcError, codes};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 

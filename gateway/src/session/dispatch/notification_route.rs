@@ -6,10 +6,10 @@ use crate::delivery::{APP_EVENT_BYTES, is_app_event};
 use crate::federation;
 use crate::frame::{RpcRequest, params};
 use crate::gateway::GatewayState;
+use kernel::{Aid, Audience, DeviceId, Event, RpcError, Session, SlotId, codes};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use services::kernel::{Aid, Audience, DeviceId, Event, RpcError, Session, SlotId, codes};
 
 const MAX_TTL_MS: u64 = 60_000;
 const DEFAULT_TTL_MS: u64 = 5_000;

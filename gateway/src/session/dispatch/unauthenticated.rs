@@ -4,8 +4,8 @@ use super::answer::EndedCall;
 use crate::admission::CallSource;
 use crate::frame::RpcRequest;
 use crate::gateway::GatewayState;
+use kernel::{Caller, RpcError, catch_panic_of, timed_out};
 use serde_json::value::RawValue;
-use services::kernel::{Caller, RpcError, catch_panic_of, timed_out};
 use std::net::IpAddr;
 use std::time::Instant;
 

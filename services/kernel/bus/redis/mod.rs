@@ -11,10 +11,10 @@ mod subscribe;
 mod tests;
 
 use super::Bus;
-use crate::kernel::event::EventListeners;
-use crate::kernel::presence::Replica;
-use crate::kernel::redis::{Counters, RedisContext, RedisSettings};
-use crate::kernel::{Aid, Clock, Event, Presence};
+use crate::event::EventListeners;
+use crate::presence::Replica;
+use crate::redis::{Counters, RedisContext, RedisSettings};
+use crate::{Aid, Clock, Event, Presence};
 use publish::PublishQueue;
 use redis::Client;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What waits to be published: bounded in bytes and in time, and written many at once.
 
 use super::RedisBusInner;
-use crate::kernel::redis::RedisContext;
-use crate::kernel::{Audience, Event};
+use crate::redis::RedisContext;
+use crate::{Audience, Event};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

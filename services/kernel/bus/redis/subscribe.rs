@@ -2,8 +2,8 @@
 
 use super::RedisBusInner;
 use super::publish::{self, BusMessage};
-use crate::kernel::Aid;
-use crate::kernel::redis::{PING_EVERY, RedisBackoff, RedisConnection};
+use crate::Aid;
+use crate::redis::{PING_EVERY, RedisBackoff, RedisConnection};
 use parking_lot::{Mutex, RwLock};
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisResult, Value};
 use std::collections::{HashMap, VecDeque};

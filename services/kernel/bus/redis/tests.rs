@@ -1,8 +1,8 @@
 //! The bus and presence of several processes on a real Redis, which is lost, flushed and started again.
 
 use super::RedisBus;
-use crate::kernel::redis::command;
-use crate::kernel::{
+use crate::redis::command;
+use crate::{
     Aid, AnnouncedSession, Audience, Clock, Delivery, DeviceId, Event, Ids, Presence, PresentSession,
     RedisSettings, SlotId,
 };

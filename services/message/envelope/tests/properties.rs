@@ -1,7 +1,7 @@
 //! What is true of any set of rows.
 
 use super::*;
-use crate::message::envelope::row as row_of;
+use crate::envelope::row as row_of;
 use proptest::prelude::*;
 use ring::digest::{SHA256, digest};
 

@@ -1,9 +1,9 @@
 //! What is stored of positions, and who is told.
 
-use crate::kernel::{Audience, Caller, DeviceId, Session, codes};
-use crate::message::Message;
-use crate::testing::{DAY_MS, TestAgent, TestWorld, code};
+use crate::MessageService;
+use kernel::{Audience, Caller, DeviceId, Session, codes};
 use serde_json::{Value, json};
+use testing::{DAY_MS, TestAgent, TestWorld, code};
 
 fn on(agent: &TestAgent, device: &str, connection: u64) -> Caller {
     let Caller::Agent(session) = agent.caller() else { unreachable!() };
@@ -41,7 +41,7 @@ fn changes(test: &TestWorld) -> Vec<(Audience, Value)> {
 
 #[tokio::test]
 async fn a_read_state_moves_forward_in_the_time_of_the_messages_and_other_devices_are_told() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
     join(&test, &bob, "d1").await;
     send(&test, &alice, &bob, "m-1").await;
@@ -71,7 +71,7 @@ async fn a_read_state_moves_forward_in_the_time_of_the_messages_and_other_device
 
 #[tokio::test]
 async fn a_message_that_is_not_found_is_stored_only_where_no_other_is() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
     join(&test, &bob, "d1").await;
     assert_eq!(read(&test, &bob, &alice.aid, "m-unknown").await, true);
@@ -91,7 +91,7 @@ async fn a_message_that_is_not_found_is_stored_only_where_no_other_is() {
 
 #[tokio::test]
 async fn what_others_have_read_is_not_shown_and_bad_lists_change_nothing() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
     let ask = async |method: &str, params: Value| test.call_as(on(&bob, "d1", 1), method, params).await;
     assert_eq!(
@@ -120,7 +120,7 @@ async fn what_others_have_read_is_not_shown_and_bad_lists_change_nothing() {
 
 #[tokio::test]
 async fn of_two_messages_of_the_same_time_the_greater_id_is_later() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
     join(&test, &bob, "d1").await;
     for id in ["m-B", "m-a"] {
@@ -133,7 +133,7 @@ async fn of_two_messages_of_the_same_time_the_greater_id_is_later() {
 
 #[tokio::test]
 async fn a_message_to_one_device_moves_and_announces_no_shared_position() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
     for device in ["d1", "d2"] {
         join(&test, &bob, device).await;
@@ -162,7 +162,7 @@ async fn a_message_to_one_device_moves_and_announces_no_shared_position() {
 
 #[tokio::test]
 async fn a_position_that_came_before_its_message_is_stored_with_its_time() {
-    let test = TestWorld::with(&["ca", "auth", "agent", "message"]).await;
+    let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let (alice, bob) = (test.register("alice").await, test.register("bobb").await);
     join(&test, &bob, "d1").await;
     for topic in ["asked", "moved"] {
@@ -185,7 +185,7 @@ async fn a_position_that_came_before_its_message_is_stored_with_its_time() {
 
     test.world.clock.advance_ms(DAY_MS + 1);
     let test = test.restart().await;
-    Message::open(&test.world, &Default::default()).await.unwrap().remove_old().await;
+    MessageService::open(&test.world, &Default::default()).await.unwrap().remove_old().await;
     let test = test.restart().await;
     for topic in ["asked", "moved"] {
         let left = state(&test, &bob, "d1", topic).await;

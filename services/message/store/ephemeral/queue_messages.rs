@@ -2,9 +2,9 @@
 
 use super::bounded::{BoundedRows, RowLimits};
 use super::shared_rows::{self, NewSharedRow, RowList, SharedRow, SharedRows};
-use crate::kernel::{Aid, PresentSession};
-use crate::message::store::bind::json;
-use crate::message::store::stored_message::StoredMessage;
+use crate::store::bind::json;
+use crate::store::stored_message::StoredMessage;
+use kernel::{Aid, PresentSession};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use sqlx::{Any, Transaction};
@@ -166,7 +166,7 @@ fn make_space<K, V>(memory: &mut HashMap<K, V>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Delivery, DeviceId, Mode, SlotId};
+    use kernel::{Delivery, DeviceId, Mode, SlotId};
 
     const WINDOW_MS: i64 = 300_000;
 

@@ -2,8 +2,8 @@
 //! like one that is only in memory.
 
 use super::bounded::{BoundedRows, RowLimits};
-use crate::kernel::{Db, Engine};
-use crate::message::store::bind::array;
+use crate::store::bind::array;
+use kernel::{Db, Engine};
 use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection, Transaction};
 use std::hash::Hash;

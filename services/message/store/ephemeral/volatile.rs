@@ -3,8 +3,8 @@
 
 use super::bounded::{BoundedRows, RowLimits};
 use super::shared_rows::{self, RowList, SharedRow, SharedRows};
-use crate::kernel::Ids;
-use crate::message::store::stored_message::StoredMessage;
+use crate::store::stored_message::StoredMessage;
+use kernel::Ids;
 use parking_lot::Mutex;
 use sqlx::AnyConnection;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::last_seqs::LastSeqs;
 use super::with_seqs::BatchWithSeqs;
 use super::without_seqs::BatchWithoutSeqs;
-use crate::message::store::stored_message::{InboxEntry, MessageKey, StoredMessage};
-use crate::message::store::write::{CommittedMessage, DeviceChanges, NewMessage, WriteOutcome};
+use crate::store::stored_message::{InboxEntry, MessageKey, StoredMessage};
+use crate::store::write::{CommittedMessage, DeviceChanges, NewMessage, WriteOutcome};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -2,11 +2,11 @@
 //! and what is for one inbox still happens one after the other.
 
 use super::writer::{HeldConnection, PostgresWriter, WriteResult};
-use crate::kernel::{BatchError, Tally, trace};
-use crate::message::store::error::StoreError;
-use crate::message::store::write::{Write, WriteOutcome};
+use crate::store::error::StoreError;
+use crate::store::write::{Write, WriteOutcome};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use kernel::{BatchError, Tally, trace};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

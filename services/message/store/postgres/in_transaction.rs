@@ -4,11 +4,11 @@
 use super::batch::{MessageBatch, give_seqs};
 use super::insert::{Inserted, insert, is_devices_changed};
 use super::writer::PostgresWriter;
-use crate::kernel::Engine;
-use crate::message::store::ephemeral::queue_messages::{self, QueueLimits};
-use crate::message::store::stored_message::StoredMessage;
-use crate::message::store::tool_calls::ToolCallWindows;
-use crate::message::store::write::{NewMessage, ToolCallCount, WriteOutcome};
+use crate::store::ephemeral::queue_messages::{self, QueueLimits};
+use crate::store::stored_message::StoredMessage;
+use crate::store::tool_calls::ToolCallWindows;
+use crate::store::write::{NewMessage, ToolCallCount, WriteOutcome};
+use kernel::Engine;
 use sqlx::{Any, Transaction};
 
 impl PostgresWriter {

@@ -3,10 +3,10 @@
 use super::batch::MessageBatch;
 use super::insert::{Inserted, insert, may_succeed_later};
 use super::writer::{PostgresWriter, TRIES};
-use crate::message::store::error::StoreError;
-use crate::message::store::recall::update_recalled;
-use crate::message::store::stored_message::{MessageKey, StoredMessage};
-use crate::message::store::write::{DeviceChanges, Recall, RecallOutcome, WriteOutcome};
+use crate::store::error::StoreError;
+use crate::store::recall::update_recalled;
+use crate::store::stored_message::{MessageKey, StoredMessage};
+use crate::store::write::{DeviceChanges, Recall, RecallOutcome, WriteOutcome};
 use sqlx::{Any, Transaction};
 use std::sync::Arc;
 

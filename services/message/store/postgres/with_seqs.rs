@@ -3,8 +3,8 @@
 
 use super::last_seqs::LastSeqs;
 use super::without_seqs::{SEPARATOR, heads};
-use crate::message::store::bind::{array, json};
-use crate::message::store::write::{DeviceChanges, NewMessage};
+use crate::store::bind::{array, json};
+use crate::store::write::{DeviceChanges, NewMessage};
 
 pub(super) struct BatchWithSeqs {
     pub at: i64,

@@ -1,7 +1,7 @@
 //! Messages as `post` takes them, which gives them their seqs: one column after the other, each as one text.
 
-use crate::message::store::bind::{array, json};
-use crate::message::store::write::{DeviceChanges, NewMessage};
+use crate::store::bind::{array, json};
+use crate::store::write::{DeviceChanges, NewMessage};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

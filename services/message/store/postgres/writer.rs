@@ -6,13 +6,11 @@ use super::insert::{
     InsertRefused, Inserted, insert, insert_with_seqs, is_devices_changed, may_succeed_later, refused,
 };
 use super::last_seqs::LastSeqs;
-use crate::message::store::Store;
-use crate::message::store::bind::{array, json};
-use crate::message::store::ephemeral::queue_messages::QueueLimits;
-use crate::message::store::error::StoreError;
-use crate::message::store::write::{
-    CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, Write, WriteOutcome,
-};
+use crate::store::Store;
+use crate::store::bind::{array, json};
+use crate::store::ephemeral::queue_messages::QueueLimits;
+use crate::store::error::StoreError;
+use crate::store::write::{CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, Write, WriteOutcome};
 use sqlx::Any;
 use sqlx::pool::PoolConnection;
 use std::collections::HashMap;

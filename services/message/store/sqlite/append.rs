@@ -1,8 +1,8 @@
 //! The statements of a commit: one each for the messages, the cursors and the counts of tool calls, however many there are.
 
 use super::writer::{SqliteCommit, SqliteWriter};
-use crate::message::store::bind::json;
-use crate::message::store::recall::update_recalled;
+use crate::store::bind::json;
+use crate::store::recall::update_recalled;
 use sqlx::Any;
 use sqlx::any::AnyArguments;
 

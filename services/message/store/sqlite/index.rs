@@ -1,9 +1,9 @@
 //! The index over the log: messages are added after their commit, and removed before they leave the log.
 
-use crate::kernel::Aid;
-use crate::message::store::bind::json;
-use crate::message::store::stored_message::StoredMessage;
-use crate::message::store::{INDEX_BATCH, Store};
+use crate::store::bind::json;
+use crate::store::stored_message::StoredMessage;
+use crate::store::{INDEX_BATCH, Store};
+use kernel::Aid;
 use sqlx::{Any, Transaction};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A Bloom filter over the messages that were sent: for nearly every new one it says "not sent before" without a query.
 
-use crate::message::store::stored_message::MessageKey;
+use crate::store::stored_message::MessageKey;
 use parking_lot::Mutex;
 
 /// 64 bytes, which a processor reads at once; a message sets four bits of them.
@@ -76,7 +76,7 @@ fn contains(blocks: &[FilterBlock], key: MessageKey) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Aid;
+    use kernel::Aid;
 
     fn key(name: &str) -> MessageKey {
         MessageKey::new(&Aid::parse("alice.aid.pub").unwrap(), name)

@@ -1,7 +1,7 @@
 //! The end of the log that is not indexed yet, in memory.
 
-use crate::message::store::lookup::{InboxMessage, SeqRange};
-use crate::message::store::stored_message::{MessageKey, StoredMessage};
+use crate::store::lookup::{InboxMessage, SeqRange};
+use crate::store::stored_message::{MessageKey, StoredMessage};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 

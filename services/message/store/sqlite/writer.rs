@@ -1,11 +1,11 @@
 //! One commit: which messages were sent before, which seqs come next, how far cursors move and what recalls come to.
 
-use crate::message::store::Store;
-use crate::message::store::bind::json;
-use crate::message::store::ephemeral::queue_messages::QueueMessages;
-use crate::message::store::stored_message::{InboxEntry, MessageKey, StoredMessage};
-use crate::message::store::tool_calls::{self, ToolCallWindows};
-use crate::message::store::write::{
+use crate::store::Store;
+use crate::store::bind::json;
+use crate::store::ephemeral::queue_messages::QueueMessages;
+use crate::store::stored_message::{InboxEntry, MessageKey, StoredMessage};
+use crate::store::tool_calls::{self, ToolCallWindows};
+use crate::store::write::{
     CommittedMessage, CursorAdvance, NewMessage, Recall, RecallOutcome, Write, WriteOutcome,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,9 +1,9 @@
 //! Messages that are encrypted end to end between domains: the keys are fetched from the peer, the envelope is sent as it is.
 
 use super::*;
-use crate::testing::spki;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use testing::spki;
 
 /// A signed key for a device.
 async fn put_key(domain: &Domain, who: (&TestAgent, &str)) -> Value {

@@ -3,7 +3,7 @@
 
 use super::outbox::{reconnect, send, state, unreachable_peer, worker};
 use super::*;
-use crate::kernel::codes::FEDERATION_UNREACHABLE;
+use kernel::codes::FEDERATION_UNREACHABLE;
 
 #[tokio::test]
 async fn a_message_whose_link_broke_is_queued_and_arrives_once() {

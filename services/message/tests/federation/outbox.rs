@@ -1,8 +1,8 @@
 //! A domain that cannot be reached: what was accepted for it waits and arrives, in order and once.
 
 use super::*;
-use crate::kernel::{Audience, codes::FEDERATION_UNREACHABLE};
 use futures_util::future::join_all;
+use kernel::{Audience, codes::FEDERATION_UNREACHABLE};
 
 const KEEP: Duration = Duration::from_secs(600);
 
@@ -28,8 +28,8 @@ pub(super) async fn state(here: &Domain) -> Value {
 }
 
 /// The service of a domain once more, for what only its background task does.
-pub(super) async fn worker(domain: &Domain) -> Arc<Message> {
-    Message::open(&domain.world, &domain.settings.message).await.unwrap()
+pub(super) async fn worker(domain: &Domain) -> Arc<MessageService> {
+    MessageService::open(&domain.world, &domain.settings).await.unwrap()
 }
 
 #[tokio::test]

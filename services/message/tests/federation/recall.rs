@@ -34,8 +34,8 @@ async fn the_domains_an_agent_wrote_to_are_stored_for_other_processes_and_purged
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let (one, two) = (
-        Message::open(&here.world, &here.settings.message).await.unwrap(),
-        Message::open(&here.world, &here.settings.message).await.unwrap(),
+        MessageService::open(&here.world, &here.settings).await.unwrap(),
+        MessageService::open(&here.world, &here.settings).await.unwrap(),
     );
     let params = json!({ "to": dave.aid, "message_id": "m-1", "payload": {} });
     let params = serde_json::from_value(params).unwrap();
@@ -57,7 +57,7 @@ async fn a_later_message_renews_the_row_after_half_a_minute() {
     let (here, there) = domains().await;
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let aid = Aid::parse(&alice.aid).unwrap();
-    let service = Message::open(&here.world, &here.settings.message).await.unwrap();
+    let service = MessageService::open(&here.world, &here.settings).await.unwrap();
     let first = here.world.clock.now_ms();
     for (n, seconds) in [0, 29, 1].into_iter().enumerate() {
         here.world.clock.advance_ms(seconds * 1000);
@@ -76,7 +76,7 @@ async fn a_recall_asks_no_more_than_the_domains_that_were_written_to_last() {
     let (here, _) = domains().await;
     let alice = here.agent("alice", "a").await;
     let aid = Aid::parse(&alice.aid).unwrap();
-    let service = Message::open(&here.world, &here.settings.message).await.unwrap();
+    let service = MessageService::open(&here.world, &here.settings).await.unwrap();
     for n in 0..20_i64 {
         service.recent_peers.remember(&aid, &format!("n{n}.example"), 1000 + n).unwrap().await.unwrap();
     }
@@ -101,7 +101,7 @@ async fn a_message_is_found_in_whichever_domain_it_was_sent_to() {
     send(&here, &alice, &erin, "org").await;
     send(&here, &alice, &erin, "stays").await;
     // After a restart, and in another process, nothing is known but what was stored.
-    let other = Message::open(&here.world, &here.settings.message).await.unwrap();
+    let other = MessageService::open(&here.world, &here.settings).await.unwrap();
     let params = serde_json::from_value(json!({ "message_ids": ["net", "org", "never"] })).unwrap();
     let recalled = other.recall(caller((&alice, "a")), params).await.unwrap();
     let recalled = serde_json::to_value(&recalled).unwrap();
@@ -240,7 +240,7 @@ async fn what_still_waits_is_withdrawn() {
     let recalled = here.call((&alice, "a"), "message.recall", ids).await.unwrap();
     assert_eq!((&recalled["recalled"], &recalled["errors"]), (&json!(1), &Value::Null));
     *here.gateway.peer.lock() = Some(there.world.mesh.clone());
-    Message::open(&here.world, &here.settings.message).await.unwrap().deliver_to("aid.net").await;
+    MessageService::open(&here.world, &here.settings).await.unwrap().deliver_to("aid.net").await;
     assert_eq!(texts(&there.rows((&dave, "d")).await), ["m-2"]);
 
     // What was delivered after it had waited is recalled by the peer.

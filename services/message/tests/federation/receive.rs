@@ -85,7 +85,7 @@ async fn what_is_begun_in_order_gets_its_seq_in_order_even_after_a_restart() {
     let dave = there.agent("dave", "d").await;
     let erin = there.register("erin").await; // Never connected.
     // A service that knows nobody yet, and a batch of an agent's messages, begun at once.
-    let service = Message::open(&there.world, &there.settings.message).await.unwrap();
+    let service = MessageService::open(&there.world, &there.settings).await.unwrap();
     for agent in [&dave, &erin] {
         let mut begun = futures_util::stream::FuturesOrdered::new();
         for n in 0..100 {

@@ -3,7 +3,7 @@
 use super::outbox::{reconnect, unreachable_peer, worker};
 use super::send::split;
 use super::*;
-use crate::message::tests::tool_calls::wait_after;
+use crate::tests::tool_calls::wait_after;
 use futures_util::future::join_all;
 
 fn tool_call(to: &str, id: &str) -> Value {

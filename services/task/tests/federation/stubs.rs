@@ -1,9 +1,9 @@
 //! What is kept of tasks of other domains, how much, and how long.
 
 use super::*;
-use crate::task::model::state::TaskState;
-use crate::task::model::task::{TaskId, TaskVisibility};
-use crate::task::store::{ListRole, StubKey, StubRow};
+use crate::model::state::TaskState;
+use crate::model::task::{TaskId, TaskVisibility};
+use crate::store::{ListRole, StubKey, StubRow};
 
 fn stub(aid: &str, number: usize, state: TaskState) -> StubRow {
     let task_id = TaskId::try_from(format!("task_{number:05}")).unwrap();

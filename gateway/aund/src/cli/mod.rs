@@ -1,0 +1,233 @@
+//! The command line: what an operator types, and what it answers.
+
+mod agent_args;
+mod agents;
+mod asking;
+mod bench_index;
+mod call;
+mod certs;
+mod demo;
+mod doctor;
+mod health;
+mod listen;
+mod messages;
+mod operator;
+mod peers;
+mod register;
+mod show;
+mod tasks;
+mod tool;
+mod top;
+mod while_full;
+
+use crate::services;
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+use gateway::config::{Config, ListenAddress, ResolveEntry};
+use gateway::run;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Configuration that cannot be used, as `sysexits.h` numbers it.
+const BAD_CONFIG: u8 = 64;
+
+/// `aund agent manifest diff` found a breaking change. 1 is for whatever went wrong, 2 for words that are no command.
+const BREAKING: u8 = 3;
+
+/// The open, self-hosted server of the Agent Union Network.
+#[derive(Parser)]
+#[command(name = "aund", version, max_term_width = 110)]
+pub struct Cli {
+    #[command(flatten)]
+    settings: ConfigArgs,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the server (the default)
+    Serve(ConfigArgs),
+    /// Print the configuration that would be used, and whether it is valid
+    Check(ConfigArgs),
+    /// Print every method a client can call, as an OpenRPC document
+    Schema,
+    /// Print the services of a server, one a line, those that are called before those that call
+    Services,
+    /// Show, revoke and export certificates
+    Certs(Box<certs::CertsCommand>),
+    /// Check names, ports, clock, files, store and certificates, and say what to do
+    Doctor(ConfigArgs),
+    /// Print the health of the server on a data folder: one line, and an exit code for a supervisor
+    Health(health::HealthCommand),
+    /// Show what a server does: calls, connections, links, events
+    Top(top::TopCommand),
+    /// Show the peers of this domain, or test the connection to one
+    Peers(peers::PeersCommand),
+    /// Show two agents exchange messages, and one hire the other, frame by frame
+    Demo(demo::DemoCommand),
+    /// Make an agent: a key that stays here, a certificate from the server
+    Register(register::RegisterCommand),
+    /// Find agents, publish what an agent says about itself, and show the index of the directory
+    #[command(visible_alias = "agent")]
+    Agents(agents::AgentsCommand),
+    /// Give tasks to agents, see how they stand and what came out, and work on them
+    Tasks(Box<tasks::TasksCommand>),
+    /// Decide on tool calls as the device of a person does
+    Tool(tool::ToolCommand),
+    /// Send a message from an agent of yours
+    Send(messages::SendCommand),
+    /// Show the messages and events of an agent as they arrive
+    Listen(listen::ListenCommand),
+    /// Show the messages in an agent's inbox
+    Pull(messages::PullCommand),
+    /// Call any method as an agent
+    Call(call::CallCommand),
+    /// Measure this server beside a raw baseline, in one run
+    Bench(bench::Args),
+    #[command(hide = true)]
+    BenchRaw(bench::RawArgs),
+}
+
+#[derive(Args, Clone, Default)]
+struct ConfigArgs {
+    /// Read settings from this file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The domain of the agents of this server [default: agents.localhost]
+    #[arg(long, value_name = "DOMAIN")]
+    issuer: Option<String>,
+    /// Listen here; plain:ADDR speaks without TLS; may be given more than once [default: 127.0.0.1:20001]
+    #[arg(long, value_name = "ADDR")]
+    listen: Vec<ListenAddress>,
+    /// Keep keys and data here [default: ./data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// sqlite:FOLDER or postgres://… [default: SQLite in the data folder]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Where events travel [default: local:]
+    #[arg(long, value_name = "URL")]
+    bus: Option<String>,
+    /// Run only this service, or the gateway; may be given more than once [default: everything]
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Reach every name under another domain at this address; may be given more than once
+    #[arg(long, value_name = "DOMAIN=HOST:PORT")]
+    resolve: Vec<ResolveEntry>,
+}
+
+impl ConfigArgs {
+    /// The same flags may stand before or after a subcommand; those after it count.
+    fn or(self, outer: ConfigArgs) -> ConfigArgs {
+        ConfigArgs {
+            config: self.config.or(outer.config),
+            issuer: self.issuer.or(outer.issuer),
+            listen: if self.listen.is_empty() { outer.listen } else { self.listen },
+            data: self.data.or(outer.data),
+            store: self.store.or(outer.store),
+            bus: self.bus.or(outer.bus),
+            only: if self.only.is_empty() { outer.only } else { self.only },
+            resolve: if self.resolve.is_empty() { outer.resolve } else { self.resolve },
+        }
+    }
+
+    /// The settings of the file, overridden by those of the command line.
+    fn config(&self) -> anyhow::Result<Config> {
+        let mut config = Config::load(self.config.as_deref(), &services::rows())?;
+        let ConfigArgs { issuer, listen, data, store, bus, only, resolve, .. } = self.clone();
+        config.issuer = issuer.unwrap_or(config.issuer);
+        config.data = data.unwrap_or(config.data);
+        config.store.url = store.unwrap_or(config.store.url);
+        config.bus.url = bus.unwrap_or(config.bus.url);
+        if !listen.is_empty() {
+            config.listen = listen;
+        }
+        if !only.is_empty() {
+            config.only = only;
+        }
+        config.federation.resolve.extend(resolve.into_iter().map(|entry| (entry.domain, entry.address)));
+        config.check()?;
+        Ok(config)
+    }
+}
+
+impl Cli {
+    pub fn run(self) -> ExitCode {
+        let outcome = match self.command.unwrap_or(Command::Serve(self.settings)) {
+            Command::Serve(settings) => with_config(&settings, |config| on_runtime(run::serve(config))),
+            Command::Check(settings) => with_config(&settings, |config| {
+                print!("{}", config.shown()?);
+                Ok(())
+            }),
+            Command::Schema => schema(),
+            Command::Services => print_services(),
+            Command::Certs(command) => on_runtime(command.run()),
+            Command::Doctor(settings) => with_config(&settings, |config| on_runtime(doctor::run(config))),
+            Command::Health(command) => on_runtime(command.run()),
+            Command::Top(command) => on_runtime(command.run()),
+            Command::Peers(command) => on_runtime(command.run()),
+            Command::Demo(command) => on_runtime(command.run()),
+            Command::Register(command) => on_runtime(command.run()),
+            Command::Agents(command) => on_runtime(command.run()),
+            Command::Tasks(command) => on_runtime(command.run()),
+            Command::Tool(command) => command.run(),
+            Command::Send(command) => on_runtime(command.run()),
+            Command::Listen(command) => on_runtime(command.run()),
+            Command::Pull(command) => on_runtime(command.run()),
+            Command::Call(command) => on_runtime(command.run()),
+            Command::Bench(args) => bench::run(args, &bench_index::ServerIndexMaker),
+            Command::BenchRaw(args) => bench::raw(args),
+        };
+        match outcome {
+            Ok(()) => ExitCode::SUCCESS,
+            // The reader of our output may end early, as `head` does.
+            Err(error) if show::is_broken_pipe(&error) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("aund: {error:#}");
+                ExitCode::from(exit_code(&error))
+            }
+        }
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.is::<BadConfig>() {
+        BAD_CONFIG
+    } else if error.is::<agents::BreakingChange>() {
+        BREAKING
+    } else {
+        1
+    }
+}
+
+/// Marks an error as the configuration's fault.
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration cannot be used")]
+struct BadConfig;
+
+fn with_config(settings: &ConfigArgs, then: impl FnOnce(Config) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    match settings.config() {
+        Ok(config) => then(config),
+        Err(error) => Err(anyhow::anyhow!("{error:#}")).context(BadConfig),
+    }
+}
+
+fn on_runtime(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+}
+
+fn print_services() -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for service in services::names() {
+        writeln!(out, "{service}")?;
+    }
+    Ok(())
+}
+
+fn schema() -> anyhow::Result<()> {
+    let document = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| method.access.is_for_agents());
+    println!("{}", serde_json::to_string_pretty(&document)?);
+    Ok(())
+}

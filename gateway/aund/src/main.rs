@@ -1,0 +1,19 @@
+//! `aund`: arguments, then the command, then an exit code.
+
+mod cli;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
+mod schemas;
+mod services;
+
+use clap::Parser as _;
+use cli::Cli;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    Cli::parse().run()
+}

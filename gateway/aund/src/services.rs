@@ -1,0 +1,46 @@
+//! The services of this build: the gateway learns of them here, and nowhere else.
+
+use kernel::ServiceRow;
+
+/// The services, in the order in which they open: a service may call those before it while it opens.
+pub(crate) fn rows() -> Vec<ServiceRow> {
+    vec![
+        ServiceRow::new("ca", service_ca::open),
+        ServiceRow::new("auth", service_auth::open),
+        ServiceRow::new("agent", service_agent::open),
+        ServiceRow::new("message", service_message::open),
+        ServiceRow::new("search", service_search::open),
+        ServiceRow::new("task", service_task::open),
+    ]
+}
+
+/// The names of all services, the gateway among them: each can run in a process of its own.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    rows().into_iter().map(|row| row.name).chain(["gateway"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway::config::Config;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_services_are_those_of_the_contract() {
+        let rows: BTreeSet<&str> = names().collect();
+        assert_eq!(rows, proto_schemas::services().collect());
+    }
+
+    #[test]
+    fn each_service_checks_its_own_settings() {
+        for (text, named) in [
+            ("message.recall_seconds = 99999999999", "message.recall_seconds"),
+            ("ca.certificates_per_day = 0", "ca.certificates_per_day"),
+        ] {
+            let refused = Config::parse(text, &rows()).and_then(|config| config.check()).unwrap_err();
+            assert!(refused.to_string().contains(named), "{refused}");
+        }
+        let refused = Config::parse("search.pers = []", &rows()).unwrap_err().to_string();
+        assert!(refused.contains("did you mean peers?"), "{refused}");
+    }
+}

@@ -1,0 +1,153 @@
+//! `agent.*` and `h2a.*`: what agents publish about themselves, what their owners register about them, and what users grant them.
+//!
+//! A document is reached over HTTP as `/agent.md`. A registered agent has a capability manifest; when it changes, this service alone
+//! decides whether its users have to be asked again. Whatever is told because of a change is written with it (`consent`) and sent
+//! afterwards (`sending`).
+
+mod agents;
+mod callers;
+mod catalogue;
+mod changes;
+mod consent;
+mod delete_agent_md;
+mod error;
+mod get_agent_md;
+mod h2a;
+mod http;
+mod page;
+mod paging;
+mod peers;
+mod put_agent_md;
+mod revocations;
+mod routes;
+mod sending;
+mod settings;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use error::Error;
+use kernel::{Audience, Bus, Clock, Event, Ids, Mesh, Methods, Presence, Rpc, Service, Task, World};
+use sending::{DeviceArrivals, HttpsSender, SenderWakes, SendingWork, WebhookSender};
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+pub use settings::Settings;
+use std::sync::Arc;
+use store::Store;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::sync::Notify;
+
+pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
+    let agent = AgentService::open(world, settings).await?;
+    let task = |name, work: fn(Arc<AgentService>) -> SendingWork| {
+        let (agent, stop) = (agent.clone(), world.stop.clone());
+        Task::new(name, move || {
+            let (work, stop) = (work(agent.clone()), stop.clone());
+            async move {
+                stop.run_until_cancelled(work).await;
+            }
+        })
+    };
+    let revocations = task("revocations", |agent| Box::pin(async move { agent.follow_revocations().await }));
+    let events = task("events", |agent| Box::pin(async move { agent.publish_events().await }));
+    let webhooks = task("webhooks", |agent| Box::pin(async move { agent.deliver_webhooks().await }));
+    let arrivals = task("arrivals", |agent| Box::pin(async move { agent.tell_arrivals().await }));
+    let maintenance = task("maintenance", |agent| Box::pin(async move { agent.maintain().await }));
+    let methods = rpc(agent.clone());
+    let routes = routes::routes(agent.clone()).merge(http::routes(agent.clone(), methods.clone()));
+    Ok(Service::new(&["agent", "h2a"], methods)
+        .with_routes(routes)
+        .with_task(revocations)
+        .with_task(events)
+        .with_task(webhooks)
+        .with_task(arrivals)
+        .with_task(maintenance))
+}
+
+fn rpc(agent: Arc<AgentService>) -> Methods {
+    let rpc = Rpc::new(agent)
+        .method("agent.get_agent_md", AgentService::get_agent_md)
+        .method("agent.put_agent_md", AgentService::put_agent_md)
+        .method("agent.delete_agent_md", AgentService::delete_agent_md)
+        .method("agent.changes", AgentService::changes)
+        .method("agent.create", AgentService::create)
+        .method("agent.get", AgentService::get)
+        .method("agent.list", AgentService::list)
+        .method("agent.update", AgentService::update)
+        .method("agent.delete", AgentService::delete)
+        .method("agent.rotate_token", AgentService::rotate_token)
+        .method("agent.deliveries", AgentService::deliveries);
+    h2a::methods(rpc).into()
+}
+
+struct AgentService {
+    issuer: String,
+    store: Store,
+    mesh: Arc<Mesh>,
+    bus: Bus,
+    presence: Presence,
+    clock: Clock,
+    ids: Ids,
+    /// Somebody was revoked.
+    revoked: Arc<Notify>,
+    wake: SenderWakes,
+    arrivals: DeviceArrivals,
+    sender: Arc<dyn WebhookSender>,
+    allow_private: bool,
+    agents_per_owner: i64,
+    relations_per_user: i64,
+}
+
+impl AgentService {
+    async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<AgentService>> {
+        let sender = HttpsSender::new(settings.webhook.allow_private)?;
+        AgentService::open_with(world, settings, Arc::new(sender)).await
+    }
+
+    async fn open_with(
+        world: &World,
+        settings: &Settings,
+        sender: Arc<dyn WebhookSender>,
+    ) -> anyhow::Result<Arc<AgentService>> {
+        let db = world.db("agent", &sqlx::migrate!("./migrations")).await?;
+        Ok(Arc::new(AgentService {
+            issuer: world.issuer.clone(),
+            store: Store::new(db, world.stores.tally("agent")),
+            mesh: world.mesh.clone(),
+            bus: world.bus.clone(),
+            presence: world.presence.clone(),
+            clock: world.clock.clone(),
+            ids: world.ids.clone(),
+            revoked: revocations::listen(&world.bus),
+            wake: SenderWakes::default(),
+            arrivals: DeviceArrivals::default(),
+            sender,
+            allow_private: settings.webhook.allow_private,
+            agents_per_owner: settings.agents_per_owner,
+            relations_per_user: settings.relations_per_user,
+        }))
+    }
+
+    /// Wakes whoever reads `agent.changes`. Called after the commit.
+    fn tell_readers(&self) {
+        self.bus.publish(&Event::new(Audience::Gateways, "agent.changed", &json!({})));
+    }
+
+    /// Has what was written to the outbox sent. Called after the commit.
+    fn wake_senders(&self) {
+        self.wake.events.notify_one();
+        self.wake.webhooks.notify_one();
+    }
+}
+
+/// Tells a member that is `null` from one that was left out.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(member: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(member).map(Some)
+}
+
+/// ISO 8601 with a `Z`, as agents and relations show times.
+fn iso(unix_ms: i64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000).ok();
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}

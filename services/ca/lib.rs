@@ -1,0 +1,209 @@
+//! `ca.*`: the certificate authority of this domain. No client calls it; the other services, the gateway and the operator do.
+//!
+//! The issuer key is here and nowhere else. A certificate is signed first and answered only after its row is
+//! durable, so what an agent holds is always something this service knows.
+
+mod add_trust_root;
+mod error;
+mod get_cert;
+mod get_cert_chain;
+mod get_crl;
+mod get_issuer_pins;
+mod get_trust_roots;
+mod issue_cert;
+mod issue_service_cert;
+mod ocsp_query;
+mod pin_issuer;
+mod pki;
+mod rekey_cert;
+mod remove_trust_root;
+mod renew_cert;
+mod revoke_cert;
+mod revoked_agents;
+mod routes;
+mod settings;
+mod status;
+mod store;
+#[cfg(test)]
+mod tests;
+mod trust;
+mod unpin_issuer;
+mod verify_chain;
+
+pub use settings::Settings;
+
+use certs::{Authority, Certificate, PublicKey, Urls};
+use error::Error;
+use kernel::{Batch, Bus, Clock, CpuPool, Mesh, Methods, Rpc, Service, Task, World};
+use parking_lot::Mutex;
+use pki::CaPki;
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use store::{CertificateRow, ClaimOutcome, Store};
+
+const DAY: i64 = 86_400;
+/// Agent and service certificates are valid for two years, as is typical in the network.
+const LEAF_SECONDS: i64 = 730 * DAY;
+/// A client's clock may be a little behind ours, and clients tolerate no skew.
+const BACKDATE_SECONDS: i64 = 300;
+/// So long after its certificate expired a name may be registered anew; until then its holder may renew.
+const GRACE_SECONDS: i64 = 90 * DAY;
+/// What may wait to be stored.
+const QUEUE_BYTES: usize = 16 << 20;
+
+pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
+    let pki = CaPki::open_or_create(world)?;
+    let store = Arc::new(Store::new(world.db("ca", &sqlx::migrate!("./migrations")).await?));
+    let committing = store.clone();
+    let ca = Arc::new(CaService {
+        claims: Batch::start(&world.tracker, world.stores.tally("ca"), QUEUE_BYTES, move |claims| {
+            let store = committing.clone();
+            async move { store.claim_all(claims).await }
+        }),
+        root_crl_url: format!("{}/pki/root.crl", world.pki_url),
+        urls: urls(&world.pki_url),
+        issuer: world.issuer.clone(),
+        store,
+        pki,
+        crl: Mutex::new(None),
+        crl_drops: AtomicU64::new(0),
+        certificates_per_day: i64::from(settings.certificates_per_day),
+        chain_checks: CpuPool::default(),
+        mesh: world.mesh.clone(),
+        bus: world.bus.clone(),
+        clock: world.clock.clone(),
+    });
+    let listening = Arc::downgrade(&ca);
+    world.bus.listen(move |event| {
+        if let Some(ca) = listening.upgrade() {
+            ca.on_event(event);
+        }
+    });
+    ca.refresh_trust_list().await?;
+    ca.adopt_roots(&world.keys).await?;
+    ca.warn_of_wide_roots().await?;
+    let (renewing, stop) = (ca.clone(), world.stop.clone());
+    let renewal = Task::new("trust_list_renewal", move || {
+        let (ca, stop) = (renewing.clone(), stop.clone());
+        async move {
+            stop.run_until_cancelled(ca.renew_trust_list()).await;
+        }
+    });
+    let (announcing, stop) = (ca.clone(), world.stop.clone());
+    let announcement = Task::new("revocation_announcement", move || {
+        let (ca, stop) = (announcing.clone(), stop.clone());
+        async move {
+            stop.run_until_cancelled(ca.announce_revocations()).await;
+        }
+    });
+    let routes = routes::routes(ca.clone());
+    Ok(Service::new(&["ca"], rpc(ca)).with_routes(routes).with_task(renewal).with_task(announcement))
+}
+
+fn rpc(ca: Arc<CaService>) -> Methods {
+    Rpc::new(ca)
+        .method("ca.issue_cert", CaService::issue_cert)
+        .method("ca.issue_service_cert", CaService::issue_service_cert)
+        .method("ca.renew_cert", CaService::renew_cert)
+        .method("ca.rekey_cert", CaService::rekey_cert)
+        .method("ca.revoke_cert", CaService::revoke_cert)
+        .method("ca.revoked_agents", CaService::revoked_agents)
+        .method("ca.get_cert", CaService::get_cert)
+        .method("ca.get_cert_chain", CaService::get_cert_chain)
+        .method("ca.verify_chain", CaService::verify_chain)
+        .method("ca.ocsp_query", CaService::ocsp_query)
+        .method("ca.get_crl", CaService::get_crl)
+        .method("ca.get_trust_roots", CaService::get_trust_roots)
+        .method("ca.add_trust_root", CaService::add_trust_root)
+        .method("ca.remove_trust_root", CaService::remove_trust_root)
+        .method("ca.pin_issuer", CaService::pin_issuer)
+        .method("ca.unpin_issuer", CaService::unpin_issuer)
+        .method("ca.get_issuer_pins", CaService::get_issuer_pins)
+        .method("ca.status", CaService::status)
+        .into()
+}
+
+/// Where certificates say that their issuer, their status and the revocation list are found.
+fn urls(base: &str) -> Urls {
+    Urls {
+        ca_issuers: format!("{base}/ca/cert"),
+        ocsp: format!("{base}/pki/ocsp"),
+        crl: format!("{base}/pki/issuer.crl"),
+    }
+}
+
+struct CaService {
+    issuer: String,
+    store: Arc<Store>,
+    claims: Batch<store::NewCertificate, ClaimOutcome>,
+    pki: CaPki,
+    urls: Urls,
+    /// Where the list of trusted roots says that the revocation list of our root is found.
+    root_crl_url: String,
+    /// The list that was signed last, until it is an hour old or something was revoked.
+    crl: Mutex<Option<get_crl::SignedCrl>>,
+    /// How often a list was dropped because something was revoked.
+    crl_drops: AtomicU64,
+    /// How many certificates an agent gets in a day.
+    certificates_per_day: i64,
+    /// Where certificates that nobody knows are verified.
+    chain_checks: CpuPool,
+    mesh: Arc<Mesh>,
+    bus: Bus,
+    clock: Clock,
+}
+
+/// What every method that makes a certificate answers.
+#[derive(Clone, Serialize)]
+struct Issued {
+    aid: String,
+    cert: String,
+    ca_cert: String,
+    cert_chain: Vec<String>,
+    cert_sn: String,
+    fingerprint: String,
+    curve: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced_sn: Option<String>,
+    /// True when the very same key already held the name and nothing was signed.
+    existing: bool,
+}
+
+impl CaService {
+    fn authority(&self) -> &Authority {
+        &self.pki.issuer
+    }
+
+    /// Signs an agent's certificate for the usual lifetime. It counts only once it is stored.
+    fn sign_agent(&self, aid: &str, key: &PublicKey) -> Result<Certificate, Error> {
+        let now = self.clock.now_seconds();
+        Ok(self.authority().issue_agent(aid, key, &self.urls, now - BACKDATE_SECONDS, now + LEAF_SECONDS)?)
+    }
+
+    fn issued(&self, row: &CertificateRow, existing: bool, replaced_sn: Option<String>) -> Issued {
+        let chain: Vec<String> = self.pki.chain().map(|certificate| certificate.pem().to_owned()).collect();
+        Issued {
+            aid: row.aid.clone(),
+            cert: row.pem.clone(),
+            ca_cert: chain[0].clone(),
+            cert_chain: chain,
+            cert_sn: row.serial.clone(),
+            fingerprint: row.fingerprint.clone(),
+            curve: row.curve.clone(),
+            replaced_sn,
+            existing,
+        }
+    }
+
+    /// Signs a new list of trusted roots when the last one is about to expire.
+    async fn renew_trust_list(&self) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            if let Err(error) = self.refresh_trust_list().await {
+                tracing::warn!("the list of trusted roots could not be renewed: {error:#}");
+            }
+        }
+    }
+}

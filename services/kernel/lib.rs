@@ -1,0 +1,65 @@
+//! The kernel: what every service uses, and nothing that belongs to only one of them.
+
+pub mod agent_md;
+mod aid;
+mod backoff;
+mod batch;
+mod bus;
+mod clock;
+mod cpu_pool;
+mod error;
+mod event;
+mod federation;
+pub mod files;
+pub mod http;
+mod identity;
+mod ids;
+mod known_cert;
+mod mesh;
+mod metrics;
+mod panics;
+mod polling;
+mod presence;
+mod redis;
+mod rpc;
+mod service;
+mod service_row;
+mod session_notice;
+mod store;
+pub mod trace;
+mod world;
+
+pub use aid::{Aid, AidError, DeviceId, SlotId};
+pub use backoff::Backoff;
+pub use batch::{Batch, BatchError};
+pub use bus::{Bus, BusStats, RedisBus, Subscription};
+pub use clock::Clock;
+pub use cpu_pool::CpuPool;
+pub use error::RpcError;
+pub use event::{Audience, Event};
+pub use federation::{
+    DispatchEvent, EventTargets, Forward, ForwardBatch, ForwardOutcome, Forwarded, ForwardedBatch, Forwarder,
+};
+pub use identity::Purpose;
+pub use ids::Ids;
+pub use known_cert::KnownCert;
+pub use mesh::{
+    CallTerm, Mesh, OnAnswer, PendingResponse, RemoteRoutes, RemoteService, ServiceRoutes, timed_out,
+    unavailable,
+};
+pub use metrics::ServiceMetrics;
+pub use panics::{catch_panic, catch_panic_of};
+pub use polling::await_polling;
+pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
+pub use proto_schemas::codes;
+pub use redis::RedisSettings;
+pub use rpc::{
+    Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, PendingAnswer, Relayed, Rpc,
+    Session, TokenKind,
+};
+pub use service::{Service, Task, TaskStatus, Tasks};
+pub use service_row::{ConfiguredService, ServiceRow, ServiceSettings};
+pub use session_notice::SessionNotice;
+pub use store::{Db, Durability, Engine, StoreStats, StoreUrl, Stores, Tally};
+pub use trace::{CarriedTrace, Trace, TraceMode, TraceSpan, TracedCall};
+pub use world::World;

@@ -1,0 +1,181 @@
+//! `message.*`: messages between agents, never lost and never doubled.
+//!
+//! A message is written once, to the log, with the seq it has in each inbox; its sender is answered after that commit, and its
+//! recipients are told after that. Three generations of clients read the same inboxes.
+
+mod ack;
+mod delivery;
+mod e2ee;
+mod envelope;
+mod error;
+mod federation;
+mod history;
+mod maintenance;
+mod outbox;
+mod peers;
+mod pull;
+mod query_online;
+mod read;
+mod read_state;
+mod reading;
+mod recall;
+mod send;
+mod sending;
+mod session_closed;
+mod session_opened;
+mod session_resync;
+mod settings;
+mod store;
+#[cfg(test)]
+mod tests;
+mod thought;
+mod v2;
+
+use delivery::publisher;
+use e2ee::keys::Prekeys;
+use error::Error;
+use federation::{PeerEvents, PeerOutbox, RecentPeers};
+use kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, Task, World};
+use parking_lot::Mutex;
+use reading::read_states::ReadStates;
+use sending::lookup_queue::LookupQueues;
+use sending::volatile::VolatileSent;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Store;
+use store::ephemeral::queue_messages::QueueMessages;
+use store::ephemeral::shared_rows::SharedRows;
+use store::ephemeral::volatile::VolatileMessages;
+use store::inboxes::Inboxes;
+use store::ledger::Ledger;
+use store::quotas::Quotas;
+use store::stored_message::StoredMessage;
+use thought::Thoughts;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+pub use settings::Settings;
+
+pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
+    let message = MessageService::open(world, settings).await?;
+    let (maintaining, maintained_until) = (message.clone(), world.stop.clone());
+    let maintenance = Task::new("maintenance", move || {
+        let (message, stop) = (maintaining.clone(), maintained_until.clone());
+        async move {
+            stop.run_until_cancelled(message.maintain()).await;
+        }
+    });
+    let (delivering, delivered_until) = (message.clone(), world.stop.clone());
+    let delivery = Task::new("delivery", move || {
+        let (message, stop) = (delivering.clone(), delivered_until.clone());
+        async move {
+            stop.run_until_cancelled(message.deliver()).await;
+            // Only where the server stops: a delivery that panicked is begun again.
+            message.stop_delivery().await;
+        }
+    });
+    Ok(Service::new(&["message"], rpc(message)).with_task(maintenance).with_task(delivery))
+}
+
+fn rpc(message: Arc<MessageService>) -> Methods {
+    Rpc::new(message)
+        .method("message.send", MessageService::send)
+        .method("message.pull", MessageService::pull)
+        .method("message.ack", MessageService::ack)
+        .method("message.recall", MessageService::recall)
+        .method("message.query_online", MessageService::query_online)
+        .method("message.peers", MessageService::peers)
+        .method("message.history", MessageService::history)
+        .method("message.read", MessageService::read)
+        .method("message.read_state", MessageService::read_state)
+        .method("message.e2ee.put_prekey", MessageService::put_prekey)
+        .method("message.e2ee.get_prekey", MessageService::get_prekey)
+        .method("message.e2ee.record_replay_guard", MessageService::record_replay_guard)
+        .method("message.e2ee.check_replay_guard", MessageService::check_replay_guard)
+        .method("message.v2.put_peer_pk", MessageService::put_peer_pk)
+        .method("message.v2.bootstrap", MessageService::bootstrap)
+        .method("message.v2.pull", MessageService::v2_pull)
+        .method("message.v2.ack", MessageService::v2_ack)
+        .method("message.thought.put", MessageService::put_thought)
+        .method("message.thought.get", MessageService::get_thought)
+        .method("message.session_opened", MessageService::session_opened)
+        .method("message.session_resync", MessageService::session_resync)
+        .method("message.session_closed", MessageService::session_closed)
+        .method("message.outbox", MessageService::outbox)
+        .into()
+}
+
+struct MessageService {
+    issuer: String,
+    inboxes: Arc<Inboxes>,
+    lookups: LookupQueues<Aid>,
+    keys: Prekeys,
+    read_states: ReadStates,
+    thoughts: Thoughts,
+    volatile: VolatileMessages<Arc<StoredMessage>>,
+    volatile_sent: VolatileSent,
+    queue_messages: Arc<QueueMessages<Arc<StoredMessage>>>,
+    /// On PostgreSQL, in place of the four above. Only which connection gets the next queue message is decided from memory.
+    shared: Option<SharedRows>,
+    ledger: Ledger,
+    quotas: Quotas,
+    store: Arc<Store>,
+    peer_events: PeerEvents,
+    recent_peers: RecentPeers,
+    outbox: PeerOutbox,
+    /// How long messages are stored, and how long after it was sent one can be recalled.
+    retention_ms: i64,
+    recall_ms: i64,
+    /// How long a device is known that is not seen.
+    device_ms: i64,
+    /// How long a message waits for a domain that cannot be reached, if it does.
+    peer_retention: Option<Duration>,
+    mesh: Arc<Mesh>,
+    bus: Bus,
+    presence: Presence,
+    clock: Clock,
+    ids: Ids,
+    tracker: TaskTracker,
+    /// The connections that will be notified again, and when.
+    notifying: Mutex<HashMap<u64, Instant>>,
+}
+
+impl MessageService {
+    async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<MessageService>> {
+        let store = Arc::new(Store::open(world).await?);
+        let queue_messages = Arc::new(QueueMessages::new(settings.queue_limits()));
+        let inboxes = Inboxes::open(world, store.clone(), settings.devices_per_agent());
+        let committed = publisher::start(world, inboxes.clone());
+        let ledger = Ledger::open(world, store.clone(), queue_messages.clone(), committed).await?;
+        Ok(Arc::new(MessageService {
+            issuer: world.issuer.clone(),
+            inboxes,
+            lookups: LookupQueues::default(),
+            keys: Prekeys::new(store.db().clone()),
+            read_states: ReadStates::new(store.db().clone()),
+            thoughts: Thoughts::default(),
+            volatile: VolatileMessages::new(&world.ids),
+            volatile_sent: VolatileSent::default(),
+            queue_messages,
+            shared: SharedRows::open(store.db()).await?,
+            ledger,
+            quotas: Quotas::new(store.db().clone(), settings.quota_limits(), settings.retention_ms()),
+            recent_peers: RecentPeers::open(world, store.db(), settings.recall_ms()),
+            outbox: PeerOutbox::open(world, store.db()).await?,
+            store,
+            retention_ms: settings.retention_ms(),
+            recall_ms: settings.recall_ms(),
+            device_ms: settings.device_ms(),
+            peer_retention: settings.peer_retention(),
+            peer_events: PeerEvents::start(&world.tracker, world.mesh.clone(), world.ids.clone()),
+            mesh: world.mesh.clone(),
+            bus: world.bus.clone(),
+            presence: world.presence.clone(),
+            clock: world.clock.clone(),
+            ids: world.ids.clone(),
+            tracker: world.tracker.clone(),
+            notifying: Mutex::default(),
+        }))
+    }
+}

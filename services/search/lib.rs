@@ -1,0 +1,252 @@
+//! `search.*`: the directory of agents that published an `agent.md`, here and in the domains that are copied.
+//!
+//! The `agent` service has the documents. This one reads their changes in order and keeps a log of its own, from which everything
+//! else follows: snapshots are the log frozen at a number, other domains copy log and snapshots, and the index of each process is
+//! made from it and can be made again at any time.
+
+mod ap_info;
+mod changes;
+mod cursor;
+mod document;
+mod error;
+mod get_agent;
+pub mod index;
+mod notify;
+mod peers;
+mod query;
+mod rebuild;
+mod settings;
+mod snapshot;
+mod status;
+mod store;
+mod suggest;
+mod sync;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+use cursor::CursorKey;
+use error::Error;
+use index::TextIndex;
+use kernel::{Audience, Bus, Caller, Clock, Event, Ids, Mesh, Methods, Rpc, Service, Task, World};
+use parking_lot::RwLock;
+pub use settings::Settings;
+use std::sync::Arc;
+use store::Store;
+use store::pages::Reader;
+use sync::{Followers, Leases, PeerStates};
+use tasks::indexing::{IndexFolder, Rebuilding};
+use tasks::query_stats::QueryStats;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::sync::{Notify, Semaphore};
+
+/// Searches that run at once: each takes a thread for itself.
+const AT_ONCE: usize = 8;
+
+pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
+    let search = SearchService::open(world, settings).await?;
+    let task = |name, work: fn(Arc<SearchService>) -> tasks::Work| {
+        let (search, stop) = (search.clone(), world.stop.clone());
+        Task::new(name, move || {
+            let (work, stop) = (work(search.clone()), stop.clone());
+            async move {
+                stop.run_until_cancelled(work).await;
+            }
+        })
+    };
+    let (copying, copied_until) = (search.clone(), world.stop.clone());
+    let sync = Task::new("sync", move || {
+        let (search, stop) = (copying.clone(), copied_until.clone());
+        async move {
+            stop.run_until_cancelled(search.sync()).await;
+            search.release_leases().await;
+        }
+    });
+    let service = Service::new(&["search"], rpc(search.clone()));
+    if !settings.enabled {
+        return Ok(service);
+    }
+    Ok(service
+        .with_task(task("ingest", |search| Box::pin(async move { search.ingest().await })))
+        .with_task(task("indexing", |search| Box::pin(async move { search.keep_index().await })))
+        .with_task(task("maintenance", |search| Box::pin(async move { search.maintain().await })))
+        .with_task(sync))
+}
+
+fn rpc(search: Arc<SearchService>) -> Methods {
+    Rpc::new(search)
+        .method("search.ap_info", SearchService::ap_info)
+        .method("search.snapshot", SearchService::snapshot)
+        .method("search.changes", SearchService::changes)
+        .method("search.query", SearchService::query)
+        .method("search.get_agent", SearchService::get_agent)
+        .method("search.suggest", SearchService::suggest)
+        .method("search.notify", SearchService::notify)
+        .method("search.peers", SearchService::peers)
+        .method("search.rebuild", SearchService::rebuild)
+        .method("search.status", SearchService::status)
+        .into()
+}
+
+struct SearchService {
+    issuer: String,
+    /// The name of this directory: `search.` and the domain.
+    ap_id: String,
+    settings: Settings,
+    store: Store,
+    cursors: CursorKey,
+    /// Replaced as a whole when a new one was made.
+    index: RwLock<Arc<TextIndex>>,
+    folder: IndexFolder,
+    rebuilding: Rebuilding,
+    searches: Arc<Semaphore>,
+    query_stats: QueryStats,
+    peer_states: PeerStates,
+    followers: Followers,
+    leases: Leases,
+    wake: Arc<TaskWakes>,
+    metrics: SearchMetrics,
+    mesh: Arc<Mesh>,
+    bus: Bus,
+    clock: Clock,
+    ids: Ids,
+}
+
+/// What ends the waits of the tasks.
+#[derive(Default)]
+struct TaskWakes {
+    /// The agent service has something new.
+    ingest: Notify,
+    /// The log has something new.
+    index: Notify,
+    /// The log has something new of our own, for those that copy it.
+    followers: Notify,
+    /// A peer has something new.
+    sync: sync::WakePeers,
+}
+
+struct SearchMetrics {
+    agents: prometheus_client::metrics::gauge::Gauge,
+    index_lag: prometheus_client::metrics::gauge::Gauge,
+    refused_items: prometheus_client::metrics::counter::Counter,
+}
+
+impl SearchService {
+    async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<SearchService>> {
+        let db = world.db("search", &sqlx::migrate!("./migrations")).await?;
+        let store = Store::new(db, world.stores.tally("search"));
+        let (folder, index) = IndexFolder::open(&world.data.join("search-index"))?;
+        let wake = Arc::<TaskWakes>::default();
+        let listening = wake.clone();
+        world.bus.listen(move |event| listening.on_event(event));
+        let cursors = CursorKey::new(&store.cursor_key(&world.ids).await?);
+        Ok(Arc::new(SearchService {
+            issuer: world.issuer.clone(),
+            ap_id: ap_id(&world.issuer),
+            settings: settings.clone(),
+            store,
+            cursors,
+            index: RwLock::new(Arc::new(index)),
+            folder,
+            rebuilding: Rebuilding::default(),
+            searches: Arc::new(Semaphore::new(AT_ONCE)),
+            query_stats: QueryStats::default(),
+            peer_states: PeerStates::default(),
+            followers: Followers::default(),
+            leases: Leases::default(),
+            wake,
+            metrics: SearchMetrics {
+                agents: world.metrics.counted("search", "agents", "Agents that searches find"),
+                index_lag: world.metrics.counted(
+                    "search",
+                    "index_lag",
+                    "Changes that are not in the index yet",
+                ),
+                refused_items: world.metrics.counted(
+                    "search",
+                    "peer_items_refused",
+                    "Entries of the directories of peers that were not accepted",
+                ),
+            },
+            mesh: world.mesh.clone(),
+            bus: world.bus.clone(),
+            clock: world.clock.clone(),
+            ids: world.ids.clone(),
+        }))
+    }
+
+    fn enabled(&self) -> Result<(), Error> {
+        if self.settings.enabled { Ok(()) } else { Err(Error::Disabled) }
+    }
+
+    /// What the caller gets to see of the log and the snapshots. The directory of another domain is remembered: it is told when
+    /// something changes.
+    async fn reader(&self, caller: &Caller) -> Result<Reader, Error> {
+        let Caller::ForeignService { relayed, .. } = caller else { return Ok(Reader::Agent) };
+        if !self.settings.public {
+            return Err(Error::NotPublic);
+        }
+        self.remember_follower(&relayed.from_issuer).await?;
+        Ok(Reader::Directory)
+    }
+
+    fn index(&self) -> Arc<TextIndex> {
+        self.index.read().clone()
+    }
+
+    /// Tells the other processes, and the tasks of this one, that the log has something new.
+    fn log_changed(&self, own: bool) {
+        self.wake.index.notify_one();
+        if own {
+            self.wake.followers.notify_one();
+        }
+        self.bus.publish(&Event::new(Audience::Gateways, LOG_CHANGED, &serde_json::json!({})));
+    }
+}
+
+/// What processes tell each other over the bus.
+const AGENT_CHANGED: &str = "agent.changed";
+const LOG_CHANGED: &str = "search.log_changed";
+const PEER_CHANGED: &str = "search.peer_changed";
+
+impl TaskWakes {
+    fn on_event(&self, event: &Event) {
+        if event.to != Audience::Gateways {
+            return;
+        }
+        match event.method.as_str() {
+            AGENT_CHANGED => self.ingest.notify_one(),
+            LOG_CHANGED => self.index.notify_one(),
+            PEER_CHANGED => self.sync.wake(event),
+            _ => {}
+        }
+    }
+}
+
+fn ap_id(issuer: &str) -> String {
+    format!("search.{issuer}")
+}
+
+fn agent_md_url(aid: &str) -> String {
+    format!("https://{aid}/agent.md")
+}
+
+/// ISO 8601 with a `Z`, as `search.*` writes times.
+fn iso(unix_ms: i64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000).ok();
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+fn from_iso(text: &str) -> Option<i64> {
+    let nanos = OffsetDateTime::parse(text, &Rfc3339).ok()?.unix_timestamp_nanos();
+    i64::try_from(nanos / 1_000_000).ok()
+}
+
+/// How many entries a page has: what was asked for, within bounds.
+fn page_limit(limit: Option<i64>, usual: i64, most: i64) -> Result<i64, Error> {
+    match limit.unwrap_or(usual) {
+        ..1 => Err(Error::Param("limit must be at least 1".to_owned())),
+        limit => Ok(limit.min(most)),
+    }
+}

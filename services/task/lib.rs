@@ -1,0 +1,153 @@
+//! `task.*`: work that one agent gives another, with one truth that both sides see: who asked whom for what, where it stands, what
+//! came out, and what was passed on to whom.
+//!
+//! What may happen to a task is decided by pure functions (`model`). Every change goes through one queue (`batch`), is committed
+//! together with others, and is told to whoever should hear of it (`publish`) after its commit.
+
+mod acting;
+mod agents;
+mod batch;
+mod federation;
+mod model;
+mod params;
+mod publish;
+mod reading;
+mod settings;
+mod store;
+mod subscriptions;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+use agents::RegisteredAgents;
+use batch::TaskBatch;
+use federation::RelayQueues;
+use kernel::{Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, Task, World};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+pub use settings::Settings;
+use std::sync::Arc;
+use store::Store;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
+    let service = TaskService::open(world, settings).await?;
+    let task = |name, work: fn(Arc<TaskService>) -> tasks::TaskWork| {
+        let (service, stop) = (service.clone(), world.stop.clone());
+        Task::new(name, move || {
+            let (work, stop) = (work(service.clone()), stop.clone());
+            async move {
+                stop.run_until_cancelled(work).await;
+            }
+        })
+    };
+    let timers = task("timers", |service| Box::pin(async move { service.run_timers().await }));
+    let maintenance = task("maintenance", |service| Box::pin(async move { service.maintain().await }));
+    let relay = task("relay", |service| Box::pin(async move { service.relay().await }));
+    let tasks = Service::new(&["task"], rpc(service.clone()));
+    Ok(tasks.with_task(timers).with_task(maintenance).with_task(relay))
+}
+
+fn rpc(service: Arc<TaskService>) -> Methods {
+    Rpc::new(service)
+        .method("task.create", TaskService::create)
+        .method("task.get", TaskService::get)
+        .method("task.accept", TaskService::accept)
+        .method("task.reject", TaskService::reject)
+        .method("task.send_input", TaskService::send_input)
+        .method("task.request_input", TaskService::request_input)
+        .method("task.delegate", TaskService::delegate)
+        .method("task.add_artifact", TaskService::add_artifact)
+        .method("task.complete", TaskService::complete)
+        .method("task.fail", TaskService::fail)
+        .method("task.cancel", TaskService::cancel)
+        .method("task.children", TaskService::children)
+        .method("task.list", TaskService::list)
+        .method("task.subscribe", TaskService::subscribe)
+        .method("task.unsubscribe", TaskService::unsubscribe)
+        .method("task.relay_event", TaskService::relay_event)
+        .into()
+}
+
+struct TaskService {
+    issuer: String,
+    store: Store,
+    batch: TaskBatch,
+    agents: RegisteredAgents,
+    relays: Arc<RelayQueues>,
+    retention_ms: i64,
+    metrics: TaskCounters,
+    mesh: Arc<Mesh>,
+    bus: Bus,
+    presence: Presence,
+    clock: Clock,
+    ids: Ids,
+}
+
+#[derive(Clone)]
+struct TaskCounters {
+    changes: Counter,
+    timed_out: Counter,
+    open: Gauge,
+    relays_sent: Counter,
+    relays_failed: Counter,
+    relays_waiting: Gauge,
+}
+
+impl TaskService {
+    async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<TaskService>> {
+        let db = world.busy_db("task", &sqlx::migrate!("./migrations")).await?;
+        let store = Store::new(db);
+        let metrics = TaskCounters {
+            changes: world.metrics.counted("task", "changes", "Changes of tasks that were stored"),
+            timed_out: world.metrics.counted("task", "timed_out", "Tasks that the server ended"),
+            open: world.metrics.counted("task", "open", "Tasks that have not ended"),
+            relays_sent: world.metrics.counted(
+                "task",
+                "relays_sent",
+                "Versions of tasks that other domains were told of",
+            ),
+            relays_failed: world.metrics.counted(
+                "task",
+                "relays_failed",
+                "Times that another domain could not be told of tasks",
+            ),
+            relays_waiting: world.metrics.counted(
+                "task",
+                "relays_waiting",
+                "Tasks that other domains have yet to learn of",
+            ),
+        };
+        let relays = Arc::<RelayQueues>::default();
+        let woken = relays.clone();
+        world.bus.listen(move |event| woken.on_event(event));
+        let committed = publish::start(world, store.clone(), relays.clone());
+        let batch = batch::start(world, store.clone(), settings.limits(), committed, metrics.clone());
+        Ok(Arc::new(TaskService {
+            issuer: world.issuer.clone(),
+            store,
+            batch,
+            agents: RegisteredAgents::default(),
+            relays,
+            retention_ms: settings.retention_ms(),
+            metrics,
+            mesh: world.mesh.clone(),
+            bus: world.bus.clone(),
+            presence: world.presence.clone(),
+            clock: world.clock.clone(),
+            ids: world.ids.clone(),
+        }))
+    }
+}
+
+fn from_iso(text: &str) -> Option<i64> {
+    let nanos = OffsetDateTime::parse(text, &Rfc3339).ok()?.unix_timestamp_nanos();
+    i64::try_from(nanos / 1_000_000).ok()
+}
+
+/// ISO 8601 with a `Z`, as `task.*` writes times.
+fn iso(unix_ms: i64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000).ok();
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
