@@ -24,13 +24,20 @@ use banner::Banner;
 use drain::RunningServer;
 use housekeeping::housekeeping;
 use kernel::{Audience, Bus, ConfiguredService, RedisBus, World};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Runs the server, or the services of it that this process has, until a signal stops it and it has drained.
-pub async fn serve(config: Config) -> anyhow::Result<()> {
+///
+/// Boxed, so that all of it is compiled with this crate: the body of an async function is compiled where it is polled.
+pub fn serve(config: Config) -> Pin<Box<dyn Future<Output = anyhow::Result<()>>>> {
+    Box::pin(serve_until_stopped(config))
+}
+
+async fn serve_until_stopped(config: Config) -> anyhow::Result<()> {
     telemetry::init(&config.log)?;
     let _ = rlimit::increase_nofile_limit(u64::MAX);
     // With huge pages each buffer of which one byte was used would cost two megabytes.

@@ -27,7 +27,9 @@ mod store;
 mod tests;
 
 use error::Error;
-use kernel::{Audience, Bus, Clock, Event, Ids, Mesh, Methods, Presence, Rpc, Service, Task, World};
+use kernel::{
+    Audience, Bus, Clock, Event, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World,
+};
 use sending::{DeviceArrivals, HttpsSender, SenderWakes, SendingWork, WebhookSender};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
@@ -37,6 +39,11 @@ use store::Store;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::Notify;
+
+/// The service as `aund` hands it to the gateway.
+pub fn row() -> ServiceRow {
+    ServiceRow::new("agent", open)
+}
 
 pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
     let agent = AgentService::open(world, settings).await?;

@@ -28,7 +28,9 @@ mod verify_token;
 pub use settings::Settings;
 
 use error::Error;
-use kernel::{Batch, Bus, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, Task, World};
+use kernel::{
+    Batch, Bus, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, ServiceRow, Task, World,
+};
 use keys::AuthKeys;
 use parking_lot::{Mutex, RwLock};
 use proto_schemas::Request;
@@ -41,6 +43,11 @@ use store::{Login, LoginOutcome, Store};
 const ACCESS_SECONDS: i64 = 3600;
 const QUEUE_BYTES: usize = 16 << 20;
 const PURGE_EVERY: Duration = Duration::from_secs(60);
+
+/// The service as `aund` hands it to the gateway.
+pub fn row() -> ServiceRow {
+    ServiceRow::new("auth", open)
+}
 
 pub async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
     let store = Arc::new(Store::new(world.db("auth", &sqlx::migrate!("./migrations")).await?));

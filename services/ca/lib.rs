@@ -34,7 +34,7 @@ pub use settings::Settings;
 
 use certs::{Authority, Certificate, PublicKey, Urls};
 use error::Error;
-use kernel::{Batch, Bus, Clock, CpuPool, Mesh, Methods, Rpc, Service, Task, World};
+use kernel::{Batch, Bus, Clock, CpuPool, Mesh, Methods, Rpc, Service, ServiceRow, Task, World};
 use parking_lot::Mutex;
 use pki::CaPki;
 use serde::Serialize;
@@ -52,6 +52,11 @@ const BACKDATE_SECONDS: i64 = 300;
 const GRACE_SECONDS: i64 = 90 * DAY;
 /// What may wait to be stored.
 const QUEUE_BYTES: usize = 16 << 20;
+
+/// The service as `aund` hands it to the gateway.
+pub fn row() -> ServiceRow {
+    ServiceRow::new("ca", open)
+}
 
 pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
     let pki = CaPki::open_or_create(world)?;

@@ -35,7 +35,7 @@ use delivery::publisher;
 use e2ee::keys::Prekeys;
 use error::Error;
 use federation::{PeerEvents, PeerOutbox, RecentPeers};
-use kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, Task, World};
+use kernel::{Aid, Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World};
 use parking_lot::Mutex;
 use reading::read_states::ReadStates;
 use sending::lookup_queue::LookupQueues;
@@ -56,6 +56,11 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 pub use settings::Settings;
+
+/// The service as `aund` hands it to the gateway.
+pub fn row() -> ServiceRow {
+    ServiceRow::new("message", open)
+}
 
 pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
     let message = MessageService::open(world, settings).await?;

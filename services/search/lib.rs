@@ -28,7 +28,9 @@ mod tests;
 use cursor::CursorKey;
 use error::Error;
 use index::TextIndex;
-use kernel::{Audience, Bus, Caller, Clock, Event, Ids, Mesh, Methods, Rpc, Service, Task, World};
+use kernel::{
+    Audience, Bus, Caller, Clock, Event, Ids, Mesh, Methods, Rpc, Service, ServiceRow, Task, World,
+};
 use parking_lot::RwLock;
 pub use settings::Settings;
 use std::sync::Arc;
@@ -43,6 +45,11 @@ use tokio::sync::{Notify, Semaphore};
 
 /// Searches that run at once: each takes a thread for itself.
 const AT_ONCE: usize = 8;
+
+/// The service as `aund` hands it to the gateway.
+pub fn row() -> ServiceRow {
+    ServiceRow::new("search", open)
+}
 
 pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
     let search = SearchService::open(world, settings).await?;

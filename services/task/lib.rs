@@ -22,7 +22,7 @@ mod tests;
 use agents::RegisteredAgents;
 use batch::TaskBatch;
 use federation::RelayQueues;
-use kernel::{Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, Task, World};
+use kernel::{Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 pub use settings::Settings;
@@ -30,6 +30,11 @@ use std::sync::Arc;
 use store::Store;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+
+/// The service as `aund` hands it to the gateway.
+pub fn row() -> ServiceRow {
+    ServiceRow::new("task", open)
+}
 
 pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service> {
     let service = TaskService::open(world, settings).await?;

@@ -1,5 +1,7 @@
 //! A world for the services' own tests: real stores on either engine, no socket, and a clock that a test can move.
 
+#![expect(clippy::unwrap_used, reason = "only tests use it, and what fails here fails the test")]
+
 use axum::body::{Body, to_bytes};
 use axum::http;
 use base64::Engine as _;

@@ -5,12 +5,12 @@ use kernel::ServiceRow;
 /// The services, in the order in which they open: a service may call those before it while it opens.
 pub(crate) fn rows() -> Vec<ServiceRow> {
     vec![
-        ServiceRow::new("ca", service_ca::open),
-        ServiceRow::new("auth", service_auth::open),
-        ServiceRow::new("agent", service_agent::open),
-        ServiceRow::new("message", service_message::open),
-        ServiceRow::new("search", service_search::open),
-        ServiceRow::new("task", service_task::open),
+        service_ca::row(),
+        service_auth::row(),
+        service_agent::row(),
+        service_message::row(),
+        service_search::row(),
+        service_task::row(),
     ]
 }
 
