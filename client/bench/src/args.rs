@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     agents: u32,
     /// Measure tasks instead of the gateway, beside durable messages on the same server
-    #[arg(long, conflicts_with_all = ["message", "search", "federation", "before", "shape"])]
+    #[arg(long, conflicts_with_all = ["message", "search", "federation", "shape"])]
     task: bool,
     /// Ended tasks of one agent that are listed
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -55,7 +55,7 @@ pub struct Args {
     ///
     /// Both builds get the same load on servers of their own. The ratio of a figure is this build's over the older one's,
     /// and the other way round for times and memory, so that 1.0 is equal and more is better. The last line names what did
-    /// not reach 0.95. Messages and logins are measured on SQLite, and with --postgres on PostgreSQL, too.
+    /// not reach 0.95. Messages, tasks and logins are measured on SQLite, and with --postgres on PostgreSQL, too.
     #[arg(long, value_name = "BINARY")]
     before: Option<PathBuf>,
     /// Measure a server of one process, or of several

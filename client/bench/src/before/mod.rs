@@ -21,6 +21,7 @@ use super::message::send_load::{self, OFFLINE_DEPTH, ONLINE_DEPTH, SendLoad};
 use super::ping::{self, CallLoad, CallSpec};
 use super::process::Build;
 use super::rounds::{RoundLoad, Sample, alternate};
+use super::task::transitions::{self, TransitionLoad};
 use super::{Plan, ServerShape, What, schemas, split};
 use report::{Better, ComparedFigure, Comparison};
 
@@ -63,6 +64,7 @@ pub(super) async fn measure(plan: &Plan, before: &Path) -> anyhow::Result<Compar
     } else {
         builds.gateway().await?;
         builds.messages().await?;
+        builds.tasks().await?;
     }
     Ok(builds.comparison)
 }
@@ -119,6 +121,22 @@ impl Builds<'_> {
         }
         if plan.wants(What::Pull) {
             self.on_each_store(pull::title(), CALLS, PullLoad::new).await?;
+        }
+        Ok(())
+    }
+
+    async fn tasks(&mut self) -> anyhow::Result<()> {
+        let plan = self.plan;
+        if plan.only.contains(&What::TaskList) {
+            bail!("--only task-list is not compared with another build");
+        }
+        if plan.wants(What::Transitions) {
+            for depth in transitions::IN_FLIGHT {
+                self.on_each_store(transitions::title(plan, depth), CALLS, async |build, store| {
+                    TransitionLoad::start(plan, build, store, depth).await
+                })
+                .await?;
+            }
         }
         Ok(())
     }

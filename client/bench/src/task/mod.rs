@@ -9,7 +9,7 @@ mod list;
 mod lives;
 mod pair;
 mod sends;
-mod transitions;
+pub(super) mod transitions;
 
 use super::process::{BenchFolder, BenchServer, Build, CONFIG};
 use super::report::Report;
@@ -56,13 +56,20 @@ impl TaskStoreKind<'_> {
         }
     }
 
-    /// A server with nothing in its store.
-    async fn server(self, folder: &BenchFolder) -> anyhow::Result<BenchServer> {
-        let store = match self {
+    /// The URL of a store with nothing in it; none for SQLite in the folder of the server.
+    fn url(self) -> Option<String> {
+        match self {
             TaskStoreKind::Sqlite => None,
             TaskStoreKind::Postgres(url) => Some(schemas::store_url(url, &schemas::fresh_prefix())),
-        };
-        let config = format!("{CONFIG}{CLASSES}");
-        BenchServer::aund_with(&Build::this()?, folder, store.as_deref(), &config).await
+        }
     }
+
+    /// A server with nothing in its store.
+    async fn server(self, folder: &BenchFolder) -> anyhow::Result<BenchServer> {
+        server(&Build::this()?, folder, self.url().as_deref()).await
+    }
+}
+
+async fn server(build: &Build, folder: &BenchFolder, store: Option<&str>) -> anyhow::Result<BenchServer> {
+    BenchServer::aund_with(build, folder, store, &format!("{CONFIG}{CLASSES}")).await
 }

@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 
 use super::super::Plan;
 use super::super::agent::{LoggedInAgent, Transport, register_agents};
-use super::super::process::{BenchFolder, BenchServer};
+use super::super::process::{BenchFolder, BenchServer, Build};
 use super::super::report::{Goal, Measurement, Report, ReportedFigure, shown};
-use super::super::rounds::{Latencies, Sample, SampleSeries};
+use super::super::rounds::{Latencies, RoundLoad, Sample, SampleSeries};
 use super::TaskStoreKind;
 use super::lives::{TaskLives, TransitionKind};
 use super::pair::PairSockets;
@@ -19,7 +19,7 @@ use super::sends::PairSends;
 type FigureOf = fn(&Sample) -> f64;
 
 /// Calls in flight for each connection. Of a pair the calls that change tasks are now more on one connection and now on the other.
-const IN_FLIGHT: [usize; 2] = [1, 4];
+pub(in super::super) const IN_FLIGHT: [usize; 2] = [1, 4];
 
 /// Before the first round each kind of work runs this long without being measured.
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -36,7 +36,7 @@ enum PairWorkKind {
 }
 
 /// A real server, and pairs of agents on it.
-struct TransitionLoad {
+pub(in super::super) struct TransitionLoad {
     server: BenchServer,
     pairs: Vec<WorkingPair>,
     _folder: BenchFolder,
@@ -61,18 +61,22 @@ pub(super) async fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     for depth in IN_FLIGHT {
-        let pairs = (plan.connections / 2).max(1);
-        let (connections, in_flight) = (2 * pairs, 2 * pairs * depth);
-        let title = format!(
-            "changes of tasks on {}, {in_flight} in flight on {connections} connections",
-            store.name()
-        );
+        let title = format!("{}, {}", title(plan, depth), store.name());
         eprintln!("{title} …");
-        let mut load = TransitionLoad::start(store, pairs, depth).await?;
+        let mut load = TransitionLoad::start(plan, &Build::this()?, store.url().as_deref(), depth).await?;
         let (tasks, sends) = load.in_turn(plan).await?;
         add(report, &title, store, &tasks, &sends);
     }
     Ok(())
+}
+
+pub(in super::super) fn title(plan: &Plan, depth: usize) -> String {
+    let connections = 2 * pairs(plan);
+    format!("changes of tasks, {} in flight on {connections} connections", connections * depth)
+}
+
+fn pairs(plan: &Plan) -> usize {
+    (plan.connections / 2).max(1)
 }
 
 fn add(
@@ -113,9 +117,14 @@ fn add(
 }
 
 impl TransitionLoad {
-    async fn start(store: TaskStoreKind<'_>, pairs: usize, depth: usize) -> anyhow::Result<Self> {
-        let folder = BenchFolder::new("task")?;
-        let server = store.server(&folder).await?;
+    pub(in super::super) async fn start(
+        plan: &Plan,
+        build: &Build,
+        store: Option<&str>,
+        depth: usize,
+    ) -> anyhow::Result<Self> {
+        let (folder, pairs) = (BenchFolder::new("task")?, pairs(plan));
+        let server = super::server(build, &folder, store).await?;
         let endpoint = server.endpoint(Transport::Plain);
         let agents = register_agents(endpoint, 2 * pairs).await?;
         let mut working = Vec::with_capacity(pairs);
@@ -129,16 +138,16 @@ impl TransitionLoad {
     /// The rounds of both kinds. Another one begins each time, so that a machine that changes its speed favours none.
     async fn in_turn(&mut self, plan: &Plan) -> anyhow::Result<(Vec<WorkSample>, Vec<WorkSample>)> {
         for kind in [PairWorkKind::Sends, PairWorkKind::Tasks] {
-            self.round(kind, WARM_UP).await?;
+            self.work_round(kind, WARM_UP).await?;
         }
         let (mut tasks, mut sends) = (Vec::with_capacity(plan.rounds), Vec::with_capacity(plan.rounds));
         for round in 0..plan.rounds {
             let (changed, sent) = if round % 2 == 0 {
-                let sent = self.round(PairWorkKind::Sends, plan.span).await?;
-                (self.round(PairWorkKind::Tasks, plan.span).await?, sent)
+                let sent = self.work_round(PairWorkKind::Sends, plan.span).await?;
+                (self.work_round(PairWorkKind::Tasks, plan.span).await?, sent)
             } else {
-                let changed = self.round(PairWorkKind::Tasks, plan.span).await?;
-                (changed, self.round(PairWorkKind::Sends, plan.span).await?)
+                let changed = self.work_round(PairWorkKind::Tasks, plan.span).await?;
+                (changed, self.work_round(PairWorkKind::Sends, plan.span).await?)
             };
             let (ours, raw) = (changed.all.per_second, sent.all.per_second);
             eprintln!(
@@ -154,7 +163,7 @@ impl TransitionLoad {
         Ok((tasks, sends))
     }
 
-    async fn round(&mut self, kind: PairWorkKind, span: Duration) -> anyhow::Result<WorkSample> {
+    async fn work_round(&mut self, kind: PairWorkKind, span: Duration) -> anyhow::Result<WorkSample> {
         let round = tokio::time::timeout(span + ROUND_TIMEOUT, self.run(kind, span)).await;
         let sample = round.with_context(|| format!("a round did not end within {ROUND_TIMEOUT:?}"))??;
         // What the others are told of this round must not burden the next one.
@@ -189,6 +198,13 @@ impl TransitionLoad {
         let by_kind =
             by_kind.iter().map(|of_kind| Sample::new(of_kind, seconds, f64::NAN, f64::NAN)).collect();
         Ok(WorkSample { all: meter.stop(&total)?, by_kind })
+    }
+}
+
+/// Only the changes of tasks, as two builds are compared by.
+impl RoundLoad for TransitionLoad {
+    async fn round(&mut self, span: Duration) -> anyhow::Result<Sample> {
+        Ok(self.work_round(PairWorkKind::Tasks, span).await?.all)
     }
 }
 
