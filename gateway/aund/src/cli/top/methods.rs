@@ -16,7 +16,7 @@ pub struct MethodRow {
 
 /// A namespace, over all processes that run it.
 #[derive(Debug, Default)]
-pub struct ServiceRow {
+pub struct TopServiceRow {
     pub namespace: String,
     pub calls: f64,
     /// Calls that its store or its process could not serve.
@@ -109,7 +109,7 @@ impl MethodCounts {
     }
 
     /// As measured by the process that runs the service: the service's own, or the gateway's where both are one process.
-    pub fn services(&self) -> Vec<ServiceRow> {
+    pub fn services(&self) -> Vec<TopServiceRow> {
         let mut services: BTreeMap<&str, CallCounts> = BTreeMap::new();
         for (name, [gateway, service]) in &self.by_name {
             let counted = if service.calls > 0.0 { service } else { gateway };
@@ -123,7 +123,7 @@ impl MethodCounts {
             sum.unavailable += gateway.unavailable.max(service.unavailable);
             sum.times.join(&counted.times);
         }
-        let rows = services.into_iter().map(|(namespace, counted)| ServiceRow {
+        let rows = services.into_iter().map(|(namespace, counted)| TopServiceRow {
             namespace: namespace.to_owned(),
             calls: counted.calls,
             unavailable: counted.unavailable,
