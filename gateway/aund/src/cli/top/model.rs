@@ -1,6 +1,6 @@
 //! What `aund top` shows, made of the metrics of every process.
 
-use super::methods::{MethodCounts, MethodRow, ServiceRow, SortOrder};
+use super::methods::{MethodCounts, MethodRow, SortOrder, TopServiceRow};
 use super::samples::MetricSamples;
 use super::snapshot::{Increase, ProcessSnapshot};
 use super::stores::{self, StoreRow};
@@ -11,7 +11,7 @@ pub struct TopModel {
     pub per_second: bool,
     pub processes: Vec<ProcessRow>,
     pub methods: Vec<MethodRow>,
-    pub services: Vec<ServiceRow>,
+    pub services: Vec<TopServiceRow>,
     pub stores: Vec<StoreRow>,
     pub links: Vec<LinkRow>,
     pub buses: Vec<BusRow>,

@@ -1,7 +1,7 @@
 //! The cells in the rows of each table.
 
 use super::cells::{StyledText, bad, bytes, number, state, time, times, trouble};
-use super::methods::{MethodRow, ServiceRow};
+use super::methods::{MethodRow, TopServiceRow};
 use super::model::{BusRow, LinkRow, ProcessRow};
 use super::stores::StoreRow;
 
@@ -35,7 +35,7 @@ pub fn of_method(row: &MethodRow) -> Vec<StyledText> {
     ]
 }
 
-pub fn of_service(row: &ServiceRow) -> Vec<StyledText> {
+pub fn of_service(row: &TopServiceRow) -> Vec<StyledText> {
     let (p50, p99) = times(row.times);
     vec![
         row.namespace.clone().into(),
