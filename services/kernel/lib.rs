@@ -30,7 +30,7 @@ pub mod trace;
 mod world;
 
 pub use aid::{Aid, AidError, DeviceId, SlotId};
-pub use backoff::Backoff;
+pub use backoff::{Backoff, BackoffSchedule};
 pub use batch::{Batch, BatchError};
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
 pub use clock::Clock;
