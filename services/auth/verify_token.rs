@@ -2,8 +2,7 @@
 
 use super::jwt::{self, Claims, JwtError};
 use super::{AuthService, Error};
-use kernel::{Aid, Caller};
-use ring::digest;
+use kernel::{Aid, Caller, sha256};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -58,8 +57,7 @@ impl AuthService {
     /// The claims of a token, if this server signed it. Times and revocation are checked each time; only the verified
     /// signature is cached.
     fn claims(&self, token: &str) -> Result<Claims, JwtError> {
-        let hash: [u8; 32] =
-            digest::digest(&digest::SHA256, token.as_bytes()).as_ref().try_into().unwrap_or_default();
+        let hash = sha256(token);
         if let Some(claims) = self.verified.lock().get(&hash) {
             return Ok(claims.clone());
         }

@@ -12,12 +12,14 @@ mod error;
 mod event;
 mod federation;
 pub mod files;
+mod hash;
 pub mod http;
 mod identity;
 mod ids;
 mod known_cert;
 mod mesh;
 mod metrics;
+mod page;
 mod panics;
 mod polling;
 mod presence;
@@ -27,6 +29,7 @@ mod service;
 mod service_row;
 mod session_notice;
 mod store;
+mod timestamp;
 pub mod trace;
 mod world;
 
@@ -42,6 +45,7 @@ pub use event::{Audience, Event};
 pub use federation::{
     DispatchEvent, EventTargets, Forward, ForwardBatch, ForwardOutcome, Forwarded, ForwardedBatch, Forwarder,
 };
+pub use hash::{sha256, sha256_hex};
 pub use identity::Purpose;
 pub use ids::Ids;
 pub use known_cert::KnownCert;
@@ -50,6 +54,7 @@ pub use mesh::{
     unavailable,
 };
 pub use metrics::ServiceMetrics;
+pub use page::{PageLimit, PageLimitError};
 pub use panics::{catch_panic, catch_panic_of};
 pub use polling::await_polling;
 pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
@@ -63,5 +68,6 @@ pub use service::{Service, Task, TaskStatus, Tasks};
 pub use service_row::{ConfiguredService, ServiceRow, ServiceSettings};
 pub use session_notice::SessionNotice;
 pub use store::{Db, Durability, Engine, StoreStats, StoreUrl, Stores, Tally};
+pub use timestamp::{from_iso, iso};
 pub use trace::{CarriedTrace, Trace, TraceMode, TraceSpan, TracedCall};
 pub use world::World;
