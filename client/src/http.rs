@@ -2,17 +2,11 @@
 
 use super::dial::{CONNECT_TIMEOUT, GatewayDialer};
 use super::error::Error;
-use futures_util::future::{Either, select};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, HOST};
 use hyper::http::request::Builder;
 use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use outbound::{OneShot, OneShotError};
 use serde_json::Value;
 use std::io;
-use std::pin::pin;
 use tokio::time::timeout;
 
 /// No document that an agent fetches is larger.
@@ -37,31 +31,21 @@ impl GatewayDialer {
     /// The answer to a request, whatever its status. The host may be another than the one that TLS verifies: an agent's document
     /// is asked for under the name of the agent.
     pub(crate) async fn send(&self, request: Builder, host: &str, body: &str) -> Result<HttpAnswer, Error> {
-        let request = request.header(HOST, host).header(CONNECTION, "close");
-        let request = request.body(Full::new(Bytes::from(body.to_owned())));
-        let request =
-            request.map_err(|error| Error::Invalid(format!("this cannot be requested: {error}")))?;
+        let request = OneShot::new(request, host, body.to_owned())
+            .map_err(|error| Error::Invalid(format!("this cannot be requested: {error}")))?;
         let exchange = timeout(CONNECT_TIMEOUT, self.exchange(request)).await;
         exchange.map_err(|_| self.unreachable(io::ErrorKind::TimedOut.into()))?
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<HttpAnswer, Error> {
-        let broke = |error: hyper::Error| self.unreachable(io::Error::other(error));
-        let stream = TokioIo::new(self.dial().await?);
-        let (mut sender, connection) = http1::handshake(stream).await.map_err(broke)?;
-        let exchange = async {
-            let (head, body) = sender.send_request(request).await.map_err(broke)?.into_parts();
-            let body = Limited::new(body, DOCUMENT_BYTES).collect().await;
-            let body = body.map_err(|error| self.unreachable(io::Error::other(error)))?;
-            let body = String::from_utf8(body.to_bytes().into())
-                .map_err(|_| Error::Unexpected("the answer is not text".to_owned()))?;
-            Ok(HttpAnswer { status: head.status, body })
-        };
-        // The connection is driven here, beside the exchange, and ends with it.
-        match select(pin!(exchange), pin!(connection)).await {
-            Either::Left((done, _)) => done,
-            Either::Right((_, exchange)) => exchange.await,
-        }
+    async fn exchange(&self, request: OneShot) -> Result<HttpAnswer, Error> {
+        let answer = request.send(self.dial().await?, |_| Some(DOCUMENT_BYTES)).await;
+        let answer = answer.map_err(|error| match error {
+            OneShotError::Broken(error) => self.unreachable(io::Error::other(error)),
+            OneShotError::Body(error) => self.unreachable(io::Error::other(error)),
+        })?;
+        let body = String::from_utf8(answer.body.into())
+            .map_err(|_| Error::Unexpected("the answer is not text".to_owned()))?;
+        Ok(HttpAnswer { status: answer.status, body })
     }
 }
 

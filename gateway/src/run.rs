@@ -112,7 +112,6 @@ fn wire(config: &Config, world: &World, metrics: &Arc<Metrics>) -> anyhow::Resul
         mesh: world.mesh.clone(),
         metrics: metrics.clone(),
         clock: world.clock.clone(),
-        ids: world.ids.clone(),
         tracker: TaskTracker::new(),
         stop: CancellationToken::new(),
     });

@@ -2,13 +2,12 @@
 
 use super::store::ChangeRow;
 use super::{AgentService, Error};
-use kernel::Caller;
+use kernel::{Caller, PageLimit};
 use proto_schemas::requests::agent::{ChangedAgent, ChangedAgents};
 use serde::Deserialize;
 use std::sync::Arc;
 
-const USUAL_LIMIT: i64 = 200;
-const MOST: i64 = 1000;
+const PAGE: PageLimit = PageLimit::new(200, 1000);
 /// What the documents of a page may have together, as JSON: they go from one process to another in one frame.
 const PAGE_BYTES: usize = 1 << 20;
 
@@ -25,10 +24,9 @@ impl AgentService {
         params: ChangesParams,
     ) -> Result<ChangedAgents, Error> {
         let ChangesParams { after, limit } = params;
-        let limit = limit.unwrap_or(USUAL_LIMIT).min(MOST);
-        if after < 0 || limit < 1 {
+        let (0.., Ok(limit)) = (after, PAGE.of(limit)) else {
             return Err(Error::Bad("after must not be negative, and limit must be at least 1"));
-        }
+        };
 
         // The head first, and no change beyond it: who has read up to it has missed nothing that has a position up to it.
         // A document that changes in between has moved behind the head, and is read later.

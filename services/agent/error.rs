@@ -2,7 +2,7 @@
 
 use super::catalogue::{i18n_key, rpc_code, status_of};
 use kernel::agent_md::AgentMdError;
-use kernel::{RpcError, codes};
+use kernel::{PageLimitError, RpcError, codes};
 use manifest::{ManifestRefusal, Violation};
 use outbound::UrlRefused;
 use serde_json::{Value, json};
@@ -73,6 +73,12 @@ pub(super) enum Error {
     Other(#[from] RpcError),
     #[error(transparent)]
     Store(#[from] sqlx::Error),
+}
+
+impl From<PageLimitError> for Error {
+    fn from(_: PageLimitError) -> Error {
+        Error::Bad(PageLimitError::SENTENCE)
+    }
 }
 
 impl From<AgentMdError> for Error {

@@ -36,8 +36,6 @@ use serde_json::json;
 pub use settings::Settings;
 use std::sync::Arc;
 use store::Store;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use tokio::sync::Notify;
 
 /// The service as `aund` hands it to the gateway.
@@ -151,10 +149,4 @@ impl AgentService {
 /// Tells a member that is `null` from one that was left out.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(member: D) -> Result<Option<T>, D::Error> {
     T::deserialize(member).map(Some)
-}
-
-/// ISO 8601 with a `Z`, as agents and relations show times.
-fn iso(unix_ms: i64) -> String {
-    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000).ok();
-    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
 }

@@ -5,10 +5,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kernel::Aid;
 use kernel::agent_md::{AgentMd, FrontMatter};
+use kernel::{Aid, sha256};
 use pulldown_cmark::{Alignment, Event, LinkType, Options, Parser, Tag, TagEnd, html::push_html};
-use ring::digest;
 use std::sync::LazyLock;
 
 const STYLE: &str = "body{max-width:44rem;margin:2rem auto;padding:0 1rem;font:1rem/1.6 system-ui,sans-serif;\
@@ -22,7 +21,7 @@ const STYLE: &str = "body{max-width:44rem;margin:2rem auto;padding:0 1rem;font:1
 /// Only the one style of the page may be used, and nothing else at all.
 pub(super) fn content_security_policy() -> &'static str {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
-        let hash = STANDARD.encode(digest::digest(&digest::SHA256, STYLE.as_bytes()));
+        let hash = STANDARD.encode(sha256(STYLE));
         format!(
             "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; \
              frame-ancestors 'none'"
@@ -177,7 +176,7 @@ mod tests {
     fn the_policy_has_the_hash_of_the_style() {
         let page = page("name: a\ntype: b", "");
         let style = page.split("<style>").nth(1).unwrap().split("</style>").next().unwrap();
-        let hash = STANDARD.encode(digest::digest(&digest::SHA256, style.as_bytes()));
+        let hash = STANDARD.encode(sha256(style));
         assert!(content_security_policy().contains(&format!("style-src 'sha256-{hash}';")));
     }
 

@@ -3,17 +3,10 @@
 use super::Error;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kernel::PageLimit;
 
-const USUAL_LIMIT: i64 = 20;
-const MOST: i64 = 100;
-
-/// How many entries a page has: what was asked for, within bounds.
-pub(super) fn page_limit(limit: Option<i64>) -> Result<i64, Error> {
-    match limit.unwrap_or(USUAL_LIMIT) {
-        ..1 => Err(Error::Bad("limit must be at least 1")),
-        limit => Ok(limit.min(MOST)),
-    }
-}
+/// Of agents, relations and deliveries.
+pub(super) const PAGE: PageLimit = PageLimit::new(20, 100);
 
 /// The id that a cursor stands for; `first` where the list begins.
 pub(super) fn read_cursor(cursor: Option<&str>, first: &str) -> Result<String, Error> {
@@ -48,11 +41,5 @@ mod tests {
         for bad in ["", "!", "YQ", &URL_SAFE_NO_PAD.encode("' OR 1=1 -- 1234567890123456789012345")] {
             assert!(read_cursor(Some(bad), "").is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_page_has_between_one_and_a_hundred_entries() {
-        assert_eq!((page_limit(None).unwrap(), page_limit(Some(1000)).unwrap()), (20, 100));
-        assert!(page_limit(Some(0)).is_err() && page_limit(Some(-1)).is_err());
     }
 }

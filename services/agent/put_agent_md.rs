@@ -3,9 +3,8 @@
 use super::store::{AgentMdWrite, Condition, NewAgentMd};
 use super::{AgentService, Error};
 use kernel::agent_md::{AgentMd, SignatureBlock};
-use kernel::{Aid, Caller, RpcError};
+use kernel::{Aid, Caller, RpcError, sha256_hex};
 use proto_schemas::requests::ca;
-use ring::digest;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -109,5 +108,5 @@ impl AgentService {
 
 /// Clients compute the same: the quoted SHA-256 of the whole.
 pub(super) fn etag(content: &str) -> String {
-    format!("\"{}\"", hex::encode(digest::digest(&digest::SHA256, content.as_bytes())))
+    format!("\"{}\"", sha256_hex(content))
 }

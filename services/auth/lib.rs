@@ -29,7 +29,7 @@ pub use settings::Settings;
 
 use error::Error;
 use kernel::{
-    Batch, Bus, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, ServiceRow, Task, World,
+    Batch, Bus, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, ServiceRow, Task, World, Cache,
 };
 use keys::AuthKeys;
 use parking_lot::{Mutex, RwLock};
@@ -59,7 +59,7 @@ pub async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
             async move { store.log_in_all(logins).await }
         }),
         revoked: RwLock::new(store.revocations().await?.into_iter().collect()),
-        verified: Mutex::default(),
+        verified: Mutex::new(Cache::new(verify_token::CACHED)),
         issuer: world.issuer.clone(),
         mesh: world.mesh.clone(),
         bus: world.bus.clone(),
@@ -99,7 +99,7 @@ struct AuthService {
     logins: Batch<Login, LoginOutcome>,
     keys: AuthKeys,
     /// Tokens whose signature was verified, by their hash: an agent that reconnects presents the same one again.
-    verified: Mutex<HashMap<[u8; 32], jwt::Claims>>,
+    verified: Mutex<Cache<[u8; 32], jwt::Claims>>,
     /// Agents whose tokens were revoked, and when, in seconds: the table `revocations` in memory.
     revoked: RwLock<HashMap<String, i64>>,
     mesh: Arc<Mesh>,

@@ -3,8 +3,7 @@
 use super::jwt::{self, Claims};
 use super::store::Token;
 use super::{ACCESS_SECONDS, AuthService, Error};
-use kernel::Aid;
-use ring::digest;
+use kernel::{Aid, sha256_hex};
 
 /// A chain of refreshes ends 30 days after its login or after 720 links, whichever comes first.
 pub(super) const CHAIN_MS: i64 = 30 * 86_400_000;
@@ -63,5 +62,5 @@ pub(super) fn chain_of(refresh_token: &str) -> Option<&str> {
 
 /// Only hashes are stored: who reads the database has no token.
 pub(super) fn hash(secret: &str) -> String {
-    hex::encode(digest::digest(&digest::SHA256, secret.as_bytes()))
+    sha256_hex(secret)
 }

@@ -1,7 +1,7 @@
 //! What can go wrong in `ca.*`, and the code for each.
 
 use certs::CertError;
-use kernel::{BatchError, RpcError, codes};
+use kernel::{BatchError, PageLimitError, RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -53,6 +53,12 @@ pub(super) enum Error {
     Queue(#[from] BatchError),
     #[error(transparent)]
     Store(#[from] sqlx::Error),
+}
+
+impl From<PageLimitError> for Error {
+    fn from(error: PageLimitError) -> Error {
+        Error::Bad(error.to_string())
+    }
 }
 
 impl From<Error> for RpcError {

@@ -2,11 +2,9 @@
 
 use super::store::CertificateRow;
 use super::{CaService, Error};
-use kernel::Caller;
+use kernel::{Caller, iso};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 #[derive(Default, Deserialize)]
 pub(super) struct GetCertParams {
@@ -66,7 +64,7 @@ impl CaService {
             not_after: Some(row.not_after),
             deactivated_at: row.deactivated_at,
             consistency: params.consistency.filter(|wanted| wanted == "authoritative"),
-            observed_at: Some(rfc3339(now)),
+            observed_at: Some(iso(now)),
         })
     }
 
@@ -135,11 +133,4 @@ fn fingerprint_digits(wanted: &str) -> Option<String> {
     let digits = wanted.strip_prefix("sha256:").unwrap_or(&wanted);
     let is_one = matches!(digits.len(), 16 | 64) && digits.bytes().all(|b| b.is_ascii_hexdigit());
     is_one.then(|| digits.to_owned())
-}
-
-pub(super) fn rfc3339(ms: i64) -> String {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000)
-        .ok()
-        .and_then(|time| time.format(&Rfc3339).ok())
-        .unwrap_or_default()
 }

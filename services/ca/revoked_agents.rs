@@ -1,13 +1,12 @@
 //! `ca.revoked_agents`: who has no certificate left that is not revoked. Such a name is never registered again.
 
 use super::{CaService, Error};
-use kernel::Caller;
+use kernel::{Caller, PageLimit};
 use proto_schemas::requests::ca::{RevokedAgent, RevokedAgentsPage};
 use serde::Deserialize;
 use std::sync::Arc;
 
-const USUAL_LIMIT: i64 = 200;
-const MOST: i64 = 1000;
+const PAGE: PageLimit = PageLimit::new(200, 1000);
 
 #[derive(Deserialize)]
 pub(super) struct RevokedAgentsParams {
@@ -23,10 +22,7 @@ impl CaService {
         _: Caller,
         params: RevokedAgentsParams,
     ) -> Result<RevokedAgentsPage, Error> {
-        let limit = params.limit.unwrap_or(USUAL_LIMIT).min(MOST);
-        if limit < 1 {
-            return Err(Error::Bad("limit must be at least 1".to_owned()));
-        }
+        let limit = PAGE.of(params.limit)?;
         let mut rows = self.store.revoked_agents(params.since, &params.after_aid, limit + 1).await?;
         let page = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = rows.len() > page;

@@ -17,8 +17,7 @@ use axum::routing::{get, post};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kernel::http::{json_text, refuse, with_header};
-use kernel::{Caller, RpcError};
-use ring::digest;
+use kernel::{Caller, RpcError, sha256_hex};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -138,7 +137,7 @@ fn ocsp_response(der: Vec<u8>) -> Response {
 /// Signed as a whole, so it is passed on byte by byte.
 async fn trust_roots(State(ca): State<Arc<CaService>>, caller: Caller) -> Result<Response, RpcError> {
     let list = ca.get_trust_roots(caller, GetTrustRootsParams {}).await?;
-    let etag = format!("\"{}\"", hex::encode(digest::digest(&digest::SHA256, list.get().as_bytes())));
+    let etag = format!("\"{}\"", sha256_hex(list.get()));
     let response = with_header(json_text(StatusCode::OK, list.get()), ETAG, &etag);
     Ok(with_header(response, CACHE_CONTROL, "public, max-age=3600"))
 }

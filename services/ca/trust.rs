@@ -1,10 +1,9 @@
 //! The signed list of trusted roots: ours, and those of other operators.
 
-use super::get_cert::rfc3339;
 use super::store::{RootChange, RootChangeOutcome, SignedTrustList, TrustRoot};
 use super::{CaService, Error};
 use certs::{CertError, Certificate, RootDomains};
-use kernel::{Audience, Event};
+use kernel::{Audience, Event, iso};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -78,8 +77,8 @@ impl CaService {
         let theirs = roots.iter().filter_map(|root| entry(root, now));
         let list = json!({
             "version": version,
-            "issued_at": rfc3339(now * 1000),
-            "next_update": rfc3339((now + LIST_SECONDS) * 1000),
+            "issued_at": iso(now * 1000),
+            "next_update": iso((now + LIST_SECONDS) * 1000),
             "authority_cert_pem": self.pki.authority.certificate().pem(),
             "root_cas": std::iter::once(ours).chain(theirs).collect::<Vec<Value>>(),
         });

@@ -4,13 +4,13 @@ use super::reading::consumer::{ConsumerClaim, Seq};
 use super::reading::page::RowForm;
 use super::reading::scan::{PageQuery, WithQueue};
 use super::{Error, MessageService};
-use kernel::{Aid, Caller};
+use kernel::{Aid, Caller, PageLimit};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-const MAX_LIMIT: i64 = 50;
-const MAX_OF_PEER: i64 = 200;
+const PAGE: PageLimit = PageLimit::new(50, 50);
+const PAGE_OF_PEER: PageLimit = PageLimit::new(200, 200);
 
 #[derive(Deserialize)]
 pub(super) struct HistoryParams {
@@ -55,8 +55,8 @@ impl MessageService {
         let claim = ConsumerClaim { device_id: params.device_id, slot_id: params.slot_id };
         let consumer = self.consumer(&caller, &claim).await?;
         let sender = super::v2::peer_scope(cursor_scope.as_deref(), sender_aid)?;
-        let most = if sender.is_some() { MAX_OF_PEER } else { MAX_LIMIT };
-        let limit = limit.unwrap_or(most).clamp(1, most) as usize;
+        let page = if sender.is_some() { PAGE_OF_PEER } else { PAGE };
+        let limit = page.nearest(limit);
 
         let head = snapshot_head_seq.map_or(i64::MAX - 1, |Seq(head)| head);
         let before = before_seq.map_or(i64::MAX, |Seq(before)| before).min(head.saturating_add(1));

@@ -2,13 +2,12 @@
 
 use super::reading::consumer::ConsumerClaim;
 use super::{Error, MessageService};
-use kernel::{Aid, Caller, DeviceId};
+use kernel::{Aid, Caller, DeviceId, PageLimit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const DEFAULT_LIMIT: i64 = 100;
-const MAX_LIMIT: i64 = 200;
+const PAGE: PageLimit = PageLimit::new(100, 200);
 /// Those with something unread come all at once, but an answer has to fit into a frame. The others come when some of these have
 /// been read.
 const MAX_PENDING: usize = 1000;
@@ -141,7 +140,7 @@ fn page(
     limit: Option<i64>,
     token: Option<&str>,
 ) -> (Vec<PeerCursor>, Option<String>) {
-    let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT) as usize;
+    let limit = PAGE.nearest(limit);
     let after = |name: &String| token.is_none_or(|token| name.as_str() > token);
     let mut rest = peers.into_iter().filter(|(name, _)| after(name)).map(|(_, peer)| peer);
     let page: Vec<PeerCursor> = rest.by_ref().take(limit).collect();

@@ -8,13 +8,12 @@ use super::reading::volatile::VolatilePageFields;
 use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKind;
 use super::{Error, MessageService};
-use kernel::{Answer, Caller, CallerEvent};
+use kernel::{Answer, Caller, CallerEvent, PageLimit};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-const DEFAULT_LIMIT: i64 = 100;
-const MAX_LIMIT: i64 = 200;
+const PAGE: PageLimit = PageLimit::new(100, 200);
 /// How many of the newest messages are looked through for one that this method cannot show.
 const LOOK_BACK: usize = 8;
 
@@ -54,7 +53,7 @@ impl MessageService {
     ) -> Result<Answer<Pulled>, Error> {
         let PullParams { after_seq: Seq(after), limit, after_volatile_cursor, device_id, slot_id } = params;
         let consumer = self.consumer(&caller, &ConsumerClaim { device_id, slot_id }).await?;
-        let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT) as usize;
+        let limit = PAGE.nearest(limit);
 
         let query = PageQuery { form: RowForm::Plain, sender: None, limit };
         let mut page = self.forward(&consumer, after, query).await?;

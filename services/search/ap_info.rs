@@ -1,8 +1,8 @@
 //! `search.ap_info`: what this directory is, and how far it has got.
 
 use super::cursor::ChangeCursor;
-use super::{Error, SearchService, iso};
-use kernel::Caller;
+use super::{Error, SearchService};
+use kernel::{Caller, iso};
 use proto_schemas::requests::search::{DirectoryCapabilities, DirectoryInfo};
 use serde::Deserialize;
 use std::sync::Arc;

@@ -3,15 +3,14 @@
 use super::cursor::ChangeCursor;
 use super::store::ChangedRow;
 use super::store::pages::Reader;
-use super::{Error, SearchService, iso, page_limit};
-use kernel::Caller;
+use super::{Error, SearchService};
+use kernel::{Caller, PageLimit, iso};
 use proto_schemas::requests::search::{ChangesPage, LoggedChange};
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-const USUAL_LIMIT: i64 = 200;
-const MOST: i64 = 1000;
+const PAGE: PageLimit = PageLimit::new(200, 1000);
 
 #[derive(Deserialize)]
 pub(super) struct ChangesParams {
@@ -26,7 +25,7 @@ impl SearchService {
         params: ChangesParams,
     ) -> Result<ChangesPage, Error> {
         self.enabled()?;
-        let limit = page_limit(params.limit, USUAL_LIMIT, MOST)?;
+        let limit = PAGE.of(params.limit)?;
         let cursor = params.cursor.as_deref().map(ChangeCursor::parse).transpose()?;
         let reader = self.reader(&caller).await?;
 

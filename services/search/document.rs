@@ -2,9 +2,8 @@
 
 use super::index::plain_text::{markdown_text, skills_text};
 use super::index::{IndexedDocument, tokens};
-use kernel::Aid;
 use kernel::agent_md::{AgentMd, Visibility};
-use ring::digest;
+use kernel::{Aid, sha256_hex};
 
 /// A document that may be in the directory.
 #[derive(Clone, Debug)]
@@ -42,7 +41,7 @@ impl DirectoryDocument {
             Visibility::Unlisted => false,
             Visibility::Public => document.front.is_complete(),
         };
-        let sha256 = sha256(&content);
+        let sha256 = sha256_hex(&content);
         Some(DirectoryDocument {
             aid: aid.clone(),
             content,
@@ -56,9 +55,6 @@ impl DirectoryDocument {
 }
 
 /// Lower-case hexadecimal, over the whole text with its signature blocks.
-pub(super) fn sha256(content: &str) -> String {
-    hex::encode(digest::digest(&digest::SHA256, content.as_bytes()))
-}
 
 /// What a stored document has for the index.
 pub(super) struct StoredDocument<'a> {

@@ -1,6 +1,6 @@
 //! What can go wrong in `search.*`, and the code for each.
 
-use kernel::{RpcError, codes};
+use kernel::{PageLimitError, RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -32,6 +32,12 @@ pub(super) enum Error {
 impl Error {
     pub fn query(sentence: impl Into<String>) -> Error {
         Error::Query { sentence: sentence.into(), reason: None }
+    }
+}
+
+impl From<PageLimitError> for Error {
+    fn from(error: PageLimitError) -> Error {
+        Error::Param(error.to_string())
     }
 }
 

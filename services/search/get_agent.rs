@@ -1,7 +1,7 @@
 //! `search.get_agent`: the document of one agent, as the directory has it.
 
-use super::{Error, SearchService, agent_md_url, iso};
-use kernel::{Aid, Caller};
+use super::{Error, SearchService, agent_md_url};
+use kernel::{Aid, Caller, iso};
 use proto_schemas::requests::search::FoundAgent;
 use serde::Deserialize;
 use std::sync::Arc;

@@ -39,8 +39,6 @@ use store::pages::Reader;
 use sync::{Followers, Leases, PeerStates};
 use tasks::indexing::{IndexFolder, Rebuilding};
 use tasks::query_stats::QueryStats;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use tokio::sync::{Notify, Semaphore};
 
 /// Searches that run at once: each takes a thread for itself.
@@ -237,23 +235,4 @@ fn ap_id(issuer: &str) -> String {
 
 fn agent_md_url(aid: &str) -> String {
     format!("https://{aid}/agent.md")
-}
-
-/// ISO 8601 with a `Z`, as `search.*` writes times.
-fn iso(unix_ms: i64) -> String {
-    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000).ok();
-    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
-}
-
-fn from_iso(text: &str) -> Option<i64> {
-    let nanos = OffsetDateTime::parse(text, &Rfc3339).ok()?.unix_timestamp_nanos();
-    i64::try_from(nanos / 1_000_000).ok()
-}
-
-/// How many entries a page has: what was asked for, within bounds.
-fn page_limit(limit: Option<i64>, usual: i64, most: i64) -> Result<i64, Error> {
-    match limit.unwrap_or(usual) {
-        ..1 => Err(Error::Param("limit must be at least 1".to_owned())),
-        limit => Ok(limit.min(most)),
-    }
 }

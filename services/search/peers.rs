@@ -2,8 +2,8 @@
 
 use super::store::PeerStep;
 use super::sync::HIDDEN_AFTER_MS;
-use super::{Error, SearchService, ap_id, iso};
-use kernel::Caller;
+use super::{Error, SearchService, ap_id};
+use kernel::{Caller, iso};
 use proto_schemas::requests::search::{SearchPeer, SearchPeers};
 use serde::Deserialize;
 use std::collections::HashMap;

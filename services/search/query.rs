@@ -2,16 +2,15 @@
 
 use super::cursor::QueryCursor;
 use super::index::{Found, Hit, IndexQuery, tokens};
-use super::{Error, SearchService, agent_md_url, iso, page_limit};
-use kernel::Caller;
+use super::{Error, SearchService, agent_md_url};
+use kernel::{Caller, PageLimit, iso};
 use proto_schemas::requests::search::{QueryItem, QueryPage};
 use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use std::sync::Arc;
 use std::time::Duration;
 
-const USUAL_LIMIT: i64 = 10;
-const MOST: i64 = 50;
+const PAGE: PageLimit = PageLimit::new(10, 50);
 const MOST_CHARS: usize = 256;
 const MOST_TAGS: usize = 10;
 const TAG_CHARS: usize = 32;
@@ -44,7 +43,7 @@ impl SearchService {
         params: QueryParams,
     ) -> Result<QueryPage, Error> {
         self.enabled()?;
-        let limit = page_limit(params.limit, USUAL_LIMIT, MOST)?;
+        let limit = PAGE.of(params.limit)?;
         let cursor = params.cursor.clone();
         let mut query = self.read_query(params)?;
         let hash = self.hash_of(&query);

@@ -3,14 +3,13 @@
 use super::cursor::{ChangeCursor, SnapshotCursor};
 use super::store::pages::Reader;
 use super::store::{ListedRow, SnapshotRow};
-use super::{Error, SearchService, agent_md_url, iso, page_limit};
-use kernel::Caller;
+use super::{Error, SearchService, agent_md_url};
+use kernel::{Caller, PageLimit, iso};
 use proto_schemas::requests::search::{SnapshotItem, SnapshotPage};
 use serde::Deserialize;
 use std::sync::Arc;
 
-const USUAL_LIMIT: i64 = 500;
-const MOST: i64 = 1000;
+const PAGE: PageLimit = PageLimit::new(500, 1000);
 const PREFIX: &str = "snap_";
 
 #[derive(Deserialize)]
@@ -27,7 +26,7 @@ impl SearchService {
         params: SnapshotParams,
     ) -> Result<SnapshotPage, Error> {
         self.enabled()?;
-        let limit = page_limit(params.limit, USUAL_LIMIT, MOST)?;
+        let limit = PAGE.of(params.limit)?;
         let (wanted, after) = self.place(&params)?;
         let reader = self.reader(&caller).await?;
 

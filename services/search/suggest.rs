@@ -1,14 +1,13 @@
 //! `search.suggest`: how what somebody begins to type may go on.
 
 use super::index::tokens;
-use super::{Error, SearchService, page_limit};
-use kernel::Caller;
+use super::{Error, SearchService};
+use kernel::{Caller, PageLimit};
 use proto_schemas::requests::search::{Suggestion, Suggestions};
 use serde::Deserialize;
 use std::sync::Arc;
 
-const USUAL_LIMIT: i64 = 10;
-const MOST: i64 = 20;
+const PAGE: PageLimit = PageLimit::new(10, 20);
 const MOST_CHARS: usize = 64;
 
 #[derive(Deserialize)]
@@ -26,7 +25,7 @@ impl SearchService {
         params: SuggestParams,
     ) -> Result<Suggestions, Error> {
         self.enabled()?;
-        let limit = usize::try_from(page_limit(params.limit, USUAL_LIMIT, MOST)?).unwrap_or_default();
+        let limit = usize::try_from(PAGE.of(params.limit)?).unwrap_or_default();
         let prefix = params.prefix.unwrap_or_default();
         if prefix.chars().count() > MOST_CHARS {
             return Err(Error::query(format!("prefix must have at most {MOST_CHARS} characters")));

@@ -2,17 +2,21 @@
 
 use super::TaskService;
 use super::model::error::Error;
-use kernel::Aid;
+use kernel::{Aid, Cache};
 use parking_lot::Mutex;
 use proto_schemas::requests::ca;
-use std::collections::HashSet;
 
-/// How many agents are remembered before all of them are looked up again.
+/// How many agents are remembered; others are looked up again.
 const MAX_AGENTS: usize = 100_000;
 
 /// Agents that were found to be registered. A name that is registered once stays registered.
-#[derive(Default)]
-pub(super) struct RegisteredAgents(Mutex<HashSet<Aid>>);
+pub(super) struct RegisteredAgents(Mutex<Cache<Aid, ()>>);
+
+impl Default for RegisteredAgents {
+    fn default() -> RegisteredAgents {
+        RegisteredAgents(Mutex::new(Cache::new(MAX_AGENTS)))
+    }
+}
 
 impl TaskService {
     /// Refuses whoever is not registered. An agent of another domain is not asked for, so that a domain that is away holds nothing up:
@@ -29,18 +33,14 @@ impl TaskService {
 
     /// Of an agent of this domain.
     pub(super) async fn is_registered(&self, aid: &Aid) -> Result<bool, Error> {
-        if self.agents.0.lock().contains(aid) {
+        if self.agents.0.lock().get(aid).is_some() {
             return Ok(true);
         }
         let known = self.mesh.known_cert("task", &ca::GetCert::of_aid(aid.as_str())).await?;
         if known.is_none() {
             return Ok(false);
         }
-        let mut agents = self.agents.0.lock();
-        if agents.len() >= MAX_AGENTS {
-            agents.clear();
-        }
-        agents.insert(aid.clone());
+        self.agents.0.lock().insert(aid.clone(), ());
         Ok(true)
     }
 }

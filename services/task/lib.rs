@@ -28,8 +28,6 @@ use prometheus_client::metrics::gauge::Gauge;
 pub use settings::Settings;
 use std::sync::Arc;
 use store::Store;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 /// The service as `aund` hands it to the gateway.
 pub fn row() -> ServiceRow {
@@ -144,15 +142,4 @@ impl TaskService {
             ids: world.ids.clone(),
         }))
     }
-}
-
-fn from_iso(text: &str) -> Option<i64> {
-    let nanos = OffsetDateTime::parse(text, &Rfc3339).ok()?.unix_timestamp_nanos();
-    i64::try_from(nanos / 1_000_000).ok()
-}
-
-/// ISO 8601 with a `Z`, as `task.*` writes times.
-fn iso(unix_ms: i64) -> String {
-    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000).ok();
-    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
 }

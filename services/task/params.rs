@@ -3,9 +3,8 @@
 use super::model::error::Error;
 use super::model::operation::{OfferedArtifact, RepeatKey};
 use certs::canonical_json;
-use kernel::Aid;
+use kernel::{Aid, sha256_hex};
 use proto_schemas::requests::task::TaskArtifact;
-use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -129,7 +128,7 @@ impl ArtifactParams {
             Some(content) => {
                 let text = serde_json::from_str::<String>(content.get());
                 let text = text.unwrap_or_else(|_| content.get().to_owned());
-                let (size, hash) = (text.len() as i64, sha256(text.as_bytes()));
+                let (size, hash) = (text.len() as i64, sha256_hex(&text));
                 if self.size_bytes.is_some_and(|given| given != size) {
                     return Err(wrong("size_bytes"));
                 }
@@ -161,17 +160,13 @@ fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn sha256(bytes: &[u8]) -> String {
-    hex::encode(digest(&SHA256, bytes))
-}
-
 /// Of what a call wants to do, however its JSON was written.
 pub(super) fn body_hash(method: &str, params: &impl Serialize) -> Result<String, Error> {
     let mut params = serde_json::to_value(params).map_err(Error::stored)?;
     if let Value::Object(members) = &mut params {
         members.retain(|name, _| !ABOUT_REPEATING.contains(&name.as_str()));
     }
-    Ok(sha256(&[method.as_bytes(), &canonical_json(&params)].concat()))
+    Ok(sha256_hex([method.as_bytes(), &canonical_json(&params)].concat()))
 }
 
 /// The key of an `idempotency_key`: one agent's, over all its tasks.
@@ -234,7 +229,7 @@ mod tests {
         let artifact = |json: Value| serde_json::from_value::<ArtifactParams>(json).unwrap().offered();
         let hello = artifact(json!({ "id": "a", "type": "text", "content": "hé" })).unwrap();
         assert_eq!((hello.bytes, hello.stored.size_bytes), (3, Some(3)), "the bytes of the text");
-        assert_eq!(hello.stored.sha256.as_deref(), Some(sha256("hé".as_bytes()).as_str()));
+        assert_eq!(hello.stored.sha256.as_deref(), Some(sha256_hex("hé").as_str()));
         let data = artifact(json!({ "id": "a", "type": "json", "content": { "b": 1 } })).unwrap();
         assert_eq!(data.bytes, 7, "the bytes of the JSON");
         assert_ne!(hello.digest, data.digest);

@@ -1,21 +1,16 @@
 //! Sends one request at a time, to an address that was looked up once and checked.
 
 use super::lookup::check_addresses;
-use super::{OutboundError, OutboundUrl};
-use bytes::Bytes;
-use futures_util::future::{Either, select};
-use http_body_util::Full;
+use super::{OneShot, OutboundError, OutboundUrl};
 use hyper::Request;
-use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HOST};
-use hyper_util::rt::TokioIo;
+use hyper::header::CONTENT_TYPE;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -114,30 +109,22 @@ fn request(
     url: &OutboundUrl,
     headers: &[(&'static str, String)],
     json: String,
-) -> Result<Request<Full<Bytes>>, OutboundError> {
-    let request = Request::post(url.path.as_str())
-        .header(HOST, url.authority.as_str())
-        .header(CONTENT_TYPE, "application/json")
-        .header(CONNECTION, "close");
+) -> Result<OneShot, OutboundError> {
+    let request = Request::post(url.path.as_str()).header(CONTENT_TYPE, "application/json");
     let request =
         headers.iter().fold(request, |request, (name, value)| request.header(*name, value.as_str()));
-    let request = request.body(Full::new(Bytes::from(json)));
-    request.map_err(|error| OutboundError::Network(format!("it cannot be requested: {error}")))
+    let request = OneShot::new(request, &url.authority, json)
+        .map_err(|error| OutboundError::Network(format!("it cannot be requested: {error}")))?;
+    Ok(request.with_head_bytes(ANSWER_BYTES))
 }
 
-async fn send<S>(stream: S, request: Request<Full<Bytes>>) -> Result<u16, OutboundError>
+async fn send<S>(stream: S, request: OneShot) -> Result<u16, OutboundError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let broke = |error: hyper::Error| OutboundError::Network(format!("the connection broke: {error}"));
-    let mut http = http1::Builder::new();
-    http.max_buf_size(ANSWER_BYTES);
-    let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await.map_err(broke)?;
-    let answered = async { Ok(sender.send_request(request).await.map_err(broke)?.status().as_u16()) };
-    // The connection is driven here, beside the exchange, and ends with it.
-    match select(pin!(answered), pin!(connection)).await {
-        Either::Left((done, _)) => done,
-        Either::Right((_, answered)) => answered.await,
+    match request.send(stream, |_| None).await {
+        Ok(answer) => Ok(answer.status.as_u16()),
+        Err(error) => Err(OutboundError::Network(error.to_string())),
     }
 }
 

@@ -7,8 +7,7 @@
 use super::limits::{network, too_fast};
 use super::recent_keys::MOST_KEYS;
 use crate::config::LimitsConfig;
-use kernel::{RpcError, codes};
-use lru::LruCache;
+use kernel::{Cache, RpcError, codes};
 use parking_lot::Mutex;
 use proto_schemas::{Method, RateClass};
 use serde::Deserialize;
@@ -24,7 +23,7 @@ pub struct LoginFailures {
 
 struct FailureCounts {
     most: u32,
-    counts: Mutex<LruCache<IpAddr, FailureCount>>,
+    counts: Mutex<Cache<IpAddr, FailureCount>>,
 }
 
 #[derive(Clone, Copy)]
@@ -105,7 +104,7 @@ pub(super) fn is_login_class(class: &RateClass) -> bool {
 
 impl FailureCounts {
     fn new(most: u32) -> FailureCounts {
-        FailureCounts { most, counts: Mutex::new(LruCache::unbounded()) }
+        FailureCounts { most, counts: Mutex::new(Cache::new(MOST_KEYS)) }
     }
 
     fn within(&self, from: IpAddr, now: Instant) -> Result<(), Duration> {
@@ -120,20 +119,12 @@ impl FailureCounts {
         match counts.get_mut(&from) {
             Some(count) if count.left(now).is_some() => count.failures = count.failures.saturating_add(1),
             Some(count) => *count = FailureCount { since: now, failures: 1 },
-            None => {
-                counts.put(from, FailureCount { since: now, failures: 1 });
-                if counts.len() > MOST_KEYS {
-                    counts.pop_lru();
-                }
-            }
+            None => counts.insert(from, FailureCount { since: now, failures: 1 }),
         }
     }
 
     fn forget_quiet(&self, now: Instant) {
-        let mut counts = self.counts.lock();
-        while counts.peek_lru().is_some_and(|(_, count)| count.left(now).is_none()) {
-            counts.pop_lru();
-        }
+        self.counts.lock().remove_oldest_while(|count| count.left(now).is_none());
     }
 }
 

@@ -6,7 +6,7 @@ use governor::nanos::Nanos;
 use governor::state::StateStore;
 use governor::state::keyed::ShrinkableKeyedStateStore;
 use governor::{Quota, RateLimiter};
-use lru::LruCache;
+use kernel::Cache;
 use parking_lot::Mutex;
 use std::hash::Hash;
 
@@ -17,11 +17,11 @@ pub(super) const MOST_KEYS: usize = 65_536;
 pub type KeyedRates<K> = RateLimiter<K, RecentKeys<K>, DefaultClock>;
 
 pub fn keyed_rates<K: Hash + Eq + Clone>(quota: Quota) -> KeyedRates<K> {
-    RateLimiter::new(quota, RecentKeys(Mutex::new(LruCache::unbounded())), DefaultClock::default())
+    RateLimiter::new(quota, RecentKeys(Mutex::new(Cache::new(MOST_KEYS))), DefaultClock::default())
 }
 
 /// The state of each key, in the order in which they were counted.
-pub struct RecentKeys<K>(Mutex<LruCache<K, Nanos>>);
+pub struct RecentKeys<K: Hash + Eq>(Mutex<Cache<K, Nanos>>);
 
 impl<K: Hash + Eq + Clone> StateStore for RecentKeys<K> {
     type Key = K;
@@ -37,10 +37,7 @@ impl<K: Hash + Eq + Clone> StateStore for RecentKeys<K> {
             return Ok(outcome);
         }
         let (outcome, next) = decide(None)?;
-        states.put(key.clone(), next);
-        if states.len() > MOST_KEYS {
-            states.pop_lru();
-        }
+        states.insert(key.clone(), next);
         Ok(outcome)
     }
 }
@@ -48,10 +45,7 @@ impl<K: Hash + Eq + Clone> StateStore for RecentKeys<K> {
 impl<K: Hash + Eq + Clone> ShrinkableKeyedStateStore<K> for RecentKeys<K> {
     /// Those that were counted longest ago, up to the first one that still matters.
     fn retain_recent(&self, drop_below: Nanos) {
-        let mut states = self.0.lock();
-        while states.peek_lru().is_some_and(|(_, state)| *state < drop_below) {
-            states.pop_lru();
-        }
+        self.0.lock().remove_oldest_while(|state| *state < drop_below);
     }
 
     fn len(&self) -> usize {

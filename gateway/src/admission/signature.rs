@@ -7,10 +7,9 @@ use super::signer::{CallSigner, KnownSigner};
 use crate::frame::params::{self, ParamMembers};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kernel::{Aid, RpcError, codes};
+use kernel::{Aid, RpcError, codes, sha256_hex};
 use proto_schemas::Method;
 use proto_schemas::requests::{ClientSignature, ca};
-use ring::digest;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -130,7 +129,7 @@ fn hashes(members: &ParamMembers<'_>) -> Result<Vec<String>, RpcError> {
         let mut text = String::new();
         write_object(&mut text, members.iter().map(|(name, value)| (name.clone(), *value)).collect(), order)
             .map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))?;
-        let hash = hex::encode(digest::digest(&digest::SHA256, text.as_bytes()));
+        let hash = sha256_hex(&text);
         if !hashes.contains(&hash) {
             hashes.push(hash);
         }

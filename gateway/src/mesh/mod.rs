@@ -27,7 +27,7 @@ pub use serve::accept;
 
 use crate::config;
 use crate::telemetry::Metrics;
-use kernel::{Clock, Ids, Mesh};
+use kernel::{Clock, Mesh};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -38,7 +38,6 @@ pub struct MeshContext {
     pub mesh: Arc<Mesh>,
     pub metrics: Arc<Metrics>,
     pub clock: Clock,
-    pub ids: Ids,
     pub tracker: TaskTracker,
     pub stop: CancellationToken,
 }

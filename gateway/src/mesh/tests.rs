@@ -10,7 +10,7 @@ use crate::config;
 use crate::telemetry::Metrics;
 use futures_util::StreamExt as _;
 use futures_util::future::select;
-use kernel::{AnswerRef, CallTerm, Caller, Clock, Ids, Mesh, Methods, Rpc, RpcError, codes};
+use kernel::{AnswerRef, CallTerm, Caller, Clock, Mesh, Methods, Rpc, RpcError, codes};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::future::poll_fn;
@@ -58,7 +58,6 @@ fn new_context() -> Arc<MeshContext> {
         mesh: Arc::new(Mesh::default()),
         metrics: Arc::new(Metrics::new()),
         clock: Clock::System,
-        ids: Ids::default(),
         tracker: TaskTracker::new(),
         stop: CancellationToken::new(),
     })

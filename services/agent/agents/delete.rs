@@ -3,8 +3,8 @@
 use crate::callers::writer;
 use crate::store::agents;
 use crate::store::touch_document;
-use crate::{AgentService, Error, iso};
-use kernel::Caller;
+use crate::{AgentService, Error};
+use kernel::{Caller, iso};
 use proto_schemas::requests::agent::DeletedAgentRecord;
 use serde::Deserialize;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! `agent.deliveries`: what was sent to the webhook of an agent, and what could not be.
 
 use crate::callers::writer;
-use crate::paging::{cut_page, page_limit, read_cursor};
+use crate::paging::{PAGE, cut_page, read_cursor};
 use crate::store::outbox::DeliveryRow;
-use crate::{AgentService, Error, iso};
-use kernel::Caller;
+use crate::{AgentService, Error};
+use kernel::{Caller, iso};
 use proto_schemas::requests::agent::{WebhookDelivery, WebhookDeliveryPage};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl AgentService {
         params: DeliveriesParams,
     ) -> Result<WebhookDeliveryPage, Error> {
         let owner = writer(&caller)?;
-        let limit = page_limit(params.limit)?;
+        let limit = PAGE.of(params.limit)?;
         let before = read_cursor(params.cursor.as_deref(), LAST_ID)?;
         let found = self.store.agent(&params.id).await?;
         let agent = found.ok_or(Error::NoAgentRecord(params.id))?;

@@ -2,7 +2,7 @@
 
 use super::record::record;
 use crate::callers::reader;
-use crate::paging::{cut_page, page_limit, read_cursor};
+use crate::paging::{PAGE, cut_page, read_cursor};
 use crate::{AgentService, Error};
 use kernel::Caller;
 use proto_schemas::requests::agent::AgentRecordPage;
@@ -22,7 +22,7 @@ impl AgentService {
         params: ListParams,
     ) -> Result<AgentRecordPage, Error> {
         let owner = reader(&caller)?;
-        let limit = page_limit(params.limit)?;
+        let limit = PAGE.of(params.limit)?;
         let after = read_cursor(params.cursor.as_deref(), "")?;
         // One more tells whether there is another page.
         let mut rows = self.store.agents_of(owner.as_str(), &after, limit + 1).await?;

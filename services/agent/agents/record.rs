@@ -1,8 +1,7 @@
 //! An agent as callers see it.
 
-use crate::iso;
 use crate::store::agents::AgentRow;
-use kernel::Aid;
+use kernel::{Aid, iso};
 use proto_schemas::requests::agent::AgentRecord;
 
 /// What only its owner may know is left out for others.

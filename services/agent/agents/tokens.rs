@@ -2,8 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kernel::Ids;
-use ring::digest;
+use kernel::{Ids, sha256_hex};
 
 const PREFIX: &str = "hsk_";
 const CHARACTERS: usize = 40;
@@ -23,7 +22,7 @@ pub(super) fn new_token(ids: &Ids) -> String {
 
 /// What is stored of a token.
 pub(crate) fn hash_of(token: &str) -> String {
-    hex::encode(digest::digest(&digest::SHA256, token.as_bytes()))
+    sha256_hex(token)
 }
 
 /// Whether a text has the form of an agent token.

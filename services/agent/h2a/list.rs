@@ -2,7 +2,7 @@
 
 use super::shown::shown;
 use crate::callers::reader;
-use crate::paging::{cut_page, page_limit, read_cursor};
+use crate::paging::{PAGE, cut_page, read_cursor};
 use crate::store::relations::RelationsWanted;
 use crate::{AgentService, Error};
 use kernel::Caller;
@@ -44,7 +44,7 @@ impl AgentService {
         params: ListParams,
     ) -> Result<RelationPage, Error> {
         let viewer = reader(&caller)?;
-        let limit = page_limit(params.limit)?;
+        let limit = PAGE.of(params.limit)?;
         let after = read_cursor(params.cursor.as_deref(), "")?;
         let agent = match params.agent_id {
             Some(id) => Some(self.store.agent(&id).await?.ok_or(Error::NoAgentRecord(id))?),

@@ -1,8 +1,8 @@
 //! A relation as callers see it.
 
 use crate::consent::scopes_of;
-use crate::iso;
 use crate::store::relations::RelationRow;
+use kernel::iso;
 use proto_schemas::requests::h2a::H2aRelation;
 
 pub(super) fn shown(row: RelationRow) -> H2aRelation {

@@ -8,7 +8,8 @@ use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use futures_util::stream::FuturesUnordered;
 use kernel::{
-    Aid, BatchError, Caller, Forward, ForwardBatch, ForwardOutcome, RpcError, await_polling, codes,
+    Aid, BackoffSchedule, BatchError, Caller, Forward, ForwardBatch, ForwardOutcome, RpcError, await_polling,
+    codes,
 };
 use serde_json::value::RawValue;
 use std::collections::HashSet;
@@ -264,6 +265,5 @@ fn repeated(error: &RpcError) -> RpcError {
 
 /// One second, doubled each time.
 fn wait_after(attempts: i64) -> Duration {
-    let doubled = FIRST_WAIT.saturating_mul(1 << attempts.clamp(0, 6));
-    doubled.min(LONGEST_WAIT)
+    BackoffSchedule::new(FIRST_WAIT, LONGEST_WAIT).after(attempts + 1)
 }

@@ -23,3 +23,14 @@ pub(crate) enum StoreError {
     #[error("a write was left out of its commit")]
     LeftOut,
 }
+
+/// Of a commit that gives the reason for each of its writes.
+impl From<BatchError<Arc<StoreError>>> for StoreError {
+    fn from(error: BatchError<Arc<StoreError>>) -> StoreError {
+        match error {
+            BatchError::Busy(bytes) => StoreError::Queue(BatchError::Busy(bytes)),
+            BatchError::Failed(error) => StoreError::Commit(error),
+            BatchError::Closed => StoreError::Queue(BatchError::Closed),
+        }
+    }
+}

@@ -1,15 +1,15 @@
 //! The inboxes of each agent: one for each of its devices, cached once they were read.
 
 use super::Store;
-use kernel::{Aid, Bus, Db, DeviceId, Engine, Presence, World};
+use kernel::{Aid, Bus, Cache, Db, DeviceId, Engine, Presence, World};
 use parking_lot::Mutex;
 use sqlx::{Any, Transaction};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How many agents' inboxes are cached before the cache is cleared.
+/// How many agents' inboxes are cached. A list that was evicted is read again. A change is counted whether its list is cached or
+/// not, so what was read before it is not cached after it.
 const MAX_AGENTS: usize = 100_000;
 /// How long a list is cached on PostgreSQL, where another process may remove a device, or give one that it removed another
 /// inbox. It announces that; if nobody hears it, a device may be shown the inbox that it had for so long.
@@ -52,10 +52,9 @@ pub(crate) struct Inboxes {
     cache: Mutex<InboxCache>,
 }
 
-#[derive(Default)]
 struct InboxCache {
     /// Each with the time it was read.
-    agents: HashMap<Aid, (InboxList, Instant)>,
+    agents: Cache<Aid, (InboxList, Instant)>,
     /// Counts the removals, so that what was read before a change is not cached after it.
     changes: u64,
 }
@@ -81,7 +80,7 @@ impl Inboxes {
             presence: world.presence.clone(),
             bus: world.bus.clone(),
             most_devices,
-            cache: Mutex::default(),
+            cache: Mutex::new(InboxCache { agents: Cache::new(MAX_AGENTS), changes: 0 }),
         });
         let listening = Arc::downgrade(&inboxes);
         world.bus.listen(move |event| {
@@ -116,7 +115,7 @@ impl Inboxes {
 
     /// On SQLite whatever is cached is true.
     fn cached_within(&self, aid: &Aid, age: Duration) -> Option<InboxList> {
-        let cache = self.cache.lock();
+        let mut cache = self.cache.lock();
         let (inboxes, read_at) = cache.agents.get(aid)?;
         let fresh = self.db.engine() == Engine::Sqlite || read_at.elapsed() < age;
         fresh.then(|| inboxes.clone())
@@ -139,9 +138,6 @@ impl Inboxes {
         // An agent without any is not cached: it may be registered before its next message.
         let mut cache = self.cache.lock();
         if !inboxes.is_empty() && cache.changes == changes {
-            if cache.agents.len() >= MAX_AGENTS {
-                cache.agents.clear();
-            }
             cache.agents.insert(aid.clone(), (inboxes.clone(), read_at));
         }
         Ok(inboxes)

@@ -5,7 +5,6 @@
 use super::Store;
 use super::ephemeral::queue_messages::QueueMessages;
 use super::error::StoreError;
-use super::postgres::commit_queue::CommitQueue;
 use super::postgres::last_seqs::LastSeqs;
 use super::postgres::writer::PostgresWriter;
 use super::sqlite::writer::SqliteWriter;
@@ -28,7 +27,7 @@ pub(crate) struct Ledger {
 
 enum Writer {
     Sqlite(Batch<Write, WriteOutcome>),
-    Postgres(CommitQueue),
+    Postgres(Batch<Write, WriteOutcome, Arc<StoreError>>),
 }
 
 impl Ledger {
@@ -47,8 +46,8 @@ impl Ledger {
                 last_seqs: LastSeqs::default(),
                 queue_limits: queue_messages.limits,
             };
-            let queue = CommitQueue::start(&world.tracker, tally.clone(), QUEUE_BYTES, writer);
-            return Ok(Ledger { writer: Writer::Postgres(queue), store, tally });
+            let batch = writer.start(&world.tracker, tally.clone(), QUEUE_BYTES);
+            return Ok(Ledger { writer: Writer::Postgres(batch), store, tally });
         }
         let counted = Arc::downgrade(&store);
         tally.set_unindexed(move || counted.upgrade().map_or(0, |store| store.unindexed().1));
@@ -74,7 +73,7 @@ impl Ledger {
         let bytes = write.bytes();
         match &self.writer {
             Writer::Sqlite(batch) => Ok(batch.submit(write, bytes).await?),
-            Writer::Postgres(queue) => queue.submit(write, bytes).await,
+            Writer::Postgres(batch) => Ok(batch.submit(write, bytes).await?),
         }
     }
 }

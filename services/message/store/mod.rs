@@ -24,7 +24,7 @@ pub(super) mod tool_call_window;
 pub(super) mod tool_calls;
 pub(super) mod write;
 
-use kernel::{Aid, Db, Engine, World};
+use kernel::{Aid, Cache, Db, Engine, World};
 use parking_lot::{Mutex, RwLock};
 use sqlite::seen_filter::SeenFilter;
 use sqlite::unindexed::Unindexed;
@@ -36,6 +36,8 @@ use stored_message::StoredMessage;
 
 /// How many messages are indexed in one transaction.
 const INDEX_BATCH: usize = 16_384;
+/// How many senders' ids are cached. A sender keeps its id, so that of one that was evicted is read again.
+const MAX_SENDERS: usize = 100_000;
 /// How many removed inboxes wait to be removed from the index.
 const MAX_REMOVED: usize = 100_000;
 
@@ -54,7 +56,7 @@ pub(super) struct Store {
     /// Of every inbox. On PostgreSQL the table is read instead.
     inbox_states: RwLock<HashMap<i64, InboxState>>,
     /// The ids that senders have in the index. PostgreSQL stores their AIDs.
-    sender_ids: Mutex<HashMap<Aid, i64>>,
+    sender_ids: Mutex<Cache<Aid, i64>>,
     /// Inboxes that were removed and that the index still knows. PostgreSQL removes both at once.
     removed_inboxes: Mutex<Vec<i64>>,
     seen: SeenFilter,
@@ -79,7 +81,7 @@ impl Store {
             index,
             unindexed: RwLock::default(),
             inbox_states: RwLock::default(),
-            sender_ids: Mutex::default(),
+            sender_ids: Mutex::new(Cache::new(MAX_SENDERS)),
             removed_inboxes: Mutex::default(),
             seen: SeenFilter::default(),
             written: AtomicBool::default(),

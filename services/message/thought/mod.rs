@@ -11,9 +11,8 @@ use super::store::bind::json;
 use super::store::ephemeral::bounded::{BoundedRows, RowLimits};
 use super::store::ephemeral::shared_rows::{self, NewSharedRow, RowList};
 use super::{Error, MessageService};
-use kernel::Aid;
+use kernel::{Aid, sha256_hex};
 use parking_lot::Mutex;
-use ring::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -135,8 +134,7 @@ fn items(data: &str) -> sqlx::Result<(i64, Vec<Arc<Thought>>)> {
 
 /// One text for a peer and a context, whatever characters are in them.
 fn name(peer: &Aid, context: &Context) -> String {
-    let text = json(&(peer, context));
-    hex::encode(digest::digest(&digest::SHA256, text.as_bytes()))
+    sha256_hex(json(&(peer, context)))
 }
 
 impl ThoughtList {

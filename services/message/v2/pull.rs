@@ -7,13 +7,13 @@ use crate::reading::scan::{PageQuery, WithQueue};
 use crate::reading::volatile::VolatilePageFields;
 use crate::store::lookup::SeqRange;
 use crate::{Error, MessageService};
-use kernel::{Aid, Caller, DeviceId, SlotId};
+use kernel::{Aid, Caller, DeviceId, PageLimit, SlotId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-const MAX_LIMIT: i64 = 50;
-const MAX_OF_PEER: i64 = 200;
+const PAGE: PageLimit = PageLimit::new(50, 50);
+const PAGE_OF_PEER: PageLimit = PageLimit::new(200, 200);
 
 #[derive(Deserialize)]
 pub(crate) struct V2PullParams {
@@ -93,8 +93,8 @@ impl MessageService {
         let claim = ConsumerClaim { device_id: params.device_id, slot_id: params.slot_id };
         let consumer = self.consumer(&caller, &claim).await?;
         let sender = peer_scope(params.cursor_scope.as_deref(), params.sender_aid)?;
-        let most = if sender.is_some() { MAX_OF_PEER } else { MAX_LIMIT };
-        let limit = params.limit.unwrap_or(most).clamp(1, most) as usize;
+        let page = if sender.is_some() { PAGE_OF_PEER } else { PAGE };
+        let limit = page.nearest(params.limit);
         let Seq(after) = params.after_seq;
         match params.window_mode.as_deref() {
             None | Some("") => {}

@@ -7,8 +7,7 @@ use crate::store::lookup::SeqRange;
 use crate::{Error, MessageService};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kernel::{Aid, Answer, Caller, CallerEvent, DeviceId, Generation, Session};
-use ring::digest;
+use kernel::{Aid, Answer, Caller, CallerEvent, DeviceId, Generation, Session, sha256};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -102,6 +101,5 @@ impl PutPeerPkParams {
 
 /// The name of a key: the beginning of its hash.
 pub(crate) fn key_id(spki: &[u8]) -> String {
-    let hash = digest::digest(&digest::SHA256, spki);
-    format!("sha256:{}", hex::encode(&hash.as_ref()[..8]))
+    format!("sha256:{}", hex::encode(&sha256(spki)[..8]))
 }

@@ -1,8 +1,8 @@
 //! What is accepted from the directory of a peer: its own agents, with the documents that their hashes name.
 
-use crate::document::{DirectoryDocument, sha256};
-use crate::{ap_id, from_iso};
-use kernel::Aid;
+use crate::ap_id;
+use crate::document::DirectoryDocument;
+use kernel::{Aid, from_iso, sha256_hex};
 use proto_schemas::requests::search::{LoggedChange, SnapshotItem};
 
 /// An entry of another directory, from its snapshot or its log.
@@ -56,7 +56,7 @@ impl OfferedDocument {
     /// The document, if it is what its hash says and can be read. None if the directory may not have it.
     pub fn document(self, aid: &Aid, now: i64) -> Result<Option<DirectoryDocument>, String> {
         let Some(content) = self.content else { return Err(format!("{aid} comes without its document")) };
-        if self.sha256.is_some_and(|expected| !expected.eq_ignore_ascii_case(&sha256(&content))) {
+        if self.sha256.is_some_and(|expected| !expected.eq_ignore_ascii_case(&sha256_hex(&content))) {
             return Err(format!("the hash of the document of {aid} is another one"));
         }
         let updated_at = from_iso(&self.updated_at).unwrap_or(now).clamp(0, now);
@@ -75,7 +75,7 @@ mod tests {
         OfferedDocument {
             aid: "alice.b.example".to_owned(),
             source_ap: "search.b.example".to_owned(),
-            sha256: Some(sha256(CONTENT)),
+            sha256: Some(sha256_hex(CONTENT)),
             content: Some(CONTENT.to_owned()),
             signed: true,
             updated_at: "2026-03-21T07:55:00Z".to_owned(),

@@ -1,7 +1,8 @@
 //! What happens by the clock: snapshots, compaction, retention, and peers that fall silent.
 
 use crate::sync::DROPPED_AFTER_MS;
-use crate::{Error, SearchService, ap_id, iso};
+use crate::{Error, SearchService, ap_id};
+use kernel::iso;
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(10);

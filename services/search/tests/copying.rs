@@ -3,7 +3,7 @@
 use super::*;
 use crate::store::{PeerRow, PeerStep};
 use crate::sync::copy::Copied;
-use kernel::{Engine, Forward, Forwarder, PendingAnswer, Relayed, codes};
+use kernel::{Engine, Forward, Forwarder, PendingAnswer, Relayed, codes, sha256_hex};
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -309,7 +309,7 @@ async fn copy_from(
 fn item(name: &str) -> Value {
     let content = document_of(name, PEER, "");
     json!({
-        "aid": format!("{name}.{PEER}"), "agent_md_url": "https://x/agent.md", "agent_md_sha256": document::sha256(&content),
+        "aid": format!("{name}.{PEER}"), "agent_md_url": "https://x/agent.md", "agent_md_sha256": sha256_hex(&content),
         "source_ap": "search.b.example", "updated_at": "2026-03-20T12:00:00Z", "agent_md": content, "signed": false,
     })
 }
@@ -342,7 +342,7 @@ async fn entries_that_are_not_the_peers_or_not_what_they_claim_are_left_out() {
         change("about", "agent_md", json!(document_of("somebody", PEER, ""))),
         change("yaml", "agent_md", json!("no front matter")),
         json!({
-            "aid": "private.b.example", "agent_md_url": "", "agent_md_sha256": document::sha256(&private),
+            "aid": "private.b.example", "agent_md_url": "", "agent_md_sha256": sha256_hex(&private),
             "source_ap": "search.b.example", "updated_at": "", "agent_md": private,
         }),
     ];

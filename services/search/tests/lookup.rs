@@ -1,6 +1,7 @@
 //! Finding agents, and who is not found.
 
 use super::*;
+use kernel::sha256_hex;
 
 #[tokio::test]
 async fn a_published_agent_is_found_by_words_tags_and_name() {
@@ -92,7 +93,7 @@ async fn a_document_is_read_as_it_was_published() {
     let found = directory.get("search.get_agent", json!({ "aid": "ANNA.aid.pub" })).await;
     let content = text(&found["agent_md"]);
     assert_eq!(content, document("anna", ""));
-    assert_eq!(text(&found["sha256"]), document::sha256(&content));
+    assert_eq!(text(&found["sha256"]), sha256_hex(&content));
     assert_eq!(text(&found["sha256"]), hashes["anna.aid.pub"]);
     assert_eq!(found["content_type"], "text/markdown");
     assert_eq!(found["updated_at"], "2026-11-15T00:16:01Z");

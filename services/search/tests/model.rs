@@ -1,6 +1,7 @@
 //! The invariants of the contract, for any order of writes, reads and passing time.
 
 use super::*;
+use kernel::sha256_hex;
 use proptest::prelude::*;
 use std::collections::HashSet;
 
@@ -108,7 +109,7 @@ struct Published {
 impl Published {
     fn listed(&self) -> BTreeMap<String, String> {
         let listed = self.documents.iter().filter(|(_, (_, listed))| *listed);
-        listed.map(|(aid, (content, _))| (aid.clone(), document::sha256(content))).collect()
+        listed.map(|(aid, (content, _))| (aid.clone(), sha256_hex(content))).collect()
     }
 }
 
@@ -166,7 +167,7 @@ async fn run(steps: Vec<DirectoryStep>) {
     }
     for (aid, hash) in &expected {
         let found = directory.get("search.get_agent", json!({ "aid": aid })).await;
-        assert_eq!(document::sha256(&text(&found["agent_md"])), *hash);
+        assert_eq!(sha256_hex(&text(&found["agent_md"])), *hash);
     }
     let found = directory.found(json!({ "q": "agent", "limit": 2 })).await;
     assert_eq!(found.len(), found.iter().collect::<HashSet<_>>().len(), "{found:?}");

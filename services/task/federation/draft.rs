@@ -1,12 +1,11 @@
 //! What other domains are told of a commit: for each domain an item for each version of a task.
 
-use crate::iso;
 use crate::model::event::{SYSTEM, TaskEvent, TaskEventName, TaskEventParams};
 use crate::model::operation::CallOrigin;
 use crate::model::state::TaskState;
 use crate::model::task::{TaskId, TaskRow};
 use crate::store::{ListRole, Subscriber};
-use kernel::{Aid, Audience, RpcError};
+use kernel::{Aid, Audience, RpcError, iso};
 use proto_schemas::requests::task::{
     RelayedAgent, RelayedOrigin, RelayedSummary, RelayedTarget, RelayedTask, RelayedTaskEvent,
 };

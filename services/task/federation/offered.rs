@@ -1,12 +1,11 @@
 //! What is accepted of what another domain tells: tasks that it may tell of, for agents of ours, and events that are as events are.
 
-use crate::from_iso;
 use crate::model::event::{SYSTEM, TaskEventName, TaskEventParams};
 use crate::model::state::TaskState;
 use crate::model::task::{TaskId, TaskVisibility};
 use crate::params::Title;
 use crate::store::{ListRole, StubKey, StubRow};
-use kernel::{Aid, Audience, DeviceId, SlotId};
+use kernel::{Aid, Audience, DeviceId, SlotId, from_iso};
 use proto_schemas::requests::task::{
     RelayedAgent, RelayedOrigin, RelayedSummary, RelayedTarget, RelayedTask, RelayedTaskEvent,
 };

@@ -4,7 +4,7 @@
 //! and the domain is told of it later.
 
 use super::draft::TaskRelay;
-use kernel::{Audience, Event, Ids};
+use kernel::{Audience, BackoffSchedule, Event, Ids};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,8 +19,8 @@ pub(super) const MOST_ITEMS: usize = 64;
 const CALL_BYTES: usize = 512 << 10;
 /// What an item weighs beside its text.
 const ITEM_WEIGHT: usize = 256;
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// Before a domain that could not be reached is tried again.
+const WAITS: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(1), Duration::from_secs(300));
 /// After which a domain that nothing is told to is forgotten.
 const FORGOTTEN_MS: i64 = 3_600_000;
 const PEER_UP: &str = "federation.peer_up";
@@ -111,8 +111,8 @@ impl RelayQueues {
     pub fn failed(&self, issuer: &str, now: i64, ids: &Ids) {
         let mut domains = self.domains.lock();
         let domain = domains.by_issuer.entry(issuer.to_owned()).or_default();
-        let wait = ids.jitter((FIRST_WAIT * (1 << domain.failures.min(9))).min(LONGEST_WAIT));
         domain.failures += 1;
+        let wait = ids.jitter(WAITS.after(domain.failures.into()));
         domain.next_try = now + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX / 2);
         domain.waiting.clear();
         let weight = std::mem::take(&mut domain.bytes);

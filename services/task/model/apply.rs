@@ -9,7 +9,7 @@ use super::operation::{Actor, NewInput, Operation};
 use super::state::TaskState;
 use super::task::{TaskId, TaskRow};
 use super::tree::{MOST_MESSAGES, StoredInput, TaskLimits, TaskMessageKind, TaskMessageRow, Trees};
-use crate::iso;
+use kernel::iso;
 use proto_schemas::requests::task::{ChangedTask, TaskInput};
 
 pub(super) struct Applying<'a> {

@@ -8,7 +8,7 @@ use super::operation::OfferedArtifact;
 use super::state::TaskState;
 use super::task::TaskRow;
 use super::tree::{ALL_ARTIFACT_BYTES, ARTIFACT_BYTES, ArtifactRow, MOST_ARTIFACTS};
-use crate::iso;
+use kernel::iso;
 use proto_schemas::requests::task::{AddedArtifact, ChildTask, CompletedTask};
 
 impl Applying<'_> {

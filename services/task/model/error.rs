@@ -2,7 +2,7 @@
 
 use super::state::{StateRefusal, TaskState};
 use super::task::{TaskId, TaskRow};
-use kernel::{Aid, BatchError, RpcError, codes};
+use kernel::{Aid, BatchError, PageLimitError, RpcError, codes};
 use proto_schemas::requests::task::ChildTask;
 use serde_json::json;
 
@@ -67,6 +67,12 @@ fn sentence(refusal: &StateRefusal, state: &TaskState) -> String {
         StateRefusal::Canceled => "the task was canceled".to_owned(),
         StateRefusal::Rejected => "the task was rejected".to_owned(),
         StateRefusal::FailureRecorded => "the task has failed".to_owned(),
+    }
+}
+
+impl From<PageLimitError> for Error {
+    fn from(error: PageLimitError) -> Error {
+        Error::Param(error.to_string())
     }
 }
 

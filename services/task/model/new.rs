@@ -8,8 +8,7 @@ use super::operation::{Actor, CallOrigin, NewChild, NewInput, NewTask};
 use super::state::TaskState;
 use super::task::{TaskId, TaskRow, TaskVisibility};
 use super::tree::{MOST_CHILDREN, MOST_DEPTH, MOST_DESCENDANTS, TaskMessageKind, Trees};
-use crate::iso;
-use kernel::Aid;
+use kernel::{Aid, iso};
 use proto_schemas::requests::task::{CreatedTask, DelegatedTask};
 use std::sync::Arc;
 

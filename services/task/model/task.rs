@@ -140,8 +140,8 @@ impl TaskRow {
             required: self.required,
             title: self.title.clone(),
             visibility: self.visibility.as_str().to_owned(),
-            created_at: crate::iso(self.created_at),
-            updated_at: crate::iso(self.updated_at),
+            created_at: kernel::iso(self.created_at),
+            updated_at: kernel::iso(self.updated_at),
             remote: None,
             home_issuer: None,
         }

@@ -1,11 +1,11 @@
 //! `task.get`: everything about a task.
 
+use crate::TaskService;
 use crate::federation::HomeCall;
 use crate::model::error::Error;
 use crate::model::task::{TaskId, TaskRow};
 use crate::store::{MessagesWanted, TaskDetails};
-use crate::{TaskService, iso};
-use kernel::{Aid, Caller};
+use kernel::{Aid, Caller, iso};
 use proto_schemas::requests::task::TaskObject;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -7,13 +7,12 @@ use crate::model::task::{TaskId, TaskRow};
 use crate::store::{ListPosition, ListRole, ListWanted, StubRow};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use kernel::{Aid, Caller};
+use kernel::{Aid, Caller, PageLimit};
 use proto_schemas::requests::task::{TaskPage, TaskSummary};
 use serde::Deserialize;
 use std::sync::Arc;
 
-const USUAL_LIMIT: i64 = 20;
-const MOST: i64 = 100;
+const PAGE: PageLimit = PageLimit::new(20, 100);
 const PREFIX: &str = "tl_";
 
 #[derive(Deserialize)]
@@ -43,10 +42,7 @@ enum RoleParam {
 
 impl TaskService {
     pub(crate) async fn list(self: Arc<Self>, caller: Caller, params: ListParams) -> Result<TaskPage, Error> {
-        let limit = match params.limit.unwrap_or(USUAL_LIMIT) {
-            ..1 => return Err(Error::Param("limit must be at least 1".to_owned())),
-            limit => limit.min(MOST),
-        };
+        let limit = PAGE.of(params.limit)?;
         let wanted = ListWanted {
             aid: caller.agent()?.aid.clone(),
             roles: match params.role {

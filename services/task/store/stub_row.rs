@@ -3,10 +3,9 @@
 use super::json::Column;
 use super::list::ListRole;
 use super::row::{aid, damaged, task_id};
-use crate::iso;
 use crate::model::state::TaskState;
 use crate::model::task::{TaskId, TaskVisibility};
-use kernel::Aid;
+use kernel::{Aid, iso};
 use proto_schemas::requests::task::TaskSummary;
 use serde::{Deserialize, Serialize};
 

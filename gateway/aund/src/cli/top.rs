@@ -15,19 +15,19 @@ use futures_util::future::join_all;
 use gateway::admin;
 use methods::SortOrder;
 use model::TopModel;
+use outbound::OneShot;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use samples::MetricSamples;
 use serde_json::{Value, json};
 use snapshot::ProcessSnapshot;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// How long a process may take to answer with its metrics.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The metrics of a process are never longer.
-const PAGE_BYTES: u64 = 16 << 20;
+const PAGE_BYTES: usize = 16 << 20;
 
 #[derive(Args)]
 pub(super) struct TopCommand {
@@ -109,16 +109,11 @@ async fn ask(data: &Path) -> anyhow::Result<String> {
     Ok(text.to_owned())
 }
 
-/// HTTP 1.0 is enough here: the answer ends with the connection.
 async fn fetch(address: &str) -> anyhow::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut page = String::new();
-    stream.take(PAGE_BYTES).read_to_string(&mut page).await?;
-    let (head, body) = page.split_once("\r\n\r\n").context("no answer")?;
-    ensure!(head.split(' ').nth(1) == Some("200"), "the answer has no metrics");
-    Ok(body.to_owned())
+    let stream = TcpStream::connect(address).await?;
+    let answer = OneShot::get("/metrics", address)?.send(stream, |_| Some(PAGE_BYTES)).await?;
+    ensure!(answer.status.as_u16() == 200, "the answer has no metrics");
+    Ok(String::from_utf8(answer.body.into())?)
 }
 
 /// Reads, draws and waits for a key, until it is q.

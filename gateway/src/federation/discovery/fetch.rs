@@ -3,14 +3,10 @@
 use crate::federation::trust::tls;
 use crate::federation::{Federation, resolve};
 use bytes::Bytes;
-use futures_util::future::{Either, select};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, CONNECTION, HOST};
+use hyper::header::ACCEPT;
 use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use outbound::{OneShot, OneShotError};
 use rustls::pki_types::ServerName;
-use std::pin::pin;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -69,30 +65,16 @@ async fn request(
     path: &str,
     most: usize,
 ) -> Result<Bytes, FetchError> {
-    let broke = |error: hyper::Error| FetchError::Network(format!("{host}{path}: {error}"));
-    let request = Request::get(path)
-        .header(HOST, host)
-        .header(ACCEPT, "application/json")
-        .header(CONNECTION, "close")
-        .body(Empty::<Bytes>::new())
+    let request = OneShot::new(Request::get(path).header(ACCEPT, "application/json"), host, "")
         .map_err(|error| FetchError::Unusable(format!("{host}{path} cannot be requested: {error}")))?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broke)?;
-    let exchange = async {
-        let response = sender.send_request(request).await.map_err(broke)?;
-        if response.status() != StatusCode::OK {
-            // Also a redirect: a domain answers under its own name.
-            return Err(FetchError::Unusable(format!(
-                "{host}{path} was answered with {}",
-                response.status()
-            )));
-        }
-        let body = Limited::new(response.into_body(), most).collect().await;
-        let body = body.map_err(|error| FetchError::Unusable(format!("{host}{path}: {error}")))?;
-        Ok(body.to_bytes())
-    };
-    // The connection is driven here, beside the exchange, and ends with it.
-    match select(pin!(exchange), pin!(connection)).await {
-        Either::Left((done, _)) => done,
-        Either::Right((_, exchange)) => exchange.await,
+    let answer = request.send(stream, |status| (status == StatusCode::OK).then_some(most)).await;
+    let answer = answer.map_err(|error| match error {
+        OneShotError::Broken(error) => FetchError::Network(format!("{host}{path}: {error}")),
+        OneShotError::Body(error) => FetchError::Unusable(format!("{host}{path}: {error}")),
+    })?;
+    match answer.status {
+        StatusCode::OK => Ok(answer.body),
+        // Also a redirect: a domain answers under its own name.
+        status => Err(FetchError::Unusable(format!("{host}{path} was answered with {status}"))),
     }
 }

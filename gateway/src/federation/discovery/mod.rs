@@ -11,8 +11,8 @@ pub use well_known::PeerGatewayUrl;
 
 use crate::federation::Federation;
 use fetch::FetchError;
+use kernel::Cache;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -52,8 +52,13 @@ impl KnownDomain {
     }
 }
 
-#[derive(Default)]
-pub struct Discovery(Mutex<HashMap<String, KnownDomain>>);
+pub struct Discovery(Mutex<Cache<String, KnownDomain>>);
+
+impl Default for Discovery {
+    fn default() -> Discovery {
+        Discovery(Mutex::new(Cache::new(DOMAINS)))
+    }
+}
 
 impl Discovery {
     /// The gateways of a domain, in the order they should be tried.
@@ -66,7 +71,7 @@ impl Discovery {
 
     /// Fetches the document of the domain, whatever is remembered.
     pub async fn refresh(&self, fed: &Federation, issuer: &str) -> Result<Vec<PeerGatewayUrl>, String> {
-        let stale = self.0.lock().get(issuer).is_some_and(|known| !known.urls.is_empty());
+        let stale = self.0.lock().peek(issuer).is_some_and(|known| !known.urls.is_empty());
         let within = if stale { FETCH_TIMEOUT_WITH_STALE } else { FETCH_TIMEOUT };
         let document = fetch::get(fed, issuer, (issuer, 443), PATH, DOCUMENT_BYTES, within).await;
         let found = document.and_then(|text| well_known::read(&text, issuer).map_err(FetchError::Unusable));
@@ -89,7 +94,7 @@ impl Discovery {
 
     /// What is remembered; `None` if the document has to be fetched.
     fn remembered(&self, issuer: &str, now: Instant) -> Option<Result<Vec<PeerGatewayUrl>, String>> {
-        let known = self.0.lock();
+        let mut known = self.0.lock();
         let known = known.get(issuer)?;
         match known.failure(now) {
             None if !known.is_fresh(now) => None,
@@ -105,10 +110,7 @@ impl Discovery {
         now: Instant,
     ) -> Result<Vec<PeerGatewayUrl>, String> {
         let mut all = self.0.lock();
-        if all.len() >= DOMAINS && !all.contains_key(issuer) {
-            make_space(&mut all, now);
-        }
-        let known = all.entry(issuer.to_owned()).or_default();
+        let known = all.get_or_insert_with(issuer.to_owned(), KnownDomain::default);
         match found {
             Ok(urls) => {
                 *known = KnownDomain { urls, fresh_until: Some(now + FRESH), failed: None };
@@ -125,14 +127,6 @@ impl Discovery {
                 if known.urls.is_empty() { Err(sentence) } else { Ok(known.urls.clone()) }
             }
         }
-    }
-}
-
-fn make_space(all: &mut HashMap<String, KnownDomain>, now: Instant) {
-    all.retain(|_, known| known.is_fresh(now) || known.failure(now).is_some());
-    while all.len() >= DOMAINS {
-        let Some(any) = all.keys().next().cloned() else { return };
-        all.remove(&any);
     }
 }
 
@@ -188,6 +182,8 @@ mod tests {
             let _ =
                 discovery.remember(&format!("x{n}.example"), Err(FetchError::Network(String::new())), start);
         }
-        assert!(discovery.0.lock().len() <= DOMAINS);
+        assert_eq!(discovery.0.lock().len(), DOMAINS);
+        assert!(discovery.remembered("x4.example", start).is_none(), "the oldest were forgotten");
+        assert!(discovery.remembered("x5.example", start).is_some());
     }
 }

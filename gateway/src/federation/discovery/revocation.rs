@@ -13,9 +13,10 @@ use crate::federation::trust::PeerGateway;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{RevocationAnswerError, VerifiedStatus, verify_crl, verify_ocsp};
+use kernel::ExpiringCache;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -29,12 +30,20 @@ const LIST_FRESH: Duration = Duration::from_secs(600);
 const GOOD_FRESH: Duration = Duration::from_secs(60);
 const REMEMBERED: usize = 1_000;
 
-#[derive(Default)]
 pub struct RevocationCheck {
-    /// By fingerprint: until when the certificate is not asked about again.
-    good: Mutex<HashMap<String, Instant>>,
-    /// By domain and key: the serials its authority has revoked, and until when the list is used.
-    lists: Mutex<HashMap<String, (Instant, HashSet<String>)>>,
+    /// The fingerprints of certificates that are not asked about again for a while.
+    good: Mutex<ExpiringCache<String, ()>>,
+    /// By domain and key: the serials its authority has revoked.
+    lists: Mutex<ExpiringCache<String, HashSet<String>>>,
+}
+
+impl Default for RevocationCheck {
+    fn default() -> RevocationCheck {
+        RevocationCheck {
+            good: Mutex::new(ExpiringCache::new(REMEMBERED, GOOD_FRESH)),
+            lists: Mutex::new(ExpiringCache::new(REMEMBERED, LIST_FRESH)),
+        }
+    }
 }
 
 /// Why a certificate is not accepted.
@@ -101,7 +110,7 @@ impl RevocationCheck {
     ) -> Result<(), RevocationRefusal> {
         let now = Instant::now();
         let fingerprint = peer.certificate.fingerprint();
-        if self.good.lock().get(fingerprint).is_some_and(|until| now < *until) {
+        if self.good.lock().get(fingerprint, now).is_some() {
             return Ok(());
         }
         match self.fetch_status(fed, at, peer).await? {
@@ -115,11 +124,7 @@ impl RevocationCheck {
                 None => return Ok(()),
             },
         }
-        let mut good = self.good.lock();
-        if good.len() >= REMEMBERED {
-            good.clear();
-        }
-        good.insert(fingerprint.to_owned(), now + GOOD_FRESH);
+        self.good.lock().insert(fingerprint.to_owned(), (), now);
         Ok(())
     }
 
@@ -160,10 +165,8 @@ impl RevocationCheck {
         let (now, serial) = (Instant::now(), peer.certificate.serial());
         // By its key, too: the list of an authority is not that of another one of its name.
         let whose = format!("{} {}", peer.issuer, peer.authority.public_key().fingerprint());
-        let kept =
-            |(until, serials): &(Instant, HashSet<String>)| (now < *until).then(|| serials.contains(serial));
-        if let Some(listed) = self.lists.lock().get(&whose).and_then(kept) {
-            return Ok(Some(listed));
+        if let Some(serials) = self.lists.lock().get(&whose, now) {
+            return Ok(Some(serials.contains(serial)));
         }
         let fetched =
             fetch::get(fed, &peer.issuer, (&at.host, at.port), "/pki/crl.json", LIST_BYTES, FETCH_TIMEOUT)
@@ -174,11 +177,7 @@ impl RevocationCheck {
         let serials = verify_crl(&peer.authority, &pem, fed.clock.now_seconds())
             .map_err(RevocationRefusal::Unverified)?;
         let listed = serials.contains(serial);
-        let mut lists = self.lists.lock();
-        if lists.len() >= REMEMBERED {
-            lists.clear();
-        }
-        lists.insert(whose, (now + LIST_FRESH, serials));
+        self.lists.lock().insert(whose, serials, now);
         Ok(Some(listed))
     }
 }

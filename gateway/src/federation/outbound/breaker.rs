@@ -1,23 +1,24 @@
 //! A circuit breaker: after a failed dial nobody dials for a moment, and calls fail at once instead of waiting in vain.
 
+use kernel::BackoffSchedule;
 use std::time::Duration;
 use tokio::time::Instant;
 
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LAST_PAUSE: Duration = Duration::from_secs(10);
+const PAUSES: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(2), Duration::from_secs(10));
 
 #[derive(Debug, Default)]
 pub struct Breaker {
     open_until: Option<Instant>,
-    pause: Duration,
+    /// Failed dials in a row.
+    failures: i64,
 }
 
 impl Breaker {
     /// A dial failed. `jitter` takes a random share of the pause, so that gateways that lost the same peer do not all dial
     /// it at the same moment.
     pub fn open(&mut self, now: Instant, jitter: impl Fn(Duration) -> Duration) {
-        self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LAST_PAUSE);
-        self.open_until = Some(now + jitter(self.pause));
+        self.failures = self.failures.saturating_add(1);
+        self.open_until = Some(now + jitter(PAUSES.after(self.failures)));
     }
 
     /// For how long nobody may dial yet; `None` if the next call may.

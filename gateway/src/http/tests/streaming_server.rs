@@ -130,7 +130,6 @@ fn context(folder: &TempDir, authority: &Authority, service: &str, world: &World
         mesh: world.mesh.clone(),
         metrics: Arc::default(),
         clock: Clock::System,
-        ids: world.ids.clone(),
         tracker: world.tracker.clone(),
         stop: world.stop.clone(),
     })

@@ -10,7 +10,7 @@ use crate::mesh::socket::{self, BufferedTcp, FrameHandler, run_socket};
 use crate::mesh::wire::{self, MeshFrame};
 use crate::mesh::write_queue::MeshWriteQueue;
 use anyhow::Context as _;
-use kernel::Mesh;
+use kernel::{Backoff, Mesh};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -30,14 +30,14 @@ type MeshClientSocket = WebSocketStream<TlsStream<BufferedTcp>>;
 impl MeshLink {
     /// Dials, runs the link until it ends, and dials again, for ever.
     pub async fn keep_up(&self, context: &MeshContext) {
-        let mut wait = FIRST_WAIT;
+        let mut backoff = Backoff::new(FIRST_WAIT, LAST_WAIT);
         let mut logged = String::new();
         loop {
             match timeout(DIAL_TIMEOUT, self.connect(context)).await {
                 Ok(Ok((socket, not_after))) => {
                     tracing::info!("the {} service is connected at {}", self.namespace, self.url);
                     logged.clear();
-                    wait = FIRST_WAIT;
+                    backoff.reset();
                     let reason = self.run(socket, not_after, context).await;
                     tracing::warn!(
                         "the link to the {} service at {} ended: {reason}",
@@ -62,8 +62,7 @@ impl MeshLink {
                 }
             }
             self.metrics.redials.inc();
-            tokio::time::sleep(context.ids.jitter(wait)).await;
-            wait = (wait * 2).min(LAST_WAIT);
+            backoff.wait().await;
         }
     }
 

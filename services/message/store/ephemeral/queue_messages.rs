@@ -4,11 +4,10 @@ use super::bounded::{BoundedRows, RowLimits};
 use super::shared_rows::{self, NewSharedRow, RowList, SharedRow, SharedRows};
 use crate::store::bind::json;
 use crate::store::stored_message::StoredMessage;
-use kernel::{Aid, PresentSession};
+use kernel::{Aid, Cache, PresentSession};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use sqlx::{Any, Transaction};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The kind of its lists, as it is stored.
@@ -17,7 +16,8 @@ const LIST: &str = "ring";
 /// What the messages of all agents may have together, unless one agent may have more.
 const TOTAL_BYTES: usize = 128 << 20;
 
-/// How many agents, or pairs of agents, a choice of connections is remembered for before all are cleared.
+/// How many agents, or pairs of agents, a choice of connections is remembered for. Forgetting one only means that its next
+/// choice is made afresh.
 const MAX_REMEMBERED: usize = 100_000;
 
 /// How long a message can be pulled, and what may wait for one agent.
@@ -46,12 +46,11 @@ struct QueueRow<T> {
     message: T,
 }
 
-#[derive(Default)]
 struct ConnectionChoice {
     /// How often a connection was chosen for each agent.
-    counts: HashMap<Aid, usize>,
+    counts: Cache<Aid, usize>,
     /// Which connection the messages of a sender go to, and until when.
-    affinity: HashMap<(Aid, Aid), (u64, i64)>,
+    affinity: Cache<(Aid, Aid), (u64, i64)>,
 }
 
 #[derive(Debug)]
@@ -105,14 +104,13 @@ impl<T: Clone> QueueMessages<T> {
             .and_then(|(connection, _)| sessions.iter().find(|session| session.connection == *connection));
         let session = held.cloned().unwrap_or_else(|| choice.next(to, sessions));
         let until = now_ms.saturating_add_unsigned(delivery.affinity_ttl_ms);
-        make_space(&mut choice.affinity);
         choice.affinity.insert(pair, (session.connection, until));
         Some(session)
     }
 
     pub fn remove_expired(&self, now_ms: i64) {
         self.rows.lock().remove_expired(now_ms);
-        self.choice.lock().affinity.retain(|_, (_, until)| *until > now_ms);
+        self.choice.lock().affinity.retain(|(_, until)| *until > now_ms);
     }
 }
 
@@ -145,21 +143,19 @@ pub(crate) async fn insert(
     Ok(())
 }
 
-impl ConnectionChoice {
-    /// There is at least one session.
-    fn next(&mut self, to: &Aid, sessions: &[PresentSession]) -> PresentSession {
-        make_space(&mut self.counts);
-        let count = self.counts.entry(to.clone()).or_default();
-        let session = sessions[*count % sessions.len()].clone();
-        *count = count.wrapping_add(1);
-        session
+impl Default for ConnectionChoice {
+    fn default() -> ConnectionChoice {
+        ConnectionChoice { counts: Cache::new(MAX_REMEMBERED), affinity: Cache::new(MAX_REMEMBERED) }
     }
 }
 
-/// Forgetting only means that the next choice is made afresh.
-fn make_space<K, V>(memory: &mut HashMap<K, V>) {
-    if memory.len() >= MAX_REMEMBERED {
-        memory.clear();
+impl ConnectionChoice {
+    /// There is at least one session.
+    fn next(&mut self, to: &Aid, sessions: &[PresentSession]) -> PresentSession {
+        let count = self.counts.get_or_insert_with(to.clone(), || 0);
+        let session = sessions[*count % sessions.len()].clone();
+        *count = count.wrapping_add(1);
+        session
     }
 }
 

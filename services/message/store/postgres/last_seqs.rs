@@ -1,20 +1,27 @@
 //! The last seq of each inbox as this process knows it. Another process may have given more since: the commit finds that out,
 //! because a seq cannot be stored twice.
 
+use kernel::Cache;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many are known before all are cleared and read again.
+/// How many are known. One that was evicted is unknown, so the next commit for its inbox has the database read it. If an older
+/// commit puts an older seq afterwards, that is as if another process had given the ones in between.
 const MAX_INBOXES: usize = 200_000;
 /// How many commits have the database read the last seqs after one that was wrong: another process writes to the same
 /// inboxes, and a commit that fails costs more than one that reads.
 const PAUSE: usize = 16;
 
-#[derive(Default)]
 pub(crate) struct LastSeqs {
-    known: Mutex<HashMap<i64, i64>>,
+    /// An entry stays while its seq is taken, so that taking and putting it back allocates nothing.
+    known: Mutex<Cache<i64, Option<i64>>>,
     pause: AtomicUsize,
+}
+
+impl Default for LastSeqs {
+    fn default() -> LastSeqs {
+        LastSeqs { known: Mutex::new(Cache::new(MAX_INBOXES)), pause: AtomicUsize::default() }
+    }
 }
 
 impl LastSeqs {
@@ -26,16 +33,13 @@ impl LastSeqs {
             return None;
         }
         let mut known = self.known.lock();
-        inboxes.map(|inbox| known.remove(&inbox)).collect()
+        inboxes.map(|inbox| known.get_mut(&inbox)?.take()).collect()
     }
 
     pub fn put(&self, inbox: i64, seq: i64) {
         let mut known = self.known.lock();
-        if known.len() >= MAX_INBOXES {
-            known.clear();
-        }
-        let last = known.entry(inbox).or_default();
-        *last = seq.max(*last);
+        let last = known.get_or_insert_with(inbox, || None);
+        *last = (*last).max(Some(seq));
     }
 
     /// Another process had given those seqs.
@@ -56,6 +60,18 @@ mod tests {
         last_seqs.put(1, 4);
         assert_eq!(last_seqs.take([1, 2].into_iter()), Some(vec![5, 7]));
         assert_eq!(last_seqs.take([1].into_iter()), None);
+    }
+
+    #[test]
+    fn an_evicted_one_is_unknown_and_the_others_stay() {
+        let last_seqs = LastSeqs::default();
+        for inbox in 0..=MAX_INBOXES as i64 {
+            last_seqs.put(inbox, 5);
+        }
+        assert_eq!(last_seqs.take([0].into_iter()), None);
+        assert_eq!(last_seqs.take([1, 2].into_iter()), Some(vec![5, 5]));
+        last_seqs.put(0, 9);
+        assert_eq!(last_seqs.take([0].into_iter()), Some(vec![9]));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! PostgreSQL, where several processes may write: a commit is one call of a function in the database.
 
 mod batch;
-pub(super) mod commit_queue;
 mod in_transaction;
 mod insert;
 pub(super) mod last_seqs;

@@ -11,12 +11,20 @@ use crate::store::bind::{array, json};
 use crate::store::ephemeral::queue_messages::QueueLimits;
 use crate::store::error::StoreError;
 use crate::store::write::{CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, Write, WriteOutcome};
+use kernel::{Batch, Tally};
 use sqlx::Any;
 use sqlx::pool::PoolConnection;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
+/// Commits at a time: while one waits for its disk, the next is on its way.
+const CONCURRENT_COMMITS: usize = 2;
+/// After this the database counts as unreachable, and the senders are told to try again. A message that was stored all the
+/// same is then found by its key.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often a commit is tried that another process was in the way of.
 pub(super) const TRIES: usize = 6;
 
@@ -29,14 +37,46 @@ pub(crate) struct PostgresWriter {
 }
 
 /// A connection kept from commit to commit, so that none has to check whether it is still open. Dropped after any error.
-pub(crate) type HeldConnection = Option<PoolConnection<Any>>;
+type HeldConnection = Option<PoolConnection<Any>>;
 
 /// What became of one write of a commit. One failure may be that of many.
-pub(super) type WriteResult = Result<WriteOutcome, Arc<StoreError>>;
+type WriteResult = Result<WriteOutcome, Arc<StoreError>>;
 
 impl PostgresWriter {
+    /// Commits at once have no inbox in common, so what is for one inbox happens one after the other.
+    pub fn start(
+        self,
+        tracker: &TaskTracker,
+        tally: Arc<Tally>,
+        queue_bytes: usize,
+    ) -> Batch<Write, WriteOutcome, Arc<StoreError>> {
+        let writer = Arc::new(self);
+        let held: Vec<HeldConnection> = (0..CONCURRENT_COMMITS).map(|_| None).collect();
+        Batch::start_keyed(tracker, tally, queue_bytes, held, Write::inboxes, move |held, writes| {
+            let writer = writer.clone();
+            async move { writer.commit_in_time(held, writes).await }
+        })
+    }
+
+    async fn commit_in_time(
+        &self,
+        mut held: HeldConnection,
+        writes: Vec<Write>,
+    ) -> (HeldConnection, Vec<WriteResult>) {
+        let count = writes.len();
+        let committed = tokio::time::timeout(COMMIT_TIMEOUT, self.commit(&mut held, writes)).await;
+        match committed {
+            Ok(results) => (held, results),
+            // The connection is in the middle of something.
+            Err(_) => {
+                let late = Arc::new(StoreError::Deadline(COMMIT_TIMEOUT.as_secs()));
+                (None, (0..count).map(|_| Err(late.clone())).collect())
+            }
+        }
+    }
+
     /// Messages, cursors, recalls and counts are a transaction each kind. Gives an outcome for each write, in order.
-    pub(super) async fn commit(&self, held: &mut HeldConnection, writes: Vec<Write>) -> Vec<WriteResult> {
+    async fn commit(&self, held: &mut HeldConnection, writes: Vec<Write>) -> Vec<WriteResult> {
         let mut results: Vec<Option<WriteResult>> = writes.iter().map(|_| None).collect();
         let (mut sends, mut messages, mut acks, mut advances) = (vec![], vec![], vec![], vec![]);
         let (mut counts, mut tool_calls) = (vec![], vec![]);

@@ -11,8 +11,6 @@ use std::time::Duration;
 
 /// How many rows go into one statement: a core is not busy with it for longer than a millisecond or so.
 const CHUNK: usize = 256;
-/// How many senders' ids are cached before the cache is cleared.
-const MAX_SENDERS: usize = 100_000;
 
 impl Store {
     /// Indexes the oldest messages, with a pause after every few so that senders need not wait for a core; says whether
@@ -77,7 +75,7 @@ impl Store {
         let mut senders: HashMap<Aid, i64> = HashMap::new();
         let mut new: BTreeSet<&Aid> = BTreeSet::new();
         {
-            let known = self.sender_ids.lock();
+            let mut known = self.sender_ids.lock();
             for message in messages {
                 match known.get(&message.from) {
                     _ if senders.contains_key(&message.from) => {}
@@ -107,10 +105,9 @@ impl Store {
     /// Only after the commit: if it fails, the ids are given to others.
     fn cache_sender_ids(&self, senders: HashMap<Aid, i64>) {
         let mut known = self.sender_ids.lock();
-        if known.len() >= MAX_SENDERS {
-            known.clear();
+        for (aid, id) in senders {
+            known.insert(aid, id);
         }
-        known.extend(senders);
     }
 
     /// Removes messages from the index, and gives the new floors: nothing at or below a floor is left in its inbox.
