@@ -22,4 +22,6 @@ pub(crate) enum StoreError {
     NoticeIdInUse,
     #[error("a write was left out of its commit")]
     LeftOut,
+    #[error("a write was answered with the outcome of another kind of write")]
+    OtherKind,
 }
