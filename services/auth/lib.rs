@@ -4,28 +4,19 @@
 //! authenticates the agent to the server. Nothing is stored between the two: the nonce itself carries what the second call needs,
 //! sealed with a key only this service has, and the row written by the second call is what makes it single-use.
 
-mod aid_login1;
-mod aid_login2;
+mod certificates;
 mod create_aid;
-mod download_cert;
 mod error;
-pub mod jwt;
 mod keys;
 mod login;
-mod refresh_token;
-mod rekey;
-mod renew_cert;
-mod request_cert;
-mod revoke_tokens;
 mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
 mod tokens;
-mod tokens_revoked_at;
-mod verify_token;
 
 pub use settings::Settings;
+pub use tokens::jwt;
 
 use error::Error;
 use kernel::{Batch, Bus, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, Task, World};

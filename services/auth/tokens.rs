@@ -1,8 +1,14 @@
 //! Making tokens: access tokens that prove an AID for an hour, refresh tokens that are used once.
 
-use super::jwt::{self, Claims};
+pub mod jwt;
+mod refresh_token;
+mod revoke_tokens;
+mod tokens_revoked_at;
+mod verify_token;
+
 use super::store::Token;
 use super::{ACCESS_SECONDS, AuthService, Error};
+use jwt::Claims;
 use kernel::Aid;
 use ring::digest;
 

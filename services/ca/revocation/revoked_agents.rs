@@ -1,0 +1,37 @@
+//! `ca.revoked_agents`: who has no certificate left that is not revoked. Such a name is never registered again.
+
+use crate::{CaService, Error};
+use kernel::Caller;
+use proto_schemas::requests::ca::{RevokedAgent, RevokedAgentsPage};
+use serde::Deserialize;
+use std::sync::Arc;
+
+const USUAL_LIMIT: i64 = 200;
+const MOST: i64 = 1000;
+
+#[derive(Deserialize)]
+pub(crate) struct RevokedAgentsParams {
+    since: i64,
+    #[serde(default)]
+    after_aid: String,
+    limit: Option<i64>,
+}
+
+impl CaService {
+    pub(crate) async fn revoked_agents(
+        self: Arc<Self>,
+        _: Caller,
+        params: RevokedAgentsParams,
+    ) -> Result<RevokedAgentsPage, Error> {
+        let limit = params.limit.unwrap_or(USUAL_LIMIT).min(MOST);
+        if limit < 1 {
+            return Err(Error::Bad("limit must be at least 1".to_owned()));
+        }
+        let mut rows = self.store.revoked_agents(params.since, &params.after_aid, limit + 1).await?;
+        let page = usize::try_from(limit).unwrap_or(usize::MAX);
+        let has_more = rows.len() > page;
+        rows.truncate(page);
+        let agents = rows.into_iter().map(|(aid, revoked_at)| RevokedAgent { aid, revoked_at }).collect();
+        Ok(RevokedAgentsPage { agents, has_more })
+    }
+}
