@@ -8,7 +8,7 @@ use x509_parser::{
     x509::X509Name,
 };
 
-use crate::{CertError, PublicKey, key::sha256_fingerprint, pem};
+use crate::{CertError, PublicKey, encoding::pem, key::sha256_fingerprint};
 
 /// A certificate. Reading it says nothing about trust; [`crate::verify_chain`] does.
 #[derive(Clone)]

@@ -12,7 +12,7 @@ use rcgen::{
 use ring::rand::{SecureRandom, SystemRandom};
 use time::OffsetDateTime;
 
-use crate::{CertError, Certificate, Curve, Key, PublicKey, der, identity::require_pair};
+use crate::{CertError, Certificate, Curve, Key, PublicKey, encoding::der, identity::require_pair};
 
 const YEAR: i64 = 365 * 24 * 3600;
 

@@ -1,5 +1,7 @@
 //! Keys: two curves, and the hash that belongs to each.
 
+mod point;
+
 use std::{fmt, str::FromStr, sync::Arc};
 
 use ring::{
@@ -8,7 +10,7 @@ use ring::{
     signature::{self, EcdsaKeyPair, KeyPair, UnparsedPublicKey},
 };
 
-use crate::{CertError, Curve, der, pem, point};
+use crate::{CertError, Curve, encoding::der, encoding::pem};
 
 /// A private key. Cloning shares it; printing never shows it.
 #[derive(Clone)]

@@ -1,10 +1,10 @@
 //! What an agent publishes about itself: signed with its key, and stored by its own domain.
 
 use super::chance::now;
-use super::dial::GatewayDialer;
+use super::connection::dial::GatewayDialer;
+use super::connection::http::HttpAnswer;
 use super::error::Error;
 use super::home::LocalAgent;
-use super::http::HttpAnswer;
 use super::login;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use certs::Certificate;

@@ -3,14 +3,14 @@
 use super::agent_id::AgentId;
 use super::auth::{SessionKind, SessionOptions};
 use super::client::Client;
-use super::dial::GatewayDialer;
+use super::connection::dial::GatewayDialer;
+use super::connection::first_use::find_root;
+use super::connection::gateway_url::GatewayUrl;
+use super::connection::transport::FrameObserver;
+use super::connection::trust::TrustedRoot;
 use super::error::Error;
-use super::first_use::find_root;
-use super::gateway_url::GatewayUrl;
 use super::home::{Home, LocalAgent};
 use super::login;
-use super::transport::FrameObserver;
-use super::trust::TrustedRoot;
 use std::path::PathBuf;
 
 /// The slot of a client that is given none.

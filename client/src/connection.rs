@@ -1,8 +1,14 @@
 //! One WebSocket: calls and their answers.
 
+pub(crate) mod dial;
+pub(crate) mod first_use;
+pub(crate) mod gateway_url;
+pub(crate) mod http;
+pub(crate) mod transport;
+pub(crate) mod trust;
+
 use super::error::Error;
 use super::events::EventReaders;
-use super::transport::{self, ByteStream, ConnectionEnd, FrameObserver, FrameSender};
 use jsonrpsee_core::client::async_client::{PingConfig, RpcService};
 use jsonrpsee_core::client::{self as rpc, ClientT as _, IdKind};
 use jsonrpsee_core::middleware::RpcServiceBuilder;
@@ -15,6 +21,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
+use transport::{ByteStream, ConnectionEnd, FrameObserver, FrameSender};
 
 /// How long a call may take; the SDKs wait as long.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(35);

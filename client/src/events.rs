@@ -1,5 +1,7 @@
 //! Events on their way from the socket to whoever reads them, in queues that are bounded in number and in bytes.
 
+pub(crate) mod event_stream;
+
 use super::error::Error;
 use parking_lot::Mutex;
 use serde_json::Value;

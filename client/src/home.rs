@@ -8,9 +8,9 @@
 
 use super::agent_id::AgentId;
 use super::chance::tagged;
+use super::connection::gateway_url::GatewayUrl;
 use super::error::Error;
 use super::files;
-use super::gateway_url::GatewayUrl;
 use certs::{Curve, Key};
 use serde::{Deserialize, Serialize};
 use std::fs;

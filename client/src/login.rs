@@ -1,9 +1,11 @@
 //! From an agent in a folder to its session: certificate and tokens are kept, renewed, and replaced when they are refused.
 
+pub(crate) mod reconnect;
+
 use super::auth::{self, SessionOptions};
 use super::chance::now;
 use super::connection::ClientConnection;
-use super::dial::GatewayDialer;
+use super::connection::dial::GatewayDialer;
 use super::error::Error;
 use super::events::EventReaders;
 use super::home::{LocalAgent, StoredTokens};

@@ -5,19 +5,22 @@
 //! connection, behind a full queue, and before a seq that is not the next) `message.pull` brings everything after `seen`. The
 //! server stores a message before it publishes the event, so a pull that begins after an event was read covers its message.
 
+pub(crate) mod incoming;
+mod volatile;
+
 use super::backoff::pause;
 use super::client::Client;
 use super::error::Error;
 use super::events::{EventQueue, Notice, ReceivedEvent};
-use super::incoming::{Incoming, IncomingMessage};
-use super::volatile::VolatileCursors;
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
+use incoming::{Incoming, IncomingMessage};
 use proto_schemas::requests::message::Ack;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::time::sleep;
+use volatile::VolatileCursors;
 
 /// Rows of one pull.
 const PAGE: u32 = 200;

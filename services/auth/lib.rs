@@ -4,32 +4,24 @@
 //! authenticates the agent to the server. Nothing is stored between the two: the nonce itself carries what the second call needs,
 //! sealed with a key only this service has, and the row written by the second call is what makes it single-use.
 
-mod aid_login1;
-mod aid_login2;
+mod certificates;
 mod create_aid;
-mod download_cert;
 mod error;
-pub mod jwt;
 mod keys;
 mod login;
-mod refresh_token;
-mod rekey;
-mod renew_cert;
-mod request_cert;
-mod revoke_tokens;
 mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
 mod tokens;
-mod tokens_revoked_at;
-mod verify_token;
 
 pub use settings::Settings;
+pub use tokens::jwt;
 
 use error::Error;
 use kernel::{
-    Batch, Bus, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, ServiceRow, Task, World, Cache,
+    Batch, Bus, Cache, Caller, Clock, Ids, KnownCert, Mesh, Methods, Rpc, RpcError, Service, ServiceRow,
+    Task, World,
 };
 use keys::AuthKeys;
 use parking_lot::{Mutex, RwLock};
@@ -59,7 +51,7 @@ pub async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
             async move { store.log_in_all(logins).await }
         }),
         revoked: RwLock::new(store.revocations().await?.into_iter().collect()),
-        verified: Mutex::new(Cache::new(verify_token::CACHED)),
+        verified: Mutex::new(Cache::new(tokens::VERIFIED_CACHED)),
         issuer: world.issuer.clone(),
         mesh: world.mesh.clone(),
         bus: world.bus.clone(),

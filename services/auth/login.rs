@@ -1,5 +1,8 @@
 //! What passes from `auth.aid_login1` to the call that completes it, sealed inside the nonce.
 
+mod aid_login1;
+mod aid_login2;
+
 use super::{AuthService, Error, KnownCert};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

@@ -1,8 +1,16 @@
 //! Making tokens: access tokens that prove an AID for an hour, refresh tokens that are used once.
 
-use super::jwt::{self, Claims};
+pub mod jwt;
+mod refresh_token;
+mod revoke_tokens;
+mod tokens_revoked_at;
+mod verify_token;
+
+pub(super) use verify_token::CACHED as VERIFIED_CACHED;
+
 use super::store::Token;
 use super::{ACCESS_SECONDS, AuthService, Error};
+use jwt::Claims;
 use kernel::{Aid, sha256_hex};
 
 /// A chain of refreshes ends 30 days after its login or after 720 links, whichever comes first.

@@ -3,23 +3,11 @@
 //! The issuer key is here and nowhere else. A certificate is signed first and answered only after its row is
 //! durable, so what an agent holds is always something this service knows.
 
-mod add_trust_root;
 mod error;
-mod get_cert;
-mod get_cert_chain;
-mod get_crl;
-mod get_issuer_pins;
-mod get_trust_roots;
-mod issue_cert;
-mod issue_service_cert;
-mod ocsp_query;
-mod pin_issuer;
+mod issuing;
+mod lookup;
 mod pki;
-mod rekey_cert;
-mod remove_trust_root;
-mod renew_cert;
-mod revoke_cert;
-mod revoked_agents;
+mod revocation;
 mod routes;
 mod settings;
 mod status;
@@ -27,8 +15,6 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod trust;
-mod unpin_issuer;
-mod verify_chain;
 
 pub use settings::Settings;
 
@@ -148,7 +134,7 @@ struct CaService {
     /// Where the list of trusted roots says that the revocation list of our root is found.
     root_crl_url: String,
     /// The list that was signed last, until it is an hour old or something was revoked.
-    crl: Mutex<Option<get_crl::SignedCrl>>,
+    crl: Mutex<Option<revocation::get_crl::SignedCrl>>,
     /// How often a list was dropped because something was revoked.
     crl_drops: AtomicU64,
     /// How many certificates an agent gets in a day.

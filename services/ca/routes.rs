@@ -2,11 +2,11 @@
 //! in the schema of its method instead: `/pki/crl.json`.
 
 use super::CaService;
-use super::get_cert::{GetCertParams, GotCert};
-use super::get_cert_chain::GetCertChainParams;
-use super::get_crl::{CrlSigner, GetCrlParams};
-use super::get_trust_roots::GetTrustRootsParams;
-use super::ocsp_query::OcspQueryParams;
+use super::lookup::get_cert::{GetCertParams, GotCert};
+use super::lookup::get_cert_chain::GetCertChainParams;
+use super::revocation::get_crl::{CrlSigner, GetCrlParams};
+use super::revocation::ocsp_query::OcspQueryParams;
+use super::trust::get_trust_roots::GetTrustRootsParams;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};

@@ -1,5 +1,12 @@
 //! The signed list of trusted roots: ours, and those of other operators.
 
+mod add_trust_root;
+mod get_issuer_pins;
+pub(crate) mod get_trust_roots;
+mod pin_issuer;
+mod remove_trust_root;
+mod unpin_issuer;
+
 use super::store::{RootChange, RootChangeOutcome, SignedTrustList, TrustRoot};
 use super::{CaService, Error};
 use certs::{CertError, Certificate, RootDomains};

@@ -3,7 +3,7 @@
 use super::delivery::events;
 use super::reading::consumer::{Consumer, ConsumerClaim, Seq};
 use super::reading::volatile::{VolatileAck, VolatileNames};
-use super::store::write::{CursorAdvance, Write, WriteOutcome};
+use super::store::write::{AckOutcome, CursorAdvance};
 use super::{Error, MessageService};
 use kernel::{Aid, Audience, Caller, Event};
 use serde::{Deserialize, Serialize};
@@ -64,9 +64,7 @@ impl MessageService {
             sender: sender.map_or_else(String::new, ToString::to_string),
             seq,
         };
-        let WriteOutcome::Acked { before, now } = self.ledger.write(Write::Ack(advance)).await? else {
-            unreachable!("an acknowledgement is answered as one")
-        };
+        let AckOutcome { before, now } = self.ledger.ack(advance).await?;
         if now > before {
             self.publish_ack(consumer, sender, before, now).await;
         }

@@ -2,7 +2,7 @@
 
 use super::federation::{RecallRefusal, RecalledAtPeers};
 use super::store::stored_message::MessageKey;
-use super::store::write::{Recall, RecallOutcome, Write, WriteOutcome};
+use super::store::write::{Recall, RecallOutcome, RecallOutcomes};
 use super::{Error, MessageService};
 use kernel::{Aid, Caller, DeviceId, Session};
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ impl MessageService {
         caller: &Caller,
         session: &Session,
         message_ids: Vec<String>,
-    ) -> Result<(RecalledAtPeers, Vec<(String, RecallOutcome)>), Error> {
+    ) -> Result<(RecalledAtPeers, RecallOutcomes), Error> {
         let at_peers = self.recall_at_peers(caller, &message_ids).await?;
         let (there, rest): (Vec<_>, Vec<_>) =
             message_ids.into_iter().partition(|id| at_peers.outcomes.contains_key(id));
@@ -119,7 +119,7 @@ impl MessageService {
         session: &Session,
         message_ids: Vec<String>,
         since: i64,
-    ) -> Result<Vec<(String, RecallOutcome)>, Error> {
+    ) -> Result<RecallOutcomes, Error> {
         if message_ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -134,11 +134,7 @@ impl MessageService {
             notice_ids: (0..recipients).map(|_| self.ids.time_ordered(now)).collect(),
             devices,
         };
-        let WriteOutcome::Recalled(outcomes) = self.ledger.write(Write::Recall(Box::new(recall))).await?
-        else {
-            unreachable!("a recall is answered as one")
-        };
-        Ok(outcomes)
+        Ok(self.ledger.recall(recall).await?)
     }
 
     /// How many agents these messages went to, and the devices behind their inboxes.

@@ -10,7 +10,7 @@ use super::sending::tool_call::is_tool_call;
 use super::store::inboxes::{Inbox, InboxList};
 use super::store::quota_limits::QuotaExceeded;
 use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
-use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, Write, WriteOutcome};
+use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, SendOutcome};
 use super::{Error, MessageService};
 use kernel::{Aid, Caller, Mode, PresentSession, RpcError, Session, codes};
 use proto_schemas::requests::ca;
@@ -65,20 +65,16 @@ impl MessageService {
         if let Err(full) = self.quotas.reserve(&session.aid, Some(&params.to), bytes) {
             return Box::pin(self.refuse_or_repeat(key, full)).await;
         }
-        let write = Write::Send(Box::new(new), changes);
-        let written = begin_then_release(self.ledger.write(write), guard).await;
-        if !matches!(written, Ok(WriteOutcome::Sent(_))) {
+        let written = begin_then_release(self.ledger.send(new, changes), guard).await;
+        if !matches!(written, Ok(SendOutcome::Sent(_))) {
             self.quotas.release(&session.aid, Some(&params.to), bytes);
         }
         let (message, duplicate) = match written? {
-            WriteOutcome::Sent(message) => (message, false),
-            WriteOutcome::Duplicate(message) => (message, true),
-            WriteOutcome::DevicesChanged => return Ok(None),
-            WriteOutcome::TooManyToolCalls { retry_after_ms } => {
+            SendOutcome::Sent(message) => (message, false),
+            SendOutcome::Duplicate(message) => (message, true),
+            SendOutcome::DevicesChanged => return Ok(None),
+            SendOutcome::TooManyToolCalls { retry_after_ms } => {
                 return Err(Error::TooManyToolCalls { retry_after_ms });
-            }
-            WriteOutcome::Acked { .. } | WriteOutcome::Recalled(_) | WriteOutcome::Counted(_) => {
-                unreachable!("a message is answered as one")
             }
         };
         let status = match duplicate {

@@ -11,15 +11,12 @@
 mod agent;
 mod args;
 mod before;
-mod connect;
-mod idle;
+mod gateway;
 mod load;
 mod message;
-mod ping;
 mod process;
 mod random;
 mod raw;
-mod relay;
 mod report;
 mod rounds;
 mod schemas;
@@ -90,17 +87,17 @@ async fn measure(plan: &Plan, maker: &dyn BenchIndexMaker) -> anyhow::Result<Rep
         return Ok(report);
     }
     if plan.wants(What::Ping) {
-        for (transport, depth) in ping::LOADS {
-            report.add(ping::measure(plan, transport, depth).await?);
+        for (transport, depth) in gateway::ping::LOADS {
+            report.add(gateway::ping::measure(plan, transport, depth).await?);
         }
     }
     if plan.wants(What::Idle) {
-        report.add(idle::measure(plan, Transport::Plain).await?);
-        report.add(idle::measure(plan, Transport::Tls).await?);
+        report.add(gateway::idle::measure(plan, Transport::Plain).await?);
+        report.add(gateway::idle::measure(plan, Transport::Tls).await?);
     }
     if plan.wants(What::Connect) {
-        report.add(connect::token(plan).await?);
-        report.add(connect::login(plan).await?);
+        report.add(gateway::connect::token(plan).await?);
+        report.add(gateway::connect::login(plan).await?);
     }
     message::measure(plan, &mut report).await?;
     task::measure(plan, &mut report).await?;

@@ -4,6 +4,8 @@
 //! That is the least a JSON-RPC server on this stack can do, so it is what the gateway is compared with. With
 //! `--through` it is the least that a second process behind a gateway can cost.
 
+mod relay;
+
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -22,8 +24,8 @@ use tokio_util::task::TaskTracker;
 
 use super::RawArgs;
 use super::agent::{BenchEndpoint, BenchSocket, READ_BUFFER, Transport};
-use super::relay::RelayRouter;
 use super::tls;
+use relay::RelayRouter;
 
 #[derive(Deserialize)]
 struct EchoRequest<'a> {

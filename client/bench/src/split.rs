@@ -12,8 +12,8 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::Plan;
 use super::agent::{BenchSocket, ISSUER, Transport, register_agents};
+use super::gateway::ping::{CallLoad, CallSpec};
 use super::message;
-use super::ping::{CallLoad, CallSpec};
 use super::process::{BenchFolder, BenchServer, Build};
 use super::report::{Goal, Measurement, Report, ReportedFigure};
 use super::rounds::{RoundLoad as _, Sample, SampleSeries, alternate};

@@ -46,7 +46,7 @@ pub(crate) struct VolatileFields {
     pub expires_at: i64,
 }
 
-/// A row of `message.pull`, and the parameters of `event/message.received`. WriteOutcome out flat, member by member: it is
+/// A row of `message.pull`, and the parameters of `event/message.received`. Written out flat, member by member: it is
 /// what the server writes most, and a flattened struct costs several times what its members do.
 #[derive(Serialize)]
 struct PlainRow<'a> {

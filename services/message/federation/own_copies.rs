@@ -1,7 +1,7 @@
 //! The copies of a message to another domain that the sender's own other devices get.
 
 use crate::sending::params::SendParams;
-use crate::store::write::{DeviceChanges, NewMessage, Write, WriteOutcome};
+use crate::store::write::{DeviceChanges, NewMessage, SendOutcome};
 use crate::{Error, MessageService};
 use kernel::{RpcError, Session, codes};
 
@@ -43,12 +43,14 @@ impl MessageService {
                 self.send_volatile(session, draft, at + ttl).await?;
                 return Ok(());
             }
-            match self.ledger.write(Write::Send(Box::new(draft), changes)).await? {
-                WriteOutcome::DevicesChanged => {
+            match self.ledger.send(draft, changes).await? {
+                SendOutcome::DevicesChanged => {
                     self.inboxes.forget(&session.aid);
                     (draft, changes) = self.new_message(session, params, None, at).await?;
                 }
-                _ => return Ok(()),
+                SendOutcome::Sent(_) | SendOutcome::Duplicate(_) | SendOutcome::TooManyToolCalls { .. } => {
+                    return Ok(());
+                }
             }
         }
         let sentence = format!("the devices of {} keep changing, send the message again", session.aid);

@@ -4,7 +4,7 @@ use super::json_members::JsonMembers;
 use super::params::SendParams;
 use crate::store::error::StoreError;
 use crate::store::stored_message::MessageKey;
-use crate::store::write::{CountChange, CountOutcome, ToolCallCount, Write, WriteOutcome};
+use crate::store::write::{CountChange, CountOutcome, ToolCallCount};
 use crate::{Error, MessageService};
 use kernel::Aid;
 use serde_json::value::RawValue;
@@ -71,10 +71,7 @@ impl MessageService {
         change: CountChange,
     ) -> Result<CountOutcome, StoreError> {
         let count = ToolCallCount { from: from.clone(), key, change };
-        let WriteOutcome::Counted(outcome) = self.ledger.write(Write::Count(count)).await? else {
-            unreachable!("a count is answered as one")
-        };
-        Ok(outcome)
+        self.ledger.count(count).await
     }
 }
 

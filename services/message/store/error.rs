@@ -22,6 +22,8 @@ pub(crate) enum StoreError {
     NoticeIdInUse,
     #[error("a write was left out of its commit")]
     LeftOut,
+    #[error("a write was answered with the outcome of another kind of write")]
+    OtherKind,
 }
 
 /// Of a commit that gives the reason for each of its writes.

@@ -9,7 +9,10 @@ use super::postgres::last_seqs::LastSeqs;
 use super::postgres::writer::PostgresWriter;
 use super::sqlite::writer::SqliteWriter;
 use super::stored_message::StoredMessage;
-use super::write::{CommittedMessage, Write, WriteOutcome};
+use super::write::{
+    AckOutcome, CommittedMessage, CountOutcome, CursorAdvance, DeviceChanges, NewMessage, Recall,
+    RecallOutcomes, SendOutcome, ToolCallCount, Write, WriteOutcome,
+};
 use kernel::{Batch, Engine, Tally, World};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -63,8 +66,48 @@ impl Ledger {
         Ok(Ledger { writer: Writer::Sqlite(batch), store, tally })
     }
 
+    /// Stores a message and gives it its seqs.
+    pub async fn send(&self, new: NewMessage, changes: DeviceChanges) -> Result<SendOutcome, StoreError> {
+        match self.write(Write::Send(Box::new(new), changes)).await? {
+            WriteOutcome::Send(outcome) => Ok(outcome),
+            WriteOutcome::Ack(_) | WriteOutcome::Recall(_) | WriteOutcome::Count(_) => {
+                Err(StoreError::OtherKind)
+            }
+        }
+    }
+
+    /// Moves a cursor forward.
+    pub async fn ack(&self, advance: CursorAdvance) -> Result<AckOutcome, StoreError> {
+        match self.write(Write::Ack(advance)).await? {
+            WriteOutcome::Ack(outcome) => Ok(outcome),
+            WriteOutcome::Send(_) | WriteOutcome::Recall(_) | WriteOutcome::Count(_) => {
+                Err(StoreError::OtherKind)
+            }
+        }
+    }
+
+    /// Recalls messages, and stores the notices about it.
+    pub async fn recall(&self, recall: Recall) -> Result<RecallOutcomes, StoreError> {
+        match self.write(Write::Recall(Box::new(recall))).await? {
+            WriteOutcome::Recall(outcomes) => Ok(outcomes),
+            WriteOutcome::Send(_) | WriteOutcome::Ack(_) | WriteOutcome::Count(_) => {
+                Err(StoreError::OtherKind)
+            }
+        }
+    }
+
+    /// Counts a tool call that no commit stores, or takes its count back.
+    pub async fn count(&self, count: ToolCallCount) -> Result<CountOutcome, StoreError> {
+        match self.write(Write::Count(count)).await? {
+            WriteOutcome::Count(outcome) => Ok(outcome),
+            WriteOutcome::Send(_) | WriteOutcome::Ack(_) | WriteOutcome::Recall(_) => {
+                Err(StoreError::OtherKind)
+            }
+        }
+    }
+
     /// Waits until the write is durable.
-    pub async fn write(&self, write: Write) -> Result<WriteOutcome, StoreError> {
+    async fn write(&self, write: Write) -> Result<WriteOutcome, StoreError> {
         let (_, unindexed) = self.store.unindexed();
         if unindexed > MAX_UNINDEXED_BYTES {
             self.tally.refuse();

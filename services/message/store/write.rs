@@ -75,24 +75,34 @@ pub(crate) enum CountChange {
     Remove,
 }
 
-/// What became of a write.
+/// What became of one write of a commit, by its kind. Callers of the ledger see only the outcome of what they asked for.
 pub(crate) enum WriteOutcome {
+    Send(SendOutcome),
+    Ack(AckOutcome),
+    Recall(RecallOutcomes),
+    Count(CountOutcome),
+}
+
+pub(crate) enum SendOutcome {
     Sent(Arc<StoredMessage>),
     /// It was sent before, as this message.
     Duplicate(Arc<StoredMessage>),
     /// The devices it was addressed to are not those its recipient has.
     DevicesChanged,
-    Acked {
-        before: i64,
-        now: i64,
-    },
-    Recalled(Vec<(String, RecallOutcome)>),
     /// A tool call that came too soon after others of its sender, and is not stored.
     TooManyToolCalls {
         retry_after_ms: i64,
     },
-    Counted(CountOutcome),
 }
+
+/// Where a cursor was, and where it is now.
+pub(crate) struct AckOutcome {
+    pub before: i64,
+    pub now: i64,
+}
+
+/// Message ids in the order they were asked for, each with what became of it.
+pub(crate) type RecallOutcomes = Vec<(String, RecallOutcome)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountOutcome {

@@ -10,15 +10,15 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::agent::Transport;
-use super::connect::{self, ConnectLoad};
-use super::idle::{self, IdleAgents};
+use super::gateway::connect::{self, ConnectLoad};
+use super::gateway::idle::{self, IdleAgents};
+use super::gateway::ping::{self, CallLoad, CallSpec};
 use super::load::ConnectKind;
 use super::message::delivery::{self, DeliveryLoad};
 use super::message::federation;
 use super::message::postgres;
 use super::message::pull::{self, PullLoad};
 use super::message::send_load::{self, OFFLINE_DEPTH, ONLINE_DEPTH, SendLoad};
-use super::ping::{self, CallLoad, CallSpec};
 use super::process::Build;
 use super::rounds::{RoundLoad, Sample, alternate};
 use super::task::transitions::{self, TransitionLoad};

@@ -4,14 +4,14 @@ use super::last_seqs::LastSeqs;
 use super::with_seqs::BatchWithSeqs;
 use super::without_seqs::BatchWithoutSeqs;
 use crate::store::stored_message::{InboxEntry, MessageKey, StoredMessage};
-use crate::store::write::{CommittedMessage, DeviceChanges, NewMessage, WriteOutcome};
+use crate::store::write::{CommittedMessage, DeviceChanges, NewMessage, SendOutcome};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 pub(super) struct MessageBatch {
     pub messages: Vec<(NewMessage, DeviceChanges)>,
     /// What became of each, if it was not stored by this commit.
-    pub written: Vec<Option<WriteOutcome>>,
+    pub written: Vec<Option<SendOutcome>>,
     /// Which of them are stored and have their seqs.
     stored: Vec<bool>,
     /// A connection broke in the middle of a commit, so some may have been stored without our knowing.
@@ -29,7 +29,7 @@ impl MessageBatch {
         let mut keys = HashSet::new();
         let key = |position: usize| self.messages[position].0.message.key;
         let sent = |position: &usize| {
-            self.stored[*position] || matches!(self.written[*position], Some(WriteOutcome::Sent(_)))
+            self.stored[*position] || matches!(self.written[*position], Some(SendOutcome::Sent(_)))
         };
         keys.extend((0..self.written.len()).filter(sent).map(key));
         let open = |position: &usize| {
@@ -70,8 +70,8 @@ impl MessageBatch {
             let ours =
                 self.answer_lost && message.at == new.message.at && message.device == new.message.device;
             *written = Some(match ours {
-                true => WriteOutcome::Sent(message.clone()),
-                false => WriteOutcome::Duplicate(message.clone()),
+                true => SendOutcome::Sent(message.clone()),
+                false => SendOutcome::Duplicate(message.clone()),
             });
         }
     }
@@ -83,7 +83,7 @@ impl MessageBatch {
             let key = self.messages[*position].0.message.key;
             for ((new, _), written) in self.messages.iter().zip(&mut self.written) {
                 if new.message.key == key && written.is_none() {
-                    *written = Some(WriteOutcome::TooManyToolCalls { retry_after_ms: *retry_after_ms });
+                    *written = Some(SendOutcome::TooManyToolCalls { retry_after_ms: *retry_after_ms });
                 }
             }
         }
@@ -96,7 +96,7 @@ impl MessageBatch {
     }
 
     /// What the senders are answered, and what is published.
-    pub fn into_written(self) -> (Vec<WriteOutcome>, Vec<CommittedMessage>) {
+    pub fn into_written(self) -> (Vec<SendOutcome>, Vec<CommittedMessage>) {
         let (mut committed, mut first) = (Vec::new(), HashMap::<MessageKey, Arc<StoredMessage>>::new());
         let mut answers = Vec::with_capacity(self.written.len());
         for (((new, _), written), stored) in self.messages.into_iter().zip(self.written).zip(self.stored) {
@@ -104,21 +104,21 @@ impl MessageBatch {
             let key = message.key;
             let sent = match written {
                 None if stored => Arc::new(message),
-                Some(WriteOutcome::Sent(message)) => message,
+                Some(SendOutcome::Sent(message)) => message,
                 Some(other) => {
                     answers.push(other);
                     continue;
                 }
                 // The same message twice in one commit: the first one was stored.
                 None => {
-                    answers.push(first.get(&key).map_or(WriteOutcome::DevicesChanged, |message| {
-                        WriteOutcome::Duplicate(message.clone())
+                    answers.push(first.get(&key).map_or(SendOutcome::DevicesChanged, |message| {
+                        SendOutcome::Duplicate(message.clone())
                     }));
                     continue;
                 }
             };
             if let Some(earlier) = first.get(&key) {
-                answers.push(WriteOutcome::Duplicate(earlier.clone()));
+                answers.push(SendOutcome::Duplicate(earlier.clone()));
                 continue;
             }
             first.insert(key, sent.clone());
@@ -128,7 +128,7 @@ impl MessageBatch {
                 Some(queue) => Arc::new(StoredMessage { body: queue.payload, ..StoredMessage::clone(&sent) }),
             };
             committed.push(CommittedMessage { message, devices, session, trace });
-            answers.push(WriteOutcome::Sent(sent));
+            answers.push(SendOutcome::Sent(sent));
         }
         (answers, committed)
     }

@@ -7,7 +7,7 @@ use super::writer::PostgresWriter;
 use crate::store::ephemeral::queue_messages::{self, QueueLimits};
 use crate::store::stored_message::StoredMessage;
 use crate::store::tool_calls::ToolCallWindows;
-use crate::store::write::{NewMessage, ToolCallCount, WriteOutcome};
+use crate::store::write::{CountOutcome, NewMessage, ToolCallCount};
 use kernel::Engine;
 use sqlx::{Any, Transaction};
 
@@ -81,14 +81,14 @@ impl PostgresWriter {
     }
 
     /// Tool calls that are counted and not stored here.
-    pub(super) async fn count(&self, counts: &[ToolCallCount]) -> sqlx::Result<Vec<WriteOutcome>> {
+    pub(super) async fn count(&self, counts: &[ToolCallCount]) -> sqlx::Result<Vec<CountOutcome>> {
         if counts.is_empty() {
             return Ok(Vec::new());
         }
         let mut tx = self.store.db().write().await?;
         let senders = counts.iter().map(|count| count.from.as_str()).collect();
         let mut windows = ToolCallWindows::lock(&mut tx, &senders).await?;
-        let outcomes = counts.iter().map(|count| WriteOutcome::Counted(windows.change(count))).collect();
+        let outcomes = counts.iter().map(|count| windows.change(count)).collect();
         windows.write(&mut tx, Engine::Postgres).await?;
         tx.commit().await?;
         Ok(outcomes)

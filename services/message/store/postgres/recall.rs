@@ -6,13 +6,13 @@ use super::writer::{PostgresWriter, TRIES};
 use crate::store::error::StoreError;
 use crate::store::recall::update_recalled;
 use crate::store::stored_message::{MessageKey, StoredMessage};
-use crate::store::write::{DeviceChanges, Recall, RecallOutcome, WriteOutcome};
+use crate::store::write::{DeviceChanges, Recall, RecallOutcome, RecallOutcomes};
 use sqlx::{Any, Transaction};
 use std::sync::Arc;
 
 impl PostgresWriter {
     /// Tried again while other commits are in the way.
-    pub(super) async fn recall(&self, recall: &Recall) -> Result<WriteOutcome, StoreError> {
+    pub(super) async fn recall(&self, recall: &Recall) -> Result<RecallOutcomes, StoreError> {
         let mut attempt = 1;
         loop {
             match self.try_recall(recall).await {
@@ -22,7 +22,7 @@ impl PostgresWriter {
         }
     }
 
-    async fn try_recall(&self, recall: &Recall) -> Result<WriteOutcome, StoreError> {
+    async fn try_recall(&self, recall: &Recall) -> Result<RecallOutcomes, StoreError> {
         let keys: Vec<MessageKey> =
             recall.message_ids.iter().map(|id| MessageKey::new(&recall.from, id)).collect();
         let found = self.store.find_all(&keys).await?;
@@ -52,7 +52,7 @@ impl PostgresWriter {
         }
         tx.commit().await?;
         self.show(batch).await;
-        Ok(WriteOutcome::Recalled(outcomes))
+        Ok(outcomes)
     }
 }
 

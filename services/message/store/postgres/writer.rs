@@ -10,7 +10,9 @@ use crate::store::Store;
 use crate::store::bind::{array, json};
 use crate::store::ephemeral::queue_messages::QueueLimits;
 use crate::store::error::StoreError;
-use crate::store::write::{CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, Write, WriteOutcome};
+use crate::store::write::{
+    AckOutcome, CommittedMessage, CursorAdvance, DeviceChanges, NewMessage, SendOutcome, Write, WriteOutcome,
+};
 use kernel::{Batch, Tally};
 use sqlx::Any;
 use sqlx::pool::PoolConnection;
@@ -95,13 +97,16 @@ impl PostgresWriter {
                     tool_calls.push(count);
                 }
                 Write::Recall(recall) => {
-                    results[position] = Some(self.recall(&recall).await.map_err(Arc::new));
+                    let recalled = self.recall(&recall).await;
+                    results[position] = Some(recalled.map(WriteOutcome::Recall).map_err(Arc::new));
                 }
             }
         }
-        fill(&mut results, &sends, self.send(held, messages).await);
-        fill(&mut results, &counts, self.count(&tool_calls).await.map_err(StoreError::from));
-        fill(&mut results, &acks, self.advance(held, advances).await.map_err(StoreError::from));
+        fill(&mut results, &sends, self.send(held, messages).await, WriteOutcome::Send);
+        let counted = self.count(&tool_calls).await.map_err(StoreError::from);
+        fill(&mut results, &counts, counted, WriteOutcome::Count);
+        let acked = self.advance(held, advances).await.map_err(StoreError::from);
+        fill(&mut results, &acks, acked, WriteOutcome::Ack);
         results
             .into_iter()
             .map(|result| result.unwrap_or_else(|| Err(Arc::new(StoreError::LeftOut))))
@@ -112,7 +117,7 @@ impl PostgresWriter {
         &self,
         held: &mut HeldConnection,
         messages: Vec<(NewMessage, DeviceChanges)>,
-    ) -> Result<Vec<WriteOutcome>, StoreError> {
+    ) -> Result<Vec<SendOutcome>, StoreError> {
         let mut batch = MessageBatch::new(messages);
         for attempt in 1.. {
             let open = batch.open();
@@ -196,14 +201,14 @@ impl PostgresWriter {
         for position in open {
             let same = |(inbox, changes): &(i64, i64)| now.get(inbox) == Some(changes);
             if !batch.messages[*position].1.0.iter().all(same) {
-                batch.written[*position] = Some(WriteOutcome::DevicesChanged);
+                batch.written[*position] = Some(SendOutcome::DevicesChanged);
             }
         }
         Ok(())
     }
 
     /// Only what is durable is shown to anyone.
-    pub(super) async fn show(&self, batch: MessageBatch) -> Vec<WriteOutcome> {
+    pub(super) async fn show(&self, batch: MessageBatch) -> Vec<SendOutcome> {
         for entry in batch.stored_entries() {
             self.last_seqs.put(entry.inbox, entry.seq);
         }
@@ -219,7 +224,7 @@ impl PostgresWriter {
         &self,
         held: &mut HeldConnection,
         advances: Vec<CursorAdvance>,
-    ) -> sqlx::Result<Vec<WriteOutcome>> {
+    ) -> sqlx::Result<Vec<AckOutcome>> {
         let mut wanted: Vec<(i64, &str, &str, i64, usize)> = advances
             .iter()
             .enumerate()
@@ -245,10 +250,10 @@ impl PostgresWriter {
             }
             attempt += 1;
         };
-        let mut acked: Vec<(usize, WriteOutcome)> = rows
+        let mut acked: Vec<(usize, AckOutcome)> = rows
             .into_iter()
             .zip(&wanted)
-            .map(|((_, before, now), (.., position))| (*position, WriteOutcome::Acked { before, now }))
+            .map(|((_, before, now), (.., position))| (*position, AckOutcome { before, now }))
             .collect();
         acked.sort_by_key(|(position, _)| *position);
         Ok(acked.into_iter().map(|(_, written)| written).collect())
@@ -265,15 +270,16 @@ impl PostgresWriter {
     }
 }
 
-fn fill(
+fn fill<T>(
     results: &mut [Option<WriteResult>],
     positions: &[usize],
-    written: Result<Vec<WriteOutcome>, StoreError>,
+    written: Result<Vec<T>, StoreError>,
+    outcome: fn(T) -> WriteOutcome,
 ) {
     match written {
         Ok(written) => {
             for (position, written) in positions.iter().zip(written) {
-                results[*position] = Some(Ok(written));
+                results[*position] = Some(Ok(outcome(written)));
             }
         }
         Err(error) => {

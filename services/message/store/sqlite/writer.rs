@@ -6,7 +6,8 @@ use crate::store::ephemeral::queue_messages::QueueMessages;
 use crate::store::stored_message::{InboxEntry, MessageKey, StoredMessage};
 use crate::store::tool_calls::{self, ToolCallWindows};
 use crate::store::write::{
-    CommittedMessage, CursorAdvance, NewMessage, Recall, RecallOutcome, Write, WriteOutcome,
+    AckOutcome, CommittedMessage, CursorAdvance, NewMessage, Recall, RecallOutcome, RecallOutcomes,
+    SendOutcome, Write, WriteOutcome,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -88,19 +89,21 @@ impl SqliteWriter {
             written.push(match write {
                 Write::Send(new, _) => {
                     let key = new.message.key;
-                    if let Some(first) = known.get(&key).or_else(|| fresh.get(&key)) {
-                        WriteOutcome::Duplicate(first.clone())
+                    WriteOutcome::Send(if let Some(first) = known.get(&key).or_else(|| fresh.get(&key)) {
+                        SendOutcome::Duplicate(first.clone())
                     } else if let Some(retry_after_ms) = commit.tool_calls.refuses(&new) {
-                        WriteOutcome::TooManyToolCalls { retry_after_ms }
+                        SendOutcome::TooManyToolCalls { retry_after_ms }
                     } else {
                         let message = self.give_seqs(&mut commit, *new);
                         fresh.insert(key, message.clone());
-                        WriteOutcome::Sent(message)
-                    }
+                        SendOutcome::Sent(message)
+                    })
                 }
-                Write::Ack(advance) => self.advance(&mut commit, &before, advance).await?,
-                Write::Recall(recall) => self.recall(&mut commit, &fresh, *recall).await?,
-                Write::Count(count) => WriteOutcome::Counted(commit.tool_calls.change(&count)),
+                Write::Ack(advance) => WriteOutcome::Ack(self.advance(&mut commit, &before, advance).await?),
+                Write::Recall(recall) => {
+                    WriteOutcome::Recall(self.recall(&mut commit, &fresh, *recall).await?)
+                }
+                Write::Count(count) => WriteOutcome::Count(commit.tool_calls.change(&count)),
             });
         }
         self.write_log(&mut commit).await?;
@@ -217,7 +220,7 @@ impl SqliteWriter {
         commit: &mut SqliteCommit,
         before: &HashMap<(i64, String, String), i64>,
         advance: CursorAdvance,
-    ) -> sqlx::Result<WriteOutcome> {
+    ) -> sqlx::Result<AckOutcome> {
         let CursorAdvance { inbox, slot, sender, seq } = advance;
         let head = match commit.heads.get(&inbox) {
             Some(head) => *head,
@@ -229,7 +232,7 @@ impl SqliteWriter {
         if now > old {
             commit.cursors.insert(cursor, now);
         }
-        Ok(WriteOutcome::Acked { before: old, now })
+        Ok(AckOutcome { before: old, now })
     }
 
     async fn recall(
@@ -237,7 +240,7 @@ impl SqliteWriter {
         commit: &mut SqliteCommit,
         fresh: &HashMap<MessageKey, Arc<StoredMessage>>,
         recall: Recall,
-    ) -> sqlx::Result<WriteOutcome> {
+    ) -> sqlx::Result<RecallOutcomes> {
         let mut outcomes = Vec::with_capacity(recall.message_ids.len());
         let mut recalled: Vec<Arc<StoredMessage>> = Vec::new();
         for message_id in &recall.message_ids {
@@ -259,7 +262,7 @@ impl SqliteWriter {
         for notice in recall.notices(&recalled) {
             self.give_seqs(commit, notice);
         }
-        Ok(WriteOutcome::Recalled(outcomes))
+        Ok(outcomes)
     }
 
     /// The message with what this commit does to it.

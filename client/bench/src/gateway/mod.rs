@@ -1,0 +1,5 @@
+//! What the gateway costs by itself: pings, connections that are opened, and connections that do nothing.
+
+pub(crate) mod connect;
+pub(crate) mod idle;
+pub(crate) mod ping;

@@ -1,0 +1,76 @@
+//! `auth.request_cert`: a further certificate of a logged-in agent, such as one on P-384.
+//!
+//! A session is not enough: whoever stole a token has one, too. The key of the active certificate signs, and the new key.
+
+use crate::{AuthService, Error};
+use kernel::{Aid, Caller};
+use proto_schemas::requests::ca;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+#[derive(Deserialize)]
+pub(crate) struct RequestCertParams {
+    aid: Aid,
+    public_key: String,
+    curve: certs::Curve,
+    #[serde(default)]
+    request_id: String,
+    #[serde(default)]
+    nonce: String,
+    #[serde(default)]
+    signature: String,
+    #[serde(default)]
+    proof: String,
+}
+
+#[derive(Clone, Serialize)]
+pub(crate) struct Requested {
+    status: &'static str,
+    aid: Aid,
+    cert: String,
+    ca_cert: String,
+    curve: String,
+}
+
+impl AuthService {
+    pub(crate) async fn request_cert(
+        self: Arc<Self>,
+        caller: Caller,
+        params: RequestCertParams,
+    ) -> Result<Requested, Error> {
+        let RequestCertParams { aid, public_key, curve, request_id, nonce, signature, proof } = params;
+        let session = caller.agent()?;
+        if session.aid != aid {
+            return Err(Error::NotYours { wanted: aid.to_string(), session: session.aid.to_string() });
+        }
+        let given =
+            [("request_id", &request_id), ("nonce", &nonce), ("signature", &signature), ("proof", &proof)];
+        if let Some((name, _)) = given.iter().find(|(_, value)| value.is_empty()) {
+            return Err(Error::Param(format!("{name} must be given: begin with auth.aid_login1")));
+        }
+        // Begins with the method, unlike what a login or a rekey signs: none of them is good for another.
+        let signed = format!("auth.request_cert:{nonce}:{curve}:{public_key}");
+        let (pending, known, _) = self.complete(&aid, &request_id, &nonce, &signed, &signature).await?;
+        if known.lifecycle_state == "expired" {
+            return Err(Error::Expired);
+        }
+        crate::login::check_possession(&public_key, &signed, &proof)?;
+
+        self.use_up(&pending).await?;
+        let request = ca::IssueCert {
+            aid: aid.to_string(),
+            public_key,
+            curve: curve.to_string(),
+            additional: Some(true),
+            ..ca::IssueCert::default()
+        };
+        let issued = self.ca(&request).await?;
+        Ok(Requested {
+            status: "issued",
+            aid,
+            cert: issued.cert,
+            ca_cert: issued.ca_cert,
+            curve: issued.curve,
+        })
+    }
+}
