@@ -17,6 +17,7 @@ pub mod http;
 mod identity;
 mod ids;
 mod known_cert;
+mod lease;
 mod mesh;
 mod metrics;
 mod page;
@@ -49,6 +50,7 @@ pub use hash::{sha256, sha256_hex};
 pub use identity::Purpose;
 pub use ids::Ids;
 pub use known_cert::KnownCert;
+pub use lease::{Lease, Leases};
 pub use mesh::{
     CallTerm, Mesh, OnAnswer, PendingResponse, RemoteRoutes, RemoteService, ServiceRoutes, timed_out,
     unavailable,

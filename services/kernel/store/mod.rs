@@ -2,6 +2,8 @@
 
 mod db;
 mod stats;
+#[cfg(test)]
+pub(crate) mod test_tables;
 
 pub use db::{Db, Durability, Engine, StoreUrl};
 pub use stats::{StoreStats, Stores, Tally};
