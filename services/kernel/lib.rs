@@ -69,6 +69,7 @@ pub use rpc::{
 pub use service::{Service, Task, TaskStatus, Tasks};
 pub use service_row::{ConfiguredService, ServiceRow, ServiceSettings};
 pub use session_notice::SessionNotice;
+pub use store::json_rows;
 pub use store::{Db, Durability, Engine, StoreStats, StoreUrl, Stores, Tally};
 pub use timestamp::{from_iso, iso};
 pub use trace::{CarriedTrace, Trace, TraceMode, TraceSpan, TracedCall};

@@ -4,7 +4,8 @@
 //! search for each role and state that is wanted, and costs the same however many pages came before it.
 
 use super::row::{READ, StoredTask};
-use super::{Store, json};
+use super::Store;
+use kernel::json_rows as json;
 use crate::model::state::TaskState;
 use crate::model::task::{TaskId, TaskRow};
 use kernel::Aid;

@@ -3,7 +3,8 @@
 use super::row::{READ, StoredTask, aid, damaged, task_id};
 use super::statements::Statements;
 use super::wanted::LoadWanted;
-use super::{Store, json};
+use super::Store;
+use kernel::json_rows as json;
 use crate::model::event::EVENT_CONTENT_BYTES;
 use crate::model::state::TaskState;
 use crate::model::task::TaskId;

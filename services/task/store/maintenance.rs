@@ -1,7 +1,8 @@
 //! What is due, and what is too old.
 
 use super::row::task_id;
-use super::{Store, json};
+use super::Store;
+use kernel::json_rows as json;
 use crate::model::task::TaskId;
 use kernel::Engine;
 use sqlx::AssertSqlSafe;

@@ -1,6 +1,5 @@
 //! Every SQL statement of `task.*`.
 
-mod json;
 mod list;
 mod load;
 mod maintenance;

@@ -1,7 +1,8 @@
 //! Which other domains have yet to learn of which tasks.
 
 use super::row::{READ, StoredTask};
-use super::{Store, json};
+use super::Store;
+use kernel::json_rows as json;
 use crate::model::task::{TaskId, TaskRow};
 use sqlx::{Any, AssertSqlSafe};
 use std::collections::BTreeMap;

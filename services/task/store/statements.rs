@@ -1,6 +1,6 @@
 //! Several statements that go to the database as one: each way there and back takes longer than most of them.
 
-use super::json;
+use kernel::json_rows as json;
 use kernel::Engine;
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};

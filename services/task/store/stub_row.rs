@@ -1,6 +1,6 @@
 //! A row of the table of tasks of other domains, read and written.
 
-use super::json::Column;
+use kernel::json_rows::Column;
 use super::list::ListRole;
 use super::row::{aid, damaged, task_id};
 use crate::model::state::TaskState;

@@ -1,7 +1,8 @@
 //! Who wants to hear of which tasks.
 
 use super::row::{aid, damaged, task_id};
-use super::{Store, json};
+use super::Store;
+use kernel::json_rows as json;
 use crate::model::task::TaskId;
 use crate::model::tree::Trees;
 use kernel::{Aid, DeviceId, Engine, SlotId};

@@ -1,7 +1,7 @@
 //! Writes what a batch of calls has changed: one statement for each table that something changed in, all of them at once.
 
 use super::Store;
-use super::json::{self, Column};
+use kernel::json_rows::{self as json, Column};
 use super::row::{CHANGED, WRITTEN, WrittenChange, WrittenTask};
 use super::statements::Statements;
 use crate::model::task::TaskId;
