@@ -20,6 +20,7 @@ mod known_cert;
 mod lease;
 mod mesh;
 mod metrics;
+mod outbox;
 mod page;
 mod panics;
 mod polling;
@@ -56,6 +57,10 @@ pub use mesh::{
     unavailable,
 };
 pub use metrics::ServiceMetrics;
+pub use outbox::{
+    DestinationState, NewMark, NewOutboxRow, Outbox, OutboxEntry, OutboxPage, OutboxRow, OutboxSender,
+    OutboxSettings, OutboxWithdrawal, PageOutcome, Retry, RowEnd, RowKind, SendFailure, SettledRow,
+};
 pub use page::{PageLimit, PageLimitError};
 pub use panics::{catch_panic, catch_panic_of};
 pub use polling::await_polling;
