@@ -1,8 +1,8 @@
 //! A row of the table of tasks, read and written.
 
-use kernel::json_rows::Column;
 use crate::model::task::{TaskId, TaskRow, TaskVisibility};
 use kernel::Aid;
+use kernel::json_rows::Column;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
