@@ -31,7 +31,7 @@ use kernel::{
     Audience, Bus, Clock, Event, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World,
 };
 use sending::{
-    AgentOutboxes, DeviceArrivals, HttpsSender, SendingWork, UserEvents, WebhookDeliveries, WebhookSender,
+    DeviceArrivals, HttpsSender, SendingOutboxes, SendingWork, UserEvents, WebhookDeliveries, WebhookSender,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
@@ -99,7 +99,7 @@ struct AgentService {
     ids: Ids,
     /// Somebody was revoked.
     revoked: Arc<Notify>,
-    outboxes: AgentOutboxes,
+    outboxes: SendingOutboxes,
     arrivals: DeviceArrivals,
     sender: Arc<dyn WebhookSender>,
     allow_private: bool,
@@ -127,7 +127,7 @@ impl AgentService {
             clock: world.clock.clone(),
             ids: world.ids.clone(),
             revoked: revocations::listen(&world.bus),
-            outboxes: AgentOutboxes::open(world, &db).await?,
+            outboxes: SendingOutboxes::open(world, &db).await?,
             store: Store::new(db, world.stores.tally("agent")),
             arrivals: DeviceArrivals::default(),
             sender,

@@ -1,6 +1,6 @@
 //! What is told because of a change: rows of the outbox, written in the transaction of the change.
 
-use crate::sending::{AgentOutboxes, StoredEvent, USERS};
+use crate::sending::{SendingOutboxes, StoredEvent, USERS};
 use crate::store::agents::{AgentRow, WriteTx};
 use crate::store::relations::RelationRow;
 use kernel::{Ids, NewOutboxRow, Outbox, json_rows};
@@ -36,7 +36,7 @@ impl RelationStep {
 
 /// Writes the rows of one change.
 pub(crate) struct Notices<'a> {
-    pub outboxes: &'a AgentOutboxes,
+    pub outboxes: &'a SendingOutboxes,
     pub ids: &'a Ids,
     pub now: i64,
 }

@@ -3,10 +3,10 @@
 //! A row is removed after everybody was told, so a process that ends in between leaves it to the next one: an event may come twice and
 //! is never lost. A user who is offline finds what is pending with its relation.
 
-use crate::{AgentService, Error};
+use crate::AgentService;
 use kernel::{
     Aid, Audience, BackoffSchedule, Caller, DispatchEvent, Event, EventTargets, OutboxPage, OutboxRow,
-    OutboxSender, OutboxSettings, PageOutcome, Retry, RowEnd, RowKind, RpcError,
+    OutboxSender, OutboxSettings, PageOutcome, Retry, RowEnd, RowKind,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -34,22 +34,22 @@ pub(crate) struct StoredEvent {
 pub(crate) struct UserEvents(pub Arc<AgentService>);
 
 impl OutboxSender for UserEvents {
-    async fn send(&self, page: OutboxPage) -> PageOutcome {
-        let Some(row) = page.rows.first() else { return PageOutcome::default() };
-        match self.0.publish_event(row).await {
+    async fn send(&self, page: OutboxPage) -> sqlx::Result<PageOutcome> {
+        let Some(row) = page.rows.first() else { return Ok(PageOutcome::default()) };
+        Ok(match self.0.publish_event(row).await {
             Ok(end) => PageOutcome::settled(row.settled(end)),
+            // All events wait behind this one: it is tried again soon, and not only when the lease has run out.
             Err(error) => {
-                let error = RpcError::from(error);
                 tracing::warn!("events of agents are published later: {error}");
                 PageOutcome::failed(error.to_string())
             }
-        }
+        })
     }
 }
 
 impl AgentService {
     /// Publishes an event to its targets, or to the next page of users: an agent may have many.
-    async fn publish_event(&self, row: &OutboxRow) -> Result<RowEnd, Error> {
+    async fn publish_event(&self, row: &OutboxRow) -> sqlx::Result<RowEnd> {
         let Ok(mut stored) = serde_json::from_str::<StoredEvent>(&row.data) else {
             return Ok(RowEnd::GivenUp("it cannot be read".to_owned()));
         };

@@ -20,15 +20,15 @@ use std::sync::Arc;
 pub(super) const USERS: &str = "users";
 
 /// What is written with a change and sent afterwards.
-pub(super) struct AgentOutboxes {
+pub(super) struct SendingOutboxes {
     pub events: Arc<Outbox>,
     /// Their destinations are the ids of agents.
     pub webhooks: Arc<Outbox>,
 }
 
-impl AgentOutboxes {
-    pub async fn open(world: &World, db: &Db) -> sqlx::Result<AgentOutboxes> {
-        Ok(AgentOutboxes {
+impl SendingOutboxes {
+    pub async fn open(world: &World, db: &Db) -> sqlx::Result<SendingOutboxes> {
+        Ok(SendingOutboxes {
             events: Outbox::open(world, db, events::SETTINGS).await?,
             webhooks: Outbox::open(world, db, webhooks::SETTINGS).await?,
         })

@@ -1,10 +1,8 @@
 //! Sends deliveries to webhooks: many at once, of each agent one at a time, five attempts each.
 
 use super::signature::signature;
-use crate::{AgentService, Error};
-use kernel::{
-    OutboxPage, OutboxRow, OutboxSender, OutboxSettings, PageOutcome, Retry, RowEnd, RowKind, RpcError,
-};
+use crate::AgentService;
+use kernel::{OutboxPage, OutboxRow, OutboxSender, OutboxSettings, PageOutcome, Retry, RowEnd, RowKind};
 use outbound::{OutboundClient, OutboundUrl};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -70,22 +68,15 @@ impl WebhookSender for HttpsSender {
 pub(crate) struct WebhookDeliveries(pub Arc<AgentService>);
 
 impl OutboxSender for WebhookDeliveries {
-    async fn send(&self, page: OutboxPage) -> PageOutcome {
-        let Some(row) = page.rows.first() else { return PageOutcome::default() };
-        match self.0.attempt(&page.destination, row, page.last_attempt).await {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                let error = RpcError::from(error);
-                tracing::warn!("a webhook is called later: {error}");
-                PageOutcome::failed(error.to_string())
-            }
-        }
+    async fn send(&self, page: OutboxPage) -> sqlx::Result<PageOutcome> {
+        let Some(row) = page.rows.first() else { return Ok(PageOutcome::default()) };
+        self.0.attempt(&page.destination, row, page.last_attempt).await
     }
 }
 
 impl AgentService {
     /// Calls the webhook of an agent, and stores whether it can be reached.
-    async fn attempt(&self, agent_id: &str, row: &OutboxRow, last: bool) -> Result<PageOutcome, Error> {
+    async fn attempt(&self, agent_id: &str, row: &OutboxRow, last: bool) -> sqlx::Result<PageOutcome> {
         let given_up = |reason: &str| PageOutcome::settled(row.settled(RowEnd::GivenUp(reason.to_owned())));
         let Some(agent) = self.store.agent(agent_id).await? else {
             return Ok(given_up("the agent was removed"));

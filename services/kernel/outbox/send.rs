@@ -19,8 +19,9 @@ const LOOK_AHEAD: usize = 4;
 /// What a service does with a page.
 pub trait OutboxSender: Send + Sync {
     /// Sends it, and says what became of each row. A page may come again after it was sent: the process may have ended before that
-    /// was stored, or its lease may have run out.
-    fn send(&self, page: OutboxPage) -> impl Future<Output = PageOutcome> + Send;
+    /// was stored, or its lease may have run out. An error of the store is no failure of the destination: it is not counted, and the
+    /// page comes again when the lease has run out.
+    fn send(&self, page: OutboxPage) -> impl Future<Output = sqlx::Result<PageOutcome>> + Send;
 }
 
 /// What is known of a destination while this process sends to it.
@@ -191,7 +192,7 @@ impl Outbox {
         }
         let first_key = first.key.clone();
         let last_attempt = self.settings.retry.is_last(turn.attempts);
-        let mut outcome = sender.send(OutboxPage { destination, rows, last_attempt }).await;
+        let mut outcome = sender.send(OutboxPage { destination, rows, last_attempt }).await?;
         if outcome.settled.is_empty() && outcome.failure.is_none() {
             outcome = PageOutcome::failed("nothing of the page was sent");
         }

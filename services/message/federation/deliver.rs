@@ -12,15 +12,15 @@ use serde_json::value::RawValue;
 use std::collections::HashSet;
 
 impl OutboxSender for MessageService {
-    async fn send(&self, page: OutboxPage) -> PageOutcome {
+    async fn send(&self, page: OutboxPage) -> sqlx::Result<PageOutcome> {
         let OutboxPage { destination: issuer, rows, .. } = page;
         let now = self.clock.now_ms();
         let items: Vec<Option<Forward>> = rows.iter().map(|row| forward(row, now)).collect();
         if let Err(error) = self.remember_page(&issuer, &items, now).await {
-            return PageOutcome::failed(error.to_string());
+            return Ok(PageOutcome::failed(error.to_string()));
         }
         let outcomes = self.forward_page(&issuer, items).await;
-        settle(&issuer, &rows, outcomes)
+        Ok(settle(&issuer, &rows, outcomes))
     }
 }
 

@@ -42,14 +42,14 @@ struct RelayedItems<'a> {
 }
 
 impl OutboxSender for TaskService {
-    async fn send(&self, page: OutboxPage) -> PageOutcome {
-        match self.tell_marked(&page).await {
+    async fn send(&self, page: OutboxPage) -> sqlx::Result<PageOutcome> {
+        Ok(match self.tell_marked(&page).await {
             Ok(settled) => PageOutcome { settled, failure: None },
             Err(error) => {
                 self.metrics.relays_failed.inc();
                 PageOutcome::failed(error.to_string())
             }
-        }
+        })
     }
 }
 

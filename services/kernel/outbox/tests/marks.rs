@@ -80,7 +80,7 @@ async fn a_destination_that_could_not_be_told_at_once_is_known_to_fail_until_it_
     let state = fixture.state("a").await;
     assert_eq!((state.attempts, state.last_error.as_deref()), (1, Some("away")));
     fixture.pass(2000);
-    let sender = TestSender::answering([TestAnswer::Fails("away")]);
+    let sender = TestSender::answering([TestOutcome::Fails("away")]);
     other.send_to(&sender, "a").await;
     assert_eq!(fixture.state("a").await.attempts, 2, "it was the second failure in a row");
     other.send_to(&sender, "a").await;

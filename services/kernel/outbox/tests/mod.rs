@@ -116,11 +116,11 @@ impl Fixture {
 #[derive(Default)]
 struct TestSender {
     sent: Mutex<Vec<(String, Vec<String>)>>,
-    answers: Mutex<VecDeque<TestAnswer>>,
+    answers: Mutex<VecDeque<TestOutcome>>,
     last_attempts: Mutex<Vec<bool>>,
 }
 
-enum TestAnswer {
+enum TestOutcome {
     Fails(&'static str),
     /// The first row is refused.
     Refuses(&'static str),
@@ -128,10 +128,12 @@ enum TestAnswer {
     Breaks,
     /// No answer comes.
     Hangs,
+    /// The sender's own store does not answer.
+    StoreFails,
 }
 
 impl TestSender {
-    fn answering(answers: impl IntoIterator<Item = TestAnswer>) -> TestSender {
+    fn answering(answers: impl IntoIterator<Item = TestOutcome>) -> TestSender {
         TestSender { answers: Mutex::new(answers.into_iter().collect()), ..TestSender::default() }
     }
 
@@ -146,30 +148,31 @@ impl TestSender {
 }
 
 impl OutboxSender for TestSender {
-    async fn send(&self, page: OutboxPage) -> PageOutcome {
+    async fn send(&self, page: OutboxPage) -> sqlx::Result<PageOutcome> {
         let keys = page.rows.iter().map(|row| row.key.clone()).collect();
         self.sent.lock().push((page.destination.clone(), keys));
         self.last_attempts.lock().push(page.last_attempt);
         let all = || page.rows.iter().map(|row| row.settled(RowEnd::Delivered)).collect();
         let answer = self.answers.lock().pop_front();
-        match answer {
+        Ok(match answer {
             None => PageOutcome { settled: all(), failure: None },
-            Some(TestAnswer::Fails(error)) => PageOutcome::failed(error),
-            Some(TestAnswer::Refuses(reason)) => {
+            Some(TestOutcome::Fails(error)) => PageOutcome::failed(error),
+            Some(TestOutcome::Refuses(reason)) => {
                 PageOutcome::settled(page.rows[0].settled(RowEnd::GivenUp(reason.to_owned())))
             }
-            Some(TestAnswer::Breaks) => {
+            Some(TestOutcome::Breaks) => {
                 let failure = SendFailure { error: "the link broke".to_owned(), may_have_arrived: true };
                 PageOutcome { settled: Vec::new(), failure: Some(failure) }
             }
-            Some(TestAnswer::Hangs) => std::future::pending().await,
-        }
+            Some(TestOutcome::Hangs) => std::future::pending().await,
+            Some(TestOutcome::StoreFails) => return Err(sqlx::Error::PoolTimedOut),
+        })
     }
 }
 
 /// Sends until the sender does not answer any more, as a process that is killed then.
 async fn killed_while_sending(outbox: &Outbox, destination: &str) -> TestSender {
-    let sender = TestSender::answering([TestAnswer::Hangs]);
+    let sender = TestSender::answering([TestOutcome::Hangs]);
     let sent = async {
         while sender.sent.lock().is_empty() {
             tokio::task::yield_now().await;

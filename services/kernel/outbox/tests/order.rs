@@ -81,7 +81,7 @@ async fn a_holder_that_lost_its_lease_marks_nothing() {
     let (one, two) = (&fixture.outbox, fixture.process().await);
     let mut late = one.begin_turn("a").await.unwrap().unwrap();
     fixture.pass(30_000);
-    two.send_to(&TestSender::answering([TestAnswer::Fails("away")]), "a").await;
+    two.send_to(&TestSender::answering([TestOutcome::Fails("away")]), "a").await;
     let settled = |end| PageOutcome {
         settled: vec![SettledRow { key: "m1".to_owned(), version: 0, end }],
         failure: None,
@@ -137,7 +137,7 @@ async fn a_destination_that_hangs_holds_up_nobody_else_and_turns_are_fair() {
     fixture.add("a", &["a1"]).await;
     fixture.add("b", &["b1", "b2"]).await;
     fixture.add("c", &["c1", "c2"]).await;
-    let sender = TestSender::answering([TestAnswer::Hangs]);
+    let sender = TestSender::answering([TestOutcome::Hangs]);
     let others_done = async {
         while fixture.outbox.count().await.unwrap() > 1 {
             fixture.pass(1);
@@ -158,13 +158,13 @@ async fn a_row_that_is_sent_in_parts_goes_on_where_it_was() {
     let progress = Mutex::new(Vec::new());
     struct Parts<'a>(&'a Mutex<Vec<Option<String>>>);
     impl OutboxSender for Parts<'_> {
-        async fn send(&self, page: OutboxPage) -> PageOutcome {
+        async fn send(&self, page: OutboxPage) -> sqlx::Result<PageOutcome> {
             let row = &page.rows[0];
             self.0.lock().push(row.progress.clone());
-            PageOutcome::settled(row.settled(match row.progress.as_deref() {
+            Ok(PageOutcome::settled(row.settled(match row.progress.as_deref() {
                 None => RowEnd::Part("half".to_owned()),
                 Some(_) => RowEnd::Delivered,
-            }))
+            })))
         }
     }
     fixture.outbox.send_to(&Parts(&progress), "a").await;

@@ -11,7 +11,7 @@ async fn a_destination_that_fails_is_tried_later_and_later_until_it_answers() {
     fixture.add("a", &["m1", "m2"]).await;
     fixture.add("b", &["m3"]).await;
     for (attempts, most) in [(1, 1000), (2, 2000), (3, 4000), (4, 8000), (5, 10_000), (6, 10_000)] {
-        let sender = TestSender::answering([TestAnswer::Fails("away")]);
+        let sender = TestSender::answering([TestOutcome::Fails("away")]);
         fixture.outbox.send_to(&sender, "a").await;
         let state = fixture.state("a").await;
         let wait = state.next_try - fixture.world.clock.now_ms();
@@ -36,7 +36,7 @@ async fn a_row_that_is_added_has_a_destination_tried_sooner_where_that_is_wanted
     let fixture = Fixture::open(RowKind::Payload, Retry::Destination { schedule: SCHEDULE, demand }).await;
     fixture.add("a", &["m0"]).await;
     for _ in 0..8 {
-        fixture.outbox.send_to(&TestSender::answering([TestAnswer::Fails("away")]), "a").await;
+        fixture.outbox.send_to(&TestSender::answering([TestOutcome::Fails("away")]), "a").await;
     }
     sqlx::query("UPDATE test_destination SET next_try = $1")
         .bind(NOW + 10_000)
@@ -56,7 +56,7 @@ async fn a_domain_to_which_a_link_was_proved_is_tried_at_once() {
         OutboxSettings { to_peers: true, ..OutboxSettings::new("test", RowKind::Payload, DESTINATION) };
     let fixture = Fixture::with(settings).await;
     fixture.add("b.example", &["m1"]).await;
-    let sender = TestSender::answering([TestAnswer::Fails("away")]);
+    let sender = TestSender::answering([TestOutcome::Fails("away")]);
     let test = async {
         while fixture.state("b.example").await.attempts != 1 {
             tokio::task::yield_now().await;
@@ -83,7 +83,7 @@ async fn a_row_that_is_refused_is_given_up_with_its_reason_and_the_rest_is_sent(
     };
     let fixture = Fixture::with(settings).await;
     fixture.add("a", &["m1", "m2", "m3"]).await;
-    let sender = TestSender::answering([TestAnswer::Refuses("nobody of that name")]);
+    let sender = TestSender::answering([TestOutcome::Refuses("nobody of that name")]);
     fixture.outbox.send_to(&sender, "a").await;
     assert_eq!(sender.keys(), ["m1", "m2", "m3", "m2", "m3"]);
     let state = fixture.state("a").await;
@@ -99,7 +99,7 @@ async fn a_row_is_given_up_after_its_last_attempt_and_the_next_one_begins_anew()
     let settings = OutboxSettings { kept_ended: 10, ..OutboxSettings::new("test", RowKind::Payload, ROW) };
     let fixture = Fixture::with(settings).await;
     fixture.add("a", &["m1", "m2"]).await;
-    let sender = TestSender::answering(["one", "two", "three", "four"].map(TestAnswer::Fails));
+    let sender = TestSender::answering(["one", "two", "three", "four"].map(TestOutcome::Fails));
     fixture.outbox.send_to(&sender, "a").await;
     let entries = fixture.outbox.entries("a", "waiting", "z", 10).await.unwrap();
     let shown: Vec<(&str, i64, Option<&str>, i64)> = entries
@@ -133,7 +133,7 @@ async fn where_too_many_wait_the_oldest_is_given_up_and_its_attempts_with_it() {
     };
     let fixture = Fixture::with(settings).await;
     fixture.add("a", &["m1", "m2"]).await;
-    fixture.outbox.send_to(&TestSender::answering([TestAnswer::Fails("away")]), "a").await;
+    fixture.outbox.send_to(&TestSender::answering([TestOutcome::Fails("away")]), "a").await;
     assert!(fixture.due().await.is_empty());
     let mut late = {
         fixture.pass(1000);
@@ -167,4 +167,18 @@ async fn what_waits_too_long_expires() {
     assert_eq!(sender.keys(), ["m2", "m3"]);
     let state = fixture.state("a").await;
     assert_eq!((state.waiting, state.bytes, state.expired, state.delivered), (0, 0, 1, 2));
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_is_no_failure_of_the_destination() {
+    let fixture = Fixture::open(RowKind::Payload, ROW).await;
+    fixture.add("a", &["m1"]).await;
+    for _ in 0..5 {
+        fixture.outbox.send_to(&TestSender::answering([TestOutcome::StoreFails]), "a").await;
+        assert!(fixture.due().await.is_empty(), "the lease runs out first");
+        fixture.pass(30_000);
+    }
+    let state = fixture.state("a").await;
+    assert_eq!((state.waiting, state.attempts, state.refused), (1, 0, 0));
+    assert_eq!(fixture.due().await, ["a"]);
 }

@@ -38,7 +38,7 @@ async fn what_is_being_sent_is_not_taken_back() {
 async fn what_may_have_arrived_is_taken_back_only_by_who_knows_that_it_did_not() {
     let fixture = fixture().await;
     fixture.add("a", &["m1", "m2", "m3"]).await;
-    fixture.outbox.send_to(&TestSender::answering([TestAnswer::Breaks]), "a").await;
+    fixture.outbox.send_to(&TestSender::answering([TestOutcome::Breaks]), "a").await;
     assert_eq!(withdraw(&fixture.outbox, &["m1", "m3"], true).await, (texts(&["m3"]), texts(&["m1"])));
     assert_eq!(withdraw(&fixture.outbox, &["m1"], false).await, (texts(&["m1"]), texts(&[])));
     let tried = NewOutboxRow { tried_at: Some(NOW), ..fixture.row("a", "m4") };
@@ -53,7 +53,7 @@ async fn what_was_being_sent_when_its_process_died_may_have_arrived() {
     killed_while_sending(&fixture.outbox, "a").await;
     fixture.pass(30_000);
     let next = fixture.process().await;
-    next.send_to(&TestSender::answering([TestAnswer::Fails("away")]), "a").await;
+    next.send_to(&TestSender::answering([TestOutcome::Fails("away")]), "a").await;
     let taken = withdraw(&next, &["m1", "m2", "m3"], true).await;
     assert_eq!(taken, (texts(&["m3"]), texts(&["m1", "m2"])), "a failure says nothing about the try before");
 }
