@@ -51,32 +51,17 @@
 
 mod support;
 
-mod agent_md;
-mod agents_http;
+mod agent;
 mod attacks;
 mod auth;
-mod capabilities;
-mod cli;
+mod ca;
 mod client;
-mod compose;
-mod connect;
 mod conventions;
-mod drain;
 mod federation;
-mod jsonrpc;
-mod limits;
+mod gateway;
 mod manifest;
-mod mesh;
 mod message;
-mod notify;
-mod ocsp;
 mod operations;
-mod pki;
-mod revocation;
-mod rpc_http;
 mod schema;
 mod search;
-mod sessions;
-mod signature;
-mod store_down;
 mod task;

@@ -2,23 +2,15 @@
 
 mod agent_args;
 mod agents;
-mod asking;
 mod bench_index;
 mod call;
-mod certs;
 mod demo;
-mod doctor;
-mod health;
-mod listen;
 mod messages;
 mod operator;
-mod peers;
 mod register;
 mod show;
 mod tasks;
 mod tool;
-mod top;
-mod while_full;
 
 use crate::services;
 use anyhow::Context as _;
@@ -56,15 +48,15 @@ enum Command {
     /// Print the services of a server, one a line, those that are called before those that call
     Services,
     /// Show, revoke and export certificates
-    Certs(Box<certs::CertsCommand>),
+    Certs(Box<operator::certs::CertsCommand>),
     /// Check names, ports, clock, files, store and certificates, and say what to do
     Doctor(ConfigArgs),
     /// Print the health of the server on a data folder: one line, and an exit code for a supervisor
-    Health(health::HealthCommand),
+    Health(operator::health::HealthCommand),
     /// Show what a server does: calls, connections, links, events
-    Top(top::TopCommand),
+    Top(operator::top::TopCommand),
     /// Show the peers of this domain, or test the connection to one
-    Peers(peers::PeersCommand),
+    Peers(operator::peers::PeersCommand),
     /// Show two agents exchange messages, and one hire the other, frame by frame
     Demo(demo::DemoCommand),
     /// Make an agent: a key that stays here, a certificate from the server
@@ -79,7 +71,7 @@ enum Command {
     /// Send a message from an agent of yours
     Send(messages::SendCommand),
     /// Show the messages and events of an agent as they arrive
-    Listen(listen::ListenCommand),
+    Listen(messages::listen::ListenCommand),
     /// Show the messages in an agent's inbox
     Pull(messages::PullCommand),
     /// Call any method as an agent
@@ -164,7 +156,9 @@ impl Cli {
             Command::Schema => schema(),
             Command::Services => print_services(),
             Command::Certs(command) => on_runtime(command.run()),
-            Command::Doctor(settings) => with_config(&settings, |config| on_runtime(doctor::run(config))),
+            Command::Doctor(settings) => {
+                with_config(&settings, |config| on_runtime(operator::doctor::run(config)))
+            }
             Command::Health(command) => on_runtime(command.run()),
             Command::Top(command) => on_runtime(command.run()),
             Command::Peers(command) => on_runtime(command.run()),

@@ -1,6 +1,6 @@
 //! The parts of a score, for a person.
 
-use super::super::show::printable_line;
+use crate::cli::show::printable_line;
 use anyhow::Context as _;
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 //! `aund agents publish` and `unpublish`: what an agent of this machine says about itself.
 
-use super::super::agent_args::AgentArgs;
-use super::super::asking::chosen;
+use crate::cli::agent_args::AgentArgs;
+use crate::cli::agent_args::chosen;
 use anyhow::Context as _;
 use clap::Args;
 use client::{Error, Home, LocalAgent, PublishCondition};

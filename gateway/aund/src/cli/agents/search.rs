@@ -1,9 +1,9 @@
 //! `aund agents search`: agents by words and tags.
 
-use super::super::asking::AskingArgs;
-use super::super::call::result;
-use super::super::show::{Show, printable_line};
 use super::explained::explained;
+use crate::cli::agent_args::AskingArgs;
+use crate::cli::call::result;
+use crate::cli::show::{Show, printable_line};
 use anyhow::Context as _;
 use clap::Args;
 use proto_schemas::Request as _;

@@ -1,8 +1,8 @@
 //! `aund agents show`: what an agent says about itself.
 
-use super::super::asking::AskingArgs;
-use super::super::call::result;
-use super::super::show::{Show, printable, printable_line};
+use crate::cli::agent_args::AskingArgs;
+use crate::cli::call::result;
+use crate::cli::show::{Show, printable, printable_line};
 use anyhow::Context as _;
 use clap::Args;
 use client::Aid;

@@ -1,8 +1,8 @@
 //! The second half of the demo: one agent says what it can do, the other one finds it, and has it do that.
 
-use super::super::show::Show;
 use super::demo_agent::{DemoAgent, EVENT_TIMEOUT};
 use super::title;
+use crate::cli::show::Show;
 use anyhow::{Context as _, ensure};
 use client::{Aid, GatewayDialer};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! The agent of this machine that calls, and how it is answered.
 
-use super::super::asking::AskingArgs;
-use super::super::call::result;
-use super::super::show::Show;
+use crate::cli::agent_args::AskingArgs;
+use crate::cli::call::result;
+use crate::cli::show::Show;
 use anyhow::Context as _;
 use client::{Aid, Client, Error, Home, LocalAgent};
 use kernel::{Clock, Ids};

@@ -1,11 +1,11 @@
 //! `aund tasks accept`, `reject`, `input`, `complete`, `fail` and `cancel`: calls on a task that is there.
 
-use super::super::asking::AskingArgs;
-use super::super::call::result;
-use super::super::show::printable_line;
 use super::artifacts::ArtifactArgs;
 use super::caller::{TaskCaller, new_key};
 use super::create::InputText;
+use crate::cli::agent_args::AskingArgs;
+use crate::cli::call::result;
+use crate::cli::show::printable_line;
 use clap::Args;
 use client::Error;
 use proto_schemas::requests::task::{Accept, Cancel, Complete, Fail, Reject, RequestInput, SendInput};

@@ -1,9 +1,9 @@
 //! `aund tasks create` and `delegate`: new tasks.
 
-use super::super::asking::AskingArgs;
-use super::super::show::printable_line;
 use super::caller::{TaskCaller, new_key, read};
 use super::watch::watch;
+use crate::cli::agent_args::AskingArgs;
+use crate::cli::show::printable_line;
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use proto_schemas::requests::task::{Create, CreatedTask, Delegate, DelegatedTask};

@@ -1,9 +1,9 @@
 //! `aund tasks list`: the tasks in which an agent has a role.
 
-use super::super::asking::AskingArgs;
-use super::super::show::{Show, printable_line};
 use super::caller::{TaskCaller, read};
 use super::text::{label, short, status, time};
+use crate::cli::agent_args::AskingArgs;
+use crate::cli::show::{Show, printable_line};
 use clap::{Args, ValueEnum};
 use proto_schemas::requests::task::{List, TaskPage, TaskSummary};
 use serde_json::json;

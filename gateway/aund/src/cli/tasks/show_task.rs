@@ -1,9 +1,9 @@
 //! `aund tasks show`: everything about a task.
 
-use super::super::asking::AskingArgs;
-use super::super::show::{Show, printable, printable_line};
 use super::caller::{TaskCaller, read};
 use super::text::{below, content, cut, label, raw_block, short, status, time};
+use crate::cli::agent_args::AskingArgs;
+use crate::cli::show::{Show, printable, printable_line};
 use anyhow::Context as _;
 use clap::Args;
 use proto_schemas::requests::task::{Get, TaskArtifact, TaskMessage, TaskObject};

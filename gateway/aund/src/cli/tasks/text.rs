@@ -1,6 +1,6 @@
 //! Tasks as a person reads them. Whatever others wrote is made safe for a terminal here.
 
-use super::super::show::{Show, printable, printable_line};
+use crate::cli::show::{Show, printable, printable_line};
 use serde_json::Value;
 use serde_json::value::RawValue;
 

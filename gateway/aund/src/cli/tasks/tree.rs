@@ -1,9 +1,9 @@
 //! `aund tasks tree`: the tree that a task is part of, as far as the caller may see it.
 
-use super::super::asking::AskingArgs;
-use super::super::show::{Show, printable_line};
 use super::caller::{TaskCaller, read};
 use super::text::{label, short, status};
+use crate::cli::agent_args::AskingArgs;
+use crate::cli::show::{Show, printable_line};
 use clap::Args;
 use client::Error;
 use proto_schemas::codes;

@@ -3,11 +3,11 @@
 //! The server numbers the changes of a task, and each event has the number. Where one is missing, after a lost connection and behind a
 //! full queue, the task is read again, and what it says covers everything up to its version.
 
-use super::super::asking::AskingArgs;
-use super::super::show::Show;
 use super::caller::TaskCaller;
 use super::text::is_ended;
 use super::watched_event::{event_line, state_line};
+use crate::cli::agent_args::AskingArgs;
+use crate::cli::show::Show;
 use clap::Args;
 use client::backoff::pause;
 use client::{Client, Error, EventNotice, EventStream, ReceivedEvent};

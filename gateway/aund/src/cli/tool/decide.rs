@@ -1,8 +1,8 @@
 //! `aund tool decide`: one call, decided as the client library decides it.
 
-use super::super::asking::AskingArgs;
-use super::super::show::Show;
 use super::terminal::TerminalPrompt;
+use crate::cli::agent_args::AskingArgs;
+use crate::cli::show::Show;
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use client::tools::{

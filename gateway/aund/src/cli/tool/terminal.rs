@@ -1,6 +1,6 @@
 //! Asking the person at the terminal. Standard input has the call, and standard output the answer.
 
-use super::super::show::{printable, printable_line};
+use crate::cli::show::{printable, printable_line};
 use client::tools::{ConsentPrompt, ConsentQuestion, ConsentReply};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};

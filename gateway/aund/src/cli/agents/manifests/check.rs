@@ -1,7 +1,7 @@
 //! `aund agent manifest check`: everything that is wrong, or the scopes as a person would see them.
 
-use super::super::super::show::{Show, printable_line};
 use super::read;
+use crate::cli::show::{Show, printable_line};
 use anyhow::bail;
 use clap::Args;
 use manifest::{Manifest, ManifestRefusal, Scope, Violation};

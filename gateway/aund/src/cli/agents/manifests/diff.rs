@@ -1,7 +1,7 @@
 //! `aund agent manifest diff`: what breaks and why.
 
-use super::super::super::show::{Show, printable_line};
 use super::read;
+use crate::cli::show::{Show, printable_line};
 use anyhow::Context as _;
 use clap::Args;
 use manifest::{ChangeReason, Manifest, compare};

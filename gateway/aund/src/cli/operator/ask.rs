@@ -1,6 +1,6 @@
 //! Calls of the operator: on a running server through its socket, on a stopped one through its store.
 
-use super::ConfigArgs;
+use crate::cli::ConfigArgs;
 use anyhow::Context as _;
 use certs::Certificate;
 use gateway::{admin, run};

@@ -10,7 +10,7 @@ use ring::digest;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::pki::{host_and_path, issuer, single_response};
+use super::pki::{host_and_path, issuer, single_response};
 use crate::support::domain::TestDomain;
 use crate::support::{TestServer, printed, within};
 

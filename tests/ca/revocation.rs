@@ -6,7 +6,7 @@ use certs::Key;
 use serde_json::json;
 use x509_parser::prelude::{CertificateRevocationList, FromDer, ReasonCode};
 
-use crate::pki::{der, issuer, sha256, single_responses};
+use super::pki::{der, issuer, sha256, single_responses};
 use crate::support::agent::{TestIdentity, hello, public_key, text};
 use crate::support::{TestServer, aund, printed};
 

@@ -1,5 +1,7 @@
 //! `aund send` and `aund pull`: the messages of an agent.
 
+pub(super) mod listen;
+
 use super::agent_args::AgentArgs;
 use super::call::result;
 use anyhow::Context as _;

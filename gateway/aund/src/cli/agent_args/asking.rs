@@ -1,6 +1,6 @@
 //! Which agent of this machine calls, where a command need not name it.
 
-use super::agent_args::AgentArgs;
+use super::AgentArgs;
 use anyhow::bail;
 use clap::Args;
 use client::{Aid, Home, LocalAgent};
@@ -9,7 +9,7 @@ use client::{Aid, Home, LocalAgent};
 const NAMED: usize = 5;
 
 #[derive(Args, Clone, Default)]
-pub(super) struct AskingArgs {
+pub(in crate::cli) struct AskingArgs {
     /// Call as this agent of yours [default: the only one in the folder]
     #[arg(long = "as", value_name = "NAME")]
     asking: Option<String>,
@@ -24,7 +24,7 @@ impl AskingArgs {
 }
 
 /// The agent of this name, or the only one there is. `how` is what is written before the name of one, where there are several.
-pub(super) fn chosen(
+pub(in crate::cli) fn chosen(
     args: &AgentArgs,
     home: &Home,
     name: Option<&str>,

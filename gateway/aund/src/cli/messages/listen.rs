@@ -1,14 +1,14 @@
 //! `aund listen`: the messages and events of an agent as they arrive, after those that are in its inbox.
 
-use super::agent_args::AgentArgs;
-use super::show::Show;
+use crate::cli::agent_args::AgentArgs;
+use crate::cli::show::Show;
 use clap::Args;
 use client::{Client, Incoming, IncomingMessage};
 use gateway::signals::Signals;
 use serde_json::json;
 
 #[derive(Args)]
-pub(super) struct ListenCommand {
+pub(in crate::cli) struct ListenCommand {
     /// Who listens: an agent of this machine
     name: String,
     /// End after so many messages

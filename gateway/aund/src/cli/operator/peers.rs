@@ -1,6 +1,6 @@
 //! `aund peers`: the peers of this domain, and at which step a connection to one of them fails.
 
-use super::show::printable;
+use crate::cli::show::printable;
 use ::gateway::admin;
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const LEVEL_MS: u64 = 120_000;
 
 #[derive(Args)]
-pub(super) struct PeersCommand {
+pub(in crate::cli) struct PeersCommand {
     #[command(subcommand)]
     command: Option<PeersSubcommand>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ struct PeersArgs {
 }
 
 impl PeersCommand {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<()> {
         let PeersCommand { command, args: outer } = self;
         match command {
             None => list(&outer).await,

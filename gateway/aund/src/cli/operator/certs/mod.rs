@@ -3,8 +3,8 @@
 mod mesh;
 mod trust;
 
-use super::ConfigArgs;
-use super::operator::ask;
+use super::ask::ask;
+use crate::cli::ConfigArgs;
 use anyhow::Context as _;
 use certs::Certificate;
 use clap::{Args, Subcommand};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use time::OffsetDateTime;
 
 #[derive(Args)]
-pub(super) struct CertsCommand {
+pub(in crate::cli) struct CertsCommand {
     #[command(subcommand)]
     command: CertsSubcommand,
     #[command(flatten)]
@@ -62,7 +62,7 @@ enum CertsSubcommand {
 }
 
 impl CertsCommand {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<()> {
         let outer = self.settings;
         match self.command {
             CertsSubcommand::Show { which, settings } => show(&settings.or(outer), which.as_deref()).await,

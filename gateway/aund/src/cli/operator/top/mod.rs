@@ -30,7 +30,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const PAGE_BYTES: usize = 16 << 20;
 
 #[derive(Args)]
-pub(super) struct TopCommand {
+pub(in crate::cli) struct TopCommand {
     /// HOST:PORT of status.listen, or of a listener without TLS, of each process [default: the one on the data folder]
     #[arg(value_name = "URL")]
     urls: Vec<String>,
@@ -46,7 +46,7 @@ pub(super) struct TopCommand {
 }
 
 impl TopCommand {
-    pub(super) async fn run(self) -> anyhow::Result<()> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<()> {
         let every = Duration::try_from_secs_f64(self.every).ok().filter(|every| !every.is_zero());
         let every = every.context("--every: write how many seconds, such as 2")?;
         let sources = match self.urls.is_empty() {

@@ -1,5 +1,10 @@
 //! The arguments that every command of an agent has: which gateway, which folder, and what is used without them.
 
+mod asking;
+mod while_full;
+
+pub(super) use asking::{AskingArgs, chosen};
+
 use super::show::Show;
 use anyhow::Context as _;
 use clap::Args;

@@ -1,7 +1,7 @@
 //! Calls on short connections, of which an agent has only so many: a command that finds no space waits and tries again where that is
 //! safe, and says so in the end.
 
-use super::agent_args::{AgentArgs, SLOT};
+use super::{AgentArgs, SLOT};
 use client::backoff::pause;
 use client::{ClientConnection, Error, Home, LocalAgent, SessionKind};
 use proto_schemas::codes;

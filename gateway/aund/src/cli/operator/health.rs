@@ -11,7 +11,7 @@ use std::time::Duration;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Args)]
-pub(super) struct HealthCommand {
+pub(in crate::cli) struct HealthCommand {
     /// The data folder of the process
     #[arg(long, value_name = "DIR", default_value = "./data")]
     data: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct HealthCommand {
 impl HealthCommand {
     /// A process that answers has opened its services. One whose stores do not answer is not healthy. Services of other processes
     /// that are down are named, and fail the check only if they are needed: whoever they wait for must not wait for them.
-    pub(super) async fn run(self) -> anyhow::Result<()> {
+    pub(in crate::cli) async fn run(self) -> anyhow::Result<()> {
         let nothing = json!({});
         let asking = admin::ask(&self.data, "health", &nothing);
         let answer =

@@ -1,8 +1,8 @@
 //! `aund certs trust`: the trusted roots of other operators.
 
-use super::super::ConfigArgs;
-use super::super::operator::{ask, ask_unparsed};
-use super::super::show::printable;
+use crate::cli::ConfigArgs;
+use crate::cli::operator::ask::{ask, ask_unparsed};
+use crate::cli::show::printable;
 use anyhow::{Context as _, bail, ensure};
 use certs::{Certificate, RootDomains};
 use clap::{Args, Subcommand};

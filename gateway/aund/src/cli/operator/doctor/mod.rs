@@ -23,7 +23,7 @@ enum CheckOutcome {
 }
 use CheckOutcome::{Bad, Good, Note};
 
-pub(super) async fn run(config: Config) -> anyhow::Result<()> {
+pub(in crate::cli) async fn run(config: Config) -> anyhow::Result<()> {
     let running = admin::ask(&config.data, ca::Status::METHOD, &json!({})).await.ok().flatten().is_some();
     let mut outcomes = vec![("config", Good(format!("issuer {}", config.issuer)))];
     outcomes.extend([
