@@ -54,8 +54,6 @@ impl DirectoryDocument {
     }
 }
 
-/// Lower-case hexadecimal, over the whole text with its signature blocks.
-
 /// What a stored document has for the index.
 pub(super) struct StoredDocument<'a> {
     pub aid: &'a str,
