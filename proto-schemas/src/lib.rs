@@ -25,7 +25,7 @@ pub use request::Request;
 pub use reserved::is_reserved;
 pub use signal::Signal;
 
-/// The errors of `errors.json`, one constant each.
+/// The errors of `errors.json` and of the namespaces, one constant each.
 pub mod codes {
     use super::Code;
 
@@ -34,7 +34,7 @@ pub mod codes {
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
-/// One row of `errors.json`: the code on the wire, the sentence used where nothing more is known, and whether a retry of
+/// One row of a table of errors: the code on the wire, the sentence used where nothing more is known, and whether a retry of
 /// the same call can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
@@ -374,9 +374,15 @@ pub fn common() -> &'static Value {
     &SCHEMAS
 }
 
-/// The table of errors as it is written, descriptions included.
+/// The errors of the protocol and of all namespaces as they are written, descriptions included.
 pub fn errors() -> &'static Value {
-    static TABLE: LazyLock<Value> = LazyLock::new(|| parse(include_str!("../errors.json")));
+    static TABLE: LazyLock<Value> = LazyLock::new(|| {
+        let rows = ERRORS.iter().filter_map(|text| match parse(text) {
+            Value::Object(rows) => Some(rows),
+            _ => None,
+        });
+        Value::Object(rows.flatten().collect())
+    });
     &TABLE
 }
 

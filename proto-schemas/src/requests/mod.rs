@@ -6,18 +6,10 @@
 //!
 //! A namespace has its signals here, too: what its service tells the other processes of the server.
 
-pub mod agent;
-pub mod auth;
-pub mod ca;
-pub mod federation;
-pub mod gateway;
-pub mod h2a;
-pub mod message;
-pub mod meta;
-pub mod notification;
-pub mod rpc;
-pub mod search;
-pub mod task;
+// `namespace_modules!`, which declares a module for each namespace.
+include!(concat!(env!("OUT_DIR"), "/modules.rs"));
+
+namespace_modules!();
 
 mod signature;
 

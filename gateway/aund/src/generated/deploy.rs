@@ -102,7 +102,7 @@ fn settings(service: &DeployedService, all: &[DeployedService]) -> GeneratedFile
     // In the order of the list of services, the gateway last.
     let called = services::names().filter_map(|other| Some((other, calls.get(other)?)));
     for (other, methods) in called {
-        text += &format!("{}  # {}\n", remote(other, all), methods.join(", "));
+        text += &format!("# {}\n{}\n", methods.join(", "), remote(other, all));
     }
     GeneratedFile { path: format!("gateway/deploy/{name}.toml"), text }
 }

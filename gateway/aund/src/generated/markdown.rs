@@ -7,8 +7,11 @@ pub(super) fn table<const N: usize>(
 ) -> String {
     let mut text = format!("| {} |\n|{}\n", titles.join(" | "), "---|".repeat(N));
     for row in rows {
-        let cells: Vec<String> = row.iter().map(|cell| cell.trim().replace('|', "\\|")).collect();
-        text += &format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |");
+        text += "|";
+        for cell in row.iter().map(|cell| cell.trim().replace('|', "\\|")) {
+            text += &if cell.is_empty() { " |".to_owned() } else { format!(" {cell} |") };
+        }
+        text += "\n";
     }
     text
 }
@@ -21,6 +24,6 @@ pub(super) fn quoted<T: AsRef<str>>(words: impl IntoIterator<Item = T>) -> Strin
 
 #[test]
 fn a_cell_is_one_cell() {
-    let rows = [["a|b".to_owned(), String::new()]];
-    assert_eq!(table(["x", "y"], rows), "| x | y |\n|---|---|\n| a\\|b | |\n");
+    let rows = [["a|b".to_owned(), String::new(), String::new()]];
+    assert_eq!(table(["x", "y", "z"], rows), "| x | y | z |\n|---|---|---|\n| a\\|b | | |\n");
 }

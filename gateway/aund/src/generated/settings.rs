@@ -91,6 +91,7 @@ fn add_rows(
     defaults: &toml::Table,
     rows: &mut Vec<[String; 3]>,
 ) {
+    let first = rows.len();
     for field in &structs[name] {
         let path = format!("{prefix}{}", field.name);
         if structs.contains_key(&field.kind) {
@@ -98,13 +99,13 @@ fn add_rows(
             continue;
         }
         let (setting, default) = (format!("`{path}`"), default(&path, defaults));
-        match rows.last_mut() {
-            Some(row) if field.comment.is_empty() => {
-                row[0] += &format!(", {setting}");
-                row[1] += &format!(", {default}");
-            }
-            _ => rows.push([setting, default, field.comment.clone()]),
+        if !field.comment.is_empty() {
+            rows.push([setting, default, field.comment.clone()]);
+            continue;
         }
+        let row = rows[first..].last_mut().unwrap_or_else(|| panic!("{path} has no comment"));
+        row[0] += &format!(", {setting}");
+        row[1] += &format!(", {default}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Frames as they are sent and received, a line each.
 
-use crate::cli::show::{Show, printable};
+use crate::show::{Show, printable};
 use client::{Aid, FrameDirection, FrameObserver};
 use parking_lot::Mutex;
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use super::demo_agent::{DemoAgent, EVENT_TIMEOUT};
 use super::title;
-use crate::cli::show::Show;
+use crate::show::Show;
 use anyhow::{Context as _, ensure};
 use client::{Aid, GatewayDialer};
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ mod frames;
 mod hire;
 mod server;
 
-use super::agent_args::{AgentArgs, issuer_of};
-use super::show::Show;
+use crate::agent_args::{AgentArgs, issuer_of};
+use crate::show::Show;
 use clap::Args;
 use client::{Aid, GatewayDialer, GatewayUrl, Home, TrustedRoot};
 use demo_agent::DemoAgent;
