@@ -9,6 +9,8 @@ use crate::support::TestServer;
 use crate::support::agent::text;
 use crate::support::socket::TestSocket;
 
+const SHORT_FRAMES: &str = "limits.frame_bytes = 4096";
+
 /// A ping with this written in place of its id.
 fn ping(id: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"meta.ping","params":{{}}}}"#)
@@ -305,7 +307,7 @@ async fn a_frame_that_breaks_the_rules_of_websocket_ends_the_socket_with_1002() 
 
 #[tokio::test]
 async fn a_frame_that_is_too_long_ends_the_socket_with_1009() {
-    let server = TestServer::with("limits.frame_bytes = 4096").await;
+    let server = TestServer::shared_with(SHORT_FRAMES).await;
     let (alice, unauthenticated) = (server.agent("alice").await, server.socket().await);
     let padded = |length: usize| {
         let frame = r#"{"jsonrpc":"2.0","id":1,"method":"meta.ping","params":{"pad":""}}"#;
@@ -320,7 +322,7 @@ async fn a_frame_that_is_too_long_ends_the_socket_with_1009() {
 
 #[tokio::test]
 async fn fragments_together_are_one_frame_and_count_as_one() {
-    let server = TestServer::with("limits.frame_bytes = 4096").await;
+    let server = TestServer::shared_with(SHORT_FRAMES).await;
     let alice = server.agent("alice").await;
     let whole = ping("\"parts\"");
     let (head, tail) = whole.split_at(20);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::agent::ConnectedAgent;
 use crate::support::socket::agrees;
-use crate::support::{TestServer, split};
+use crate::support::{TestServer, split, until};
 
 /// Many messages from few agents. An agent of ours that has nothing to read meanwhile answers no pings either.
 pub(crate) const BUSY: &str = "limits.calls_per_second = 1000000\nlimits.ping_interval_ms = 600000";
@@ -46,6 +46,15 @@ async fn send(from: &ConnectedAgent, params: Value) -> Value {
 /// Sends a few words and gives the answer.
 async fn say(from: &ConnectedAgent, to: &ConnectedAgent, words: &str) -> Value {
     send(from, message(to.aid(), words)).await
+}
+
+/// Waits until the service of messages knows that somebody is connected, or is no longer.
+async fn until_online(asker: &ConnectedAgent, aid: &str, online: bool) {
+    until("the service of messages knows who is here", || async {
+        let answer = ask(asker, "message.query_online", json!({ "aids": [aid] })).await;
+        (answer["online"][aid] == online).then_some(())
+    })
+    .await;
 }
 
 async fn refusal(from: &ConnectedAgent, method: &str, params: Value) -> Value {

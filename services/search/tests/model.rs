@@ -167,7 +167,7 @@ async fn run(steps: Vec<DirectoryStep>) {
     }
     for (aid, hash) in &expected {
         let found = directory.get("search.get_agent", json!({ "aid": aid })).await;
-        assert_eq!(sha256_hex(&text(&found["agent_md"])), *hash);
+        assert_eq!(sha256_hex(text(&found["agent_md"])), *hash);
     }
     let found = directory.found(json!({ "q": "agent", "limit": 2 })).await;
     assert_eq!(found.len(), found.iter().collect::<HashSet<_>>().len(), "{found:?}");
