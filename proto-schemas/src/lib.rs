@@ -1,13 +1,16 @@
 //! The wire contract: what each method means, which errors there are, and all of it as one OpenRPC document.
 //!
 //! The JSON files beside this crate are the contract, one per method; `build.rs` checks and embeds them. This crate only
-//! gives access to them. It knows no socket, no store and no other crate of the workspace.
+//! gives access to them, and has them as types: requests, results, the signals of the bus, and names that have rules. It knows no socket, no store and no other crate of the workspace.
 
 mod fields;
 mod fill;
+mod names;
 mod openrpc;
 mod request;
 pub mod requests;
+mod reserved;
+mod signal;
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -16,8 +19,11 @@ use serde_json::{Map, Value};
 
 pub use fields::{field_differences, fields_of, properties_of, referred};
 pub use fill::fill;
+pub use names::{Aid, AidError, DeviceId, SlotId};
 pub use openrpc::openrpc;
 pub use request::Request;
+pub use reserved::is_reserved;
+pub use signal::Signal;
 
 /// The errors of `errors.json`, one constant each.
 pub mod codes {

@@ -2,7 +2,7 @@
 
 mod cli;
 #[cfg(test)]
-mod metrics;
+mod generated;
 #[cfg(test)]
 mod schemas;
 mod services;

@@ -3,6 +3,8 @@
 //!
 //! This is the caller's side, so an AID is a `String`: whoever answers parses it. What a member means is written in the
 //! method's schema file; the tests of this crate hold each type against its schema, in both directions.
+//!
+//! A namespace has its signals here, too: what its service tells the other processes of the server.
 
 pub mod agent;
 pub mod auth;

@@ -3,7 +3,7 @@
 use super::AgentArgs;
 use anyhow::bail;
 use clap::Args;
-use client::{AgentId, Home, LocalAgent};
+use client::{Aid, Home, LocalAgent};
 
 /// So many agents are named where one has to be chosen.
 const NAMED: usize = 5;
@@ -42,7 +42,7 @@ pub(in crate::cli) fn chosen(
     }
 }
 
-fn choices(aids: &[AgentId], how: &str) -> String {
+fn choices(aids: &[Aid], how: &str) -> String {
     let named: Vec<String> = aids.iter().take(NAMED).map(|aid| format!("{how}{aid}")).collect();
     let more = if aids.len() > NAMED { " or another one" } else { "" };
     named.join(" or ") + more
@@ -61,9 +61,9 @@ mod tests {
             agent.map(|agent| agent.aid.to_string()).map_err(|error| error.to_string())
         };
         assert!(found(&args, None).unwrap_err().contains("aund register"));
-        home.create(&AgentId::parse("alice.a.example").unwrap()).unwrap();
+        home.create(&Aid::parse("alice.a.example").unwrap()).unwrap();
         assert_eq!(found(&args, None).unwrap(), "alice.a.example");
-        home.create(&AgentId::parse("bobb.b.example").unwrap()).unwrap();
+        home.create(&Aid::parse("bobb.b.example").unwrap()).unwrap();
         let doubt = found(&args, None).unwrap_err();
         assert!(doubt.ends_with("--as alice.a.example or --as bobb.b.example"), "{doubt}");
         assert_eq!(found(&args, Some("bobb")).unwrap(), "bobb.b.example");

@@ -9,8 +9,7 @@ use super::show::Show;
 use anyhow::Context as _;
 use clap::Args;
 use client::{
-    AgentId, Client, Error, GatewayDialer, GatewayUrl, Home, LocalAgent, SessionKind, SessionOptions,
-    TrustedRoot,
+    Aid, Client, Error, GatewayDialer, GatewayUrl, Home, LocalAgent, SessionKind, SessionOptions, TrustedRoot,
 };
 use serde_json::Value;
 use std::env;
@@ -141,15 +140,15 @@ impl AgentArgs {
     }
 
     /// The AID of a name, under the server's domain unless another is given.
-    pub async fn aid(&self, name: &str, home: &Home, dialer: &GatewayDialer) -> anyhow::Result<AgentId> {
+    pub async fn aid(&self, name: &str, home: &Home, dialer: &GatewayDialer) -> anyhow::Result<Aid> {
         if name.contains('.') {
-            return Ok(AgentId::parse(name)?);
+            return Ok(Aid::parse(name)?);
         }
         let issuer = match &self.issuer {
             Some(issuer) => issuer.clone(),
             None => issuer_of(dialer).await.map_err(|error| self.explained(home, error))?,
         };
-        Ok(AgentId::parse(&format!("{name}.{issuer}"))?)
+        Ok(Aid::parse(&format!("{name}.{issuer}"))?)
     }
 }
 

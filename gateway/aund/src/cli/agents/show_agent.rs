@@ -5,7 +5,7 @@ use crate::cli::call::result;
 use crate::cli::show::{Show, printable, printable_line};
 use anyhow::Context as _;
 use clap::Args;
-use client::AgentId;
+use client::Aid;
 use proto_schemas::Request as _;
 use proto_schemas::requests::search::{FoundAgent, GetAgent};
 
@@ -26,7 +26,7 @@ impl ShowAgentCommand {
             true => self.aid,
             false => format!("{}.{}", self.aid, agent.aid.issuer()),
         };
-        let wanted = GetAgent { aid: AgentId::parse(&whole)?.to_string() };
+        let wanted = GetAgent { aid: Aid::parse(&whole)?.to_string() };
         let params = serde_json::to_value(&wanted)?;
         let answer = args.call_again_while_full(&home, &agent, GetAgent::METHOD, &params).await?;
         let answer = result(answer, show)?;

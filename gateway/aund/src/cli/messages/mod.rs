@@ -6,7 +6,7 @@ use super::agent_args::AgentArgs;
 use super::call::result;
 use anyhow::Context as _;
 use clap::Args;
-use client::{AgentId, ClientConnection, Error};
+use client::{Aid, ClientConnection, Error};
 use kernel::{Clock, Ids};
 use serde_json::json;
 use std::io::Read as _;
@@ -106,9 +106,9 @@ async fn acknowledged(connection: &ClientConnection) -> Result<u64, Error> {
 }
 
 /// A name without a domain is one of the sender's domain.
-fn recipient(name: &str, of: &AgentId) -> anyhow::Result<AgentId> {
+fn recipient(name: &str, of: &Aid) -> anyhow::Result<Aid> {
     let whole = if name.contains('.') { name.to_owned() } else { format!("{name}.{}", of.issuer()) };
-    AgentId::parse(&whole).with_context(|| format!("{name} cannot receive messages"))
+    Aid::parse(&whole).with_context(|| format!("{name} cannot receive messages"))
 }
 
 fn standard_input() -> anyhow::Result<String> {

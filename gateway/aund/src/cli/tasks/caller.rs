@@ -4,7 +4,7 @@ use crate::cli::agent_args::AskingArgs;
 use crate::cli::call::result;
 use crate::cli::show::Show;
 use anyhow::Context as _;
-use client::{AgentId, Client, Error, Home, LocalAgent};
+use client::{Aid, Client, Error, Home, LocalAgent};
 use kernel::{Clock, Ids};
 use proto_schemas::Request;
 use serde::Serialize;
@@ -53,7 +53,7 @@ impl TaskCaller {
             true => name.to_owned(),
             false => format!("{name}.{}", self.agent.aid.issuer()),
         };
-        let aid = AgentId::parse(&whole).with_context(|| format!("{name} is not the name of an agent"))?;
+        let aid = Aid::parse(&whole).with_context(|| format!("{name} is not the name of an agent"))?;
         Ok(aid.to_string())
     }
 

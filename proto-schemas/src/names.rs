@@ -1,14 +1,17 @@
-//! The names of the protocol: an agent's AID, its devices, and the slots on them.
+//! The names of the protocol that have rules: an agent's AID, its devices, and the slots on them.
 
-use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::sync::Arc;
 
-/// An agent's name, `{name}.{issuer}`, split at the first dot; always lower case. Cheap to clone, like the other names.
+use serde::{Deserialize, Serialize, Serializer};
+
+/// An agent's name, `{name}.{issuer}`, split at the first dot; always lower case. It can be the name of a host and of a folder. Cheap to
+/// clone, like the other names.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Aid(Arc<str>);
 
+/// Why a text is not the name of an agent, a device or a slot.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AidError {
     #[error("an AID must have the form name.issuer, and {0:?} has no dot")]
@@ -75,6 +78,12 @@ fn is_issuer(issuer: &str) -> bool {
 /// What an error repeats of the caller's text.
 fn short(text: &str) -> String {
     text.chars().take(80).collect()
+}
+
+impl AsRef<str> for Aid {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Display for Aid {
@@ -197,7 +206,7 @@ mod tests {
         for name in ["abc", "-abcd", "al ice", "älice", &"a".repeat(64)] {
             assert!(matches!(Aid::parse(&format!("{name}.aid.pub")), Err(AidError::Name(_))), "{name}");
         }
-        for issuer in ["", "-aid.pub", "aid..pub", "aid.pub.", "aid/pub"] {
+        for issuer in ["", "-aid.pub", "aid..pub", "aid.pub.", "aid/pub", "..", "../x"] {
             assert!(matches!(Aid::parse(&format!("alice.{issuer}")), Err(AidError::Issuer(_))), "{issuer}");
         }
     }
