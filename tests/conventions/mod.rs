@@ -1,15 +1,19 @@
-//! The conventions of the project, as far as a machine can check them: a method has one name in all its places, services
-//! do not import each other, modules have no cycles, types have unique names, words are the protocol's, and documents
-//! name real files.
+//! The conventions of the project, as far as neither the compiler nor a lint can check them: a method has one name in all its places,
+//! no service depends on another, modules have no cycles, types have unique names, words are the protocol's, documents name real files,
+//! and no folder is too full.
 
 mod cycles;
 mod documents;
+mod folders;
+mod manifests;
 mod namespaces;
+mod rust;
 mod source;
 mod types;
 mod words;
 
-use source::{SourceFile, file, files};
+use rust::{RustFile, rust_file, rust_files};
+use source::{file, files};
 
 /// Methods the gateway answers by itself, because they are about the connection or about all services together.
 const ANSWERED_BY_THE_GATEWAY: [&str; 7] = [
@@ -22,13 +26,8 @@ const ANSWERED_BY_THE_GATEWAY: [&str; 7] = [
     "notification/route",
 ];
 
-/// The lines of a source before its first test.
-fn before_tests(file: &SourceFile) -> &str {
-    file.text.split("#[cfg(test)]").next().unwrap_or(&file.text)
-}
-
-fn gateway_sources() -> impl Iterator<Item = &'static SourceFile> {
-    files("gateway/src", ".rs")
+fn gateway_sources() -> impl Iterator<Item = &'static RustFile> {
+    rust_files("gateway/src").filter(|rust| !rust.is_test())
 }
 
 fn services() -> Vec<&'static str> {
@@ -41,15 +40,12 @@ fn services() -> Vec<&'static str> {
     services
 }
 
-/// The method table of a service.
-fn table(folder: &str) -> &'static str {
-    let found = ["lib.rs", "mod.rs"].iter().find_map(|name| file(&format!("{folder}/{name}")));
-    &found.unwrap_or_else(|| panic!("{folder} has no lib.rs")).text
-}
-
-/// What stands in quotation marks after a word, at every place in a text.
-fn quoted_after<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
-    text.split(word).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+/// The names in the method table of a service, which is in its first file.
+fn table(folder: &str) -> Vec<&'static str> {
+    let found = ["lib.rs", "mod.rs"].iter().find_map(|name| rust_file(&format!("{folder}/{name}")));
+    let rust = found.unwrap_or_else(|| panic!("{folder} has no lib.rs"));
+    let calls = rust.shipped.each().flat_map(|module| &module.calls);
+    calls.filter(|(function, _)| function == "method").map(|(_, name)| name.as_str()).collect()
 }
 
 #[test]
@@ -72,25 +68,21 @@ fn every_method_of_a_service_has_its_file_and_its_row_in_the_table() {
         assert!(found, "{} has no {path}", method.name);
         if namespace == "federation" {
             // No service is called: these are the frames of a link between domains, and its ends read them by name.
-            let literal = format!("\"{}\"", method.name);
             assert!(
-                gateway_sources().any(|file| before_tests(file).contains(&literal)),
-                "nothing reads {literal}"
+                gateway_sources().any(|rust| rust.has_literal(method.name)),
+                "nothing reads {}",
+                method.name
             );
             continue;
         }
-        assert!(
-            table(&folder).contains(&format!(".method(\"{}\"", method.name)),
-            "{} is not in the table of {namespace}",
-            method.name
-        );
+        assert!(table(&folder).contains(&method.name), "{} is not in the table of {namespace}", method.name);
     }
 }
 
 #[test]
 fn every_row_of_a_table_has_its_schema() {
     for service in services() {
-        let names = quoted_after(table(&format!("services/{service}")), ".method(\"");
+        let names = table(&format!("services/{service}"));
         assert!(!names.is_empty(), "{service} serves nothing");
         for name in names {
             let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
@@ -103,79 +95,41 @@ fn every_row_of_a_table_has_its_schema() {
 fn what_the_gateway_answers_itself_is_in_its_sources() {
     for name in ANSWERED_BY_THE_GATEWAY {
         assert!(proto_schemas::find(name).is_some(), "{name} has no schema");
-        let literal = format!("\"{name}\"");
-        assert!(
-            gateway_sources().any(|file| before_tests(file).contains(&literal)),
-            "nothing answers {name}"
-        );
+        assert!(gateway_sources().any(|rust| rust.has_literal(name)), "nothing answers {name}");
     }
 }
 
 #[test]
-fn no_service_depends_on_another_and_the_gateway_on_none() {
-    let services = services();
-    let manifests = services.iter().map(|service| format!("services/{service}/Cargo.toml"));
-    for path in manifests.chain(["gateway/Cargo.toml".to_owned(), "services/kernel/Cargo.toml".to_owned()]) {
-        let manifest = file(&path).unwrap_or_else(|| panic!("{path} is missing"));
-        let settings: toml::Table = toml::from_str(&manifest.text).expect("a manifest is TOML");
-        for table in ["dependencies", "dev-dependencies", "build-dependencies"] {
-            let names = settings.get(table).and_then(|table| table.as_table()).into_iter().flatten();
-            let other = names.map(|(name, _)| name).find(|name| name.starts_with("service-"));
-            assert_eq!(other, None, "{path} depends on a service");
+fn services_open_no_socket_and_certs_reads_no_file_and_no_clock() {
+    for rust in rust_files("services").filter(|rust| !rust.is_test()) {
+        assert!(!rust.names_path(&["tokio", "net"]), "{} opens a socket", rust.file.path);
+    }
+    for rust in rust_files("certs/src").filter(|rust| !rust.is_test()) {
+        for path in [["std", "fs"], ["std", "env"], ["time", "SystemTime"]] {
+            assert!(!rust.names_path(&path), "{} knows {path:?}", rust.file.path);
         }
     }
 }
 
+/// They are a part of the crate of the binary, and have its dependencies.
 #[test]
-fn services_know_no_sockets_and_the_gateway_knows_no_sql() {
-    for file in files("services", ".rs") {
-        for word in ["tokio::net", "TcpListener", "tungstenite", "hyper::"] {
-            assert!(!file.text.contains(word), "{} knows {word}", file.path);
-        }
-    }
-    for file in gateway_sources().chain(files("gateway/aund/src", ".rs")) {
-        assert!(!file.text.contains("sqlx"), "{} knows the store", file.path);
-    }
-    for file in files("certs/src", ".rs") {
-        for word in ["SystemTime", "std::fs", "std::env"] {
-            assert!(!before_tests(file).contains(word), "{} knows {word}", file.path);
-        }
-    }
-}
-
-#[test]
-fn the_client_knows_the_contract_and_certificates_and_nothing_of_the_server() {
-    for crate_name in ["kernel", "gateway"] {
-        let (import, path_to) = (format!("use {crate_name}::"), format!(" {crate_name}::"));
-        for file in files("client", ".rs") {
-            let knows = file.text.contains(&import) || file.text.contains(&path_to);
-            assert!(!knows, "{} imports {crate_name}", file.path);
-        }
-        let dependency = format!("\n{crate_name} = ");
-        for manifest in files("client", "Cargo.toml") {
-            assert!(!manifest.text.contains(&dependency), "{} depends on {crate_name}", manifest.path);
-        }
-    }
-}
-
-#[test]
-fn no_test_knows_our_modules() {
-    for file in files("tests", ".rs").filter(|file| !file.path.starts_with("tests/fuzz/")) {
-        for module in ["kernel", "gateway"] {
-            let (import, path_to) = (format!("use {module}{}", "::"), format!(" {module}{}", "::"));
-            let knows = file.text.contains(&import) || file.text.contains(&path_to);
-            assert!(!knows, "{} imports {module}", file.path);
+fn no_integration_test_knows_the_inside_of_the_server() {
+    for rust in rust_files("tests").filter(|rust| !rust.file.is_below("tests/fuzz")) {
+        for module in rust.whole.each() {
+            let inside = |path: &&Vec<String>| {
+                ["kernel", "gateway"].contains(&path[0].as_str()) || path[0].starts_with("service_")
+            };
+            assert_eq!(module.paths.iter().find(inside), None, "{} knows it", rust.file.path);
         }
     }
 }
 
 #[test]
 fn every_error_of_the_table_is_used() {
-    let sources: Vec<&str> = files("services", ".rs").chain(gateway_sources()).map(before_tests).collect();
     let table = proto_schemas::errors().as_object().expect("a table");
     let is_used = |name: &str| {
-        let constant = format!("codes::{name}");
-        sources.iter().any(|text| text.contains(&constant))
+        let mut sources = rust_files("services").chain(gateway_sources());
+        sources.any(|rust| rust.names_path(&["codes", name]))
     };
     let unused: Vec<&String> = table.keys().filter(|name| !is_used(name)).collect();
     assert!(unused.is_empty(), "nothing answers {unused:?}");
@@ -184,8 +138,9 @@ fn every_error_of_the_table_is_used() {
 #[test]
 fn every_test_is_in_the_list_and_every_code_has_its_row() {
     let list = &file("tests/main.rs").expect("the list of integration tests").text;
-    for file in files("tests", ".rs") {
-        let name = file.path.strip_prefix("tests/").and_then(|name| name.strip_suffix(".rs"));
+    for rust in rust_files("tests") {
+        let path = rust.file.path.trim_start_matches("tests/");
+        let name = path.strip_suffix("/mod.rs").or(path.strip_suffix(".rs"));
         let Some(name) = name.filter(|name| !name.contains('/')) else { continue };
         assert!(name == "main" || list.contains(&format!("\nmod {name};")), "{name} is not in tests/main.rs");
     }
@@ -207,8 +162,8 @@ fn every_test_is_in_the_list_and_every_code_has_its_row() {
 
 #[test]
 fn lints_are_expected_with_a_reason_and_never_just_allowed() {
-    for file in files("", ".rs") {
-        let (outer, inner) = (format!("#[{}(", "allow"), format!("#![{}(", "allow"));
-        assert!(!file.text.contains(&outer) && !file.text.contains(&inner), "{} silences a lint", file.path);
+    for rust in rust_files("") {
+        let silences = rust.whole.each().any(|module| module.attributes.contains("allow"));
+        assert!(!silences, "{} silences a lint", rust.file.path);
     }
 }
