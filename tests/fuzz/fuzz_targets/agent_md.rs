@@ -1,7 +1,7 @@
 //! An agent.md: read or refused; what is read keeps its body and its blocks inside the text and in order.
 #![no_main]
 
-#[expect(dead_code, reason = "the server uses more of it")]
+#[expect(dead_code, unused_imports, reason = "the server uses more of it")]
 #[path = "../../../services/kernel/agent_md/mod.rs"]
 mod agent_md;
 

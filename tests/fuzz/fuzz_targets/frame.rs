@@ -6,7 +6,6 @@ extern crate self as kernel;
 pub use error::RpcError;
 pub use proto_schemas::codes;
 
-#[expect(dead_code, reason = "the server uses more of it")]
 #[path = "../../../services/kernel/error.rs"]
 mod error;
 #[expect(dead_code, reason = "the server uses more of it")]
