@@ -49,19 +49,4 @@
 //! | 4011 | none: it belongs to federation |
 //! | 4012 | none: a new session replaces the old one of its slot under one lock, so the race it reports cannot happen |
 
-mod support;
-
-mod agent;
-mod attacks;
-mod auth;
-mod ca;
-mod client;
-mod conventions;
-mod federation;
-mod gateway;
-mod manifest;
-mod message;
-mod operations;
-mod schema;
-mod search;
-mod task;
+test_modules::integration_tests!();

@@ -18,10 +18,6 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-fn guide() -> String {
-    fs::read_to_string(root().join("docs/operations.md")).expect("there is a guide for operators")
-}
-
 /// Every metric as it stands in front of its value, a histogram by its own name.
 fn names(metrics: &str) -> Vec<String> {
     let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
@@ -29,13 +25,13 @@ fn names(metrics: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_metric_is_in_the_guide() {
+async fn every_metric_is_in_the_reference() {
     let server = TestServer::start().await;
     let names = names(&server.metrics().await);
     assert!(names.len() > 10, "{names:?}");
-    let guide = guide();
+    let reference = fs::read_to_string(root().join("docs/reference.md")).expect("there is a reference");
     for name in &names {
-        assert!(guide.contains(&format!("| `{name}")), "{name} has no line in the table of the guide");
+        assert!(reference.contains(&format!("| `{name}")), "{name} is not in docs/reference.md");
     }
 }
 

@@ -7,9 +7,9 @@ use super::rows::{NewOutboxRow, count_out, insert, list, remove};
 use crate::Error;
 use crate::sending::lookup_queue::{LookupGuard, LookupQueues};
 use crate::store::stored_message::MessageKey;
-use kernel::{Audience, Batch, Db, Engine, Event, World};
+use kernel::{Batch, Db, Engine, Event, World};
 use parking_lot::Mutex;
-use serde::Deserialize;
+use proto_schemas::requests::federation::PeerUp;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -25,7 +25,6 @@ const MOST_BYTES: i64 = 1 << 30;
 const FRESH: Duration = Duration::from_millis(100);
 const MOST_CACHED: usize = 10_000;
 const MOST_REACHABLE: usize = 1000;
-const PEER_UP: &str = "federation.peer_up";
 
 pub(in super::super) struct PeerOutbox {
     pub(super) db: Db,
@@ -69,14 +68,7 @@ pub(super) struct Wake {
 impl Wake {
     /// The gateway publishes that a peer link was proved, whichever side opened it.
     fn on_event(&self, event: &Event) {
-        #[derive(Deserialize)]
-        struct PeerUp {
-            issuer: String,
-        }
-        if event.to != Audience::Gateways || event.method != PEER_UP {
-            return;
-        }
-        let Ok(PeerUp { issuer }) = serde_json::from_str(event.params.get()) else { return };
+        let Some(PeerUp { issuer }) = event.as_signal() else { return };
         let mut reachable = self.reachable.lock();
         if reachable.len() < MOST_REACHABLE {
             reachable.insert(issuer);

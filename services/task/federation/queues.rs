@@ -4,9 +4,9 @@
 //! and the domain is told of it later.
 
 use super::draft::TaskRelay;
-use kernel::{Audience, BackoffSchedule, Event, Ids};
+use kernel::{BackoffSchedule, Event, Ids};
 use parking_lot::Mutex;
-use serde::Deserialize;
+use proto_schemas::requests::federation::PeerUp;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -23,7 +23,6 @@ const ITEM_WEIGHT: usize = 256;
 const WAITS: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(1), Duration::from_secs(300));
 /// After which a domain that nothing is told to is forgotten.
 const FORGOTTEN_MS: i64 = 3_600_000;
-const PEER_UP: &str = "federation.peer_up";
 
 #[derive(Default)]
 pub(crate) struct RelayQueues {
@@ -129,14 +128,7 @@ impl RelayQueues {
 
     /// The gateway publishes that a peer link was proved, whichever side opened it.
     pub fn on_event(&self, event: &Event) {
-        #[derive(Deserialize)]
-        struct ProvedPeer {
-            issuer: String,
-        }
-        if event.to != Audience::Gateways || event.method != PEER_UP {
-            return;
-        }
-        let Ok(ProvedPeer { issuer }) = serde_json::from_str(event.params.get()) else { return };
+        let Some(PeerUp { issuer }) = event.as_signal() else { return };
         if let Some(domain) = self.domains.lock().by_issuer.get_mut(&issuer) {
             domain.reachable = true;
             self.wake.notify_one();
@@ -167,7 +159,6 @@ pub(super) fn fitting<'a>(relays: impl Iterator<Item = &'a TaskRelay>) -> usize 
 mod tests {
     use super::*;
     use crate::model::task::TaskId;
-    use serde_json::json;
     use serde_json::value::to_raw_value;
 
     fn relay(number: i64, bytes: usize) -> TaskRelay {
@@ -219,8 +210,7 @@ mod tests {
             queues.failed("b.example", 0, &ids);
         }
         assert!(!queues.may_try("b.example", 140_000) && queues.may_try("b.example", 300_000));
-        let up = Event::new(Audience::Gateways, PEER_UP, &json!({ "issuer": "b.example" }));
-        queues.on_event(&up);
+        queues.on_event(&Event::signal(&PeerUp { issuer: "b.example".to_owned() }));
         assert!(queues.may_try("b.example", 0));
         queues.begin("b.example");
         assert!(!queues.may_try("b.example", 0));

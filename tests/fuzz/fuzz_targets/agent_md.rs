@@ -1,8 +1,8 @@
 //! An agent.md: read or refused; what is read keeps its body and its blocks inside the text and in order.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use kernel::agent_md::AgentMd;
+use libfuzzer_sys::fuzz_target;
 
 const FRONT: &str = "---\naid: a\nname: b\ntype: c\nversion: 1.0.0\n";
 

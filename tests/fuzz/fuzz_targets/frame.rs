@@ -6,7 +6,9 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     match frame::read(text) {
-        Ok(RequestFrame::One(request)) => assert!(request.params.is_none_or(|params| params.get().starts_with('{'))),
+        Ok(RequestFrame::One(request)) => {
+            assert!(request.params.is_none_or(|params| params.get().starts_with('{')))
+        }
         Ok(RequestFrame::Batch(members)) => assert!((1..=frame::BATCH).contains(&members.len())),
         Err(refusal) => {
             let code = refusal.error.code();

@@ -1,7 +1,7 @@
 //! A compose file as processes of this machine: the same commands, environment, files and health checks. Only what a
 //! container would have of its own is replaced: its paths by a folder, its name by an address of the loopback network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -112,6 +112,18 @@ impl Deployment {
 
     pub fn names(&self) -> Vec<&str> {
         self.services.keys().map(String::as_str).collect()
+    }
+
+    /// What its containers run, each once: those with a number are several of one kind.
+    pub fn services(&self) -> BTreeSet<&str> {
+        let is_number = |next: char| next.is_ascii_digit() || next == '-';
+        self.names().into_iter().map(|name| name.trim_end_matches(is_number)).collect()
+    }
+
+    /// The names of the folders below a path that a container has volumes at.
+    pub fn mounted_on(&self, name: &str, below: &str) -> BTreeSet<String> {
+        let mounted = self.services[name].volumes.iter().filter_map(|volume| volume.split(':').nth(1));
+        mounted.filter_map(|path| path.strip_prefix(below)).map(str::to_owned).collect()
     }
 
     pub fn folder(&self) -> &Path {

@@ -48,13 +48,12 @@ async fn the_split_profile_delivers_a_message_from_one_gateway_to_the_other() {
         return;
     };
     let mut deployment = Deployment::of("split", ComposeStores::at(&postgres, &redis));
-    let processes =
-        ["agent", "auth", "ca", "gateway-1", "gateway-2", "keys", "message-1", "message-2", "search", "task"];
-    assert_eq!(deployment.names(), processes);
+    assert_eq!(deployment.services(), proto_schemas::services().chain(["keys"]).collect());
     deployment.start().await;
 
+    let called: Vec<&str> = proto_schemas::services().filter(|service| *service != "gateway").collect();
     for gateway in ["gateway-1", "gateway-2"] {
-        deployment.reaches(gateway, &["agent", "auth", "ca", "message", "search", "task"]).await;
+        deployment.reaches(gateway, &called).await;
     }
     agent_command(&deployment, "gateway-1", "ca", &["register", "alice"]);
     agent_command(&deployment, "gateway-2", "ca", &["register", "bobb"]);
@@ -72,6 +71,16 @@ async fn the_split_profile_delivers_a_message_from_one_gateway_to_the_other() {
     for words in ["message.send", "gateway", "redials", "bus of"] {
         assert!(top.contains(words), "{words} in\n{top}");
     }
+}
+
+#[test]
+fn the_image_has_every_folder_that_keys_are_mounted_on() {
+    let image = fs::read_to_string(Path::new(ROOT).join("gateway/Dockerfile")).expect("there is a Dockerfile");
+    // The build of the image asks `aund services`, so a folder is there for each of them.
+    assert!(image.contains("for folder in authority postgres $services;"), "{image}");
+    let folders = Deployment::of("split", ComposeStores::none()).mounted_on("keys", "/keys/");
+    let services = proto_schemas::services().chain(["authority", "postgres"]);
+    assert_eq!(folders, services.map(str::to_owned).collect());
 }
 
 #[tokio::test]

@@ -1,18 +1,13 @@
 //! The command line: what an operator types, and what it answers.
 
-mod agent_args;
-mod agents;
 mod bench_index;
 mod call;
 mod demo;
-mod messages;
 mod operator;
 mod register;
-mod show;
-mod tasks;
-mod tool;
 
 use crate::services;
+use crate::show;
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use gateway::config::{Config, ListenAddress, ResolveEntry};
@@ -61,19 +56,8 @@ enum Command {
     Demo(demo::DemoCommand),
     /// Make an agent: a key that stays here, a certificate from the server
     Register(register::RegisterCommand),
-    /// Find agents, publish what an agent says about itself, and show the index of the directory
-    #[command(visible_alias = "agent")]
-    Agents(agents::AgentsCommand),
-    /// Give tasks to agents, see how they stand and what came out, and work on them
-    Tasks(Box<tasks::TasksCommand>),
-    /// Decide on tool calls as the device of a person does
-    Tool(tool::ToolCommand),
-    /// Send a message from an agent of yours
-    Send(messages::SendCommand),
-    /// Show the messages and events of an agent as they arrive
-    Listen(messages::listen::ListenCommand),
-    /// Show the messages in an agent's inbox
-    Pull(messages::PullCommand),
+    #[command(flatten)]
+    Service(services::ServiceCommand),
     /// Call any method as an agent
     Call(call::CallCommand),
     /// Measure this server beside a raw baseline, in one run
@@ -164,12 +148,7 @@ impl Cli {
             Command::Peers(command) => on_runtime(command.run()),
             Command::Demo(command) => on_runtime(command.run()),
             Command::Register(command) => on_runtime(command.run()),
-            Command::Agents(command) => on_runtime(command.run()),
-            Command::Tasks(command) => on_runtime(command.run()),
-            Command::Tool(command) => command.run(),
-            Command::Send(command) => on_runtime(command.run()),
-            Command::Listen(command) => on_runtime(command.run()),
-            Command::Pull(command) => on_runtime(command.run()),
+            Command::Service(command) => on_runtime(command.run()),
             Command::Call(command) => on_runtime(command.run()),
             Command::Bench(args) => bench::run(args, &bench_index::ServerIndexMaker),
             Command::BenchRaw(args) => bench::raw(args),
@@ -189,7 +168,7 @@ impl Cli {
 fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<BadConfig>() {
         BAD_CONFIG
-    } else if error.is::<agents::BreakingChange>() {
+    } else if error.is::<services::BreakingChange>() {
         BREAKING
     } else {
         1

@@ -5,10 +5,10 @@ mod frames;
 mod hire;
 mod server;
 
-use super::agent_args::{AgentArgs, issuer_of};
-use super::show::Show;
+use crate::agent_args::{AgentArgs, issuer_of};
+use crate::show::Show;
 use clap::Args;
-use client::{AgentId, GatewayDialer, GatewayUrl, Home, TrustedRoot};
+use client::{Aid, GatewayDialer, GatewayUrl, Home, TrustedRoot};
 use demo_agent::DemoAgent;
 use frames::FramePrinter;
 use gateway::signals::Signals;
@@ -95,7 +95,7 @@ async fn register_and_connect(
     issuer: &str,
 ) -> anyhow::Result<(DemoAgent, DemoAgent)> {
     let [a, b] = Ids::default().bytes::<2>();
-    let aid = |name: &str| AgentId::parse(&format!("{name}-{a:02x}{b:02x}.{issuer}"));
+    let aid = |name: &str| Aid::parse(&format!("{name}-{a:02x}{b:02x}.{issuer}"));
     let (alice, bobb) = (home.create(&aid("alice")?)?, home.create(&aid("bobb")?)?);
     show.line(&format!("  alice is {}\n  bobb is {}", alice.aid, bobb.aid))?;
     let printer = FramePrinter::new(*show, vec![(alice.aid.clone(), "alice"), (bobb.aid.clone(), "bobb")]);

@@ -1,6 +1,6 @@
 //! `aund peers`: the peers of this domain, and at which step a connection to one of them fails.
 
-use crate::cli::show::printable;
+use crate::show::printable;
 use ::gateway::admin;
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};

@@ -2,7 +2,7 @@
 
 use crate::cli::ConfigArgs;
 use crate::cli::operator::ask::{ask, ask_unparsed};
-use crate::cli::show::printable;
+use crate::show::printable;
 use anyhow::{Context as _, bail, ensure};
 use certs::{Certificate, RootDomains};
 use clap::{Args, Subcommand};
