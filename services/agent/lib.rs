@@ -29,7 +29,9 @@ mod tests;
 use error::Error;
 use kernel::{Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World};
 use proto_schemas::requests::agent::AgentChanged;
-use sending::{DeviceArrivals, HttpsSender, SenderWakes, SendingWork, WebhookSender};
+use sending::{
+    AgentOutboxes, DeviceArrivals, HttpsSender, SendingWork, UserEvents, WebhookDeliveries, WebhookSender,
+};
 use serde::{Deserialize, Deserializer};
 pub use settings::Settings;
 use std::sync::Arc;
@@ -53,8 +55,9 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
         })
     };
     let revocations = task("revocations", |agent| Box::pin(async move { agent.follow_revocations().await }));
-    let events = task("events", |agent| Box::pin(async move { agent.publish_events().await }));
-    let webhooks = task("webhooks", |agent| Box::pin(async move { agent.deliver_webhooks().await }));
+    let events = agent.outboxes.events.task("events", world, &Arc::new(UserEvents(agent.clone())));
+    let deliveries = Arc::new(WebhookDeliveries(agent.clone()));
+    let webhooks = agent.outboxes.webhooks.task("webhooks", world, &deliveries);
     let arrivals = task("arrivals", |agent| Box::pin(async move { agent.tell_arrivals().await }));
     let maintenance = task("maintenance", |agent| Box::pin(async move { agent.maintain().await }));
     let methods = rpc(agent.clone());
@@ -94,7 +97,7 @@ struct AgentService {
     ids: Ids,
     /// Somebody was revoked.
     revoked: Arc<Notify>,
-    wake: SenderWakes,
+    outboxes: AgentOutboxes,
     arrivals: DeviceArrivals,
     sender: Arc<dyn WebhookSender>,
     allow_private: bool,
@@ -116,14 +119,14 @@ impl AgentService {
         let db = world.db("agent", &sqlx::migrate!("./migrations")).await?;
         Ok(Arc::new(AgentService {
             issuer: world.issuer.clone(),
-            store: Store::new(db, world.stores.tally("agent")),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),
             presence: world.presence.clone(),
             clock: world.clock.clone(),
             ids: world.ids.clone(),
             revoked: revocations::listen(&world.bus),
-            wake: SenderWakes::default(),
+            outboxes: AgentOutboxes::open(world, &db).await?,
+            store: Store::new(db, world.stores.tally("agent")),
             arrivals: DeviceArrivals::default(),
             sender,
             allow_private: settings.webhook.allow_private,
@@ -135,12 +138,6 @@ impl AgentService {
     /// Wakes whoever reads `agent.changes`. Called after the commit.
     fn tell_readers(&self) {
         self.bus.signal(&AgentChanged {});
-    }
-
-    /// Has what was written to the outbox sent. Called after the commit.
-    fn wake_senders(&self) {
-        self.wake.events.notify_one();
-        self.wake.webhooks.notify_one();
     }
 }
 

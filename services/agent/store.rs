@@ -5,7 +5,6 @@
 //! step. On SQLite there is one writer.
 
 pub(super) mod agents;
-pub(super) mod outbox;
 pub(super) mod relations;
 
 use kernel::{Db, Tally};

@@ -9,6 +9,7 @@ mod relations;
 mod revocations;
 mod sending;
 mod support;
+mod taken_over;
 mod versions;
 
 use certs::Certificate;

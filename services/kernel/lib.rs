@@ -16,8 +16,10 @@ pub mod http;
 mod identity;
 mod ids;
 mod known_cert;
+mod lease;
 mod mesh;
 mod metrics;
+mod outbox;
 mod page;
 mod panics;
 mod polling;
@@ -47,11 +49,16 @@ pub use hash::{sha256, sha256_hex};
 pub use identity::Purpose;
 pub use ids::Ids;
 pub use known_cert::KnownCert;
+pub use lease::{Lease, Leases};
 pub use mesh::{
     CallTerm, Mesh, OnAnswer, PendingResponse, RemoteRoutes, RemoteService, ServiceRoutes, timed_out,
     unavailable,
 };
 pub use metrics::ServiceMetrics;
+pub use outbox::{
+    DestinationState, NewMark, NewOutboxRow, Outbox, OutboxEntry, OutboxPage, OutboxRow, OutboxSender,
+    OutboxSettings, OutboxWithdrawal, PageOutcome, Retry, RowEnd, RowKind, SendFailure, SettledRow,
+};
 pub use page::{PageLimit, PageLimitError};
 pub use panics::{catch_panic, catch_panic_of};
 pub use polling::await_polling;
@@ -65,6 +72,7 @@ pub use rpc::{
 pub use service::{Service, Task, TaskStatus, Tasks};
 pub use service_row::{ConfiguredService, ServiceRow, ServiceSettings};
 pub use session_notice::SessionNotice;
+pub use store::json_rows;
 pub use store::{Db, Durability, Engine, StoreStats, StoreUrl, Stores, Tally};
 pub use timestamp::{from_iso, iso};
 pub use trace::{CarriedTrace, Trace, TraceMode, TraceSpan, TracedCall};

@@ -71,15 +71,7 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
             stop.run_until_cancelled(message.maintain()).await;
         }
     });
-    let (delivering, delivered_until) = (message.clone(), world.stop.clone());
-    let delivery = Task::new("delivery", move || {
-        let (message, stop) = (delivering.clone(), delivered_until.clone());
-        async move {
-            stop.run_until_cancelled(message.deliver()).await;
-            // Only where the server stops: a delivery that panicked is begun again.
-            message.stop_delivery().await;
-        }
-    });
+    let delivery = message.outbox.rows.task("delivery", world, &message);
     Ok(Service::new(&["message"], rpc(message)).with_task(maintenance).with_task(delivery))
 }
 

@@ -1,7 +1,7 @@
 //! `message.outbox`: the messages that wait for other domains, for the operator.
 
 use super::{Error, MessageService};
-use kernel::Caller;
+use kernel::{Caller, DestinationState};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -32,49 +32,27 @@ struct PeerBacklog {
     expired: i64,
 }
 
-#[derive(sqlx::FromRow)]
-struct OutboxPeerRow {
-    issuer: String,
-    waiting: i64,
-    bytes: i64,
-    oldest_at: Option<i64>,
-    attempts: i64,
-    last_error: Option<String>,
-    next_try: i64,
-    delivered: i64,
-    refused: i64,
-    expired: i64,
-}
-
 impl MessageService {
     pub(super) async fn outbox(self: Arc<Self>, _: Caller, _: OutboxParams) -> Result<OutboxState, Error> {
-        let rows: Vec<OutboxPeerRow> = sqlx::query_as(
-            "SELECT issuer, waiting, bytes, attempts, last_error, next_try, delivered, refused, expired,
-                 (SELECT MIN(at) FROM (SELECT at FROM outbox WHERE outbox.issuer = outbox_peer.issuer
-                                       ORDER BY nth, key LIMIT 1) AS first) AS oldest_at
-             FROM outbox_peer ORDER BY waiting DESC, issuer LIMIT $1",
-        )
-        .bind(MAX_PEERS)
-        .fetch_all(self.store.db().read())
-        .await?;
+        let states = self.outbox.rows.destinations(MAX_PEERS).await?;
         let now = self.clock.now_ms();
-        Ok(OutboxState { issuers: rows.into_iter().map(|row| row.at(now)).collect() })
+        Ok(OutboxState { issuers: states.into_iter().map(|state| PeerBacklog::of(state, now)).collect() })
     }
 }
 
-impl OutboxPeerRow {
-    fn at(self, now: i64) -> PeerBacklog {
+impl PeerBacklog {
+    fn of(state: DestinationState, now: i64) -> PeerBacklog {
         PeerBacklog {
-            issuer: self.issuer,
-            waiting: self.waiting,
-            bytes: self.bytes,
-            oldest_ms: self.oldest_at.map(|at| (now - at).max(0)),
-            attempts: self.attempts,
-            last_error: self.last_error,
-            retry_in_ms: (self.attempts > 0).then(|| (self.next_try - now).max(0)),
-            delivered: self.delivered,
-            refused: self.refused,
-            expired: self.expired,
+            issuer: state.destination,
+            waiting: state.waiting,
+            bytes: state.bytes,
+            oldest_ms: state.oldest_at.map(|at| (now - at).max(0)),
+            attempts: state.attempts,
+            last_error: state.last_error,
+            retry_in_ms: (state.attempts > 0).then(|| (state.next_try - now).max(0)),
+            delivered: state.delivered,
+            refused: state.refused,
+            expired: state.expired,
         }
     }
 }

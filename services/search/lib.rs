@@ -36,7 +36,7 @@ pub use settings::Settings;
 use std::sync::Arc;
 use store::Store;
 use store::pages::Reader;
-use sync::{Followers, Leases, PeerStates};
+use sync::{Followers, PeerStates};
 use tasks::indexing::{IndexFolder, Rebuilding};
 use tasks::query_stats::QueryStats;
 use tokio::sync::{Notify, Semaphore};
@@ -65,7 +65,7 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
         let (search, stop) = (copying.clone(), copied_until.clone());
         async move {
             stop.run_until_cancelled(search.sync()).await;
-            search.release_leases().await;
+            search.store.leases.release_all().await;
         }
     });
     let service = Service::new(&["search"], rpc(search.clone()));
@@ -109,7 +109,6 @@ struct SearchService {
     query_stats: QueryStats,
     peer_states: PeerStates,
     followers: Followers,
-    leases: Leases,
     wake: Arc<TaskWakes>,
     metrics: SearchMetrics,
     mesh: Arc<Mesh>,
@@ -159,7 +158,6 @@ impl SearchService {
             query_stats: QueryStats::default(),
             peer_states: PeerStates::default(),
             followers: Followers::default(),
-            leases: Leases::default(),
             wake,
             metrics: SearchMetrics {
                 agents: world.metrics.counted("search", "agents", "Agents that searches find"),

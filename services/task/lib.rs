@@ -22,7 +22,7 @@ mod tests;
 use agents::RegisteredAgents;
 use batch::TaskBatch;
 use federation::RelayQueues;
-use kernel::{Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World};
+use kernel::{Bus, Clock, Ids, Mesh, Methods, Outbox, Presence, Rpc, Service, ServiceRow, Task, World};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 pub use settings::Settings;
@@ -48,8 +48,9 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
     let timers = task("timers", |service| Box::pin(async move { service.run_timers().await }));
     let maintenance = task("maintenance", |service| Box::pin(async move { service.maintain().await }));
     let relay = task("relay", |service| Box::pin(async move { service.relay().await }));
+    let outbox = service.store.outbox.task("outbox", world, &service);
     let tasks = Service::new(&["task"], rpc(service.clone()));
-    Ok(tasks.with_task(timers).with_task(maintenance).with_task(relay))
+    Ok(tasks.with_task(timers).with_task(maintenance).with_task(relay).with_task(outbox))
 }
 
 fn rpc(service: Arc<TaskService>) -> Methods {
@@ -101,7 +102,8 @@ struct TaskCounters {
 impl TaskService {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<TaskService>> {
         let db = world.busy_db("task", &sqlx::migrate!("./migrations")).await?;
-        let store = Store::new(db);
+        let outbox = Outbox::open(world, &db, federation::SETTINGS).await?;
+        let store = Store::new(db, outbox);
         let metrics = TaskCounters {
             changes: world.metrics.counted("task", "changes", "Changes of tasks that were stored"),
             timed_out: world.metrics.counted("task", "timed_out", "Tasks that the server ended"),
@@ -123,8 +125,6 @@ impl TaskService {
             ),
         };
         let relays = Arc::<RelayQueues>::default();
-        let woken = relays.clone();
-        world.bus.listen(move |event| woken.on_event(event));
         let committed = publish::start(world, store.clone(), relays.clone());
         let batch = batch::start(world, store.clone(), settings.limits(), committed, metrics.clone());
         Ok(Arc::new(TaskService {

@@ -68,6 +68,8 @@ impl TaskPublisher {
             }
             for (issuer, relay) in drafts.written() {
                 match relay {
+                    // A domain that is away is told of it by the outbox, with all that it missed.
+                    Ok(_) if self.store.outbox.is_failing(&issuer) => {}
                     Ok(relay) => self.relays.push(issuer, relay),
                     Err(error) => error.log("task.relay_event"),
                 }

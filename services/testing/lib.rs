@@ -10,13 +10,15 @@ use certs::{Curve, Key};
 use jsonschema::Validator;
 use kernel::http::{CALLER, caller_header};
 use kernel::{
-    Aid, Caller, Clock, ConfiguredService, DeviceId, Event, Generation, Ids, Mesh, Methods, RpcError,
-    Service, ServiceRoutes, ServiceRow, ServiceSettings, Session, SlotId, StoreUrl, TokenKind, World,
+    Aid, Caller, Clock, ConfiguredService, Db, DeviceId, Durability, Event, Generation, Ids, Mesh, Methods,
+    RpcError, Service, ServiceRoutes, ServiceRow, ServiceSettings, Session, SlotId, StoreUrl, TokenKind,
+    World,
 };
 use parking_lot::Mutex;
 use proptest::test_runner::{Config, FileFailurePersistence};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
+use sqlx::migrate::Migrator;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -298,6 +300,13 @@ pub fn code<T: std::fmt::Debug>(result: Result<T, RpcError>) -> i32 {
 /// The store of a test.
 pub fn store() -> StoreUrl {
     store_url().parse().unwrap()
+}
+
+/// The database of a service as it was before the migration of this version.
+pub async fn db_before(world: &World, service: &str, migrations: &Migrator, version: i64) -> Db {
+    let earlier = migrations.iter().filter(|migration| migration.version < version).cloned();
+    let earlier = Migrator::with_migrations(earlier.collect());
+    Db::open(&world.store, &world.data, service, &earlier, Durability::Full).await.unwrap()
 }
 
 /// `AUND_TEST_STORE=postgres` runs the same tests on PostgreSQL, each world in schemas of its own.

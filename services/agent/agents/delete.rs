@@ -28,6 +28,7 @@ impl AgentService {
             return Err(Error::NotOwner(row.id));
         }
         agents::remove(&mut tx, &row.id, now).await?;
+        self.outboxes.webhooks.remove_destination(&mut tx, &row.id).await?;
         let in_directory = row.manifest.is_some() && touch_document(&mut tx, &row.aid).await?;
         self.store.commit(tx).await?;
 
@@ -46,6 +47,7 @@ impl AgentService {
         let mut tx = self.store.begin().await?;
         let Some(row) = agents::lock(&mut tx, aid).await? else { return Ok(false) };
         agents::remove(&mut tx, &row.id, self.clock.now_ms()).await?;
+        self.outboxes.webhooks.remove_destination(&mut tx, &row.id).await?;
         self.store.commit(tx).await?;
         tracing::info!(aid, "the agent was revoked, and what was registered about it is removed");
         Ok(true)

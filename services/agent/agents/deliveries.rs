@@ -2,15 +2,19 @@
 
 use crate::callers::writer;
 use crate::paging::{PAGE, cut_page, read_cursor};
-use crate::store::outbox::DeliveryRow;
 use crate::{AgentService, Error};
-use kernel::{Caller, iso};
+use kernel::{Caller, OutboxEntry, iso};
 use proto_schemas::requests::agent::{WebhookDelivery, WebhookDeliveryPage};
 use serde::Deserialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Behind every id: the newest come first.
 const LAST_ID: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+
+/// What the outbox says of a row that is not sent yet, or never will be.
+const WAITING: &str = "waiting";
+const GIVEN_UP: &str = "given_up";
 
 #[derive(Deserialize)]
 pub(crate) struct DeliveriesParams {
@@ -42,28 +46,29 @@ impl AgentService {
         if agent.owner != owner.as_str() {
             return Err(Error::NotOwner(agent.id));
         }
-        let status = params.status.map(|status| match status {
-            DeliveryStatus::Waiting => "waiting",
-            DeliveryStatus::Delivered => "delivered",
-            DeliveryStatus::Dead => "dead",
-        });
+        let outcome = match params.status {
+            None => "",
+            Some(DeliveryStatus::Waiting) => WAITING,
+            Some(DeliveryStatus::Delivered) => "delivered",
+            Some(DeliveryStatus::Dead) => GIVEN_UP,
+        };
         // One more tells whether there is another page.
-        let mut rows = self.store.deliveries(&agent.id, status, &before, limit + 1).await?;
-        let next_cursor = cut_page(&mut rows, limit, |row| &row.id);
+        let mut rows = self.outboxes.webhooks.entries(&agent.id, outcome, &before, limit + 1).await?;
+        let next_cursor = cut_page(&mut rows, limit, |row| &row.key);
         Ok(WebhookDeliveryPage { deliveries: rows.into_iter().map(shown).collect(), next_cursor })
     }
 }
 
-fn shown(row: DeliveryRow) -> WebhookDelivery {
-    let waits = row.status == "waiting";
+fn shown(row: OutboxEntry) -> WebhookDelivery {
+    let body: Value = serde_json::from_str(&row.data).unwrap_or_default();
     WebhookDelivery {
-        id: row.id,
-        kind: row.kind,
-        status: row.status,
+        id: row.key,
+        kind: body["type"].as_str().unwrap_or_default().to_owned(),
+        next_attempt_at: (row.outcome == WAITING).then(|| iso(row.next_try)),
+        status: if row.outcome == GIVEN_UP { "dead".to_owned() } else { row.outcome },
         attempts: row.attempts,
-        body: serde_json::from_str(&row.body).unwrap_or_default(),
-        next_attempt_at: waits.then(|| iso(row.next_at)),
-        last_error: row.last_error,
+        body,
+        last_error: row.reason,
         created_at: iso(row.created_at),
         ended_at: row.ended_at.map(iso),
     }

@@ -57,7 +57,7 @@ impl AgentService {
         let updated = self.store_changes(owner, params, manifest.as_ref()).await?;
 
         if updated.change.is_some() {
-            self.wake_senders();
+            self.outboxes.wake();
         }
         if updated.in_directory {
             self.tell_readers();
@@ -112,7 +112,7 @@ impl AgentService {
             let decided = manifests::decide(&before, new)?;
             manifests::set(&mut row, new);
             consent::apply(&mut tx, &row.id, &decided, now).await?;
-            let notices = Notices { ids: &self.ids, now };
+            let notices = Notices { outboxes: &self.outboxes, ids: &self.ids, now };
             notices.manifest_changed(&mut tx, &row, &decided.change).await?;
             in_directory = touch_document(&mut tx, &row.aid).await?;
             change = Some(decided.change);

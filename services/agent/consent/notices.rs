@@ -1,10 +1,11 @@
 //! What is told because of a change: rows of the outbox, written in the transaction of the change.
 
+use crate::sending::{AgentOutboxes, StoredEvent, USERS};
 use crate::store::agents::{AgentRow, WriteTx};
-use crate::store::outbox::{EventRow, add_delivery, add_event};
 use crate::store::relations::RelationRow;
-use kernel::Ids;
+use kernel::{Ids, NewOutboxRow, Outbox, json_rows};
 use proto_schemas::requests::agent::ManifestChange;
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 pub(crate) const REAUTH_REQUIRED: &str = "event/h2a.reauth_required";
@@ -35,6 +36,7 @@ impl RelationStep {
 
 /// Writes the rows of one change.
 pub(crate) struct Notices<'a> {
+    pub outboxes: &'a AgentOutboxes,
     pub ids: &'a Ids,
     pub now: i64,
 }
@@ -50,7 +52,7 @@ impl Notices<'_> {
         let asked = change.breaking.then_some(change.scopes_requiring_reauth.as_slice());
         let payload = manifest_payload(agent, asked);
         let event = if change.breaking { REAUTH_REQUIRED } else { MANIFEST_UPDATED };
-        self.event(tx, &agent.id, event, &payload, None).await?;
+        self.event(tx, agent, event, &payload, None).await?;
         self.delivery(tx, agent, event.trim_start_matches("event/"), &payload).await
     }
 
@@ -70,28 +72,22 @@ impl Notices<'_> {
             "change": step.word(),
             "status": relation.status,
         });
-        let targets = json!([relation.user_aid, relation.agent_aid]).to_string();
-        self.event(tx, &agent.id, RELATION_CHANGED, &payload, Some(targets)).await?;
+        let targets = vec![relation.user_aid.clone(), relation.agent_aid.clone()];
+        self.event(tx, agent, RELATION_CHANGED, &payload, Some(targets)).await?;
         self.delivery(tx, agent, &format!("relation.{}", step.word()), &payload).await
     }
 
     async fn event(
         &self,
         tx: &mut WriteTx,
-        agent_id: &str,
+        agent: &AgentRow,
         event: &str,
         payload: &Value,
-        targets: Option<String>,
+        targets: Option<Vec<String>>,
     ) -> sqlx::Result<()> {
-        let row = EventRow {
-            id: self.ids.time_ordered(self.now),
-            agent_id: agent_id.to_owned(),
-            event: event.to_owned(),
-            payload: payload.to_string(),
-            targets,
-            after_relation: String::new(),
-        };
-        add_event(tx, &row).await
+        let payload = to_raw_value(payload).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        let stored = StoredEvent { agent_id: agent.id.clone(), event: event.to_owned(), targets, payload };
+        self.add(tx, &self.outboxes.events, USERS, &agent.owner, json_rows::text(&stored)?).await
     }
 
     async fn delivery(
@@ -108,8 +104,28 @@ impl Notices<'_> {
         if let (Some(body), Some(members)) = (body.as_object_mut(), payload.as_object()) {
             body.extend(members.clone());
         }
-        let id = self.ids.time_ordered(self.now);
-        add_delivery(tx, &agent.id, &id, kind, &body.to_string(), self.now).await
+        self.add(tx, &self.outboxes.webhooks, &agent.id, &agent.owner, body.to_string()).await
+    }
+
+    async fn add(
+        &self,
+        tx: &mut WriteTx,
+        outbox: &Outbox,
+        destination: &str,
+        owner: &str,
+        data: String,
+    ) -> sqlx::Result<()> {
+        let row = NewOutboxRow {
+            key: self.ids.time_ordered(self.now),
+            destination: destination.to_owned(),
+            position: outbox.next_position(self.now),
+            owner: owner.to_owned(),
+            created_at: self.now,
+            expires_at: None,
+            tried_at: None,
+            data,
+        };
+        outbox.add(tx, &[row]).await.map(drop)
     }
 }
 

@@ -59,11 +59,11 @@ impl AgentService {
             updated_at: now,
         };
         relations::put(&mut tx, &relation).await?;
-        let notices = Notices { ids: &self.ids, now };
+        let notices = Notices { outboxes: &self.outboxes, ids: &self.ids, now };
         notices.relation_changed(&mut tx, &agent, &relation, RelationStep::Established).await?;
         self.store.commit(tx).await?;
 
-        self.wake_senders();
+        self.outboxes.wake();
         Ok(GrantedRelation { relation: shown(relation), created: true })
     }
 }

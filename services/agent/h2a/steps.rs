@@ -71,9 +71,11 @@ impl AgentService {
             relation.reauth_required = 0;
         }
         relations::put(&mut tx, &relation).await?;
-        Notices { ids: &self.ids, now }.relation_changed(&mut tx, &agent, &relation, step).await?;
+        Notices { outboxes: &self.outboxes, ids: &self.ids, now }
+            .relation_changed(&mut tx, &agent, &relation, step)
+            .await?;
         self.store.commit(tx).await?;
-        self.wake_senders();
+        self.outboxes.wake();
         Ok(relation)
     }
 }

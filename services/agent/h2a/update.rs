@@ -57,11 +57,11 @@ impl AgentService {
         relation.reauth_scopes = "[]".to_owned();
         relation.updated_at = now;
         relations::put(&mut tx, &relation).await?;
-        let notices = Notices { ids: &self.ids, now };
+        let notices = Notices { outboxes: &self.outboxes, ids: &self.ids, now };
         notices.relation_changed(&mut tx, &agent, &relation, RelationStep::Updated).await?;
         self.store.commit(tx).await?;
 
-        self.wake_senders();
+        self.outboxes.wake();
         Ok(CurrentRelation { relation: shown(relation) })
     }
 }

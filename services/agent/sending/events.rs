@@ -1,81 +1,90 @@
-//! The task that publishes the events of the outbox.
+//! Publishes the events of the outbox.
 //!
 //! A row is removed after everybody was told, so a process that ends in between leaves it to the next one: an event may come twice and
-//! is never lost. Whoever is offline finds what is pending with its relation.
+//! is never lost. A user who is offline finds what is pending with its relation.
 
-use crate::store::outbox::EventRow;
 use crate::{AgentService, Error};
-use kernel::{Aid, Audience, Caller, DispatchEvent, Event, EventTargets, RpcError};
+use kernel::{
+    Aid, Audience, BackoffSchedule, Caller, DispatchEvent, Event, EventTargets, OutboxPage, OutboxRow,
+    OutboxSender, OutboxSettings, PageOutcome, Retry, RowEnd, RowKind, RpcError,
+};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
 
-/// How often it looks when nothing wakes it: another process may have left something.
-const EVERY: Duration = Duration::from_secs(1);
-/// How long a process may take for one page of users.
-const LEASE_MS: i64 = 60_000;
+const SCHEDULE: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(1), Duration::from_secs(60));
+pub(super) const SETTINGS: OutboxSettings = OutboxSettings {
+    // How long a process may take for one page of users.
+    lease: Duration::from_secs(60),
+    ..OutboxSettings::new("event", RowKind::Payload, Retry::Destination { schedule: SCHEDULE, demand: None })
+};
+
+/// The data of a row.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredEvent {
+    pub agent_id: String,
+    pub event: String,
+    /// None for the users of all active relations, of which those up to the progress of the row were told.
+    pub targets: Option<Vec<String>>,
+    pub payload: Box<RawValue>,
+}
+
+/// Sends the rows of the outbox of events.
+pub(crate) struct UserEvents(pub Arc<AgentService>);
+
+impl OutboxSender for UserEvents {
+    async fn send(&self, page: OutboxPage) -> PageOutcome {
+        let Some(row) = page.rows.first() else { return PageOutcome::default() };
+        match self.0.publish_event(row).await {
+            Ok(end) => PageOutcome::settled(row.settled(end)),
+            Err(error) => {
+                let error = RpcError::from(error);
+                tracing::warn!("events of agents are published later: {error}");
+                PageOutcome::failed(error.to_string())
+            }
+        }
+    }
+}
 
 impl AgentService {
-    /// Runs until the server stops.
-    pub(crate) async fn publish_events(&self) {
-        loop {
-            match self.publish_next().await {
-                Ok(true) => continue,
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::warn!("events of agents are published later: {}", RpcError::from(error));
-                }
-            }
-            let _ = timeout(EVERY, self.wake.events.notified()).await;
+    /// Publishes an event to its targets, or to the next page of users: an agent may have many.
+    async fn publish_event(&self, row: &OutboxRow) -> Result<RowEnd, Error> {
+        let Ok(mut stored) = serde_json::from_str::<StoredEvent>(&row.data) else {
+            return Ok(RowEnd::GivenUp("it cannot be read".to_owned()));
+        };
+        if self.store.agent(&stored.agent_id).await?.is_none() {
+            return Ok(RowEnd::GivenUp("the agent was removed".to_owned()));
         }
-    }
-
-    /// Publishes the oldest event to everybody whom it is for; false if there is none.
-    pub(crate) async fn publish_next(&self) -> Result<bool, Error> {
-        let now = self.clock.now_ms();
-        let Some(row) = self.store.take_event(now, now + LEASE_MS).await? else { return Ok(false) };
-        let payload = RawValue::from_string(row.payload.clone()).map_err(RpcError::internal)?;
-        match &row.targets {
-            Some(targets) => {
-                let targets: Vec<String> = serde_json::from_str(targets).map_err(RpcError::internal)?;
-                self.tell(&row, "", &payload, targets).await;
-            }
-            None => self.tell_users(&row, &payload).await?,
+        if let Some(targets) = stored.targets.take() {
+            self.tell(&row.key, "", &stored, targets).await;
+            return Ok(RowEnd::Delivered);
         }
-        self.store.event_done(&row.id).await?;
-        Ok(true)
-    }
-
-    /// Page by page: an agent may have many users.
-    async fn tell_users(&self, row: &EventRow, payload: &RawValue) -> Result<(), Error> {
-        let mut after = row.after_relation.clone();
-        loop {
-            let page = self.store.active_users(&row.agent_id, &after).await?;
-            let Some((last, _)) = page.last().cloned() else { return Ok(()) };
-            let users = page.into_iter().map(|(_, user)| user).collect();
-            self.tell(row, &last, payload, users).await;
-            self.store.event_progress(&row.id, &last, self.clock.now_ms() + LEASE_MS).await?;
-            after = last;
-        }
+        let after = row.progress.as_deref().unwrap_or_default();
+        let page = self.store.active_users(&stored.agent_id, after).await?;
+        let Some((last, _)) = page.last().cloned() else { return Ok(RowEnd::Delivered) };
+        let users = page.into_iter().map(|(_, user)| user).collect();
+        self.tell(&row.key, &last, &stored, users).await;
+        Ok(RowEnd::Part(last))
     }
 
     /// Those of this domain who are connected, and those of others through the gateway.
-    async fn tell(&self, row: &EventRow, page: &str, payload: &RawValue, users: Vec<String>) {
+    async fn tell(&self, id: &str, page: &str, stored: &StoredEvent, users: Vec<String>) {
         let users = users.iter().filter_map(|user| Aid::parse(user).ok());
         let (ours, foreign): (Vec<Aid>, Vec<Aid>) = users.partition(|user| user.issuer() == self.issuer);
         for user in ours.into_iter().filter(|user| self.presence.may_be_online(user)) {
-            let (to, method) = (Audience::Agent(user), row.event.clone());
-            self.bus.publish(&Event::with_params(to, method, payload.to_owned()));
+            let (to, method) = (Audience::Agent(user), stored.event.clone());
+            self.bus.publish(&Event::with_params(to, method, stored.payload.clone()));
         }
         if foreign.is_empty() {
             return;
         }
         let event = DispatchEvent {
             // The same for the same page, so that it is delivered once if it is sent twice.
-            event_id: format!("evt_{}_{page}", row.id),
-            event: row.event.trim_start_matches("event/").to_owned(),
+            event_id: format!("evt_{id}_{page}"),
+            event: stored.event.trim_start_matches("event/").to_owned(),
             targets: EventTargets { aids: foreign, connection_ids: None },
-            payload: payload.to_owned(),
+            payload: stored.payload.clone(),
         };
         if let Err(error) = self.mesh.dispatch("agent", &Caller::service("agent"), &event).await {
             tracing::debug!("an event for another domain is lost: {error}");

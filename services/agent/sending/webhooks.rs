@@ -1,24 +1,30 @@
-//! The task that sends deliveries to webhooks: many at once, of each agent one at a time, five attempts each.
+//! Sends deliveries to webhooks: many at once, of each agent one at a time, five attempts each.
 
 use super::signature::signature;
-use crate::store::outbox::{AttemptEnd, DeliveryRow};
 use crate::{AgentService, Error};
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
-use kernel::{RpcError, await_polling};
+use kernel::{
+    OutboxPage, OutboxRow, OutboxSender, OutboxSettings, PageOutcome, Retry, RowEnd, RowKind, RpcError,
+};
 use outbound::{OutboundClient, OutboundUrl};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Requests that run at once. One that hangs takes one of them for ten seconds.
-const AT_ONCE: usize = 32;
-/// How often it looks when nothing wakes it.
-const EVERY: Duration = Duration::from_secs(1);
-/// Longer than a request may take.
-const LEASE_MS: i64 = 30_000;
-/// How long to wait before each attempt.
-const WAITS_MS: [i64; 5] = [0, 1_000, 5_000, 30_000, 300_000];
+/// How long to wait before each attempt but the first.
+const WAITS: &[Duration] =
+    &[Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(300)];
+/// How many deliveries of one agent wait, and how many that ended are kept.
+const KEPT: i64 = 100;
+pub(super) const SETTINGS: OutboxSettings = OutboxSettings {
+    // Longer than a request may take.
+    lease: Duration::from_secs(30),
+    // One that hangs takes one of them for ten seconds.
+    at_once: 32,
+    turn_pages: 1,
+    most_waiting: Some(KEPT),
+    kept_ended: KEPT,
+    ..OutboxSettings::new("webhook", RowKind::Payload, Retry::Row(WAITS))
+};
 /// What is kept of a reason.
 const MOST_ERROR: usize = 300;
 
@@ -60,90 +66,60 @@ impl WebhookSender for HttpsSender {
     }
 }
 
-impl AgentService {
-    /// Runs until the server stops.
-    pub(crate) async fn deliver_webhooks(&self) {
-        let mut running = FuturesUnordered::new();
-        loop {
-            // The attempts that run store how they ended, as this stores that it has taken more.
-            let (due, ended) = await_polling(self.take_due(AT_ONCE - running.len()), &mut running).await;
-            match due {
-                Ok(due) => running.extend(due.into_iter().map(|delivery| self.attempt(delivery))),
-                Err(error) => tracing::warn!("webhooks are called later: {}", RpcError::from(error)),
-            }
-            if !ended.is_empty() {
-                continue; // The next delivery of the same agent may be due.
-            }
-            tokio::select! {
-                Some(()) = running.next(), if !running.is_empty() => {}
-                () = self.wake.webhooks.notified() => {}
-                () = tokio::time::sleep(EVERY) => {}
+/// Sends the rows of the outbox of webhooks.
+pub(crate) struct WebhookDeliveries(pub Arc<AgentService>);
+
+impl OutboxSender for WebhookDeliveries {
+    async fn send(&self, page: OutboxPage) -> PageOutcome {
+        let Some(row) = page.rows.first() else { return PageOutcome::default() };
+        match self.0.attempt(&page.destination, row, page.last_attempt).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let error = RpcError::from(error);
+                tracing::warn!("a webhook is called later: {error}");
+                PageOutcome::failed(error.to_string())
             }
         }
-    }
-
-    /// Attempts everything whose time has come, once; returns how many that were.
-    #[cfg(test)]
-    pub(crate) async fn deliver_due(&self) -> Result<usize, Error> {
-        let due = self.take_due(AT_ONCE).await?;
-        let attempts = due.into_iter().map(|delivery| self.attempt(delivery));
-        Ok(futures_util::future::join_all(attempts).await.len())
-    }
-
-    async fn take_due(&self, most: usize) -> Result<Vec<DeliveryRow>, Error> {
-        let now = self.clock.now_ms();
-        match i64::try_from(most) {
-            Ok(most) if most > 0 => Ok(self.store.take_deliveries(now, now + LEASE_MS, most).await?),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    async fn attempt(&self, delivery: DeliveryRow) {
-        if let Err(error) = self.try_attempt(&delivery).await {
-            // It stays taken for a while, and is attempted again then.
-            tracing::warn!("a delivery to a webhook could not be stored: {}", RpcError::from(error));
-        }
-    }
-
-    async fn try_attempt(&self, delivery: &DeliveryRow) -> Result<(), Error> {
-        let Some(agent) = self.store.agent(&delivery.agent_id).await? else { return Ok(()) };
-        let timestamp = self.clock.now_seconds();
-        let answer = match (agent.webhook_url, &agent.webhook_secret) {
-            (Some(url), Some(secret)) => {
-                let headers = vec![
-                    ("x-hashee-signature", signature(secret, timestamp, &delivery.id, &delivery.body)),
-                    ("x-hashee-timestamp", timestamp.to_string()),
-                    ("x-hashee-delivery-id", delivery.id.clone()),
-                    ("x-hashee-agent-id", agent.id.clone()),
-                ];
-                Some(self.sender.post(WebhookRequest { url, headers, body: delivery.body.clone() }).await)
-            }
-            _ => None,
-        };
-        let now = self.clock.now_ms();
-        let end = match answer {
-            Some(answer) => after_attempt(delivery.attempts + 1, answer, now),
-            None => AttemptEnd::Dead { error: "the agent has no webhook any more".to_owned() },
-        };
-        if let AttemptEnd::Dead { error } = &end {
-            tracing::info!(aid = agent.aid.as_str(), "an event was not delivered to a webhook: {error}");
-        }
-        self.store.end_attempt(delivery, &end, now).await?;
-        Ok(())
     }
 }
 
-/// What follows from the answer to the nth attempt.
-fn after_attempt(attempt: i64, answer: Result<u16, String>, now: i64) -> AttemptEnd {
-    let error = match answer {
-        Ok(200..=299) => return AttemptEnd::Delivered,
-        Ok(status) => format!("it was answered with {status}"),
-        Err(error) => error.chars().take(MOST_ERROR).collect(),
-    };
-    let wait = usize::try_from(attempt).ok().and_then(|attempt| WAITS_MS.get(attempt));
-    match wait {
-        Some(wait) => AttemptEnd::Again { at: now + wait, error },
-        None => AttemptEnd::Dead { error },
+impl AgentService {
+    /// Calls the webhook of an agent, and stores whether it can be reached.
+    async fn attempt(&self, agent_id: &str, row: &OutboxRow, last: bool) -> Result<PageOutcome, Error> {
+        let given_up = |reason: &str| PageOutcome::settled(row.settled(RowEnd::GivenUp(reason.to_owned())));
+        let Some(agent) = self.store.agent(agent_id).await? else {
+            return Ok(given_up("the agent was removed"));
+        };
+        let (Some(url), Some(secret)) = (agent.webhook_url, &agent.webhook_secret) else {
+            self.store.set_webhook_unreachable(agent_id, true).await?;
+            return Ok(given_up("the agent has no webhook any more"));
+        };
+        let timestamp = self.clock.now_seconds();
+        let headers = vec![
+            ("x-hashee-signature", signature(secret, timestamp, &row.key, &row.data)),
+            ("x-hashee-timestamp", timestamp.to_string()),
+            ("x-hashee-delivery-id", row.key.clone()),
+            ("x-hashee-agent-id", agent.id),
+        ];
+        let answer = self.sender.post(WebhookRequest { url, headers, body: row.data.clone() }).await;
+        let Some(error) = failure(answer) else {
+            self.store.set_webhook_unreachable(agent_id, false).await?;
+            return Ok(PageOutcome::settled(row.settled(RowEnd::Delivered)));
+        };
+        if last {
+            self.store.set_webhook_unreachable(agent_id, true).await?;
+            tracing::info!(aid = agent.aid, "an event was not delivered to a webhook: {error}");
+        }
+        Ok(PageOutcome::failed(error))
+    }
+}
+
+/// Why an answer does not count as delivered.
+fn failure(answer: Result<u16, String>) -> Option<String> {
+    match answer {
+        Ok(200..=299) => None,
+        Ok(status) => Some(format!("it was answered with {status}")),
+        Err(error) => Some(error.chars().take(MOST_ERROR).collect()),
     }
 }
 
@@ -152,21 +128,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn five_attempts_with_longer_and_longer_waits() {
-        let ends: Vec<AttemptEnd> = (1..=5).map(|attempt| after_attempt(attempt, Ok(500), 10)).collect();
-        let error = || "it was answered with 500".to_owned();
-        let again = |wait: i64| AttemptEnd::Again { at: 10 + wait, error: error() };
-        assert_eq!(
-            ends,
-            [again(1_000), again(5_000), again(30_000), again(300_000), AttemptEnd::Dead { error: error() }]
-        );
+    fn only_a_status_of_success_is_a_delivery_and_a_reason_is_short() {
         for status in [200, 204, 299] {
-            assert_eq!(after_attempt(5, Ok(status), 0), AttemptEnd::Delivered);
+            assert_eq!(failure(Ok(status)), None);
         }
         for status in [100, 302, 404, 503] {
-            assert!(matches!(after_attempt(1, Ok(status), 0), AttemptEnd::Again { .. }), "{status}");
+            assert_eq!(failure(Ok(status)), Some(format!("it was answered with {status}")));
         }
-        let long = after_attempt(5, Err("x".repeat(1000)), 0);
-        assert_eq!(long, AttemptEnd::Dead { error: "x".repeat(300) });
+        assert_eq!(failure(Err("x".repeat(1000))), Some("x".repeat(300)));
     }
 }

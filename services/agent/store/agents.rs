@@ -55,6 +55,23 @@ impl Store {
         .await
     }
 
+    /// Stores whether the webhook of an agent can be reached.
+    pub async fn set_webhook_unreachable(&self, id: &str, unreachable: bool) -> sqlx::Result<()> {
+        let write = sqlx::query(
+            "UPDATE agent SET webhook_unreachable = $2 WHERE id = $1 AND webhook_unreachable <> $2",
+        );
+        let write = write.bind(id).bind(i64::from(unreachable)).execute(self.db.write_alone());
+        self.db.counted(write).await?;
+        Ok(())
+    }
+
+    /// Removes proofs that are too old to be used again.
+    pub async fn remove_proofs(&self, before: i64) -> sqlx::Result<()> {
+        let query = sqlx::query("DELETE FROM used_proof WHERE expires_at < $1");
+        self.db.counted(query.bind(before).execute(self.db.write_alone())).await?;
+        Ok(())
+    }
+
     /// The AID of the agent with this token.
     pub async fn aid_of_token(&self, token_hash: &str) -> sqlx::Result<Option<String>> {
         sqlx::query_scalar("SELECT aid FROM agent WHERE token_hash = $1")
@@ -170,8 +187,6 @@ fn with_changeable<'q>(statement: &'static str, row: &'q AgentRow) -> Query<'q, 
 /// Removes an agent with all that is its own. Its relations are revoked, so that their users see what became of them.
 pub(crate) async fn remove(tx: &mut WriteTx, id: &str, now: i64) -> sqlx::Result<()> {
     sqlx::query("DELETE FROM agent WHERE id = $1").bind(id).execute(&mut **tx).await?;
-    sqlx::query("DELETE FROM delivery WHERE agent_id = $1").bind(id).execute(&mut **tx).await?;
-    sqlx::query("DELETE FROM agent_event WHERE agent_id = $1").bind(id).execute(&mut **tx).await?;
     sqlx::query(
         "UPDATE relation SET status = 'revoked', reauth_required = 0, updated_at = $2
          WHERE agent_id = $1 AND status <> 'revoked'",

@@ -1,6 +1,7 @@
 //! What is sent: events that survive a restart, devices that connect later, and webhooks.
 
-use super::support::{HANGS, TestAgents, sample, text, with_required_member, with_version};
+use super::support::{HANGS, TestAgents, publish, sample, text, with_required_member, with_version};
+use crate::sending::WebhookDeliveries;
 use crate::{AgentService, Settings};
 use ring::hmac;
 use serde_json::{Value, json};
@@ -43,24 +44,10 @@ async fn an_event_that_was_stored_is_published_by_who_comes_after() {
     agents.connect(&agents.bob, 1);
     // The process that stored it published nothing; another one opens the same database.
     let next = AgentService::open(&agents.test.world, &Settings::default()).await.unwrap();
-    assert!(next.publish_next().await.unwrap());
-    assert!(!next.publish_next().await.unwrap(), "it is done with");
+    publish(&next).await;
+    assert_eq!(next.outboxes.events.count().await.unwrap(), 0, "it is done with");
     let events = agents.test.events.lock();
     assert_eq!(events.iter().filter(|event| event.method == "event/h2a.reauth_required").count(), 1);
-}
-
-#[tokio::test]
-async fn an_event_that_a_process_left_behind_is_taken_over() {
-    let agents = TestAgents::open().await;
-    let id = agents.agent().await;
-    agents.grant(&agents.bob, &id, &[]).await;
-    agents.told().await;
-    agents.patch(&id, with_version("1.0.1")).await;
-    let now = agents.test.world.clock.now_ms();
-    let taken = agents.service.store.take_event(now, now + 60_000).await.unwrap();
-    assert!(taken.is_some() && !agents.service.publish_next().await.unwrap(), "somebody works on it");
-    agents.test.world.clock.advance_ms(60_001);
-    assert!(agents.service.publish_next().await.unwrap());
 }
 
 #[tokio::test]
@@ -102,9 +89,9 @@ async fn a_webhook_gets_what_happens_with_a_signature_that_verifies() {
     agents.patch(&id, with_version("1.0.1")).await;
     // One at a time, in order.
     for _ in 0..3 {
-        assert_eq!(agents.service.deliver_due().await.unwrap(), 1);
+        assert_eq!(agents.deliver().await, 1);
     }
-    assert_eq!(agents.service.deliver_due().await.unwrap(), 0);
+    assert_eq!(agents.deliver().await, 0);
     let kinds = agents.webhooks.kinds(URL);
     assert_eq!(kinds, ["relation.established", "h2a.reauth_required", "h2a.manifest_updated"]);
     for post in agents.webhooks.posts.lock().iter() {
@@ -130,14 +117,14 @@ async fn a_webhook_that_fails_is_tried_five_times_and_its_owner_sees_it() {
     agents.webhooks.answer(URL, Ok(500));
     agents.patch(&id, with_version("1.0.1")).await;
     for wait in [1_000, 5_000, 30_000, 300_000] {
-        assert_eq!(agents.service.deliver_due().await.unwrap(), 1);
+        assert_eq!(agents.deliver().await, 1);
         agents.test.world.clock.advance_ms(wait - 1);
-        assert_eq!(agents.service.deliver_due().await.unwrap(), 0, "{wait}");
+        assert_eq!(agents.deliver().await, 0, "{wait}");
         agents.test.world.clock.advance_ms(1);
     }
     agents.webhooks.answer(URL, Err("no answer within 10000 ms".to_owned()));
-    assert_eq!(agents.service.deliver_due().await.unwrap(), 1);
-    assert_eq!((agents.webhooks.kinds(URL).len(), agents.service.deliver_due().await.unwrap()), (5, 0));
+    assert_eq!(agents.deliver().await, 1);
+    assert_eq!((agents.webhooks.kinds(URL).len(), agents.deliver().await), (5, 0));
 
     let dead = agents.ok(&agents.alice, "agent.deliveries", json!({ "id": id, "status": "dead" })).await;
     let dead = &dead["deliveries"][0];
@@ -153,7 +140,7 @@ async fn a_webhook_that_fails_is_tried_five_times_and_its_owner_sees_it() {
     assert!(unreachable().await);
     agents.webhooks.answer(URL, Ok(204));
     agents.patch(&id, with_version("1.0.2")).await;
-    agents.service.deliver_due().await.unwrap();
+    agents.deliver().await;
     assert!(!unreachable().await, "it answers again");
     let all = agents.ok(&agents.alice, "agent.deliveries", json!({ "id": id })).await;
     let states: Vec<&Value> =
@@ -172,7 +159,8 @@ async fn a_webhook_that_hangs_does_not_delay_another() {
     agents.patch(&hanging, with_version("1.0.1")).await;
     let fine = || agents.webhooks.kinds(other_url).len() == 1;
     agents.grant(&agents.bob, &other, &[]).await;
-    while_running(agents.service.deliver_webhooks(), fine).await;
+    let deliveries = WebhookDeliveries(agents.service.clone());
+    while_running(agents.service.outboxes.webhooks.run(&deliveries), fine).await;
     assert_eq!(agents.webhooks.kinds(URL).len(), 1, "of one agent one at a time");
 }
 
@@ -207,5 +195,5 @@ async fn a_secret_is_shown_when_a_webhook_is_set_first_and_when_it_is_replaced()
     let removed = agents.ok(alice, "agent.update", set(json!(null))).await;
     assert_eq!(removed["agent"].get("webhook_url"), None);
     agents.patch(&id, with_version("1.0.1")).await;
-    assert_eq!(agents.service.deliver_due().await.unwrap(), 0, "there is no webhook");
+    assert_eq!(agents.deliver().await, 0, "there is no webhook");
 }

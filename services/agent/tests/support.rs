@@ -1,6 +1,6 @@
 //! Agents, users and a webhook that does what a test wants.
 
-use crate::sending::{WebhookAnswer, WebhookRequest, WebhookSender};
+use crate::sending::{USERS, UserEvents, WebhookAnswer, WebhookDeliveries, WebhookRequest, WebhookSender};
 use crate::{AgentService, Settings, http, rpc};
 use kernel::{Aid, Delivery, DeviceId, PresentSession, RpcError, Service, SlotId};
 use parking_lot::Mutex;
@@ -127,7 +127,7 @@ impl TestAgents {
 
     /// Publishes everything that waits, and gives the events for users since the last time: whom, and which with its parameters.
     pub async fn told(&self) -> Vec<(String, String, Value)> {
-        while self.service.publish_next().await.unwrap() {}
+        publish(&self.service).await;
         let events = std::mem::take(&mut *self.test.events.lock());
         let of_users = events.into_iter().filter_map(|event| {
             let name = event.method.strip_prefix("event/h2a.")?.to_owned();
@@ -140,12 +140,26 @@ impl TestAgents {
         of_users.collect()
     }
 
+    /// Sends what is due to webhooks, of each agent one; returns how many requests that were.
+    pub async fn deliver(&self) -> usize {
+        let (before, outbox) = (self.webhooks.posts.lock().len(), &self.service.outboxes.webhooks);
+        for agent_id in outbox.due().await.unwrap() {
+            outbox.send_to(&WebhookDeliveries(self.service.clone()), &agent_id).await;
+        }
+        self.webhooks.posts.lock().len() - before
+    }
+
     /// Of those only the ones about manifests.
     pub async fn told_of_manifests(&self) -> Vec<(String, String, Value)> {
         let mut told = self.told().await;
         told.retain(|(_, name, _)| name != "relation_changed");
         told
     }
+}
+
+/// What the task of the events does.
+pub(super) async fn publish(service: &Arc<AgentService>) {
+    service.outboxes.events.send_to(&UserEvents(service.clone()), USERS).await;
 }
 
 pub(super) fn text(value: &Value) -> String {

@@ -5,12 +5,10 @@
 
 mod deliver;
 mod events;
-mod lease;
 mod outbox;
 mod own_copies;
 mod recall;
 mod recent_peers;
-mod rows;
 mod send;
 
 pub(super) use events::PeerEvents;

@@ -4,7 +4,7 @@ use super::PeerCall;
 use crate::store::stored_message::MessageKey;
 use crate::{Error, MessageService};
 use futures_util::future::join_all;
-use kernel::{Caller, RpcError, Session, codes};
+use kernel::{Caller, OutboxWithdrawal, RpcError, Session, codes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -89,8 +89,7 @@ impl MessageService {
         if unsent.is_empty() {
             return Ok(());
         }
-        let keys: Vec<MessageKey> = unsent.keys().copied().collect();
-        let (withdrawn, _) = self.outbox.withdraw(&keys, false).await?;
+        let withdrawn = self.outbox.withdraw(unsent.keys(), false).await?.withdrawn;
         for (key, id) in unsent {
             if withdrawn.contains(&key.text()) {
                 recalled.outcomes.insert(id.clone(), None);
@@ -113,7 +112,7 @@ impl MessageService {
         recalled: &mut RecalledAtPeers,
     ) -> Result<RecallPlan<'a>, Error> {
         let wanted: Vec<MessageKey> = keys.keys().copied().collect();
-        let (withdrawn, still_waiting) = self.outbox.withdraw(&wanted, true).await?;
+        let OutboxWithdrawal { withdrawn, waiting } = self.outbox.withdraw(wanted.iter(), true).await?;
         let here = self.store.find_all(&wanted).await?;
         let now = self.clock.now_ms();
         let written_to = self.recent_peers.of(&session.aid, now).await?;
@@ -123,7 +122,7 @@ impl MessageService {
             let name = key.text();
             if withdrawn.contains(&name) {
                 recalled.outcomes.insert(id.clone(), None);
-            } else if let Some(issuer) = still_waiting.get(&name) {
+            } else if let Some(issuer) = waiting.get(&name) {
                 plan.ask(issuer, id);
                 plan.waiting.insert(key, id);
             } else if let Some(message) = here.get(&key) {

@@ -3,8 +3,7 @@
 //! A tool call is counted before it is sent. Neither the row of the outbox nor the sender's copies could be stored with the
 //! count: they come after the message may have arrived, too late to refuse it.
 
-use super::outbox::SendWhen;
-use super::rows::{NewOutboxRow, OutboxData};
+use super::outbox::{OutboxData, SendWhen};
 use super::{PeerCall, read, unreadable};
 use crate::sending::lookup_queue::{LookupGuard, begin_then_release};
 use crate::sending::params::{SendParams, SendStatus, Sent};
@@ -14,7 +13,7 @@ use crate::store::stored_message::MessageKey;
 use crate::store::write::CountOutcome;
 use crate::{Error, MessageService, envelope};
 use futures_util::future::{OptionFuture, join};
-use kernel::{Aid, Caller, RpcError};
+use kernel::{Aid, Caller, NewOutboxRow, RpcError};
 use serde_json::value::to_raw_value;
 use std::time::Duration;
 
@@ -141,7 +140,7 @@ impl MessageService {
         params: &mut SendParams,
         keep: Duration,
     ) -> Result<Sent, Error> {
-        let nth = self.outbox.next_position(outbound.at);
+        let position = self.outbox.rows.next_position(outbound.at);
         let mut tried = None;
         match self.outbox.send_when(outbound.call.issuer).await? {
             SendWhen::NowOrNever => return self.send_now(outbound, params, None).await,
@@ -154,7 +153,7 @@ impl MessageService {
             },
         }
         let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
-        self.store_for_later(outbound, params, (nth, keep), tried).await
+        self.store_for_later(outbound, params, (position, keep), tried).await
     }
 
     async fn send_now(
@@ -185,14 +184,15 @@ impl MessageService {
         &self,
         outbound: &OutboundMessage<'_>,
         params: &mut SendParams,
-        (nth, keep): (i64, i64),
-        tried: Option<i64>,
+        (position, keep): (i64, i64),
+        tried_at: Option<i64>,
     ) -> Result<Sent, Error> {
         let OutboundMessage { call: PeerCall { session, issuer, .. }, message_id, at, .. } = outbound;
         // When it is sent, less of its ttl is left: the rest is computed then.
         let ttl_until = self.ttl_ms(session, params).map(|ttl| at + ttl);
         let ttl = params.ttl.take();
         let data = OutboxData {
+            ttl_until,
             caller_aid: session.aid.clone(),
             device_id: session.device.clone(),
             slot_id: session.slot.clone(),
@@ -200,19 +200,20 @@ impl MessageService {
         };
         params.ttl = ttl;
         let until = at.saturating_add(keep);
+        let expires_at = ttl_until.map_or(until, |ttl_until| ttl_until.min(until));
         let new = NewOutboxRow {
-            key: MessageKey::new(&session.aid, message_id),
-            issuer: (*issuer).to_owned(),
-            nth,
-            at: *at,
-            expires_at: ttl_until.map_or(until, |ttl_until| ttl_until.min(until)),
-            ttl_until,
-            tried,
+            key: MessageKey::new(&session.aid, message_id).text(),
+            destination: (*issuer).to_owned(),
+            position,
+            owner: session.aid.to_string(),
+            created_at: *at,
+            expires_at: Some(expires_at),
+            tried_at,
             data: json(&data),
         };
         let bytes = new.data.len();
         self.quotas.reserve(&session.aid, None, bytes)?;
-        let put = self.outbox.put(new).await;
+        let put = self.outbox.put(new, expires_at).await;
         if put.is_err() {
             self.quotas.release(&session.aid, None, bytes);
         }

@@ -49,6 +49,8 @@ pub(super) struct TestGateway {
     pub breaks: Mutex<Option<bool>>,
     /// What the other domain answers to every call.
     pub answers: Mutex<Option<Value>>,
+    /// No batch is answered.
+    pub hangs: Mutex<bool>,
 }
 
 /// Alice's domain and Dave's, each with a gateway to the other.
@@ -65,9 +67,19 @@ impl Domain {
     }
 
     pub async fn open_with(issuer: &str, peer_retention: Option<Duration>) -> Domain {
+        Domain::open_after(issuer, peer_retention, async |_| {}).await
+    }
+
+    /// The same on a store in which something is already.
+    pub async fn open_after(
+        issuer: &str,
+        peer_retention: Option<Duration>,
+        fill: impl AsyncFnOnce(&World),
+    ) -> Domain {
         let folder = tempfile::tempdir().unwrap();
         let mut world = World::local(issuer, folder.path(), testing::store());
         world.clock = Clock::manual(1_794_701_761_000);
+        fill(&world).await;
         let peer_retention_seconds = peer_retention.map_or(0, |retention| retention.as_secs());
         let settings = Settings { peer_retention_seconds, ..Settings::default() };
         let events = Arc::<Mutex<Vec<Event>>>::default();
@@ -186,6 +198,9 @@ impl TestGateway {
     ) -> Result<ForwardedBatch, RpcError> {
         let target_issuer = batch.target_issuer.unwrap();
         self.batches.lock().push(batch.items.len());
+        if *self.hangs.lock() {
+            return std::future::pending().await;
+        }
         let mut results = Vec::new();
         for forward in batch.items {
             results.push(ForwardOutcome::from(self.relay(&target_issuer, forward).await));

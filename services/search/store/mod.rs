@@ -9,9 +9,9 @@ mod query_stats;
 pub(super) use log::LogWriter;
 pub(super) use maintenance::SnapshotRow;
 pub(super) use pages::{ChangedRow, IndexRow, ListedRow};
-pub(super) use peers::{PeerRow, PeerStep};
+pub(super) use peers::{LeasedPeer, PeerRow, PeerStep};
 
-use kernel::{Db, Ids, Tally};
+use kernel::{Db, Ids, Leases, Tally};
 use sqlx::Any;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub(super) const STILL_VALID: i64 = i64::MAX;
 pub(super) struct Store {
     db: Db,
     tally: Arc<Tally>,
+    /// To copy from peers.
+    pub leases: Leases,
 }
 
 /// The numbers of the log at one moment.
@@ -53,7 +55,8 @@ pub(super) struct DocumentRow {
 
 impl Store {
     pub fn new(db: Db, tally: Arc<Tally>) -> Store {
-        Store { db, tally }
+        let leases = Leases::new(&db, "peer", "issuer", peers::LEASE_MS);
+        Store { db, tally, leases }
     }
 
     pub async fn state(&self) -> sqlx::Result<LogState> {

@@ -1,10 +1,11 @@
 //! How far the directories of peers were copied, and who copies ours.
 
 use super::{LogWriter, Store};
+use kernel::{Lease, Leases};
 use sqlx::Any;
 
 /// How long after its last sign of life another process takes over from one that copies from a peer.
-pub(crate) const LEASE_MS: i64 = 15_000;
+pub(super) const LEASE_MS: i64 = 15_000;
 /// The most domains that are told of changes.
 const MOST_FOLLOWERS: i64 = 1000;
 
@@ -47,7 +48,13 @@ pub(crate) struct PeerRow {
     /// When it had something new last.
     pub changed_at: i64,
     pub last_error: Option<String>,
-    pub fence: i64,
+}
+
+/// A peer that this process copies from.
+#[derive(Clone, Debug)]
+pub(crate) struct LeasedPeer {
+    pub lease: Lease,
+    pub row: PeerRow,
 }
 
 impl PeerRow {
@@ -74,47 +81,29 @@ impl PeerRow {
 
 const COLUMNS: &str =
     "issuer, step, pass, snapshot_version, snapshot_cursor, snapshot_items, cursor, last_ok_at, level_at,
-                       changed_at, last_error, fence";
+                       changed_at, last_error";
 
 impl Store {
     /// Takes the lease to copy from a peer, which is added where it is new. None if another process has it.
-    pub async fn lease_peer(&self, issuer: &str, now: i64) -> sqlx::Result<Option<PeerRow>> {
-        let mut tx = self.db.begin().await?;
-        sqlx::query(
+    pub async fn lease_peer(&self, issuer: &str, now: i64) -> sqlx::Result<Option<LeasedPeer>> {
+        let add = sqlx::query(
             "INSERT INTO peer (issuer, step, pass, snapshot_items, last_ok_at, changed_at, fence, leased_until)
              VALUES ($1, 'snapshot', 1, 0, $2, $2, 0, 0) ON CONFLICT DO NOTHING",
-        )
-        .bind(issuer)
-        .bind(now)
-        .execute(&mut *tx)
-        .await?;
-        let row = sqlx::query_as::<Any, PeerRow>(sqlx::AssertSqlSafe(format!(
-            "UPDATE peer SET fence = fence + 1, leased_until = $2 WHERE issuer = $1 AND leased_until <= $3 RETURNING {COLUMNS}"
-        )))
-        .bind(issuer)
-        .bind(now + LEASE_MS)
-        .bind(now)
-        .fetch_optional(&mut *tx)
-        .await?;
-        self.db.commit(tx).await?;
-        Ok(row)
-    }
-
-    /// Gives the lease back, so that another process need not wait for its end.
-    pub async fn release_peer(&self, issuer: &str, fence: i64) -> sqlx::Result<()> {
-        let mut tx = self.db.begin().await?;
-        sqlx::query("UPDATE peer SET leased_until = 0 WHERE issuer = $1 AND fence = $2")
+        );
+        self.db.counted(add.bind(issuer).bind(now).execute(self.db.write_alone())).await?;
+        let Some(lease) = self.leases.take(issuer, now).await? else { return Ok(None) };
+        let text = format!("SELECT {COLUMNS} FROM peer WHERE issuer = $1");
+        let row = sqlx::query_as::<Any, PeerRow>(sqlx::AssertSqlSafe(text))
             .bind(issuer)
-            .bind(fence)
-            .execute(&mut *tx)
+            .fetch_optional(self.db.read())
             .await?;
-        self.db.commit(tx).await
+        Ok(row.map(|row| LeasedPeer { lease, row }))
     }
 
     /// Keeps the lease, with what went wrong if something did. False: another process has it by now.
-    pub async fn save_peer(&self, peer: &PeerRow, now: i64) -> sqlx::Result<bool> {
+    pub async fn save_peer(&self, peer: &LeasedPeer, now: i64) -> sqlx::Result<bool> {
         let mut log = self.write_log(now).await?;
-        let held = log.save_peer(peer, now).await?;
+        let held = log.save_peer(&self.leases, peer, now).await?;
         self.commit(log).await?;
         Ok(held)
     }
@@ -164,28 +153,30 @@ impl Store {
 impl LogWriter {
     /// Stores how far the copy of a peer is, in the transaction that has its documents. False: another process has the lease by
     /// now, and nothing may be written.
-    pub async fn save_peer(&mut self, peer: &PeerRow, now: i64) -> sqlx::Result<bool> {
-        let saved = sqlx::query(
-            "UPDATE peer SET step = $3, pass = $4, snapshot_version = $5, snapshot_cursor = $6, snapshot_items = $7, cursor = $8,
-                 last_ok_at = $9, level_at = $10, changed_at = $11, last_error = $12, leased_until = $13
-             WHERE issuer = $1 AND fence = $2",
+    pub async fn save_peer(&mut self, leases: &Leases, peer: &LeasedPeer, now: i64) -> sqlx::Result<bool> {
+        if !leases.renew(self.tx(), &peer.lease, now).await? {
+            return Ok(false);
+        }
+        let row = &peer.row;
+        sqlx::query(
+            "UPDATE peer SET step = $2, pass = $3, snapshot_version = $4, snapshot_cursor = $5, snapshot_items = $6, cursor = $7,
+                 last_ok_at = $8, level_at = $9, changed_at = $10, last_error = $11
+             WHERE issuer = $1",
         )
-        .bind(peer.issuer.as_str())
-        .bind(peer.fence)
-        .bind(peer.step.as_str())
-        .bind(peer.pass)
-        .bind(peer.snapshot_version.as_deref())
-        .bind(peer.snapshot_cursor.as_deref())
-        .bind(peer.snapshot_items)
-        .bind(peer.cursor.as_deref())
-        .bind(peer.last_ok_at)
-        .bind(peer.level_at)
-        .bind(peer.changed_at)
-        .bind(peer.last_error.as_deref())
-        .bind(now + LEASE_MS)
+        .bind(row.issuer.as_str())
+        .bind(row.step.as_str())
+        .bind(row.pass)
+        .bind(row.snapshot_version.as_deref())
+        .bind(row.snapshot_cursor.as_deref())
+        .bind(row.snapshot_items)
+        .bind(row.cursor.as_deref())
+        .bind(row.last_ok_at)
+        .bind(row.level_at)
+        .bind(row.changed_at)
+        .bind(row.last_error.as_deref())
         .execute(&mut **self.tx())
         .await?;
-        Ok(saved.rows_affected() == 1)
+        Ok(true)
     }
 
     /// Nothing of this peer is stored any more; if it is still to be copied, that begins anew.

@@ -2,8 +2,7 @@
 
 use super::accept::OfferedDocument;
 use crate::document::DirectoryDocument;
-use crate::store::peers::LEASE_MS;
-use crate::store::{PeerRow, PeerStep};
+use crate::store::{LeasedPeer, PeerRow, PeerStep};
 use crate::{Error, SearchService, ap_id};
 use kernel::{Aid, Backoff, Caller, Forward, RpcError, codes};
 use proto_schemas::Request;
@@ -55,10 +54,7 @@ impl SearchService {
         let mut backoff = Backoff::new(EVERY, LONGEST_WAIT);
         loop {
             match self.store.lease_peer(issuer, self.clock.now_ms()).await {
-                Ok(Some(mut peer)) => {
-                    self.leases.0.lock().insert(issuer.to_owned(), peer.fence);
-                    self.copy_while_leased(&mut peer, &mut backoff).await;
-                }
+                Ok(Some(mut peer)) => self.copy_while_leased(&mut peer, &mut backoff).await,
                 Ok(None) => {}
                 Err(error) => tracing::warn!("the lease for {issuer} could not be taken: {error}"),
             }
@@ -66,7 +62,7 @@ impl SearchService {
         }
     }
 
-    async fn copy_while_leased(&self, peer: &mut PeerRow, backoff: &mut Backoff) {
+    async fn copy_while_leased(&self, peer: &mut LeasedPeer, backoff: &mut Backoff) {
         loop {
             let step = self.copy_step(peer).await;
             let failed = step.is_err();
@@ -75,7 +71,7 @@ impl SearchService {
                 Ok(Copied::Level) => backoff.reset(),
                 Ok(Copied::Elsewhere) => return,
                 Err(error) => {
-                    let issuer = &peer.issuer;
+                    let issuer = &peer.row.issuer;
                     tracing::warn!(
                         peer.issuer = issuer,
                         "the directory of {issuer} cannot be copied: {error}"
@@ -94,15 +90,15 @@ impl SearchService {
         }
     }
 
-    fn pause(&self, peer: &PeerRow) -> Duration {
-        let quiet = self.clock.now_ms() - peer.changed_at > QUIET_AFTER_MS;
+    fn pause(&self, peer: &LeasedPeer) -> Duration {
+        let quiet = self.clock.now_ms() - peer.row.changed_at > QUIET_AFTER_MS;
         self.ids.jitter(if quiet { EVERY_QUIET } else { EVERY })
     }
 
     /// Waits, unless the peer says that it has something new, and keeps the lease meanwhile. False: it is lost.
-    async fn wait_leased(&self, peer: &PeerRow, pause: impl Future<Output = ()>) -> bool {
-        let woken = self.wake.sync.of(&peer.issuer);
-        let renew_every = Duration::from_millis(LEASE_MS.unsigned_abs() / 3);
+    async fn wait_leased(&self, peer: &LeasedPeer, pause: impl Future<Output = ()>) -> bool {
+        let woken = self.wake.sync.of(&peer.row.issuer);
+        let renew_every = Duration::from_millis(self.store.leases.term_ms().unsigned_abs() / 3);
         let mut renew = tokio::time::interval_at(Instant::now() + renew_every, renew_every);
         tokio::pin!(pause);
         loop {
@@ -112,28 +108,28 @@ impl SearchService {
                 _ = renew.tick() => match self.store.save_peer(peer, self.clock.now_ms()).await {
                     Ok(true) => {}
                     Ok(false) => return false,
-                    Err(error) => tracing::warn!("the lease for {} could not be kept: {error}", peer.issuer),
+                    Err(error) => tracing::warn!("the lease for {} could not be kept: {error}", peer.row.issuer),
                 },
             }
         }
     }
 
     /// One page, or one step of what follows a snapshot. What went wrong is stored with the peer, for its operator.
-    pub(crate) async fn copy_step(&self, peer: &mut PeerRow) -> Result<Copied, Error> {
-        let copied = match peer.step() {
+    pub(crate) async fn copy_step(&self, peer: &mut LeasedPeer) -> Result<Copied, Error> {
+        let copied = match peer.row.step() {
             PeerStep::Snapshot => self.copy_snapshot_page(peer).await,
             PeerStep::Sweep => self.sweep(peer).await,
             PeerStep::Changes => self.copy_changes_page(peer).await,
         };
         let error = match copied {
             Ok(copied) => return Ok(copied),
-            Err(CopyError::Peer(error)) if is_expired(&error) && can_start_again(peer) => {
+            Err(CopyError::Peer(error)) if is_expired(&error) && can_start_again(&peer.row) => {
                 tracing::info!(
-                    peer.issuer = peer.issuer,
+                    peer.issuer = peer.row.issuer,
                     "{} is copied from its beginning: {error}",
-                    peer.issuer
+                    peer.row.issuer
                 );
-                peer.start_again();
+                peer.row.start_again();
                 let held = self.store.save_peer(peer, self.clock.now_ms()).await?;
                 return Ok(if held { Copied::More } else { Copied::Elsewhere });
             }
@@ -141,23 +137,23 @@ impl SearchService {
             Err(CopyError::Peer(error)) => error,
             Err(CopyError::Refused(sentence)) => RpcError::new(codes::FEDERATION_REFUSED, sentence),
         };
-        peer.last_error = Some(error.to_string().chars().take(200).collect());
+        peer.row.last_error = Some(error.to_string().chars().take(200).collect());
         if !self.store.save_peer(peer, self.clock.now_ms()).await? {
             return Ok(Copied::Elsewhere);
         }
         Err(error.into())
     }
 
-    async fn copy_snapshot_page(&self, peer: &mut PeerRow) -> Result<Copied, CopyError> {
+    async fn copy_snapshot_page(&self, peer: &mut LeasedPeer) -> Result<Copied, CopyError> {
         let wanted = Snapshot {
-            version: peer.snapshot_version.clone(),
-            cursor: peer.snapshot_cursor.clone(),
+            version: peer.row.snapshot_version.clone(),
+            cursor: peer.row.snapshot_cursor.clone(),
             limit: Some(PAGE),
         };
-        let page = self.ask_peer(&peer.issuer, &wanted).await.map_err(CopyError::Peer)?;
+        let page = self.ask_peer(&peer.row.issuer, &wanted).await.map_err(CopyError::Peer)?;
         let items = page.items.len() as i64;
-        check_snapshot(peer, &page)?;
-        if items > PAGE || peer.snapshot_items + items > self.settings.peer_agents {
+        check_snapshot(&peer.row, &page)?;
+        if items > PAGE || peer.row.snapshot_items + items > self.settings.peer_agents {
             let most = self.settings.peer_agents;
             return Err(CopyError::Refused(format!(
                 "its snapshot has more than {most} agents, or pages that are too long"
@@ -165,15 +161,15 @@ impl SearchService {
         }
         let (mut documents, mut gone) = (Vec::new(), Vec::new());
         for item in page.items {
-            self.take(&peer.issuer, OfferedDocument::from(item), &mut documents, &mut gone).await;
+            self.take(&peer.row.issuer, OfferedDocument::from(item), &mut documents, &mut gone).await;
         }
 
-        peer.snapshot_items += items;
-        peer.snapshot_version = Some(page.snapshot_version);
-        peer.snapshot_cursor = page.next_cursor.filter(|_| page.has_more);
-        peer.cursor = Some(page.change_cursor);
+        peer.row.snapshot_items += items;
+        peer.row.snapshot_version = Some(page.snapshot_version);
+        peer.row.snapshot_cursor = page.next_cursor.filter(|_| page.has_more);
+        peer.row.cursor = Some(page.change_cursor);
         if !page.has_more {
-            peer.set_step(PeerStep::Sweep);
+            peer.row.set_step(PeerStep::Sweep);
         }
         self.store_page(peer, &documents, &gone)
             .await
@@ -181,14 +177,14 @@ impl SearchService {
     }
 
     /// Removes what the snapshot did not have.
-    async fn sweep(&self, peer: &mut PeerRow) -> Result<Copied, CopyError> {
+    async fn sweep(&self, peer: &mut LeasedPeer) -> Result<Copied, CopyError> {
         let now = self.clock.now_ms();
         let mut log = self.store.write_log(now).await?;
-        let removed = log.remove_not_seen(&ap_id(&peer.issuer), peer.pass, SWEEP).await?;
+        let removed = log.remove_not_seen(&ap_id(&peer.row.issuer), peer.row.pass, SWEEP).await?;
         if removed == 0 {
-            peer.set_step(PeerStep::Changes);
+            peer.row.set_step(PeerStep::Changes);
         }
-        if !log.save_peer(peer, now).await? {
+        if !log.save_peer(&self.store.leases, peer, now).await? {
             return Ok(Copied::Elsewhere);
         }
         if self.store.commit(log).await? {
@@ -197,28 +193,28 @@ impl SearchService {
         Ok(Copied::More)
     }
 
-    async fn copy_changes_page(&self, peer: &mut PeerRow) -> Result<Copied, CopyError> {
-        let wanted = Changes { cursor: peer.cursor.clone(), limit: Some(PAGE) };
-        let page = self.ask_peer(&peer.issuer, &wanted).await.map_err(CopyError::Peer)?;
-        check_changes(peer, &page)?;
+    async fn copy_changes_page(&self, peer: &mut LeasedPeer) -> Result<Copied, CopyError> {
+        let wanted = Changes { cursor: peer.row.cursor.clone(), limit: Some(PAGE) };
+        let page = self.ask_peer(&peer.row.issuer, &wanted).await.map_err(CopyError::Peer)?;
+        check_changes(&peer.row, &page)?;
         let changed = !page.changes.is_empty();
         let (mut documents, mut gone) = (Vec::new(), Vec::new());
         for change in page.changes {
             if change.op == "delete" {
                 gone.push(change.aid);
             } else {
-                let offered = OfferedDocument::of_change(change, &peer.issuer);
-                self.take(&peer.issuer, offered, &mut documents, &mut gone).await;
+                let offered = OfferedDocument::of_change(change, &peer.row.issuer);
+                self.take(&peer.row.issuer, offered, &mut documents, &mut gone).await;
             }
         }
 
         let now = self.clock.now_ms();
-        peer.cursor = Some(page.next_cursor);
+        peer.row.cursor = Some(page.next_cursor);
         if changed {
-            peer.changed_at = now;
+            peer.row.changed_at = now;
         }
         if !page.has_more {
-            peer.level_at = Some(now);
+            peer.row.level_at = Some(now);
         }
         let held = self.store_page(peer, &documents, &gone).await?;
         Ok(match (held, page.has_more) {
@@ -268,25 +264,25 @@ impl SearchService {
     /// stored.
     async fn store_page(
         &self,
-        peer: &mut PeerRow,
+        peer: &mut LeasedPeer,
         documents: &[DirectoryDocument],
         gone: &[String],
     ) -> Result<bool, CopyError> {
-        let (now, source) = (self.clock.now_ms(), ap_id(&peer.issuer));
-        peer.last_ok_at = now;
-        peer.last_error = None;
+        let (now, source) = (self.clock.now_ms(), ap_id(&peer.row.issuer));
+        peer.row.last_ok_at = now;
+        peer.row.last_error = None;
         let mut log = self.store.write_log(now).await?;
-        if !log.save_peer(peer, now).await? {
+        if !log.save_peer(&self.store.leases, peer, now).await? {
             return Ok(false);
         }
         for document in documents {
-            log.upsert(document, &source, false, peer.pass).await?;
+            log.upsert(document, &source, false, peer.row.pass).await?;
         }
         for aid in gone {
             log.remove(aid, &source, false).await?;
         }
         // While a snapshot is read, what it does not have is not removed yet; its entries are counted.
-        if peer.step() == PeerStep::Changes && log.count_of(&source).await? > self.settings.peer_agents {
+        if peer.row.step() == PeerStep::Changes && log.count_of(&source).await? > self.settings.peer_agents {
             return Err(CopyError::Refused(format!("it has more than {} agents", self.settings.peer_agents)));
         }
         if self.store.commit(log).await? {

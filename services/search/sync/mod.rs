@@ -55,21 +55,7 @@ impl WakePeers {
     }
 }
 
-/// The leases of this process, by their peers, with their fences.
-#[derive(Default)]
-pub(super) struct Leases(Mutex<HashMap<String, i64>>);
-
 impl SearchService {
-    /// Another process need not wait until the leases of this one run out.
-    pub(super) async fn release_leases(&self) {
-        let held: Vec<(String, i64)> = self.leases.0.lock().drain().collect();
-        for (issuer, fence) in held {
-            if let Err(error) = self.store.release_peer(&issuer, fence).await {
-                tracing::debug!("other processes wait until the lease for {issuer} runs out: {error}");
-            }
-        }
-    }
-
     /// Runs until the server stops.
     pub(super) async fn sync(&self) {
         let peers = self.settings.peers.iter().filter(|issuer| **issuer != self.issuer);

@@ -1,7 +1,7 @@
 //! Copying the directory of another domain, as it should be and from one that does not keep to the rules.
 
 use super::*;
-use crate::store::{PeerRow, PeerStep};
+use crate::store::{LeasedPeer, PeerStep};
 use crate::sync::copy::Copied;
 use kernel::{Engine, Forward, Forwarder, PendingAnswer, Relayed, codes, sha256_hex};
 use parking_lot::Mutex;
@@ -41,7 +41,7 @@ struct TwoDirectories {
     here: TestDirectory,
     there: TestDirectory,
     link: Arc<TestLink>,
-    peer: PeerRow,
+    peer: LeasedPeer,
 }
 
 impl TwoDirectories {
@@ -94,7 +94,7 @@ async fn a_copy_begins_with_the_snapshot_and_follows_the_changes() {
     two.there.search.freeze().await.unwrap();
     two.copy().await;
     two.assert_level().await;
-    assert_eq!(two.peer.step(), PeerStep::Changes);
+    assert_eq!(two.peer.row.step(), PeerStep::Changes);
     let found = two.here.get("search.get_agent", json!({ "aid": "anna.b.example" })).await;
     assert_eq!(
         (&found["source_ap"], &found["agent_md"]),
@@ -158,7 +158,7 @@ async fn a_cursor_that_expired_starts_the_copy_again_and_removes_what_is_gone() 
     two.there.search.remove_old().await.unwrap();
     two.copy().await;
     two.assert_level().await;
-    assert_eq!(two.peer.pass, 2);
+    assert_eq!(two.peer.row.pass, 2);
     two.here.pass_days(1);
     let head = two.here.get("search.ap_info", json!({})).await["change_cursor_head"].clone();
     two.copy().await;
@@ -175,7 +175,7 @@ async fn a_snapshot_that_is_replaced_meanwhile_is_begun_again() {
     two.there.update().await;
     two.there.search.freeze().await.unwrap();
     assert_eq!(two.here.search.copy_step(&mut two.peer).await.unwrap(), Copied::More);
-    assert_eq!(two.peer.step(), PeerStep::Snapshot, "a page has at most half a mebibyte or so");
+    assert_eq!(two.peer.row.step(), PeerStep::Snapshot, "a page has at most half a mebibyte or so");
     for _ in 0..4 {
         two.there.pass_days(1);
         two.there.search.tick().await.unwrap();
@@ -202,9 +202,9 @@ async fn a_copy_goes_on_where_it_was_after_a_restart_and_while_the_peer_is_away(
     two.there.update().await;
 
     two.link.up.store(true, Ordering::Relaxed);
-    two.here.search.store.release_peer(PEER, two.peer.fence).await.unwrap();
+    two.here.search.store.leases.release(&two.peer.lease).await.unwrap();
     two.peer = two.here.search.store.lease_peer(PEER, two.here.search.clock.now_ms()).await.unwrap().unwrap();
-    assert_eq!(two.peer.step(), PeerStep::Changes);
+    assert_eq!(two.peer.row.step(), PeerStep::Changes);
     let before = two.link.calls.load(Ordering::Relaxed);
     two.copy().await;
     assert!(two.link.calls.load(Ordering::Relaxed) - before <= 30, "in pages, not one by one");

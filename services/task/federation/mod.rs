@@ -5,7 +5,7 @@
 //! their agents. By the stub they know where to pass a call on to, and it is shown in lists. A stub decides nothing: whether a call
 //! is allowed is said by the home, which knows the caller from the peer link.
 //!
-//! What a domain has yet to learn is a row in the store, written with the change itself. The events that go with it are only in
+//! What a domain has yet to learn is a mark in the outbox, written with the change itself. The events that go with it are only in
 //! memory, as events are everywhere: they are sent once, and a domain that was away gets the tasks as they are, with one event each.
 
 mod calls;
@@ -19,3 +19,4 @@ mod tell;
 pub(super) use calls::HomeCall;
 pub(super) use draft::RelayDrafts;
 pub(super) use queues::RelayQueues;
+pub(super) use tell::SETTINGS;

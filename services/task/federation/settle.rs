@@ -9,15 +9,13 @@ use crate::model::operation::{Actor, Operation, TaskCall};
 use crate::model::state::TaskState;
 use crate::model::task::TaskId;
 use proto_schemas::requests::task::RelayedEvents;
-use std::collections::BTreeMap;
 
 const UNKNOWN: &str = "assignee_unknown";
 const UNREACHABLE: &str = "assignee_unreachable";
 
 impl TaskService {
-    /// A task ends before it is forgotten that its domain had to learn of it: after a crash in between it is relayed again, and
-    /// answered the same.
-    pub(super) async fn settle(
+    /// A task ends before its mark is removed: after a crash in between it is relayed again, and answered the same.
+    pub(super) async fn end_refused(
         &self,
         issuer: &str,
         relays: &[TaskRelay],
@@ -38,30 +36,25 @@ impl TaskService {
                 self.end_undeliverable(&relay.task_id, UNREACHABLE).await?;
             }
         }
-        let mut told: BTreeMap<TaskId, i64> = BTreeMap::new();
-        for relay in relays {
-            let version = told.entry(relay.task_id.clone()).or_default();
-            *version = relay.version.max(*version);
-        }
-        self.store.remove_relays(issuer, &told).await?;
         Ok(())
     }
 
     /// The domain takes no tasks: those that wait for its agents end, and nothing waits for it any more.
     pub(super) async fn give_up(&self, issuer: &str) -> Result<(), Error> {
         loop {
-            let waiting = self.store.due_relays(issuer, i64::MAX, MOST_ITEMS as i64).await?;
-            if waiting.is_empty() {
+            let marks = self.store.outbox.marks(issuer, MOST_ITEMS as i64).await?;
+            if marks.is_empty() {
                 return Ok(());
             }
-            for task in &waiting {
+            let keys: Vec<&str> = marks.iter().map(|mark| mark.key.as_str()).collect();
+            for task in self.store.marked_tasks(&keys).await? {
                 if task.state == TaskState::Submitted && task.assignee.issuer() == issuer {
                     self.end_undeliverable(&task.id, UNREACHABLE).await?;
                 }
             }
-            // The end of a task is a change of which the domain would be told, too: that row is found by the next turn.
-            let told = waiting.into_iter().map(|task| (task.id, task.version)).collect();
-            self.store.remove_relays(issuer, &told).await?;
+            // The end of a task is a change of which the domain would be told, too: its mark is found by the next turn.
+            let told = marks.iter().map(|mark| (mark.key.as_str(), mark.version));
+            self.store.outbox.remove_marks(issuer, told).await?;
         }
     }
 

@@ -1,29 +1,39 @@
-//! The task that tells other domains of what happened to tasks that their agents take part in.
+//! Tells other domains of what happened to tasks that their agents take part in.
 //!
-//! Each domain is told by itself: one that is away or slow holds up nobody but itself. What is new is told at once, from memory. What
-//! was not told, because the domain was away or this server stopped, is read from the store and told as it is by then. Several
-//! processes may tell the same: the second time it has no effect.
+//! Each domain is told by itself: one that is away or slow holds up nobody but itself. What is new is told at once, from memory, by the
+//! process that changed it. What was not told, because the domain was away or this server stopped, is in the outbox and told as it is
+//! by then. Both may tell the same: the second time it has no effect.
 
 use super::calls::unreadable;
 use super::draft::{TaskRelay, relay_now};
 use super::queues::{MOST_ITEMS, fitting};
 use crate::TaskService;
 use crate::model::error::Error;
+use crate::model::task::TaskRow;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use kernel::{Caller, Forward, RpcError, await_polling, codes};
+use kernel::{
+    BackoffSchedule, Caller, Forward, OutboxPage, OutboxRow, OutboxSender, OutboxSettings, PageOutcome,
+    Retry, RowEnd, RowKind, RpcError, SettledRow, codes,
+};
 use proto_schemas::Request as _;
 use proto_schemas::requests::task::{RelayEvent, RelayedEvents};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
-use tokio::time::Instant;
 
-/// How often it looks into the store.
-const TICK: Duration = Duration::from_secs(1);
 /// How many domains are told at once.
 const MOST_DOMAINS: usize = 64;
+/// Before a domain that could not be reached is tried again.
+const SCHEDULE: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(1), Duration::from_secs(300));
+pub(crate) const SETTINGS: OutboxSettings = OutboxSettings {
+    lease: Duration::from_secs(60),
+    at_once: MOST_DOMAINS,
+    page_rows: MOST_ITEMS,
+    to_peers: true,
+    ..OutboxSettings::new("relay", RowKind::Mark, Retry::Destination { schedule: SCHEDULE, demand: None })
+};
 
 /// The parameters of `task.relay_event`, as they were written.
 #[derive(Serialize)]
@@ -31,25 +41,27 @@ struct RelayedItems<'a> {
     items: Vec<&'a RawValue>,
 }
 
+impl OutboxSender for TaskService {
+    async fn send(&self, page: OutboxPage) -> PageOutcome {
+        match self.tell_marked(&page).await {
+            Ok(settled) => PageOutcome { settled, failure: None },
+            Err(error) => {
+                self.metrics.relays_failed.inc();
+                PageOutcome::failed(error.to_string())
+            }
+        }
+    }
+}
+
 impl TaskService {
-    /// Runs until the server stops.
+    /// Tells what is new. Runs until the server stops.
     pub(crate) async fn relay(&self) {
         let (mut telling, mut busy) = (FuturesUnordered::new(), HashSet::new());
-        let mut looked: Option<Instant> = None;
         loop {
-            let mut due = Vec::new();
-            if looked.is_none_or(|at| at.elapsed() >= TICK) {
-                looked = Some(Instant::now());
-                let told;
-                (due, told) = await_polling(self.due_domains(), &mut telling).await;
-                told.iter().for_each(|issuer| {
-                    busy.remove(issuer);
-                });
-            }
-            for issuer in self.relays.waiting().into_iter().chain(due) {
+            for issuer in self.relays.waiting() {
                 if busy.len() < MOST_DOMAINS && busy.insert(issuer.clone()) {
                     telling.push(async move {
-                        self.tell_domain(&issuer).await;
+                        self.tell_new(&issuer).await;
                         issuer
                     });
                 }
@@ -57,79 +69,98 @@ impl TaskService {
             tokio::select! {
                 Some(issuer) = telling.next(), if !telling.is_empty() => { busy.remove(&issuer); }
                 () = self.relays.wake.notified() => {}
-                () = tokio::time::sleep(TICK) => {}
             }
         }
     }
 
-    /// The domains for which something in the store is due, and that are to be tried now.
-    pub(crate) async fn due_domains(&self) -> Vec<String> {
-        let now = self.clock.now_ms();
-        self.relays.forget(now);
-        match self.store.due_domains(now).await {
-            Ok(due) => due.into_iter().filter(|issuer| self.relays.may_try(issuer, now)).collect(),
-            Err(error) => {
-                tracing::warn!("what waits for other domains cannot be read, will try again: {error}");
-                Vec::new()
-            }
+    /// Tells a domain of what is new until nothing is left, or it cannot be told: then the rest is dropped, and the outbox has it.
+    pub(crate) async fn tell_new(&self, issuer: &str) {
+        let Err(error) = self.try_tell_new(issuer).await else { return };
+        self.relays.clear(issuer);
+        self.metrics.relays_failed.inc();
+        tracing::debug!(peer.issuer = issuer, "{issuer} is not told of its tasks now: {error}");
+        if let Err(error) = self.store.outbox.count_failure(issuer, &error.to_string()).await {
+            tracing::warn!(peer.issuer = issuer, "that {issuer} could not be told is not stored: {error}");
         }
     }
 
-    /// Tells a domain until nothing is left, or it cannot be told.
-    pub(crate) async fn tell_domain(&self, issuer: &str) {
-        self.relays.begin(issuer);
-        match self.try_tell_domain(issuer).await {
-            Ok(()) => self.relays.succeeded(issuer),
-            Err(error) => {
-                self.relays.failed(issuer, self.clock.now_ms(), &self.ids);
-                self.metrics.relays_failed.inc();
-                tracing::debug!(peer.issuer = issuer, "{issuer} is not told of its tasks now: {error}");
-            }
-        }
-    }
-
-    async fn try_tell_domain(&self, issuer: &str) -> Result<(), Error> {
+    async fn try_tell_new(&self, issuer: &str) -> Result<(), Error> {
         loop {
-            let mut relays = self.relays.take(issuer);
-            if relays.is_empty() {
-                relays = self.due_relays(issuer).await?;
-            }
+            let relays = self.relays.take(issuer);
             if relays.is_empty() {
                 return Ok(());
             }
-            match self.tell(issuer, &relays).await {
-                Ok(answer) => self.settle(issuer, &relays, &answer).await?,
-                Err(error) if is_final(&error) => {
-                    tracing::info!(peer.issuer = issuer, "{issuer} takes no tasks: {error}");
-                    return self.give_up(issuer).await;
-                }
-                Err(error) => return Err(error.into()),
+            if self.tell(issuer, &relays).await? {
+                let told = relays.iter().map(|relay| (relay.task_id.as_str(), relay.version));
+                self.store.outbox.remove_marks(issuer, told).await?;
             }
         }
     }
 
-    /// What is due for a domain, from the store, as much as fits into one call.
-    async fn due_relays(&self, issuer: &str) -> Result<Vec<TaskRelay>, Error> {
-        let now = self.clock.now_ms();
-        let due = self.store.due_relays(issuer, now, MOST_ITEMS as i64).await?;
-        if due.is_empty() {
+    /// Tells a domain of the tasks of its marks as they are now, as many as fit into one call.
+    async fn tell_marked(&self, page: &OutboxPage) -> Result<Vec<SettledRow>, Error> {
+        let tasks = self.tasks_of(page).await?;
+        let is_gone = |row: &&OutboxRow| !tasks.iter().any(|task| task.id.as_str() == row.key);
+        let gone = page.rows.iter().filter(is_gone);
+        let mut settled: Vec<SettledRow> = gone.map(|row| given_up(row, "the task was removed")).collect();
+        let relays = self.relays_of(&tasks, &page.destination).await?;
+        if relays.is_empty() {
+            return Ok(settled);
+        }
+        if !self.tell(&page.destination, &relays).await? {
+            return Ok(page.rows.iter().map(|row| given_up(row, "the domain takes no tasks")).collect());
+        }
+        settled.extend(relays.into_iter().map(|relay| SettledRow {
+            key: relay.task_id.to_string(),
+            version: relay.version,
+            end: RowEnd::Delivered,
+        }));
+        Ok(settled)
+    }
+
+    /// The tasks of marks, in the order of these.
+    async fn tasks_of(&self, page: &OutboxPage) -> Result<Vec<TaskRow>, Error> {
+        let keys: Vec<&str> = page.rows.iter().map(|row| row.key.as_str()).collect();
+        let mut tasks = self.store.marked_tasks(&keys).await?;
+        tasks.sort_by_key(|task| keys.iter().position(|key| *key == task.id.as_str()));
+        Ok(tasks)
+    }
+
+    async fn relays_of(&self, tasks: &[TaskRow], issuer: &str) -> Result<Vec<TaskRelay>, Error> {
+        let ids: BTreeSet<_> = tasks.iter().map(|task| task.id.clone()).collect();
+        if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let ids: BTreeSet<_> = due.iter().map(|task| task.id.clone()).collect();
-        let subscribers = self.store.subscribers(&ids, now).await?;
-        let relays = due.iter().map(|task| relay_now(task, issuer, &subscribers));
+        let subscribers = self.store.subscribers(&ids, self.clock.now_ms()).await?;
+        let relays = tasks.iter().map(|task| relay_now(task, issuer, &subscribers));
         let mut relays = relays.collect::<Result<Vec<_>, _>>()?;
         relays.truncate(fitting(relays.iter()));
         Ok(relays)
     }
 
-    async fn tell(&self, issuer: &str, relays: &[TaskRelay]) -> Result<RelayedEvents, RpcError> {
+    /// Tells a domain, and ends tasks that cannot reach its agents. False: it takes no tasks, and nothing waits for it any more.
+    async fn tell(&self, issuer: &str, relays: &[TaskRelay]) -> Result<bool, Error> {
+        match self.ask(issuer, relays).await {
+            Ok(answer) => self.end_refused(issuer, relays, &answer).await.map(|()| true),
+            Err(error) if is_final(&error) => {
+                tracing::info!(peer.issuer = issuer, "{issuer} takes no tasks: {error}");
+                self.give_up(issuer).await.map(|()| false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn ask(&self, issuer: &str, relays: &[TaskRelay]) -> Result<RelayedEvents, RpcError> {
         let params = RelayedItems { items: relays.iter().map(|relay| &*relay.text).collect() };
         let forward = Forward::of_service(issuer, RelayEvent::METHOD, &params)?;
         let answer = self.mesh.forward("task", &Caller::service("task"), forward).await?;
         self.metrics.relays_sent.inc_by(relays.len() as u64);
         serde_json::from_str(answer.get()).map_err(|error| unreadable(issuer, &error))
     }
+}
+
+fn given_up(row: &OutboxRow, reason: &str) -> SettledRow {
+    row.settled(RowEnd::GivenUp(reason.to_owned()))
 }
 
 /// Whether the domain, or this one, refuses to have tasks passed on at all: trying again is of no use.

@@ -3,11 +3,12 @@
 //! An index has the tasks of one agent in one role and one state, the last changed last. So a page is put together from one short
 //! search for each role and state that is wanted, and costs the same however many pages came before it.
 
+use super::Store;
 use super::row::{READ, StoredTask};
-use super::{Store, json};
 use crate::model::state::TaskState;
 use crate::model::task::{TaskId, TaskRow};
 use kernel::Aid;
+use kernel::json_rows as json;
 use serde::de::DeserializeOwned;
 use sqlx::{Any, AssertSqlSafe};
 

@@ -1,13 +1,14 @@
 //! Reads what a batch of calls is about, in a handful of statements, and keeps others from changing it until the commit.
 
+use super::Store;
 use super::row::{READ, StoredTask, aid, damaged, task_id};
 use super::statements::Statements;
 use super::wanted::LoadWanted;
-use super::{Store, json};
 use crate::model::event::EVENT_CONTENT_BYTES;
 use crate::model::state::TaskState;
 use crate::model::task::TaskId;
 use crate::model::tree::{ArtifactRow, OpenTasks, StoredAnswer, StoredInput, Trees};
+use kernel::json_rows as json;
 use kernel::{Aid, Engine};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -270,6 +271,7 @@ fn read(rows: Vec<(i64, String)>) -> sqlx::Result<Trees> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::Outbox;
     use sqlx::Executor as _;
     use testing::TestWorld;
 
@@ -280,7 +282,8 @@ mod tests {
             return;
         }
         let db = test.world.busy_db("task", &sqlx::migrate!("./migrations")).await.unwrap();
-        let store = Store::new(db);
+        let outbox = Outbox::open(&test.world, &db, crate::federation::SETTINGS).await.unwrap();
+        let store = Store::new(db, outbox);
         // In the transaction that makes them, rows are nothing that statistics can be made of.
         let mut tx = store.begin().await.unwrap();
         tx.execute(

@@ -1,9 +1,10 @@
 //! What is due, and what is too old.
 
+use super::Store;
 use super::row::task_id;
-use super::{Store, json};
 use crate::model::task::TaskId;
 use kernel::Engine;
+use kernel::json_rows as json;
 use sqlx::AssertSqlSafe;
 
 /// Rows that one transaction removes.
@@ -55,12 +56,12 @@ impl Store {
                 ("task_message", "task_id"),
                 ("task_artifact", "task_id"),
                 ("task_participant", "task_id"),
-                ("task_relay", "task_id"),
                 ("task", "id"),
             ] {
                 let text = format!("DELETE FROM {table} WHERE {column} IN {given}");
                 sqlx::query(AssertSqlSafe(text)).bind(list.as_str()).execute(&mut *tx).await?;
             }
+            self.outbox.remove_keys(&mut tx, &ids).await?;
             tx.commit().await?;
             removed += ids.len() as u64;
         }

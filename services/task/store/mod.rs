@@ -1,6 +1,5 @@
 //! Every SQL statement of `task.*`.
 
-mod json;
 mod list;
 mod load;
 mod maintenance;
@@ -24,17 +23,20 @@ pub(super) use wanted::LoadWanted;
 pub(super) use write::SUBSCRIBED_MS;
 
 use super::model::state::TaskState;
-use kernel::{Db, Engine};
+use kernel::{Db, Engine, Outbox};
 use sqlx::{Any, Transaction};
+use std::sync::Arc;
 
 #[derive(Clone)]
 pub(super) struct Store {
     db: Db,
+    /// What other domains have yet to learn.
+    pub outbox: Arc<Outbox>,
 }
 
 impl Store {
-    pub fn new(db: Db) -> Store {
-        Store { db }
+    pub fn new(db: Db, outbox: Arc<Outbox>) -> Store {
+        Store { db, outbox }
     }
 
     /// A transaction that writes.

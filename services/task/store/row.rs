@@ -1,8 +1,8 @@
 //! A row of the table of tasks, read and written.
 
-use super::json::Column;
 use crate::model::task::{TaskId, TaskRow, TaskVisibility};
 use kernel::Aid;
+use kernel::json_rows::Column;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -177,7 +177,7 @@ impl<'a> WrittenTask<'a> {
             version: task.version,
             owner: &task.owner,
             assignee: &task.assignee,
-            participants: super::json::text(&task.participants)?,
+            participants: kernel::json_rows::text(&task.participants)?,
             visibility: task.visibility.as_str(),
             required: i64::from(task.required),
             title: &task.title,

@@ -1,7 +1,7 @@
 //! Several statements that go to the database as one: each way there and back takes longer than most of them.
 
-use super::json;
 use kernel::Engine;
+use kernel::json_rows as json;
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 

@@ -1,10 +1,10 @@
 //! A row of the table of tasks of other domains, read and written.
 
-use super::json::Column;
 use super::list::ListRole;
 use super::row::{aid, damaged, task_id};
 use crate::model::state::TaskState;
 use crate::model::task::{TaskId, TaskVisibility};
+use kernel::json_rows::Column;
 use kernel::{Aid, iso};
 use proto_schemas::requests::task::TaskSummary;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,10 @@
 //! Who wants to hear of which tasks.
 
+use super::Store;
 use super::row::{aid, damaged, task_id};
-use super::{Store, json};
 use crate::model::task::TaskId;
 use crate::model::tree::Trees;
+use kernel::json_rows as json;
 use kernel::{Aid, DeviceId, Engine, SlotId};
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};

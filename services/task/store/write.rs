@@ -1,12 +1,12 @@
 //! Writes what a batch of calls has changed: one statement for each table that something changed in, all of them at once.
 
 use super::Store;
-use super::json::{self, Column};
 use super::row::{CHANGED, WRITTEN, WrittenChange, WrittenTask};
 use super::statements::Statements;
 use crate::model::task::TaskId;
 use crate::model::tree::Trees;
-use kernel::Aid;
+use kernel::json_rows::{self as json, Column};
+use kernel::{Aid, NewMark};
 use serde::Serialize;
 use sqlx::AnyConnection;
 
@@ -38,8 +38,6 @@ const ARTIFACT: [Column; 8] = [
 ];
 const ANSWER: [Column; 5] =
     [("scope", "TEXT"), ("key", "TEXT"), ("body_hash", "TEXT"), ("result", "TEXT"), ("expires_at", "BIGINT")];
-const RELAY: [Column; 4] =
-    [("task_id", "TEXT"), ("issuer", "TEXT"), ("version", "BIGINT"), ("due_at", "BIGINT")];
 const ENDED: [Column; 2] = [("task_id", "TEXT"), ("ends_at", "BIGINT")];
 
 #[derive(Serialize)]
@@ -83,14 +81,6 @@ struct WrittenAnswer<'a> {
 }
 
 #[derive(Serialize)]
-struct WrittenRelay<'a> {
-    task_id: &'a TaskId,
-    issuer: &'a str,
-    version: i64,
-    due_at: i64,
-}
-
-#[derive(Serialize)]
 struct WrittenEnd<'a> {
     task_id: &'a TaskId,
     ends_at: i64,
@@ -102,7 +92,7 @@ impl Store {
         self.write_tasks(&mut statements, trees)?;
         write_messages(&mut statements, trees)?;
         write_artifacts(&mut statements, trees)?;
-        write_relays(&mut statements, trees)?;
+        self.mark_relays(&mut statements, trees)?;
         let answers: Vec<WrittenAnswer<'_>> = trees.changes.answers.iter().map(WrittenAnswer::of).collect();
         let conflict = format!("(scope, key) {}", json::replace(&["body_hash", "result", "expires_at"]));
         statements.insert("task_answer", &ANSWER, &conflict, &answers)?;
@@ -146,6 +136,21 @@ impl Store {
             let rows = json::rows(self.engine(), parameter, &CHANGED);
             format!("UPDATE task SET {} FROM {rows} WHERE task.id = given.id", set.join(", "))
         })
+    }
+
+    /// In the same transaction as the change, so that none is forgotten.
+    fn mark_relays(&self, statements: &mut Statements, trees: &Trees) -> sqlx::Result<()> {
+        let marks = trees.changed().flat_map(|task| {
+            let times = (task.updated_at, task.updated_at + RELAY_AFTER_MS);
+            trees.other_domains(task).into_iter().map(move |issuer| {
+                NewMark::new(task.id.as_str(), issuer, task.owner.as_str(), task.version, times)
+            })
+        });
+        let marks: Vec<NewMark<'_>> = marks.collect();
+        if marks.is_empty() {
+            return Ok(());
+        }
+        statements.add(&marks, |parameter| self.outbox.mark_statement(parameter))
     }
 
     /// Whoever subscribed before the trees were loaded is seen here, and whoever does later sees the end.
@@ -197,20 +202,6 @@ fn write_artifacts(statements: &mut Statements, trees: &Trees) -> sqlx::Result<(
         });
     }
     statements.insert("task_artifact", &ARTIFACT, "", &artifacts)
-}
-
-/// In the same transaction as the change, so that none is forgotten.
-fn write_relays(statements: &mut Statements, trees: &Trees) -> sqlx::Result<()> {
-    let relays = trees.changed().flat_map(|task| {
-        trees.other_domains(task).into_iter().map(move |issuer| WrittenRelay {
-            task_id: &task.id,
-            issuer,
-            version: task.version,
-            due_at: task.updated_at + RELAY_AFTER_MS,
-        })
-    });
-    let conflict = format!("(task_id, issuer) {}", json::replace(&["version", "due_at"]));
-    statements.insert("task_relay", &RELAY, &conflict, &relays.collect::<Vec<_>>())
 }
 
 impl<'a> WrittenAnswer<'a> {

@@ -47,7 +47,7 @@ impl TaskService {
         let told_before = (now - self.retention_ms, now - STUB_MS);
         self.store.remove_stubs(told_before.0.max(told_before.1), told_before.1).await?;
         self.metrics.open.set(self.store.open_tasks().await?);
-        self.metrics.relays_waiting.set(self.store.count_relays().await?);
+        self.metrics.relays_waiting.set(self.store.outbox.count().await?);
         Ok(removed)
     }
 }

@@ -120,15 +120,16 @@ impl TaskDomain {
     async fn tell(&self) {
         self.tasks.events().await;
         for issuer in self.tasks.service.relays.waiting() {
-            self.tasks.service.tell_domain(&issuer).await;
+            self.tasks.service.tell_new(&issuer).await;
         }
     }
 
-    /// Tells other domains what is due in the store; gives those that were tried.
+    /// Tells other domains what is due in the outbox; gives those that were tried.
     async fn tell_due(&self) -> Vec<String> {
-        let due = self.tasks.service.due_domains().await;
+        let (service, outbox) = (&*self.tasks.service, &self.tasks.service.store.outbox);
+        let due = outbox.due().await.unwrap();
         for issuer in &due {
-            self.tasks.service.tell_domain(issuer).await;
+            outbox.send_to(service, issuer).await;
         }
         due
     }
@@ -139,7 +140,7 @@ impl TaskDomain {
 
     /// How many tasks other domains have yet to learn of.
     async fn waiting(&self) -> i64 {
-        self.tasks.service.store.count_relays().await.unwrap()
+        self.tasks.service.store.outbox.count().await.unwrap()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Peer links that break before the answer comes: what was sent may have arrived or not, and nothing is lost, doubled or
 //! recalled without asking the peer.
 
-use super::outbox::{reconnect, send, state, unreachable_peer, worker};
+use super::outbox::{killed_while_delivering, reconnect, send, state, unreachable_peer, worker};
 use super::*;
 use kernel::codes::FEDERATION_UNREACHABLE;
 
@@ -50,9 +50,7 @@ async fn what_may_have_arrived_is_not_recalled_without_asking_the_peer() {
 async fn what_was_being_sent_when_the_process_died_is_not_recalled_without_asking_the_peer() {
     let (here, there, alice, dave) = unreachable_peer().await;
     send(&here, &alice, &dave.aid, "m1").await;
-    let now = here.world.clock.now_ms();
-    let lease = worker(&here).await.outbox.lease("aid.net", now).await.unwrap().unwrap();
-    assert!(worker(&here).await.outbox.mark_sending(&lease, i64::MAX, now).await.unwrap());
+    killed_while_delivering(&here).await;
     here.world.clock.advance_ms(30_000);
     // The next try does not reach the peer, which says nothing about the first one.
     worker(&here).await.deliver_to("aid.net").await;

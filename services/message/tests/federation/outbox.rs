@@ -1,9 +1,11 @@
 //! A domain that cannot be reached: what was accepted for it waits and arrives, in order and once.
 
 use super::*;
+use crate::store::stored_message::MessageKey;
 use futures_util::future::join_all;
-use kernel::codes::FEDERATION_UNREACHABLE;
+use kernel::{Engine, codes::FEDERATION_UNREACHABLE};
 use proto_schemas::requests::federation::PeerUp;
+use sqlx::migrate::Migrator;
 
 const KEEP: Duration = Duration::from_secs(600);
 
@@ -31,6 +33,28 @@ pub(super) async fn state(here: &Domain) -> Value {
 /// The service of a domain once more, for what only its background task does.
 pub(super) async fn worker(domain: &Domain) -> Arc<MessageService> {
     MessageService::open(&domain.world, &domain.settings).await.unwrap()
+}
+
+impl MessageService {
+    /// What the task of the outbox does for one domain.
+    pub(super) async fn deliver_to(&self, issuer: &str) {
+        self.outbox.rows.send_to(self, issuer).await;
+    }
+}
+
+/// A process that ends while it delivers to the other domain.
+pub(super) async fn killed_while_delivering(here: &Domain) {
+    let (service, batches) = (worker(here).await, here.gateway.batches.lock().len());
+    *here.gateway.hangs.lock() = true;
+    let sent = async {
+        while here.gateway.batches.lock().len() == batches {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = service.deliver_to("aid.net") => unreachable!("no answer comes"),
+        () = sent => *here.gateway.hangs.lock() = false,
+    }
 }
 
 #[tokio::test]
@@ -187,24 +211,19 @@ async fn a_page_holds_few_messages_where_they_are_large() {
 }
 
 #[tokio::test]
-async fn one_process_delivers_at_a_time_and_one_that_lost_its_lease_changes_nothing() {
+async fn another_process_delivers_what_one_that_was_killed_was_sending() {
     let (here, there, alice, dave) = unreachable_peer().await;
-    send(&here, &alice, &dave.aid, "m1").await;
+    let two = worker(&here).await;
+    for id in ["m1", "m2"] {
+        send(&here, &alice, &dave.aid, id).await;
+    }
     reconnect(&here, &there);
-    let (one, two) = (worker(&here).await, worker(&here).await);
-    let lease = one.outbox.lease("aid.net", here.world.clock.now_ms()).await.unwrap().unwrap();
+    killed_while_delivering(&here).await;
     two.deliver_to("aid.net").await;
     assert!(there.rows((&dave, "d")).await.is_empty(), "the other one has the lease");
-
     here.world.clock.advance_ms(30_000);
     two.deliver_to("aid.net").await;
-    assert_eq!(there.rows((&dave, "d")).await.len(), 1);
-    *here.gateway.peer.lock() = None;
-    send(&here, &alice, &dave.aid, "m2").await;
-    assert!(!one.outbox.mark_sending(&lease, i64::MAX, here.world.clock.now_ms()).await.unwrap());
-    let late = here.world.clock.now_ms() + 601_000;
-    assert!(!one.outbox.expire(&lease, late).await.unwrap(), "it may not remove anything any more");
-    assert_eq!(state(&here).await["expired"], 0);
+    assert_eq!(texts(&there.rows((&dave, "d")).await), ["m1", "m2"]);
 }
 
 #[tokio::test]
@@ -225,7 +244,7 @@ async fn a_domain_that_can_be_reached_again_is_tried_at_once() {
     };
     tokio::select! {
         () = test => {}
-        () = service.deliver() => unreachable!("it runs until the server stops"),
+        () = service.outbox.rows.run(&*service) => unreachable!("it runs until the server stops"),
     }
 }
 
@@ -278,16 +297,92 @@ async fn what_is_begun_in_order_crosses_in_order_and_waits_in_order() {
     assert_eq!(texts(&there.rows((&dave, "d")).await), names);
 }
 
+/// The migrations of the engine that the tests run with, and the one that made the outbox like that of other services.
+fn migrations(engine: Engine) -> (Migrator, i64) {
+    match engine {
+        Engine::Sqlite => (sqlx::migrate!("./migrations/sqlite"), 8),
+        Engine::Postgres => (sqlx::migrate!("./migrations/postgres"), 13),
+    }
+}
+
+/// Messages of Alice to Dave as they waited in the tables of the build before: each with its place, whether it was tried, and the
+/// end of its ttl.
+async fn fill_old_tables(world: &World, waiting: &[(&str, i64, Option<i64>, Option<i64>)]) {
+    let (migrations, version) = migrations(world.store.engine());
+    let db = testing::db_before(world, "message", &migrations, version).await;
+    let now = world.clock.now_ms();
+    for (id, nth, tried, ttl_until) in waiting {
+        let key = MessageKey::new(&Aid::parse("alice.aid.com").unwrap(), id).text();
+        let params = json!({ "to": "dave.aid.net", "message_id": id, "payload": { "text": id } });
+        let data =
+            json!({ "caller_aid": "alice.aid.com", "device_id": "a", "slot_id": "", "params": params });
+        sqlx::query(
+            "INSERT INTO outbox (key, issuer, nth, at, expires_at, ttl_until, bytes, data, tried)
+             VALUES ($1, 'aid.net', $2, $3, $4, $5, 300, $6, $7)",
+        )
+        .bind(key)
+        .bind(*nth)
+        .bind(now)
+        .bind(now + 600_000)
+        .bind(*ttl_until)
+        .bind(data.to_string())
+        .bind(*tried)
+        .execute(db.write_alone())
+        .await
+        .unwrap();
+    }
+    sqlx::query(
+        "INSERT INTO outbox_peer (issuer, waiting, bytes, fence, leased_until, attempts, next_try, last_error, delivered)
+         VALUES ('aid.net', $1, $2, 7, $3, 3, $4, 'away', 11)",
+    )
+    .bind(waiting.len() as i64)
+    .bind(waiting.len() as i64 * 300)
+    .bind(now - 1)
+    .bind(now + 4000)
+    .execute(db.write_alone())
+    .await
+    .unwrap();
+    db.close().await;
+}
+
 #[tokio::test]
-async fn a_process_that_stops_releases_its_leases() {
-    let (here, there, alice, dave) = unreachable_peer().await;
-    send(&here, &alice, &dave.aid, "m1").await;
+async fn what_waited_before_the_tables_changed_is_delivered_in_order() {
+    let now = 1_794_701_761_000;
+    let waiting =
+        [("m2", 20, None, None), ("m1", 10, Some(now - 5), None), ("m3", 30, None, Some(now + 60_000))];
+    let here =
+        Domain::open_after("aid.com", Some(KEEP), async |world| fill_old_tables(world, &waiting).await).await;
+    let there = Domain::open("aid.net").await;
+    let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
+    let before = state(&here).await;
+    assert_eq!((&before["waiting"], &before["bytes"]), (&json!(3), &json!(900)));
+    assert_eq!((&before["attempts"], &before["retry_in_ms"]), (&json!(3), &json!(4000)));
+    assert_eq!((&before["last_error"], &before["delivered"]), (&json!("away"), &json!(11)));
+    assert_eq!(send(&here, &alice, &dave.aid, "m4").await["status"], "queued", "it waits after the others");
+
     reconnect(&here, &there);
-    let (one, two) = (worker(&here).await, worker(&here).await);
-    one.outbox.lease("aid.net", here.world.clock.now_ms()).await.unwrap().unwrap();
-    two.deliver_to("aid.net").await;
-    assert!(there.rows((&dave, "d")).await.is_empty());
-    one.stop_delivery().await;
-    two.deliver_to("aid.net").await;
-    assert_eq!(there.rows((&dave, "d")).await.len(), 1);
+    worker(&here).await.deliver_to("aid.net").await;
+    let forwards = here.gateway.forwards.lock().clone();
+    let sent = forwards.iter().map(|forward| serde_json::from_str::<Value>(forward.params.get()).unwrap());
+    let sent: Vec<(Value, Value)> =
+        sent.map(|params| (params["message_id"].clone(), params["ttl"].clone())).collect();
+    let expected = [("m1", Value::Null), ("m2", Value::Null), ("m3", json!(60)), ("m4", Value::Null)];
+    assert_eq!(sent, expected.map(|(id, ttl)| (json!(id), ttl)));
+    assert_eq!(there.rows((&dave, "d")).await.len(), 4);
+    let after = state(&here).await;
+    assert_eq!((&after["waiting"], &after["bytes"], &after["delivered"]), (&json!(0), &json!(0), &json!(15)));
+}
+
+#[tokio::test]
+async fn what_may_have_arrived_before_the_tables_changed_is_not_recalled_without_asking_the_peer() {
+    let now = 1_794_701_761_000;
+    let waiting = [("m1", 10, Some(now - 5), None), ("m2", 20, None, None)];
+    let here =
+        Domain::open_after("aid.com", Some(KEEP), async |world| fill_old_tables(world, &waiting).await).await;
+    let alice = here.agent("alice", "a").await;
+    let recall =
+        async |id: &str| here.call((&alice, "a"), "message.recall", json!({ "message_ids": [id] })).await;
+    assert_eq!(code(recall("m1").await), FEDERATION_UNREACHABLE.code);
+    assert_eq!(recall("m2").await.unwrap()["recalled"], 1);
+    assert_eq!(state(&here).await["waiting"], 1);
 }

@@ -1,14 +1,14 @@
 //! Many rows in one statement: they go to the database as one text of JSON, which each engine reads in its own way, and a row comes
 //! back as one text, because a value for each column costs more on its way than its JSON.
 
-use kernel::Engine;
+use super::Engine;
 use serde::{Deserialize, Serialize};
 
 /// A column of rows that are written, and its type.
-pub(super) type Column = (&'static str, &'static str);
+pub type Column = (&'static str, &'static str);
 
 /// `(SELECT …)` of the texts in a list, which is the parameter of this number.
-pub(super) fn texts(engine: Engine, parameter: usize) -> String {
+pub fn texts(engine: Engine, parameter: usize) -> String {
     match engine {
         Engine::Sqlite => format!("(SELECT value FROM json_each(${parameter}))"),
         Engine::Postgres => {
@@ -18,7 +18,7 @@ pub(super) fn texts(engine: Engine, parameter: usize) -> String {
 }
 
 /// What follows FROM: the parameter of this number as a table `given` of these columns.
-pub(super) fn rows(engine: Engine, parameter: usize, columns: &[Column]) -> String {
+pub fn rows(engine: Engine, parameter: usize, columns: &[Column]) -> String {
     match engine {
         Engine::Sqlite => {
             let each = columns.iter().map(|(name, _)| format!("json_extract(value, '$.{name}') AS {name}"));
@@ -34,13 +34,7 @@ pub(super) fn rows(engine: Engine, parameter: usize, columns: &[Column]) -> Stri
 }
 
 /// An INSERT of all rows in the parameter of this number; `conflict` is what follows ON CONFLICT, if anything does.
-pub(super) fn insert(
-    engine: Engine,
-    parameter: usize,
-    table: &str,
-    columns: &[Column],
-    conflict: &str,
-) -> String {
+pub fn insert(engine: Engine, parameter: usize, table: &str, columns: &[Column], conflict: &str) -> String {
     let names = columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let from = rows(engine, parameter, columns);
     let conflict = if conflict.is_empty() { String::new() } else { format!(" ON CONFLICT {conflict}") };
@@ -49,13 +43,13 @@ pub(super) fn insert(
 }
 
 /// `DO UPDATE SET` of these columns to what was to be inserted.
-pub(super) fn replace(columns: &[&str]) -> String {
+pub fn replace(columns: &[&str]) -> String {
     let set: Vec<String> = columns.iter().map(|name| format!("{name} = excluded.{name}")).collect();
     format!("DO UPDATE SET {}", set.join(", "))
 }
 
 /// These columns of a row as one text, which [`read`] takes.
-pub(super) fn row(engine: Engine, columns: &str) -> String {
+pub fn row(engine: Engine, columns: &str) -> String {
     match engine {
         Engine::Sqlite => format!("json_array({columns})"),
         Engine::Postgres => format!("CAST(json_build_array({columns}) AS TEXT)"),
@@ -63,10 +57,10 @@ pub(super) fn row(engine: Engine, columns: &str) -> String {
 }
 
 /// A row that was read as one text; the members are in the order of the columns.
-pub(super) fn read<'r, R: Deserialize<'r>>(row: &'r str) -> sqlx::Result<R> {
+pub fn read<'r, R: Deserialize<'r>>(row: &'r str) -> sqlx::Result<R> {
     serde_json::from_str(row).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
-pub(super) fn text(rows: &impl Serialize) -> sqlx::Result<String> {
+pub fn text(rows: &impl Serialize) -> sqlx::Result<String> {
     serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))
 }

@@ -1,0 +1,218 @@
+//! Sends what waits: page by page, in order, to several destinations at once.
+
+use super::page::{OutboxPage, PageOutcome};
+use super::settle::AfterPage;
+use super::{Outbox, RowKind};
+use crate::{Lease, Task, World, await_polling};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use sqlx::AssertSqlSafe;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often it looks when nothing wakes it: another process may have left something.
+const TICK: Duration = Duration::from_secs(1);
+/// How many destinations are looked for, for each that is sent to at once.
+const LOOK_AHEAD: usize = 4;
+
+/// What a service does with a page.
+pub trait OutboxSender: Send + Sync {
+    /// Sends it, and says what became of each row. A page may come again after it was sent: the process may have ended before that
+    /// was stored, or its lease may have run out.
+    fn send(&self, page: OutboxPage) -> impl Future<Output = PageOutcome> + Send;
+}
+
+/// What is known of a destination while this process sends to it.
+pub(super) struct SendTurn {
+    pub lease: Lease,
+    /// Failures in a row.
+    pub attempts: i64,
+    pub pages: usize,
+}
+
+impl Outbox {
+    /// The task that sends until the server stops, and then leaves its leases to other processes.
+    pub fn task<S: OutboxSender + 'static>(
+        self: &Arc<Outbox>,
+        name: &'static str,
+        world: &World,
+        sender: &Arc<S>,
+    ) -> Task {
+        let (outbox, stop, sender) = (self.clone(), world.stop.clone(), sender.clone());
+        Task::new(name, move || {
+            let (outbox, stop, sender) = (outbox.clone(), stop.clone(), sender.clone());
+            async move {
+                stop.run_until_cancelled(outbox.run(&*sender)).await;
+                outbox.leases.release_all().await;
+            }
+        })
+    }
+
+    /// Runs until it is dropped.
+    pub async fn run(&self, sender: &impl OutboxSender) {
+        let (mut sending, mut busy) = (FuturesUnordered::new(), HashSet::new());
+        loop {
+            let (due, sent) = await_polling(self.look(&busy), &mut sending).await;
+            let again = !sent.is_empty();
+            sent.iter().for_each(|destination| {
+                busy.remove(destination);
+            });
+            for destination in due {
+                if busy.len() < self.settings.at_once && busy.insert(destination.clone()) {
+                    sending.push(async move {
+                        self.send_to(sender, &destination).await;
+                        destination
+                    });
+                }
+            }
+            if again {
+                continue; // More of these may be due, or can be reached again.
+            }
+            tokio::select! {
+                Some(destination) = sending.next(), if !sending.is_empty() => { busy.remove(&destination); }
+                () = self.wake.notify.notified() => {}
+                () = tokio::time::sleep(TICK) => {}
+            }
+        }
+    }
+
+    /// The destinations that are to be sent to now, among them those that can be reached again.
+    async fn look(&self, busy: &HashSet<String>) -> Vec<String> {
+        let reachable = self.wake.take_reachable(busy);
+        self.try_look(&reachable).await.unwrap_or_else(|error| {
+            tracing::warn!("the {} outbox cannot be read, will try again: {error}", self.settings.name);
+            Vec::new()
+        })
+    }
+
+    async fn try_look(&self, reachable: &[String]) -> sqlx::Result<Vec<String>> {
+        for destination in reachable {
+            self.retry_now(destination).await?;
+        }
+        self.refresh_failing().await?;
+        self.due().await
+    }
+
+    /// The destinations for which something is due, and that may be tried now; those that wait the longest first.
+    ///
+    /// Found by the index, one step for each destination, however much waits for it.
+    pub async fn due(&self) -> sqlx::Result<Vec<String>> {
+        let now = self.clock.now_ms();
+        let (rows, destinations) = (&self.tables.rows, &self.tables.destinations);
+        let text = format!(
+            "WITH RECURSIVE waiting(destination) AS (
+                 SELECT MIN(destination) FROM {rows}
+                 UNION ALL
+                 SELECT (SELECT MIN({rows}.destination) FROM {rows} WHERE {rows}.destination > waiting.destination)
+                 FROM waiting WHERE waiting.destination IS NOT NULL)
+             SELECT waiting.destination FROM waiting
+             LEFT JOIN {destinations} AS state ON state.destination = waiting.destination
+             WHERE waiting.destination IS NOT NULL
+                 AND COALESCE(state.next_try, 0) <= $1 AND COALESCE(state.leased_until, 0) <= $1
+                 AND EXISTS (SELECT 1 FROM {rows} AS due
+                             WHERE due.destination = waiting.destination AND due.position <= $2)
+             ORDER BY COALESCE(state.next_try, 0), waiting.destination LIMIT $3"
+        );
+        sqlx::query_scalar(AssertSqlSafe(text))
+            .bind(now)
+            .bind(self.due_until(now))
+            .bind(i64::try_from(self.settings.at_once * LOOK_AHEAD).unwrap_or(i64::MAX))
+            .fetch_all(self.db.read())
+            .await
+    }
+
+    /// Has a destination tried at once.
+    async fn retry_now(&self, destination: &str) -> sqlx::Result<()> {
+        let text = format!(
+            "UPDATE {} SET next_try = 0 WHERE destination = $1 AND next_try > 0",
+            self.tables.destinations
+        );
+        sqlx::query(AssertSqlSafe(text)).bind(destination).execute(self.db.write_alone()).await?;
+        Ok(())
+    }
+
+    /// Sends to a destination until nothing waits, a page fails, or its turn is over.
+    pub async fn send_to(&self, sender: &impl OutboxSender, destination: &str) {
+        if let Err(error) = self.try_send_to(sender, destination).await {
+            // The lease runs out, and the destination is tried again.
+            tracing::warn!(destination, "sending to {destination} stops: {error}");
+        }
+    }
+
+    async fn try_send_to(&self, sender: &impl OutboxSender, destination: &str) -> sqlx::Result<()> {
+        let Some(mut turn) = self.begin_turn(destination).await? else { return Ok(()) };
+        while self.send_page(sender, &mut turn).await? == AfterPage::Next {}
+        Ok(())
+    }
+
+    /// `None` if another process sends to the destination.
+    pub(super) async fn begin_turn(&self, destination: &str) -> sqlx::Result<Option<SendTurn>> {
+        let now = self.clock.now_ms();
+        let mut lease = self.leases.take(destination, now).await?;
+        if lease.is_none() && self.settings.kind == RowKind::Mark && self.add_destination(destination).await?
+        {
+            lease = self.leases.take(destination, now).await?;
+        }
+        let Some(lease) = lease else { return Ok(None) };
+        let text =
+            format!("SELECT attempts, sending FROM {} WHERE destination = $1", self.tables.destinations);
+        let state: Option<(i64, i64)> =
+            sqlx::query_as(AssertSqlSafe(text)).bind(destination).fetch_optional(self.db.read()).await?;
+        let Some((attempts, sending)) = state else { return Ok(None) };
+        if sending > 0 {
+            // The process that had the lease before ended while these were being sent: they may have arrived.
+            let mut tx = self.db.begin().await?;
+            if !self.leases.renew(&mut tx, &lease, now).await? {
+                return Ok(None);
+            }
+            self.mark_tried(&mut tx, destination, now).await?;
+            self.db.commit(tx).await?;
+        }
+        Ok(Some(SendTurn { lease, attempts, pages: 0 }))
+    }
+
+    pub(super) async fn send_page(
+        &self,
+        sender: &impl OutboxSender,
+        turn: &mut SendTurn,
+    ) -> sqlx::Result<AfterPage> {
+        let (now, destination) = (self.clock.now_ms(), turn.lease.row().to_owned());
+        if !self.expire(&turn.lease, now).await? {
+            return Ok(AfterPage::Over);
+        }
+        let rows = self.next_rows(&destination, now).await?;
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+            self.finish(turn).await?;
+            return Ok(AfterPage::Over);
+        };
+        if self.settings.withdrawable && !self.mark_sending(turn, last.position, now).await? {
+            return Ok(AfterPage::Over);
+        }
+        let first_key = first.key.clone();
+        let last_attempt = self.settings.retry.is_last(turn.attempts);
+        let mut outcome = sender.send(OutboxPage { destination, rows, last_attempt }).await;
+        if outcome.settled.is_empty() && outcome.failure.is_none() {
+            outcome = PageOutcome::failed("nothing of the page was sent");
+        }
+        if let Some(failure) = &outcome.failure {
+            let destination = turn.lease.row();
+            tracing::debug!(destination, "what waits for {destination} cannot be sent: {}", failure.error);
+        }
+        turn.pages += 1;
+        self.settle(turn, &first_key, outcome, self.clock.now_ms()).await
+    }
+
+    /// Written before rows up to this position are sent, so that after a crash they count as possibly arrived. False: another
+    /// process has the lease by now.
+    async fn mark_sending(&self, turn: &SendTurn, position: i64, now: i64) -> sqlx::Result<bool> {
+        let mut tx = self.db.begin().await?;
+        if !self.leases.renew(&mut tx, &turn.lease, now).await? {
+            return Ok(false);
+        }
+        let text = format!("UPDATE {} SET sending = $2 WHERE destination = $1", self.tables.destinations);
+        sqlx::query(AssertSqlSafe(text)).bind(turn.lease.row()).bind(position).execute(&mut *tx).await?;
+        self.db.commit(tx).await?;
+        Ok(true)
+    }
+}
