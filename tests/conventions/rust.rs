@@ -60,7 +60,11 @@ impl RustFile {
     fn of(file: &'static SourceFile) -> RustFile {
         let parsed = syn::parse_file(&file.text);
         let parsed = parsed.unwrap_or_else(|error| panic!("{} is not understood: {error}", file.path));
-        RustFile { file, whole: RustModule::read(&parsed, true), shipped: RustModule::read(&parsed, false) }
+        let [mut whole, mut shipped] = [true, false].map(|with_tests| RustModule::read(&parsed, with_tests));
+        for module in [&mut whole, &mut shipped] {
+            module.modules.extend(found_by_build_script(file));
+        }
+        RustFile { file, whole, shipped }
     }
 
     /// Whether all of the file is for tests.
@@ -118,6 +122,27 @@ impl RustModule {
         self.imports.insert(name, path.clone());
         self.paths.insert(path);
     }
+}
+
+/// The modules of a file that has a build script declare them: what is beside it.
+fn found_by_build_script(file: &SourceFile) -> Vec<RustModule> {
+    if !["\nnamespace_modules!();", "\ntest_modules::integration_tests!();"]
+        .iter()
+        .any(|macro_call| file.text.contains(macro_call))
+    {
+        return Vec::new();
+    }
+    let beside = files(file.folder(), ".rs")
+        .filter_map(|other| other.path[file.folder().len() + 1..].strip_suffix(".rs"));
+    let names = beside.filter_map(|path| match path.split_once('/') {
+        None => Some(path),
+        Some((folder, rest)) => (rest == "mod").then_some(folder),
+    });
+    let names = names
+        .filter(|name| !["main", "mod"].contains(name) && !file.text.contains(&format!("\nmod {name};")));
+    names
+        .map(|name| RustModule { name: name.to_owned(), is_elsewhere: true, ..RustModule::default() })
+        .collect()
 }
 
 /// Reads a module while `syn` walks through it.

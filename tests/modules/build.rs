@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 fn main() -> io::Result<()> {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the folder of the tests");
+    let tests =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the folder of the tests");
     println!("cargo::rerun-if-changed={}", tests.display());
     let mut modules = Vec::new();
     for entry in fs::read_dir(tests)? {

@@ -27,7 +27,11 @@ impl BusMetrics {
             dropped: counted(registry, "bus_dropped", dropped),
             errors: counted(registry, "bus_errors", "Commands that Redis did not answer well"),
             lag_seconds: measured(registry, "bus_lag", lag, Unit::Seconds),
-            up: counted(registry, "bus_up", "Whether other processes are heard over Redis; 0 where bus.url is local:"),
+            up: counted(
+                registry,
+                "bus_up",
+                "Whether other processes are heard over Redis; 0 where bus.url is local:",
+            ),
             sessions: counted(registry, "presence_sessions", sessions),
         }
     }

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 pub(crate) use manifests::BreakingChange;
 
 #[derive(Args)]
-pub(super) struct AgentsCommand {
+pub(crate) struct AgentsCommand {
     #[command(subcommand)]
     command: AgentsSubcommand,
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::io::Read as _;
 
 #[derive(Args)]
-pub(super) struct SendCommand {
+pub(crate) struct SendCommand {
     /// Who sends: an agent of this machine
     from: String,
     /// Who receives: a name of the same domain, or a whole AID
@@ -23,7 +23,7 @@ pub(super) struct SendCommand {
 }
 
 #[derive(Args)]
-pub(super) struct PullCommand {
+pub(crate) struct PullCommand {
     /// Whose messages: an agent of this machine
     name: String,
     /// Show messages after this seq [default: those that are not acknowledged]

@@ -14,7 +14,7 @@ mod watched_event;
 use clap::{Args, Subcommand};
 
 #[derive(Args)]
-pub(super) struct TasksCommand {
+pub(crate) struct TasksCommand {
     #[command(subcommand)]
     command: TasksSubcommand,
 }

@@ -6,7 +6,7 @@ mod terminal;
 use clap::{Args, Subcommand};
 
 #[derive(Args)]
-pub(super) struct ToolCommand {
+pub(crate) struct ToolCommand {
     #[command(subcommand)]
     command: ToolSubcommand,
 }
