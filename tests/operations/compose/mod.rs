@@ -75,7 +75,8 @@ async fn the_split_profile_delivers_a_message_from_one_gateway_to_the_other() {
 
 #[test]
 fn the_image_has_every_folder_that_keys_are_mounted_on() {
-    let image = fs::read_to_string(Path::new(ROOT).join("gateway/Dockerfile")).expect("there is a Dockerfile");
+    let image =
+        fs::read_to_string(Path::new(ROOT).join("gateway/Dockerfile")).expect("there is a Dockerfile");
     // The build of the image asks `aund services`, so a folder is there for each of them.
     assert!(image.contains("for folder in authority postgres $services;"), "{image}");
     let folders = Deployment::of("split", ComposeStores::none()).mounted_on("keys", "/keys/");

@@ -1,8 +1,9 @@
 //! `docs/reference.md`: everything that the schemas, the settings and the metrics say, as tables.
 
 use super::markdown::{quoted, table};
-use super::{GeneratedFile, settings};
+use super::{GeneratedFile, read, root, settings};
 use proto_schemas::{Access, EventAudience, EventSchema, Method, Namespace};
+use std::fs;
 
 const INTRODUCTION: &str = "\
 # Reference
@@ -27,7 +28,20 @@ pub(super) fn file(metrics: &str) -> GeneratedFile {
     text += &format!(
         "\n## Metrics\n\nWhat to watch, and what to do then, is in [operations](operations.md).\n\n{metrics}"
     );
+    text += &format!("\n## Guides\n\n{}", guides());
     GeneratedFile { path: "docs/reference.md".to_owned(), text }
+}
+
+/// The other documents, by their titles.
+fn guides() -> String {
+    let files = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = files.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.retain(|name| name.ends_with(".md") && name != "reference.md");
+    names.sort();
+    let title = |name: &str| {
+        read(&format!("docs/{name}")).lines().next().unwrap_or_default().trim_start_matches("# ").to_owned()
+    };
+    names.iter().map(|name| format!("- [{}]({name})\n", title(name))).collect()
 }
 
 fn methods(namespace: &Namespace) -> String {
