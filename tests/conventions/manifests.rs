@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use super::source::{SourceFile, file, files};
 
 /// The crates of ours that a crate may know. Every service has the same row, and `aund` may know all.
-const MAY_KNOW: [(&str, &[&str]); 10] = [
+const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("proto-schemas", &[]),
     ("manifest", &[]),
     ("outbound", &[]),
@@ -19,6 +19,7 @@ const MAY_KNOW: [(&str, &[&str]); 10] = [
     ("gateway", &["certs", "kernel", "outbound", "proto-schemas"]),
     ("client", &["certs", "manifest", "outbound", "proto-schemas"]),
     ("bench", &["certs", "client"]),
+    ("test-modules", &[]),
 ];
 
 /// Crates of others that some of ours have no use for: services bind no port, and the gateway keeps nothing.
@@ -40,7 +41,7 @@ pub struct CrateManifest {
 
 /// The crates of the workspace. The fuzz targets are a workspace of their own.
 pub fn manifests() -> Vec<CrateManifest> {
-    let files = files("", "Cargo.toml").filter(|file| !file.is_below("tests"));
+    let files = files("", "Cargo.toml").filter(|file| !file.is_below("tests/fuzz"));
     files.filter_map(CrateManifest::read).collect()
 }
 

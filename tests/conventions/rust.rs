@@ -1,8 +1,6 @@
 //! Rust as far as the conventions have to read it, parsed by `syn`: what stands in a comment or a string is not code.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ops::Range;
-use std::str::FromStr as _;
 use std::sync::LazyLock;
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -44,6 +42,8 @@ pub struct RustModule {
     /// Calls with a string as the first argument: the name of the function or method, and the string.
     pub calls: Vec<(String, String)>,
     pub attributes: HashSet<String>,
+    /// The macros that are called.
+    pub macros: HashSet<String>,
 }
 
 /// The Rust files below a folder, each parsed once for all tests.
@@ -60,10 +60,12 @@ impl RustFile {
     fn of(file: &'static SourceFile) -> RustFile {
         let parsed = syn::parse_file(&file.text);
         let parsed = parsed.unwrap_or_else(|error| panic!("{} is not understood: {error}", file.path));
-        let [mut whole, mut shipped] = [true, false].map(|with_tests| RustModule::read(&parsed, with_tests));
-        for module in [&mut whole, &mut shipped] {
-            module.modules.extend(found_by_build_script(file));
-        }
+        let [whole, shipped] = [true, false].map(|with_tests| {
+            let mut module = RustModule::read(&parsed, with_tests);
+            let found = found_by_build_script(file, &module);
+            module.modules.extend(found);
+            module
+        });
         RustFile { file, whole, shipped }
     }
 
@@ -124,23 +126,18 @@ impl RustModule {
     }
 }
 
-/// The modules of a file that has a build script declare them: what is beside it.
-fn found_by_build_script(file: &SourceFile) -> Vec<RustModule> {
-    if !["\nnamespace_modules!();", "\ntest_modules::integration_tests!();"]
-        .iter()
-        .any(|macro_call| file.text.contains(macro_call))
-    {
+/// The modules of a file that has a build script declare them: every file beside it, and every folder with a `mod.rs`.
+fn found_by_build_script(file: &SourceFile, module: &RustModule) -> Vec<RustModule> {
+    if !["namespace_modules", "integration_tests"].iter().any(|name| module.macros.contains(*name)) {
         return Vec::new();
     }
-    let beside = files(file.folder(), ".rs")
-        .filter_map(|other| other.path[file.folder().len() + 1..].strip_suffix(".rs"));
-    let names = beside.filter_map(|path| match path.split_once('/') {
-        None => Some(path),
-        Some((folder, rest)) => (rest == "mod").then_some(folder),
+    let names = files(file.folder(), ".rs").filter_map(|other| {
+        let path = other.path.strip_prefix(file.folder())?.strip_prefix('/')?;
+        let name = path.strip_suffix("/mod.rs").or(path.strip_suffix(".rs"))?;
+        (!name.contains('/') && other.path != file.path).then_some(name)
     });
-    let names = names
-        .filter(|name| !["main", "mod"].contains(name) && !file.text.contains(&format!("\nmod {name};")));
-    names
+    let undeclared = names.filter(|name| module.modules.iter().all(|declared| declared.name != *name));
+    undeclared
         .map(|name| RustModule { name: name.to_owned(), is_elsewhere: true, ..RustModule::default() })
         .collect()
 }
@@ -307,6 +304,12 @@ impl<'ast> Visit<'ast> for RustReader {
         }
     }
 
+    fn visit_macro(&mut self, called: &'ast syn::Macro) {
+        let name = called.path.segments.last().map(|segment| segment.ident.to_string());
+        self.module.macros.extend(name);
+        visit::visit_macro(self, called);
+    }
+
     fn visit_token_stream(&mut self, tokens: &'ast TokenStream) {
         self.read_tokens(tokens.clone());
     }
@@ -329,87 +332,6 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// What a stretch of Rust is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stretch {
-    Code,
-    Comment,
-    /// A string literal with its quotation marks.
-    Text,
-}
-
-/// Cuts Rust into code, comments and string literals. A comment is what lies between two tokens, or documentation, which the parser
-/// takes for an attribute.
-pub fn stretches(text: &str) -> Vec<(Stretch, &str)> {
-    let tokens = TokenStream::from_str(text).unwrap_or_else(|error| panic!("{text} is not Rust: {error}"));
-    let mut marked: Vec<(Stretch, Range<usize>)> = Vec::new();
-    let mut at = 0;
-    for (range, is_text) in leaves(tokens).into_iter().chain([(text.len()..text.len(), false)]) {
-        // The tokens of a comment of documentation all have the place of the whole.
-        if range.start < at {
-            continue;
-        }
-        if !text[at..range.start].trim().is_empty() {
-            marked.push((Stretch::Comment, at..range.start));
-        }
-        if text[range.clone()].starts_with("//") || text[range.clone()].starts_with("/*") {
-            marked.push((Stretch::Comment, range.clone()));
-        } else if is_text {
-            marked.push((Stretch::Text, range.clone()));
-        }
-        at = range.end;
-    }
-    with_code_between(text, marked)
-}
-
-fn with_code_between(text: &str, marked: Vec<(Stretch, Range<usize>)>) -> Vec<(Stretch, &str)> {
-    let (mut found, mut at) = (Vec::new(), 0);
-    for (kind, range) in marked.into_iter().chain([(Stretch::Code, text.len()..text.len())]) {
-        if at < range.start {
-            found.push((Stretch::Code, &text[at..range.start]));
-        }
-        if !range.is_empty() {
-            found.push((kind, &text[range.clone()]));
-        }
-        at = range.end;
-    }
-    found
-}
-
-/// Where each token stands, brackets included, and whether it is a string.
-fn leaves(tokens: TokenStream) -> Vec<(Range<usize>, bool)> {
-    let mut found = Vec::new();
-    for token in tokens {
-        match token {
-            TokenTree::Group(group) => {
-                found.push((group.span_open().byte_range(), false));
-                found.extend(leaves(group.stream()));
-                found.push((group.span_close().byte_range(), false));
-            }
-            TokenTree::Literal(literal) => {
-                let written = literal.to_string();
-                let is_text =
-                    written.contains('"') && !written.starts_with('\'') && !written.starts_with("b'");
-                found.push((literal.span().byte_range(), is_text));
-            }
-            other => found.push((other.span().byte_range(), false)),
-        }
-    }
-    found
-}
-
-#[test]
-fn rust_is_cut_into_code_comments_and_strings() {
-    let text = "let a = 'x'; // \"no\"\nlet b: &'static str = r#\"a \"b\" // c\"#; /* x /* y */ */ call('\"', \"\\\"\", b'\\''); /// doc\nfn f() {}";
-    let cut = stretches(text);
-    assert_eq!(cut.iter().map(|(_, stretch)| *stretch).collect::<String>(), text);
-    let of_kind = |wanted: Stretch| -> Vec<&str> {
-        cut.iter().filter(|(kind, _)| *kind == wanted).map(|(_, stretch)| stretch.trim()).collect()
-    };
-    assert_eq!(of_kind(Stretch::Text), ["r#\"a \"b\" // c\"#", "\"\\\"\""]);
-    assert_eq!(of_kind(Stretch::Comment), ["// \"no\"", "/* x /* y */ */", "/// doc"]);
-}
-
 #[test]
 fn what_is_compiled_for_tests_is_left_out() {
     let text = "use a::b; #[cfg(test)] use c::{d, e}; struct S; #[cfg(test)] struct T; impl S { #[cfg(test)] fn f() { g::h(); } } \
@@ -428,5 +350,6 @@ fn names_paths_and_strings_are_found_in_macros_too() {
     let read = RustModule::made_up(text, false);
     assert_eq!(read.literals, ["r", "x", "y", "z"]);
     assert!(read.names_path(&["a", "b"]) && read.names_path(&["crate", "e"]) && !read.names_path(&["j"]));
+    assert_eq!(read.macros, ["check".to_owned()].into());
     assert_eq!(read.calls, [("g".to_owned(), "y".to_owned()), ("i".to_owned(), "z".to_owned())]);
 }

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use super::rust::{RustModule, Stretch, rust_file, stretches};
+use super::rust::{RustModule, rust_file};
 use super::source::{SourceFile, files, repository, words};
+use super::stretches::{Stretch, stretches};
 
 /// Words that are refused in names, messages and documents, and what to say instead.
 const REFUSED: [(&[&str], &str); 20] = [
