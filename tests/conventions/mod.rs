@@ -159,6 +159,16 @@ fn every_code_has_a_row_that_says_which_test_produces_it() {
     }
 }
 
+/// By default a case that failed is kept in a folder beside the crate, where Cargo looks for services and finds no manifest.
+#[test]
+fn property_tests_of_services_keep_their_failed_cases_beside_them() {
+    for rust in rust_files("services").filter(|rust| !rust.file.is_below("services/testing")) {
+        let has = |name: &str| rust.whole.each().any(|module| module.idents.contains(name));
+        let says_where = has("cases") || has("failure_persistence");
+        assert!(!has("proptest") || says_where, "{} needs testing::cases", rust.file.path);
+    }
+}
+
 #[test]
 fn lints_are_expected_with_a_reason_and_never_just_allowed() {
     for rust in rust_files("") {
