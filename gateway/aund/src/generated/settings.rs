@@ -5,77 +5,74 @@ use crate::services;
 use gateway::config::Config;
 use std::collections::BTreeMap;
 use std::fs;
+use syn::{Attribute, Expr, ExprLit, Field, Ident, Item, Lit, Meta, Type};
 
 /// The tables of the reference, each with its title.
 pub(super) fn tables() -> Vec<(String, String)> {
     let shown = Config::parse("", &services::rows()).and_then(|config| config.shown()).unwrap();
-    let defaults: toml::Table = toml::from_str(&shown).unwrap();
+    let defaults = toml::Value::Table(toml::from_str(&shown).unwrap());
     let mut tables =
         vec![("All processes".to_owned(), table(&structs(&gateway_sources()), "Config", "", &defaults))];
     for name in services::names().filter(|name| *name != "gateway") {
         let source = read(&format!("services/{name}/settings.rs"));
-        let rows = table(&structs(&source), "Settings", &format!("{name}."), &defaults);
+        let rows = table(&structs(&[source]), "Settings", &format!("{name}."), &defaults);
         tables.push((format!("`[{name}]`"), rows));
     }
     tables
 }
 
-fn gateway_sources() -> String {
-    let folder = root().join("gateway/src/config");
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files
-        .iter()
-        .map(|path| fs::read_to_string(path).unwrap())
-        .fold(read("gateway/src/config.rs"), |all, one| all + &one)
+fn gateway_sources() -> Vec<String> {
+    let folder = fs::read_dir(root().join("gateway/src/config")).unwrap();
+    let files = folder.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
+    files.chain([read("gateway/src/config.rs")]).collect()
 }
 
+/// Structs of settings, by name.
+type SettingStructs = BTreeMap<String, Vec<SettingField>>;
+
 /// A field of a struct of settings. One without a comment belongs to that of the field before it.
-#[derive(Debug, PartialEq)]
 struct SettingField {
     name: String,
+    /// The name of its type, without what is in angle brackets.
     kind: String,
     comment: String,
 }
 
-/// The structs of a source as rustfmt writes it, with the fields that are settings.
-fn structs(source: &str) -> BTreeMap<String, Vec<SettingField>> {
-    let mut structs: BTreeMap<String, Vec<SettingField>> = BTreeMap::new();
-    let (mut current, mut comment, mut skipped) = (None, String::new(), false);
-    for line in source.lines() {
-        if let Some(name) =
-            line.strip_prefix("pub struct ").and_then(|rest| rest.split([' ', '(', ';']).next())
-        {
-            structs.insert(name.to_owned(), Vec::new());
-            current = line.ends_with('{').then(|| name.to_owned());
-            comment.clear();
-        }
-        let Some(name) = &current else { continue };
-        let text = line.trim_start();
-        if line == "}" {
-            current = None;
-        } else if let Some(words) = text.strip_prefix("///") {
-            comment += words;
-        } else if text == "#[serde(skip)]" {
-            skipped = true;
-        } else if let Some((field, kind)) = text.strip_prefix("pub ").and_then(|field| field.split_once(": "))
-        {
-            let (name, kind) = (name.clone(), kind.trim_end_matches(',').to_owned());
-            let field = SettingField { name: field.to_owned(), kind, comment: std::mem::take(&mut comment) };
-            if !std::mem::take(&mut skipped) {
-                structs.entry(name).or_default().push(field);
+fn structs(sources: &[String]) -> SettingStructs {
+    let mut structs = SettingStructs::new();
+    for source in sources {
+        for item in syn::parse_file(source).unwrap().items {
+            if let Item::Struct(item) = item {
+                structs.insert(item.ident.to_string(), item.fields.iter().filter_map(setting).collect());
             }
         }
     }
     structs
 }
 
-fn table(
-    structs: &BTreeMap<String, Vec<SettingField>>,
-    name: &str,
-    prefix: &str,
-    defaults: &toml::Table,
-) -> String {
+fn setting(field: &Field) -> Option<SettingField> {
+    let is_skipped = |attribute: &Attribute| {
+        attribute.path().is_ident("serde") && attribute.parse_args::<Ident>().is_ok_and(|word| word == "skip")
+    };
+    if field.attrs.iter().any(is_skipped) {
+        return None;
+    }
+    let Type::Path(kind) = &field.ty else { return None };
+    Some(SettingField {
+        name: field.ident.as_ref()?.to_string(),
+        kind: kind.path.segments.last()?.ident.to_string(),
+        comment: field.attrs.iter().filter_map(comment_line).collect(),
+    })
+}
+
+/// A line of a comment, which is an attribute to the compiler.
+fn comment_line(attribute: &Attribute) -> Option<String> {
+    let Meta::NameValue(line) = &attribute.meta else { return None };
+    let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = &line.value else { return None };
+    line.path.is_ident("doc").then(|| text.value())
+}
+
+fn table(structs: &SettingStructs, name: &str, prefix: &str, defaults: &toml::Value) -> String {
     let mut rows: Vec<[String; 3]> = Vec::new();
     add_rows(structs, name, prefix, defaults, &mut rows);
     if rows.is_empty() {
@@ -85,10 +82,10 @@ fn table(
 }
 
 fn add_rows(
-    structs: &BTreeMap<String, Vec<SettingField>>,
+    structs: &SettingStructs,
     name: &str,
     prefix: &str,
-    defaults: &toml::Table,
+    defaults: &toml::Value,
     rows: &mut Vec<[String; 3]>,
 ) {
     let first = rows.len();
@@ -109,24 +106,17 @@ fn add_rows(
     }
 }
 
-fn default(path: &str, defaults: &toml::Table) -> String {
-    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
-    let found = rest
-        .split('.')
-        .filter(|key| !key.is_empty())
-        .try_fold(defaults.get(first), |value, key| Some(value?.get(key)));
-    match found.flatten() {
-        Some(value) => format!("`{value}`"),
-        None => "unset".to_owned(),
-    }
+fn default(path: &str, defaults: &toml::Value) -> String {
+    let found = path.split('.').try_fold(defaults, |value, key| value.get(key));
+    found.map_or("unset".to_owned(), |value| format!("`{value}`"))
 }
 
 #[test]
 fn fields_have_their_comments_and_those_without_one_share_the_one_before() {
     let source = "/// Not a field.\npub struct Settings {\n    /// How many,\n    /// at most.\n    pub most: u32,\n    pub more: u32,\n    \
                   pub inner: Inner,\n    #[serde(skip)]\n    pub left_out: u8,\n}\n\npub struct Inner {\n    /// Whether.\n    pub on: Option<bool>,\n}\n";
-    let defaults: toml::Table = toml::from_str("[x]\nmost = 1\nmore = 2\n").unwrap();
-    let text = table(&structs(source), "Settings", "x.", &defaults);
+    let defaults = toml::Value::Table(toml::from_str("[x]\nmost = 1\nmore = 2\n").unwrap());
+    let text = table(&structs(&[source.to_owned()]), "Settings", "x.", &defaults);
     let rows: Vec<&str> = text.lines().skip(2).collect();
     assert_eq!(
         rows,
