@@ -30,16 +30,17 @@ fn main() {
 }
 
 fn generate(root: &Path) -> Result<(), String> {
-    let errors = read(root, "errors.json")?;
-    let Namespaces { namespaces, methods, events } = namespaces(root)?;
+    let Namespaces { namespaces, methods, events, errors: of_namespaces } = namespaces(root)?;
+    let mut error_files = vec![read(root, "errors.json")?];
+    error_files.extend(of_namespaces);
+    let errors = all_errors(&error_files)?;
     let common = folder(root, "common")?;
 
-    check_errors(&errors.doc)?;
     for namespace in &namespaces {
         check_namespace(namespace, &namespaces)?;
     }
     for method in &methods {
-        check_method(method, &errors.doc)?;
+        check_method(method, &errors)?;
         check_callers(method, &namespaces)?;
         check_classes(method, &namespaces)?;
         check_routes(method, &namespaces)?;
@@ -50,9 +51,10 @@ fn generate(root: &Path) -> Result<(), String> {
     watch(root, "errors.json");
     watch(root, "build.rs");
 
-    save("codes.rs", &codes_source(&errors.doc))?;
+    save("codes.rs", &codes_source(&errors))?;
+    save("modules.rs", &modules_source(&namespaces))?;
     save("requests.rs", &requests_source(&methods))?;
-    save("tables.rs", &tables_source(&namespaces, &methods, &events, &common))
+    save("tables.rs", &tables_source(&namespaces, &methods, &events, &common, &error_files))
 }
 
 // ---- Reading ----
@@ -62,12 +64,15 @@ struct Namespaces {
     namespaces: Vec<SchemaFile>,
     methods: Vec<SchemaFile>,
     events: Vec<SchemaFile>,
+    /// The errors that a namespace adds to those of the protocol.
+    errors: Vec<SchemaFile>,
 }
 
 fn namespaces(root: &Path) -> Result<Namespaces, String> {
     // The root itself is watched, so that a new namespace is noticed.
     watch(root, "");
     let (mut namespaces, mut methods, mut events) = (Vec::new(), Vec::new(), Vec::new());
+    let mut errors = Vec::new();
     for name in names(root)? {
         if !root.join(&name).is_dir() || name.starts_with('.') || NOT_NAMESPACES.contains(&name.as_str()) {
             continue;
@@ -79,6 +84,7 @@ fn namespaces(root: &Path) -> Result<Namespaces, String> {
         for file in folder(root, &name)? {
             match file.path.strip_prefix(&format!("{name}/")) {
                 Some("namespace.json") => namespaces.push(file),
+                Some("errors.json") => errors.push(file),
                 Some(path) if path.starts_with("events/") => events.push(file),
                 _ => methods.push(file),
             }
@@ -89,7 +95,7 @@ fn namespaces(root: &Path) -> Result<Namespaces, String> {
     // `find` and `find_event` are binary searches, and paths sort differently from names.
     methods.sort_by(|a, b| a.doc["method"].as_str().cmp(&b.doc["method"].as_str()));
     events.sort_by(|a, b| a.doc["event"].as_str().cmp(&b.doc["event"].as_str()));
-    Ok(Namespaces { namespaces, methods, events })
+    Ok(Namespaces { namespaces, methods, events, errors })
 }
 
 /// All files of a folder and of the folders in it, in alphabetical order.
@@ -136,21 +142,35 @@ fn watch(root: &Path, path: &str) {
 
 // ---- Checking ----
 
-fn check_errors(errors: &Value) -> Result<(), String> {
+/// The rows of all tables of errors. A name is given once.
+fn all_errors(files: &[SchemaFile]) -> Result<Value, String> {
+    let mut all = serde_json::Map::new();
+    for SchemaFile { path, doc } in files {
+        check_errors(path, doc)?;
+        for (name, row) in entries(doc) {
+            if all.insert(name.clone(), row.clone()).is_some() {
+                return Err(format!("{path}: {name} is in another table of errors already"));
+            }
+        }
+    }
+    Ok(all.into())
+}
+
+fn check_errors(path: &str, errors: &Value) -> Result<(), String> {
     for (name, row) in entries(errors) {
         let code = row["code"].as_i64().and_then(|code| i32::try_from(code).ok());
         if code.is_none() || !row["retryable"].is_boolean() || !is_text(&row["description"]) {
             return Err(format!(
-                "errors.json: {name} needs an integer code, a boolean retryable and a description"
+                "{path}: {name} needs an integer code, a boolean retryable and a description"
             ));
         }
         if !row["message"].as_str().is_some_and(is_sentence) {
             return Err(format!(
-                "errors.json: the message of {name} must be a lower-case sentence without a full stop"
+                "{path}: the message of {name} must be a lower-case sentence without a full stop"
             ));
         }
         if !name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_') {
-            return Err(format!("errors.json: {name} must be written in capitals and underscores"));
+            return Err(format!("{path}: {name} must be written in capitals and underscores"));
         }
     }
     Ok(())
@@ -372,7 +392,7 @@ fn check_names(path: &str, doc: &Value, errors: &Value) -> Result<(), String> {
     for (at, name) in names.iter().enumerate() {
         let known = name.as_str().is_some_and(|name| errors.get(name).is_some());
         if !known {
-            return Err(format!("{path}: {name} is not in errors.json"));
+            return Err(format!("{path}: {name} is not in a table of errors"));
         }
         if names[..at].contains(name) {
             return Err(format!("{path}: {name} is listed twice in errors"));
@@ -521,6 +541,17 @@ fn codes_source(errors: &Value) -> String {
     source
 }
 
+/// The modules of request types: every namespace has one in `src/requests`, a file or a folder of its name.
+fn modules_source(namespaces: &[SchemaFile]) -> String {
+    let mut source = String::from("macro_rules! namespace_modules {\n    () => {\n");
+    for SchemaFile { doc, .. } in namespaces {
+        let name = doc["namespace"].as_str().unwrap_or_default();
+        line(&mut source, format_args!("        pub mod {name};"));
+    }
+    source.push_str("    };\n}\n");
+    source
+}
+
 /// A list for the tests: the request type of every method that is answered, as `requests::ca::GetCert` for `ca.get_cert`.
 fn requests_source(methods: &[SchemaFile]) -> String {
     let mut source = String::from("macro_rules! all_requests {\n    ($then:ident, $check:ident) => {\n");
@@ -540,6 +571,7 @@ fn tables_source(
     methods: &[SchemaFile],
     events: &[SchemaFile],
     common: &[SchemaFile],
+    errors: &[SchemaFile],
 ) -> String {
     let mut source = String::new();
     for (at, file) in namespaces.iter().enumerate() {
@@ -568,6 +600,10 @@ fn tables_source(
     line(&mut source, format_args!("];\nstatic COMMON: [(&str, &str); {}] = [", common.len()));
     for SchemaFile { path, .. } in common {
         line(&mut source, format_args!("    ({:?}, {}),", type_name(path), text(path)));
+    }
+    line(&mut source, format_args!("];\nstatic ERRORS: [&str; {}] = [", errors.len()));
+    for SchemaFile { path, .. } in errors {
+        line(&mut source, format_args!("    {},", text(path)));
     }
     line(&mut source, format_args!("];"));
     source

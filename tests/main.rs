@@ -49,34 +49,4 @@
 //! | 4011 | none: it belongs to federation |
 //! | 4012 | none: a new session replaces the old one of its slot under one lock, so the race it reports cannot happen |
 
-mod support;
-
-mod agent_md;
-mod agents_http;
-mod attacks;
-mod auth;
-mod capabilities;
-mod cli;
-mod client;
-mod compose;
-mod connect;
-mod conventions;
-mod drain;
-mod federation;
-mod jsonrpc;
-mod limits;
-mod manifest;
-mod mesh;
-mod message;
-mod notify;
-mod ocsp;
-mod operations;
-mod pki;
-mod revocation;
-mod rpc_http;
-mod schema;
-mod search;
-mod sessions;
-mod signature;
-mod store_down;
-mod task;
+test_modules::integration_tests!();

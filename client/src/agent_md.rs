@@ -108,16 +108,16 @@ async fn with_token(
 
 #[cfg(test)]
 mod tests {
-    use super::super::agent_id::AgentId;
     use super::super::home::Home;
     use super::*;
     use certs::dev::Pki;
+    use proto_schemas::Aid;
 
     const ISSUER: &str = "agents.localhost";
 
     fn alice() -> (tempfile::TempDir, LocalAgent) {
         let folder = tempfile::tempdir().unwrap();
-        let aid = AgentId::parse(&format!("alice.{ISSUER}")).unwrap();
+        let aid = Aid::parse(&format!("alice.{ISSUER}")).unwrap();
         let alice = Home::new(folder.path()).create(&aid).unwrap();
         (folder, alice)
     }

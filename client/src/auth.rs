@@ -1,11 +1,11 @@
 //! The calls that lead from a key to a session, each on a socket whose challenge has been read. Nothing is stored here.
 
-use super::agent_id::AgentId;
 use super::chance::{now, secret};
 use super::connection::ClientConnection;
 use super::error::Error;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use certs::Key;
+use proto_schemas::Aid;
 use proto_schemas::requests::auth::{
     AidLogin1, AidLogin2, Connect, ConnectProof, ConnectWishes, ConnectedSession, ConnectingClient,
     ConnectingDevice, CreateAid, DeliveryMode, LoginTokens, ProtocolRange,
@@ -33,7 +33,7 @@ pub struct SessionOptions {
 }
 
 /// Registers a key under an AID, and gives its certificate. Registering the same key again succeeds, too.
-pub async fn create_aid(connection: &ClientConnection, aid: &AgentId, key: &Key) -> Result<String, Error> {
+pub async fn create_aid(connection: &ClientConnection, aid: &Aid, key: &Key) -> Result<String, Error> {
     let public_key = BASE64_STANDARD.encode(key.public().spki_der());
     let curve = Some(key.public().curve().to_string());
     let created = connection.request(&CreateAid { aid: aid.to_string(), public_key, curve }).await?;
@@ -43,7 +43,7 @@ pub async fn create_aid(connection: &ClientConnection, aid: &AgentId, key: &Key)
 /// Both steps of a login, on one socket.
 pub async fn log_in(
     connection: &ClientConnection,
-    aid: &AgentId,
+    aid: &Aid,
     key: &Key,
     cert: &str,
 ) -> Result<LoginTokens, Error> {

@@ -1,6 +1,5 @@
 //! Who an agent is, and where its gateway is.
 
-use super::agent_id::AgentId;
 use super::auth::{SessionKind, SessionOptions};
 use super::client::Client;
 use super::connection::dial::GatewayDialer;
@@ -11,6 +10,7 @@ use super::connection::trust::TrustedRoot;
 use super::error::Error;
 use super::home::{Home, LocalAgent};
 use super::login;
+use proto_schemas::Aid;
 use std::path::PathBuf;
 
 /// The slot of a client that is given none.
@@ -84,7 +84,7 @@ impl ClientBuilder {
 
     /// Registers the agent: makes a key in the home, unless there is one, and gets its certificate. Doing it again is harmless.
     pub async fn register(&self) -> Result<(), Error> {
-        let (home, aid) = (Home::new(&self.home), AgentId::parse(&self.aid)?);
+        let (home, aid) = (Home::new(&self.home), Aid::parse(&self.aid)?);
         let known = home.agent(&aid)?;
         let dialer = self.dialer(&home, &aid, known.as_ref()).await?;
         let agent = match known {
@@ -97,7 +97,7 @@ impl ClientBuilder {
     /// Connects an agent that is registered. From then on the client keeps the session, however often the connection is lost; a
     /// first connection that fails is not tried again.
     pub async fn connect(&self) -> Result<Client, Error> {
-        let (home, aid) = (Home::new(&self.home), AgentId::parse(&self.aid)?);
+        let (home, aid) = (Home::new(&self.home), Aid::parse(&self.aid)?);
         let agent = home.agent(&aid)?;
         let agent = agent.ok_or_else(|| Error::Invalid(format!("{aid} is not registered yet")))?;
         let dialer = self.dialer(&home, &aid, Some(&agent)).await?;
@@ -112,7 +112,7 @@ impl ClientBuilder {
     async fn dialer(
         &self,
         home: &Home,
-        aid: &AgentId,
+        aid: &Aid,
         agent: Option<&LocalAgent>,
     ) -> Result<GatewayDialer, Error> {
         let gateway: GatewayUrl = match &self.gateway {

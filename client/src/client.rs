@@ -1,6 +1,5 @@
 //! An agent that is connected, and comes back by itself.
 
-use super::agent_id::AgentId;
 use super::agent_md::{PublishCondition, PublishedAgentMd, publish_agent_md, unpublish_agent_md};
 use super::auth::SessionOptions;
 use super::chance::message_id;
@@ -11,8 +10,8 @@ use super::events::EventReaders;
 use super::events::event_stream::EventStream;
 use super::home::LocalAgent;
 use super::login::reconnect::{ClientState, Reconnect};
-use proto_schemas::Request;
 use proto_schemas::requests::message::{Send, SentMessage};
+use proto_schemas::{Aid, Request};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
@@ -77,7 +76,7 @@ impl Client {
     }
 
     /// Who this is.
-    pub fn aid(&self) -> &AgentId {
+    pub fn aid(&self) -> &Aid {
         &self.agent.aid
     }
 

@@ -1,5 +1,6 @@
 //! What can go wrong between an agent and its gateway.
 
+use proto_schemas::AidError;
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -132,6 +133,12 @@ impl Error {
     /// Whether the connection ended under a call, so that nobody knows whether the call took effect.
     pub fn is_disconnect(&self) -> bool {
         matches!(self, Error::Closed { .. } | Error::Disconnected(_) | Error::TooManyEvents)
+    }
+}
+
+impl From<AidError> for Error {
+    fn from(error: AidError) -> Error {
+        Error::Invalid(error.to_string())
     }
 }
 

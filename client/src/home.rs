@@ -6,12 +6,12 @@
 //! agents/alice.agents.localhost/key.pem  and cert.pem, tokens.json, gateway
 //! ```
 
-use super::agent_id::AgentId;
 use super::chance::tagged;
 use super::connection::gateway_url::GatewayUrl;
 use super::error::Error;
 use super::files;
 use certs::{Curve, Key};
+use proto_schemas::Aid;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -26,7 +26,7 @@ pub struct Home(PathBuf);
 #[derive(Clone)]
 pub struct LocalAgent {
     /// Its AID.
-    pub aid: AgentId,
+    pub aid: Aid,
     /// The key that its certificate is for.
     pub key: Key,
     folder: PathBuf,
@@ -69,15 +69,15 @@ impl Home {
     /// The agent of this name: a whole AID, or a name under `issuer`, or under the only issuer it is known at.
     pub fn find(&self, name: &str, issuer: Option<&str>) -> Result<Option<LocalAgent>, Error> {
         let known = match (name.contains('.'), issuer) {
-            (true, _) => vec![AgentId::parse(name)?],
-            (false, Some(issuer)) => vec![AgentId::parse(&format!("{name}.{issuer}"))?],
+            (true, _) => vec![Aid::parse(name)?],
+            (false, Some(issuer)) => vec![Aid::parse(&format!("{name}.{issuer}"))?],
             (false, None) => self.with_name(&name.to_ascii_lowercase())?,
         };
         match &known[..] {
             [] => Ok(None),
             [aid] => self.agent(aid),
             several => {
-                let names: Vec<&str> = several.iter().map(AgentId::as_str).collect();
+                let names: Vec<&str> = several.iter().map(Aid::as_str).collect();
                 let names = names.join(" or ");
                 Err(Error::Invalid(format!("there is more than one {name}, say which: {names}")))
             }
@@ -85,7 +85,7 @@ impl Home {
     }
 
     /// The agent of this AID, if its key is in this folder.
-    pub fn agent(&self, aid: &AgentId) -> Result<Option<LocalAgent>, Error> {
+    pub fn agent(&self, aid: &Aid) -> Result<Option<LocalAgent>, Error> {
         let folder = self.folder(aid);
         let file = folder.join("key.pem");
         let mode = match fs::metadata(&file) {
@@ -103,18 +103,18 @@ impl Home {
 
     /// A new key for an AID that has none in this folder. It is written before it is registered: a key that was registered
     /// and then lost would leave its AID unusable.
-    pub fn create(&self, aid: &AgentId) -> Result<LocalAgent, Error> {
+    pub fn create(&self, aid: &Aid) -> Result<LocalAgent, Error> {
         let (folder, key) = (self.folder(aid), Key::generate(Curve::P256));
         files::put_new(&folder.join("key.pem"), &key.to_pem())?;
         Ok(LocalAgent { aid: aid.clone(), key, folder })
     }
 
-    fn folder(&self, aid: &AgentId) -> PathBuf {
+    fn folder(&self, aid: &Aid) -> PathBuf {
         self.0.join("agents").join(aid.as_str())
     }
 
     /// The AIDs of all agents whose keys are in this folder, in alphabetical order.
-    pub fn agents(&self) -> Result<Vec<AgentId>, Error> {
+    pub fn agents(&self) -> Result<Vec<Aid>, Error> {
         let agents = self.0.join("agents");
         let entries = match fs::read_dir(&agents) {
             Ok(entries) => entries,
@@ -124,7 +124,7 @@ impl Home {
         let mut known = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|error| Error::file(&agents, "read", error))?;
-            let Ok(aid) = AgentId::parse(&entry.file_name().to_string_lossy()) else { continue };
+            let Ok(aid) = Aid::parse(&entry.file_name().to_string_lossy()) else { continue };
             if self.folder(&aid).join("key.pem").exists() {
                 known.push(aid);
             }
@@ -133,7 +133,7 @@ impl Home {
         Ok(known)
     }
 
-    fn with_name(&self, name: &str) -> Result<Vec<AgentId>, Error> {
+    fn with_name(&self, name: &str) -> Result<Vec<Aid>, Error> {
         let mut known = self.agents()?;
         known.retain(|aid| aid.name() == name);
         Ok(known)
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_key_is_for_its_owner_alone_and_is_never_written_over() {
         let (_folder, home) = home();
-        let aid = AgentId::parse("alice.agents.localhost").unwrap();
+        let aid = Aid::parse("alice.agents.localhost").unwrap();
         let alice = home.create(&aid).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(home.path()), 0o700);
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_key_that_others_can_read_is_not_used() {
         let (_folder, home) = home();
-        let aid = AgentId::parse("alice.agents.localhost").unwrap();
+        let aid = Aid::parse("alice.agents.localhost").unwrap();
         let file = home.create(&aid).unwrap().folder().join("key.pem");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(home.agent(&aid).err().unwrap().to_string().contains("chmod 600"));
@@ -225,9 +225,9 @@ mod tests {
         let (_folder, home) = home();
         assert!(home.find("alice", None).unwrap().is_none());
         for issuer in ["a.example", "b.example"] {
-            home.create(&AgentId::parse(&format!("alice.{issuer}")).unwrap()).unwrap();
+            home.create(&Aid::parse(&format!("alice.{issuer}")).unwrap()).unwrap();
         }
-        home.create(&AgentId::parse("alicex.a.example").unwrap()).unwrap();
+        home.create(&Aid::parse("alicex.a.example").unwrap()).unwrap();
         let found = |name, issuer| home.find(name, issuer).unwrap().map(|agent| agent.aid.to_string());
         assert_eq!(found("alice", Some("b.example")).as_deref(), Some("alice.b.example"));
         assert_eq!(found("alice.a.example", None).as_deref(), Some("alice.a.example"));

@@ -27,7 +27,6 @@
 //! It sends what the public SDKs send, so whoever uses it sees the server as any agent does. End-to-end encryption is not here
 //! yet: encrypted messages are skipped and acknowledged with the others, and what is sent can be read by the server.
 
-mod agent_id;
 mod agent_md;
 pub mod auth;
 pub mod backoff;
@@ -43,7 +42,6 @@ mod login;
 mod messages;
 pub mod tools;
 
-pub use agent_id::AgentId;
 pub use agent_md::{PublishCondition, PublishedAgentMd, publish_agent_md, sign_agent_md, unpublish_agent_md};
 pub use auth::{SessionKind, SessionOptions};
 pub use builder::ClientBuilder;
@@ -61,3 +59,4 @@ pub use home::{Home, LocalAgent, StoredTokens};
 pub use login::{connect, register};
 pub use messages::Messages;
 pub use messages::incoming::{Incoming, IncomingMessage};
+pub use proto_schemas::Aid;

@@ -69,10 +69,11 @@ pub struct BusConfig {
     pub url: String,
 }
 
-/// A certificate of your own for the listener; without it the server's authority makes one.
+/// What clients of the listeners are shown.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsConfig {
+    /// Files with a certificate of your own for the listeners, and its key. Without them the server's authority makes one.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
@@ -82,6 +83,7 @@ pub struct TlsConfig {
 pub struct LogConfig {
     /// A filter such as `info` or `gateway=debug,info`.
     pub level: String,
+    /// `text` for people, `json` for programs.
     pub format: LogFormat,
 }
 
@@ -92,10 +94,11 @@ pub enum LogFormat {
     Json,
 }
 
-/// How the operator's tools see this process: `/health` and `/metrics` over plain HTTP. For machines of your own only.
+/// How the operator's tools see this process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StatusConfig {
+    /// Where `/health` and `/metrics` are answered over plain HTTP. For machines of your own only.
     pub listen: Option<SocketAddr>,
     /// Whoever sends this token as a bearer gets `/metrics` from the public listeners, too. Without it they have none.
     pub token: Option<String>,

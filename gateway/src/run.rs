@@ -23,7 +23,8 @@ use anyhow::{Context as _, bail};
 use banner::Banner;
 use drain::RunningServer;
 use housekeeping::housekeeping;
-use kernel::{Audience, Bus, ConfiguredService, RedisBus, World};
+use kernel::{Bus, ConfiguredService, RedisBus, World};
+use proto_schemas::requests::ca::TrustChanged;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -206,7 +207,7 @@ async fn open_gateway(
 fn follow_trust(bus: &Bus, federation: &Arc<Federation>, tracker: &TaskTracker) {
     let (weak, tracker) = (Arc::downgrade(federation), tracker.clone());
     bus.listen(move |event| {
-        if event.to != Audience::Gateways || event.method != "ca.trust_changed" {
+        if event.as_signal::<TrustChanged>().is_none() {
             return;
         }
         if let Some(federation) = weak.upgrade() {

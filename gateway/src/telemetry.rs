@@ -99,18 +99,23 @@ impl Metrics {
         let mut registry = Registry::with_prefix("aund");
         let all = &mut registry;
         let calls = CallMetrics::register(all);
-        let outbox = "Bytes that wait to be written to clients";
+        let outbox =
+            "Bytes that wait to be written to clients, and of answers of batches that are not complete yet";
         let waiting = "Bytes of calls that wait for other domains or are in flight to them";
-        let oldest = "How long the oldest of these calls has waited";
+        let oldest = "How long the oldest call that waits for another domain has waited";
         all.register_collector(Box::new(StoreMetrics(stores.clone())));
         all.register_collector(Box::new(TaskMetrics(tasks.clone())));
         Metrics {
             pings: calls.method("meta.ping").ok.clone(),
             calls,
             closes: counted(all, "closes", "WebSockets closed by the server, by close code"),
-            refused: counted(all, "refused_sockets", "Sockets refused, by reason"),
+            refused: counted(
+                all,
+                "refused_sockets",
+                "Sockets refused, by the limit that was reached; handshakes and http_unread are sockets closed in favour of others, because theirs held most",
+            ),
             http: counted(all, "http_responses", "HTTP answers, by route and status"),
-            sockets: counted(all, "sockets", "Open WebSockets"),
+            sockets: counted(all, "sockets", "Open WebSockets, logged in or not"),
             sessions: counted(all, "sessions", "WebSockets that logged in"),
             outbox_bytes: measured(all, "outbox", outbox, Unit::Bytes),
             full_outboxes: counted(
@@ -120,7 +125,11 @@ impl Metrics {
             ),
             events: counted(all, "events", "Events delivered to sessions"),
             links: MeshLinkMetrics::register(all),
-            services: counted(all, "service", "Services that run in this process: 1 for each"),
+            services: counted(
+                all,
+                "service",
+                "1 for each service that runs in this process, the gateway among them",
+            ),
             bus: BusMetrics::register(all),
             relayed: RelayMetrics::register(all),
             federation_links: counted(all, "federation_links", "Links to other domains that are up"),

@@ -1,13 +1,16 @@
 //! The wire contract: what each method means, which errors there are, and all of it as one OpenRPC document.
 //!
 //! The JSON files beside this crate are the contract, one per method; `build.rs` checks and embeds them. This crate only
-//! gives access to them. It knows no socket, no store and no other crate of the workspace.
+//! gives access to them, and has them as types: requests, results, the signals of the bus, and names that have rules. It knows no socket, no store and no other crate of the workspace.
 
 mod fields;
 mod fill;
+mod names;
 mod openrpc;
 mod request;
 pub mod requests;
+mod reserved;
+mod signal;
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -16,10 +19,13 @@ use serde_json::{Map, Value};
 
 pub use fields::{field_differences, fields_of, properties_of, referred};
 pub use fill::fill;
+pub use names::{Aid, AidError, DeviceId, SlotId};
 pub use openrpc::openrpc;
 pub use request::Request;
+pub use reserved::is_reserved;
+pub use signal::Signal;
 
-/// The errors of `errors.json`, one constant each.
+/// The errors of `errors.json` and of the namespaces, one constant each.
 pub mod codes {
     use super::Code;
 
@@ -28,7 +34,7 @@ pub mod codes {
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
-/// One row of `errors.json`: the code on the wire, the sentence used where nothing more is known, and whether a retry of
+/// One row of a table of errors: the code on the wire, the sentence used where nothing more is known, and whether a retry of
 /// the same call can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
@@ -368,9 +374,15 @@ pub fn common() -> &'static Value {
     &SCHEMAS
 }
 
-/// The table of errors as it is written, descriptions included.
+/// The errors of the protocol and of all namespaces as they are written, descriptions included.
 pub fn errors() -> &'static Value {
-    static TABLE: LazyLock<Value> = LazyLock::new(|| parse(include_str!("../errors.json")));
+    static TABLE: LazyLock<Value> = LazyLock::new(|| {
+        let rows = ERRORS.iter().filter_map(|text| match parse(text) {
+            Value::Object(rows) => Some(rows),
+            _ => None,
+        });
+        Value::Object(rows.flatten().collect())
+    });
     &TABLE
 }
 

@@ -27,14 +27,12 @@ mod store;
 mod tests;
 
 use error::Error;
-use kernel::{
-    Audience, Bus, Clock, Event, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World,
-};
+use kernel::{Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World};
+use proto_schemas::requests::agent::AgentChanged;
 use sending::{
     DeviceArrivals, HttpsSender, SendingOutboxes, SendingWork, UserEvents, WebhookDeliveries, WebhookSender,
 };
 use serde::{Deserialize, Deserializer};
-use serde_json::json;
 pub use settings::Settings;
 use std::sync::Arc;
 use store::Store;
@@ -139,7 +137,7 @@ impl AgentService {
 
     /// Wakes whoever reads `agent.changes`. Called after the commit.
     fn tell_readers(&self) {
-        self.bus.publish(&Event::new(Audience::Gateways, "agent.changed", &json!({})));
+        self.bus.signal(&AgentChanged {});
     }
 }
 

@@ -6,13 +6,12 @@
 
 use super::AgentService;
 use super::store::{AgentMdWrite, Condition};
-use kernel::{Audience, Backoff, Bus, Caller, RpcError};
+use kernel::{Backoff, Bus, Caller, RpcError};
 use proto_schemas::requests::ca;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-const CERT_REVOKED: &str = "ca.cert_revoked";
 const EVERY: Duration = Duration::from_secs(60);
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const PAGE: i64 = 500;
@@ -25,7 +24,7 @@ pub(super) fn listen(bus: &Bus) -> Arc<Notify> {
     let revoked = Arc::new(Notify::new());
     let notified = revoked.clone();
     bus.listen(move |event| {
-        if event.to == Audience::Gateways && event.method == CERT_REVOKED {
+        if event.as_signal::<ca::CertRevoked>().is_some() {
             notified.notify_one();
         }
     });

@@ -6,37 +6,6 @@ use proto_schemas::requests::ca;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Hosts of the domain's own services, and names a person could mistake for them.
-const RESERVED: &[&str] = &[
-    "gateway",
-    "auth",
-    "message",
-    "group",
-    "storage",
-    "stream",
-    "proxy",
-    "mail",
-    "search",
-    "relay",
-    "nameservice",
-    "aid_custody",
-    "registry",
-    "trust",
-    "leaderboard",
-    "aun_console",
-    "aun-console",
-    "push",
-    "task",
-    "meta",
-    "agent",
-    "peer",
-    "root",
-    "admin",
-    "system",
-    "localhost",
-    "federation",
-];
-
 #[derive(Deserialize)]
 pub(super) struct CreateAidParams {
     aid: String,
@@ -88,7 +57,7 @@ fn registrable(text: &str, issuer: &str) -> Result<Aid, Error> {
     if aid.issuer() != issuer {
         return Err(Error::ForeignIssuer { aid: aid.to_string(), issuer: issuer.to_owned() });
     }
-    if RESERVED.contains(&aid.name()) || aid.name().starts_with("guest") {
+    if proto_schemas::is_reserved(aid.name()) {
         return Err(Error::Reserved(aid.name().to_owned()));
     }
     Ok(aid)

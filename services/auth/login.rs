@@ -149,6 +149,7 @@ pub(super) fn check_possession(public_key: &str, signed: &str, proof: &str) -> R
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use testing::cases;
 
     fn pending() -> Pending {
         Pending { request_id: "req-1".into(), expires_at: 5, fingerprint: "sha256:ab".into() }
@@ -165,6 +166,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         #[test]
         fn a_changed_nonce_never_opens(at in 0usize..80, to in "[A-Za-z0-9_.-]") {
             let (alice, seal) = (Aid::parse("alice.aid.pub").unwrap(), Seal::new(&[7; 32]));

@@ -7,7 +7,7 @@ use kernel::Purpose;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::fs;
-use testing::{DAY_MS, TestAgent, TestWorld, code, spki};
+use testing::{DAY_MS, TestAgent, TestWorld, cases, code, spki};
 
 async fn refresh(test: &TestWorld, token: &Value) -> Value {
     test.call("auth.refresh_token", json!({ "refresh_token": token })).await.unwrap()
@@ -446,7 +446,7 @@ async fn further(test: &TestWorld, agent: &TestAgent, key: &Key, proved_with: &K
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(cases(12))]
     /// Whatever an agent does with its tokens, at most one refresh token of a login is alive, and the count only grows.
     #[test]
     fn at_most_one_refresh_token_of_a_chain_is_alive(steps in prop::collection::vec((0usize..4, 0i64..8_000), 1..12)) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How many certificates an agent gets in 24 hours. Whoever renews more often is answered with the one it has, and
+    /// How many certificates an agent gets in 24 hours, 2 to 1000000. Whoever renews more often is answered with the one it has, and
     /// another key has to wait.
     pub certificates_per_day: u32,
 }

@@ -10,7 +10,8 @@ mod unpin_issuer;
 use super::store::{RootChange, RootChangeOutcome, SignedTrustList, TrustRoot};
 use super::{CaService, Error};
 use certs::{CertError, Certificate, RootDomains};
-use kernel::{Audience, Event, iso};
+use kernel::iso;
+use proto_schemas::requests::ca::TrustChanged;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -44,7 +45,7 @@ impl CaService {
 
     /// Has every gateway read the list again.
     pub(super) fn tell_trust_changed(&self) {
-        self.bus.publish(&Event::new(Audience::Gateways, "ca.trust_changed", &json!({})));
+        self.bus.signal(&TrustChanged {});
     }
 
     /// Adds the roots that the operator put into the folder before the first start. The file of one that is refused stays

@@ -320,6 +320,7 @@ mod tests {
     use parking_lot::Mutex;
     use proptest::prelude::*;
     use std::collections::HashMap;
+    use testing::cases;
     use tokio::sync::Notify;
 
     fn commits(stats: &StoreStats) -> u64 {
@@ -501,7 +502,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(200))]
+        #![proptest_config(cases(200))]
 
         /// The items come one after the other, with pauses; the commits take different times.
         #[test]

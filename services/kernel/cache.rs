@@ -127,6 +127,7 @@ impl<K: Hash + Eq, V> ExpiringCache<K, V> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use testing::cases;
 
     #[test]
     fn one_entry_is_evicted_for_a_new_one_and_it_is_the_one_used_longest_ago() {
@@ -178,6 +179,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         /// The last keys that were used are there, whatever was done, and no others.
         #[test]
         fn the_last_used_are_kept(most in 1_usize..6, steps in prop::collection::vec((0_u8..10, any::<bool>()), 0..100)) {

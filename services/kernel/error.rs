@@ -80,9 +80,3 @@ impl RpcError {
         RpcError { cause: None, ..self }
     }
 }
-
-impl From<sqlx::Error> for RpcError {
-    fn from(error: sqlx::Error) -> RpcError {
-        RpcError::store(error)
-    }
-}

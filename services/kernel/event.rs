@@ -3,6 +3,7 @@
 use super::{Aid, DeviceId, SlotId};
 use bytes::Bytes;
 use parking_lot::RwLock;
+use proto_schemas::Signal;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::sync::{Arc, OnceLock};
@@ -31,7 +32,7 @@ pub enum Audience {
     /// Every long connection of an agent but those of this device and slot: for what another domain tells, which does not
     /// know connections.
     OtherInstances { aid: Aid, device: DeviceId, slot: SlotId },
-    /// The gateways themselves: something about sessions changed, no client sees the event.
+    /// The processes themselves, gateways and services: the event is a signal, which no client sees.
     Gateways,
 }
 
@@ -44,6 +45,19 @@ impl Event {
     /// An event whose parameters are written already.
     pub fn with_params(to: Audience, method: impl Into<String>, params: Box<RawValue>) -> Event {
         Event { to, method: method.into(), params, frame: OnceLock::new() }
+    }
+
+    /// What processes tell each other.
+    pub fn signal<S: Signal>(signal: &S) -> Event {
+        Event::new(Audience::Gateways, S::NAME, signal)
+    }
+
+    /// The signal, if the event is this one.
+    pub fn as_signal<S: Signal>(&self) -> Option<S> {
+        if self.to != Audience::Gateways || self.method != S::NAME {
+            return None;
+        }
+        serde_json::from_str(self.params.get()).ok()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The kernel: what every service uses, and nothing that belongs to only one of them.
 
 pub mod agent_md;
-mod aid;
 mod backoff;
 mod batch;
 mod bus;
@@ -35,7 +34,6 @@ mod timestamp;
 pub mod trace;
 mod world;
 
-pub use aid::{Aid, AidError, DeviceId, SlotId};
 pub use backoff::{Backoff, BackoffSchedule};
 pub use batch::{Batch, BatchError};
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
@@ -65,7 +63,7 @@ pub use page::{PageLimit, PageLimitError};
 pub use panics::{catch_panic, catch_panic_of};
 pub use polling::await_polling;
 pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
-pub use proto_schemas::codes;
+pub use proto_schemas::{Aid, AidError, DeviceId, SlotId, codes};
 pub use redis::RedisSettings;
 pub use rpc::{
     Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, PendingAnswer, Relayed, Rpc,

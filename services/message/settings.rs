@@ -10,25 +10,26 @@ use std::time::Duration;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// For how many seconds a message is stored.
+    /// For how many seconds a message is stored; 1 to a year.
     pub retention_seconds: u64,
-    /// For how many seconds after it was sent a message can be recalled. 0: not at all.
+    /// For how many seconds after it was sent a message can be recalled, up to a year. 0: not at all. A message to another domain is
+    /// recalled by the rules of that domain.
     pub recall_seconds: u64,
-    /// For how many seconds a queue message can be pulled.
+    /// For how many seconds a queue message can be pulled; 1 to a day.
     pub queue_seconds: u64,
-    /// How many queue messages of one agent can be pulled; the oldest are dropped for later ones.
+    /// How many queue messages of one agent can be pulled, 1 to 10000; the oldest are dropped for later ones.
     pub queue_messages: u64,
-    /// How many bytes they may have together.
+    /// How many bytes they may have together, 2 MiB to 1 GiB. Those of all agents have 128 MiB of memory, or this if it is more.
     pub queue_bytes: u64,
-    /// How long a message waits for a domain that cannot be reached, in seconds. 0: its sender gets an error at once.
+    /// For how many seconds a message waits for a domain that cannot be reached, up to a year. 0: its sender gets an error at once.
     pub peer_retention_seconds: u64,
-    /// How many devices an agent has; a further one takes the place of the one that was not seen for longest.
+    /// How many devices an agent has, 16 to 256; a further one takes the place of the one that was not seen for longest.
     pub devices_per_agent: u64,
-    /// After how many seconds a device that was not seen is removed.
+    /// After how many seconds a device that was not seen is removed; a day to ten years.
     pub device_seconds: u64,
-    /// How many bytes may be stored at a time of what one agent sent.
+    /// How many bytes may be stored at a time of what one agent sent; 2 MiB to 1 PiB.
     pub sender_bytes: u64,
-    /// How many bytes may be stored at a time of what was sent to one agent.
+    /// How many bytes may be stored at a time of what was sent to one agent; 2 MiB to 1 PiB.
     pub inbox_bytes: u64,
 }
 

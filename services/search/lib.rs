@@ -28,10 +28,10 @@ mod tests;
 use cursor::CursorKey;
 use error::Error;
 use index::TextIndex;
-use kernel::{
-    Audience, Bus, Caller, Clock, Event, Ids, Mesh, Methods, Rpc, Service, ServiceRow, Task, World,
-};
+use kernel::{Bus, Caller, Clock, Event, Ids, Mesh, Methods, Rpc, Service, ServiceRow, Task, World};
 use parking_lot::RwLock;
+use proto_schemas::requests::agent::AgentChanged;
+use proto_schemas::requests::search::LogChanged;
 pub use settings::Settings;
 use std::sync::Arc;
 use store::Store;
@@ -204,25 +204,18 @@ impl SearchService {
         if own {
             self.wake.followers.notify_one();
         }
-        self.bus.publish(&Event::new(Audience::Gateways, LOG_CHANGED, &serde_json::json!({})));
+        self.bus.signal(&LogChanged {});
     }
 }
 
-/// What processes tell each other over the bus.
-const AGENT_CHANGED: &str = "agent.changed";
-const LOG_CHANGED: &str = "search.log_changed";
-const PEER_CHANGED: &str = "search.peer_changed";
-
 impl TaskWakes {
     fn on_event(&self, event: &Event) {
-        if event.to != Audience::Gateways {
-            return;
-        }
-        match event.method.as_str() {
-            AGENT_CHANGED => self.ingest.notify_one(),
-            LOG_CHANGED => self.index.notify_one(),
-            PEER_CHANGED => self.sync.wake(event),
-            _ => {}
+        if event.as_signal::<AgentChanged>().is_some() {
+            self.ingest.notify_one();
+        } else if event.as_signal::<LogChanged>().is_some() {
+            self.index.notify_one();
+        } else if let Some(changed) = event.as_signal() {
+            self.sync.wake(&changed);
         }
     }
 }

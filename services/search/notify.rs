@@ -1,11 +1,10 @@
 //! `search.notify`: the directory of a peer has something new.
 
 use super::cursor::ChangeCursor;
-use super::{Error, PEER_CHANGED, SearchService};
-use kernel::{Audience, Caller, Event};
-use proto_schemas::requests::search::SearchNotified;
+use super::{Error, SearchService};
+use kernel::Caller;
+use proto_schemas::requests::search::{PeerChanged, SearchNotified};
 use serde::Deserialize;
-use serde_json::json;
 use std::sync::Arc;
 
 #[derive(Deserialize)]
@@ -25,8 +24,7 @@ impl SearchService {
         if let Some(relayed) = caller.relayed()
             && self.settings.peers.contains(&relayed.from_issuer)
         {
-            let issuer = json!({ "issuer": relayed.from_issuer });
-            self.bus.publish(&Event::new(Audience::Gateways, PEER_CHANGED, &issuer));
+            self.bus.signal(&PeerChanged { issuer: relayed.from_issuer.clone() });
         }
         Ok(SearchNotified {})
     }

@@ -15,6 +15,7 @@ use kernel::{
     World,
 };
 use parking_lot::Mutex;
+use proptest::test_runner::{Config, FileFailurePersistence};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use sqlx::migrate::Migrator;
@@ -214,6 +215,13 @@ impl Drop for TestWorldMesh {
             self.0.remove(namespace.name);
         }
     }
+}
+
+/// A property test with this many cases. One that fails is kept beside its test, in a file that ends with `.regressions`, and is
+/// tried first from then on. By default proptest would make a folder next to the crate, where Cargo looks for services.
+pub fn cases(cases: u32) -> Config {
+    let beside = FileFailurePersistence::WithSource("regressions");
+    Config { cases, failure_persistence: Some(Box::new(beside)), ..Config::default() }
 }
 
 pub struct TestAnswer {

@@ -7,7 +7,7 @@ use proto_schemas::Access;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use crate::mesh::{SERVICES, TestMesh, call};
+use crate::gateway::mesh::{SERVICES, TestMesh, call};
 use crate::support::agent::{public_key, random_hex};
 use crate::support::mesh_link::TestMeshLink;
 use crate::support::{ISSUER, now, until};

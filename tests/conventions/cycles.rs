@@ -5,96 +5,60 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::source::{code, end_of_group, file, files, repository, tokens, without_tests};
+use super::manifests::targets;
+use super::rust::{RustModule, rust_files};
 
 type ModulePath = Vec<String>;
 
 /// The modules of one crate.
 #[derive(Default)]
-struct ModuleTree(BTreeMap<ModulePath, ModuleNode>);
+struct ModuleTree<'a>(BTreeMap<ModulePath, ModuleNode<'a>>);
 
-#[derive(Default)]
-struct ModuleNode {
+struct ModuleNode<'a> {
     file: String,
-    children: BTreeSet<String>,
-    /// What an import makes known under a name, here and to the modules inside.
-    imports: BTreeMap<String, Vec<String>>,
-    /// Every path that is named.
-    paths: Vec<Vec<String>>,
+    module: &'a RustModule,
+    /// Those of its modules that have a file, or stand between its braces.
+    children: BTreeSet<&'a str>,
 }
 
 /// Two modules with the same parent, the first of which knows the second, and the places where it does.
 type KnownModules = BTreeMap<(String, String), BTreeSet<String>>;
 
-impl ModuleTree {
+impl<'a> ModuleTree<'a> {
     /// Reads a crate from its first file on.
-    fn read(first: &str, text_of: &dyn Fn(&str) -> Option<String>) -> ModuleTree {
+    fn read(first: &str, files: &BTreeMap<&str, &'a RustModule>) -> ModuleTree<'a> {
         let mut tree = ModuleTree::default();
         let folder = first.rsplit_once('/').map_or("", |(folder, _)| folder);
-        tree.add(Vec::new(), first, folder, text_of);
+        tree.add(Vec::new(), files[first], first, folder, files);
         tree
     }
 
-    fn add(&mut self, path: ModulePath, file: &str, folder: &str, text_of: &dyn Fn(&str) -> Option<String>) {
-        let text = text_of(file).unwrap_or_else(|| panic!("{file} is missing"));
-        let code = code(&text);
-        self.add_body(path, file, folder, &without_tests(&tokens(&code)), text_of);
-    }
-
-    /// The items of a module, in a file of its own or between braces.
-    fn add_body(
+    /// A module of a file, whose own modules are in files of a folder or between its braces.
+    fn add(
         &mut self,
         path: ModulePath,
+        module: &'a RustModule,
         file: &str,
         folder: &str,
-        body: &[&str],
-        text_of: &dyn Fn(&str) -> Option<String>,
+        files: &BTreeMap<&str, &'a RustModule>,
     ) {
-        let mut node = ModuleNode { file: file.to_owned(), ..ModuleNode::default() };
-        let mut at = 0;
-        while at < body.len() {
-            match &body[at..] {
-                ["use", ..] => {
-                    let end =
-                        at + body[at..].iter().position(|token| *token == ";").unwrap_or(body.len() - at);
-                    for (name, used) in use_tree(&body[at + 1..end]) {
-                        node.imports.insert(name, used.clone());
-                        node.paths.push(used);
-                    }
-                    at = end;
-                }
-                ["mod", name, opening @ (";" | "{"), ..] => {
-                    let (child, inner) = ([&path[..], &[(*name).to_owned()]].concat(), join(folder, name));
-                    if *opening == "{" {
-                        let end = end_of_group(body, at + 2);
-                        self.add_body(child, file, &inner, &body[at + 3..end - 1], text_of);
-                        node.children.insert((*name).to_owned());
-                        at = end;
-                        continue;
-                    }
-                    let candidates = [format!("{inner}.rs"), format!("{inner}/mod.rs")];
-                    if let Some(file) = candidates.into_iter().find(|file| text_of(file).is_some()) {
-                        self.add(child, &file, &inner, text_of);
-                        node.children.insert((*name).to_owned());
-                    }
-                    at += 2;
-                }
-                [_, "::", ..] if at == 0 || ![".", "::"].contains(&body[at - 1]) => {
-                    let mut named = vec![body[at].to_owned()];
-                    while let ["::", next, ..] = &body[at + 1..] {
-                        if !next.starts_with(|first: char| first.is_alphabetic() || first == '_') {
-                            break;
-                        }
-                        named.push((*next).to_owned());
-                        at += 2;
-                    }
-                    node.paths.push(named);
-                }
-                _ => {}
-            }
-            at += 1;
+        let mut children = BTreeSet::new();
+        for child in &module.modules {
+            let inner = format!("{folder}/{}", child.name);
+            let (file, module) = if child.is_elsewhere {
+                let candidates = [format!("{inner}.rs"), format!("{inner}/mod.rs")];
+                let found = candidates.into_iter().find_map(|file| Some((files.get(&*file)?, file)));
+                let Some((module, file)) = found else { continue };
+                (file, *module)
+            } else {
+                (file.to_owned(), child)
+            };
+            children.insert(child.name.as_str());
+            let mut path = path.clone();
+            path.push(child.name.clone());
+            self.add(path, module, &file, &inner, files);
         }
-        self.0.insert(path, node);
+        self.0.insert(path, ModuleNode { file: file.to_owned(), module, children });
     }
 
     /// The module that defines what a path names, seen from a module; none where it is in another crate.
@@ -107,8 +71,8 @@ impl ModuleTree {
                 "super" => drop(at.pop()),
                 "self" | "*" => {}
                 child if node.children.contains(child) => at.push(child.to_owned()),
-                import if node.imports.contains_key(import) && depth < 16 => {
-                    let whole = [&node.imports[import][..], &named[n + 1..]].concat();
+                import if node.module.imports.contains_key(import) && depth < 16 => {
+                    let whole = [&node.module.imports[import][..], &named[n + 1..]].concat();
                     // An import of the name itself, such as `use serde;`, leads nowhere else.
                     let leads_on = whole != named[n..];
                     return leads_on.then(|| self.definer(&at, &whole, depth + 1)).flatten();
@@ -124,7 +88,7 @@ impl ModuleTree {
     fn known(&self) -> BTreeMap<ModulePath, KnownModules> {
         let mut known: BTreeMap<ModulePath, KnownModules> = BTreeMap::new();
         for (path, node) in &self.0 {
-            for named in &node.paths {
+            for named in &node.module.paths {
                 let Some(definer) = self.definer(path, named, 0) else { continue };
                 let common = path.iter().zip(&definer).take_while(|(a, b)| a == b).count();
                 if common == path.len() || common == definer.len() {
@@ -159,38 +123,6 @@ impl ModuleTree {
     }
 }
 
-/// The names that an import makes known, each with its whole path. A glob is known as `*` of its module.
-fn use_tree(tree: &[&str]) -> Vec<(String, Vec<String>)> {
-    let Some(open) = tree.iter().position(|token| *token == "{") else {
-        let (path, name) = match tree.iter().position(|token| *token == "as") {
-            Some(renamed) => (&tree[..renamed], tree.get(renamed + 1).copied()),
-            None => (tree, None),
-        };
-        let mut path: Vec<String> =
-            path.iter().filter(|token| **token != "::").map(|token| (*token).to_owned()).collect();
-        if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
-            path.pop();
-        }
-        let Some(last) = path.last().cloned() else { return Vec::new() };
-        let name = if last == "*" { path.join("::") } else { name.map_or(last, str::to_owned) };
-        return vec![(name, path)];
-    };
-    let inside = &tree[open + 1..tree.len() - 1];
-    let (mut found, mut begin, mut depth) = (Vec::new(), 0, 0_usize);
-    for at in 0..=inside.len() {
-        match inside.get(at) {
-            Some(&"{") => depth += 1,
-            Some(&"}") => depth -= 1,
-            Some(&",") | None if depth == 0 => {
-                found.extend(use_tree(&[&tree[..open], &inside[begin..at]].concat()));
-                begin = at + 1;
-            }
-            _ => {}
-        }
-    }
-    found
-}
-
 /// The strongly connected components of more than one module.
 fn groups(known: &KnownModules) -> Vec<BTreeSet<String>> {
     let reach = |from: &String| {
@@ -216,45 +148,13 @@ fn groups(known: &KnownModules) -> Vec<BTreeSet<String>> {
     found
 }
 
-fn join(folder: &str, name: &str) -> String {
-    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
-}
-
-/// The first file of every library and of every test target of the workspace, with a name to show.
-fn crates() -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for manifest in files("", "Cargo.toml").filter(|file| !file.path.starts_with("tests/")) {
-        let settings: toml::Table = toml::from_str(&manifest.text).expect("a manifest is TOML");
-        let Some(name) = settings.get("package").and_then(|package| package.get("name")) else { continue };
-        let name = name.as_str().expect("a name is text");
-        let folder = manifest.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let path_of =
-            |target: &toml::Value| target.get("path").and_then(|path| path.as_str()).map(str::to_owned);
-        let library = settings.get("lib").and_then(path_of).unwrap_or_else(|| "src/lib.rs".to_owned());
-        let tests = settings.get("test").and_then(|tests| tests.as_array()).into_iter().flatten();
-        let targets = tests.filter_map(|test| Some((format!("{name} tests"), path_of(test)?)));
-        for (name, path) in targets.chain([(name.to_owned(), library)]) {
-            let first = match path.strip_prefix("../") {
-                Some(beside) => beside.to_owned(),
-                None => join(folder, &path),
-            };
-            if file(&first).is_some() {
-                found.push((name, first));
-            }
-        }
-    }
-    found
-}
-
 #[test]
 fn no_modules_import_each_other() {
-    let crates = crates();
-    assert!(crates.len() >= 5, "every crate has a library: {crates:?}");
-    let texts: BTreeMap<&str, &str> =
-        repository().iter().map(|file| (file.path.as_str(), file.text.as_str())).collect();
-    let text_of = |path: &str| texts.get(path).map(|text| (*text).to_owned());
+    let files = rust_files("").map(|rust| (rust.file.path.as_str(), &rust.shipped)).collect();
+    let targets = targets();
+    assert!(targets.len() >= 15, "every crate has a target: {targets:?}");
     let cycles: Vec<String> =
-        crates.iter().flat_map(|(name, first)| ModuleTree::read(first, &text_of).cycles(name)).collect();
+        targets.iter().flat_map(|(name, first)| ModuleTree::read(first, &files).cycles(name)).collect();
     assert!(
         cycles.is_empty(),
         "{} groups of modules import each other:\n{}",
@@ -266,9 +166,10 @@ fn no_modules_import_each_other() {
 #[test]
 fn a_cycle_is_found_wherever_it_hides() {
     let tree = |files: &[(&str, &str)]| {
-        let files: BTreeMap<String, String> =
-            files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-        ModuleTree::read("src/lib.rs", &move |path: &str| files.get(path).cloned()).cycles("made_up")
+        let parse = |text: &str| RustModule::made_up(text, false);
+        let parsed: Vec<(&str, RustModule)> = files.iter().map(|(path, text)| (*path, parse(text))).collect();
+        let files = parsed.iter().map(|(path, module)| (*path, module)).collect();
+        ModuleTree::read("src/lib.rs", &files).cycles("made_up")
     };
     let root = ("src/lib.rs", "mod a; mod b; pub use b::Thing; // mod c;");
     let none = [

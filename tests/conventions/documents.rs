@@ -1,9 +1,10 @@
 //! Documents name files and functions that exist.
 
-use std::collections::{BTreeSet, HashSet};
-use std::sync::LazyLock;
+use std::collections::BTreeSet;
 
-use super::source::{SourceFile, TOP, code, file, files, repository, tokens};
+use super::manifests::manifests;
+use super::rust::{RustFile, RustModule, rust_files};
+use super::source::{SourceFile, TOP, file, files, repository};
 
 /// What a name of a file ends with, in prose.
 const ENDS: [&str; 9] = [".rs", ".md", ".json", ".py", ".toml", ".sql", ".yml", ".lock", ".txt"];
@@ -74,69 +75,40 @@ fn exists(path: &str) -> bool {
     })
 }
 
-/// What a Rust file declares, imports and mentions.
-struct RustNames {
-    file: &'static SourceFile,
-    declared: HashSet<String>,
-    imported: HashSet<String>,
-    mentioned: HashSet<String>,
+/// Whether a file belongs to a module or a crate of this name.
+fn is_in(file: &SourceFile, module: &str) -> bool {
+    let mut parts = file.path.split('/');
+    parts.any(|part| part.trim_end_matches(".rs").replace('-', "_") == module)
 }
 
-fn rust_files() -> &'static [RustNames] {
-    static FILES: LazyLock<Vec<RustNames>> = LazyLock::new(|| files("", ".rs").map(RustNames::of).collect());
-    &FILES
-}
-
-impl RustNames {
-    fn of(file: &'static SourceFile) -> RustNames {
-        const KEYWORDS: [&str; 10] =
-            ["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "union", "!"];
-        let code = code(&file.text);
-        let tokens = tokens(&code);
-        let owned = |token: &&str| (*token).to_owned();
-        let declared = tokens.windows(2).filter(|two| KEYWORDS.contains(&two[0])).map(|two| owned(&two[1]));
-        let imports = tokens.split(|token| *token == ";").filter_map(|item| {
-            let begin = item.iter().rposition(|token| *token == "use")?;
-            Some(&item[begin..])
-        });
-        RustNames {
-            file,
-            declared: declared.collect(),
-            imported: imports.flatten().map(owned).collect(),
-            mentioned: tokens.iter().map(owned).collect(),
-        }
-    }
-
-    /// Whether the file belongs to a module or a crate of this name.
-    fn is_in(&self, module: &str) -> bool {
-        let mut parts = self.file.path.split('/');
-        parts.any(|part| part.trim_end_matches(".rs").replace('-', "_") == module)
-    }
+fn declares(rust: &RustFile, name: &str) -> bool {
+    rust.whole.each().any(|module| module.items.contains(name))
 }
 
 /// Whether `parent::name` is something of ours: an item of a module, or a method or variant of a type.
 fn is_defined(parent: &str, name: &str) -> bool {
-    rust_files().iter().any(|names| {
-        if names.is_in(parent) {
-            return names.declared.contains(name) || names.imported.contains(name);
+    rust_files("").any(|rust| {
+        let imports = |module: &RustModule| module.imports.values().flatten().any(|part| part == name);
+        if is_in(rust.file, parent) {
+            return declares(rust, name) || rust.whole.each().any(imports);
         }
-        let of_type = names.declared.contains(parent) && names.mentioned.contains(name);
-        of_type || (names.file.text.contains(&format!("impl {parent}")) && names.declared.contains(name))
+        let mentions = || rust.whole.each().any(|module| module.idents.contains(name));
+        let implements = || rust.whole.each().any(|module| module.implemented.contains(parent));
+        declares(rust, parent) && mentions() || implements() && declares(rust, name)
     })
 }
 
 /// The names of crates that are not ours.
 fn foreign_crates() -> BTreeSet<String> {
     let mut found: BTreeSet<String> = ["std", "core", "alloc"].map(str::to_owned).into();
-    let ours: BTreeSet<&str> =
-        ["bench", "certs", "client", "gateway", "manifest", "proto-schemas", "services"].into();
+    let ours: BTreeSet<String> = manifests().into_iter().map(|manifest| manifest.package).collect();
     for manifest in files("", "Cargo.toml") {
         let settings: toml::Table = toml::from_str(&manifest.text).expect("a manifest is TOML");
         let workspace = settings.get("workspace").and_then(|workspace| workspace.get("dependencies"));
         let tables = [workspace, settings.get("dependencies"), settings.get("dev-dependencies")];
         let names =
             tables.into_iter().flatten().filter_map(|table| table.as_table()).flat_map(|table| table.keys());
-        found.extend(names.filter(|name| !ours.contains(name.as_str())).map(|name| name.replace('-', "_")));
+        found.extend(names.filter(|name| !ours.contains(*name)).map(|name| name.replace('-', "_")));
     }
     found
 }
@@ -159,8 +131,7 @@ fn flaw(quote: &str, foreign: &BTreeSet<String>) -> Option<String> {
         let function = function.trim_end_matches("()").rsplit("::").next().unwrap_or(function);
         let at_end = format!("/{path}");
         let is_named = |file: &SourceFile| file.path == path || file.path.ends_with(&at_end);
-        let mut named = rust_files().iter().filter(|names| is_named(names.file));
-        let defined = named.any(|names| names.declared.contains(function));
+        let defined = rust_files("").filter(|rust| is_named(rust.file)).any(|rust| declares(rust, function));
         return (!defined).then(|| format!("{path} defines no {function}"));
     }
     if let Some(segments) = rust_path(quote) {
@@ -197,7 +168,7 @@ fn documents_name_files_and_functions_that_exist() {
 fn names_in_backticks_are_understood() {
     let foreign = foreign_crates();
     for good in [
-        "tests/conventions.rs",
+        "tests/conventions/mod.rs",
         "conventions/documents.rs",
         "tests/conventions/{source,cycles}.rs",
         "tests/conventions/",

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::source::{code, files, tokens};
+use super::rust::rust_files;
+use super::source::files;
 
 /// Names that several areas may have, and why.
 const SHARED: [(&str, &str); 3] = [
@@ -10,23 +11,6 @@ const SHARED: [(&str, &str); 3] = [
     ("Settings", "each namespace has its own table of `aund.toml`"),
     ("Store", "each namespace has its own database"),
 ];
-
-/// The types that a file declares. Aliases count where they stand at the left edge: others belong to a trait or a block.
-pub fn declared(text: &str) -> Vec<String> {
-    let code = code(text);
-    let tokens = tokens(&code);
-    let is_name = |token: &str| token.starts_with(|first: char| first.is_ascii_uppercase());
-    let items = tokens.windows(3).filter(|three| {
-        ["struct", "enum", "trait", "union"].contains(&three[0]) && is_name(three[1]) && three[2] != "::"
-    });
-    let aliases = code.lines().filter_map(|line| {
-        let visible =
-            line.strip_prefix("pub").map(|rest| rest.split_once(' ').map_or(rest, |(_, rest)| rest));
-        let name = visible.unwrap_or(line).strip_prefix("type ")?;
-        name.split(|next: char| !next.is_alphanumeric() && next != '_').next()
-    });
-    items.map(|three| three[1]).chain(aliases).map(str::to_owned).collect()
-}
 
 /// `requests/ca/lookup.rs` declares `GetCert`, the call `ca.get_cert`. It is written with its namespace, as `ca::GetCert`, so
 /// another namespace may have a call of that name, and a service a type.
@@ -51,10 +35,12 @@ fn camel(path: &str, end: &str) -> String {
 
 #[test]
 fn type_names_are_unique_in_the_workspace() {
-    let mut places: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for file in files("", ".rs") {
-        for name in declared(&file.text).into_iter().filter(|name| !is_call(name, &file.path)) {
-            places.entry(name).or_default().push(&file.path);
+    let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for rust in rust_files("") {
+        let path = rust.file.path.as_str();
+        let declared = rust.whole.each().flat_map(|module| &module.types);
+        for name in declared.filter(|name| !is_call(name, path)) {
+            places.entry(name).or_default().push(path);
         }
     }
     assert!(places.len() > 200, "only {} types were found", places.len());
@@ -68,10 +54,7 @@ fn type_names_are_unique_in_the_workspace() {
 }
 
 #[test]
-fn declarations_are_found() {
-    let text = "pub struct A; enum B<T> {} // struct C\npub(super) type D = u8;\ntype I = u8;\nimpl X { type E = u8; }\n\
-                trait F {} const G: &str = \"struct H\"; fn union(i: u8) {}";
-    assert_eq!(declared(text), ["A", "B", "F", "D", "I"]);
+fn names_of_calls_and_of_their_parameters_may_come_again() {
     assert!(is_of_method("RenewCertParams", "services/ca/renew_cert.rs"));
     assert!(!is_of_method("RenewCertParams", "services/ca/renew.rs"));
     assert!(is_call("GetCert", "proto-schemas/src/requests/ca/lookup.rs"));

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use client::{AgentId, Home};
+use client::{Aid, Home};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -140,7 +140,7 @@ fn call(id: &str, tool: &str, scope: &str) -> Value {
 fn decide_answers_as_an_honest_client() {
     let here = tempfile::tempdir().unwrap();
     write(&here, "manifest.json", &sample());
-    Home::new(here.path().join("home")).create(&AgentId::parse("alice.agents.localhost").unwrap()).unwrap();
+    Home::new(here.path().join("home")).create(&Aid::parse("alice.agents.localhost").unwrap()).unwrap();
     let answer = |call: &Value, words: &[&str]| {
         let output = decide(here.path(), call, words);
         assert_eq!(output.status.code(), Some(0), "{}", printed(&output.stderr));

@@ -30,7 +30,7 @@ async fn nothing_is_told_before_it_is_stored() {
 /// Found: a fallback assigned the same seq twice.
 #[tokio::test]
 async fn a_seq_belongs_to_one_message() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let bob = server.agent("bobb").await;
     let mut senders = Vec::new();
     for n in 0..8 {
@@ -46,7 +46,7 @@ async fn a_seq_belongs_to_one_message() {
 /// Found: a worker left between "the queue is empty" and "I am gone", and what came in between was never told.
 #[tokio::test]
 async fn no_message_is_stranded_when_the_queue_runs_empty() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     for n in 0..300 {
@@ -84,7 +84,7 @@ async fn ids_of_refused_messages_are_not_kept() {
 /// Found: a batch that cannot be written was tried again for ever, and with it everything behind it.
 #[tokio::test]
 async fn a_message_the_store_refuses_does_not_hold_up_others() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     let carol = server.agent("carol").await;
     let odd: Vec<Value> = (0..40)
@@ -114,7 +114,7 @@ async fn a_message_the_store_refuses_does_not_hold_up_others() {
 /// Found: what was told asynchronously passed no checks.
 #[tokio::test]
 async fn only_those_a_message_is_for_are_told_of_it() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     let unauthenticated = server.socket().await;
     let carol = server.agent("carol").await;

@@ -5,7 +5,7 @@
 
 use std::ops::Deref;
 
-use ::client::{AgentId, ClientConnection, auth};
+use ::client::{Aid, ClientConnection, auth};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Certificate, Curve, Key};
@@ -51,8 +51,8 @@ pub fn public_key(key: &Key) -> String {
     STANDARD.encode(key.public().spki_der())
 }
 
-fn agent_id(aid: &str) -> AgentId {
-    AgentId::parse(aid).expect("a test has a good name")
+fn agent_id(aid: &str) -> Aid {
+    Aid::parse(aid).expect("a test has a good name")
 }
 
 pub fn random_hex(bytes: usize) -> String {

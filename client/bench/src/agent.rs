@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use certs::{Curve, Key};
-use client::{AgentId, ByteStream, ClientConnection, auth};
+use client::{Aid, ByteStream, ClientConnection, auth};
 use futures_util::{SinkExt as _, StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
@@ -162,8 +162,7 @@ impl BenchEndpoint {
 impl LoggedInAgent {
     /// A fresh key with a certificate and a token, all on one connection: nobody measures this.
     async fn register(endpoint: &BenchEndpoint, issuer: &str, number: usize) -> anyhow::Result<Self> {
-        let (aid, key) =
-            (AgentId::parse(&format!("bench-{number:05}.{issuer}"))?, Key::generate(Curve::P256));
+        let (aid, key) = (Aid::parse(&format!("bench-{number:05}.{issuer}"))?, Key::generate(Curve::P256));
         let connection = ClientConnection::over(endpoint.stream().await?, &endpoint.url).await?;
         let cert = auth::create_aid(&connection, &aid, &key).await?;
         let tokens = auth::log_in(&connection, &aid, &key, &cert).await?;

@@ -1,7 +1,7 @@
 //! A tool call, as it arrives.
 
-use crate::agent_id::AgentId;
 use crate::error::Error;
+use proto_schemas::Aid;
 use serde_json::Value;
 
 /// What the envelope of every tool call says in clear, so that the server can count it.
@@ -14,7 +14,7 @@ const CALL_ID_CHARS: usize = 128;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReceivedToolCall {
     /// Who asks: the sender of the message, never something that its payload says.
-    pub agent: AgentId,
+    pub agent: Aid,
     /// The conversation: what the message calls it, else that with the agent.
     pub conversation: String,
     /// Whether it came in a group, where nobody has consented to anything.
@@ -51,7 +51,7 @@ impl ReceivedToolCall {
         })?;
         let sender = in_envelope(message, &["from", "from_aid", "sender_aid"]).and_then(Value::as_str);
         let sender = sender.ok_or_else(|| Error::Invalid("the tool call has no sender".to_owned()))?;
-        let agent = AgentId::parse(sender)?;
+        let agent = Aid::parse(sender)?;
         let conversation = in_envelope(message, &["conversation_id"]).and_then(Value::as_str);
         Ok(Some(ReceivedToolCall {
             conversation: conversation.unwrap_or(agent.as_str()).to_owned(),

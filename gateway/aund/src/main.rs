@@ -1,11 +1,13 @@
 //! `aund`: arguments, then the command, then an exit code.
 
+mod agent_args;
 mod cli;
 #[cfg(test)]
-mod metrics;
+mod generated;
 #[cfg(test)]
 mod schemas;
 mod services;
+mod show;
 
 use clap::Parser as _;
 use cli::Cli;

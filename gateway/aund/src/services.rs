@@ -1,5 +1,13 @@
-//! The services of this build: the gateway learns of them here, and nowhere else.
+//! The services of this build, and their commands: the gateway and the command line learn of them here, and nowhere else.
 
+mod agents;
+mod messages;
+mod tasks;
+mod tool;
+
+pub(crate) use agents::BreakingChange;
+
+use clap::Subcommand;
 use kernel::ServiceRow;
 
 /// The services, in the order in which they open: a service may call those before it while it opens.
@@ -17,6 +25,37 @@ pub(crate) fn rows() -> Vec<ServiceRow> {
 /// The names of all services, the gateway among them: each can run in a process of its own.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     rows().into_iter().map(|row| row.name).chain(["gateway"])
+}
+
+/// The commands of the services.
+#[derive(Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// Find agents, publish what an agent says about itself, and show the index of the directory
+    #[command(visible_alias = "agent")]
+    Agents(agents::AgentsCommand),
+    /// Give tasks to agents, see how they stand and what came out, and work on them
+    Tasks(Box<tasks::TasksCommand>),
+    /// Decide on tool calls as the device of a person does
+    Tool(tool::ToolCommand),
+    /// Send a message from an agent of yours
+    Send(messages::SendCommand),
+    /// Show the messages and events of an agent as they arrive
+    Listen(messages::listen::ListenCommand),
+    /// Show the messages in an agent's inbox
+    Pull(messages::PullCommand),
+}
+
+impl ServiceCommand {
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        match self {
+            ServiceCommand::Agents(command) => command.run().await,
+            ServiceCommand::Tasks(command) => command.run().await,
+            ServiceCommand::Tool(command) => command.run(),
+            ServiceCommand::Send(command) => command.run().await,
+            ServiceCommand::Listen(command) => command.run().await,
+            ServiceCommand::Pull(command) => command.run().await,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use crate::telemetry::Metrics;
 use bytes::Bytes;
 use event_order::EventOrder;
 use kernel::{Aid, Audience, Bus, BusStats, DeviceId, Event, Mesh, Subscription, World};
+use proto_schemas::requests::auth::TokensRevoked;
+use proto_schemas::requests::ca::{CertReplaced, CertRevoked};
 use proto_schemas::{EventAudience, EventSchema};
 use resync::Resync;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -145,25 +146,12 @@ impl EventDelivery {
     }
 
     fn for_the_gateway(&self, event: &Event) {
-        #[derive(Deserialize)]
-        struct CertificateOwner {
-            aid: Aid,
-        }
-        #[derive(Deserialize)]
-        struct TokensOwner {
-            aid: Aid,
-            revoked_at: i64,
-        }
-        let owner = || serde_json::from_str(event.params.get()).ok().map(|CertificateOwner { aid }| aid);
-        match event.method.as_str() {
-            "ca.cert_revoked" => owner().into_iter().for_each(|aid| self.certificate_revoked(&aid)),
-            "auth.tokens_revoked" => {
-                if let Ok(TokensOwner { aid, revoked_at }) = serde_json::from_str(event.params.get()) {
-                    self.sessions.tokens_revoked(&aid, revoked_at);
-                }
-            }
-            "ca.cert_replaced" => owner().into_iter().for_each(|aid| self.certificate_replaced(&aid)),
-            _ => {}
+        if let Some(CertRevoked { aid }) = event.as_signal() {
+            Aid::parse(&aid).into_iter().for_each(|aid| self.certificate_revoked(&aid));
+        } else if let Some(CertReplaced { aid }) = event.as_signal() {
+            Aid::parse(&aid).into_iter().for_each(|aid| self.certificate_replaced(&aid));
+        } else if let Some(TokensRevoked { aid, revoked_at }) = event.as_signal() {
+            Aid::parse(&aid).into_iter().for_each(|aid| self.sessions.tokens_revoked(&aid, revoked_at));
         }
     }
 

@@ -35,13 +35,10 @@ use crate::telemetry::Metrics;
 use dispatched_events::DispatchedEvents;
 use governor::{DefaultDirectRateLimiter, RateLimiter};
 use inbound::{HelloNonces, InboundPeers, SeenRelays};
-use kernel::{
-    Aid, Audience, Bus, Clock, CpuPool, Event, Ids, Mesh, Methods, Presence, Rpc, RpcError, World,
-    unavailable,
-};
+use kernel::{Aid, Bus, Clock, CpuPool, Ids, Mesh, Methods, Presence, Rpc, RpcError, World, unavailable};
 use outbound::PeerPool;
+use proto_schemas::requests::federation::PeerUp;
 use rules::FederationRules;
-use serde_json::json;
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -163,6 +160,6 @@ impl Federation {
     /// A domain is known to be reachable: whoever has something for it may try again at once.
     fn peer_is_reachable(&self, issuer: &str) {
         self.peers.mark_reachable(issuer);
-        self.bus.publish(&Event::new(Audience::Gateways, "federation.peer_up", &json!({ "issuer": issuer })));
+        self.bus.signal(&PeerUp { issuer: issuer.to_owned() });
     }
 }

@@ -20,14 +20,18 @@ impl BusMetrics {
     pub fn register(registry: &mut Registry) -> BusMetrics {
         let waiting = "Bytes of events that wait to be published to other processes";
         let dropped = "Events that were not published to other processes: the queue was full, or Redis unreachable for too long";
-        let lag = "How long the last heartbeat of this gateway took through Redis";
+        let lag = "How long the last heartbeat of this process took through Redis";
         let sessions = "Long connections to all gateways, as far as this process knows";
         BusMetrics {
             queue_bytes: measured(registry, "bus_queue", waiting, Unit::Bytes),
             dropped: counted(registry, "bus_dropped", dropped),
-            errors: counted(registry, "bus_errors", "Commands that failed in Redis"),
+            errors: counted(registry, "bus_errors", "Commands that Redis did not answer well"),
             lag_seconds: measured(registry, "bus_lag", lag, Unit::Seconds),
-            up: counted(registry, "bus_up", "Whether events of other processes arrive"),
+            up: counted(
+                registry,
+                "bus_up",
+                "Whether other processes are heard over Redis; 0 where bus.url is local:",
+            ),
             sessions: counted(registry, "presence_sessions", sessions),
         }
     }

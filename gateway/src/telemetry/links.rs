@@ -34,7 +34,11 @@ impl MeshLinkMetrics {
         MeshLinkMetrics {
             up: counted(registry, "mesh_link_up", "Links to other processes: 1 is up"),
             calls: counted(registry, "mesh_calls", "Calls sent over a link"),
-            pending: counted(registry, "mesh_pending", "Calls in flight on a link"),
+            pending: counted(
+                registry,
+                "mesh_pending",
+                "Calls in flight on a link: the queue in front of the other process",
+            ),
             redials: counted(registry, "mesh_redials", "Times a link was dialled again"),
         }
     }

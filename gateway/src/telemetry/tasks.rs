@@ -25,7 +25,7 @@ impl fmt::Debug for TaskMetrics {
 impl Collector for TaskMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let tasks = self.0.statuses();
-        let help = "Background tasks of services: 1 while one runs";
+        let help = "1 while a background task of a service runs; 0 while one that panicked waits to be started again";
         let mut metric = encoder.encode_descriptor("task_running", help, None, MetricType::Gauge)?;
         for ((service, task), status) in &tasks {
             let running = ConstGauge::new(i64::from(status.running));

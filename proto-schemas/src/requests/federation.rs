@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
-use crate::Request;
+use crate::{Request, Signal};
 
 /// `federation.hello`: a gateway proves its domain.
 #[skip_serializing_none]
@@ -122,4 +122,14 @@ pub struct RelayedBatchItem {
     pub result: Option<Box<RawValue>>,
     pub error: Option<Box<RawValue>>,
     pub refused: Option<bool>,
+}
+
+/// `federation.peer_up`: the gateway of another domain was proved, by a link that either side opened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerUp {
+    pub issuer: String,
+}
+
+impl Signal for PeerUp {
+    const NAME: &'static str = "federation.peer_up";
 }

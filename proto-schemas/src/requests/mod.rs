@@ -3,19 +3,13 @@
 //!
 //! This is the caller's side, so an AID is a `String`: whoever answers parses it. What a member means is written in the
 //! method's schema file; the tests of this crate hold each type against its schema, in both directions.
+//!
+//! A namespace has its signals here, too: what its service tells the other processes of the server.
 
-pub mod agent;
-pub mod auth;
-pub mod ca;
-pub mod federation;
-pub mod gateway;
-pub mod h2a;
-pub mod message;
-pub mod meta;
-pub mod notification;
-pub mod rpc;
-pub mod search;
-pub mod task;
+// `namespace_modules!`, which declares a module for each namespace.
+include!(concat!(env!("OUT_DIR"), "/modules.rs"));
+
+namespace_modules!();
 
 mod signature;
 

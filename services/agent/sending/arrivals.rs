@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// DeviceArrivals that wait, of some hundred bytes each. Who is not among them asks with `h2a.list`, as every client should.
+/// Arrivals that wait, of some hundred bytes each. Who is not among them asks with `h2a.list`, as every client should.
 const MOST: usize = 10_000;
 /// A session is announced a moment after its service was told of it, and a short one never.
 const WAIT: Duration = Duration::from_secs(5);

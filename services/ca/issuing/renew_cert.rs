@@ -7,6 +7,7 @@ use crate::store::{CertificateRow, NewCertificate};
 use crate::{CaService, DAY, Error, Issued};
 use certs::{Certificate, PublicKey};
 use kernel::{Aid, Caller};
+use proto_schemas::requests::ca::CertReplaced;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl CaService {
         if !self.store.replace(&old.serial, &new).await? {
             return Err(Error::Superseded(old.serial.clone()));
         }
-        self.tell_gateways("ca.cert_replaced", &old.aid);
+        self.bus.signal(&CertReplaced { aid: old.aid.clone() });
         Ok(self.issued(&new.row, false, Some(old.serial.clone())))
     }
 }

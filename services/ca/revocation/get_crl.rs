@@ -6,7 +6,8 @@
 use crate::revocation::ocsp_query::revocation_reason;
 use crate::{CaService, Error, GRACE_SECONDS};
 use certs::Revoked;
-use kernel::{Audience, Caller, Event};
+use kernel::{Caller, Event};
+use proto_schemas::requests::ca::CertRevoked;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -125,7 +126,7 @@ impl CaService {
 
     /// Another process of this service revoked something.
     pub(crate) fn on_event(&self, event: &Event) {
-        if event.to == Audience::Gateways && event.method == "ca.cert_revoked" {
+        if event.as_signal::<CertRevoked>().is_some() {
             self.drop_crl();
         }
     }

@@ -7,10 +7,10 @@
 use crate::store::RevocationScope;
 use crate::{CaService, Error};
 use certs::Reason;
-use kernel::{Aid, Audience, Caller, Event, RpcError};
+use kernel::{Aid, Caller, RpcError};
 use proto_schemas::requests::auth;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use proto_schemas::requests::ca::{CertRevoked, RevokedCertificates};
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,19 +29,12 @@ pub(crate) struct RevokeCertParams {
     reason: Option<String>,
 }
 
-#[derive(Clone, Serialize)]
-pub(crate) struct CertRevoked {
-    revoked: bool,
-    aid: String,
-    serials: Vec<String>,
-}
-
 impl CaService {
     pub(crate) async fn revoke_cert(
         self: Arc<Self>,
         _: Caller,
         params: RevokeCertParams,
-    ) -> Result<CertRevoked, Error> {
+    ) -> Result<RevokedCertificates, Error> {
         let reason: Reason = match params.reason.as_deref() {
             Some(text) => text
                 .parse()
@@ -64,7 +57,7 @@ impl CaService {
             }
             RevocationScope::Certificate { serial, .. } => vec![serial],
         };
-        Ok(CertRevoked { revoked: true, aid, serials })
+        Ok(RevokedCertificates { revoked: true, aid, serials })
     }
 
     async fn to_revoke(&self, params: &RevokeCertParams) -> Result<RevocationScope, Error> {
@@ -83,7 +76,7 @@ impl CaService {
 
     /// Tells the gateways, and has `auth` revoke the tokens. Done twice it does no harm.
     async fn announce(&self, aid: &str, known_by: i64) -> Result<(), RpcError> {
-        self.tell_gateways("ca.cert_revoked", aid);
+        self.bus.signal(&CertRevoked { aid: aid.to_owned() });
         self.mesh.ask(Caller::service("ca"), &auth::RevokeTokens { aid: aid.to_owned() }).await?;
         self.store.announced(aid, known_by).await?;
         Ok(())
@@ -118,10 +111,5 @@ impl CaService {
                 tracing::info!(aid, "the tokens of a revoked agent are revoked now");
             }
         }
-    }
-
-    /// Has the gateways drop what they cached of this agent's certificates, and close its connections where they must.
-    pub(crate) fn tell_gateways(&self, what: &str, aid: &str) {
-        self.bus.publish(&Event::new(Audience::Gateways, what, &json!({ "aid": aid })));
     }
 }

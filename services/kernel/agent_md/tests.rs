@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use testing::cases;
 
 const FRONT: &str =
     "---\naid: \"alice.aid.pub\"\nname: \"alice\"\ntype: \"agent\"\nversion: \"1.0.0\"\n---\n\n# alice\n";
@@ -171,6 +172,8 @@ fn lies_in_its_text(text: &str) {
 }
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn any_text_is_read_or_refused(text in "(---\r?\n)?\\PC{0,200}(<!-- AUN-SIGNATURE\\PC{0,60}-->)?") {
         lies_in_its_text(&text);

@@ -8,6 +8,7 @@ pub use redis::{BusStats, RedisBus};
 
 use super::event::EventListeners;
 use super::{Aid, Event};
+use proto_schemas::Signal;
 use std::time::Duration;
 
 /// Carries events from services to gateways: inside this process by a function call, to other processes over Redis.
@@ -39,6 +40,11 @@ impl Bus {
         if let Some(redis) = &self.redis {
             redis.publish(event);
         }
+    }
+
+    /// Tells every process of the server, this one too.
+    pub fn signal(&self, signal: &impl Signal) {
+        self.publish(&Event::signal(signal));
     }
 
     /// Has events for an agent come to this process, from before this returns until the subscription is dropped.

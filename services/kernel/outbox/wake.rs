@@ -1,13 +1,12 @@
 //! What has the outbox look before its next tick.
 
-use crate::{Audience, Bus, Event};
+use crate::{Bus, Event};
 use parking_lot::Mutex;
-use serde::Deserialize;
+use proto_schemas::requests::federation::PeerUp;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-const PEER_UP: &str = "federation.peer_up";
 const MOST_REACHABLE: usize = 1000;
 
 #[derive(Default)]
@@ -24,14 +23,7 @@ impl Wake {
 
     /// The gateway publishes that a peer link was proved, whichever side opened it.
     fn on_event(&self, event: &Event) {
-        #[derive(Deserialize)]
-        struct PeerUp {
-            issuer: String,
-        }
-        if event.to != Audience::Gateways || event.method != PEER_UP {
-            return;
-        }
-        let Ok(PeerUp { issuer }) = serde_json::from_str(event.params.get()) else { return };
+        let Some(PeerUp { issuer }) = event.as_signal() else { return };
         let mut reachable = self.reachable.lock();
         if reachable.len() < MOST_REACHABLE {
             reachable.insert(issuer);

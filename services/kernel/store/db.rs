@@ -4,6 +4,7 @@
 //! commit that was answered survives a loss of power). On PostgreSQL it has a schema.
 
 use super::stats::Tally;
+use crate::RpcError;
 use anyhow::{Context, bail};
 use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::{MigrateError, Migrator};
@@ -321,6 +322,12 @@ async fn run(connection: &mut AnyConnection, sql: &str) -> sqlx::Result<()> {
     use sqlx::Executor as _;
     connection.execute(sqlx::AssertSqlSafe(sql.to_owned())).await?;
     Ok(())
+}
+
+impl From<sqlx::Error> for RpcError {
+    fn from(error: sqlx::Error) -> RpcError {
+        RpcError::store(error)
+    }
 }
 
 #[cfg(test)]

@@ -5,18 +5,14 @@
 //! was removed comes back as a new device, with what is sent from then on.
 
 use super::inboxes::{Inbox, InboxList, Inboxes};
-use kernel::{Aid, Audience, DeviceId, Engine, Event};
-use serde::Deserialize;
-use serde_json::json;
+use kernel::{Aid, DeviceId, Engine, Event};
+use proto_schemas::requests::message::DevicesRemoved;
 use sqlx::{Any, Transaction};
 
 /// How often it is written that a device was seen.
 const SEEN_EVERY_MS: i64 = 3_600_000;
 /// How many devices are removed at once; the others follow.
 const EXPIRE_ROWS: i64 = 64;
-
-/// What processes tell each other, so that none of them uses what it has cached of the agent.
-const DEVICES_REMOVED: &str = "message.devices_removed";
 
 /// An inbox that is to be removed.
 type LeavingInbox = (i64, String);
@@ -112,18 +108,12 @@ impl Inboxes {
             return;
         }
         self.store.inboxes_removed(removed);
-        self.bus.publish(&Event::new(Audience::Gateways, DEVICES_REMOVED, &json!({ "aid": aid })));
+        self.bus.signal(&DevicesRemoved { aid: aid.clone() });
     }
 
+    /// Another process removed devices: what is cached of the agent here is wrong.
     pub(super) fn on_event(&self, event: &Event) {
-        #[derive(Deserialize)]
-        struct DevicesRemoved {
-            aid: Aid,
-        }
-        if event.to != Audience::Gateways || event.method != DEVICES_REMOVED {
-            return;
-        }
-        if let Ok(DevicesRemoved { aid }) = serde_json::from_str(event.params.get()) {
+        if let Some(DevicesRemoved { aid }) = event.as_signal() {
             self.forget(&aid);
         }
     }

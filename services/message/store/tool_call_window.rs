@@ -85,6 +85,7 @@ mod tests {
     use super::*;
     use kernel::Aid;
     use proptest::prelude::*;
+    use testing::cases;
 
     const START: i64 = 1_794_701_761_000;
 
@@ -143,6 +144,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         /// Whatever the order of the times, within what clocks may differ.
         #[test]
         fn no_minute_holds_more_than_sixty(steps in prop::collection::vec(-400_i64..1500, 1..400)) {

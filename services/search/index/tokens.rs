@@ -100,6 +100,7 @@ fn pairs(run: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use testing::cases;
 
     #[test]
     fn texts_have_these_tokens() {
@@ -158,6 +159,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         #[test]
         fn tokens_are_made_of_folded_text_and_stay_as_they_are(text in "\\PC{0,40}") {
             for token in tokens(&text) {

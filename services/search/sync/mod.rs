@@ -7,9 +7,8 @@ mod followers;
 use super::{Error, SearchService, ap_id};
 pub(super) use followers::Followers;
 use futures_util::future::{join, join_all};
-use kernel::Event;
 use parking_lot::{Mutex, RwLock};
-use serde::Deserialize;
+use proto_schemas::requests::search::PeerChanged;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -49,13 +48,8 @@ impl WakePeers {
     }
 
     /// Nothing happens for a domain that is not copied.
-    pub fn wake(&self, event: &Event) {
-        #[derive(Deserialize)]
-        struct PeerChanged {
-            issuer: String,
-        }
-        let Ok(PeerChanged { issuer }) = serde_json::from_str(event.params.get()) else { return };
-        if let Some(waiting) = self.0.lock().get(&issuer) {
+    pub fn wake(&self, changed: &PeerChanged) {
+        if let Some(waiting) = self.0.lock().get(&changed.issuer) {
             waiting.notify_one();
         }
     }

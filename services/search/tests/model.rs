@@ -4,6 +4,7 @@ use super::*;
 use kernel::sha256_hex;
 use proptest::prelude::*;
 use std::collections::HashSet;
+use testing::cases;
 
 #[derive(Clone, Debug)]
 enum DirectoryStep {
@@ -175,7 +176,7 @@ async fn run(steps: Vec<DirectoryStep>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(cases(24))]
     #[test]
     fn snapshot_and_changes_lead_to_what_is_published(steps in prop::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

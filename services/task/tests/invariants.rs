@@ -7,6 +7,7 @@ use super::*;
 use proptest::prelude::*;
 use simple::{ACTIONS, AGENTS, SimpleTasks};
 use std::collections::{BTreeMap, BTreeSet};
+use testing::cases;
 
 #[derive(Clone, Debug)]
 pub(super) enum TaskStep {
@@ -184,7 +185,7 @@ async fn run(steps: Vec<TaskStep>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(cases(24))]
     #[test]
     fn the_service_does_what_the_simple_model_does(steps in prop::collection::vec(step(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,8 +1,12 @@
 //! An agent.md: read or refused; what is read keeps its body and its blocks inside the text and in order.
 #![no_main]
 
+#[expect(dead_code, unused_imports, reason = "the server uses more of it")]
+#[path = "../../../services/kernel/agent_md/mod.rs"]
+mod agent_md;
+
+use agent_md::AgentMd;
 use libfuzzer_sys::fuzz_target;
-use kernel::agent_md::AgentMd;
 
 const FRONT: &str = "---\naid: a\nname: b\ntype: c\nversion: 1.0.0\n";
 

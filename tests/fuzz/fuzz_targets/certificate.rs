@@ -10,7 +10,12 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(certificate) = Certificate::from_der(data) {
         assert!(Certificate::from_pem(certificate.pem()).is_ok());
-        let _ = certs::verify_chain(&certificate, &[], std::slice::from_ref(&certificate), certificate.not_before());
+        let _ = certs::verify_chain(
+            &certificate,
+            &[],
+            std::slice::from_ref(&certificate),
+            certificate.not_before(),
+        );
     }
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = Certificate::from_pem(text);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::message::{ask, refusal};
+use crate::message::{ask, refusal, until_online};
 use crate::support::agent::ConnectedAgent;
 use crate::support::{TestServer, until};
 
@@ -17,17 +17,12 @@ async fn online(asker: &ConnectedAgent, aids: &[&str]) -> Value {
 
 #[tokio::test]
 async fn every_agent_that_is_asked_for_has_an_entry() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = crate::message::two(&server).await;
-    server.register("away1").await;
-    server.at_least_sessions(2).await;
-    let asked = [
-        alice.aid(),
-        bob.aid(),
-        "away1.agents.localhost",
-        "nobody.agents.localhost",
-        "far1.elsewhere.example",
-    ];
+    let away = server.register("away1").await;
+    until_online(&alice, bob.aid(), true).await;
+    let asked =
+        [alice.aid(), bob.aid(), away.aid.as_str(), "nobody.agents.localhost", "far1.elsewhere.example"];
     let expected = json!({
         (asked[0]): true, (asked[1]): true, (asked[2]): false, (asked[3]): false, (asked[4]): false,
     });

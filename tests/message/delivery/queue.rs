@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::message::{BUSY, ask, flood, message, named, pull, received, say, send, seqs, two, words};
+use crate::message::{
+    BUSY, ask, flood, message, named, pull, received, say, send, seqs, two, until_online, words,
+};
 use crate::support::agent::{ConnectedAgent, TestIdentity, at, text};
 use crate::support::{TestServer, on_sqlite, until};
 
@@ -47,9 +49,9 @@ async fn shares(workers: &[&ConnectedAgent], many: usize) -> Vec<Vec<String>> {
 
 #[tokio::test]
 async fn a_message_can_ask_for_one_connection() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
-    server.at_least_sessions(2).await;
+    until_online(&alice, bob.aid(), true).await;
     for mode in
         [json!("queue"), json!({ "mode": "queue" }), json!({ "mode": "queue", "routing": "round_robin" })]
     {
@@ -72,9 +74,9 @@ async fn a_message_can_ask_for_one_connection() {
 
 #[tokio::test]
 async fn queued_and_stored_messages_are_read_in_one_order() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
-    server.at_least_sessions(2).await;
+    until_online(&alice, bob.aid(), true).await;
     for n in 1..=6 {
         let words = n.to_string();
         let params = if n % 2 == 0 { queued(bob.aid(), &words) } else { message(bob.aid(), &words) };
@@ -137,10 +139,10 @@ async fn a_sender_keeps_its_connection_and_gets_another_when_that_is_gone() {
 
 #[tokio::test]
 async fn with_nobody_there_a_queued_message_waits_a_little() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     bob.close().await;
-    server.at_most_sessions(1).await;
+    until_online(&alice, bob.aid(), false).await;
     let sent = send(&alice, queued(bob.aid(), "anybody?")).await;
     assert_eq!((&sent["status"], &sent["delivery_mode"]), (&json!("sent"), &json!("queue")));
     let bob = server.reconnect(&bob).await;
@@ -149,9 +151,9 @@ async fn with_nobody_there_a_queued_message_waits_a_little() {
 
 #[tokio::test]
 async fn two_hundred_are_held_and_the_rest_is_counted() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
-    server.at_least_sessions(2).await;
+    until_online(&alice, bob.aid(), true).await;
     let messages: Vec<Value> = (1..=230).map(|n| queued(bob.aid(), &n.to_string())).collect();
     flood(&alice, &messages).await;
     let page = pull(&bob).await;
@@ -201,7 +203,7 @@ async fn a_queued_message_sent_twice_is_one() {
 
 #[tokio::test]
 async fn a_message_can_ask_to_be_stored_where_the_reader_would_queue() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let bob = server.register("bobb").await;
     let (one, two) = (
@@ -217,7 +219,7 @@ async fn a_message_can_ask_to_be_stored_where_the_reader_would_queue() {
     for worker in [&one, &two] {
         worker.close().await;
     }
-    server.at_most_sessions(1).await;
+    until_online(&alice, &bob.aid, false).await;
     assert_eq!(
         send(&alice, message(&bob.aid, "nobody there")).await["delivery_mode"],
         "fanout",

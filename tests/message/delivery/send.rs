@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::message::{
-    BUSY, events_until_now, message, named, pull, received, refusal, rows, say, send, seqs, two,
+    BUSY, events_until_now, message, named, pull, received, refusal, rows, say, send, seqs, two, until_online,
 };
 use crate::support::{ISSUER, TestServer, now_ms};
 
@@ -55,10 +55,10 @@ async fn a_message_without_an_id_gets_one_that_grows_with_time() {
 
 #[tokio::test]
 async fn somebody_who_is_away_gets_it_later() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     bob.close().await;
-    server.at_most_sessions(1).await;
+    until_online(&alice, bob.aid(), false).await;
     let sent = say(&alice, &bob, "while you were out").await;
     assert_eq!((&sent["status"], &sent["seq"]), (&json!("sent"), &json!(1)));
     let bob = server.reconnect(&bob).await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::message::{BUSY, ask, flood, numbered, pull, refusal, rows, say, seqs, two, words};
+use crate::message::{BUSY, ask, flood, numbered, pull, refusal, rows, say, seqs, two, until_online, words};
 use crate::support::TestServer;
 use crate::support::agent::at;
 
@@ -156,10 +156,10 @@ async fn a_page_is_cut_at_half_a_mebibyte_but_never_to_nothing() {
 
 #[tokio::test]
 async fn ten_thousand_unread_messages_are_read_page_by_page() {
-    let server = TestServer::with(BUSY).await;
+    let server = TestServer::shared_with(BUSY).await;
     let (alice, bob) = two(&server).await;
     bob.close().await;
-    server.at_most_sessions(1).await;
+    until_online(&alice, bob.aid(), false).await;
     flood(&alice, &numbered(bob.aid(), 10_000)).await;
     let bob = server.reconnect(&bob).await;
     let (mut after, mut read) = (0, Vec::new());

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::message::{
-    ask, events_until_now, message, named, next, pull, received, refusal, rows, say, send, seqs, two, v2_pull,
+    ask, events_until_now, message, named, next, pull, received, refusal, rows, say, send, seqs, two,
+    until_online, v2_pull,
 };
 use crate::support::TestServer;
 use crate::support::agent::ConnectedAgent;
@@ -160,12 +161,12 @@ async fn nobody_is_told_of_messages_to_others_that_were_recalled_with_theirs() {
 
 #[tokio::test]
 async fn somebody_who_was_away_finds_both_tombstones() {
-    let server = TestServer::start().await;
+    let server = TestServer::shared().await;
     let (alice, bob) = two(&server).await;
     send(&alice, named(bob.aid(), "m-1", "hello")).await;
     ask(&bob, "message.ack", json!({ "seq": 1 })).await;
     bob.close().await;
-    server.at_most_sessions(1).await;
+    until_online(&alice, bob.aid(), false).await;
     assert_eq!(recall(&alice, &["m-1"]).await["recalled"], 1);
     let bob = server.reconnect(&bob).await;
     let page = ask(&bob, "message.pull", json!({ "after_seq": 1 })).await;

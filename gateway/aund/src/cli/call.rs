@@ -1,10 +1,8 @@
 //! `aund call`: any method, called as an agent.
 
-use super::agent_args::AgentArgs;
-use super::show::Show;
+use crate::agent_args::{AgentArgs, result};
 use clap::Args;
-use client::Error;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 #[derive(Args)]
 pub(super) struct CallCommand {
@@ -43,14 +41,6 @@ fn may_repeat(method: &str, params: &Value) -> bool {
     rule.is_some_and(|rule| rule.reads || rule.again.is_some_and(present))
 }
 
-/// With --json the error goes to standard output, where a program reads the result; the sentence is for people.
-pub(super) fn result(answer: Result<Value, Error>, show: Show) -> anyhow::Result<Value> {
-    if let (Err(Error::Refused { error, .. }), true) = (&answer, show.json) {
-        show.line(&json!({ "error": error }).to_string())?;
-    }
-    Ok(answer?)
-}
-
 fn params(text: &str) -> Result<Value, String> {
     match serde_json::from_str(text) {
         Ok(params @ Value::Object(_)) => Ok(params),
@@ -62,6 +52,7 @@ fn params(text: &str) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_call_is_repeated_only_where_that_has_no_other_effect() {

@@ -1,26 +1,13 @@
 //! The command line: what an operator types, and what it answers.
 
-mod agent_args;
-mod agents;
-mod asking;
 mod bench_index;
 mod call;
-mod certs;
 mod demo;
-mod doctor;
-mod health;
-mod listen;
-mod messages;
 mod operator;
-mod peers;
 mod register;
-mod show;
-mod tasks;
-mod tool;
-mod top;
-mod while_full;
 
 use crate::services;
+use crate::show;
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use gateway::config::{Config, ListenAddress, ResolveEntry};
@@ -56,32 +43,21 @@ enum Command {
     /// Print the services of a server, one a line, those that are called before those that call
     Services,
     /// Show, revoke and export certificates
-    Certs(Box<certs::CertsCommand>),
+    Certs(Box<operator::certs::CertsCommand>),
     /// Check names, ports, clock, files, store and certificates, and say what to do
     Doctor(ConfigArgs),
     /// Print the health of the server on a data folder: one line, and an exit code for a supervisor
-    Health(health::HealthCommand),
+    Health(operator::health::HealthCommand),
     /// Show what a server does: calls, connections, links, events
-    Top(top::TopCommand),
+    Top(operator::top::TopCommand),
     /// Show the peers of this domain, or test the connection to one
-    Peers(peers::PeersCommand),
+    Peers(operator::peers::PeersCommand),
     /// Show two agents exchange messages, and one hire the other, frame by frame
     Demo(demo::DemoCommand),
     /// Make an agent: a key that stays here, a certificate from the server
     Register(register::RegisterCommand),
-    /// Find agents, publish what an agent says about itself, and show the index of the directory
-    #[command(visible_alias = "agent")]
-    Agents(agents::AgentsCommand),
-    /// Give tasks to agents, see how they stand and what came out, and work on them
-    Tasks(Box<tasks::TasksCommand>),
-    /// Decide on tool calls as the device of a person does
-    Tool(tool::ToolCommand),
-    /// Send a message from an agent of yours
-    Send(messages::SendCommand),
-    /// Show the messages and events of an agent as they arrive
-    Listen(listen::ListenCommand),
-    /// Show the messages in an agent's inbox
-    Pull(messages::PullCommand),
+    #[command(flatten)]
+    Service(services::ServiceCommand),
     /// Call any method as an agent
     Call(call::CallCommand),
     /// Measure this server beside a raw baseline, in one run
@@ -164,18 +140,15 @@ impl Cli {
             Command::Schema => schema(),
             Command::Services => print_services(),
             Command::Certs(command) => on_runtime(command.run()),
-            Command::Doctor(settings) => with_config(&settings, |config| on_runtime(doctor::run(config))),
+            Command::Doctor(settings) => {
+                with_config(&settings, |config| on_runtime(operator::doctor::run(config)))
+            }
             Command::Health(command) => on_runtime(command.run()),
             Command::Top(command) => on_runtime(command.run()),
             Command::Peers(command) => on_runtime(command.run()),
             Command::Demo(command) => on_runtime(command.run()),
             Command::Register(command) => on_runtime(command.run()),
-            Command::Agents(command) => on_runtime(command.run()),
-            Command::Tasks(command) => on_runtime(command.run()),
-            Command::Tool(command) => command.run(),
-            Command::Send(command) => on_runtime(command.run()),
-            Command::Listen(command) => on_runtime(command.run()),
-            Command::Pull(command) => on_runtime(command.run()),
+            Command::Service(command) => on_runtime(command.run()),
             Command::Call(command) => on_runtime(command.run()),
             Command::Bench(args) => bench::run(args, &bench_index::ServerIndexMaker),
             Command::BenchRaw(args) => bench::raw(args),
@@ -195,7 +168,7 @@ impl Cli {
 fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<BadConfig>() {
         BAD_CONFIG
-    } else if error.is::<agents::BreakingChange>() {
+    } else if error.is::<services::BreakingChange>() {
         BREAKING
     } else {
         1

@@ -1,6 +1,6 @@
 //! `aund register`: make an agent, with a key that stays on this machine.
 
-use super::agent_args::AgentArgs;
+use crate::agent_args::AgentArgs;
 use anyhow::bail;
 use clap::Args;
 use client::{GatewayDialer, LocalAgent};

@@ -1,9 +1,9 @@
 //! Relays that lead to relays: how deep they are is counted by the gateway, whatever a service asks for.
 
-use super::inbound_link::{InboundLink, relay_by, with};
 use super::link::code_and_reason;
-use super::test_methods::{SHARED, SYNC};
-use super::two_domains::{THEIRS, TwoDomains};
+use super::support::inbound_link::{InboundLink, relay_by, with};
+use super::support::test_methods::{SHARED, SYNC};
+use super::support::two_domains::{THEIRS, TwoDomains};
 use kernel::{Caller, Forward, ForwardBatch, Forwarder, RpcError};
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! Dialling: discovery, TLS, hello, and the pause after a failure.
 
 use super::link::code_and_reason;
-use super::remote_gateway::{acceptor, good_http};
-use super::test_ca::TestCa;
-use super::two_domains::{ASKER, OURS, THEIRS, TwoDomains, ids, relay};
+use super::support::remote_gateway::{acceptor, good_http};
+use super::support::test_ca::TestCa;
+use super::support::two_domains::{ASKER, OURS, THEIRS, TwoDomains, ids, relay};
 use crate::federation::outbound::peer_state::OutboundState;
 use crate::federation::wire::hello::Welcome;
 use kernel::{Caller, RpcError};

@@ -1,7 +1,7 @@
 //! Events that our services dispatch: to whom, how often, and which of them cross.
 
 use super::events::{ALICE, published};
-use super::two_domains::{THEIRS, TwoDomains};
+use super::support::two_domains::{THEIRS, TwoDomains};
 use kernel::{Aid, Audience, Caller, Delivery, DeviceId, DispatchEvent, PresentSession, Relayed, SlotId};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Events from another domain: which of them cross, and for whom.
 
-use super::inbound_link::{InboundLink, with};
-use super::two_domains::TwoDomains;
+use super::support::inbound_link::{InboundLink, with};
+use super::support::two_domains::TwoDomains;
 use crate::delivery::APP_EVENT_BYTES;
 use bytes::Bytes;
 use kernel::Audience;

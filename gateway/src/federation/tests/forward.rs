@@ -1,8 +1,8 @@
 //! `gateway.forward_federation` and its batch: what services may relay, and what is refused.
 
 use super::link::code_and_reason;
-use super::test_methods::{SHARED, SYNC};
-use super::two_domains::{THEIRS, TwoDomains, ids};
+use super::support::test_methods::{SHARED, SYNC};
+use super::support::two_domains::{THEIRS, TwoDomains, ids};
 use kernel::{Caller, Forward, ForwardBatch, RpcError};
 use serde_json::{Value, json};
 

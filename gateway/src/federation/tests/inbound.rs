@@ -1,8 +1,8 @@
 //! `federation.relay` as the receiving gateway has it: who may call what, and what is refused.
 
-use super::inbound_link::{InboundLink, relay_by, with};
-use super::test_methods::{SHARED, SYNC};
-use super::two_domains::TwoDomains;
+use super::support::inbound_link::{InboundLink, relay_by, with};
+use super::support::test_methods::{SHARED, SYNC};
+use super::support::two_domains::TwoDomains;
 use kernel::Caller;
 use serde_json::{Value, json};
 

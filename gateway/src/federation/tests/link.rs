@@ -1,6 +1,6 @@
 //! After hello: order, batches, answers, and what happens when the link breaks.
 
-use super::two_domains::{ASKER, LONG, THEIRS, TwoDomains, ids, relay};
+use super::support::two_domains::{ASKER, LONG, THEIRS, TwoDomains, ids, relay};
 use crate::federation::outbound::peer_state::OutboundState;
 use crate::federation::wire::hello::LinkLimits;
 use crate::federation::wire::relay::{Relay, RelayKind};

@@ -1,7 +1,7 @@
 //! Domains that were never reached, and that one agent names many of.
 
 use super::link::code_and_reason;
-use super::two_domains::{ASKER, LONG, OURS, THEIRS, TwoDomains, relay};
+use super::support::two_domains::{ASKER, LONG, OURS, THEIRS, TwoDomains, relay};
 use serde_json::json;
 use tokio::net::TcpListener;
 

@@ -1,8 +1,8 @@
 //! Links whose gateway is revoked while they are up.
 
-use super::inbound_link::InboundLink;
 use super::status_answers::{answer_status, ocsp};
-use super::two_domains::TwoDomains;
+use super::support::inbound_link::InboundLink;
+use super::support::two_domains::TwoDomains;
 use crate::federation::outbound::peer_state::OutboundState;
 use certs::{OcspStatus, Reason};
 use serde_json::json;

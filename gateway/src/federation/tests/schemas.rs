@@ -1,6 +1,6 @@
 //! What the gateway reads of a call to or from another domain is what the schemas list.
 
-use super::two_domains::TwoDomains;
+use super::support::two_domains::TwoDomains;
 use crate::federation::inbound::relay_batch::RelayBatchParams;
 use crate::federation::wire::hello::HelloParams;
 use crate::federation::wire::relay::Relay;

@@ -3,9 +3,9 @@
 
 use super::dial::fails;
 use super::link::code_and_reason;
-use super::remote_gateway::good_http;
-use super::test_ca::TestCa;
-use super::two_domains::{THEIRS, TwoDomains};
+use super::support::remote_gateway::good_http;
+use super::support::test_ca::TestCa;
+use super::support::two_domains::{THEIRS, TwoDomains};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{OcspStatus, Reason, Revoked};

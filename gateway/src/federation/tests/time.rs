@@ -1,6 +1,6 @@
 //! How long links last, outbound and inbound: until a certificate expires, for a day, or until a ping is not answered.
 
-use super::two_domains::{LONG, OURS, THEIRS, TwoDomains};
+use super::support::two_domains::{LONG, OURS, THEIRS, TwoDomains};
 use crate::federation::outbound::peer_state::OutboundState;
 use crate::federation::wire::hello::HelloParams;
 use crate::gateway::GatewayState;

@@ -2,6 +2,8 @@
 
 mod agent_md;
 mod registry;
+mod signals;
 
 pub use agent_md::*;
 pub use registry::*;
+pub use signals::*;

@@ -3,7 +3,9 @@
 mod certificates;
 mod connect;
 mod login;
+mod signals;
 
 pub use certificates::*;
 pub use connect::*;
 pub use login::*;
+pub use signals::*;

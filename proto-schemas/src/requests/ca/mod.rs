@@ -3,9 +3,11 @@
 mod issuing;
 mod lookup;
 mod pins;
+mod signals;
 mod trust;
 
 pub use issuing::*;
 pub use lookup::*;
 pub use pins::*;
+pub use signals::*;
 pub use trust::*;

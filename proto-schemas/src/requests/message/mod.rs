@@ -5,6 +5,7 @@ mod reading;
 mod received;
 mod sending;
 mod sessions;
+mod signals;
 
 pub mod e2ee;
 pub mod thought;
@@ -15,3 +16,4 @@ pub use reading::*;
 pub use received::*;
 pub use sending::*;
 pub use sessions::*;
+pub use signals::*;

@@ -1,7 +1,7 @@
 //! What fails is tried again later, and given up with a reason.
 
 use super::*;
-use crate::{Audience, Event};
+use proto_schemas::requests::federation::PeerUp;
 
 const ROW: Retry = Retry::Row(&[Duration::from_secs(1), Duration::from_secs(5)]);
 
@@ -62,8 +62,7 @@ async fn a_domain_to_which_a_link_was_proved_is_tried_at_once() {
             tokio::task::yield_now().await;
         }
         // The clock stands still: without this event there would be no further try.
-        let up = serde_json::json!({ "issuer": "b.example" });
-        fixture.world.bus.publish(&Event::new(Audience::Gateways, "federation.peer_up", &up));
+        fixture.world.bus.signal(&PeerUp { issuer: "b.example".to_owned() });
         while fixture.outbox.count().await.unwrap() > 0 {
             tokio::task::yield_now().await;
         }

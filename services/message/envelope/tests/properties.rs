@@ -4,9 +4,10 @@ use super::*;
 use crate::envelope::row as row_of;
 use proptest::prelude::*;
 use ring::digest::{SHA256, digest};
+use testing::cases;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn every_reader_can_verify_its_row((rows, root) in row_set()) {

@@ -138,6 +138,7 @@ impl<V> KeyRows<V> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use testing::cases;
 
     fn live(bounded: &BoundedRows<u8, char>, key: u8, now: i64) -> String {
         bounded.after(&key, 0, now).map(|(_, value)| *value).collect()
@@ -169,6 +170,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         #[test]
         fn bounds_hold_whatever_comes(
             puts in prop::collection::vec((0u8..4, 0i64..20, 0usize..120), 1..60),

@@ -3,7 +3,8 @@
 use super::*;
 use crate::store::stored_message::MessageKey;
 use futures_util::future::join_all;
-use kernel::{Audience, Engine, codes::FEDERATION_UNREACHABLE};
+use kernel::{Engine, codes::FEDERATION_UNREACHABLE};
+use proto_schemas::requests::federation::PeerUp;
 use sqlx::migrate::Migrator;
 
 const KEEP: Duration = Duration::from_secs(600);
@@ -236,8 +237,7 @@ async fn a_domain_that_can_be_reached_again_is_tried_at_once() {
         }
         reconnect(&here, &there);
         // The clock stands still: without this event there would be no further try.
-        let event = Event::new(Audience::Gateways, "federation.peer_up", &json!({ "issuer": "aid.net" }));
-        here.world.bus.publish(&event);
+        here.world.bus.signal(&PeerUp { issuer: "aid.net".to_owned() });
         while there.rows((&dave, "d")).await.is_empty() {
             tokio::task::yield_now().await;
         }

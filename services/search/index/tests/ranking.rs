@@ -1,6 +1,7 @@
 //! Answers are those of the ranking without an index.
 
 use super::*;
+use testing::cases;
 
 fn assert_equal(index: &TextIndex, brute_force: &BruteForce, query: &IndexQuery, limit: usize) {
     let hits = all_pages(index, query, limit);
@@ -25,7 +26,7 @@ fn assert_equal(index: &TextIndex, brute_force: &BruteForce, query: &IndexQuery,
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn pages_are_those_of_brute_force(

@@ -3,6 +3,7 @@
 use super::super::tokens::normalised;
 use super::*;
 use std::collections::BTreeMap;
+use testing::cases;
 
 fn naive_agents(brute_force: &BruteForce, prefix: &str, hidden: &HashSet<String>) -> Vec<String> {
     let shown = || brute_force.documents().filter(|document| !hidden.contains(&document.source_ap));
@@ -29,7 +30,7 @@ fn naive_tags(brute_force: &BruteForce, prefix: &str, hidden: &HashSet<String>) 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn suggestions_are_those_of_all_documents(

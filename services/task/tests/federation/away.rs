@@ -1,6 +1,7 @@
 //! Domains that cannot be reached, that take no tasks, or that do not know an agent.
 
 use super::*;
+use proto_schemas::requests::federation::PeerUp;
 
 #[tokio::test]
 async fn a_domain_that_is_away_holds_nothing_up_and_learns_of_everything_later() {
@@ -49,8 +50,7 @@ async fn a_proved_link_has_a_domain_tried_at_once() {
     near.tasks.pass(3000);
     assert!(near.tell_due().await.is_empty());
     near.up(FAR);
-    let up = Event::new(Audience::Gateways, "federation.peer_up", &json!({ "issuer": FAR }));
-    near.tasks.test.world.bus.publish(&up);
+    near.tasks.test.world.bus.signal(&PeerUp { issuer: FAR.to_owned() });
     let told = async {
         while near.waiting().await > 0 {
             tokio::task::yield_now().await;

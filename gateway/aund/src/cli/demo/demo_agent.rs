@@ -3,7 +3,7 @@
 use super::frames::FramePrinter;
 use anyhow::Context as _;
 use client::{
-    AgentId, Client, EventStream, GatewayDialer, LocalAgent, ReceivedEvent, SessionKind, SessionOptions,
+    Aid, Client, EventStream, GatewayDialer, LocalAgent, ReceivedEvent, SessionKind, SessionOptions,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl DemoAgent {
         Ok(self.client.call(method, params).await?)
     }
 
-    pub async fn send(&self, to: &AgentId, text: &str) -> anyhow::Result<Value> {
+    pub async fn send(&self, to: &Aid, text: &str) -> anyhow::Result<Value> {
         self.call("message.send", &json!({ "to": to, "payload": { "type": "text", "text": text } })).await
     }
 

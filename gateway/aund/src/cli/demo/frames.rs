@@ -1,7 +1,7 @@
 //! Frames as they are sent and received, a line each.
 
-use super::super::show::{Show, printable};
-use client::{AgentId, FrameDirection, FrameObserver};
+use crate::show::{Show, printable};
+use client::{Aid, FrameDirection, FrameObserver};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ const FIRST: [&str; 22] = [
 pub(super) struct FramePrinter {
     show: Show,
     /// AIDs, and what they are called here.
-    names: Vec<(AgentId, &'static str)>,
+    names: Vec<(Aid, &'static str)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ enum ScreenSide {
 }
 
 impl FramePrinter {
-    pub fn new(show: Show, names: Vec<(AgentId, &'static str)>) -> FramePrinter {
+    pub fn new(show: Show, names: Vec<(Aid, &'static str)>) -> FramePrinter {
         FramePrinter { show, names }
     }
 
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_one_line_of_bounded_length() {
-        let alice = AgentId::parse("alice-12d3.agents.localhost").unwrap();
+        let alice = Aid::parse("alice-12d3.agents.localhost").unwrap();
         let frames = FramePrinter::new(Show::new(false, true), vec![(alice.clone(), "alice")]);
         let frame = json!({ "params": { "cert": "x".repeat(900), "many": vec![7; 900] } });
         let line = frames.line(ScreenSide::Left, FrameDirection::Sent, "auth.create_aid", &frame);

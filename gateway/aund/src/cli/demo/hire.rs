@@ -1,10 +1,10 @@
 //! The second half of the demo: one agent says what it can do, the other one finds it, and has it do that.
 
-use super::super::show::Show;
 use super::demo_agent::{DemoAgent, EVENT_TIMEOUT};
 use super::title;
+use crate::show::Show;
 use anyhow::{Context as _, ensure};
-use client::{AgentId, GatewayDialer};
+use client::{Aid, GatewayDialer};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -106,13 +106,13 @@ async fn unpublish(show: &Show, bobb: &DemoAgent) -> anyhow::Result<()> {
 }
 
 /// Asks until somebody is found.
-async fn search(alice: &DemoAgent, tag: &str) -> anyhow::Result<AgentId> {
+async fn search(alice: &DemoAgent, tag: &str) -> anyhow::Result<Aid> {
     let query = json!({ "q": "reviews rust", "tags": [tag], "limit": 1 });
     loop {
         sleep(ASK_EVERY).await;
         let page = alice.call("search.query", &query).await?;
         if let Some(aid) = page["items"][0]["aid"].as_str() {
-            return Ok(AgentId::parse(aid)?);
+            return Ok(Aid::parse(aid)?);
         }
     }
 }

@@ -108,8 +108,8 @@ mod tests {
     use super::*;
     use crate::federation::outbound::dial::{self, DialledLink};
     use crate::federation::outbound::peer_queue::PeerQueue;
-    use crate::federation::tests::remote_gateway::AcceptedLink;
-    use crate::federation::tests::two_domains::{LONG, THEIRS, TwoDomains, relay};
+    use crate::federation::tests::support::remote_gateway::AcceptedLink;
+    use crate::federation::tests::support::two_domains::{LONG, THEIRS, TwoDomains, relay};
     use futures_util::StreamExt as _;
     use serde_json::json;
     use tokio::time::timeout;

@@ -1,0 +1,165 @@
+//! `aund demo`: two agents exchange messages through a gateway, then one finds the other and hires it, and every frame is shown.
+
+mod demo_agent;
+mod frames;
+mod hire;
+mod server;
+
+use crate::agent_args::{AgentArgs, issuer_of};
+use crate::show::Show;
+use clap::Args;
+use client::{Aid, GatewayDialer, GatewayUrl, Home, TrustedRoot};
+use demo_agent::DemoAgent;
+use frames::FramePrinter;
+use gateway::signals::Signals;
+use kernel::Ids;
+use serde_json::json;
+use server::{DemoFolder, DemoServer};
+use std::path::PathBuf;
+use tokio::time::Instant;
+
+#[derive(Args)]
+pub(super) struct DemoCommand {
+    /// HOST:PORT or wss://HOST:PORT/aun [default: 127.0.0.1:20001, or a server of the demo's own]
+    #[arg(long, value_name = "HOST:PORT")]
+    gateway: Option<GatewayUrl>,
+    /// Trust the servers of this root certificate [default: ./data/pki/root.crt, else on first use]
+    #[arg(long, value_name = "FILE")]
+    root: Option<PathBuf>,
+    /// Print without colours
+    #[arg(long)]
+    plain: bool,
+}
+
+impl DemoCommand {
+    pub async fn run(self) -> anyhow::Result<()> {
+        let mut signals = Signals::new()?;
+        tokio::select! {
+            outcome = self.show_all() => outcome,
+            // Leaving this way, and not by the signal, stops the server and removes its folder.
+            () = signals.wait() => anyhow::bail!("interrupted"),
+        }
+    }
+
+    async fn show_all(self) -> anyhow::Result<()> {
+        let folder = DemoFolder::new()?;
+        let args =
+            AgentArgs { gateway: self.gateway, root: self.root, plain: self.plain, ..AgentArgs::default() };
+        let show = args.show();
+        let home = Home::new(folder.path("home"));
+        let (dialer, _server) = find_or_start_gateway(&args, &show, &home, &folder).await?;
+        let issuer = issuer_of(&dialer).await?;
+        let dialer = dialer.of_issuer(&issuer);
+        let start = Instant::now();
+        let (alice, bobb) = register_and_connect(&show, &home, &dialer, &issuer).await?;
+        let (messages, alice, bobb) = exchange(&show, alice, bobb).await?;
+        let hired = hire::hire(&show, &dialer, alice, bobb).await?;
+        let took = start.elapsed().as_secs_f64();
+        let and = if hired { ", and a task that one did for the other" } else { "" };
+        show.line("")?;
+        show.line(&show.bold(&format!(
+            "{messages} messages between two agents{and}, registration and all, in {took:.1} seconds."
+        )))?;
+        show.line("Now you: start the server with aund, and in another terminal")?;
+        for words in ["register alice", "register bobb", "send alice bobb hello", "listen bobb"] {
+            show.line(&format!("  aund {words}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The gateway that runs already, or one that the demo starts.
+async fn find_or_start_gateway(
+    args: &AgentArgs,
+    show: &Show,
+    home: &Home,
+    folder: &DemoFolder,
+) -> anyhow::Result<(GatewayDialer, Option<DemoServer>)> {
+    let gateway = args.gateway.clone().unwrap_or_else(GatewayUrl::local);
+    let address = gateway.host_and_port();
+    if gateway.answers().await {
+        show.line(&format!("Two agents talk through the gateway at {address}."))?;
+        return Ok((args.dialer(home, Some(gateway)).await?, None));
+    }
+    show.line(&format!("Two agents talk. No gateway answers at {address}, so the demo has one of its own."))?;
+    let server = DemoServer::start(folder).await?;
+    let dialer = GatewayDialer::new(server.gateway.clone(), &TrustedRoot::read(&server.root)?)?;
+    Ok((dialer, Some(server)))
+}
+
+/// Registers and connects both agents.
+async fn register_and_connect(
+    show: &Show,
+    home: &Home,
+    dialer: &GatewayDialer,
+    issuer: &str,
+) -> anyhow::Result<(DemoAgent, DemoAgent)> {
+    let [a, b] = Ids::default().bytes::<2>();
+    let aid = |name: &str| Aid::parse(&format!("{name}-{a:02x}{b:02x}.{issuer}"));
+    let (alice, bobb) = (home.create(&aid("alice")?)?, home.create(&aid("bobb")?)?);
+    show.line(&format!("  alice is {}\n  bobb is {}", alice.aid, bobb.aid))?;
+    let printer = FramePrinter::new(*show, vec![(alice.aid.clone(), "alice"), (bobb.aid.clone(), "bobb")]);
+    let left = dialer.clone().observed(printer.left());
+    let right = dialer.clone().observed(printer.right());
+
+    title(show, "Each makes a key, and the gateway certifies that the name belongs to it.")?;
+    client::register(&left, &alice).await?;
+    client::register(&right, &bobb).await?;
+
+    title(
+        show,
+        "Each logs in by signing a nonce with that key, and opens a session with the token it gets.",
+    )?;
+    let device = home.device()?;
+    Ok((
+        DemoAgent::connect(alice, left, device.clone(), printer.clone()).await?,
+        DemoAgent::connect(bobb, right, device, printer).await?,
+    ))
+}
+
+/// The exchange; gives the number of messages in it, and the agents again.
+async fn exchange(
+    show: &Show,
+    mut alice: DemoAgent,
+    mut bobb: DemoAgent,
+) -> anyhow::Result<(u32, DemoAgent, DemoAgent)> {
+    let (to_alice, to_bobb) = (alice.agent.aid.clone(), bobb.agent.aid.clone());
+    title(
+        show,
+        "Alice asks whether Bobb is there, and says hello. The gateway stores the message, then publishes the event.",
+    )?;
+    let online = alice.call("message.query_online", &json!({ "aids": [to_bobb] })).await?;
+    anyhow::ensure!(online["online"][to_bobb.as_str()] == true, "Bobb is connected and yet not online");
+    let (_, received) =
+        tokio::try_join!(alice.send(&to_bobb, "Hello Bobb!"), bobb.wait_for("message.received"))?;
+
+    title(show, "Bobb acknowledges it, and Alice learns that it was read.")?;
+    let ack = json!({ "seq": received.params["seq"] });
+    tokio::try_join!(bobb.call("message.ack", &ack), alice.wait_for("message.ack"))?;
+
+    title(show, "Bobb answers.")?;
+    tokio::try_join!(bobb.send(&to_alice, "Hello Alice."), alice.wait_for("message.received"))?;
+
+    title(show, "Alice writes something that she regrets, and recalls it.")?;
+    let regret = alice.send(&to_bobb, "My password is swordfish");
+    let (regret, _) = tokio::try_join!(regret, bobb.wait_for("message.received"))?;
+    let ids = json!({ "message_ids": [regret["message_id"]] });
+    tokio::try_join!(alice.call("message.recall", &ids), bobb.wait_for("message.recalled"))?;
+
+    title(show, "Bobb goes away. What is sent meanwhile waits, and he pulls it when he is back.")?;
+    bobb.client.close().await;
+    let waiting = alice.send(&to_bobb, "For when you are back").await?;
+    let bobb = bobb.connect_again().await?;
+    let before = waiting["seq"].as_u64().unwrap_or(1) - 1;
+    let page = bobb.call("message.pull", &json!({ "after_seq": before })).await?;
+    let found = page["messages"]
+        .as_array()
+        .is_some_and(|rows| rows.iter().any(|row| row["message_id"] == waiting["message_id"]));
+    anyhow::ensure!(found, "the message that was sent meanwhile is not in the inbox");
+    Ok((4, alice, bobb))
+}
+
+fn title(show: &Show, text: &str) -> anyhow::Result<()> {
+    show.line("")?;
+    Ok(show.line(&show.bold(text))?)
+}

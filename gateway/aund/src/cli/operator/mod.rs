@@ -1,0 +1,8 @@
+//! The commands of operators: about a server that runs, or about the data folder of one that does not.
+
+mod ask;
+pub(super) mod certs;
+pub(super) mod doctor;
+pub(super) mod health;
+pub(super) mod peers;
+pub(super) mod top;

@@ -1,0 +1,183 @@
+//! `aund tasks create` and `delegate`: new tasks.
+
+use super::caller::{TaskCaller, new_key, read};
+use super::watch::watch;
+use crate::agent_args::AskingArgs;
+use crate::show::printable_line;
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use proto_schemas::requests::task::{Create, CreatedTask, Delegate, DelegatedTask};
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+#[derive(Args)]
+pub(super) struct CreateTaskCommand {
+    /// Who is to do it: a name of the caller's domain, or a whole AID
+    #[arg(long, value_name = "AID")]
+    to: String,
+    /// A line about it, for lists
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// What is to be done: a text, @FILE, or - for standard input [default: the title]
+    #[arg(long, value_name = "TEXT|@FILE|-", required_unless_present = "title")]
+    input: Option<InputText>,
+    /// Who may read it: those who take part, those who take part in any task of its tree, or everybody
+    #[arg(long, value_name = "WHO", default_value = "private")]
+    visibility: TaskVisibilityArg,
+    /// Another agent who may read it and add input; may be given more than once
+    #[arg(long, value_name = "AID")]
+    participant: Vec<String>,
+    /// Cancel it if nobody has accepted it after so many seconds [default: seven days]
+    #[arg(long, value_name = "SECONDS")]
+    accept_timeout: Option<i64>,
+    /// Make one task however often this is called with the same key, for 24 hours
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Show what happens to it until it has ended; fail if it was not completed
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    asking: AskingArgs,
+}
+
+#[derive(Args)]
+pub(super) struct DelegateTaskCommand {
+    /// The id of the task of which this is a part; it is yours to work on
+    task: String,
+    /// Who is to do it: a name of the caller's domain, or a whole AID
+    #[arg(long, value_name = "AID")]
+    to: String,
+    /// What is to be done: a text, @FILE, or - for standard input
+    #[arg(long, value_name = "TEXT|@FILE|-")]
+    input: InputText,
+    /// The task above may be completed without it, which cancels it
+    #[arg(long)]
+    optional: bool,
+    #[command(flatten)]
+    asking: AskingArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum TaskVisibilityArg {
+    Private,
+    Shared,
+    Public,
+}
+
+/// A text, or where it is read from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum InputText {
+    Given(String),
+    File(PathBuf),
+    StandardInput,
+}
+
+impl FromStr for InputText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<InputText, String> {
+        Ok(match text.strip_prefix('@') {
+            Some("") => return Err("the name of a file is missing behind @".to_owned()),
+            Some(file) => InputText::File(PathBuf::from(file)),
+            None if text == "-" => InputText::StandardInput,
+            None => InputText::Given(text.to_owned()),
+        })
+    }
+}
+
+impl InputText {
+    /// The text as a content block.
+    pub fn block(self) -> anyhow::Result<Map<String, Value>> {
+        let text = match self {
+            InputText::Given(text) => text,
+            InputText::File(file) => {
+                let text = fs::read_to_string(&file);
+                text.with_context(|| format!("{} cannot be read as text", file.display()))?
+            }
+            InputText::StandardInput => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text).context("standard input is not text")?;
+                text
+            }
+        };
+        Ok(Map::from_iter([
+            ("type".to_owned(), json!("text")),
+            ("content".to_owned(), json!(text.trim_end_matches('\n'))),
+        ]))
+    }
+}
+
+impl CreateTaskCommand {
+    pub async fn run(self) -> anyhow::Result<()> {
+        let caller = TaskCaller::new(self.asking)?;
+        let input = self.input.or_else(|| self.title.clone().map(InputText::Given));
+        let visibility = self.visibility.to_possible_value().map(|value| value.get_name().to_owned());
+        let create = Create {
+            to: caller.aid(&self.to)?,
+            input: input.context("say what is to be done with --input")?.block()?,
+            visibility,
+            title: self.title,
+            participants: Some(caller.aids(&self.participant)?),
+            idempotency_key: Some(self.idempotency_key.unwrap_or_else(new_key)),
+            accept_timeout_s: self.accept_timeout,
+            metadata: None,
+        };
+        let answer = caller.call(&create).await?;
+        let created: CreatedTask = read(answer.clone())?;
+        let (status, id) = (printable_line(&created.status), printable_line(&created.task_id));
+        let to = printable_line(&created.assignee);
+        let again = if created.duplicate == Some(true) { " before" } else { "" };
+        let line = format!("{}{again} to {to}  {}", caller.show.green(&status), caller.show.dim(&id));
+        caller.tell(&answer, &line)?;
+        if !self.wait {
+            return Ok(());
+        }
+        let ended = watch(&caller, vec![created.task_id]).await?;
+        match ended.first().map(|task| (task.status.as_str(), &task.reason)) {
+            Some(("completed", _)) => Ok(()),
+            Some((status, Some(reason))) => bail!("the task was {status}: {}", printable_line(reason)),
+            Some((status, None)) => bail!("the task was {status}"),
+            None => bail!("interrupted before the task has ended"),
+        }
+    }
+}
+
+impl DelegateTaskCommand {
+    pub async fn run(self) -> anyhow::Result<()> {
+        let caller = TaskCaller::new(self.asking)?;
+        let delegate = Delegate {
+            task_id: self.task,
+            to: caller.aid(&self.to)?,
+            input: self.input.block()?,
+            required: Some(!self.optional),
+            request_id: Some(new_key()),
+            ..Delegate::default()
+        };
+        let answer = caller.call(&delegate).await?;
+        let created: DelegatedTask = read(answer.clone())?;
+        let (status, id) = (printable_line(&created.status), printable_line(&created.task_id));
+        let to = printable_line(&created.assignee);
+        caller.tell(&answer, &format!("{} to {to}  {}", caller.show.green(&status), caller.show.dim(&id)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_is_a_text_or_a_file_or_standard_input() {
+        let read = |text: &str| text.parse::<InputText>();
+        assert_eq!(read("please"), Ok(InputText::Given("please".to_owned())));
+        assert_eq!(read("@a/b.md"), Ok(InputText::File(PathBuf::from("a/b.md"))));
+        assert_eq!(read("-"), Ok(InputText::StandardInput));
+        assert!(read("@").is_err());
+        let block = Value::from(read("please\n").unwrap().block().unwrap());
+        assert_eq!(block, json!({ "type": "text", "content": "please" }));
+        let missing = read("@nothing-of-this-name").unwrap().block().unwrap_err().to_string();
+        assert_eq!(missing, "nothing-of-this-name cannot be read as text");
+    }
+}

@@ -1,0 +1,165 @@
+//! Lines for a terminal, and JSON for a program instead.
+
+use serde_json::Value;
+use std::io::{self, IsTerminal as _, Write as _};
+use time::OffsetDateTime;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Show {
+    pub json: bool,
+    colour: bool,
+}
+
+impl Show {
+    pub fn new(json: bool, plain: bool) -> Show {
+        Show { json, colour: !plain && !json && io::stdout().is_terminal() }
+    }
+
+    /// A line on standard output, there at once.
+    pub fn line(&self, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}")?;
+        out.flush()
+    }
+
+    /// A line on standard error, for the person who waits.
+    pub fn note(&self, text: &str) {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    pub fn dim(&self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    pub fn bold(&self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    pub fn cyan(&self, text: &str) -> String {
+        self.paint("36", text)
+    }
+
+    pub fn green(&self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    pub fn yellow(&self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// One message in one line: time, seq, sender, recipient and payload.
+    pub fn message(&self, row: &Value) -> String {
+        let seq = row["seq"].as_i64().map_or_else(String::new, |seq| format!("#{seq} "));
+        let (from, to) = (word(&row["from"]), word(&row["to"]));
+        let head = format!("{} {}", self.when(row), self.dim(&seq));
+        format!("{head}{} → {}  {}", self.cyan(&from), self.cyan(&to), printable(&what(row)))
+    }
+
+    /// One event in one line.
+    pub fn event(&self, method: &str, params: &Value) -> String {
+        let when = self.when(params);
+        let text = match method {
+            "event/message.received" => return self.message(params),
+            "event/message.ack" => format!("{} has read up to #{}", word(&params["to"]), params["ack_seq"]),
+            "event/message.recalled" => recalled(params),
+            "event/peer.v2.message_received" => {
+                let (from, seq) = (word(&params["from_aid"]), &params["seq"]);
+                format!("#{seq} {from} sent an encrypted message; its key is not known here")
+            }
+            "event/gateway.disconnect" => {
+                format!("the gateway ends the connection: {} ({})", word(&params["reason"]), params["code"])
+            }
+            _ => format!("{} {params}", method.trim_start_matches("event/")),
+        };
+        format!("{when} {}", self.yellow(&printable(&text)))
+    }
+
+    /// `09:14:03Z`, from whichever field tells the time.
+    fn when(&self, row: &Value) -> String {
+        let ms = row["timestamp"].as_i64().or_else(|| row["t_server"].as_i64());
+        let time = ms.and_then(|ms| OffsetDateTime::from_unix_timestamp(ms.div_euclid(1000)).ok());
+        let text = time.map_or_else(
+            || "--:--:--Z".to_owned(),
+            |time| format!("{:02}:{:02}:{:02}Z", time.hour(), time.minute(), time.second()),
+        );
+        self.dim(&text)
+    }
+}
+
+/// Whether an error only says that standard output was closed.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// What a message says, as short as its form allows.
+fn what(row: &Value) -> String {
+    let payload = &row["payload"];
+    let kind = row["type"].as_str().or_else(|| payload["type"].as_str()).unwrap_or_default();
+    match (kind, payload["text"].as_str()) {
+        ("message.recalled", _) => format!("({})", recalled(payload)),
+        (kind, _) if kind.starts_with("e2ee.") => "(encrypted; its key is not known here)".to_owned(),
+        ("text", Some(text)) => text.to_owned(),
+        _ => payload.to_string(),
+    }
+}
+
+fn recalled(params: &Value) -> String {
+    let ids = params["message_ids"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ids: Vec<String> = ids.iter().map(word).collect();
+    let who = params["from"].as_str().or_else(|| params["recalled_by"].as_str()).unwrap_or("the sender");
+    format!("{who} recalled {}", ids.join(", "))
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| "?".to_owned(), printable)
+}
+
+/// Text from elsewhere, for a terminal: whatever could move the cursor or reverse the direction of text is escaped.
+pub(crate) fn printable(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => safe.push_str("\n    "),
+            '\t' => safe.push('\t'),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.extend(c.escape_unicode()),
+            c if c.is_control() => safe.extend(c.escape_default()),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// The same in one line, so that nobody else's text looks like a line of ours.
+pub(crate) fn printable_line(text: &str) -> String {
+    printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const PLAIN: Show = Show { json: false, colour: false };
+
+    #[test]
+    fn a_message_is_a_line() {
+        let mut row = json!({ "seq": 3, "from": "alice.a.example", "to": "bobb.a.example",
+            "timestamp": 1_794_702_696_945_i64, "payload": { "type": "text", "text": "hello" } });
+        assert_eq!(PLAIN.message(&row), "00:31:36Z #3 alice.a.example → bobb.a.example  hello");
+        row["payload"] = json!({ "type": "offer", "price": 7 });
+        assert!(PLAIN.message(&row).ends_with(r#"{"price":7,"type":"offer"}"#));
+        row["payload"] = json!({ "type": "e2ee.encrypted", "ciphertext": "…" });
+        assert!(PLAIN.message(&row).ends_with("(encrypted; its key is not known here)"));
+        assert!(PLAIN.message(&json!({})).contains("? → ?"), "an empty row is shown, too");
+    }
+
+    #[test]
+    fn control_characters_of_others_are_escaped() {
+        assert_eq!(printable("\x1b[2J\u{9b}x\u{202e}y\r\n"), "\\u{1b}[2J\\u{9b}x\\u{202e}y\\r\n    ");
+        assert_eq!(printable_line(" a\r\n2  b\u{2028}\tc\x07 "), "a 2 b c\\u{7}");
+    }
+}

@@ -1,0 +1,5 @@
+//! `ca.*`: the certificates of the domain over HTTP, their status, and what a revocation ends.
+
+mod ocsp;
+mod pki;
+mod revocation;

@@ -1,0 +1,13 @@
+//! The gateway: connections, sessions, limits and signatures, JSON-RPC over WebSocket and HTTP, and the links between processes.
+
+mod capabilities;
+mod connect;
+mod drain;
+mod jsonrpc;
+mod limits;
+pub(crate) mod mesh;
+mod notify;
+mod rpc_http;
+mod sessions;
+mod signature;
+mod store_down;

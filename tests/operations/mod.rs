@@ -1,0 +1,5 @@
+//! What operators have to do with: the commands, the guide that describes them, and the containers.
+
+mod cli;
+mod compose;
+mod guide;
