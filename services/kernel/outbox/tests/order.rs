@@ -137,7 +137,15 @@ async fn a_destination_that_hangs_holds_up_nobody_else_and_turns_are_fair() {
     fixture.add("a", &["a1"]).await;
     fixture.add("b", &["b1", "b2"]).await;
     fixture.add("c", &["c1", "c2"]).await;
-    let sender = TestSender::answering([TestOutcome::Hangs]);
+    /// Delivers to all but one, which does not answer.
+    #[derive(Default)]
+    struct HangsForOne(TestSender);
+    impl OutboxSender for HangsForOne {
+        async fn send(&self, page: OutboxPage) -> sqlx::Result<PageOutcome> {
+            if page.destination == "a" { std::future::pending().await } else { self.0.send(page).await }
+        }
+    }
+    let sender = HangsForOne::default();
     let others_done = async {
         while fixture.outbox.count().await.unwrap() > 1 {
             fixture.pass(1);
@@ -148,7 +156,7 @@ async fn a_destination_that_hangs_holds_up_nobody_else_and_turns_are_fair() {
         () = fixture.outbox.run(&sender) => panic!("it runs until it is dropped"),
         () = others_done => {}
     }
-    assert_eq!(sender.keys(), keys(&["a1", "b1", "c1", "b2", "c2"]));
+    assert_eq!(sender.0.keys(), keys(&["b1", "c1", "b2", "c2"]));
 }
 
 #[tokio::test]
