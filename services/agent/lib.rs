@@ -14,6 +14,7 @@ mod error;
 mod get_agent_md;
 mod h2a;
 mod http;
+mod outboxes;
 mod page;
 mod paging;
 mod peers;
@@ -28,10 +29,9 @@ mod tests;
 
 use error::Error;
 use kernel::{Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World};
+use outboxes::SendingOutboxes;
 use proto_schemas::requests::agent::AgentChanged;
-use sending::{
-    DeviceArrivals, HttpsSender, SendingOutboxes, SendingWork, UserEvents, WebhookDeliveries, WebhookSender,
-};
+use sending::{DeviceArrivals, HttpsSender, SendingWork, UserEvents, WebhookDeliveries, WebhookSender};
 use serde::{Deserialize, Deserializer};
 pub use settings::Settings;
 use std::sync::Arc;

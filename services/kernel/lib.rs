@@ -1,8 +1,6 @@
 //! The kernel: what every service uses, and nothing that belongs to only one of them.
 
 pub mod agent_md;
-mod backoff;
-mod batch;
 mod bus;
 mod cache;
 mod clock;
@@ -15,10 +13,7 @@ mod hash;
 pub mod http;
 mod identity;
 mod ids;
-mod known_cert;
-mod lease;
 mod mesh;
-mod metrics;
 mod outbox;
 mod page;
 mod panics;
@@ -27,18 +22,13 @@ mod presence;
 mod redis;
 mod rpc;
 mod service;
-mod service_row;
-mod session_notice;
 mod store;
-mod timestamp;
 pub mod trace;
 mod world;
 
-pub use backoff::{Backoff, BackoffSchedule};
-pub use batch::{Batch, BatchError};
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
 pub use cache::{Cache, ExpiringCache};
-pub use clock::Clock;
+pub use clock::{Backoff, BackoffSchedule, Clock, from_iso, iso};
 pub use cpu_pool::CpuPool;
 pub use error::RpcError;
 pub use event::{Audience, Event};
@@ -46,15 +36,12 @@ pub use federation::{
     DispatchEvent, EventTargets, Forward, ForwardBatch, ForwardOutcome, Forwarded, ForwardedBatch, Forwarder,
 };
 pub use hash::{sha256, sha256_hex};
-pub use identity::Purpose;
+pub use identity::{KnownCert, Purpose};
 pub use ids::Ids;
-pub use known_cert::KnownCert;
-pub use lease::{Lease, Leases};
 pub use mesh::{
     CallTerm, Mesh, OnAnswer, PendingResponse, RemoteRoutes, RemoteService, ServiceRoutes, timed_out,
     unavailable,
 };
-pub use metrics::ServiceMetrics;
 pub use outbox::{
     DestinationState, NewMark, NewOutboxRow, Outbox, OutboxEntry, OutboxPage, OutboxRow, OutboxSender,
     OutboxSettings, OutboxWithdrawal, PageOutcome, Retry, RowEnd, RowKind, SendFailure, SettledRow,
@@ -69,11 +56,9 @@ pub use rpc::{
     Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, PendingAnswer, Relayed, Rpc,
     Session, TokenKind,
 };
-pub use service::{Service, Task, TaskStatus, Tasks};
-pub use service_row::{ConfiguredService, ServiceRow, ServiceSettings};
-pub use session_notice::SessionNotice;
-pub use store::json_rows;
-pub use store::{Db, Durability, Engine, StoreStats, StoreUrl, Stores, Tally};
-pub use timestamp::{from_iso, iso};
+pub use service::{Service, ServiceMetrics, SessionNotice, Task, TaskStatus, Tasks};
+pub use store::{
+    Batch, BatchError, Db, Durability, Engine, Lease, Leases, StoreStats, StoreUrl, Stores, Tally, json_rows,
+};
 pub use trace::{CarriedTrace, Trace, TraceMode, TraceSpan, TracedCall};
-pub use world::World;
+pub use world::{ConfiguredService, ServiceRow, ServiceSettings, World};

@@ -3,8 +3,8 @@
 use super::envelope::EnvelopeError;
 use super::store::ephemeral::volatile::OldEpoch;
 use super::store::error::StoreError;
-use super::store::quota_limits::QuotaExceeded;
-use super::store::tool_call_window::{TOOL_CALL_LIMIT, TOOL_CALL_WINDOW_MS};
+use super::store::quotas::limits::QuotaExceeded;
+use super::store::tool_calls::window::{TOOL_CALL_LIMIT, TOOL_CALL_WINDOW_MS};
 use kernel::{Aid, BatchError, RpcError, codes};
 
 #[derive(Debug, thiserror::Error)]

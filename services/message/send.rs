@@ -8,7 +8,7 @@ use super::sending::params::{SendParams, SendStatus, Sent};
 use super::sending::row_limit;
 use super::sending::tool_call::is_tool_call;
 use super::store::inboxes::{Inbox, InboxList};
-use super::store::quota_limits::QuotaExceeded;
+use super::store::quotas::limits::QuotaExceeded;
 use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
 use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, SendOutcome};
 use super::{Error, MessageService};

@@ -1,7 +1,7 @@
 //! The table `[message]` of `aund.toml`.
 
 use super::store::ephemeral::queue_messages::QueueLimits;
-use super::store::quota_limits::QuotaLimits;
+use super::store::quotas::limits::QuotaLimits;
 use kernel::ServiceSettings;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;

@@ -102,7 +102,7 @@ struct TaskCounters {
 impl TaskService {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<TaskService>> {
         let db = world.busy_db("task", &sqlx::migrate!("./migrations")).await?;
-        let outbox = Outbox::open(world, &db, federation::SETTINGS).await?;
+        let outbox = Outbox::open(world, &db, store::RELAYS).await?;
         let store = Store::new(db, outbox);
         let metrics = TaskCounters {
             changes: world.metrics.counted("task", "changes", "Changes of tasks that were stored"),

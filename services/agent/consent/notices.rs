@@ -1,6 +1,6 @@
 //! What is told because of a change: rows of the outbox, written in the transaction of the change.
 
-use crate::sending::{SendingOutboxes, StoredEvent, USERS};
+use crate::outboxes::{SendingOutboxes, StoredEvent, USERS};
 use crate::store::agents::{AgentRow, WriteTx};
 use crate::store::relations::RelationRow;
 use kernel::{Ids, NewOutboxRow, Outbox, json_rows};

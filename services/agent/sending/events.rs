@@ -4,31 +4,12 @@
 //! is never lost. A user who is offline finds what is pending with its relation.
 
 use crate::AgentService;
+use crate::outboxes::StoredEvent;
 use kernel::{
-    Aid, Audience, BackoffSchedule, Caller, DispatchEvent, Event, EventTargets, OutboxPage, OutboxRow,
-    OutboxSender, OutboxSettings, PageOutcome, Retry, RowEnd, RowKind,
+    Aid, Audience, Caller, DispatchEvent, Event, EventTargets, OutboxPage, OutboxRow, OutboxSender,
+    PageOutcome, RowEnd,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use std::sync::Arc;
-use std::time::Duration;
-
-const SCHEDULE: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(1), Duration::from_secs(60));
-pub(super) const SETTINGS: OutboxSettings = OutboxSettings {
-    // How long a process may take for one page of users.
-    lease: Duration::from_secs(60),
-    ..OutboxSettings::new("event", RowKind::Payload, Retry::Destination { schedule: SCHEDULE, demand: None })
-};
-
-/// The data of a row.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct StoredEvent {
-    pub agent_id: String,
-    pub event: String,
-    /// None for the users of all active relations, of which those up to the progress of the row were told.
-    pub targets: Option<Vec<String>>,
-    pub payload: Box<RawValue>,
-}
 
 /// Sends the rows of the outbox of events.
 pub(crate) struct UserEvents(pub Arc<AgentService>);

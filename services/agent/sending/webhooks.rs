@@ -2,27 +2,11 @@
 
 use super::signature::signature;
 use crate::AgentService;
-use kernel::{OutboxPage, OutboxRow, OutboxSender, OutboxSettings, PageOutcome, Retry, RowEnd, RowKind};
+use kernel::{OutboxPage, OutboxRow, OutboxSender, PageOutcome, RowEnd};
 use outbound::{OutboundClient, OutboundUrl};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// How long to wait before each attempt but the first.
-const WAITS: &[Duration] =
-    &[Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(300)];
-/// How many deliveries of one agent wait, and how many that ended are kept.
-const KEPT: i64 = 100;
-pub(super) const SETTINGS: OutboxSettings = OutboxSettings {
-    // Longer than a request may take.
-    lease: Duration::from_secs(30),
-    // One that hangs takes one of them for ten seconds.
-    at_once: 32,
-    turn_pages: 1,
-    most_waiting: Some(KEPT),
-    kept_ended: KEPT,
-    ..OutboxSettings::new("webhook", RowKind::Payload, Retry::Row(WAITS))
-};
 /// What is kept of a reason.
 const MOST_ERROR: usize = 300;
 

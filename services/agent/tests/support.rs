@@ -1,6 +1,7 @@
 //! Agents, users and a webhook that does what a test wants.
 
-use crate::sending::{USERS, UserEvents, WebhookAnswer, WebhookDeliveries, WebhookRequest, WebhookSender};
+use crate::outboxes::USERS;
+use crate::sending::{UserEvents, WebhookAnswer, WebhookDeliveries, WebhookRequest, WebhookSender};
 use crate::{AgentService, Settings, http, rpc};
 use kernel::{Aid, Delivery, DeviceId, PresentSession, RpcError, Service, SlotId};
 use parking_lot::Mutex;

@@ -55,6 +55,7 @@ mod settings;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod wake;
 mod withdraw;
 

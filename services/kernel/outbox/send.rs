@@ -1,9 +1,9 @@
 //! Sends what waits: page by page, in order, to several destinations at once.
 
 use super::page::{OutboxPage, PageOutcome};
-use super::settle::AfterPage;
+use super::turn::{AfterPage, SendTurn};
 use super::{Outbox, RowKind};
-use crate::{Lease, Task, World, await_polling};
+use crate::{Task, World, await_polling};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use sqlx::AssertSqlSafe;
@@ -22,14 +22,6 @@ pub trait OutboxSender: Send + Sync {
     /// was stored, or its lease may have run out. An error of the store is no failure of the destination: it is not counted, and the
     /// page comes again when the lease has run out.
     fn send(&self, page: OutboxPage) -> impl Future<Output = sqlx::Result<PageOutcome>> + Send;
-}
-
-/// What is known of a destination while this process sends to it.
-pub(super) struct SendTurn {
-    pub lease: Lease,
-    /// Failures in a row.
-    pub attempts: i64,
-    pub pages: usize,
 }
 
 impl Outbox {

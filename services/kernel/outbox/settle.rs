@@ -2,7 +2,7 @@
 
 use super::page::{PageOutcome, RowEnd, SendFailure, SettledRow};
 use super::rows::{EndCounts, RemoveOnly, RemovedRow};
-use super::send::SendTurn;
+use super::turn::{AfterPage, SendTurn};
 use super::{Outbox, RowKind};
 use crate::json_rows::{self, Column};
 use serde::Serialize;
@@ -33,15 +33,6 @@ pub(super) struct EndedRow<'a> {
     created_at: i64,
     ended_at: i64,
     data: &'a str,
-}
-
-/// How a destination stands after a page.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum AfterPage {
-    /// Its next page follows.
-    Next,
-    /// Its lease was given back, or another process has it.
-    Over,
 }
 
 /// What is written of a destination.

@@ -1,7 +1,10 @@
-//! Reading: who reads, pages of an inbox, messages with a ttl, and how far an agent has read.
+//! Reading: who reads, pages of an inbox, messages with a ttl, whose they are, and how far an agent has read.
 
 pub(super) mod consumer;
 pub(super) mod page;
+mod peers;
+mod read;
+mod read_state;
 pub(super) mod read_states;
 pub(super) mod scan;
 pub(super) mod volatile;

@@ -14,13 +14,11 @@ mod known_ids;
 pub(super) mod ledger;
 pub(super) mod lookup;
 mod postgres;
-pub(super) mod quota_limits;
 pub(super) mod quotas;
 mod recall;
 mod retention;
 mod sqlite;
 pub(super) mod stored_message;
-pub(super) mod tool_call_window;
 pub(super) mod tool_calls;
 pub(super) mod write;
 

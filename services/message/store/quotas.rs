@@ -4,9 +4,11 @@
 //! stored; other processes are heard of then, too (decision 27). So several processes, or a crash, may let somebody have as
 //! much more as can be sent in these seconds, and no commit waits for a row that all messages of an agent would share.
 
+pub(crate) mod limits;
+
 use super::bind::json;
-use super::quota_limits::{LITTLE, QuotaExceeded, QuotaLimits, QuotaSide};
 use kernel::{Aid, Db, Engine};
+use limits::{LITTLE, QuotaExceeded, QuotaLimits, QuotaSide};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 

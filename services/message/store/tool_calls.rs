@@ -3,13 +3,15 @@
 //! A transaction without a tool call asks nothing here. On SQLite one task writes. On PostgreSQL the row of a sender stays
 //! locked from when it is read until the commit, so that the counts of several processes are one.
 
+pub(crate) mod window;
+
 use super::bind::json;
 use super::stored_message::StoredMessage;
-use super::tool_call_window::{TOOL_CALL_WINDOW_MS, ToolCallWindow};
 use super::write::{CountChange, CountOutcome, NewMessage, ToolCallCount, Write};
 use kernel::{Aid, Db, Engine};
 use sqlx::{Any, Transaction};
 use std::collections::{BTreeMap, BTreeSet};
+use window::{TOOL_CALL_WINDOW_MS, ToolCallWindow};
 
 /// Rows removed in one statement: a commit that waits for it waits no longer than for another commit.
 const REMOVE_ROWS: i64 = 500;

@@ -19,4 +19,3 @@ mod tell;
 pub(super) use calls::HomeCall;
 pub(super) use draft::RelayDrafts;
 pub(super) use queues::RelayQueues;
-pub(super) use tell::SETTINGS;

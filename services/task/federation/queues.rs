@@ -3,6 +3,7 @@
 //! A queue is short and in memory only. What does not fit is dropped: its mark in the outbox stays, and the domain is told of it later.
 
 use super::draft::TaskRelay;
+use crate::store::MOST_ITEMS;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use tokio::sync::Notify;
@@ -11,7 +12,6 @@ use tokio::sync::Notify;
 const DOMAIN_BYTES: usize = 4 << 20;
 const ALL_BYTES: usize = 32 << 20;
 /// What one call tells.
-pub(super) const MOST_ITEMS: usize = 64;
 const CALL_BYTES: usize = 512 << 10;
 /// What an item weighs beside its text.
 const ITEM_WEIGHT: usize = 256;

@@ -1,9 +1,9 @@
 //! `task.relay_event`: another domain tells of tasks that agents of ours take part in.
 
 use super::offered::{OfferedTask, ToldBetween};
-use super::queues::MOST_ITEMS;
 use crate::TaskService;
 use crate::model::error::Error;
+use crate::store::MOST_ITEMS;
 use crate::store::{StubKey, StubRow, StubsWritten};
 use kernel::{Aid, Audience, Caller, Event};
 use proto_schemas::requests::task::{RelayedEvents, RelayedTask, UnknownAgent};

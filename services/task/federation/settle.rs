@@ -2,12 +2,12 @@
 //! agents cannot reach it and ends.
 
 use super::draft::TaskRelay;
-use super::queues::MOST_ITEMS;
 use crate::TaskService;
 use crate::model::error::Error;
 use crate::model::operation::{Actor, Operation, TaskCall};
 use crate::model::state::TaskState;
 use crate::model::task::TaskId;
+use crate::store::MOST_ITEMS;
 use proto_schemas::requests::task::RelayedEvents;
 
 const UNKNOWN: &str = "assignee_unknown";

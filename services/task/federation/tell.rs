@@ -6,34 +6,21 @@
 
 use super::calls::unreadable;
 use super::draft::{TaskRelay, relay_now};
-use super::queues::{MOST_ITEMS, fitting};
+use super::queues::fitting;
 use crate::TaskService;
 use crate::model::error::Error;
 use crate::model::task::TaskRow;
+use crate::store::MOST_DOMAINS;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use kernel::{
-    BackoffSchedule, Caller, Forward, OutboxPage, OutboxRow, OutboxSender, OutboxSettings, PageOutcome,
-    Retry, RowEnd, RowKind, RpcError, SettledRow, codes,
+    Caller, Forward, OutboxPage, OutboxRow, OutboxSender, PageOutcome, RowEnd, RpcError, SettledRow, codes,
 };
 use proto_schemas::Request as _;
 use proto_schemas::requests::task::{RelayEvent, RelayedEvents};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeSet, HashSet};
-use std::time::Duration;
-
-/// How many domains are told at once.
-const MOST_DOMAINS: usize = 64;
-/// Before a domain that could not be reached is tried again.
-const SCHEDULE: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(1), Duration::from_secs(300));
-pub(crate) const SETTINGS: OutboxSettings = OutboxSettings {
-    lease: Duration::from_secs(60),
-    at_once: MOST_DOMAINS,
-    page_rows: MOST_ITEMS,
-    to_peers: true,
-    ..OutboxSettings::new("relay", RowKind::Mark, Retry::Destination { schedule: SCHEDULE, demand: None })
-};
 
 /// The parameters of `task.relay_event`, as they were written.
 #[derive(Serialize)]

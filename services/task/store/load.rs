@@ -282,7 +282,7 @@ mod tests {
             return;
         }
         let db = test.world.busy_db("task", &sqlx::migrate!("./migrations")).await.unwrap();
-        let outbox = Outbox::open(&test.world, &db, crate::federation::SETTINGS).await.unwrap();
+        let outbox = Outbox::open(&test.world, &db, crate::store::RELAYS).await.unwrap();
         let store = Store::new(db, outbox);
         // In the transaction that makes them, rows are nothing that statistics can be made of.
         let mut tx = store.begin().await.unwrap();

@@ -16,6 +16,7 @@ mod write;
 
 pub(super) use list::{ListPosition, ListRole, ListWanted};
 pub(super) use read::{MessagesWanted, TaskDetails};
+pub(super) use relays::{MOST_DOMAINS, MOST_ITEMS, RELAYS};
 pub(super) use stub_row::{StubKey, StubRow};
 pub(super) use stubs::StubsWritten;
 pub(super) use subscriptions::{Subscriber, SubscriberKey};

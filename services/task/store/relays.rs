@@ -3,8 +3,22 @@
 use super::Store;
 use super::row::{READ, StoredTask};
 use crate::model::task::TaskRow;
-use kernel::json_rows as json;
+use kernel::{BackoffSchedule, OutboxSettings, Retry, RowKind, json_rows as json};
 use sqlx::{Any, AssertSqlSafe};
+use std::time::Duration;
+
+/// How many domains are told at once, and of how many tasks in one call.
+pub(crate) const MOST_DOMAINS: usize = 64;
+pub(crate) const MOST_ITEMS: usize = 64;
+/// Before a domain that could not be reached is tried again.
+const WAITS: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(1), Duration::from_secs(300));
+pub(crate) const RELAYS: OutboxSettings = OutboxSettings {
+    lease: Duration::from_secs(60),
+    at_once: MOST_DOMAINS,
+    page_rows: MOST_ITEMS,
+    to_peers: true,
+    ..OutboxSettings::new("relay", RowKind::Mark, Retry::Destination { schedule: WAITS, demand: None })
+};
 
 impl Store {
     /// The tasks of these marks as they are now, without those that are gone.

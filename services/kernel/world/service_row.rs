@@ -1,6 +1,6 @@
 //! A service as `aund` hands it to the gateway, which knows none by itself: a name, settings, and how it is opened.
 
-use super::{Service, World};
+use crate::{Service, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;

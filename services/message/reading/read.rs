@@ -1,20 +1,20 @@
 //! `message.read`: an agent has read a message on one device; the others need not show it as new.
 
-use super::reading::read_states::{ReadPosition, ReportedPosition};
-use super::{Error, MessageService};
+use super::read_states::{ReadPosition, ReportedPosition};
+use crate::{Error, MessageService};
 use kernel::{Aid, Audience, Caller, Event, Session};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-pub(super) const READ_CHANGED: &str = "event/message.read_changed";
-pub(super) const SCOPE: &str = "p2p";
+pub(crate) const READ_CHANGED: &str = "event/message.read_changed";
+pub(crate) const SCOPE: &str = "p2p";
 
 const MAX_STATES: usize = 100;
 const MAX_CHARS: usize = 128;
 
 /// A list of states, or one state without the list.
 #[derive(Deserialize)]
-pub(super) struct ReadParams {
+pub(crate) struct ReadParams {
     #[serde(default, deserialize_with = "given")]
     states: Option<Vec<ReadTo>>,
     #[serde(default)]
@@ -34,7 +34,7 @@ struct ReadTo {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct ReadMarked {
+pub(crate) struct ReadMarked {
     updated: usize,
     ignored: usize,
     states: Vec<TopicRead>,
@@ -59,7 +59,7 @@ struct ReadChanged<'a> {
 }
 
 impl MessageService {
-    pub(super) async fn read(
+    pub(crate) async fn read(
         self: Arc<Self>,
         caller: Caller,
         params: ReadParams,
@@ -95,7 +95,7 @@ impl MessageService {
     }
 
     /// Tells the other connections of an agent how far it has read.
-    pub(super) fn publish_read<'a>(
+    pub(crate) fn publish_read<'a>(
         &self,
         session: &Session,
         positions: impl IntoIterator<Item = &'a ReadPosition>,
@@ -142,7 +142,7 @@ impl TopicRead {
     }
 }
 
-pub(super) fn check_scope(scope: &str) -> Result<(), Error> {
+pub(crate) fn check_scope(scope: &str) -> Result<(), Error> {
     match scope {
         "" | SCOPE => Ok(()),
         _ => Err(Error::Param(format!("params.scope: must be {SCOPE} or absent"))),

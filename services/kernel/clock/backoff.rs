@@ -1,6 +1,6 @@
 //! How long to wait before the next attempt: longer each time, and never the same for two processes.
 
-use super::Ids;
+use crate::Ids;
 use std::time::Duration;
 
 /// The waits between attempts: the first one, doubled after each failure up to the longest.

@@ -1,4 +1,10 @@
-//! The clock: time comes in, so that a test can move it.
+//! The clock: time comes in, so that a test can move it. With how times are written, and how long to wait before another attempt.
+
+mod backoff;
+mod timestamp;
+
+pub use backoff::{Backoff, BackoffSchedule};
+pub use timestamp::{from_iso, iso};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

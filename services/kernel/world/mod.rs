@@ -1,6 +1,10 @@
 //! `World`: everything outside itself that a service may use.
 
-use super::{
+mod service_row;
+
+pub use service_row::{ConfiguredService, ServiceRow, ServiceSettings};
+
+use crate::{
     Bus, Clock, Db, Durability, Ids, Mesh, Presence, Service, ServiceMetrics, ServiceRoutes, StoreUrl,
     Stores, Tasks, http,
 };

@@ -1,7 +1,7 @@
 //! The tool calls of one agent within the last minute: at most sixty, each with the time that it was counted at.
 
-use super::stored_message::MessageKey;
-use super::write::CountOutcome;
+use crate::store::stored_message::MessageKey;
+use crate::store::write::CountOutcome;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! `message.peers`: the senders in an inbox, and how far each of them has been read.
 
-use super::reading::consumer::ConsumerClaim;
-use super::{Error, MessageService};
+use super::consumer::ConsumerClaim;
+use crate::{Error, MessageService};
 use kernel::{Aid, Caller, DeviceId, PageLimit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ const PAGE: PageLimit = PageLimit::new(100, 200);
 const MAX_PENDING: usize = 1000;
 
 #[derive(Deserialize)]
-pub(super) struct PeersParams {
+pub(crate) struct PeersParams {
     #[serde(default)]
     filter: Option<String>,
     #[serde(default)]
@@ -27,7 +27,7 @@ pub(super) struct PeersParams {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct PeerCursors {
+pub(crate) struct PeerCursors {
     cursor_scope: &'static str,
     receiver_aid: Aid,
     device_id: DeviceId,
@@ -43,7 +43,7 @@ pub(super) struct PeerCursors {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct PeerCursor {
+pub(crate) struct PeerCursor {
     sender_aid: String,
     head_seq: i64,
     server_ack_seq: i64,
@@ -55,7 +55,7 @@ pub(super) struct PeerCursor {
 }
 
 impl MessageService {
-    pub(super) async fn peers(
+    pub(crate) async fn peers(
         self: Arc<Self>,
         caller: Caller,
         params: PeersParams,

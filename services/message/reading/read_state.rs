@@ -1,15 +1,15 @@
 //! `message.read_state`: how far was read, as all devices of the agent together have it.
 
+use super::consumer::ConsumerClaim;
 use super::read::{SCOPE, check_scope};
-use super::reading::consumer::ConsumerClaim;
-use super::reading::read_states::ReadPosition;
-use super::{Error, MessageService};
+use super::read_states::ReadPosition;
+use crate::{Error, MessageService};
 use kernel::Caller;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 #[derive(Deserialize)]
-pub(super) struct ReadStateParams {
+pub(crate) struct ReadStateParams {
     #[serde(default)]
     scope: String,
     #[serde(default)]
@@ -20,7 +20,7 @@ pub(super) struct ReadStateParams {
 }
 
 #[derive(Clone, Serialize)]
-pub(super) struct GotReadState {
+pub(crate) struct GotReadState {
     scope: &'static str,
     states: Vec<TopicState>,
     /// A single state again, for clients that read it here.
@@ -47,7 +47,7 @@ struct TopicPosition {
 }
 
 impl MessageService {
-    pub(super) async fn read_state(
+    pub(crate) async fn read_state(
         self: Arc<Self>,
         caller: Caller,
         params: ReadStateParams,

@@ -5,7 +5,7 @@
 //! change that the holder makes begins with [`Leases::renew`] in the same transaction: it locks the row until the commit, so a
 //! process whose lease ran out either commits before another one takes the row, or changes nothing.
 
-use super::{Db, Engine};
+use crate::{Db, Engine};
 use parking_lot::Mutex;
 use sqlx::{AnyConnection, AssertSqlSafe};
 use std::collections::HashMap;

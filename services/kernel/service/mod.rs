@@ -1,6 +1,12 @@
 //! A service as a value: what it answers, over JSON-RPC and over HTTP, and what it does by itself.
 
-use super::{Backoff, Methods};
+mod metrics;
+mod session_notice;
+
+pub use metrics::ServiceMetrics;
+pub use session_notice::SessionNotice;
+
+use crate::{Backoff, Methods};
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

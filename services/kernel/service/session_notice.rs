@@ -1,6 +1,6 @@
 //! What the gateway tells a service about sessions.
 
-use super::{Aid, DeviceId};
+use crate::{Aid, DeviceId};
 use serde::{Deserialize, Serialize};
 
 /// The parameters of `{namespace}.session_opened`, `session_resync` and `session_closed`, for each namespace whose

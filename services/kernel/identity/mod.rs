@@ -1,6 +1,10 @@
 //! The identity of a service: its key is made where it is used, and only the public half goes to the authority.
 
-use super::{Caller, World, files};
+mod known_cert;
+
+pub use known_cert::KnownCert;
+
+use crate::{Caller, World, files};
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

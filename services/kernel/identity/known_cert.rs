@@ -1,6 +1,6 @@
 //! What `ca.get_cert` answers, as everyone who asks it reads it.
 
-use super::{Caller, Mesh, RpcError};
+use crate::{Caller, Mesh, RpcError};
 use certs::Certificate;
 use proto_schemas::requests::ca::{GetCert, KnownCertificate};
 

@@ -6,7 +6,7 @@
 //! Where the store can do several commits at once, a few may run: while one waits for its disk, the next is on its way. Two
 //! commits that run at once have no key in common, so what is for one key still happens in the order in which it was submitted.
 
-use super::{RpcError, Tally, trace};
+use crate::{RpcError, Tally, trace};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::collections::{HashSet, VecDeque};

@@ -1,0 +1,68 @@
+//! The outboxes: what is written in the transaction of a change, and sent afterwards.
+
+use kernel::{BackoffSchedule, Db, Outbox, OutboxSettings, Retry, RowKind, World};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The destination of all events: a user may have relations with several agents, and hears of them in order.
+pub(super) const USERS: &str = "users";
+
+const EVENT_WAITS: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(1), Duration::from_secs(60));
+const EVENTS: OutboxSettings = OutboxSettings {
+    // How long a process may take for one page of users.
+    lease: Duration::from_secs(60),
+    ..OutboxSettings::new(
+        "event",
+        RowKind::Payload,
+        Retry::Destination { schedule: EVENT_WAITS, demand: None },
+    )
+};
+
+/// How long to wait before each attempt at a webhook but the first.
+const WEBHOOK_WAITS: &[Duration] =
+    &[Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(300)];
+/// How many deliveries of one agent wait, and how many that ended are kept.
+const KEPT_DELIVERIES: i64 = 100;
+const WEBHOOKS: OutboxSettings = OutboxSettings {
+    // Longer than a request may take.
+    lease: Duration::from_secs(30),
+    // One that hangs takes one of them for ten seconds.
+    at_once: 32,
+    turn_pages: 1,
+    most_waiting: Some(KEPT_DELIVERIES),
+    kept_ended: KEPT_DELIVERIES,
+    ..OutboxSettings::new("webhook", RowKind::Payload, Retry::Row(WEBHOOK_WAITS))
+};
+
+pub(super) struct SendingOutboxes {
+    pub events: Arc<Outbox>,
+    /// Their destinations are the ids of agents, and the data of a row is the body of the request.
+    pub webhooks: Arc<Outbox>,
+}
+
+/// The data of an event's row.
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredEvent {
+    pub agent_id: String,
+    pub event: String,
+    /// None for the users of all active relations, of which those up to the progress of the row were told.
+    pub targets: Option<Vec<String>>,
+    pub payload: Box<RawValue>,
+}
+
+impl SendingOutboxes {
+    pub async fn open(world: &World, db: &Db) -> sqlx::Result<SendingOutboxes> {
+        Ok(SendingOutboxes {
+            events: Outbox::open(world, db, EVENTS).await?,
+            webhooks: Outbox::open(world, db, WEBHOOKS).await?,
+        })
+    }
+
+    /// Has what was written sent. Called after the commit.
+    pub fn wake(&self) {
+        self.events.wake();
+        self.webhooks.wake();
+    }
+}
