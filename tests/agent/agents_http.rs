@@ -13,7 +13,7 @@ use crate::support::agent::{ConnectedAgent, text};
 use crate::support::http::TestResponse;
 use crate::support::wait::within;
 
-fn manifest(required: &[&str]) -> Value {
+pub fn manifest(required: &[&str]) -> Value {
     let properties: HashMap<&str, Value> =
         required.iter().map(|name| (*name, json!({ "type": "string" }))).collect();
     json!({
@@ -70,7 +70,8 @@ async fn webhook(tasks: &mut JoinSet<()>) -> (String, mpsc::Receiver<(String, St
     (url, received)
 }
 
-async fn answer(mut stream: TcpStream) -> (String, String) {
+/// Reads a request, answers that it is fine, and gives its head and its body.
+pub async fn answer(mut stream: TcpStream) -> (String, String) {
     let mut bytes = Vec::new();
     loop {
         let mut piece = [0; 4096];

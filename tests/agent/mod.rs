@@ -1,4 +1,4 @@
 //! `agent.*` and `h2a.*`: what agents publish about themselves, their manifests, and what users grant them.
 
 mod agent_md;
-mod agents_http;
+pub mod agents_http;

@@ -3,3 +3,4 @@
 mod cli;
 mod compose;
 mod guide;
+mod upgrade;

@@ -56,6 +56,18 @@ impl DomainPair {
         pair
     }
 
+    /// The same, where the near one is served by an earlier build.
+    pub async fn with_earlier_build(aund: &str, near: &str) -> DomainPair {
+        let [mut near, mut far] = DomainPair::prepared(near, "");
+        near.start_build(aund);
+        far.start_again();
+        for (one, other) in [(&near, &far), (&far, &near)] {
+            one.knows_its_gateway().await;
+            one.trusts(other).await;
+        }
+        DomainPair { near, far }
+    }
+
     /// Two domains that find each other, and do not trust each other yet.
     pub async fn without_trust(near: &str, far: &str) -> DomainPair {
         let [near, far] = DomainPair::prepared(near, far).map(|mut server| {

@@ -128,7 +128,12 @@ impl TestServer {
 
     /// Starts the stopped server on the same folder.
     pub fn start_again(&mut self) {
-        let mut command = self.serve_command(program());
+        self.start_build(program());
+    }
+
+    /// The same with another build of the program.
+    pub fn start_build(&mut self, aund: &str) {
+        let mut command = self.serve_command(aund);
         command.stdin(Stdio::null());
         self.start_with(command);
     }
