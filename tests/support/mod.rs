@@ -304,7 +304,7 @@ impl TestServer {
     fn serve_command(&self, aund: &str) -> Command {
         let [secure, plain] = self.listen.map(|address| address.to_string());
         let mut command =
-            self.command(&["serve", "--listen", &secure, "--listen", &format!("plain:{plain}")]);
+            self.command_of(aund, &["serve", "--listen", &secure, "--listen", &format!("plain:{plain}")]);
         if split() {
             let redis = setting("AUND_TEST_REDIS_URL").expect("AUND_TEST_REDIS_URL says where Redis is");
             let mut many = Command::new(setting("AUND_TEST_PYTHON").unwrap_or_else(|| "python3".to_owned()));
@@ -319,7 +319,11 @@ impl TestServer {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        self.command_of(program(), words)
+    }
+
+    fn command_of(&self, aund: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(aund);
         command.args(words).arg("--config").arg(self.config()).arg("--data").arg(self.data());
         command.current_dir(&self.folder);
         command
