@@ -8,6 +8,7 @@ use super::{Outbox, OutboxRow, RowKind};
 use crate::json_rows::{self, Column};
 use serde::Serialize;
 use sqlx::{AnyConnection, AssertSqlSafe};
+use std::sync::atomic::Ordering;
 
 const COLUMNS: [Column; 8] = [
     ("key", "TEXT"),
@@ -19,6 +20,9 @@ const COLUMNS: [Column; 8] = [
     ("version", "BIGINT"),
     ("data", "TEXT"),
 ];
+
+/// How long the failures of a destination are remembered for which nothing waits.
+const REMEMBERED_MS: i64 = 3_600_000;
 
 /// A mark, as a row of the list that [`Outbox::mark_statement`] reads.
 #[derive(Serialize)]
@@ -135,6 +139,26 @@ impl Outbox {
         );
         let added = sqlx::query(AssertSqlSafe(text)).bind(destination).execute(self.db.write_alone()).await?;
         Ok(added.rows_affected() > 0)
+    }
+
+    /// Removes the destinations of marks for which nothing waits and nothing was tried for an hour: anybody may name a domain, and
+    /// each would be a row for ever. Their fences begin again, which does no harm: a process that had a lease from before can only
+    /// remove marks of what it has really told.
+    pub(super) async fn forget_destinations(&self) -> sqlx::Result<()> {
+        let now = self.clock.now_ms();
+        let due = self.settings.kind == RowKind::Mark
+            && now - self.forgot_at.load(Ordering::Relaxed) >= REMEMBERED_MS;
+        if !due {
+            return Ok(());
+        }
+        let (rows, destinations) = (&self.tables.rows, &self.tables.destinations);
+        let text = format!(
+            "DELETE FROM {destinations} WHERE next_try <= $1 AND leased_until <= $1
+             AND NOT EXISTS (SELECT 1 FROM {rows} WHERE {rows}.destination = {destinations}.destination)"
+        );
+        sqlx::query(AssertSqlSafe(text)).bind(now - REMEMBERED_MS).execute(self.db.write_alone()).await?;
+        self.forgot_at.store(now, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Only for marks: who has payloads sends them in order, and so never beside the outbox.

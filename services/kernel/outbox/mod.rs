@@ -85,6 +85,8 @@ pub struct Outbox {
     wake: Arc<Wake>,
     /// The destinations that could not be sent to when it was last looked.
     failing: Mutex<HashSet<String>>,
+    /// When destinations for which nothing waits were last removed.
+    forgot_at: AtomicI64,
     clock: Clock,
     ids: Ids,
 }
@@ -116,6 +118,7 @@ impl Outbox {
             last: AtomicI64::new(0),
             wake,
             failing: Mutex::default(),
+            forgot_at: AtomicI64::new(world.clock.now_ms()),
             clock: world.clock.clone(),
             ids: world.ids.clone(),
         }))

@@ -83,6 +83,7 @@ impl Outbox {
         for destination in reachable {
             self.retry_now(destination).await?;
         }
+        self.forget_destinations().await?;
         self.refresh_failing().await?;
         self.due().await
     }

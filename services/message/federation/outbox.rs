@@ -4,8 +4,8 @@ use crate::Error;
 use crate::sending::lookup_queue::{LookupGuard, LookupQueues};
 use crate::store::stored_message::MessageKey;
 use kernel::{
-    Aid, BackoffSchedule, Batch, Db, DeviceId, NewOutboxRow, Outbox, OutboxSettings, OutboxWithdrawal, Retry,
-    RowKind, SlotId, World,
+    Aid, BackoffSchedule, Batch, Db, DeviceId, ExpiringCache, NewOutboxRow, Outbox, OutboxSettings,
+    OutboxWithdrawal, Retry, RowKind, SlotId, World,
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub(in super::super) struct PeerOutbox {
     pub rows: Arc<Outbox>,
     writes: Batch<NewOutboxRow, bool>,
     turns: LookupQueues<String>,
-    cached: Mutex<HashMap<String, CachedPeer>>,
+    known: Mutex<KnownQueues>,
 }
 
 /// The data of a row: who sends the message, and its parameters without their ttl.
@@ -60,13 +60,12 @@ pub(super) struct OutboxData {
     pub params: Box<RawValue>,
 }
 
-/// What is known of the messages for a domain without a query.
-#[derive(Default)]
-struct CachedPeer {
-    /// Nothing waited a moment ago.
-    empty_until: Option<Instant>,
-    /// How many are being stored right now.
-    storing: usize,
+/// What is known of the messages for domains without a query.
+struct KnownQueues {
+    /// Nothing waited for these a moment ago.
+    empty: ExpiringCache<String, ()>,
+    /// How many are being stored right now, of the domains for which one is.
+    storing: HashMap<String, usize>,
 }
 
 /// When a message is sent to its domain.
@@ -92,7 +91,8 @@ impl PeerOutbox {
                 Ok(added)
             }
         });
-        Ok(PeerOutbox { rows, writes, turns: LookupQueues::default(), cached: Mutex::default() })
+        let known = KnownQueues { empty: ExpiringCache::new(MOST_CACHED, FRESH), storing: HashMap::new() };
+        Ok(PeerOutbox { rows, writes, turns: LookupQueues::default(), known: Mutex::new(known) })
     }
 
     /// When a message is sent. Decided without a query while nothing waits for the domain.
@@ -108,38 +108,43 @@ impl PeerOutbox {
         if bytes > MOST_BYTES {
             return Ok(SendWhen::NowOrNever);
         }
-        let mut cached = self.cached.lock();
-        if cached.len() > MOST_CACHED {
-            cached.retain(|_, peer| peer.storing > 0);
-        }
-        let peer = cached.entry(issuer.to_owned()).or_default();
-        if waiting > 0 || peer.storing > 0 {
+        let mut known = self.known.lock();
+        if waiting > 0 || known.storing.contains_key(issuer) {
             return Ok(SendWhen::Later);
         }
-        peer.empty_until = Some(Instant::now() + FRESH);
+        known.empty.insert(issuer.to_owned(), (), Instant::now());
         Ok(SendWhen::Now(Some(turn)))
     }
 
     fn is_empty(&self, issuer: &str) -> bool {
-        let cached = self.cached.lock();
-        let Some(peer) = cached.get(issuer) else { return false };
-        peer.storing == 0 && peer.empty_until.is_some_and(|until| until > Instant::now())
+        let mut known = self.known.lock();
+        !known.storing.contains_key(issuer) && known.empty.get(issuer, Instant::now()).is_some()
     }
 
-    /// Counts a message that is about to be stored, or that was.
-    fn count_storing(&self, issuer: &str, by: isize) {
-        let mut cached = self.cached.lock();
-        let peer = cached.entry(issuer.to_owned()).or_default();
-        peer.storing = peer.storing.saturating_add_signed(by);
-        peer.empty_until = None;
+    /// A message is about to be stored.
+    fn begin_storing(&self, issuer: &str) {
+        let mut known = self.known.lock();
+        *known.storing.entry(issuer.to_owned()).or_default() += 1;
+        known.empty.remove(issuer);
+    }
+
+    /// It was, or it is not going to be.
+    fn end_storing(&self, issuer: &str) {
+        let mut known = self.known.lock();
+        if let Some(storing) = known.storing.get_mut(issuer) {
+            *storing -= 1;
+            if *storing == 0 {
+                known.storing.remove(issuer);
+            }
+        }
     }
 
     /// Stores a message. Returns when it expires: one that waits already keeps its time.
     pub(super) async fn put(&self, new: NewOutboxRow, expires_at: i64) -> Result<i64, Error> {
         let (key, issuer, bytes) = (new.key.clone(), new.destination.clone(), new.data.len() + 256);
-        self.count_storing(&issuer, 1);
+        self.begin_storing(&issuer);
         // On drop, so that it is also uncounted when the call is cancelled.
-        let _stored = OnDrop(|| self.count_storing(&issuer, -1));
+        let _stored = OnDrop(|| self.end_storing(&issuer));
         if self.writes.submit(new, bytes).await? {
             return Ok(expires_at);
         }

@@ -41,6 +41,35 @@ async fn a_thousand_changes_are_one_row_that_is_sent_when_its_time_has_come() {
 }
 
 #[tokio::test]
+async fn a_destination_for_which_nothing_waits_is_forgotten_after_an_hour() {
+    let fixture = Fixture::open(RowKind::Mark, DESTINATION).await;
+    fixture.mark("waits", "task", 1).await;
+    for destination in ["waits", "gone", "recent"] {
+        if destination == "recent" {
+            fixture.pass(3_600_000);
+        }
+        fixture.outbox.count_failure(destination, "away").await.unwrap();
+    }
+    let known = async || {
+        fixture.outbox.forget_destinations().await.unwrap();
+        let states = fixture.outbox.destinations(10).await.unwrap();
+        let mut names: Vec<String> = states.into_iter().map(|state| state.destination).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(
+        known().await,
+        ["gone", "recent", "waits"],
+        "the wait of `gone` is over for less than an hour"
+    );
+    fixture.pass(3_599_000);
+    assert_eq!(known().await, ["gone", "recent", "waits"], "it looks once an hour");
+    fixture.pass(1000);
+    assert_eq!(known().await, ["recent", "waits"]);
+    assert!(fixture.outbox.is_failing("recent"));
+}
+
+#[tokio::test]
 async fn marks_are_sent_in_the_order_in_which_they_are_due() {
     let fixture = Fixture::open(RowKind::Mark, DESTINATION).await;
     for (key, version) in [("z", 1), ("y", 1), ("x", 1), ("z", 2)] {
