@@ -96,8 +96,10 @@ fn successful_examples(method: &str) -> impl Iterator<Item = &'static Value> {
     examples.into_iter().flatten().filter(|example| example.get("error").is_none())
 }
 
-/// Any text will do: only what is to be a number has to be one.
+/// One text will do: only what is to be a number has to be one.
 fn filled(params: &Value) -> Value {
-    fill(params, &mut |name| Some(if name.starts_with("now_") { "1794701761" } else { "text" }.to_owned()))
-        .expect("every placeholder has a value")
+    fill(params, &mut |name| {
+        Some(if name.starts_with("now_") { "1794701761" } else { shape::TEXT }.to_owned())
+    })
+    .expect("every placeholder has a value")
 }

@@ -73,17 +73,17 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
 
 fn rpc(agent: Arc<AgentService>) -> Methods {
     let rpc = Rpc::new(agent)
-        .method("agent.get_agent_md", AgentService::get_agent_md)
-        .method("agent.put_agent_md", AgentService::put_agent_md)
-        .method("agent.delete_agent_md", AgentService::delete_agent_md)
-        .method("agent.changes", AgentService::changes)
-        .method("agent.create", AgentService::create)
-        .method("agent.get", AgentService::get)
-        .method("agent.list", AgentService::list)
-        .method("agent.update", AgentService::update)
-        .method("agent.delete", AgentService::delete)
-        .method("agent.rotate_token", AgentService::rotate_token)
-        .method("agent.deliveries", AgentService::deliveries);
+        .named_method("agent.get_agent_md", AgentService::get_agent_md)
+        .named_method("agent.put_agent_md", AgentService::put_agent_md)
+        .named_method("agent.delete_agent_md", AgentService::delete_agent_md)
+        .named_method("agent.changes", AgentService::changes)
+        .named_method("agent.create", AgentService::create)
+        .named_method("agent.get", AgentService::get)
+        .named_method("agent.list", AgentService::list)
+        .named_method("agent.update", AgentService::update)
+        .named_method("agent.delete", AgentService::delete)
+        .named_method("agent.rotate_token", AgentService::rotate_token)
+        .named_method("agent.deliveries", AgentService::deliveries);
     h2a::methods(rpc).into()
 }
 

@@ -2,7 +2,7 @@
 
 use super::trace::TracedCall;
 use super::{Aid, DeviceId, RpcError, SlotId, codes};
-use proto_schemas::{Access, Method, fields_of};
+use proto_schemas::{Access, Method, Request, fields_of};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -230,18 +230,18 @@ impl From<Box<RawValue>> for Answer {
     }
 }
 
-/// What a handler may return: the result alone, or an [`Answer`] where an event follows it.
-pub trait IntoAnswer {
+/// What the handler of a method with this result may return: the result alone, or an [`Answer`] where an event follows it.
+pub trait IntoAnswer<R> {
     fn into_answer(self) -> serde_json::Result<Answer>;
 }
 
-impl<R: Serialize> IntoAnswer for R {
+impl<R: Serialize> IntoAnswer<R> for R {
     fn into_answer(self) -> serde_json::Result<Answer> {
         Ok(Answer { result: to_raw_value(&self)?, event: None })
     }
 }
 
-impl<R: Serialize> IntoAnswer for Answer<R> {
+impl<R: Serialize> IntoAnswer<R> for Answer<R> {
     fn into_answer(self) -> serde_json::Result<Answer> {
         Ok(Answer { result: to_raw_value(&self.result)?, event: self.event })
     }
@@ -284,16 +284,27 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
         Rpc { service, entries: HashMap::new() }
     }
 
-    /// Adds a method that `proto-schemas` describes; its file says who may call it.
+    /// Adds the method whose request the handler takes and whose result it gives. The schema says who may call it.
     #[must_use]
-    pub fn method<P, A, E, Fut>(
+    pub fn method<R, A, E, Fut>(self, handler: fn(Arc<Service>, Caller, R) -> Fut) -> Self
+    where
+        R: Request + DeserializeOwned + Send + 'static,
+        A: IntoAnswer<R::Result> + Send + 'static,
+        E: Into<RpcError> + Send + 'static,
+        Fut: Future<Output = Result<A, E>> + Send + 'static,
+    {
+        self.named_method(R::METHOD, handler)
+    }
+
+    #[must_use]
+    pub fn named_method<P, T, A, E, Fut>(
         mut self,
         name: &'static str,
         handler: fn(Arc<Service>, Caller, P) -> Fut,
     ) -> Self
     where
         P: DeserializeOwned + Send + 'static,
-        A: IntoAnswer + Send + 'static,
+        A: IntoAnswer<T> + Send + 'static,
         E: Into<RpcError> + Send + 'static,
         Fut: Future<Output = Result<A, E>> + Send + 'static,
     {

@@ -81,16 +81,16 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
 
 fn rpc(search: Arc<SearchService>) -> Methods {
     Rpc::new(search)
-        .method("search.ap_info", SearchService::ap_info)
-        .method("search.snapshot", SearchService::snapshot)
-        .method("search.changes", SearchService::changes)
-        .method("search.query", SearchService::query)
-        .method("search.get_agent", SearchService::get_agent)
-        .method("search.suggest", SearchService::suggest)
-        .method("search.notify", SearchService::notify)
-        .method("search.peers", SearchService::peers)
-        .method("search.rebuild", SearchService::rebuild)
-        .method("search.status", SearchService::status)
+        .named_method("search.ap_info", SearchService::ap_info)
+        .named_method("search.snapshot", SearchService::snapshot)
+        .named_method("search.changes", SearchService::changes)
+        .named_method("search.query", SearchService::query)
+        .named_method("search.get_agent", SearchService::get_agent)
+        .named_method("search.suggest", SearchService::suggest)
+        .named_method("search.notify", SearchService::notify)
+        .named_method("search.peers", SearchService::peers)
+        .named_method("search.rebuild", SearchService::rebuild)
+        .named_method("search.status", SearchService::status)
         .into()
 }
 

@@ -86,7 +86,7 @@ async fn linked_pair() -> LinkedPair {
     let (link, context, tracker, socket) = link().await;
     let service = Arc::new(EchoService { permits: Semaphore::new(0) });
     let remote = new_context();
-    let methods: Methods = Rpc::new(service.clone()).method("message.send", EchoService::answer).into();
+    let methods: Methods = Rpc::new(service.clone()).named_method("message.send", EchoService::answer).into();
     remote.mesh.add_local("message", methods);
     let (drain, calls) = (CancellationToken::new(), tracker.clone());
     let stop = drain.clone();

@@ -18,14 +18,14 @@ use kernel::Rpc;
 
 /// The methods of the namespace.
 pub(super) fn methods(rpc: Rpc<AgentService>) -> Rpc<AgentService> {
-    rpc.method("h2a.grant", AgentService::grant)
-        .method("h2a.get", AgentService::get_relation)
-        .method("h2a.list", AgentService::list_relations)
-        .method("h2a.update", AgentService::update_relation)
-        .method("h2a.revoke", AgentService::revoke)
-        .method("h2a.suspend", AgentService::suspend)
-        .method("h2a.restore", AgentService::restore)
-        .method("h2a.session_opened", AgentService::session_opened)
-        .method("h2a.session_resync", AgentService::session_resync)
-        .method("h2a.session_closed", AgentService::session_closed)
+    rpc.named_method("h2a.grant", AgentService::grant)
+        .named_method("h2a.get", AgentService::get_relation)
+        .named_method("h2a.list", AgentService::list_relations)
+        .named_method("h2a.update", AgentService::update_relation)
+        .named_method("h2a.revoke", AgentService::revoke)
+        .named_method("h2a.suspend", AgentService::suspend)
+        .named_method("h2a.restore", AgentService::restore)
+        .named_method("h2a.session_opened", AgentService::session_opened)
+        .named_method("h2a.session_resync", AgentService::session_resync)
+        .named_method("h2a.session_closed", AgentService::session_closed)
 }

@@ -32,8 +32,8 @@ impl RecordingGateway {
 async fn with_gateway() -> (TestAgents, Arc<RecordingGateway>) {
     let (agents, gateway) = (TestAgents::open().await, Arc::<RecordingGateway>::default());
     let methods = Rpc::new(gateway.clone())
-        .method("gateway.forward_federation", RecordingGateway::forward)
-        .method("gateway.dispatch_event", RecordingGateway::dispatch);
+        .named_method("gateway.forward_federation", RecordingGateway::forward)
+        .named_method("gateway.dispatch_event", RecordingGateway::dispatch);
     agents.test.world.add(Service::new(&["gateway"], methods));
     (agents, gateway)
 }

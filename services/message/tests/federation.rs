@@ -174,9 +174,9 @@ pub(super) fn foreign(aid: &str, device: &str) -> Caller {
 impl TestGateway {
     fn methods(self: &Arc<TestGateway>) -> Methods {
         Rpc::new(self.clone())
-            .method("gateway.forward_federation", TestGateway::forward)
-            .method("gateway.forward_federation_batch", TestGateway::forward_batch)
-            .method("gateway.dispatch_event", TestGateway::dispatch)
+            .named_method("gateway.forward_federation", TestGateway::forward)
+            .named_method("gateway.forward_federation_batch", TestGateway::forward_batch)
+            .named_method("gateway.dispatch_event", TestGateway::dispatch)
             .into()
     }
 

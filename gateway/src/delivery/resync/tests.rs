@@ -60,9 +60,10 @@ impl AskedServices {
     }
 
     fn methods(self: &Arc<Self>) -> [(&'static str, Methods); 3] {
-        let ca = Rpc::new(self.clone()).method("ca.get_cert", AskedServices::get_cert);
-        let message = Rpc::new(self.clone()).method("message.session_resync", AskedServices::wake);
-        let auth = Rpc::new(self.clone()).method("auth.tokens_revoked_at", AskedServices::tokens_revoked_at);
+        let ca = Rpc::new(self.clone()).named_method("ca.get_cert", AskedServices::get_cert);
+        let message = Rpc::new(self.clone()).named_method("message.session_resync", AskedServices::wake);
+        let auth =
+            Rpc::new(self.clone()).named_method("auth.tokens_revoked_at", AskedServices::tokens_revoked_at);
         [("ca", ca.into()), ("message", message.into()), ("auth", auth.into())]
     }
 }

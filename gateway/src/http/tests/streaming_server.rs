@@ -164,5 +164,5 @@ impl PlainTokens {
 }
 
 fn tokens() -> Methods {
-    Rpc::new(Arc::new(PlainTokens)).method("auth.verify_token", PlainTokens::verify).into()
+    Rpc::new(Arc::new(PlainTokens)).named_method("auth.verify_token", PlainTokens::verify).into()
 }
