@@ -6,7 +6,6 @@
 
 mod agents;
 mod callers;
-mod catalogue;
 mod changes;
 mod consent;
 mod delete_agent_md;

@@ -1,5 +1,6 @@
 //! The kernel: what every service uses, and nothing that belongs to only one of them.
 
+mod access;
 pub mod agent_md;
 mod bus;
 mod cache;
@@ -26,6 +27,7 @@ mod store;
 pub mod trace;
 mod world;
 
+pub use access::{CallerKind, MethodRefused};
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
 pub use cache::{Cache, ExpiringCache};
 pub use clock::{Backoff, BackoffSchedule, Clock, from_iso, iso};

@@ -1,11 +1,14 @@
 //! `Rpc`: a service's method table, and its callers.
 
+use super::access::CallerKind;
 use super::trace::TracedCall;
 use super::{Aid, DeviceId, RpcError, SlotId, codes};
-use proto_schemas::{Access, Method, Request, fields_of};
+use proto_schemas::{Method, ParamViolation, Request, fields_of, violations};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_path_to_error::Segment;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::{Future, ready};
@@ -170,18 +173,18 @@ impl Caller {
         }
     }
 
-    fn may_call(&self, method: &Method) -> bool {
-        match (method.access, self) {
-            (_, Caller::Token(..)) => method.access.is_for_agents() && !method.needs_connection,
-            (_, Caller::Foreign(..)) => method.federation.is_some_and(|rule| rule.agents),
-            (_, Caller::ForeignService { .. }) => method.federation.is_some_and(|rule| rule.services),
-            (_, Caller::Service(service) | Caller::ServiceForRelay { service, .. }) => {
-                method.is_for_service(service)
+    /// What decides which methods it has.
+    pub fn kind(&self) -> CallerKind<'_> {
+        match self {
+            Caller::Agent(_) => CallerKind::Session,
+            Caller::Token(..) => CallerKind::Token,
+            Caller::Foreign(..) => CallerKind::ForeignAgent,
+            Caller::ForeignService { .. } => CallerKind::ForeignService,
+            Caller::Unauthenticated => CallerKind::Unauthenticated { connected: true },
+            Caller::Service(service) | Caller::ServiceForRelay { service, .. } => {
+                CallerKind::Service(service)
             }
-            (Access::Public, _) | (_, Caller::Operator) => true,
-            (Access::Session, Caller::Agent(_)) => true,
-            (Access::Session, Caller::Unauthenticated)
-            | (Access::Internal | Access::Peer, Caller::Agent(_) | Caller::Unauthenticated) => false,
+            Caller::Operator => CallerKind::Operator,
         }
     }
 }
@@ -311,11 +314,11 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
         let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
         let service = self.service.clone();
         let call = move |caller: Caller, params: Option<&RawValue>| -> PendingAnswer {
-            if !caller.may_call(method) {
-                return Box::pin(ready(Err(no_method(name))));
+            if let Err(refused) = caller.kind().check(Some(method)) {
+                return Box::pin(ready(Err(refused.error(name))));
             }
             // Parsed while they are borrowed: they need not be copied first.
-            let params = match parse(params) {
+            let params = match parse(method, params) {
                 Ok(params) => params,
                 Err(error) => return Box::pin(ready(Err(error))),
             };
@@ -348,25 +351,51 @@ impl<Service> From<Rpc<Service>> for Methods {
     }
 }
 
-pub(super) fn no_method(name: &str) -> RpcError {
-    RpcError::new(codes::METHOD_NOT_FOUND, format!("method {name} not found"))
+/// Absent parameters are an empty object. What cannot be read is answered in the words of the schema; where the schema accepts it, a
+/// name broke a rule of its own and says which.
+fn parse<P: DeserializeOwned>(method: &Method, params: Option<&RawValue>) -> Result<P, RpcError> {
+    let text = params.map_or("{}", RawValue::get);
+    // Where something is wrong is looked for only in calls that fail.
+    serde_json::from_str(text).or_else(|_| {
+        let of_schema =
+            serde_json::from_str(text).map(|params| violations(method, params)).unwrap_or_default();
+        match of_schema.first() {
+            Some(first) => Err(invalid_params(&first.message.clone(), &of_schema)),
+            None => parse_with_path(text),
+        }
+    })
 }
 
-/// A wrong field answers with its JSON path. Absent parameters are an empty object.
-fn parse<P: DeserializeOwned>(params: Option<&RawValue>) -> Result<P, RpcError> {
-    let text = params.map_or("{}", RawValue::get);
-    // Tracking the path costs time; only calls that fail need it.
-    if let Ok(params) = serde_json::from_str(text) {
-        return Ok(params);
-    }
+fn parse_with_path<P: DeserializeOwned>(text: &str) -> Result<P, RpcError> {
     let mut json = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        let inner = error.into_inner().to_string();
-        let reason = inner.split(" at line ").next().unwrap_or(&inner);
-        let path = if path == "." { "params".to_owned() } else { format!("params.{path}") };
-        RpcError::new(codes::INVALID_PARAMS, format!("{path}: {reason}")).with("path", path)
+        let step = |segment: &Segment| match segment {
+            Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+            Segment::Seq { index } => format!("/{index}"),
+            Segment::Enum { .. } | Segment::Unknown => String::new(),
+        };
+        let (path, named) = (error.path().iter().map(step).collect(), error.path().to_string());
+        let named = if named == "." { "params".to_owned() } else { named };
+        let message = match own_words(&error.into_inner()) {
+            Some(reason) => format!("{named}: {reason}"),
+            None => format!("{named} has the wrong form"),
+        };
+        invalid_params(&message.clone(), &[ParamViolation { path, rule: "format", message }])
     })
+}
+
+/// What a name says of its own rules. The parser's sentences name types of Rust, which no caller knows.
+fn own_words(error: &serde_json::Error) -> Option<String> {
+    const OF_THE_PARSER: [&str; 6] =
+        ["invalid ", "missing field ", "unknown ", "duplicate ", "data did not ", "expected "];
+    let text = error.to_string();
+    let reason = text.split(" at line ").next().unwrap_or(&text);
+    let is_own = error.is_data() && !OF_THE_PARSER.iter().any(|words| reason.starts_with(words));
+    is_own.then(|| reason.to_owned())
+}
+
+fn invalid_params(sentence: &str, violations: &[ParamViolation]) -> RpcError {
+    RpcError::new(codes::INVALID_PARAMS, sentence).with("violations", json!(violations))
 }
 
 #[cfg(test)]
@@ -391,30 +420,13 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_says_who_of_another_domain_may_call() {
-        let agent = Caller::Foreign(session(), relayed(0));
-        let service = Caller::ForeignService { service: "search".to_owned(), relayed: relayed(0) };
-        let mut method = *proto_schemas::find("message.send").unwrap();
-        let rule = method.federation.unwrap();
-        for (agents, services) in [(true, false), (false, true), (true, true), (false, false)] {
-            method.federation = Some(proto_schemas::FederationRule { agents, services, ..rule });
-            assert_eq!((agent.may_call(&method), service.may_call(&method)), (agents, services));
-        }
-        method.federation = None;
-        for access in [Access::Public, Access::Session, Access::Internal] {
-            method.access = access;
-            assert!(!agent.may_call(&method) && !service.may_call(&method), "{access:?}");
-        }
-    }
-
-    #[test]
     fn an_internal_method_is_for_the_services_that_its_schema_lists() {
         let may = |name: &str, service: &str| {
             let method = proto_schemas::find(name).unwrap();
             let in_relay = Caller::ServiceForRelay { service: service.to_owned(), relayed: relayed(0) };
-            let may = Caller::service(service).may_call(method);
-            assert_eq!(in_relay.may_call(method), may, "{service} calls {name}");
-            assert!(Caller::Operator.may_call(method), "the operator calls {name}");
+            let may = Caller::service(service).kind().has(method);
+            assert_eq!(in_relay.kind().has(method), may, "{service} calls {name}");
+            assert!(Caller::Operator.kind().has(method), "the operator calls {name}");
             may
         };
         for (method, listed) in [

@@ -32,14 +32,14 @@ pub use recent_keys::{KeyedRates, keyed_rates};
 pub use reserved::strip_reserved;
 pub use signature::is_signed;
 pub use signer::KnownSigner;
-pub use source::{CallSource, needs_connection};
+pub use source::CallSource;
 
 use crate::config::Config;
 use crate::frame::params;
 use capabilities::AdvertisedCapabilities;
 use documents::AdvertisedDocuments;
 use executed_calls::{ExecutedCalls, SignatureClaim};
-use kernel::{Aid, Caller, Clock, Mesh, RpcError, World, unavailable};
+use kernel::{Aid, Caller, Clock, Mesh, MethodRefused, RpcError, World, unavailable};
 use login_failures::{LoginFailures, is_login_class};
 use parking_lot::RwLock;
 use proto_schemas::requests::auth;
@@ -167,7 +167,7 @@ impl Admission {
             || method.tag.is_some_and(|tag| !tag.needs.is_empty()) && self.is_up(method.tag)?;
         match open {
             true => Ok(method),
-            false => Err(source::not_found(name)),
+            false => Err(MethodRefused::NotFound.error(name)),
         }
     }
 

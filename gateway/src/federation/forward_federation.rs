@@ -5,8 +5,7 @@ use super::errors::refused;
 use super::outbound::RelayOutcome;
 use super::relay_origin::RelayOrigin;
 use super::wire::relay::{Relay, RelayKind, RelayText};
-use crate::admission::CallSource;
-use kernel::{Aid, Caller, Forward, Forwarded, Forwarder, PendingAnswer, RpcError, codes};
+use kernel::{Aid, Caller, CallerKind, Forward, Forwarded, Forwarder, PendingAnswer, RpcError, codes};
 use serde_json::value::RawValue;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -113,9 +112,9 @@ impl Federation {
         &self,
         Forward { namespace, method, as_service, .. }: &Forward,
     ) -> Result<bool, RpcError> {
-        let source = if *as_service { CallSource::ForeignService } else { CallSource::ForeignAgent };
+        let caller = if *as_service { CallerKind::ForeignService } else { CallerKind::ForeignAgent };
         let found = self.rules.method(namespace, method).filter(|_| self.rules.allows(namespace));
-        let rule = found.filter(|method| source.may_call(method)).and_then(|method| method.federation);
+        let rule = found.filter(|method| caller.has(method)).and_then(|method| method.federation);
         rule.map(|rule| rule.reads).ok_or_else(|| {
             let who = if *as_service { " by a service" } else { "" };
             let sentence = format!("{namespace}.{method} may not be called in other domains{who}");

@@ -305,7 +305,7 @@ impl SearchService {
 
 /// What the peer had is not there any more.
 fn is_expired(error: &RpcError) -> bool {
-    [codes::SNAPSHOT_STALE.code, codes::CHANGE_CURSOR_EXPIRED.code].contains(&error.code())
+    [codes::search::SNAPSHOT_STALE.code, codes::search::CHANGE_CURSOR_EXPIRED.code].contains(&error.code())
 }
 
 /// Whether there is something to give up: a peer that answers so to a first question would be asked without end.

@@ -399,7 +399,7 @@ async fn a_snapshot_without_end_ends() {
         assert_eq!(code(copied), -32012);
     }
     let (_, copied) =
-        copy_from(Settings::default(), |_, _| Err(RpcError::plain(codes::SNAPSHOT_STALE))).await;
+        copy_from(Settings::default(), |_, _| Err(RpcError::plain(codes::search::SNAPSHOT_STALE))).await;
     assert_eq!(code(copied), -32163, "a first question is not asked again at once");
     let (_, copied) = copy_from(Settings::default(), |_, _| Ok(json!({ "items": 7 }))).await;
     assert_eq!(code(copied), -32012);

@@ -34,7 +34,7 @@ impl TaskService {
         let homes = self.store.homes(&session.aid, &BTreeSet::from([task_id.clone()])).await?;
         let home = homes.get(task_id).ok_or_else(not_found)?;
         match self.ask_home(session, &call, home).await {
-            Err(error) if error.code() == codes::TASK_NOT_FOUND.code => {
+            Err(error) if error.code() == codes::task::TASK_NOT_FOUND.code => {
                 self.store.remove_stub(&session.aid, task_id, home).await?;
                 Err(not_found())
             }

@@ -90,30 +90,30 @@ impl From<Error> for RpcError {
                     .with("phase", "connect")
                     .with("target_issuer", issuer)
             }
-            Error::NotFound(_) => RpcError::new(codes::TASK_NOT_FOUND, error),
-            Error::Denied(_) => RpcError::new(codes::TASK_ACCESS_DENIED, error),
-            Error::DelegationDenied => RpcError::new(codes::TASK_DELEGATION_DENIED, error),
+            Error::NotFound(_) => RpcError::new(codes::task::TASK_NOT_FOUND, error),
+            Error::Denied(_) => RpcError::new(codes::task::TASK_ACCESS_DENIED, error),
+            Error::DelegationDenied => RpcError::new(codes::task::TASK_DELEGATION_DENIED, error),
             Error::State { refusal, state, version } => {
                 let code = match refusal {
-                    StateRefusal::Invalid => codes::TASK_STATE_INVALID,
-                    StateRefusal::AlreadyAccepted => codes::TASK_ALREADY_ACCEPTED,
-                    StateRefusal::InputRequired => codes::TASK_INPUT_REQUIRED,
-                    StateRefusal::Canceled => codes::TASK_CANCELED,
-                    StateRefusal::Rejected => codes::TASK_REJECTED,
-                    StateRefusal::FailureRecorded => codes::TASK_FAILURE_RECORDED,
+                    StateRefusal::Invalid => codes::task::TASK_STATE_INVALID,
+                    StateRefusal::AlreadyAccepted => codes::task::TASK_ALREADY_ACCEPTED,
+                    StateRefusal::InputRequired => codes::task::TASK_INPUT_REQUIRED,
+                    StateRefusal::Canceled => codes::task::TASK_CANCELED,
+                    StateRefusal::Rejected => codes::task::TASK_REJECTED,
+                    StateRefusal::FailureRecorded => codes::task::TASK_FAILURE_RECORDED,
                 };
                 RpcError::new(code, error).with("status", state.as_str()).with("current_version", version)
             }
-            Error::Version { current, state } => RpcError::new(codes::TASK_STATE_INVALID, error)
+            Error::Version { current, state } => RpcError::new(codes::task::TASK_STATE_INVALID, error)
                 .with("status", state.as_str())
                 .with("current_version", current),
             Error::Blocked(ref children) => {
                 let children = json!(children);
-                RpcError::new(codes::TASK_COMPLETION_BLOCKED, error).with("children", children)
+                RpcError::new(codes::task::TASK_COMPLETION_BLOCKED, error).with("children", children)
             }
-            Error::TooLarge(_) => RpcError::new(codes::TASK_OUTPUT_TOO_LARGE, error),
+            Error::TooLarge(_) => RpcError::new(codes::task::TASK_OUTPUT_TOO_LARGE, error),
             Error::ChildLimit { limit, .. } => {
-                RpcError::new(codes::TASK_CHILD_LIMIT_EXCEEDED, error).with("limit", limit)
+                RpcError::new(codes::task::TASK_CHILD_LIMIT_EXCEEDED, error).with("limit", limit)
             }
             Error::TooMany(_) => RpcError::new(codes::RATE_LIMITED, error),
             Error::Stored(cause) => RpcError::internal(cause),

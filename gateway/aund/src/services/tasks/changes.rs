@@ -142,7 +142,9 @@ async fn change<R: Request>(asking: AskingArgs, request: &R) -> anyhow::Result<(
 /// What keeps a task from being completed.
 fn blocking(error: &Error) -> Option<String> {
     match error {
-        Error::Refused { code, error, .. } if *code == i64::from(codes::TASK_COMPLETION_BLOCKED.code) => {
+        Error::Refused { code, error, .. }
+            if *code == i64::from(codes::task::TASK_COMPLETION_BLOCKED.code) =>
+        {
             let children = named(&error["data"]["children"])?;
             Some(format!("{children} has to end first"))
         }

@@ -65,7 +65,7 @@ async fn top_of(caller: &TaskCaller, asked: TaskObject) -> anyhow::Result<(TaskS
 /// A task, unless the caller may not read it.
 async fn readable(caller: &TaskCaller, task_id: &str) -> anyhow::Result<Option<TaskObject>> {
     let hidden = |error: &Error| {
-        let hidden = [codes::TASK_NOT_FOUND.code, codes::TASK_ACCESS_DENIED.code];
+        let hidden = [codes::task::TASK_NOT_FOUND.code, codes::task::TASK_ACCESS_DENIED.code];
         error.code().is_some_and(|code| hidden.into_iter().any(|hidden| i64::from(hidden) == code))
     };
     match caller.answer(&get(task_id)).await? {
@@ -78,7 +78,7 @@ async fn readable(caller: &TaskCaller, task_id: &str) -> anyhow::Result<Option<T
 /// Only the owner of the root knows of a task that it may not read, and the root is where it finds it.
 fn explained(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>().and_then(Error::code) {
-        Some(code) if code == i64::from(codes::TASK_ACCESS_DENIED.code) => {
+        Some(code) if code == i64::from(codes::task::TASK_ACCESS_DENIED.code) => {
             error.context("the root of its tree is a task of yours: say the id of that one")
         }
         _ => error,
