@@ -3,6 +3,7 @@
 //! The JSON files beside this crate are the contract, one per method; `build.rs` checks and embeds them. This crate only
 //! gives access to them, and has them as types: requests, results, the signals of the bus, and names that have rules. It knows no socket, no store and no other crate of the workspace.
 
+mod delivery;
 mod fields;
 mod fill;
 mod names;
@@ -18,6 +19,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+pub use delivery::Mode;
 pub use fields::{field_differences, fields_of, properties_of, referred};
 pub use fill::fill;
 pub use names::{Aid, AidError, DeviceId, SlotId};

@@ -5,8 +5,8 @@ mod shape;
 
 use std::collections::BTreeSet;
 
-use proto_schemas::requests::notification;
-use proto_schemas::{Request, fields_of, fill, find, methods, properties_of};
+use proto_schemas::requests::{message, notification};
+use proto_schemas::{Request, common, fields_of, fill, find, methods, properties_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -42,6 +42,9 @@ fn a_request_and_its_result_have_the_members_of_their_schemas() {
     for_each_request!(check);
     let route = find("notification/route").unwrap().doc();
     same_members::<notification::Route>(&route["params"], "params of notification/route");
+    // The pages of an inbox have them as they were written.
+    same_members::<message::ReceivedMessage>(&common()["Message"], "messages of message.pull");
+    same_members::<message::V2ReceivedMessage>(&common()["V2Message"], "messages of message.v2.pull");
 }
 
 #[test]

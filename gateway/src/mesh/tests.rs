@@ -11,6 +11,8 @@ use crate::telemetry::Metrics;
 use futures_util::StreamExt as _;
 use futures_util::future::select;
 use kernel::{AnswerRef, CallTerm, Caller, Clock, Mesh, Methods, Rpc, RpcError, codes};
+use proto_schemas::Request;
+use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::future::poll_fn;
@@ -31,15 +33,29 @@ struct EchoService {
     permits: Semaphore,
 }
 
+/// The parameters of a method whose name alone counts.
+#[derive(Serialize, Deserialize)]
+struct Echo {
+    #[serde(default)]
+    say: Value,
+    wait: Option<Value>,
+    fail: Option<Value>,
+}
+
+impl Request for Echo {
+    const METHOD: &'static str = "message.send";
+    type Result = Value;
+}
+
 impl EchoService {
     /// Answers with `say`; with `wait` it waits for a permit, with `fail` it fails.
-    async fn answer(self: Arc<Self>, _: Caller, params: Value) -> Result<Value, RpcError> {
-        if params.get("wait").is_some() {
+    async fn answer(self: Arc<Self>, _: Caller, Echo { say, wait, fail }: Echo) -> Result<Value, RpcError> {
+        if wait.is_some() {
             self.permits.acquire().await.unwrap().forget();
         }
-        match params.get("fail") {
+        match fail {
             Some(reason) => Err(RpcError::new(codes::RATE_LIMITED, reason)),
-            None => Ok(params["say"].clone()),
+            None => Ok(say),
         }
     }
 }
@@ -86,7 +102,7 @@ async fn linked_pair() -> LinkedPair {
     let (link, context, tracker, socket) = link().await;
     let service = Arc::new(EchoService { permits: Semaphore::new(0) });
     let remote = new_context();
-    let methods: Methods = Rpc::new(service.clone()).named_method("message.send", EchoService::answer).into();
+    let methods: Methods = Rpc::new(service.clone()).method(EchoService::answer).into();
     remote.mesh.add_local("message", methods);
     let (drain, calls) = (CancellationToken::new(), tracker.clone());
     let stop = drain.clone();

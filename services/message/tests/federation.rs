@@ -7,6 +7,7 @@ use kernel::{
     Mesh, Relayed, SlotId, World, codes,
 };
 use parking_lot::Mutex;
+use proto_schemas::requests::gateway::FederatedEvent;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -174,9 +175,9 @@ pub(super) fn foreign(aid: &str, device: &str) -> Caller {
 impl TestGateway {
     fn methods(self: &Arc<TestGateway>) -> Methods {
         Rpc::new(self.clone())
-            .named_method("gateway.forward_federation", TestGateway::forward)
-            .named_method("gateway.forward_federation_batch", TestGateway::forward_batch)
-            .named_method("gateway.dispatch_event", TestGateway::dispatch)
+            .method(TestGateway::forward)
+            .method(TestGateway::forward_batch)
+            .method(TestGateway::dispatch)
             .into()
     }
 
@@ -208,9 +209,13 @@ impl TestGateway {
         Ok(ForwardedBatch { results, target_issuer })
     }
 
-    async fn dispatch(self: Arc<TestGateway>, _: Caller, event: DispatchEvent) -> Result<Value, RpcError> {
+    async fn dispatch(
+        self: Arc<TestGateway>,
+        _: Caller,
+        event: DispatchEvent,
+    ) -> Result<FederatedEvent, RpcError> {
         self.dispatched.lock().push(event);
-        Ok(json!({}))
+        Ok(FederatedEvent::default())
     }
 
     async fn relay(&self, issuer: &str, forward: Forward) -> Result<Box<RawValue>, RpcError> {
