@@ -6,6 +6,7 @@
 mod delivery;
 mod fields;
 mod fill;
+mod limited_text;
 mod names;
 mod openrpc;
 mod request;
@@ -22,6 +23,7 @@ use serde_json::{Map, Value};
 pub use delivery::Mode;
 pub use fields::{field_differences, fields_of, properties_of, referred};
 pub use fill::fill;
+pub use limited_text::LimitedText;
 pub use names::{Aid, AidError, DeviceId, SlotId};
 pub use openrpc::openrpc;
 pub use request::Request;

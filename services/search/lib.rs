@@ -81,16 +81,16 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
 
 fn rpc(search: Arc<SearchService>) -> Methods {
     Rpc::new(search)
-        .named_method("search.ap_info", SearchService::ap_info)
-        .named_method("search.snapshot", SearchService::snapshot)
-        .named_method("search.changes", SearchService::changes)
-        .named_method("search.query", SearchService::query)
-        .named_method("search.get_agent", SearchService::get_agent)
-        .named_method("search.suggest", SearchService::suggest)
-        .named_method("search.notify", SearchService::notify)
-        .named_method("search.peers", SearchService::peers)
-        .named_method("search.rebuild", SearchService::rebuild)
-        .named_method("search.status", SearchService::status)
+        .method(SearchService::ap_info)
+        .method(SearchService::snapshot)
+        .method(SearchService::changes)
+        .method(SearchService::query)
+        .method(SearchService::get_agent)
+        .method(SearchService::suggest)
+        .method(SearchService::notify)
+        .method(SearchService::peers)
+        .method(SearchService::rebuild)
+        .method(SearchService::status)
         .into()
 }
 

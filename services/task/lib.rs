@@ -12,6 +12,7 @@ mod model;
 mod params;
 mod publish;
 mod reading;
+mod repeats;
 mod settings;
 mod store;
 mod subscriptions;
@@ -55,22 +56,22 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
 
 fn rpc(service: Arc<TaskService>) -> Methods {
     Rpc::new(service)
-        .named_method("task.create", TaskService::create)
-        .named_method("task.get", TaskService::get)
-        .named_method("task.accept", TaskService::accept)
-        .named_method("task.reject", TaskService::reject)
-        .named_method("task.send_input", TaskService::send_input)
-        .named_method("task.request_input", TaskService::request_input)
-        .named_method("task.delegate", TaskService::delegate)
-        .named_method("task.add_artifact", TaskService::add_artifact)
-        .named_method("task.complete", TaskService::complete)
-        .named_method("task.fail", TaskService::fail)
-        .named_method("task.cancel", TaskService::cancel)
-        .named_method("task.children", TaskService::children)
-        .named_method("task.list", TaskService::list)
-        .named_method("task.subscribe", TaskService::subscribe)
-        .named_method("task.unsubscribe", TaskService::unsubscribe)
-        .named_method("task.relay_event", TaskService::relay_event)
+        .method(TaskService::create)
+        .method(TaskService::get)
+        .method(TaskService::accept)
+        .method(TaskService::reject)
+        .method(TaskService::send_input)
+        .method(TaskService::request_input)
+        .method(TaskService::delegate)
+        .method(TaskService::add_artifact)
+        .method(TaskService::complete)
+        .method(TaskService::fail)
+        .method(TaskService::cancel)
+        .method(TaskService::children)
+        .method(TaskService::list)
+        .method(TaskService::subscribe)
+        .method(TaskService::unsubscribe)
+        .method(TaskService::relay_event)
         .into()
 }
 

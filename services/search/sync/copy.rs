@@ -256,7 +256,7 @@ impl SearchService {
 
     /// Of a directory that does not send documents with its entries.
     async fn ask_document(&self, issuer: &str, aid: &Aid) -> Option<String> {
-        let wanted = GetAgent { aid: aid.to_string() };
+        let wanted = GetAgent { aid: aid.clone() };
         self.ask_peer(issuer, &wanted).await.ok().map(|found| found.agent_md)
     }
 

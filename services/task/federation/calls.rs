@@ -2,10 +2,11 @@
 
 use crate::TaskService;
 use crate::model::error::Error;
-use crate::model::task::TaskId;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use kernel::{Caller, Forward, RpcError, Session, codes};
+use proto_schemas::Request;
+use proto_schemas::requests::task::TaskId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,24 +44,19 @@ impl TaskService {
     }
 
     /// The same for a call about several tasks: each home is asked about its own. What a home cannot answer is left out.
-    pub(crate) async fn at_homes<T, P>(
+    pub(crate) async fn at_homes<R: Request>(
         &self,
         caller: &Caller,
-        method: &'static str,
         tasks: &BTreeSet<TaskId>,
-        params: impl Fn(Vec<String>) -> P,
-    ) -> Result<Vec<(BTreeSet<TaskId>, T)>, Error>
-    where
-        T: DeserializeOwned,
-        P: Serialize,
-    {
+        params: impl Fn(Vec<TaskId>) -> R,
+    ) -> Result<Vec<(BTreeSet<TaskId>, R::Result)>, Error> {
         let Some(session) = own_agent(caller).filter(|_| !tasks.is_empty()) else { return Ok(Vec::new()) };
         let mut by_home: BTreeMap<String, BTreeSet<TaskId>> = BTreeMap::new();
         for (task, home) in self.store.homes(&session.aid, tasks).await? {
             by_home.entry(home).or_default().insert(task);
         }
         let asked = by_home.into_iter().map(|(home, of_home)| {
-            let params = params(of_home.iter().map(TaskId::to_string).collect());
+            let (method, params) = (R::METHOD, params(of_home.iter().cloned().collect()));
             async move {
                 let call = HomeCall { caller, method, params: &params };
                 match self.ask_home(session, &call, &home).await {

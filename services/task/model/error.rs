@@ -1,9 +1,9 @@
 //! What can go wrong in `task.*`, and the code for each.
 
 use super::state::{StateRefusal, TaskState};
-use super::task::{TaskId, TaskRow};
+use super::task::TaskRow;
 use kernel::{Aid, BatchError, PageLimitError, RpcError, codes};
-use proto_schemas::requests::task::ChildTask;
+use proto_schemas::requests::task::{ChildTask, TaskId};
 use serde_json::json;
 
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +11,9 @@ pub(crate) enum Error {
     /// A parameter whose type is right and whose value is not; the sentence names it.
     #[error("{0}")]
     Param(String),
+    /// A member that is not what its method wants there: answered as one whose type is wrong.
+    #[error("params.{path}: {sentence}")]
+    Member { path: String, sentence: String },
     /// The same with a word that a program can compare.
     #[error("{sentence}")]
     Conflict { sentence: String, reason: &'static str },
@@ -50,6 +53,10 @@ impl Error {
         Error::Conflict { sentence: sentence.into(), reason }
     }
 
+    pub fn member(path: &str, sentence: &str) -> Error {
+        Error::Member { path: path.to_owned(), sentence: sentence.to_owned() }
+    }
+
     pub fn state(refusal: StateRefusal, task: &TaskRow) -> Error {
         Error::State { refusal, state: task.state, version: task.version }
     }
@@ -80,6 +87,10 @@ impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
             Error::Param(_) => RpcError::new(codes::INVALID_PARAMS, error),
+            Error::Member { ref path, .. } => {
+                let path = format!("params.{path}");
+                RpcError::new(codes::INVALID_PARAMS, error).with("path", path)
+            }
             Error::Conflict { reason, .. } => {
                 RpcError::new(codes::INVALID_PARAMS, error).with("reason", reason)
             }
