@@ -53,7 +53,7 @@ pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
 pub use proto_schemas::{Aid, AidError, DeviceId, SlotId, codes};
 pub use redis::RedisSettings;
 pub use rpc::{
-    Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, PendingAnswer, Relayed, Rpc,
+    Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, PendingAnswer, Relayed, ResultText, Rpc,
     Session, TokenKind,
 };
 pub use service::{Service, ServiceMetrics, SessionNotice, Task, TaskStatus, Tasks};

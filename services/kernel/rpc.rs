@@ -9,6 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::{Future, ready};
+use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -230,7 +231,8 @@ impl From<Box<RawValue>> for Answer {
     }
 }
 
-/// What the handler of a method with this result may return: the result alone, or an [`Answer`] where an event follows it.
+/// What the handler of a method with this result may return: the result alone, an [`Answer`] where an event follows it, or a
+/// [`ResultText`].
 pub trait IntoAnswer<R> {
     fn into_answer(self) -> serde_json::Result<Answer>;
 }
@@ -244,6 +246,29 @@ impl<R: Serialize> IntoAnswer<R> for R {
 impl<R: Serialize> IntoAnswer<R> for Answer<R> {
     fn into_answer(self) -> serde_json::Result<Answer> {
         Ok(Answer { result: to_raw_value(&self.result)?, event: self.event })
+    }
+}
+
+/// The result of a method as it is kept: a text that is signed as a whole, so it is passed on byte by byte.
+#[derive(Clone, Debug)]
+pub struct ResultText<R> {
+    text: Box<RawValue>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R> ResultText<R> {
+    pub fn new(text: Box<RawValue>) -> ResultText<R> {
+        ResultText { text, result: PhantomData }
+    }
+
+    pub fn get(&self) -> &str {
+        self.text.get()
+    }
+}
+
+impl<R> IntoAnswer<R> for ResultText<R> {
+    fn into_answer(self) -> serde_json::Result<Answer> {
+        Ok(self.text.into())
     }
 }
 

@@ -60,10 +60,10 @@ impl AskedServices {
     }
 
     fn methods(self: &Arc<Self>) -> [(&'static str, Methods); 3] {
-        let ca = Rpc::new(self.clone()).named_method("ca.get_cert", AskedServices::get_cert);
+        let ca = Rpc::new(self.clone()).method(AskedServices::get_cert);
         let message = Rpc::new(self.clone()).named_method("message.session_resync", AskedServices::wake);
         let auth =
-            Rpc::new(self.clone()).named_method("auth.tokens_revoked_at", AskedServices::tokens_revoked_at);
+            Rpc::new(self.clone()).method(AskedServices::tokens_revoked_at);
         [("ca", ca.into()), ("message", message.into()), ("auth", auth.into())]
     }
 }
