@@ -33,7 +33,7 @@ pub use cpu_pool::CpuPool;
 pub use error::RpcError;
 pub use event::{Audience, Event};
 pub use federation::{
-    DispatchEvent, EventTargets, Forward, ForwardBatch, ForwardOutcome, Forwarded, ForwardedBatch, Forwarder,
+    Forwarder, forward_for_agent, forward_for_service, forwarded_item, forwarded_result,
 };
 pub use hash::{sha256, sha256_hex};
 pub use identity::{KnownCert, Purpose};

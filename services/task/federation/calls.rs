@@ -5,7 +5,7 @@ use crate::model::error::Error;
 use crate::model::task::TaskId;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use kernel::{Caller, Forward, RpcError, Session, codes};
+use kernel::{Caller, RpcError, Session, codes, forward_for_agent};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +84,7 @@ impl TaskService {
         call: &HomeCall<'_, impl Serialize>,
         home: &str,
     ) -> Result<T, RpcError> {
-        let forward = Forward::new(session, home, call.method, call.params)?;
+        let forward = forward_for_agent(session, home, call.method, call.params)?;
         let answer = self.mesh.forward("task", call.caller, forward).await?;
         serde_json::from_str(answer.get()).map_err(|error| unreadable(home, &error))
     }
