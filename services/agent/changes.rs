@@ -11,11 +11,7 @@ const PAGE: PageLimit = PageLimit::new(200, 1000);
 const PAGE_BYTES: usize = 1 << 20;
 
 impl AgentService {
-    pub(super) async fn changes(
-        self: Arc<Self>,
-        _: Caller,
-        params: Changes,
-    ) -> Result<ChangedAgents, Error> {
+    pub(super) async fn changes(self: Arc<Self>, _: Caller, params: Changes) -> Result<ChangedAgents, Error> {
         let Changes { after, limit } = params;
         let (0.., Ok(limit)) = (after, PAGE.of(limit)) else {
             return Err(Error::Bad("after must not be negative, and limit must be at least 1"));

@@ -17,11 +17,11 @@ fn merged(mut peers: Vec<ListedPeer>, mut inbound: HashMap<String, usize>) -> Ve
     for peer in &mut peers {
         peer.inbound = inbound.remove(&peer.issuer).unwrap_or(0);
     }
-    peers.extend(
-        inbound
-            .into_iter()
-            .map(|(issuer, links)| ListedPeer { issuer, inbound: links, ..ListedPeer::default() }),
-    );
+    peers.extend(inbound.into_iter().map(|(issuer, links)| ListedPeer {
+        issuer,
+        inbound: links,
+        ..ListedPeer::default()
+    }));
     peers.sort_by(|a, b| a.issuer.cmp(&b.issuer));
     peers
 }

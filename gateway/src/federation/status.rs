@@ -7,11 +7,7 @@ use proto_schemas::requests::gateway::{GatewayStatus, Status};
 use std::sync::Arc;
 
 impl Federation {
-    pub(super) async fn status(
-        self: Arc<Self>,
-        _: Caller,
-        _: Status,
-    ) -> Result<GatewayStatus, RpcError> {
+    pub(super) async fn status(self: Arc<Self>, _: Caller, _: Status) -> Result<GatewayStatus, RpcError> {
         let sessions = self.sessions()?;
         let SessionCounts { connections, agents, long, short } = sessions.counts();
         let word = |up: bool| if up { "up" } else { "down" };

@@ -8,11 +8,7 @@ use proto_schemas::requests::agent::{Get, GotAgentRecord};
 use std::sync::Arc;
 
 impl AgentService {
-    pub(crate) async fn get(
-        self: Arc<Self>,
-        caller: Caller,
-        params: Get,
-    ) -> Result<GotAgentRecord, Error> {
+    pub(crate) async fn get(self: Arc<Self>, caller: Caller, params: Get) -> Result<GotAgentRecord, Error> {
         let viewer = reader(&caller)?;
         if let Some(found) = self.at_its_domain(&caller, &params.id, &params).await? {
             return Ok(found);

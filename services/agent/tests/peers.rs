@@ -36,9 +36,8 @@ impl RecordingGateway {
 
 async fn with_gateway() -> (TestAgents, Arc<RecordingGateway>) {
     let (agents, gateway) = (TestAgents::open().await, Arc::<RecordingGateway>::default());
-    let methods = Rpc::new(gateway.clone())
-        .method(RecordingGateway::forward)
-        .method(RecordingGateway::dispatch);
+    let methods =
+        Rpc::new(gateway.clone()).method(RecordingGateway::forward).method(RecordingGateway::dispatch);
     agents.test.world.add(Service::new(&["gateway"], methods));
     (agents, gateway)
 }

@@ -33,13 +33,8 @@ impl AuthService {
         crate::login::check_possession(&public_key, &signed, &proof)?;
 
         self.use_up(&pending).await?;
-        let request = ca::IssueCert {
-            aid: aid.clone(),
-            public_key,
-            curve,
-            key_purpose: None,
-            additional: Some(true),
-        };
+        let request =
+            ca::IssueCert { aid: aid.clone(), public_key, curve, key_purpose: None, additional: Some(true) };
         let ca::IssuedCertificate { cert, ca_cert, curve, .. } = self.ca(&request).await?;
         Ok(RequestedCertificate { status: "issued".to_owned(), aid, cert, ca_cert, curve })
     }

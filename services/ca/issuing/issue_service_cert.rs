@@ -33,15 +33,8 @@ impl CaService {
 
         let now = self.clock.now_seconds();
         let (from, until) = (now - BACKDATE_SECONDS, now + LEAF_SECONDS);
-        let certificate = self.authority().issue_service(
-            &params.name,
-            &key,
-            dns_names,
-            &ips,
-            &self.urls,
-            from,
-            until,
-        )?;
+        let certificate =
+            self.authority().issue_service(&params.name, &key, dns_names, &ips, &self.urls, from, until)?;
         let purpose = match (params.key_purpose, dns_names.is_empty()) {
             (Some(ServiceKeyPurpose::Login), _) => "login",
             (None, true) => "service",

@@ -27,12 +27,9 @@ pub(crate) struct SignedCrl {
 }
 
 impl CaService {
-    pub(crate) async fn get_crl(
-        self: Arc<Self>,
-        _: Caller,
-        params: GetCrl,
-    ) -> Result<RevocationList, Error> {
-        let empty = |crl_pem: &str| RevocationList { crl_pem: crl_pem.to_owned(), revoked_serials: Vec::new() };
+    pub(crate) async fn get_crl(self: Arc<Self>, _: Caller, params: GetCrl) -> Result<RevocationList, Error> {
+        let empty =
+            |crl_pem: &str| RevocationList { crl_pem: crl_pem.to_owned(), revoked_serials: Vec::new() };
         match params.of.unwrap_or(CrlSigner::Issuer) {
             CrlSigner::Issuer => self.issuer_crl().await,
             CrlSigner::Registry => Ok(empty(&self.pki.registry_crl)),

@@ -83,7 +83,8 @@ impl PeerPool {
     }
 
     pub fn list(&self) -> Vec<ListedPeer> {
-        let mut peers: Vec<ListedPeer> = self.queues.read().values().map(|queue| queue.peer_state()).collect();
+        let mut peers: Vec<ListedPeer> =
+            self.queues.read().values().map(|queue| queue.peer_state()).collect();
         peers.sort_by(|a, b| a.issuer.cmp(&b.issuer));
         peers
     }
