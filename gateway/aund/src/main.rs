@@ -4,8 +4,6 @@ mod agent_args;
 mod cli;
 #[cfg(test)]
 mod generated;
-#[cfg(test)]
-mod schemas;
 mod services;
 mod show;
 

@@ -126,13 +126,13 @@ impl Federation {
     /// The methods that services call.
     pub fn methods(self: &Arc<Self>) -> Methods {
         Rpc::new(self.clone())
-            .named_method("gateway.dispatch_event", Federation::dispatch_event)
-            .named_method("gateway.forward_federation", Federation::forward_federation)
-            .named_method("gateway.forward_federation_batch", Federation::forward_federation_batch)
-            .named_method("gateway.peers", Federation::peers)
-            .named_method("gateway.query_sessions", Federation::query_sessions)
-            .named_method("gateway.status", Federation::status)
-            .named_method("gateway.test_peer", Federation::test_peer)
+            .method(Federation::dispatch_event)
+            .method(Federation::forward_federation)
+            .method(Federation::forward_federation_batch)
+            .method(Federation::peers)
+            .method(Federation::query_sessions)
+            .method(Federation::status)
+            .method(Federation::test_peer)
             .into()
     }
 

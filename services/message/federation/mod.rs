@@ -17,7 +17,7 @@ pub(super) use recall::RecalledAtPeers;
 pub(super) use recent_peers::RecentPeers;
 
 use super::{Error, MessageService};
-use kernel::{Aid, Caller, Forward, PendingAnswer, RpcError, Session, codes};
+use kernel::{Aid, Caller, PendingAnswer, RpcError, Session, codes, forward_for_agent};
 use proto_schemas::Request;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -77,7 +77,7 @@ impl MessageService {
         if !self.mesh.has("gateway") {
             return Err(Error::Foreign(call.issuer.to_owned()));
         }
-        let mut forward = Forward::new(call.session, call.issuer, R::METHOD, request)?;
+        let mut forward = forward_for_agent(call.session, call.issuer, R::METHOD, request)?;
         forward.timeout_ms = within.map(|within| within.as_millis() as u64);
         Ok(self.mesh.forward("message", call.caller, forward))
     }

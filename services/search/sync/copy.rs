@@ -4,7 +4,7 @@ use super::accept::OfferedDocument;
 use crate::document::DirectoryDocument;
 use crate::store::{LeasedPeer, PeerRow, PeerStep};
 use crate::{Error, SearchService, ap_id};
-use kernel::{Aid, Backoff, Caller, Forward, RpcError, codes};
+use kernel::{Aid, Backoff, Caller, RpcError, codes, forward_for_service};
 use proto_schemas::Request;
 use proto_schemas::requests::search::{Changes, ChangesPage, GetAgent, Snapshot, SnapshotPage};
 use std::time::Duration;
@@ -292,7 +292,7 @@ impl SearchService {
     }
 
     async fn ask_peer<R: Request>(&self, issuer: &str, request: &R) -> Result<R::Result, RpcError> {
-        let forward = Forward::of_service(issuer, R::METHOD, request)?;
+        let forward = forward_for_service(issuer, R::METHOD, request)?;
         let answer = self.mesh.forward("search", &Caller::service("search"), forward).await?;
         serde_json::from_str(answer.get()).map_err(|error| {
             RpcError::new(

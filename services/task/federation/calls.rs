@@ -4,7 +4,7 @@ use crate::TaskService;
 use crate::model::error::Error;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use kernel::{Caller, Forward, RpcError, Session, codes};
+use kernel::{Caller, RpcError, Session, codes, forward_for_agent};
 use proto_schemas::Request;
 use proto_schemas::requests::task::TaskId;
 use serde::Serialize;
@@ -80,7 +80,7 @@ impl TaskService {
         call: &HomeCall<'_, impl Serialize>,
         home: &str,
     ) -> Result<T, RpcError> {
-        let forward = Forward::new(session, home, call.method, call.params)?;
+        let forward = forward_for_agent(session, home, call.method, call.params)?;
         let answer = self.mesh.forward("task", call.caller, forward).await?;
         serde_json::from_str(answer.get()).map_err(|error| unreadable(home, &error))
     }

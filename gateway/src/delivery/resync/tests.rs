@@ -47,10 +47,10 @@ impl AskedServices {
     async fn wake(
         self: Arc<Self>,
         _: Caller,
-        session: message::SessionResync,
+        params: message::SessionResync,
     ) -> Result<message::SessionResyncResult, RpcError> {
-        self.woken.lock().push(session.device_id.as_str().to_owned());
-        self.connections.lock().push(session.connection.unwrap_or_default());
+        self.woken.lock().push(params.device_id.as_str().to_owned());
+        self.connections.lock().push(params.connection.unwrap_or_default());
         self.wakes.lock().pop().map_or(Ok(message::SessionResyncResult { published: true }), Err)
     }
 
@@ -63,10 +63,9 @@ impl AskedServices {
     }
 
     fn methods(self: &Arc<Self>) -> [(&'static str, Methods); 3] {
-        let ca = Rpc::new(self.clone()).named_method("ca.get_cert", AskedServices::get_cert);
+        let ca = Rpc::new(self.clone()).method(AskedServices::get_cert);
         let message = Rpc::new(self.clone()).method(AskedServices::wake);
-        let auth =
-            Rpc::new(self.clone()).named_method("auth.tokens_revoked_at", AskedServices::tokens_revoked_at);
+        let auth = Rpc::new(self.clone()).method(AskedServices::tokens_revoked_at);
         [("ca", ca.into()), ("message", message.into()), ("auth", auth.into())]
     }
 }

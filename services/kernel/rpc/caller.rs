@@ -1,19 +1,10 @@
-//! `Rpc`: a service's method table, and its callers.
+//! Who calls a method.
 
 use super::access::CallerKind;
-use super::trace::TracedCall;
-use super::{Aid, DeviceId, RpcError, SlotId, codes};
-use proto_schemas::{Method, ParamViolation, Request, fields_of, violations};
-use serde::de::DeserializeOwned;
+use crate::trace::TracedCall;
+use crate::{Aid, DeviceId, RpcError, SlotId, codes};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use serde_json::value::{RawValue, to_raw_value};
-use serde_path_to_error::Segment;
-use std::borrow::Cow;
-use std::collections::HashMap;
-use std::future::{Future, ready};
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 
 /// Who calls. Built only from an authenticated connection, by another service, or for the operator; never from what a
@@ -160,7 +151,7 @@ impl Caller {
     }
 
     /// The trace of the call, if its client asked for one.
-    fn trace(&self) -> Option<Arc<TracedCall>> {
+    pub(super) fn trace(&self) -> Option<Arc<TracedCall>> {
         match self {
             Caller::Agent(session) | Caller::Token(session, _) | Caller::Foreign(session, _) => {
                 session.trace.clone()
@@ -187,215 +178,6 @@ impl Caller {
             Caller::Operator => CallerKind::Operator,
         }
     }
-}
-
-/// A call that has begun: it ends with its answer or with an error.
-pub type PendingAnswer<T = Answer> = Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send>>;
-
-/// What a method answers: its result (over the mesh as it was written), and the event it causes on the caller's own
-/// connection, if any.
-#[derive(Clone, Debug)]
-pub struct Answer<R = Box<RawValue>> {
-    pub result: R,
-    /// Boxed: hardly any answer causes one, and every answer is moved about.
-    pub event: Option<Box<CallerEvent>>,
-}
-
-/// An event for the connection that called, which must not overtake the answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CallerEvent {
-    pub method: Cow<'static, str>,
-    pub params: Box<RawValue>,
-}
-
-/// A borrowed answer.
-#[derive(Clone, Copy)]
-pub struct AnswerRef<'a> {
-    pub result: &'a RawValue,
-    pub event: Option<&'a CallerEvent>,
-}
-
-impl Answer {
-    pub fn as_ref(&self) -> AnswerRef<'_> {
-        AnswerRef { result: &self.result, event: self.event.as_deref() }
-    }
-}
-
-impl AnswerRef<'_> {
-    pub fn to_owned(self) -> Answer {
-        Answer { result: self.result.to_owned(), event: self.event.cloned().map(Box::new) }
-    }
-}
-
-impl From<Box<RawValue>> for Answer {
-    fn from(result: Box<RawValue>) -> Answer {
-        Answer { result, event: None }
-    }
-}
-
-/// What the handler of a method with this result may return: the result alone, or an [`Answer`] where an event follows it.
-pub trait IntoAnswer<R> {
-    fn into_answer(self) -> serde_json::Result<Answer>;
-}
-
-impl<R: Serialize> IntoAnswer<R> for R {
-    fn into_answer(self) -> serde_json::Result<Answer> {
-        Ok(Answer { result: to_raw_value(&self)?, event: None })
-    }
-}
-
-impl<R: Serialize> IntoAnswer<R> for Answer<R> {
-    fn into_answer(self) -> serde_json::Result<Answer> {
-        Ok(Answer { result: to_raw_value(&self.result)?, event: self.event })
-    }
-}
-
-type Handler = Box<dyn Fn(Caller, Option<&RawValue>) -> PendingAnswer + Send + Sync>;
-
-/// The names of the members that a handler reads. None where it does not read a struct of fixed names.
-pub type ParamFields = Option<&'static [&'static str]>;
-
-struct MethodEntry {
-    handler: Handler,
-    fields: ParamFields,
-}
-
-/// A service's method table: cheap to clone, and a call through it is a function call.
-#[derive(Clone, Default)]
-pub struct Methods(Arc<HashMap<&'static str, MethodEntry>>);
-
-impl Methods {
-    /// Begins a call, if there is such a method.
-    pub fn call(&self, caller: Caller, method: &str, params: Option<&RawValue>) -> Option<PendingAnswer> {
-        self.0.get(method).map(|entry| (entry.handler)(caller, params))
-    }
-
-    /// Every method and the members that it reads, to be compared with its schema.
-    pub fn fields(&self) -> impl Iterator<Item = (&'static str, ParamFields)> {
-        self.0.iter().map(|(name, entry)| (*name, entry.fields))
-    }
-}
-
-/// Builds a service's method table. For each call: check access, parse, run, turn the service's error into an `RpcError`.
-pub struct Rpc<Service> {
-    service: Arc<Service>,
-    entries: HashMap<&'static str, MethodEntry>,
-}
-
-impl<Service: Send + Sync + 'static> Rpc<Service> {
-    pub fn new(service: Arc<Service>) -> Self {
-        Rpc { service, entries: HashMap::new() }
-    }
-
-    /// Adds the method whose request the handler takes and whose result it gives. The schema says who may call it.
-    #[must_use]
-    pub fn method<R, A, E, Fut>(self, handler: fn(Arc<Service>, Caller, R) -> Fut) -> Self
-    where
-        R: Request + DeserializeOwned + Send + 'static,
-        A: IntoAnswer<R::Result> + Send + 'static,
-        E: Into<RpcError> + Send + 'static,
-        Fut: Future<Output = Result<A, E>> + Send + 'static,
-    {
-        self.named_method(R::METHOD, handler)
-    }
-
-    #[must_use]
-    pub fn named_method<P, T, A, E, Fut>(
-        mut self,
-        name: &'static str,
-        handler: fn(Arc<Service>, Caller, P) -> Fut,
-    ) -> Self
-    where
-        P: DeserializeOwned + Send + 'static,
-        A: IntoAnswer<T> + Send + 'static,
-        E: Into<RpcError> + Send + 'static,
-        Fut: Future<Output = Result<A, E>> + Send + 'static,
-    {
-        let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
-        let service = self.service.clone();
-        let call = move |caller: Caller, params: Option<&RawValue>| -> PendingAnswer {
-            if let Err(refused) = caller.kind().check(Some(method)) {
-                return Box::pin(ready(Err(refused.error(name))));
-            }
-            // Parsed while they are borrowed: they need not be copied first.
-            let params = match parse(method, params) {
-                Ok(params) => params,
-                Err(error) => return Box::pin(ready(Err(error))),
-            };
-            let service = service.clone();
-            Box::pin(async move {
-                // Begun in here, where it stays: the future of a method is large and must not be moved.
-                let answer = match caller.trace() {
-                    None => handler(service, caller, params).await,
-                    // Boxed, so that the future of a call without a trace has no space for it.
-                    Some(call) => {
-                        let answering = Box::pin(handler(service, caller, params));
-                        call.answered_by(method.namespace.name, answering).await
-                    }
-                };
-                let answer = answer.map_err(Into::into);
-                let answer = answer.and_then(|answer| answer.into_answer().map_err(RpcError::internal));
-                answer.map_err(|error| error.logged(name))
-            })
-        };
-        let entry = MethodEntry { handler: Box::new(call), fields: fields_of::<P>() };
-        let before = self.entries.insert(name, entry);
-        assert!(before.is_none(), "{name} is in the table twice");
-        self
-    }
-}
-
-impl<Service> From<Rpc<Service>> for Methods {
-    fn from(rpc: Rpc<Service>) -> Methods {
-        Methods(Arc::new(rpc.entries))
-    }
-}
-
-/// Absent parameters are an empty object. What cannot be read is answered in the words of the schema; where the schema accepts it, a
-/// name broke a rule of its own and says which.
-fn parse<P: DeserializeOwned>(method: &Method, params: Option<&RawValue>) -> Result<P, RpcError> {
-    let text = params.map_or("{}", RawValue::get);
-    // Where something is wrong is looked for only in calls that fail.
-    serde_json::from_str(text).or_else(|_| {
-        let of_schema =
-            serde_json::from_str(text).map(|params| violations(method, params)).unwrap_or_default();
-        match of_schema.first() {
-            Some(first) => Err(invalid_params(&first.message.clone(), &of_schema)),
-            None => parse_with_path(text),
-        }
-    })
-}
-
-fn parse_with_path<P: DeserializeOwned>(text: &str) -> Result<P, RpcError> {
-    let mut json = serde_json::Deserializer::from_str(text);
-    serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let step = |segment: &Segment| match segment {
-            Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
-            Segment::Seq { index } => format!("/{index}"),
-            Segment::Enum { .. } | Segment::Unknown => String::new(),
-        };
-        let (path, named) = (error.path().iter().map(step).collect(), error.path().to_string());
-        let named = if named == "." { "params".to_owned() } else { named };
-        let message = match own_words(&error.into_inner()) {
-            Some(reason) => format!("{named}: {reason}"),
-            None => format!("{named} has the wrong form"),
-        };
-        invalid_params(&message.clone(), &[ParamViolation { path, rule: "format", message }])
-    })
-}
-
-/// What a name says of its own rules. The parser's sentences name types of Rust, which no caller knows.
-fn own_words(error: &serde_json::Error) -> Option<String> {
-    const OF_THE_PARSER: [&str; 6] =
-        ["invalid ", "missing field ", "unknown ", "duplicate ", "data did not ", "expected "];
-    let text = error.to_string();
-    let reason = text.split(" at line ").next().unwrap_or(&text);
-    let is_own = error.is_data() && !OF_THE_PARSER.iter().any(|words| reason.starts_with(words));
-    is_own.then(|| reason.to_owned())
-}
-
-fn invalid_params(sentence: &str, violations: &[ParamViolation]) -> RpcError {
-    RpcError::new(codes::INVALID_PARAMS, sentence).with("violations", json!(violations))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Which kind of caller has which method. Admission asks it before a call is made, and each service again when one arrives: a process
 //! does not take another's word.
 
-use super::{RpcError, codes};
+use crate::{RpcError, codes};
 use proto_schemas::{Access, Method};
 
 /// All of a caller that decides which methods it has.
