@@ -2,9 +2,8 @@
 
 mod forward;
 
-use super::access::MethodRefused;
 use super::federation::Forwarder;
-use super::rpc::{AnswerRef, Methods, PendingAnswer, Session};
+use super::rpc::{AnswerRef, MethodRefused, Methods, PendingAnswer, Session};
 use super::{Caller, RpcError, codes, trace};
 use axum::response::Response;
 use parking_lot::RwLock;

@@ -64,7 +64,7 @@ mod tests {
     fn refusal(params: &str) -> (String, Value) {
         let params = RawValue::from_string(params.to_owned()).unwrap();
         let method = proto_schemas::find("message.send").unwrap();
-        let error = parse::<message::Send>(method, Some(&params)).err().expect("it is refused");
+        let error = parse::<message::Send>(method, Some(&params)).expect_err("it is refused");
         let short = |it: &Value| json!([it["path"], it["rule"]]);
         let found = error.data("violations").and_then(Value::as_array).unwrap().iter().map(short);
         (error.to_string(), found.collect())
