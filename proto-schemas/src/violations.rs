@@ -57,7 +57,7 @@ struct Rules {
     #[serde(rename = "const")]
     value: Option<Value>,
     required: Vec<String>,
-    properties: Members<Rules>,
+    properties: OrderedMembers<Rules>,
     items: Option<Box<Rules>>,
 }
 
@@ -105,7 +105,7 @@ fn walk(rules: &Rules, value: &RawValue, path: &mut ValuePath, found: &mut Vec<P
 }
 
 fn walk_object(rules: &Rules, object: &RawValue, path: &mut ValuePath, found: &mut Vec<ParamViolation>) {
-    let Ok(Members::<&RawValue>(members)) = serde_json::from_str(object.get()) else { return };
+    let Ok(OrderedMembers::<&RawValue>(members)) = serde_json::from_str(object.get()) else { return };
     let find = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
     for name in rules.required.iter().filter(|name| find(name).is_none()) {
         path.inside(PathStep::Member(name.clone()), |path| {
@@ -232,35 +232,35 @@ impl fmt::Display for ValuePath {
 }
 
 /// The members of an object in the order they are written, which a map would lose.
-struct Members<T>(Vec<(String, T)>);
+struct OrderedMembers<T>(Vec<(String, T)>);
 
-impl<T> Default for Members<T> {
-    fn default() -> Members<T> {
-        Members(Vec::new())
+impl<T> Default for OrderedMembers<T> {
+    fn default() -> OrderedMembers<T> {
+        OrderedMembers(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Members<T>, D::Error> {
-        deserializer.deserialize_map(MembersVisitor(PhantomData))
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMembers<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OrderedMembers<T>, D::Error> {
+        deserializer.deserialize_map(OrderedMembersVisitor(PhantomData))
     }
 }
 
-struct MembersVisitor<T>(PhantomData<T>);
+struct OrderedMembersVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for MembersVisitor<T> {
-    type Value = Members<T>;
+impl<'de, T: Deserialize<'de>> Visitor<'de> for OrderedMembersVisitor<T> {
+    type Value = OrderedMembers<T>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Members<T>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<OrderedMembers<T>, A::Error> {
         let mut members = Vec::new();
         while let Some((name, value)) = object.next_entry::<Cow<'de, str>, T>()? {
             members.push((name.into_owned(), value));
         }
-        Ok(Members(members))
+        Ok(OrderedMembers(members))
     }
 }
 

@@ -14,7 +14,7 @@ mod types;
 mod words;
 
 use proto_schemas::{Code, codes};
-use rust::{RustFile, rust_file, rust_files};
+use rust::{RustFile, rust_files};
 use source::{file, files};
 
 /// Methods the gateway answers by itself, because they are about the connection or about all services together.
@@ -42,16 +42,8 @@ fn services() -> Vec<&'static str> {
     services
 }
 
-/// The names in the method table of a service, which is in its first file.
-fn table(folder: &str) -> Vec<&'static str> {
-    let found = ["lib.rs", "mod.rs"].iter().find_map(|name| rust_file(&format!("{folder}/{name}")));
-    let rust = found.unwrap_or_else(|| panic!("{folder} has no lib.rs"));
-    let calls = rust.shipped.each().flat_map(|module| &module.calls);
-    calls.filter(|(function, _)| function == "method").map(|(_, name)| name.as_str()).collect()
-}
-
 #[test]
-fn every_method_of_a_service_has_its_file_and_its_row_in_the_table() {
+fn every_method_of_a_service_has_its_file() {
     let of_services =
         proto_schemas::methods().iter().filter(|method| !ANSWERED_BY_THE_GATEWAY.contains(&method.name));
     for method in of_services {
@@ -75,20 +67,6 @@ fn every_method_of_a_service_has_its_file_and_its_row_in_the_table() {
                 "nothing reads {}",
                 method.name
             );
-            continue;
-        }
-        assert!(table(&folder).contains(&method.name), "{} is not in the table of {namespace}", method.name);
-    }
-}
-
-#[test]
-fn every_row_of_a_table_has_its_schema() {
-    for service in services() {
-        let names = table(&format!("services/{service}"));
-        assert!(!names.is_empty(), "{service} serves nothing");
-        for name in names {
-            let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
-            assert_eq!(method.namespace.service, service, "{name} is in the service {service}");
         }
     }
 }

@@ -4,6 +4,8 @@ mod agent_args;
 mod cli;
 #[cfg(test)]
 mod generated;
+#[cfg(test)]
+mod methods;
 mod services;
 mod show;
 
