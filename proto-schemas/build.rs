@@ -31,16 +31,14 @@ fn main() {
 
 fn generate(root: &Path) -> Result<(), String> {
     let Namespaces { namespaces, methods, events, errors: of_namespaces } = namespaces(root)?;
-    let mut error_files = vec![read(root, "errors.json")?];
-    error_files.extend(of_namespaces);
-    let errors = all_errors(&error_files)?;
+    let errors = ErrorTables::new(read(root, "errors.json")?, of_namespaces, &namespaces)?;
     let common = folder(root, "common")?;
 
     for namespace in &namespaces {
         check_namespace(namespace, &namespaces)?;
     }
     for method in &methods {
-        check_method(method, &errors)?;
+        check_method(method, &errors.seen_by(method, &namespaces))?;
         check_callers(method, &namespaces)?;
         check_classes(method, &namespaces)?;
         check_routes(method, &namespaces)?;
@@ -54,7 +52,7 @@ fn generate(root: &Path) -> Result<(), String> {
     save("codes.rs", &codes_source(&errors))?;
     save("modules.rs", &modules_source(&namespaces))?;
     save("requests.rs", &requests_source(&methods))?;
-    save("tables.rs", &tables_source(&namespaces, &methods, &events, &common, &error_files))
+    save("tables.rs", &tables_source(&namespaces, &methods, &events, &common))
 }
 
 // ---- Reading ----
@@ -142,27 +140,75 @@ fn watch(root: &Path, path: &str) {
 
 // ---- Checking ----
 
-/// The rows of all tables of errors. A name is given once.
-fn all_errors(files: &[SchemaFile]) -> Result<Value, String> {
-    let mut all = serde_json::Map::new();
-    for SchemaFile { path, doc } in files {
-        check_errors(path, doc)?;
-        for (name, row) in entries(doc) {
-            if all.insert(name.clone(), row.clone()).is_some() {
+/// The table of the protocol, and those of the namespaces.
+struct ErrorTables {
+    protocol: Value,
+    of_namespaces: Vec<NamespaceErrors>,
+}
+
+struct NamespaceErrors {
+    namespace: String,
+    service: Value,
+    rows: Value,
+}
+
+impl ErrorTables {
+    /// A method answers the errors of the protocol and those of its service, so a name is given once among them.
+    fn new(
+        protocol: SchemaFile,
+        tables: Vec<SchemaFile>,
+        namespaces: &[SchemaFile],
+    ) -> Result<ErrorTables, String> {
+        check_errors(&protocol.path, &protocol.doc)?;
+        let mut all = ErrorTables { protocol: protocol.doc, of_namespaces: Vec::new() };
+        for SchemaFile { path, doc: rows } in tables {
+            check_errors(&path, &rows)?;
+            let namespace = path.split('/').next().unwrap_or_default().to_owned();
+            let own = namespaces.iter().find(|file| file.doc["namespace"] == namespace.as_str());
+            let service = own.map_or(Value::Null, |file| file.doc["service"].clone());
+            all.check_statuses(&path, &rows)?;
+            let others = all.of_service(&service);
+            if let Some(name) = entries(&rows).into_keys().find(|name| others.contains_key(name)) {
                 return Err(format!("{path}: {name} is in another table of errors already"));
             }
+            all.of_namespaces.push(NamespaceErrors { namespace, service, rows });
         }
+        Ok(all)
     }
-    Ok(all.into())
+
+    /// Where only the name of an error is known, its status is known, too.
+    fn check_statuses(&self, path: &str, rows: &Value) -> Result<(), String> {
+        let before = self.of_namespaces.iter().flat_map(|table| entries(&table.rows));
+        for (name, row) in before {
+            if rows.get(&name).is_some_and(|other| other["http"] != row["http"]) {
+                return Err(format!("{path}: {name} has another HTTP status in another table"));
+            }
+        }
+        Ok(())
+    }
+
+    fn of_service(&self, service: &Value) -> BTreeMap<String, &Value> {
+        let own = self.of_namespaces.iter().filter(|table| table.service == *service);
+        own.flat_map(|table| entries(&table.rows)).chain(entries(&self.protocol)).collect()
+    }
+
+    fn seen_by(&self, method: &SchemaFile, namespaces: &[SchemaFile]) -> BTreeMap<String, &Value> {
+        let own = namespace_of(&method.doc, namespaces);
+        self.of_service(own.map_or(&Value::Null, |namespace| &namespace.doc["service"]))
+    }
 }
 
 fn check_errors(path: &str, errors: &Value) -> Result<(), String> {
     for (name, row) in entries(errors) {
+        members(path, row, &["code", "http", "retryable", "message", "description", "reserved"])?;
         let code = row["code"].as_i64().and_then(|code| i32::try_from(code).ok());
         if code.is_none() || !row["retryable"].is_boolean() || !is_text(&row["description"]) {
             return Err(format!(
                 "{path}: {name} needs an integer code, a boolean retryable and a description"
             ));
+        }
+        if !row["http"].as_u64().is_some_and(|status| (200..600).contains(&status)) {
+            return Err(format!("{path}: {name} needs the HTTP status that it has"));
         }
         if !row["message"].as_str().is_some_and(is_sentence) {
             return Err(format!(
@@ -338,7 +384,10 @@ fn members(path: &str, object: &Value, known: &[&str]) -> Result<(), String> {
     }
 }
 
-fn check_method(SchemaFile { path, doc }: &SchemaFile, errors: &Value) -> Result<(), String> {
+fn check_method(
+    SchemaFile { path, doc }: &SchemaFile,
+    errors: &BTreeMap<String, &Value>,
+) -> Result<(), String> {
     let name = doc["method"].as_str().ok_or(format!("{path}: the file must name its method"))?;
     if *path != format!("{}.json", name.replace('.', "/")) {
         return Err(format!("{path}: the path of a method must be its name, and the file names {name}"));
@@ -387,10 +436,10 @@ fn check_federation(path: &str, doc: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn check_names(path: &str, doc: &Value, errors: &Value) -> Result<(), String> {
+fn check_names(path: &str, doc: &Value, errors: &BTreeMap<String, &Value>) -> Result<(), String> {
     let names = doc["errors"].as_array().ok_or(format!("{path}: errors must be a list of names"))?;
     for (at, name) in names.iter().enumerate() {
-        let known = name.as_str().is_some_and(|name| errors.get(name).is_some());
+        let known = name.as_str().is_some_and(|name| errors.contains_key(name));
         if !known {
             return Err(format!("{path}: {name} is not in a table of errors"));
         }
@@ -522,23 +571,37 @@ fn namespace_of<'a>(method: &Value, namespaces: &'a [SchemaFile]) -> Option<&'a 
 
 // ---- Writing ----
 
-fn codes_source(errors: &Value) -> String {
+fn codes_source(errors: &ErrorTables) -> String {
     let mut source = String::new();
-    for (name, row) in entries(errors) {
-        let (code, message, retryable) = (&row["code"], &row["message"], &row["retryable"]);
-        let description = row["description"].as_str().unwrap_or_default();
-        line(&mut source, format_args!("/// {code}: {description}"));
-        line(&mut source, format_args!("pub const {name}: Code = Code {{"));
+    let mut all = codes_of(&mut source, "None", &errors.protocol, "");
+    for NamespaceErrors { namespace, rows, .. } in &errors.of_namespaces {
         line(
             &mut source,
-            format_args!("    name: {name:?}, code: {code}, message: {message}, retryable: {retryable},"),
+            format_args!("/// The errors of `{namespace}`.\npub mod {namespace} {{\nuse super::Code;"),
         );
-        line(&mut source, format_args!("}};"));
+        let of = format!("Some({namespace:?})");
+        all.extend(codes_of(&mut source, &of, rows, &format!("{namespace}::")));
+        line(&mut source, format_args!("}}"));
     }
-    let names: Vec<_> = entries(errors).into_keys().collect();
-    line(&mut source, format_args!("/// Every code there is, by name."));
-    line(&mut source, format_args!("pub const ALL: &[Code] = &[{}];", names.join(", ")));
+    line(&mut source, format_args!("/// Every code there is."));
+    line(&mut source, format_args!("pub const ALL: &[Code] = &[{}];", all.join(", ")));
     source
+}
+
+/// A constant for each row; gives their paths.
+fn codes_of(source: &mut String, namespace: &str, rows: &Value, module: &str) -> Vec<String> {
+    for (name, row) in entries(rows) {
+        let (code, http, message, retryable) =
+            (&row["code"], &row["http"], &row["message"], &row["retryable"]);
+        let reserved = row["reserved"] == true;
+        let description = row["description"].as_str().unwrap_or_default();
+        line(source, format_args!("/// {code}: {description}"));
+        line(source, format_args!("pub const {name}: Code = Code {{"));
+        line(source, format_args!("    namespace: {namespace}, name: {name:?}, code: {code}, http: {http},"));
+        line(source, format_args!("    message: {message}, retryable: {retryable}, reserved: {reserved},"));
+        line(source, format_args!("}};"));
+    }
+    entries(rows).into_keys().map(|name| format!("{module}{name}")).collect()
 }
 
 /// The modules of request types: every namespace has one in `src/requests`, a file or a folder of its name.
@@ -571,7 +634,6 @@ fn tables_source(
     methods: &[SchemaFile],
     events: &[SchemaFile],
     common: &[SchemaFile],
-    errors: &[SchemaFile],
 ) -> String {
     let mut source = String::new();
     for (at, file) in namespaces.iter().enumerate() {
@@ -600,10 +662,6 @@ fn tables_source(
     line(&mut source, format_args!("];\nstatic COMMON: [(&str, &str); {}] = [", common.len()));
     for SchemaFile { path, .. } in common {
         line(&mut source, format_args!("    ({:?}, {}),", type_name(path), text(path)));
-    }
-    line(&mut source, format_args!("];\nstatic ERRORS: [&str; {}] = [", errors.len()));
-    for SchemaFile { path, .. } in errors {
-        line(&mut source, format_args!("    {},", text(path)));
     }
     line(&mut source, format_args!("];"));
     source
@@ -683,7 +741,8 @@ fn method_source(SchemaFile { path, doc }: &SchemaFile, position: usize, all: &[
     format!(
         "Method {{ name: {name}, position: {position}, namespace: &NAMESPACES[{at}], tag: {tag}, \
          access: Access::{access}, callers: &[{callers}], rate: {rate}, notification: {notification}, \
-         needs_connection: {needs_connection}, repeatable: {repeatable}, http: &[{http}], federation: {federation}, doc: {} }}",
+         needs_connection: {needs_connection}, repeatable: {repeatable}, http: &[{http}], federation: {federation}, text: {}, doc: {} }}",
+        text(path),
         parsed(path)
     )
 }

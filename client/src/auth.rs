@@ -10,6 +10,7 @@ use proto_schemas::requests::auth::{
     AidLogin1, AidLogin2, Connect, ConnectProof, ConnectWishes, ConnectedSession, ConnectingClient,
     ConnectingDevice, CreateAid, DeliveryMode, LoginTokens, ProtocolRange,
 };
+use serde_json::value::to_raw_value;
 
 /// Events come on long connections only; a few calls need no more than a short one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,16 +48,16 @@ pub async fn log_in(
     key: &Key,
     cert: &str,
 ) -> Result<LoginTokens, Error> {
-    let begin = AidLogin1 { aid: aid.to_string(), cert: cert.to_owned(), client_nonce: secret() };
+    let begin = AidLogin1 { aid: aid.clone(), cert: cert.to_owned(), client_nonce: secret() };
     let begun = connection.request(&begin).await?;
 
     let client_time = format!("{}.0", now());
     let signed = key.sign(format!("{}:{client_time}", begun.nonce).as_bytes());
     let finish = AidLogin2 {
-        aid: aid.to_string(),
+        aid: aid.clone(),
         request_id: begun.request_id,
         nonce: begun.nonce,
-        client_time,
+        client_time: to_raw_value(&client_time).map_err(|error| Error::Invalid(error.to_string()))?,
         signature: BASE64_STANDARD.encode(signed),
         cert: None,
     };

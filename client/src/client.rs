@@ -12,6 +12,7 @@ use super::home::LocalAgent;
 use super::login::reconnect::{ClientState, Reconnect};
 use proto_schemas::requests::message::{Send, SentMessage};
 use proto_schemas::{Aid, Request};
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
@@ -107,8 +108,9 @@ impl Client {
         if !payload.is_object() {
             return Err(Error::Invalid("the payload of a message is a JSON object".to_owned()));
         }
-        let (to, message_id, payload) = (to.as_ref().to_owned(), Some(message_id()), payload.clone());
-        let send = Send { to, message_id, payload, ..Send::default() };
+        let to = Aid::parse(to.as_ref())?;
+        let payload = to_raw_value(payload).map_err(|error| Error::Invalid(error.to_string()))?;
+        let send = Send { message_id: Some(message_id()), ..Send::new(to, payload) };
         let mut attempts = 1;
         loop {
             match self.request(&send).await {

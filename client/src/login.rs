@@ -11,6 +11,7 @@ use super::events::EventReaders;
 use super::home::{LocalAgent, StoredTokens};
 use proto_schemas::codes;
 use proto_schemas::requests::auth::RefreshToken;
+use serde_json::value::to_raw_value;
 use std::sync::Arc;
 
 /// A token that expires within so many seconds is renewed first.
@@ -85,7 +86,7 @@ fn fresh_tokens(agent: &LocalAgent) -> Option<StoredTokens> {
 /// New tokens: by the refresh token if the server accepts it, else by a login with the key.
 async fn renew(connection: &ClientConnection, agent: &LocalAgent) -> Result<StoredTokens, Error> {
     let Some(kept) = agent.tokens() else { return log_in(connection, agent).await };
-    let (refresh_token, aid) = (kept.refresh_token, Some(agent.aid.to_string()));
+    let (refresh_token, aid) = (kept.refresh_token, to_raw_value(&agent.aid).ok());
     let refreshed =
         connection.request(&RefreshToken { refresh_token, aid, ..RefreshToken::default() }).await?;
     match (refreshed.success, refreshed.access_token, refreshed.refresh_token) {
@@ -110,9 +111,9 @@ fn keep(
     agent: &LocalAgent,
     access_token: String,
     refresh_token: String,
-    expires_in: u64,
+    expires_in: i64,
 ) -> Result<StoredTokens, Error> {
-    let expires_at = now().saturating_add_unsigned(expires_in);
+    let expires_at = now().saturating_add(expires_in);
     let tokens = StoredTokens { access_token, refresh_token, expires_at };
     agent.keep_tokens(&tokens)?;
     Ok(tokens)

@@ -15,7 +15,7 @@ use super::events::{EventQueue, Notice, ReceivedEvent};
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use incoming::{Incoming, IncomingMessage};
-use proto_schemas::requests::message::Ack;
+use proto_schemas::requests::message::{Ack, Seq};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl Messages {
         }
         let (seq, many) = (self.handed_out, cursors.len());
         let volatile_cursors = (many > 0).then(|| cursors.to_vec());
-        let ack = Ack { seq: Some(seq.cast_signed()), volatile_cursors, ..Ack::default() };
+        let ack = Ack { seq: Seq::try_from(seq.cast_signed()).ok(), volatile_cursors, ..Ack::default() };
         self.client.request(&ack).await?;
         self.acknowledged = seq;
         self.volatile.acknowledged(many);

@@ -3,27 +3,33 @@
 //! The JSON files beside this crate are the contract, one per method; `build.rs` checks and embeds them. This crate only
 //! gives access to them, and has them as types: requests, results, the signals of the bus, and names that have rules. It knows no socket, no store and no other crate of the workspace.
 
+mod delivery;
 mod fields;
 mod fill;
+mod limited_text;
 mod names;
 mod openrpc;
 mod request;
 pub mod requests;
 mod reserved;
 mod signal;
+mod violations;
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+pub use delivery::Mode;
 pub use fields::{field_differences, fields_of, properties_of, referred};
 pub use fill::fill;
+pub use limited_text::LimitedText;
 pub use names::{Aid, AidError, DeviceId, SlotId};
 pub use openrpc::openrpc;
 pub use request::Request;
 pub use reserved::is_reserved;
 pub use signal::Signal;
+pub use violations::{ParamViolation, violations};
 
 /// The errors of `errors.json` and of the namespaces, one constant each.
 pub mod codes {
@@ -34,17 +40,41 @@ pub mod codes {
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 
-/// One row of a table of errors: the code on the wire, the sentence used where nothing more is known, and whether a retry of
-/// the same call can succeed.
+/// One row of a table of errors: the code on the wire, its status over HTTP, the sentence used where nothing more is known, and
+/// whether a retry of the same call can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
+    /// Whose table it is in; none for those of the protocol. Two namespaces may give the same name to different things.
+    pub namespace: Option<&'static str>,
     pub name: &'static str,
     pub code: i32,
+    pub http: u16,
     pub message: &'static str,
     pub retryable: bool,
+    /// Whether it is listed for clients only: this server does not answer it.
+    pub reserved: bool,
 }
 
 impl Code {
+    /// The error of this name, in either case, that a method of this namespace answers: one of its service, or of the protocol.
+    pub fn find(namespace: &Namespace, name: &str) -> Option<Code> {
+        let known = |code: &&Code| match code.namespace {
+            None => true,
+            Some(table) => find_namespace(table).is_some_and(|own| own.service == namespace.service),
+        };
+        codes::ALL.iter().filter(known).find(|code| code.name.eq_ignore_ascii_case(name)).copied()
+    }
+
+    /// The status of errors of this name or kind: it is the same in all tables.
+    pub fn http_status(name: &str) -> Option<u16> {
+        codes::ALL.iter().find(|code| code.name.eq_ignore_ascii_case(name)).map(|code| code.http)
+    }
+
+    /// The key of its translations: `error.manifest.too_large` for `MANIFEST_TOO_LARGE`.
+    pub fn i18n_key(&self) -> String {
+        format!("error.{}", self.kind().replacen('_', ".", 1))
+    }
+
     /// The name as the wire spells it in `data.kind`: `rate_limited`.
     pub fn kind(&self) -> String {
         self.name.to_ascii_lowercase()
@@ -230,6 +260,8 @@ pub struct Method {
     pub http: &'static [HttpRoute],
     /// How it is forwarded to the domain of another agent, if it is.
     pub federation: Option<FederationRule>,
+    /// The file as it is written: the order of its members is lost in `doc`.
+    text: &'static str,
     doc: &'static LazyLock<Value>,
 }
 
@@ -372,18 +404,6 @@ pub fn common() -> &'static Value {
         Value::Object(schemas)
     });
     &SCHEMAS
-}
-
-/// The errors of the protocol and of all namespaces as they are written, descriptions included.
-pub fn errors() -> &'static Value {
-    static TABLE: LazyLock<Value> = LazyLock::new(|| {
-        let rows = ERRORS.iter().filter_map(|text| match parse(text) {
-            Value::Object(rows) => Some(rows),
-            _ => None,
-        });
-        Value::Object(rows.flatten().collect())
-    });
-    &TABLE
 }
 
 /// A schema that can be handed to a validator: the same one, with the shared schemas it refers to inside.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{Access, Method, codes, common, events, methods};
+use crate::{Access, Code, Method, codes, common, events, methods};
 
 /// The OpenRPC document of the methods that are `wanted`, for a server of this `version`.
 pub fn openrpc(version: &str, wanted: impl Fn(&Method) -> bool) -> Value {
@@ -36,7 +36,7 @@ fn method_object(method: &Method) -> Value {
         "tags": [{ "name": namespace(method.name) }],
         "paramStructure": "by-name",
         "params": params(&doc["params"]),
-        "errors": error_references(&doc["errors"]),
+        "errors": error_references(method),
         "examples": examples(doc),
         "x-access": access(method.access),
         "x-rate": doc["rate"],
@@ -103,19 +103,21 @@ fn examples(doc: &Value) -> Vec<Value> {
     pairings
 }
 
-fn error_references(names: &Value) -> Vec<Value> {
-    let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
-    names.map(|name| json!({ "$ref": format!("#/components/errors/{name}") })).collect()
+fn error_references(method: &Method) -> Vec<Value> {
+    let names = method.doc()["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let codes = names.filter_map(|name| Code::find(method.namespace, name));
+    codes.map(|code| json!({ "$ref": format!("#/components/errors/{}", component(&code)) })).collect()
 }
 
 fn errors() -> Map<String, Value> {
-    let mut errors = Map::new();
-    for code in codes::ALL {
+    let object = |code: &Code| {
         let data = json!({ "kind": code.kind(), "retryable": code.retryable });
-        errors.insert(
-            code.name.to_owned(),
-            json!({ "code": code.code, "message": code.message, "data": data }),
-        );
-    }
-    errors
+        json!({ "code": code.code, "message": code.message, "data": data })
+    };
+    codes::ALL.iter().map(|code| (component(code), object(code))).collect()
+}
+
+/// `search.AGENT_NOT_FOUND`; those of the protocol by their name alone.
+fn component(code: &Code) -> String {
+    code.namespace.map_or_else(|| code.name.to_owned(), |namespace| format!("{namespace}.{}", code.name))
 }

@@ -5,8 +5,8 @@ mod shape;
 
 use std::collections::BTreeSet;
 
-use proto_schemas::requests::notification;
-use proto_schemas::{Request, fields_of, fill, find, methods, properties_of};
+use proto_schemas::requests::{message, notification};
+use proto_schemas::{Request, common, fields_of, fill, find, methods, properties_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -42,6 +42,9 @@ fn a_request_and_its_result_have_the_members_of_their_schemas() {
     for_each_request!(check);
     let route = find("notification/route").unwrap().doc();
     same_members::<notification::Route>(&route["params"], "params of notification/route");
+    // The pages of an inbox have them as they were written.
+    same_members::<message::ReceivedMessage>(&common()["Message"], "messages of message.pull");
+    same_members::<message::V2ReceivedMessage>(&common()["V2Message"], "messages of message.v2.pull");
 }
 
 #[test]
@@ -96,8 +99,10 @@ fn successful_examples(method: &str) -> impl Iterator<Item = &'static Value> {
     examples.into_iter().flatten().filter(|example| example.get("error").is_none())
 }
 
-/// Any text will do: only what is to be a number has to be one.
+/// One text will do: only what is to be a number has to be one.
 fn filled(params: &Value) -> Value {
-    fill(params, &mut |name| Some(if name.starts_with("now_") { "1794701761" } else { "text" }.to_owned()))
-        .expect("every placeholder has a value")
+    fill(params, &mut |name| {
+        Some(if name.starts_with("now_") { "1794701761" } else { shape::TEXT }.to_owned())
+    })
+    .expect("every placeholder has a value")
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use jsonschema::{Draft, Registry, Validator};
-use proto_schemas::{Access, codes, common, errors, events, fill, find, methods, openrpc, standalone};
+use proto_schemas::{Access, Code, codes, common, events, fill, find, methods, openrpc, standalone};
 use serde_json::Value;
 
 #[test]
@@ -148,16 +148,16 @@ fn a_method_is_found_at_the_path_that_is_its_name() {
 }
 
 #[test]
-fn error_names_are_unique_and_every_constant_is_the_table_s_row() {
-    let names: BTreeSet<_> = codes::ALL.iter().map(|code| code.name).collect();
-    assert_eq!(names.len(), codes::ALL.len());
-    assert_eq!(names.len(), errors().as_object().unwrap().len());
-    for code in codes::ALL {
-        let row = &errors()[code.name];
-        assert_eq!((&row["code"], &row["message"]), (&code.code.into(), &code.message.into()));
-        assert_eq!(row["retryable"], code.retryable);
-    }
+fn a_name_is_that_of_the_own_service_or_of_the_protocol() {
+    let find = |method: &str, name: &str| Code::find(find(method).unwrap().namespace, name);
+    assert_eq!(find("search.get_agent", "AGENT_NOT_FOUND"), Some(codes::search::AGENT_NOT_FOUND));
+    assert_eq!(find("agent.get", "agent_not_found"), Some(codes::agent::AGENT_NOT_FOUND));
+    assert_eq!(find("h2a.grant", "AGENT_NOT_FOUND"), Some(codes::agent::AGENT_NOT_FOUND), "one service");
+    assert_eq!(find("message.send", "AGENT_NOT_FOUND"), None);
+    assert_eq!(find("message.send", "RATE_LIMITED"), Some(codes::RATE_LIMITED));
     assert_eq!(codes::RATE_LIMITED.kind(), "rate_limited");
+    assert_eq!(codes::agent::MANIFEST_TOO_LARGE.i18n_key(), "error.manifest.too_large");
+    assert_eq!(codes::INTERNAL.i18n_key(), "error.internal");
 }
 
 #[test]

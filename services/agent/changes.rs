@@ -3,27 +3,16 @@
 use super::store::ChangeRow;
 use super::{AgentService, Error};
 use kernel::{Caller, PageLimit};
-use proto_schemas::requests::agent::{ChangedAgent, ChangedAgents};
-use serde::Deserialize;
+use proto_schemas::requests::agent::{ChangedAgent, ChangedAgents, Changes};
 use std::sync::Arc;
 
 const PAGE: PageLimit = PageLimit::new(200, 1000);
 /// What the documents of a page may have together, as JSON: they go from one process to another in one frame.
 const PAGE_BYTES: usize = 1 << 20;
 
-#[derive(Deserialize)]
-pub(super) struct ChangesParams {
-    after: i64,
-    limit: Option<i64>,
-}
-
 impl AgentService {
-    pub(super) async fn changes(
-        self: Arc<Self>,
-        _: Caller,
-        params: ChangesParams,
-    ) -> Result<ChangedAgents, Error> {
-        let ChangesParams { after, limit } = params;
+    pub(super) async fn changes(self: Arc<Self>, _: Caller, params: Changes) -> Result<ChangedAgents, Error> {
+        let Changes { after, limit } = params;
         let (0.., Ok(limit)) = (after, PAGE.of(limit)) else {
             return Err(Error::Bad("after must not be negative, and limit must be at least 1"));
         };

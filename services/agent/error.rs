@@ -1,10 +1,10 @@
 //! What can go wrong in `agent.*` and `h2a.*`, and the code for each. These are read over HTTP, so each also names its status.
 
-use super::catalogue::{i18n_key, rpc_code, status_of};
 use kernel::agent_md::AgentMdError;
 use kernel::{PageLimitError, RpcError, codes};
 use manifest::{ManifestRefusal, Violation};
 use outbound::UrlRefused;
+use proto_schemas::Code;
 use serde_json::{Value, json};
 
 #[derive(Debug, thiserror::Error)]
@@ -111,74 +111,79 @@ fn first_of(violations: &[Violation]) -> String {
     }
 }
 
-/// An error of the catalogue: the generic code of the protocol, and the precise one as `kind`, in lower case.
-fn listed(code: &str, error: &Error) -> RpcError {
-    let status = status_of(code).unwrap_or(500);
-    RpcError::new(rpc_code(status), error)
-        .with("kind", code.to_ascii_lowercase())
-        .with("http_status", status)
-        .with("i18n_key", i18n_key(code))
+/// With its status and the key of its translation, because these are read over HTTP, too.
+fn listed(code: Code, error: &Error) -> RpcError {
+    RpcError::new(code, error).with("http_status", code.http).with("i18n_key", code.i18n_key())
+}
+
+/// The grammar of manifests names its refusals, and knows no table.
+fn manifest_code(name: &str) -> Code {
+    let all = [
+        codes::agent::MANIFEST_RESERVED_SCOPE,
+        codes::agent::MANIFEST_FALLBACK_REQUIRED,
+        codes::agent::MANIFEST_PRESET_SENSITIVITY,
+    ];
+    all.into_iter().find(|code| code.name == name).unwrap_or(codes::agent::MANIFEST_INVALID)
 }
 
 impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
-            Error::TooLarge(_) => RpcError::new(codes::INVALID_PARAMS, error).with("http_status", 413),
-            Error::OtherAgent { .. } => {
-                RpcError::new(codes::PERMISSION_DENIED, error).with("http_status", 403)
-            }
-            Error::Document(_) => RpcError::new(codes::INVALID_PARAMS, error).with("http_status", 400),
-            // The word by which a client tells it from a document that is not well-formed.
-            Error::Secret(_) => RpcError::new(codes::INVALID_PARAMS, error)
-                .with("http_status", 422)
-                .with("kind", "secret_detected"),
-            Error::Signature { .. } | Error::Unsigned(_) => {
-                RpcError::new(codes::SIGNATURE_INVALID, error).with("http_status", 400)
-            }
-            Error::Changed(_) => RpcError::new(codes::VERSION_CONFLICT, error).with("http_status", 412),
-            Error::NotFound(_) => RpcError::new(codes::NOT_FOUND, error).with("http_status", 404),
-            Error::Bad(_) => RpcError::new(codes::INVALID_PARAMS, error),
-            Error::NotOwner(_) | Error::OnlyReads => listed("AGENT_NOT_OWNER", &error),
-            Error::NoAgentRecord(_) => listed("AGENT_NOT_FOUND", &error),
+            Error::TooLarge(_) => RpcError::new(codes::agent::AGENT_MD_TOO_LARGE, error),
+            Error::OtherAgent { .. } => RpcError::new(codes::PERMISSION_DENIED, error),
+            Error::Document(_) | Error::Bad(_) => RpcError::new(codes::INVALID_PARAMS, error),
+            // By its kind a client tells it from a document that is not well-formed.
+            Error::Secret(_) => RpcError::new(codes::agent::SECRET_DETECTED, error),
+            Error::Signature { .. } | Error::Unsigned(_) => RpcError::new(codes::SIGNATURE_INVALID, error),
+            Error::Changed(_) => RpcError::new(codes::agent::AGENT_MD_CHANGED, error),
+            Error::NotFound(_) => RpcError::new(codes::NOT_FOUND, error),
+            Error::NotOwner(_) | Error::OnlyReads => listed(codes::agent::AGENT_NOT_OWNER, &error),
+            Error::NoAgentRecord(_) => listed(codes::agent::AGENT_NOT_FOUND, &error),
             Error::AgentExists { ref agent_id, .. } => {
-                listed("AGENT_EXISTS", &error).with("agent_id", agent_id.as_str())
+                listed(codes::agent::AGENT_EXISTS, &error).with("agent_id", agent_id.as_str())
             }
             Error::TooManyAgents(limit) => {
-                listed("AGENT_LIMIT_REACHED", &error).with("limit", limit).with("retryable", false)
+                listed(codes::agent::AGENT_LIMIT_REACHED, &error).with("limit", limit)
             }
-            Error::Proof(_) => listed("AGENT_PROOF_INVALID", &error),
-            Error::ConnectionMode(_) => listed("CONNECTION_MODE_UNSUPPORTED", &error),
-            Error::Url { member, .. } => listed("WEBHOOK_URL_REFUSED", &error).with("member", member),
-            Error::ManifestJson(_) => listed("INVALID_JSON", &error),
+            Error::Proof(_) => listed(codes::agent::AGENT_PROOF_INVALID, &error),
+            Error::ConnectionMode(_) => listed(codes::agent::CONNECTION_MODE_UNSUPPORTED, &error),
+            Error::Url { member, .. } => {
+                listed(codes::agent::WEBHOOK_URL_REFUSED, &error).with("member", member)
+            }
+            Error::ManifestJson(_) => listed(codes::agent::INVALID_JSON, &error),
             Error::ManifestTooLarge { limit, actual } => {
-                listed("MANIFEST_TOO_LARGE", &error).with("limit", limit).with("actual", actual)
+                listed(codes::agent::MANIFEST_TOO_LARGE, &error).with("limit", limit).with("actual", actual)
             }
             Error::Manifest { code, ref violations } => {
-                listed(code, &error).with("violations", json!(violations))
+                listed(manifest_code(code), &error).with("violations", json!(violations))
             }
             Error::ManifestNull => {
                 let violation: Value =
                     json!({ "path": "", "rule": "type", "message": "it must be an object" });
-                listed("MANIFEST_INVALID", &error).with("violations", json!([violation]))
+                listed(codes::agent::MANIFEST_INVALID, &error).with("violations", json!([violation]))
             }
-            Error::ManifestVersion { expected, current } => listed("MANIFEST_VERSION_CONFLICT", &error)
-                .with("expected", expected)
-                .with("current", current),
-            Error::NoRelation(_) => listed("RELATION_NOT_FOUND", &error),
-            Error::RelationForbidden => listed("RELATION_FORBIDDEN", &error),
+            Error::ManifestVersion { expected, current } => {
+                listed(codes::agent::MANIFEST_VERSION_CONFLICT, &error)
+                    .with("expected", expected)
+                    .with("current", current)
+            }
+            Error::NoRelation(_) => listed(codes::h2a::RELATION_NOT_FOUND, &error),
+            Error::RelationForbidden => listed(codes::h2a::RELATION_FORBIDDEN, &error),
             Error::RelationExists { ref relation_id } => {
-                listed("RELATION_EXISTS", &error).with("relation_id", relation_id.as_str())
+                listed(codes::h2a::RELATION_EXISTS, &error).with("relation_id", relation_id.as_str())
             }
-            Error::RelationRevoked => listed("RELATION_REVOKED", &error),
+            Error::RelationRevoked => listed(codes::h2a::RELATION_REVOKED, &error),
             Error::TooManyRelations(limit) => {
-                listed("RELATION_LIMIT_REACHED", &error).with("limit", limit).with("retryable", false)
+                listed(codes::h2a::RELATION_LIMIT_REACHED, &error).with("limit", limit)
             }
             Error::ScopeNotDeclared(ref scopes) => {
-                listed("SCOPE_NOT_DECLARED", &error).with("scopes", json!(scopes))
+                listed(codes::h2a::SCOPE_NOT_DECLARED, &error).with("scopes", json!(scopes))
             }
-            Error::ScopeRequired { ref tools, ref scopes } => listed("REQUIRED_SCOPE_NOT_GRANTED", &error)
-                .with("tools", json!(tools))
-                .with("scopes", json!(scopes)),
+            Error::ScopeRequired { ref tools, ref scopes } => {
+                listed(codes::h2a::REQUIRED_SCOPE_NOT_GRANTED, &error)
+                    .with("tools", json!(tools))
+                    .with("scopes", json!(scopes))
+            }
             Error::Other(error) => error,
             Error::Store(source) => source.into(),
         }

@@ -6,7 +6,6 @@
 
 mod agents;
 mod callers;
-mod catalogue;
 mod changes;
 mod consent;
 mod delete_agent_md;
@@ -32,7 +31,6 @@ use kernel::{Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow,
 use outboxes::SendingOutboxes;
 use proto_schemas::requests::agent::AgentChanged;
 use sending::{DeviceArrivals, HttpsSender, SendingWork, UserEvents, WebhookDeliveries, WebhookSender};
-use serde::{Deserialize, Deserializer};
 pub use settings::Settings;
 use std::sync::Arc;
 use store::Store;
@@ -73,17 +71,17 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
 
 fn rpc(agent: Arc<AgentService>) -> Methods {
     let rpc = Rpc::new(agent)
-        .method("agent.get_agent_md", AgentService::get_agent_md)
-        .method("agent.put_agent_md", AgentService::put_agent_md)
-        .method("agent.delete_agent_md", AgentService::delete_agent_md)
-        .method("agent.changes", AgentService::changes)
-        .method("agent.create", AgentService::create)
-        .method("agent.get", AgentService::get)
-        .method("agent.list", AgentService::list)
-        .method("agent.update", AgentService::update)
-        .method("agent.delete", AgentService::delete)
-        .method("agent.rotate_token", AgentService::rotate_token)
-        .method("agent.deliveries", AgentService::deliveries);
+        .method(AgentService::get_agent_md)
+        .method(AgentService::put_agent_md)
+        .method(AgentService::delete_agent_md)
+        .method(AgentService::changes)
+        .method(AgentService::create)
+        .method(AgentService::get)
+        .method(AgentService::list)
+        .method(AgentService::update)
+        .method(AgentService::delete)
+        .method(AgentService::rotate_token)
+        .method(AgentService::deliveries);
     h2a::methods(rpc).into()
 }
 
@@ -139,9 +137,4 @@ impl AgentService {
     fn tell_readers(&self) {
         self.bus.signal(&AgentChanged {});
     }
-}
-
-/// Tells a member that is `null` from one that was left out.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(member: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(member).map(Some)
 }

@@ -1,7 +1,7 @@
 //! Agents of other domains: a call about one goes to its domain, which has its manifest and what was granted to it.
 
 use super::{AgentService, Error};
-use kernel::{Aid, Caller, Forward, RpcError, TokenKind, codes};
+use kernel::{Aid, Caller, RpcError, TokenKind, codes, forward_for_agent};
 use proto_schemas::Request;
 
 impl AgentService {
@@ -25,7 +25,7 @@ impl AgentService {
             let sentence = format!("{issuer} is another domain, and cannot be reached from here");
             return Err(RpcError::new(codes::FEDERATION_UNREACHABLE, sentence).into());
         }
-        let forward = Forward::new(session, issuer, R::METHOD, request)?;
+        let forward = forward_for_agent(session, issuer, R::METHOD, request)?;
         let answer = self.mesh.forward("agent", caller, forward).await?;
         let answer = serde_json::from_str(answer.get()).map_err(|error| {
             tracing::debug!(peer.issuer = issuer, "an answer of {issuer} cannot be read: {error}");

@@ -3,38 +3,21 @@
 use super::store::{AgentMdWrite, Condition, NewAgentMd};
 use super::{AgentService, Error};
 use kernel::agent_md::{AgentMd, SignatureBlock};
-use kernel::{Aid, Caller, RpcError, sha256_hex};
+use kernel::{Caller, RpcError, sha256_hex};
+use proto_schemas::requests::agent::{PutAgentMd, StoredAgentMdVersion};
 use proto_schemas::requests::ca;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// How far ahead of ours a signer's clock may be.
 const SKEW_SECONDS: i64 = 300;
 
-#[derive(Deserialize)]
-pub(super) struct PutAgentMdParams {
-    pub aid: Aid,
-    pub content: String,
-    #[serde(default)]
-    pub if_match: Option<String>,
-    #[serde(default)]
-    pub if_none_match: Option<String>,
-}
-
-#[derive(Clone, Serialize)]
-pub(super) struct AgentMdPublished {
-    pub aid: Aid,
-    pub etag: String,
-    pub last_modified: i64,
-}
-
 impl AgentService {
     pub(super) async fn put_agent_md(
         self: Arc<Self>,
         _: Caller,
-        params: PutAgentMdParams,
-    ) -> Result<AgentMdPublished, Error> {
-        let PutAgentMdParams { aid, content, if_match, if_none_match } = params;
+        params: PutAgentMd,
+    ) -> Result<StoredAgentMdVersion, Error> {
+        let PutAgentMd { aid, content, if_match, if_none_match } = params;
         let document = AgentMd::parse(&content)?;
         if !document.front.aid.eq_ignore_ascii_case(aid.as_str()) {
             return Err(Error::OtherAgent { found: document.front.aid, expected: aid.to_string() });
@@ -67,7 +50,7 @@ impl AgentService {
             AgentMdWrite::Refused | AgentMdWrite::Absent => return Err(Error::Changed(aid.to_string())),
             AgentMdWrite::Unsigned => return Err(Error::Unsigned(aid.to_string())),
         };
-        Ok(AgentMdPublished { aid, etag, last_modified })
+        Ok(StoredAgentMdVersion { aid, etag, last_modified })
     }
 
     /// The outer error is ours, the inner one the signer's.

@@ -1,8 +1,6 @@
 //! `/agent.md` on an agent's host, and its front page: read by everybody, written by the agent itself.
 
-use super::delete_agent_md::DeleteAgentMdParams;
-use super::get_agent_md::{GetAgentMdParams, GotAgentMd};
-use super::put_agent_md::{PutAgentMdParams, etag};
+use super::put_agent_md::etag;
 use super::{AgentService, page};
 use axum::Router;
 use axum::body::Bytes;
@@ -16,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use kernel::http::{HostAgent, json_text, refuse, with_header};
 use kernel::{Aid, Caller, RpcError};
+use proto_schemas::requests::agent::{DeleteAgentMd, FoundAgentMd, GetAgentMd, PutAgentMd};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -44,7 +43,7 @@ async fn front_page(
         return Ok(with_header(read(agent, host, caller, headers).await?, VARY, VARIES));
     }
     let (State(agent), HostAgent(Some(aid))) = (agent, host) else { return Ok(no_agent()) };
-    let found = agent.get_agent_md(caller, GetAgentMdParams { aid: aid.clone(), multi: true }).await?;
+    let found = agent.get_agent_md(caller, GetAgentMd { aid: aid.clone(), multi: Some(true) }).await?;
     let Some(content) = found.content else { return Ok(none_published(&aid)) };
     let html = page::html(&aid, &content);
     let etag = etag(&html);
@@ -70,9 +69,9 @@ async fn read(
     headers: HeaderMap,
 ) -> Result<Response, RpcError> {
     let Some(aid) = aid else { return Ok(no_agent()) };
-    let multi = text(&headers, FORMAT) == Some("multi-v1");
-    let found = agent.get_agent_md(caller, GetAgentMdParams { aid: aid.clone(), multi }).await?;
-    let GotAgentMd { content: Some(content), etag: Some(etag), last_modified, .. } = found else {
+    let multi = Some(text(&headers, FORMAT) == Some("multi-v1"));
+    let found = agent.get_agent_md(caller, GetAgentMd { aid: aid.clone(), multi }).await?;
+    let FoundAgentMd { content: Some(content), etag: Some(etag), last_modified, .. } = found else {
         return Ok(none_published(&aid));
     };
     let modified = time(last_modified.unwrap_or_default());
@@ -99,7 +98,7 @@ async fn write(
     let Ok(content) = String::from_utf8(body.into()) else {
         return Ok(refuse(StatusCode::BAD_REQUEST, "invalid_document", "the document is not UTF-8"));
     };
-    let document = PutAgentMdParams {
+    let document = PutAgentMd {
         aid: aid.clone(),
         content,
         if_match: text(&headers, IF_MATCH).map(str::to_owned),
@@ -127,7 +126,7 @@ async fn remove(
         return Ok(refused);
     }
     let if_match = text(&headers, IF_MATCH).map(str::to_owned);
-    agent.delete_agent_md(caller, DeleteAgentMdParams { aid, if_match }).await?;
+    agent.delete_agent_md(caller, DeleteAgentMd { aid, if_match }).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

@@ -2,32 +2,16 @@
 
 use super::{AuthService, Error};
 use kernel::{Aid, Caller};
+use proto_schemas::requests::auth::{CreateAid, RegisteredAid};
 use proto_schemas::requests::ca;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(super) struct CreateAidParams {
-    aid: String,
-    public_key: String,
-    #[serde(default)]
-    curve: Option<String>,
-}
-
-#[derive(Clone, Serialize)]
-pub(super) struct Created {
-    aid: Aid,
-    cert: String,
-    ca_cert: String,
-    curve: String,
-}
 
 impl AuthService {
     pub(super) async fn create_aid(
         self: Arc<Self>,
         _: Caller,
-        params: CreateAidParams,
-    ) -> Result<Created, Error> {
+        params: CreateAid,
+    ) -> Result<RegisteredAid, Error> {
         let aid = registrable(&params.aid, &self.issuer)?;
         if let Some(curve) = params.curve.filter(|curve| curve != "P-256") {
             return Err(Error::Curve(curve));
@@ -35,13 +19,14 @@ impl AuthService {
 
         // The certificate is the registration: the authority stores it before it answers, and recognises the same key.
         let request = ca::IssueCert {
-            aid: aid.to_string(),
+            aid: aid.clone(),
             public_key: params.public_key,
-            curve: "P-256".to_owned(),
-            ..ca::IssueCert::default()
+            curve: ca::KeyCurve::P256,
+            key_purpose: None,
+            additional: None,
         };
-        let issued = self.ca(&request).await?;
-        Ok(Created { aid, cert: issued.cert, ca_cert: issued.ca_cert, curve: issued.curve })
+        let ca::IssuedCertificate { cert, ca_cert, curve, .. } = self.ca(&request).await?;
+        Ok(RegisteredAid { aid, cert, ca_cert: Some(ca_cert), curve: Some(curve) })
     }
 }
 

@@ -8,6 +8,7 @@
 use super::login::Seal;
 use certs::{Certificate, Curve, Identity, PublicKey};
 use kernel::{Purpose, World};
+use proto_schemas::requests::ca::ServiceKeyPurpose;
 use std::fs;
 
 pub(super) struct AuthKeys {
@@ -28,7 +29,7 @@ impl AuthKeys {
             dns_names: Vec::new(),
             ips: Vec::new(),
         };
-        let login = world.identity(&purpose("login", Some("login"))).await?;
+        let login = world.identity(&purpose("login", Some(ServiceKeyPurpose::Login))).await?;
         let token = world.identity(&purpose("token", None)).await?;
         let previous = fs::read_to_string(world.keys.join("pki/auth/token.previous.crt")).ok();
         let previous = previous.map(|pem| Certificate::from_pem(&pem)).transpose()?;

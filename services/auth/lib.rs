@@ -71,17 +71,17 @@ pub async fn open(world: &World, _: &Settings) -> anyhow::Result<Service> {
 
 fn rpc(auth: Arc<AuthService>) -> Methods {
     Rpc::new(auth)
-        .method("auth.create_aid", AuthService::create_aid)
-        .method("auth.aid_login1", AuthService::aid_login1)
-        .method("auth.aid_login2", AuthService::aid_login2)
-        .method("auth.refresh_token", AuthService::refresh_token)
-        .method("auth.renew_cert", AuthService::renew_cert)
-        .method("auth.rekey", AuthService::rekey)
-        .method("auth.request_cert", AuthService::request_cert)
-        .method("auth.download_cert", AuthService::download_cert)
-        .method("auth.verify_token", AuthService::verify_token)
-        .method("auth.revoke_tokens", AuthService::revoke_tokens)
-        .method("auth.tokens_revoked_at", AuthService::tokens_revoked_at)
+        .method(AuthService::create_aid)
+        .method(AuthService::aid_login1)
+        .method(AuthService::aid_login2)
+        .method(AuthService::refresh_token)
+        .method(AuthService::renew_cert)
+        .method(AuthService::rekey)
+        .method(AuthService::request_cert)
+        .method(AuthService::download_cert)
+        .method(AuthService::verify_token)
+        .method(AuthService::revoke_tokens)
+        .method(AuthService::tokens_revoked_at)
         .into()
 }
 

@@ -23,7 +23,7 @@ use error::Error;
 use kernel::{Batch, Bus, Clock, CpuPool, Mesh, Methods, Rpc, Service, ServiceRow, Task, World};
 use parking_lot::Mutex;
 use pki::CaPki;
-use serde::Serialize;
+use proto_schemas::requests::ca::IssuedCertificate;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -95,24 +95,24 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
 
 fn rpc(ca: Arc<CaService>) -> Methods {
     Rpc::new(ca)
-        .method("ca.issue_cert", CaService::issue_cert)
-        .method("ca.issue_service_cert", CaService::issue_service_cert)
-        .method("ca.renew_cert", CaService::renew_cert)
-        .method("ca.rekey_cert", CaService::rekey_cert)
-        .method("ca.revoke_cert", CaService::revoke_cert)
-        .method("ca.revoked_agents", CaService::revoked_agents)
-        .method("ca.get_cert", CaService::get_cert)
-        .method("ca.get_cert_chain", CaService::get_cert_chain)
-        .method("ca.verify_chain", CaService::verify_chain)
-        .method("ca.ocsp_query", CaService::ocsp_query)
-        .method("ca.get_crl", CaService::get_crl)
-        .method("ca.get_trust_roots", CaService::get_trust_roots)
-        .method("ca.add_trust_root", CaService::add_trust_root)
-        .method("ca.remove_trust_root", CaService::remove_trust_root)
-        .method("ca.pin_issuer", CaService::pin_issuer)
-        .method("ca.unpin_issuer", CaService::unpin_issuer)
-        .method("ca.get_issuer_pins", CaService::get_issuer_pins)
-        .method("ca.status", CaService::status)
+        .method(CaService::issue_cert)
+        .method(CaService::issue_service_cert)
+        .method(CaService::renew_cert)
+        .method(CaService::rekey_cert)
+        .method(CaService::revoke_cert)
+        .method(CaService::revoked_agents)
+        .method(CaService::get_cert)
+        .method(CaService::get_cert_chain)
+        .method(CaService::verify_chain)
+        .method(CaService::ocsp_query)
+        .method(CaService::get_crl)
+        .method(CaService::get_trust_roots)
+        .method(CaService::add_trust_root)
+        .method(CaService::remove_trust_root)
+        .method(CaService::pin_issuer)
+        .method(CaService::unpin_issuer)
+        .method(CaService::get_issuer_pins)
+        .method(CaService::status)
         .into()
 }
 
@@ -146,22 +146,6 @@ struct CaService {
     clock: Clock,
 }
 
-/// What every method that makes a certificate answers.
-#[derive(Clone, Serialize)]
-struct Issued {
-    aid: String,
-    cert: String,
-    ca_cert: String,
-    cert_chain: Vec<String>,
-    cert_sn: String,
-    fingerprint: String,
-    curve: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replaced_sn: Option<String>,
-    /// True when the very same key already held the name and nothing was signed.
-    existing: bool,
-}
-
 impl CaService {
     fn authority(&self) -> &Authority {
         &self.pki.issuer
@@ -173,9 +157,10 @@ impl CaService {
         Ok(self.authority().issue_agent(aid, key, &self.urls, now - BACKDATE_SECONDS, now + LEAF_SECONDS)?)
     }
 
-    fn issued(&self, row: &CertificateRow, existing: bool, replaced_sn: Option<String>) -> Issued {
+    /// What every method that makes a certificate answers.
+    fn issued(&self, row: &CertificateRow, existing: bool, replaced_sn: Option<String>) -> IssuedCertificate {
         let chain: Vec<String> = self.pki.chain().map(|certificate| certificate.pem().to_owned()).collect();
-        Issued {
+        IssuedCertificate {
             aid: row.aid.clone(),
             cert: row.pem.clone(),
             ca_cert: chain[0].clone(),
@@ -184,7 +169,7 @@ impl CaService {
             fingerprint: row.fingerprint.clone(),
             curve: row.curve.clone(),
             replaced_sn,
-            existing,
+            existing: Some(existing),
         }
     }
 

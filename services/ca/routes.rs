@@ -2,11 +2,6 @@
 //! in the schema of its method instead: `/pki/crl.json`.
 
 use super::CaService;
-use super::lookup::get_cert::{GetCertParams, GotCert};
-use super::lookup::get_cert_chain::GetCertChainParams;
-use super::revocation::get_crl::{CrlSigner, GetCrlParams};
-use super::revocation::ocsp_query::OcspQueryParams;
-use super::trust::get_trust_roots::GetTrustRootsParams;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
@@ -18,6 +13,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kernel::http::{json_text, refuse, with_header};
 use kernel::{Caller, RpcError, sha256_hex};
+use proto_schemas::requests::ca::{
+    CrlSigner, GetCert, GetCertChain, GetCrl, GetTrustRoots, KnownCertificate, OcspQuery,
+};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -50,12 +48,12 @@ pub(super) fn routes(ca: Arc<CaService>) -> Router {
 }
 
 async fn chain(State(ca): State<Arc<CaService>>, caller: Caller) -> Result<Response, RpcError> {
-    let chain = ca.get_cert_chain(caller, GetCertChainParams {}).await?;
+    let chain = ca.get_cert_chain(caller, GetCertChain {}).await?;
     Ok(document(PEM, chain.chain))
 }
 
 async fn root(State(ca): State<Arc<CaService>>, caller: Caller) -> Result<Response, RpcError> {
-    let mut chain = ca.get_cert_chain(caller, GetCertChainParams {}).await?;
+    let mut chain = ca.get_cert_chain(caller, GetCertChain {}).await?;
     Ok(document(PEM, chain.certs.pop().unwrap_or_default()))
 }
 
@@ -73,15 +71,15 @@ async fn certificate(
     Query(query): Query<CertQuery>,
 ) -> Result<Response, RpcError> {
     let authoritative = query.consistency.as_deref() == Some("authoritative");
-    let wanted = GetCertParams {
+    let wanted = GetCert {
         aid: Some(aid),
         cert_fingerprint: query.cert_fingerprint.filter(|text| !text.is_empty()),
         key_purpose: query.key_purpose,
         consistency: query.consistency,
-        ..GetCertParams::default()
+        ..GetCert::default()
     };
-    let GotCert { cert, lifecycle_state, fingerprint, observed_at, .. } = ca.get_cert(caller, wanted).await?;
-    let Some(cert) = cert else {
+    let known = ca.get_cert(caller, wanted).await?;
+    let KnownCertificate { cert: Some(cert), lifecycle_state, fingerprint, observed_at, .. } = known else {
         let refused = refuse(StatusCode::NOT_FOUND, "not_found", "certificate not found");
         return Ok(with_header(refused, CACHE_CONTROL, "no-store"));
     };
@@ -102,7 +100,7 @@ async fn certificate(
 
 /// The lists that certificates point to, in the form of RFC 5280.
 async fn crl(ca: Arc<CaService>, caller: Caller, of: CrlSigner) -> Result<Response, RpcError> {
-    let crl = ca.get_crl(caller, GetCrlParams { of }).await?;
+    let crl = ca.get_crl(caller, GetCrl { of: Some(of) }).await?;
     let base64: String = crl.crl_pem.lines().filter(|line| !line.starts_with("-----")).collect();
     let der = STANDARD.decode(base64).map_err(RpcError::internal)?;
     Ok(document(CRL, der))
@@ -124,7 +122,7 @@ async fn ocsp_by_path(
         let request = STANDARD.decode(&asked).unwrap_or_default();
         return Ok(ocsp_response(ca.answer_ocsp(&request).await));
     }
-    let answer = ca.ocsp_query(caller, OcspQueryParams { serial: asked }).await?;
+    let answer = ca.ocsp_query(caller, OcspQuery { serial: asked }).await?;
     let json = serde_json::to_string(&answer).map_err(RpcError::internal)?;
     Ok(with_header(json_text(StatusCode::OK, json), CACHE_CONTROL, "no-store"))
 }
@@ -136,7 +134,7 @@ fn ocsp_response(der: Vec<u8>) -> Response {
 
 /// Signed as a whole, so it is passed on byte by byte.
 async fn trust_roots(State(ca): State<Arc<CaService>>, caller: Caller) -> Result<Response, RpcError> {
-    let list = ca.get_trust_roots(caller, GetTrustRootsParams {}).await?;
+    let list = ca.get_trust_roots(caller, GetTrustRoots {}).await?;
     let etag = format!("\"{}\"", sha256_hex(list.get()));
     let response = with_header(json_text(StatusCode::OK, list.get()), ETAG, &etag);
     Ok(with_header(response, CACHE_CONTROL, "public, max-age=3600"))

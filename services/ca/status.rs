@@ -2,22 +2,12 @@
 
 use super::{CaService, Error};
 use kernel::Caller;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use proto_schemas::requests::ca::{CertificateCounts, Status};
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(super) struct StatusParams {}
-
-#[derive(Clone, Serialize)]
-pub(super) struct CaStatus {
-    issuer: String,
-    certificates: BTreeMap<String, i64>,
-}
-
 impl CaService {
-    pub(super) async fn status(self: Arc<Self>, _: Caller, _: StatusParams) -> Result<CaStatus, Error> {
-        Ok(CaStatus {
+    pub(super) async fn status(self: Arc<Self>, _: Caller, _: Status) -> Result<CertificateCounts, Error> {
+        Ok(CertificateCounts {
             issuer: self.issuer.clone(),
             certificates: self.store.count_by_state().await?.into_iter().collect(),
         })

@@ -446,8 +446,8 @@ async fn a_service_gets_a_certificate_for_itself_and_for_no_other() {
 async fn neither_unauthenticated_callers_nor_agents_may_call_the_authority() {
     let test = TestWorld::with(&[]).and(crate::open).and_with(&["auth"]).await;
     let alice = test.register("alice").await;
-    for caller in [Caller::Unauthenticated, alice.caller()] {
-        assert_eq!(code(test.call_as(caller, "ca.status", json!({})).await), -32601);
+    for (caller, refused) in [(Caller::Unauthenticated, -32013), (alice.caller(), -32601)] {
+        assert_eq!(code(test.call_as(caller, "ca.status", json!({})).await), refused);
     }
 }
 
@@ -523,7 +523,7 @@ async fn methods_that_are_also_routes_answer_with_their_result() {
     assert_eq!(ask("GET", "/pki/nothing").await.json()["code"], "not_found");
     assert_eq!(
         test.call("ca.ocsp_query", json!({ "serial": serial })).await.unwrap_err().code(),
-        -32601,
+        -32013,
         "over JSON-RPC the method is internal as before"
     );
 }

@@ -2,7 +2,7 @@
 
 mod add_trust_root;
 mod get_issuer_pins;
-pub(crate) mod get_trust_roots;
+mod get_trust_roots;
 mod pin_issuer;
 mod remove_trust_root;
 mod unpin_issuer;

@@ -32,9 +32,7 @@ pub use clock::{Backoff, BackoffSchedule, Clock, from_iso, iso};
 pub use cpu_pool::CpuPool;
 pub use error::RpcError;
 pub use event::{Audience, Event};
-pub use federation::{
-    DispatchEvent, EventTargets, Forward, ForwardBatch, ForwardOutcome, Forwarded, ForwardedBatch, Forwarder,
-};
+pub use federation::{Forwarder, forward_for_agent, forward_for_service, forwarded_item, forwarded_result};
 pub use hash::{sha256, sha256_hex};
 pub use identity::{KnownCert, Purpose};
 pub use ids::Ids;
@@ -53,8 +51,8 @@ pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
 pub use proto_schemas::{Aid, AidError, DeviceId, SlotId, codes};
 pub use redis::RedisSettings;
 pub use rpc::{
-    Answer, AnswerRef, Caller, CallerEvent, Generation, IntoAnswer, Methods, PendingAnswer, Relayed, Rpc,
-    Session, TokenKind,
+    Answer, AnswerRef, Caller, CallerEvent, CallerKind, Generation, IntoAnswer, MethodRefused, Methods,
+    PendingAnswer, Relayed, ResultText, Rpc, Session, TokenKind,
 };
 pub use service::{Service, ServiceMetrics, SessionNotice, Task, TaskStatus, Tasks};
 pub use store::{

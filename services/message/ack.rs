@@ -1,54 +1,28 @@
 //! `message.ack`: a consumer has read everything up to a seq.
 
 use super::delivery::events;
-use super::reading::consumer::{Consumer, ConsumerClaim, Seq};
-use super::reading::volatile::{VolatileAck, VolatileNames};
+use super::reading::consumer::{Consumer, ConsumerClaim};
+use super::reading::volatile::VolatileNames;
 use super::store::write::{AckOutcome, CursorAdvance};
 use super::{Error, MessageService};
 use kernel::{Aid, Audience, Caller, Event};
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::message::{Ack, AckResult};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(super) struct AckParams {
-    #[serde(default)]
-    seq: Option<Seq>,
-    #[serde(default)]
-    device_id: Option<String>,
-    #[serde(default)]
-    slot_id: Option<String>,
-    #[serde(default)]
-    volatile_cursor: Option<String>,
-    #[serde(default)]
-    volatile_cursors: Vec<String>,
-    #[serde(default)]
-    volatile_ids: Vec<String>,
-}
-
-#[derive(Clone, Serialize)]
-pub(super) struct Acked {
-    success: bool,
-    ack_seq: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    volatile_ack: Option<VolatileAck>,
-}
-
 impl MessageService {
-    pub(super) async fn ack(self: Arc<Self>, caller: Caller, params: AckParams) -> Result<Acked, Error> {
-        let AckParams { seq, device_id, slot_id, volatile_cursor, mut volatile_cursors, volatile_ids } =
-            params;
-        let consumer = self.consumer(&caller, &ConsumerClaim { device_id, slot_id }).await?;
-        volatile_cursors.extend(volatile_cursor);
-        let names = VolatileNames { cursors: volatile_cursors, message_ids: volatile_ids };
-        if seq.is_none() && names.is_empty() {
+    pub(super) async fn ack(self: Arc<Self>, caller: Caller, ack: Ack) -> Result<AckResult, Error> {
+        let claim = ConsumerClaim { device_id: ack.device_id.as_deref(), slot_id: ack.slot_id.as_deref() };
+        let consumer = self.consumer(&caller, claim).await?;
+        let names = VolatileNames::new(ack.volatile_cursor, ack.volatile_cursors, ack.volatile_ids);
+        if ack.seq.is_none() && names.is_empty() {
             return Err(Error::Param("params.seq: missing".to_owned()));
         }
 
-        let Seq(seq) = seq.unwrap_or_default();
-        let ack_seq = self.advance(&consumer, None, seq).await?;
-        Ok(Acked { success: true, ack_seq, volatile_ack: self.ack_volatile(&consumer, &names).await? })
+        let ack_seq = self.advance(&consumer, None, ack.seq.unwrap_or_default().get()).await?;
+        let volatile_ack = self.ack_volatile(&consumer, &names).await?;
+        Ok(AckResult { success: true, ack_seq, volatile_ack, event_published: None, event_error: None })
     }
 
     /// Moves a cursor forward, tells the senders whose messages it passed, and gives where it is now.

@@ -59,7 +59,9 @@ impl From<Error> for RpcError {
         match error {
             Error::Param(_) | Error::OldEpoch(_) => RpcError::new(codes::INVALID_PARAMS, error),
             Error::NoRecipient(_) => RpcError::new(codes::NOT_FOUND, error),
-            Error::NoDevice { .. } | Error::NoDevices(_) => RpcError::new(codes::DEVICE_NOT_FOUND, error),
+            Error::NoDevice { .. } | Error::NoDevices(_) => {
+                RpcError::new(codes::message::DEVICE_NOT_FOUND, error)
+            }
             Error::Foreign(ref issuer) => {
                 let issuer = issuer.clone();
                 RpcError::new(codes::FEDERATION_UNREACHABLE, error)
@@ -92,9 +94,11 @@ impl From<Error> for RpcError {
                     .with("limit", limit)
                     .with("scope", scope)
             }
-            Error::Envelope(EnvelopeError::Recipient(_)) => RpcError::new(codes::RECIPIENT_MISMATCH, error),
-            Error::Envelope(EnvelopeError::Form(_)) => RpcError::new(codes::ENVELOPE_INVALID, error),
-            Error::Envelope(EnvelopeError::Aad(_)) => RpcError::new(codes::AAD_MISMATCH, error),
+            Error::Envelope(EnvelopeError::Recipient(_)) => {
+                RpcError::new(codes::message::RECIPIENT_MISMATCH, error)
+            }
+            Error::Envelope(EnvelopeError::Form(_)) => RpcError::new(codes::message::ENVELOPE_INVALID, error),
+            Error::Envelope(EnvelopeError::Aad(_)) => RpcError::new(codes::message::AAD_MISMATCH, error),
             Error::Store(source) => RpcError::store(source),
             Error::Sql(source) => source.into(),
             Error::Queue(source) => source.into(),

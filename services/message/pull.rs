@@ -1,77 +1,51 @@
 //! `message.pull`: the rows after a seq, as the first generation of clients reads them.
 
 use super::delivery::events;
-use super::reading::consumer::{Consumer, ConsumerClaim, Seq};
+use super::reading::consumer::{Consumer, ConsumerClaim};
 use super::reading::page::{InboxBounds, MessagePage, RowForm};
 use super::reading::scan::PageQuery;
-use super::reading::volatile::VolatilePageFields;
 use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKind;
 use super::{Error, MessageService};
 use kernel::{Answer, Caller, CallerEvent, PageLimit};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use proto_schemas::requests::message::{InboxPage, Pull};
 use std::sync::Arc;
 
 const PAGE: PageLimit = PageLimit::new(100, 200);
 /// How many of the newest messages are looked through for one that this method cannot show.
 const LOOK_BACK: usize = 8;
 
-#[derive(Deserialize)]
-pub(super) struct PullParams {
-    #[serde(default)]
-    after_seq: Seq,
-    #[serde(default)]
-    limit: Option<i64>,
-    #[serde(default)]
-    after_volatile_cursor: Option<String>,
-    #[serde(default)]
-    device_id: Option<String>,
-    #[serde(default)]
-    slot_id: Option<String>,
-}
-
-#[derive(Clone, Serialize)]
-pub(super) struct Pulled {
-    messages: Vec<Box<RawValue>>,
-    count: usize,
-    has_more: bool,
-    latest_seq: i64,
-    ephemeral_earliest_available_seq: Option<i64>,
-    ephemeral_dropped_count: u64,
-    #[serde(flatten)]
-    bounds: InboxBounds,
-    #[serde(flatten)]
-    volatile: VolatilePageFields,
-}
-
 impl MessageService {
     pub(super) async fn pull(
         self: Arc<Self>,
         caller: Caller,
-        params: PullParams,
-    ) -> Result<Answer<Pulled>, Error> {
-        let PullParams { after_seq: Seq(after), limit, after_volatile_cursor, device_id, slot_id } = params;
-        let consumer = self.consumer(&caller, &ConsumerClaim { device_id, slot_id }).await?;
-        let limit = PAGE.nearest(limit);
+        pull: Pull,
+    ) -> Result<Answer<InboxPage>, Error> {
+        let claim = ConsumerClaim { device_id: pull.device_id.as_deref(), slot_id: pull.slot_id.as_deref() };
+        let consumer = self.consumer(&caller, claim).await?;
+        let (after, limit) = (pull.after_seq.unwrap_or_default().get(), PAGE.nearest(pull.limit));
 
         let query = PageQuery { form: RowForm::Plain, sender: None, limit };
         let mut page = self.forward(&consumer, after, query).await?;
         let bounds = self.bounds(&consumer).await?;
-        let volatile = self
-            .add_volatile(&consumer, after_volatile_cursor.as_deref(), None, RowForm::Plain, &mut page)
-            .await?;
+        let cursor = pull.after_volatile_cursor.as_deref();
+        let volatile = self.add_volatile(&consumer, cursor, None, RowForm::Plain, &mut page).await?;
 
         let event = self.skipped_notification(&consumer, &page).await?;
-        let result = Pulled {
+        let result = InboxPage {
             count: page.rows.len(),
             has_more: page.more,
             latest_seq: page.through,
             messages: page.rows,
             ephemeral_earliest_available_seq: page.ephemeral_earliest,
             ephemeral_dropped_count: page.ephemeral_dropped,
-            bounds,
-            volatile,
+            server_ack_seq: bounds.server_ack_seq,
+            retention_floor_seq: bounds.retention_floor_seq,
+            earliest_available_seq: bounds.earliest_available_seq,
+            latest_volatile_cursor: volatile.latest_volatile_cursor,
+            volatile_has_more: Some(volatile.volatile_has_more),
+            volatile_earliest_cursor: volatile.volatile_earliest_cursor,
+            volatile_dropped_count: Some(volatile.volatile_dropped_count),
         };
         Ok(Answer { result, event })
     }

@@ -4,8 +4,7 @@ use super::federation::PeerCall;
 use super::{Error, MessageService};
 use futures_util::future::join_all;
 use kernel::{Aid, Caller};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use proto_schemas::requests::message::{OnlineAgents, QueryOnline};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,29 +13,19 @@ const MAX_AIDS: usize = 100;
 /// How long other domains are waited for.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 
-#[derive(Deserialize)]
-pub(super) struct QueryOnlineParams {
-    aids: Vec<String>,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Online {
-    online: BTreeMap<String, bool>,
-}
-
 impl MessageService {
     pub(super) async fn query_online(
         self: Arc<Self>,
         caller: Caller,
-        params: QueryOnlineParams,
-    ) -> Result<Online, Error> {
-        if params.aids.len() > MAX_AIDS {
+        QueryOnline { aids }: QueryOnline,
+    ) -> Result<OnlineAgents, Error> {
+        if aids.len() > MAX_AIDS {
             return Err(Error::Param(format!("params.aids: must be at most {MAX_AIDS}")));
         }
 
         // Every text is answered; one that is no AID is not online.
         let (mut online, mut at_peers) = (BTreeMap::new(), BTreeMap::<String, Vec<(String, Aid)>>::new());
-        for text in params.aids {
+        for text in aids {
             let aid = Aid::parse(&text).ok();
             let is_online = aid.as_ref().is_some_and(|aid| self.presence.is_online(aid));
             if let Some(aid) = aid.filter(|aid| !self.is_ours(aid)) {
@@ -48,7 +37,7 @@ impl MessageService {
             let asked = at_peers.values().map(|agents| self.online_at_peer(&caller, agents));
             online.extend(join_all(asked).await.into_iter().flatten());
         }
-        Ok(Online { online })
+        Ok(OnlineAgents { online })
     }
 
     /// "A domain whose query fails degrades all its AIDs to false" (message.query_online).
@@ -70,9 +59,12 @@ impl MessageService {
         agents.iter().map(|(text, aid)| (text.clone(), is_online(aid).unwrap_or(false))).collect()
     }
 
-    async fn ask_online(&self, peer_call: &PeerCall<'_>, agents: &[(String, Aid)]) -> Result<Online, Error> {
-        let aids: Vec<&Aid> = agents.iter().map(|(_, aid)| aid).collect();
-        let params = json!({ "aids": aids });
-        self.ask_peer(peer_call, "message.query_online", &params, Some(QUERY_TIMEOUT)).await
+    async fn ask_online(
+        &self,
+        peer_call: &PeerCall<'_>,
+        agents: &[(String, Aid)],
+    ) -> Result<OnlineAgents, Error> {
+        let aids = agents.iter().map(|(_, aid)| aid.to_string()).collect();
+        self.ask_peer(peer_call, &QueryOnline { aids }, Some(QUERY_TIMEOUT)).await
     }
 }

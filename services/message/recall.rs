@@ -1,11 +1,11 @@
 //! `message.recall`: a sender recalls messages that it sent not long ago.
 
-use super::federation::{RecallRefusal, RecalledAtPeers};
+use super::federation::RecalledAtPeers;
 use super::store::stored_message::MessageKey;
 use super::store::write::{Recall, RecallOutcome, RecallOutcomes};
 use super::{Error, MessageService};
 use kernel::{Aid, Caller, DeviceId, Session};
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::message::{self, RecallFailure, RecallRefusal, RecallResult};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -15,33 +15,13 @@ const LOOK_BACK: usize = 200;
 /// … and how many of their senders are tried.
 const MOST_SENDERS: usize = 32;
 
-#[derive(Deserialize)]
-pub(super) struct RecallParams {
-    message_ids: Vec<String>,
-}
-
-#[derive(Clone, Serialize)]
-pub(super) struct Recalled {
-    success: bool,
-    accepted: usize,
-    recalled: usize,
-    errors: Option<Vec<RefusedRecall>>,
-}
-
-#[derive(Clone, Serialize)]
-pub(super) struct RefusedRecall {
-    message_id: String,
-    error: RecallRefusal,
-}
-
 impl MessageService {
     pub(super) async fn recall(
         self: Arc<Self>,
         caller: Caller,
-        params: RecallParams,
-    ) -> Result<Recalled, Error> {
+        message::Recall { message_ids, .. }: message::Recall,
+    ) -> Result<RecallResult, Error> {
         let session = caller.speaker()?;
-        let RecallParams { message_ids } = params;
         if message_ids.len() > MAX_IDS {
             return Err(Error::Param(format!("params.message_ids: must be at most {MAX_IDS}")));
         }
@@ -64,14 +44,14 @@ impl MessageService {
                 RecallOutcome::AlreadyRecalled => RecallRefusal::AlreadyRecalled,
                 RecallOutcome::Expired => RecallRefusal::Expired,
             };
-            errors.push(RefusedRecall { message_id, error });
+            errors.push(RecallFailure { message_id, error });
         }
         let there = at_peers.outcomes.into_iter();
         errors.extend(
-            there.filter_map(|(message_id, error)| Some(RefusedRecall { message_id, error: error? })),
+            there.filter_map(|(message_id, error)| Some(RecallFailure { message_id, error: error? })),
         );
         let recalled = accepted - errors.len();
-        Ok(Recalled { success: true, accepted, recalled, errors: (!errors.is_empty()).then_some(errors) })
+        Ok(RecallResult { success: true, accepted, recalled, errors: (!errors.is_empty()).then_some(errors) })
     }
 
     /// Asks the domains that some of them were sent to, and looks for the others here.

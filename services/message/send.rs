@@ -4,7 +4,7 @@ use super::envelope::{self, Envelope, PayloadKind};
 use super::sending::address::{AddressedEntries, Sides};
 use super::sending::echo;
 use super::sending::lookup_queue::{LookupGuard, begin_then_release};
-use super::sending::params::{SendParams, SendStatus, Sent};
+use super::sending::params;
 use super::sending::row_limit;
 use super::sending::tool_call::is_tool_call;
 use super::store::inboxes::{Inbox, InboxList};
@@ -14,6 +14,7 @@ use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, SendOutcome}
 use super::{Error, MessageService};
 use kernel::{Aid, Caller, Mode, PresentSession, RpcError, Session, codes};
 use proto_schemas::requests::ca;
+use proto_schemas::requests::message::{Send, SendStatus, SentMessage};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
@@ -21,23 +22,23 @@ use std::sync::Arc;
 const TRIES: usize = 3;
 
 impl MessageService {
-    pub(super) async fn send(self: Arc<Self>, caller: Caller, params: SendParams) -> Result<Sent, Error> {
+    pub(super) async fn send(self: Arc<Self>, caller: Caller, send: Send) -> Result<SentMessage, Error> {
         let session = caller.speaker()?;
-        params.check()?;
-        if !self.is_ours(&params.to) {
+        params::check(&send)?;
+        if !self.is_ours(&send.to) {
             // Boxed, so that the future of a message within the domain is not as large as that of one to another domain.
-            return Box::pin(self.send_to_peer(&caller, params)).await;
+            return Box::pin(self.send_to_peer(&caller, send)).await;
         }
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.send_once(session, &params).await {
+            match self.send_once(session, &send).await {
                 Ok(Some(sent)) => return Ok(sent),
                 Err(error) if tries > TRIES || !error.is_about_devices() => return Err(error),
                 Ok(None) if tries > TRIES => return Err(RpcError::plain(codes::UNAVAILABLE).into()),
                 // The inboxes this process has cached may be old.
                 Ok(None) | Err(_) => {
-                    self.inboxes.forget(&params.to);
+                    self.inboxes.forget(&send.to);
                     self.inboxes.forget(&session.aid);
                 }
             }
@@ -45,29 +46,29 @@ impl MessageService {
     }
 
     /// None if the message was addressed to other devices than its recipient has.
-    async fn send_once(&self, session: &Session, params: &SendParams) -> Result<Option<Sent>, Error> {
-        let ttl = self.ttl_ms(session, params);
+    async fn send_once(&self, session: &Session, send: &Send) -> Result<Option<SentMessage>, Error> {
+        let ttl = self.ttl_ms(session, send);
         if ttl.is_some() && self.shared.is_some() {
             // The cached inboxes are not checked in a commit here.
-            self.inboxes.forget(&params.to);
+            self.inboxes.forget(&send.to);
             self.inboxes.forget(&session.aid);
         }
-        let guard = self.wait_for_lookup(&params.to).await;
-        let recipient = self.recipient(&params.to).await?;
+        let guard = self.wait_for_lookup(&send.to).await;
+        let recipient = self.recipient(&send.to).await?;
         let now = self.clock.now_ms();
-        let (new, changes) = self.new_message(session, params, Some(&recipient), now).await?;
+        let (new, changes) = self.new_message(session, send, Some(&recipient), now).await?;
         if let Some(ttl) = ttl {
             drop(guard); // Without seqs there is no order to keep.
             return Ok(Some(Box::pin(self.send_volatile(session, new, now + ttl)).await?));
         }
 
         let (key, bytes) = (new.message.key, new.message.bytes());
-        if let Err(full) = self.quotas.reserve(&session.aid, Some(&params.to), bytes) {
+        if let Err(full) = self.quotas.reserve(&session.aid, Some(&send.to), bytes) {
             return Box::pin(self.refuse_or_repeat(key, full)).await;
         }
         let written = begin_then_release(self.ledger.send(new, changes), guard).await;
         if !matches!(written, Ok(SendOutcome::Sent(_))) {
-            self.quotas.release(&session.aid, Some(&params.to), bytes);
+            self.quotas.release(&session.aid, Some(&send.to), bytes);
         }
         let (message, duplicate) = match written? {
             SendOutcome::Sent(message) => (message, false),
@@ -82,13 +83,17 @@ impl MessageService {
             false if self.is_delivered(&message, &recipient) => SendStatus::Delivered,
             false => SendStatus::Sent,
         };
-        Ok(Some(Sent::of(&message, status)))
+        Ok(Some(params::sent(&message, status)))
     }
 
     /// A message that is too much may have been stored before, and its answer lost: then that is the answer.
-    async fn refuse_or_repeat(&self, key: MessageKey, full: QuotaExceeded) -> Result<Option<Sent>, Error> {
+    async fn refuse_or_repeat(
+        &self,
+        key: MessageKey,
+        full: QuotaExceeded,
+    ) -> Result<Option<SentMessage>, Error> {
         match self.store.find(&key).await? {
-            Some(message) => Ok(Some(Sent::of(&message, SendStatus::Duplicate))),
+            Some(message) => Ok(Some(params::sent(&message, SendStatus::Duplicate))),
             None => Err(full.into()),
         }
     }
@@ -144,23 +149,23 @@ impl MessageService {
     pub(super) async fn new_message(
         &self,
         session: &Session,
-        params: &SendParams,
+        send: &Send,
         recipient: Option<&InboxList>,
         now: i64,
     ) -> Result<(NewMessage, DeviceChanges), Error> {
-        let sessions = self.presence.sessions(&params.to);
+        let sessions = self.presence.sessions(&send.to);
         let mode =
-            params.mode()?.or(sessions.first().map(|session| session.delivery.mode)).unwrap_or_default();
-        let target = recipient.map(|inboxes| params.target(inboxes)).transpose()?.flatten();
-        let (payload_kind, is_ours) = (envelope::classify(&params.payload), self.is_ours(&session.aid));
+            params::mode(send)?.or(sessions.first().map(|session| session.delivery.mode)).unwrap_or_default();
+        let target = recipient.map(|inboxes| params::target(send, inboxes)).transpose()?.flatten();
+        let (payload_kind, is_ours) = (envelope::classify(&send.payload), self.is_ours(&session.aid));
         let own = match is_ours && payload_kind != PayloadKind::Plain {
             true => Some(self.inboxes.cached(&session.aid).await?),
             false => None,
         };
         let mut addressed = AddressedEntries::new(session, is_ours, &sessions);
-        let sides = Sides { to: &params.to, recipient, own: own.as_ref(), target: target.as_ref() };
+        let sides = Sides { to: &send.to, recipient, own: own.as_ref(), target: target.as_ref() };
         let Contents { kind, message_id, body, copies } =
-            contents(payload_kind, params, &mut addressed, sides, now)?;
+            contents(payload_kind, send, &mut addressed, sides, now)?;
         let AddressedEntries { entries, devices, .. } = addressed;
         let message_id = message_id.unwrap_or_else(|| self.ids.time_ordered(now));
         let message = StoredMessage {
@@ -172,18 +177,18 @@ impl MessageService {
             at: now,
             kind,
             entries,
-            attributes: params.attributes(kind),
-            to: params.to.clone(),
+            attributes: params::attributes(send, kind),
+            to: send.to.clone(),
             body,
             copies,
             recalled_at: None,
             targeted: target.is_some(),
         };
-        row_limit::check(&message, &devices, self.ttl_ms(session, params).is_some())?;
+        row_limit::check(&message, &devices, self.ttl_ms(session, send).is_some())?;
         let both = [recipient, own.as_ref()].into_iter().flatten();
         let changes = DeviceChanges(both.filter_map(|inboxes| checked(inboxes, &message.entries)).collect());
         // The domain of the sender counts, once: its own copies of a message to another domain are no further calls.
-        let tool_call = is_ours && recipient.is_some() && is_tool_call(params);
+        let tool_call = is_ours && recipient.is_some() && is_tool_call(send);
         let new = NewMessage { message, devices, queue: None, trace: session.trace.clone(), tool_call };
         // V1 and V2 messages name their devices: they go there whatever the mode.
         let queue = kind == MessageKind::Plain && mode == Mode::Queue && recipient.is_some();
@@ -218,17 +223,17 @@ struct Contents {
 /// Reads a payload as far as it has to be, and addresses it to each device it is for.
 fn contents(
     payload_kind: PayloadKind,
-    params: &SendParams,
+    send: &Send,
     addressed: &mut AddressedEntries<'_>,
     sides: Sides<'_>,
     now: i64,
 ) -> Result<Contents, Error> {
     let session = addressed.session;
-    let given = params.message_id();
+    let given = params::message_id(send);
     let message_id = || given.map(str::to_owned);
     Ok(match payload_kind {
         PayloadKind::V2 => {
-            let envelope = Envelope::open(&params.payload, session, &params.to, given, now)?;
+            let envelope = Envelope::open(&send.payload, session, &send.to, given, now)?;
             let copies = addressed.wrapped(&envelope, sides)?;
             Contents {
                 kind: MessageKind::V2,
@@ -238,7 +243,7 @@ fn contents(
             }
         }
         PayloadKind::V1Split => {
-            let copies = addressed.split(envelope::split(&params.payload)?, sides)?;
+            let copies = addressed.split(envelope::split(&send.payload)?, sides)?;
             Contents {
                 kind: MessageKind::V1,
                 message_id: message_id(),
@@ -250,7 +255,7 @@ fn contents(
             let body = match sides.recipient {
                 Some(recipient) => {
                     addressed.all(recipient, sides.target);
-                    echo::processed(&params.payload, params.encrypted == Some(true), session, now)
+                    echo::processed(&send.payload, send.encrypted == Some(true), session, now)
                 }
                 None => RawValue::NULL.to_owned(),
             };

@@ -5,43 +5,38 @@ use super::delivery::events;
 use super::store::lookup::SeqRange;
 use super::store::stored_message::MessageKind;
 use super::{Error, MessageService};
-use kernel::{Audience, Caller, SessionNotice};
-use serde::Serialize;
+use kernel::{Audience, Caller};
+use proto_schemas::requests::message::{SessionResync, SessionResyncResult};
 use std::sync::Arc;
-
-#[derive(Clone, Serialize)]
-pub(super) struct ResyncedSession {
-    published: bool,
-}
 
 impl MessageService {
     pub(super) async fn session_resync(
         self: Arc<Self>,
         _: Caller,
-        params: SessionNotice,
-    ) -> Result<ResyncedSession, Error> {
+        SessionResync { aid, device_id, connection }: SessionResync,
+    ) -> Result<SessionResyncResult, Error> {
         // The device may have connected while this service was not reachable.
-        self.inboxes.join(&params.aid, &params.device_id, self.clock.now_ms()).await?;
-        let Some(inbox) = self.inboxes.find(&params.aid, &params.device_id).await? else {
-            return Ok(ResyncedSession { published: false });
+        self.inboxes.join(&aid, &device_id, self.clock.now_ms()).await?;
+        let Some(inbox) = self.inboxes.find(&aid, &device_id).await? else {
+            return Ok(SessionResyncResult { published: false });
         };
 
         let range = SeqRange { inbox: inbox.id, after: 0, before: i64::MAX, sender: None };
         let newest = self.store.last(range, 1).await?.pop();
         // A queue message was for the connection that was chosen for it.
         let Some(newest) = newest.filter(|newest| newest.message.kind != MessageKind::Queue) else {
-            return Ok(ResyncedSession { published: false });
+            return Ok(SessionResyncResult { published: false });
         };
         if self.store.read_through(inbox.id).await? >= newest.seq {
-            return Ok(ResyncedSession { published: false });
+            return Ok(SessionResyncResult { published: false });
         }
 
-        events::publish_again(&self.bus, &newest.message, inbox.id, &params.device_id);
-        if params.connection != 0 {
-            let to = Audience::Connection { aid: params.aid, connection: params.connection };
-            events::notify_again(&self.bus, to, &newest.message, inbox.id, &params.device_id);
+        events::publish_again(&self.bus, &newest.message, inbox.id, &device_id);
+        if let Some(connection) = connection.filter(|connection| *connection != 0) {
+            let to = Audience::Connection { aid, connection };
+            events::notify_again(&self.bus, to, &newest.message, inbox.id, &device_id);
         }
-        Ok(ResyncedSession { published: true })
+        Ok(SessionResyncResult { published: true })
     }
 }
 

@@ -3,15 +3,11 @@
 use super::cursor::ChangeCursor;
 use super::{Error, SearchService};
 use kernel::{Caller, iso};
-use proto_schemas::requests::search::{DirectoryCapabilities, DirectoryInfo};
-use serde::Deserialize;
+use proto_schemas::requests::search::{ApInfo, DirectoryCapabilities, DirectoryInfo};
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(super) struct ApInfoParams {}
-
 impl SearchService {
-    pub(super) async fn ap_info(self: Arc<Self>, _: Caller, _: ApInfoParams) -> Result<DirectoryInfo, Error> {
+    pub(super) async fn ap_info(self: Arc<Self>, _: Caller, _: ApInfo) -> Result<DirectoryInfo, Error> {
         self.enabled()?;
         let snapshot_versions = self.snapshot_versions().await?;
         let state = self.store.state().await?;

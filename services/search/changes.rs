@@ -5,24 +5,17 @@ use super::store::ChangedRow;
 use super::store::pages::Reader;
 use super::{Error, SearchService};
 use kernel::{Caller, PageLimit, iso};
-use proto_schemas::requests::search::{ChangesPage, LoggedChange};
-use serde::Deserialize;
+use proto_schemas::requests::search::{Changes, ChangesPage, LoggedChange};
 use std::collections::HashSet;
 use std::sync::Arc;
 
 const PAGE: PageLimit = PageLimit::new(200, 1000);
 
-#[derive(Deserialize)]
-pub(super) struct ChangesParams {
-    cursor: Option<String>,
-    limit: Option<i64>,
-}
-
 impl SearchService {
     pub(super) async fn changes(
         self: Arc<Self>,
         caller: Caller,
-        params: ChangesParams,
+        params: Changes,
     ) -> Result<ChangesPage, Error> {
         self.enabled()?;
         let limit = PAGE.of(params.limit)?;

@@ -44,11 +44,11 @@ impl From<PageLimitError> for Error {
 impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
-            Error::Disabled | Error::NotPublic => RpcError::new(codes::SEARCH_UNAVAILABLE, error),
+            Error::Disabled | Error::NotPublic => RpcError::new(codes::search::SEARCH_UNAVAILABLE, error),
             Error::Param(_) => RpcError::new(codes::INVALID_PARAMS, error),
-            Error::NoAgent(_) => RpcError::new(codes::AGENT_NOT_FOUND, error),
+            Error::NoAgent(_) => RpcError::new(codes::search::AGENT_NOT_FOUND, error),
             Error::Query { reason, .. } => {
-                let answer = RpcError::new(codes::INVALID_QUERY, error);
+                let answer = RpcError::new(codes::search::INVALID_QUERY, error);
                 match reason {
                     Some(reason) => answer.with("reason", reason),
                     None => answer,
@@ -56,11 +56,11 @@ impl From<Error> for RpcError {
             }
             Error::Stale { ref newest, .. } => {
                 let newest = newest.clone();
-                RpcError::new(codes::SNAPSHOT_STALE, error).with("snapshot_version", newest)
+                RpcError::new(codes::search::SNAPSHOT_STALE, error).with("snapshot_version", newest)
             }
             Error::CursorExpired { ref floor, ref snapshot, reason } => {
                 let (floor, snapshot) = (floor.clone(), snapshot.clone());
-                RpcError::new(codes::CHANGE_CURSOR_EXPIRED, error)
+                RpcError::new(codes::search::CHANGE_CURSOR_EXPIRED, error)
                     .with("floor_cursor", floor)
                     .with("snapshot_version", snapshot)
                     .with("reason", reason)

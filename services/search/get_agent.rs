@@ -1,22 +1,12 @@
 //! `search.get_agent`: the document of one agent, as the directory has it.
 
 use super::{Error, SearchService, agent_md_url};
-use kernel::{Aid, Caller, iso};
-use proto_schemas::requests::search::FoundAgent;
-use serde::Deserialize;
+use kernel::{Caller, iso};
+use proto_schemas::requests::search::{FoundAgent, GetAgent};
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(super) struct GetAgentParams {
-    aid: Aid,
-}
-
 impl SearchService {
-    pub(super) async fn get_agent(
-        self: Arc<Self>,
-        _: Caller,
-        params: GetAgentParams,
-    ) -> Result<FoundAgent, Error> {
+    pub(super) async fn get_agent(self: Arc<Self>, _: Caller, params: GetAgent) -> Result<FoundAgent, Error> {
         self.enabled()?;
         let hidden = self.peer_states.get();
         let found = self.store.document(params.aid.as_str()).await?;

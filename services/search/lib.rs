@@ -81,16 +81,16 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
 
 fn rpc(search: Arc<SearchService>) -> Methods {
     Rpc::new(search)
-        .method("search.ap_info", SearchService::ap_info)
-        .method("search.snapshot", SearchService::snapshot)
-        .method("search.changes", SearchService::changes)
-        .method("search.query", SearchService::query)
-        .method("search.get_agent", SearchService::get_agent)
-        .method("search.suggest", SearchService::suggest)
-        .method("search.notify", SearchService::notify)
-        .method("search.peers", SearchService::peers)
-        .method("search.rebuild", SearchService::rebuild)
-        .method("search.status", SearchService::status)
+        .method(SearchService::ap_info)
+        .method(SearchService::snapshot)
+        .method(SearchService::changes)
+        .method(SearchService::query)
+        .method(SearchService::get_agent)
+        .method(SearchService::suggest)
+        .method(SearchService::notify)
+        .method(SearchService::peers)
+        .method(SearchService::rebuild)
+        .method(SearchService::status)
         .into()
 }
 

@@ -3,20 +3,14 @@
 use super::cursor::ChangeCursor;
 use super::{Error, SearchService};
 use kernel::Caller;
-use proto_schemas::requests::search::{PeerChanged, SearchNotified};
-use serde::Deserialize;
+use proto_schemas::requests::search::{Notify, PeerChanged, SearchNotified};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(super) struct NotifyParams {
-    change_cursor_head: String,
-}
 
 impl SearchService {
     pub(super) async fn notify(
         self: Arc<Self>,
         caller: Caller,
-        params: NotifyParams,
+        params: Notify,
     ) -> Result<SearchNotified, Error> {
         self.enabled()?;
         ChangeCursor::parse(&params.change_cursor_head)?;

@@ -4,16 +4,12 @@ use super::store::PeerStep;
 use super::sync::HIDDEN_AFTER_MS;
 use super::{Error, SearchService, ap_id};
 use kernel::{Caller, iso};
-use proto_schemas::requests::search::{SearchPeer, SearchPeers};
-use serde::Deserialize;
+use proto_schemas::requests::search::{Peers, SearchPeer, SearchPeers};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(super) struct PeersParams {}
-
 impl SearchService {
-    pub(super) async fn peers(self: Arc<Self>, _: Caller, _: PeersParams) -> Result<SearchPeers, Error> {
+    pub(super) async fn peers(self: Arc<Self>, _: Caller, _: Peers) -> Result<SearchPeers, Error> {
         let now = self.clock.now_ms();
         let copied: HashMap<String, i64> = self.store.copied().await?.into_iter().collect();
         let rows = self.store.peers().await?;

@@ -4,8 +4,7 @@ use super::cursor::QueryCursor;
 use super::index::{Found, Hit, IndexQuery, tokens};
 use super::{Error, SearchService, agent_md_url};
 use kernel::{Caller, PageLimit, iso};
-use proto_schemas::requests::search::{QueryItem, QueryPage};
-use serde::Deserialize;
+use proto_schemas::requests::search::{Query, QueryItem, QueryPage};
 use serde_json::value::to_raw_value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,28 +19,8 @@ const CURSOR_MS: i64 = 600_000;
 /// How long a search waits while others run.
 const WAIT: Duration = Duration::from_secs(2);
 
-#[derive(Deserialize)]
-pub(super) struct QueryParams {
-    #[serde(default)]
-    q: Option<String>,
-    #[serde(default)]
-    tags: Option<Vec<String>>,
-    limit: Option<i64>,
-    cursor: Option<String>,
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    issuer: Option<String>,
-    signed: Option<bool>,
-    #[serde(default)]
-    explain: Option<bool>,
-}
-
 impl SearchService {
-    pub(super) async fn query(
-        self: Arc<Self>,
-        caller: Caller,
-        params: QueryParams,
-    ) -> Result<QueryPage, Error> {
+    pub(super) async fn query(self: Arc<Self>, caller: Caller, params: Query) -> Result<QueryPage, Error> {
         self.enabled()?;
         let limit = PAGE.of(params.limit)?;
         let cursor = params.cursor.clone();
@@ -78,7 +57,7 @@ impl SearchService {
         })
     }
 
-    fn read_query(&self, params: QueryParams) -> Result<IndexQuery, Error> {
+    fn read_query(&self, params: Query) -> Result<IndexQuery, Error> {
         let q = params.q.unwrap_or_default();
         if q.chars().count() > MOST_CHARS {
             return Err(Error::query(format!("q must have at most {MOST_CHARS} characters")));

@@ -2,19 +2,11 @@
 
 use super::{Error, SearchService};
 use kernel::Caller;
-use proto_schemas::requests::search::RebuildRequested;
-use serde::Deserialize;
+use proto_schemas::requests::search::{Rebuild, RebuildRequested};
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(super) struct RebuildParams {}
-
 impl SearchService {
-    pub(super) async fn rebuild(
-        self: Arc<Self>,
-        _: Caller,
-        _: RebuildParams,
-    ) -> Result<RebuildRequested, Error> {
+    pub(super) async fn rebuild(self: Arc<Self>, _: Caller, _: Rebuild) -> Result<RebuildRequested, Error> {
         self.enabled()?;
         self.store.ask_for_rebuild().await?;
         self.log_changed(false);

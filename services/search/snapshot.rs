@@ -5,25 +5,17 @@ use super::store::pages::Reader;
 use super::store::{ListedRow, SnapshotRow};
 use super::{Error, SearchService, agent_md_url};
 use kernel::{Caller, PageLimit, iso};
-use proto_schemas::requests::search::{SnapshotItem, SnapshotPage};
-use serde::Deserialize;
+use proto_schemas::requests::search::{Snapshot, SnapshotItem, SnapshotPage};
 use std::sync::Arc;
 
 const PAGE: PageLimit = PageLimit::new(500, 1000);
 const PREFIX: &str = "snap_";
 
-#[derive(Deserialize)]
-pub(super) struct SnapshotParams {
-    version: Option<String>,
-    cursor: Option<String>,
-    limit: Option<i64>,
-}
-
 impl SearchService {
     pub(super) async fn snapshot(
         self: Arc<Self>,
         caller: Caller,
-        params: SnapshotParams,
+        params: Snapshot,
     ) -> Result<SnapshotPage, Error> {
         self.enabled()?;
         let limit = PAGE.of(params.limit)?;
@@ -52,7 +44,7 @@ impl SearchService {
     }
 
     /// Which snapshot is read, and after which AID.
-    fn place(&self, params: &SnapshotParams) -> Result<(Option<String>, String), Error> {
+    fn place(&self, params: &Snapshot) -> Result<(Option<String>, String), Error> {
         let Some(cursor) = &params.cursor else { return Ok((params.version.clone(), String::new())) };
         let wrong = |sentence: &str| Error::Param(sentence.to_owned());
         let cursor: SnapshotCursor = self

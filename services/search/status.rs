@@ -2,15 +2,11 @@
 
 use super::{Error, SearchService};
 use kernel::Caller;
-use proto_schemas::requests::search::{SearchIndexStatus, SearchStatus};
-use serde::Deserialize;
+use proto_schemas::requests::search::{SearchIndexStatus, SearchStatus, Status};
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(super) struct StatusParams {}
-
 impl SearchService {
-    pub(super) async fn status(self: Arc<Self>, _: Caller, _: StatusParams) -> Result<SearchStatus, Error> {
+    pub(super) async fn status(self: Arc<Self>, _: Caller, _: Status) -> Result<SearchStatus, Error> {
         self.enabled()?;
         let state = self.store.state().await?;
         let (index, progress) = (self.index(), self.rebuilding.progress());

@@ -3,27 +3,15 @@
 use super::index::tokens;
 use super::{Error, SearchService};
 use kernel::{Caller, PageLimit};
-use proto_schemas::requests::search::{Suggestion, Suggestions};
-use serde::Deserialize;
+use proto_schemas::requests::search::{Suggest, Suggestion, Suggestions};
 use std::sync::Arc;
 
 const PAGE: PageLimit = PageLimit::new(10, 20);
 const MOST_CHARS: usize = 64;
 
-#[derive(Deserialize)]
-pub(super) struct SuggestParams {
-    #[serde(default)]
-    prefix: Option<String>,
-    limit: Option<i64>,
-}
-
 impl SearchService {
     /// Agents first, then tags, then what others asked; for an empty prefix the tags that are used most.
-    pub(super) async fn suggest(
-        self: Arc<Self>,
-        _: Caller,
-        params: SuggestParams,
-    ) -> Result<Suggestions, Error> {
+    pub(super) async fn suggest(self: Arc<Self>, _: Caller, params: Suggest) -> Result<Suggestions, Error> {
         self.enabled()?;
         let limit = usize::try_from(PAGE.of(params.limit)?).unwrap_or_default();
         let prefix = params.prefix.unwrap_or_default();

@@ -12,6 +12,7 @@ mod model;
 mod params;
 mod publish;
 mod reading;
+mod repeats;
 mod settings;
 mod store;
 mod subscriptions;
@@ -55,22 +56,22 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
 
 fn rpc(service: Arc<TaskService>) -> Methods {
     Rpc::new(service)
-        .method("task.create", TaskService::create)
-        .method("task.get", TaskService::get)
-        .method("task.accept", TaskService::accept)
-        .method("task.reject", TaskService::reject)
-        .method("task.send_input", TaskService::send_input)
-        .method("task.request_input", TaskService::request_input)
-        .method("task.delegate", TaskService::delegate)
-        .method("task.add_artifact", TaskService::add_artifact)
-        .method("task.complete", TaskService::complete)
-        .method("task.fail", TaskService::fail)
-        .method("task.cancel", TaskService::cancel)
-        .method("task.children", TaskService::children)
-        .method("task.list", TaskService::list)
-        .method("task.subscribe", TaskService::subscribe)
-        .method("task.unsubscribe", TaskService::unsubscribe)
-        .method("task.relay_event", TaskService::relay_event)
+        .method(TaskService::create)
+        .method(TaskService::get)
+        .method(TaskService::accept)
+        .method(TaskService::reject)
+        .method(TaskService::send_input)
+        .method(TaskService::request_input)
+        .method(TaskService::delegate)
+        .method(TaskService::add_artifact)
+        .method(TaskService::complete)
+        .method(TaskService::fail)
+        .method(TaskService::cancel)
+        .method(TaskService::children)
+        .method(TaskService::list)
+        .method(TaskService::subscribe)
+        .method(TaskService::unsubscribe)
+        .method(TaskService::relay_event)
         .into()
 }
 

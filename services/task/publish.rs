@@ -6,9 +6,9 @@
 use super::federation::{RelayDrafts, RelayQueues};
 use super::model::event::TaskEvent;
 use super::model::operation::CallOrigin;
-use super::model::task::TaskId;
 use super::store::{Store, Subscriber, SubscriberKey};
 use kernel::{Aid, Audience, Bus, Clock, Event, Presence, World, catch_panic};
+use proto_schemas::requests::task::TaskId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::mpsc;

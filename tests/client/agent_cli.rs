@@ -90,6 +90,13 @@ impl AgentCli {
         sentence
     }
 
+    /// What a command says of an argument that cannot be used.
+    pub async fn run_misused(&self, words: &[&str]) -> String {
+        let output = self.output_of(words).await;
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", printed(&output.stderr));
+        printed(&output.stderr)
+    }
+
     /// A listener that is ready.
     pub async fn start_listener(&self, words: &[&str]) -> RunningListener {
         self.start_until(words, "is listening").await

@@ -247,7 +247,7 @@ async fn a_program_publishes_with_its_session() {
     let document = document(&server, "alice", "");
     let published = soon(alice.publish_agent_md(&document)).await.expect("it is published");
     assert_eq!(published.agent_md_url, format!("https://{}/agent.md", server.aid("alice")));
-    let wanted = search::GetAgent { aid: server.aid("alice") };
+    let wanted = search::GetAgent { aid: alice.aid().clone() };
     let found =
         until("the document is in the directory", || async { alice.request(&wanted).await.ok() }).await;
     assert!(found.signed && found.etag == published.etag, "{found:?}");

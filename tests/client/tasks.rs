@@ -190,8 +190,8 @@ async fn what_cannot_be_done_is_one_sentence() {
         assert_eq!(hidden.replace(&task, unknown), missing, "{command}");
         assert!(missing.contains(&format!("task {unknown} not found (-32170)")), "{missing}");
     }
-    let bad = cli.run_refused(&["tasks", "show", "not an id", "--as", "alice"]).await;
-    assert!(bad.contains("the id of a task") && bad.contains("(-32602)"), "{bad}");
+    let bad = cli.run_misused(&["tasks", "show", "not an id", "--as", "alice"]).await;
+    assert!(bad.contains("'not an id'") && bad.contains("the id of a task"), "{bad}");
     let denied = cli.run_refused(&["tasks", "accept", &task, "--as", "alice"]).await;
     assert!(denied.contains("only the assignee") && denied.contains("(-32175)"), "{denied}");
     let early = cli.run_refused(&["tasks", "complete", &task, "--as", "bobb"]).await;
@@ -252,6 +252,6 @@ async fn nobody_writes_to_the_terminal_of_whoever_looks() {
         "{shown}"
     );
     let refused = ["tasks", "create", "--as", "alice", "--to", "bobb", "--title", "\u{1b}[2J"];
-    let refused = cli.run_refused(&refused).await;
+    let refused = cli.run_misused(&refused).await;
     assert!(refused.contains("must not have control characters"), "{refused}");
 }

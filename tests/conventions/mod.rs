@@ -13,7 +13,8 @@ mod stretches;
 mod types;
 mod words;
 
-use rust::{RustFile, rust_file, rust_files};
+use proto_schemas::{Code, codes};
+use rust::{RustFile, rust_files};
 use source::{file, files};
 
 /// Methods the gateway answers by itself, because they are about the connection or about all services together.
@@ -41,16 +42,8 @@ fn services() -> Vec<&'static str> {
     services
 }
 
-/// The names in the method table of a service, which is in its first file.
-fn table(folder: &str) -> Vec<&'static str> {
-    let found = ["lib.rs", "mod.rs"].iter().find_map(|name| rust_file(&format!("{folder}/{name}")));
-    let rust = found.unwrap_or_else(|| panic!("{folder} has no lib.rs"));
-    let calls = rust.shipped.each().flat_map(|module| &module.calls);
-    calls.filter(|(function, _)| function == "method").map(|(_, name)| name.as_str()).collect()
-}
-
 #[test]
-fn every_method_of_a_service_has_its_file_and_its_row_in_the_table() {
+fn every_method_of_a_service_has_its_file() {
     let of_services =
         proto_schemas::methods().iter().filter(|method| !ANSWERED_BY_THE_GATEWAY.contains(&method.name));
     for method in of_services {
@@ -74,20 +67,6 @@ fn every_method_of_a_service_has_its_file_and_its_row_in_the_table() {
                 "nothing reads {}",
                 method.name
             );
-            continue;
-        }
-        assert!(table(&folder).contains(&method.name), "{} is not in the table of {namespace}", method.name);
-    }
-}
-
-#[test]
-fn every_row_of_a_table_has_its_schema() {
-    for service in services() {
-        let names = table(&format!("services/{service}"));
-        assert!(!names.is_empty(), "{service} serves nothing");
-        for name in names {
-            let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
-            assert_eq!(method.namespace.service, service, "{name} is in the service {service}");
         }
     }
 }
@@ -127,29 +106,29 @@ fn no_integration_test_knows_the_inside_of_the_server() {
 
 #[test]
 fn every_error_of_the_table_is_used() {
-    let table = proto_schemas::errors().as_object().expect("a table");
-    let is_used = |name: &str| {
+    let is_used = |code: &&Code| {
+        let path: Vec<&str> = ["codes"].into_iter().chain(code.namespace).chain([code.name]).collect();
         let mut sources = rust_files("services").chain(gateway_sources());
-        sources.any(|rust| rust.names_path(&["codes", name]))
+        sources.any(|rust| rust.names_path(&path))
     };
-    let unused: Vec<&String> = table.keys().filter(|name| !is_used(name)).collect();
+    let unused: Vec<&Code> =
+        codes::ALL.iter().filter(|code| !code.reserved).filter(|code| !is_used(code)).collect();
     assert!(unused.is_empty(), "nothing answers {unused:?}");
 }
 
 #[test]
 fn every_code_has_a_row_that_says_which_test_produces_it() {
     let list = &file("tests/main.rs").expect("the table of codes").text;
-    let table = proto_schemas::errors().as_object().expect("a table");
-    for (name, row) in table {
+    for code in codes::ALL.iter().filter(|code| !code.reserved) {
         // The errors that a namespace adds are in a table of its own tests.
         let own =
             proto_schemas::namespaces().iter().map(|namespace| format!("tests/{}/mod.rs", namespace.name));
         let own = own.filter_map(|path| file(&path)).map(|file| &file.text);
-        let code = row["code"].to_string();
-        let found = own.chain([list]).any(|table| table.contains(&code));
+        let (name, number) = (code.name, code.code.to_string());
+        let found = own.chain([list]).any(|table| table.contains(&number));
         assert!(
             found,
-            "{name} {code} is neither in the table of tests/main.rs nor in that of a namespace's tests"
+            "{name} {number} is neither in the table of tests/main.rs nor in that of a namespace's tests"
         );
     }
     for code in [

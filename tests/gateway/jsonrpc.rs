@@ -151,16 +151,17 @@ async fn parameters_by_position_are_refused_and_absent_ones_are_none() {
 }
 
 #[tokio::test]
-async fn a_wrong_field_is_named_by_its_path() {
+async fn every_wrong_member_is_named_by_its_path() {
     let server = TestServer::shared().await;
     let alice = server.agent("alice").await;
     let error = alice
         .call_error("auth.request_cert", &json!({ "aid": alice.aid(), "public_key": 5, "curve": "P-256" }))
         .await;
-    assert_eq!(error["code"], -32602);
-    assert!(text(&error["message"]).contains("public_key"), "{error}");
-    let error = alice.call_error("auth.request_cert", &json!({ "aid": alice.aid() })).await;
-    assert!(error["code"] == -32602 && text(&error["message"]).contains("public_key"), "{error}");
+    assert_eq!((&error["code"], &error["message"]), (&json!(-32602), &json!("request_id is required")));
+    let found = error["data"]["violations"].as_array().expect("a list");
+    let (first, last) = (&found[0], &found[found.len() - 1]);
+    assert_eq!((&first["path"], &first["rule"]), (&json!("/request_id"), &json!("required")));
+    assert_eq!((&last["path"], &last["rule"]), (&json!("/public_key"), &json!("type")));
 }
 
 #[tokio::test]

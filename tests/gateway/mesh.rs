@@ -204,9 +204,9 @@ async fn a_service_speaks_for_itself_and_for_no_other() {
         still_works(&mesh, &mut gateway, &caller.to_string()).await;
     }
     // The gateway may speak for its connections: the same calls are answered there, by what the caller may ask.
-    for caller in [session(), json!(5), json!("unauthenticated")] {
+    for (caller, code) in [(session(), -32601), (json!(5), -32601), (json!("unauthenticated"), -32013)] {
         let answer = ask(&mut gateway, &caller).await.expect("it is answered");
-        assert_eq!(answer["error"]["code"], -32601, "{caller} is no service: {answer}");
+        assert_eq!(answer["error"]["code"], code, "{caller} is no service: {answer}");
     }
     assert_eq!(
         ask(&mut gateway, &json!({ "service": "agent" })).await,

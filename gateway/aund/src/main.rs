@@ -5,7 +5,7 @@ mod cli;
 #[cfg(test)]
 mod generated;
 #[cfg(test)]
-mod schemas;
+mod methods;
 mod services;
 mod show;
 

@@ -32,14 +32,14 @@ pub use recent_keys::{KeyedRates, keyed_rates};
 pub use reserved::strip_reserved;
 pub use signature::is_signed;
 pub use signer::KnownSigner;
-pub use source::{CallSource, needs_connection};
+pub use source::CallSource;
 
 use crate::config::Config;
 use crate::frame::params;
 use capabilities::AdvertisedCapabilities;
 use documents::AdvertisedDocuments;
 use executed_calls::{ExecutedCalls, SignatureClaim};
-use kernel::{Aid, Caller, Clock, Mesh, RpcError, World, unavailable};
+use kernel::{Aid, Caller, Clock, Mesh, MethodRefused, RpcError, World, unavailable};
 use login_failures::{LoginFailures, is_login_class};
 use parking_lot::RwLock;
 use proto_schemas::requests::auth;
@@ -99,8 +99,7 @@ impl Admission {
     pub async fn authenticate_session(&self, token: &str) -> Result<(Aid, Option<i64>), RpcError> {
         let token = auth::VerifyToken { token: token.to_owned() };
         let verified = self.mesh.ask(Caller::service("gateway"), &token).await?;
-        let aid = Aid::parse(&verified.aid).map_err(RpcError::internal)?;
-        Ok((aid, verified.tokens_revoked_at))
+        Ok((verified.aid, verified.tokens_revoked_at))
     }
 
     /// The steps that need not wait: the method, and the rate of all calls of its caller.
@@ -167,7 +166,7 @@ impl Admission {
             || method.tag.is_some_and(|tag| !tag.needs.is_empty()) && self.is_up(method.tag)?;
         match open {
             true => Ok(method),
-            false => Err(source::not_found(name)),
+            false => Err(MethodRefused::NotFound.error(name)),
         }
     }
 

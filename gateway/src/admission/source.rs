@@ -2,13 +2,13 @@
 
 use super::limits::AgentLimit;
 use super::signer::KnownSigner;
-use kernel::{Aid, RpcError, codes};
-use proto_schemas::{Access, Method};
+use kernel::{Aid, CallerKind, MethodRefused, RpcError};
+use proto_schemas::Method;
 use std::net::IpAddr;
 
 pub enum CallSource<'a> {
     /// A socket, or a request over HTTP, that has not said who it is.
-    Unauthenticated { address: IpAddr },
+    Unauthenticated { address: IpAddr, connected: bool },
     /// A session on a WebSocket.
     Session { aid: &'a Aid, address: IpAddr, limit: &'a AgentLimit, signer: &'a KnownSigner },
     /// An agent over HTTP, by its token: it has no session and no connection.
@@ -25,30 +25,20 @@ impl<'a> CallSource<'a> {
     /// The method, if this kind of caller can ever call it.
     pub fn find(&self, name: &str) -> Result<&'static Method, RpcError> {
         let method = proto_schemas::find(name);
-        let own = method.filter(|method| self.may_call(method));
-        match (self, method, own) {
-            (CallSource::Token { .. }, Some(method), Some(_)) if method.needs_connection => {
-                Err(needs_connection(method.name))
-            }
-            (_, _, Some(method)) => Ok(method),
-            // The same for every method, so that nobody learns which ones there are.
-            (CallSource::Unauthenticated { .. }, ..) => Err(RpcError::new(
-                codes::NOT_INITIALIZED,
-                "log in first: only registration, login and auth.connect are answered before that",
-            )),
-            _ => Err(not_found(name)),
-        }
+        self.kind().check(method).map_err(|refused| refused.error(name))?;
+        method.ok_or_else(|| MethodRefused::NotFound.error(name))
     }
 
-    /// Whether this kind of caller can ever call it.
-    pub fn may_call(&self, method: &Method) -> bool {
+    fn kind(&self) -> CallerKind<'static> {
         match self {
-            CallSource::Unauthenticated { .. } => method.access == Access::Public && !method.notification,
-            CallSource::Session { .. } => method.access.is_for_agents(),
-            CallSource::Token { .. } => method.access.is_for_agents() && !method.notification,
-            CallSource::ForeignAgent => method.federation.is_some_and(|rule| rule.agents),
-            CallSource::ForeignService => method.federation.is_some_and(|rule| rule.services),
-            CallSource::Operator => method.access != Access::Peer && !method.notification,
+            CallSource::Unauthenticated { connected, .. } => {
+                CallerKind::Unauthenticated { connected: *connected }
+            }
+            CallSource::Session { .. } => CallerKind::Session,
+            CallSource::Token { .. } => CallerKind::Token,
+            CallSource::ForeignAgent => CallerKind::ForeignAgent,
+            CallSource::ForeignService => CallerKind::ForeignService,
+            CallSource::Operator => CallerKind::Operator,
         }
     }
 
@@ -63,7 +53,7 @@ impl<'a> CallSource<'a> {
 
     pub(super) fn address(&self) -> Option<IpAddr> {
         match self {
-            CallSource::Unauthenticated { address }
+            CallSource::Unauthenticated { address, .. }
             | CallSource::Session { address, .. }
             | CallSource::Token { address, .. } => Some(*address),
             _ => None,
@@ -86,15 +76,4 @@ impl<'a> CallSource<'a> {
             _ => None,
         }
     }
-}
-
-/// The error for a method that means nothing over HTTP.
-pub fn needs_connection(name: &str) -> RpcError {
-    let sentence = format!("{name} needs a WebSocket: over HTTP there is no connection");
-    RpcError::new(codes::INVALID_REQUEST, sentence)
-}
-
-pub(super) fn not_found(name: &str) -> RpcError {
-    let name: String = name.chars().take(80).collect();
-    RpcError::new(codes::METHOD_NOT_FOUND, format!("method not found: {name}"))
 }

@@ -74,7 +74,7 @@ impl TestCaller {
     fn sources(&self) -> [(&'static str, CallSource<'_>); 6] {
         let TestCaller { aid, limit, signer } = self;
         [
-            ("unauthenticated", CallSource::Unauthenticated { address: ADDRESS }),
+            ("unauthenticated", CallSource::Unauthenticated { address: ADDRESS, connected: true }),
             ("session", CallSource::Session { aid, address: ADDRESS, limit, signer }),
             ("token", CallSource::Token { aid, address: ADDRESS, limit, signer }),
             ("foreign agent", CallSource::ForeignAgent),

@@ -7,9 +7,9 @@ use super::relay_origin::RelayOrigin;
 use super::rules::serves;
 use super::wire::relay::{Relay, RelayEventTargets, RelayKind};
 use crate::connection::connection_number;
-use kernel::{Aid, Audience, Caller, DeviceId, DispatchEvent, Event, EventTargets, RpcError, codes};
+use kernel::{Aid, Audience, Caller, Event, RpcError, codes};
+use proto_schemas::requests::gateway::{DispatchEvent, DispatchTargets, FederatedEvent};
 use proto_schemas::{EventAudience, EventSchema};
-use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -17,21 +17,8 @@ use std::sync::Arc;
 
 /// The longest id of an event, which is remembered.
 const EVENT_ID_BYTES: usize = 256;
-
-#[derive(Default, Serialize)]
-pub struct DispatchedEvent {
-    delivered: usize,
-    delivered_devices: Vec<DeviceId>,
-    dropped: usize,
-    federated: BTreeMap<String, &'static str>,
-    duplicate: bool,
-}
-
-impl DispatchedEvent {
-    fn is_written(&self) -> bool {
-        self.delivered > 0 || self.federated.values().any(|state| *state == "queued")
-    }
-}
+/// An event that is in the queue of a peer.
+const QUEUED: &str = "queued";
 
 /// An event for agents of ours, and which of their connections it is for.
 struct LocalEvent<'a> {
@@ -55,7 +42,7 @@ impl Federation {
         self: Arc<Self>,
         caller: Caller,
         notice: DispatchEvent,
-    ) -> Result<DispatchedEvent, RpcError> {
+    ) -> Result<FederatedEvent, RpcError> {
         let Ok(origin) = RelayOrigin::of(&caller) else {
             return Err(RpcError::new(codes::PERMISSION_DENIED, "only a service may dispatch events"));
         };
@@ -64,7 +51,7 @@ impl Federation {
         let Some(schema) = schema else {
             return Err(refused("event", format!("{service} has no event {:?}", quoted(&notice.event))));
         };
-        let DispatchEvent { event, event_id, targets: EventTargets { aids, connection_ids }, payload } =
+        let DispatchEvent { event, event_id, targets: DispatchTargets { aids, connection_ids }, payload } =
             notice;
         if event_id.is_empty() || event_id.len() > EVENT_ID_BYTES {
             return Err(wrong("event_id", format!("must have 1 to {EVENT_ID_BYTES} bytes")));
@@ -77,9 +64,9 @@ impl Federation {
         }
         let payload = without_route(&payload)?;
         let Some(claim) = self.dispatched.claim(service, &event_id, self.clock.now_ms()) else {
-            return Ok(DispatchedEvent { duplicate: true, ..DispatchedEvent::default() });
+            return Ok(FederatedEvent { duplicate: true, ..FederatedEvent::default() });
         };
-        let mut dispatched = DispatchedEvent::default();
+        let mut dispatched = FederatedEvent::default();
         // What may not cross now is lost for the others, as if they could not be reached. Connections are those of our agents:
         // where only some of them are meant, no other agent is.
         let crosses = connections.is_none() && self.rules.allows(schema.namespace);
@@ -98,16 +85,16 @@ impl Federation {
                     OutgoingEvent { event: &event, event_id: event_id.clone(), payload: &payload, depth };
                 self.relay_event(service, &issuer, targets, outgoing)
             });
-            dispatched.federated.insert(issuer, if queued { "queued" } else { "dropped" });
+            dispatched.federated.insert(issuer, if queued { QUEUED } else { "dropped" }.to_owned());
         }
-        if dispatched.is_written() {
+        if is_written(&dispatched) {
             claim.written(self.clock.now_ms());
         }
         Ok(dispatched)
     }
 
     /// Publishes an event to an agent of ours, and counts the long connections that it is for, on all gateways.
-    fn publish_here(&self, aid: &Aid, event: &LocalEvent<'_>, dispatched: &mut DispatchedEvent) {
+    fn publish_here(&self, aid: &Aid, event: &LocalEvent<'_>, dispatched: &mut FederatedEvent) {
         let LocalEvent { schema, params, connections } = event;
         let present = self.presence.sessions(aid);
         let is_for = |number: u64| connections.as_ref().is_none_or(|some| some.contains(&number));
@@ -176,6 +163,10 @@ impl Federation {
         };
         self.peers.send_event(self, &issuer, asker, &relay)
     }
+}
+
+fn is_written(dispatched: &FederatedEvent) -> bool {
+    dispatched.delivered > 0 || dispatched.federated.values().any(|state| state == QUEUED)
 }
 
 /// The numbers of the connections with these ids.

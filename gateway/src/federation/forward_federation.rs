@@ -5,8 +5,8 @@ use super::errors::refused;
 use super::outbound::RelayOutcome;
 use super::relay_origin::RelayOrigin;
 use super::wire::relay::{Relay, RelayKind, RelayText};
-use crate::admission::CallSource;
-use kernel::{Aid, Caller, Forward, Forwarded, Forwarder, PendingAnswer, RpcError, codes};
+use kernel::{Aid, Caller, CallerKind, Forwarder, PendingAnswer, RpcError, Trace, codes};
+use proto_schemas::requests::gateway::{ForwardFederation, ForwardedCall};
 use serde_json::value::RawValue;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ impl Federation {
     pub(super) async fn forward_federation(
         self: Arc<Self>,
         caller: Caller,
-        mut params: Forward,
-    ) -> Result<Forwarded, RpcError> {
+        mut params: ForwardFederation,
+    ) -> Result<ForwardedCall, RpcError> {
         let origin = RelayOrigin::of(&caller)?;
         let issuer = self.target(named_target(&params.target_issuer, &params.target_aid)?)?;
         let relay_id = params.relay_id.get_or_insert_with(|| self.relay_ids.next()).clone();
@@ -31,7 +31,7 @@ impl Federation {
         let began = Instant::now();
         let result = self.begin_one(&origin, &issuer, params, LONGEST_TIMEOUT)?.await?;
         let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(Forwarded { result, target_issuer: issuer, relay_id, elapsed_ms })
+        Ok(ForwardedCall { result, target_issuer: issuer, relay_id, elapsed_ms })
     }
 
     /// Queues a call, which fixes its position in the order; the future is its outcome.
@@ -39,7 +39,7 @@ impl Federation {
         self: &Arc<Self>,
         origin: &RelayOrigin<'_>,
         issuer: &str,
-        forward: Forward,
+        forward: ForwardFederation,
         longest: Duration,
     ) -> Result<impl Future<Output = RelayOutcome> + use<>, RpcError> {
         let (text, within) = self.relay_of(origin, &forward)?;
@@ -70,9 +70,9 @@ impl Federation {
     fn relay_of(
         &self,
         origin: &RelayOrigin<'_>,
-        forward: &Forward,
+        forward: &ForwardFederation,
     ) -> Result<(RelayText, Duration), RpcError> {
-        let Forward { namespace, method, relay_id, trace, .. } = forward;
+        let ForwardFederation { namespace, method, relay_id, .. } = forward;
         origin.check_namespace(namespace)?;
         let reads = self.forwarded_method_reads(forward)?;
         let caller = origin.caller(forward, self.issuer())?;
@@ -103,7 +103,7 @@ impl Federation {
             hop: 1,
             depth,
             deadline_ms: None,
-            trace: trace.clone(),
+            trace: trace_of(forward)?,
         };
         Ok((relay.text()?, within.min(LONGEST_TIMEOUT)))
     }
@@ -111,13 +111,14 @@ impl Federation {
     /// Whether the method of a call only reads, if its schema lets such a caller call it from another domain.
     fn forwarded_method_reads(
         &self,
-        Forward { namespace, method, as_service, .. }: &Forward,
+        ForwardFederation { namespace, method, as_service, .. }: &ForwardFederation,
     ) -> Result<bool, RpcError> {
-        let source = if *as_service { CallSource::ForeignService } else { CallSource::ForeignAgent };
+        let as_service = as_service.unwrap_or_default();
+        let caller = if as_service { CallerKind::ForeignService } else { CallerKind::ForeignAgent };
         let found = self.rules.method(namespace, method).filter(|_| self.rules.allows(namespace));
-        let rule = found.filter(|method| source.may_call(method)).and_then(|method| method.federation);
+        let rule = found.filter(|method| caller.has(method)).and_then(|method| method.federation);
         rule.map(|rule| rule.reads).ok_or_else(|| {
-            let who = if *as_service { " by a service" } else { "" };
+            let who = if as_service { " by a service" } else { "" };
             let sentence = format!("{namespace}.{method} may not be called in other domains{who}");
             refused("method_not_allowed", sentence)
         })
@@ -126,7 +127,7 @@ impl Federation {
 
 /// For the services of this process, without serializing the call in between.
 impl Forwarder for Federation {
-    fn forward(self: Arc<Self>, caller: &Caller, forward: Forward) -> PendingAnswer<Box<RawValue>> {
+    fn forward(self: Arc<Self>, caller: &Caller, forward: ForwardFederation) -> PendingAnswer<Box<RawValue>> {
         let begun = RelayOrigin::of(caller).and_then(|origin| {
             let issuer = self.target(named_target(&forward.target_issuer, &forward.target_aid)?)?;
             self.begin_one(&origin, &issuer, forward, LONGEST_TIMEOUT)
@@ -151,6 +152,12 @@ pub(super) fn named_target<'a>(
             Err(RpcError::new(codes::INVALID_PARAMS, sentence))
         }
     }
+}
+
+/// The trace that the call belongs to.
+fn trace_of(forward: &ForwardFederation) -> Result<Option<Trace>, RpcError> {
+    let trace = forward.trace.as_deref().map(|trace| serde_json::from_str(trace.get())).transpose();
+    trace.map_err(|_| RpcError::new(codes::INVALID_PARAMS, "params.trace must have a trace_id and a mode"))
 }
 
 fn is_id(id: &str) -> bool {

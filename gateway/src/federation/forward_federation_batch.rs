@@ -5,7 +5,8 @@ use super::forward_federation::{LONGEST_TIMEOUT, named_target};
 use super::outbound::RelayOutcome;
 use super::relay_origin::RelayOrigin;
 use futures_util::future::join_all;
-use kernel::{Caller, Forward, ForwardBatch, ForwardOutcome, ForwardedBatch, RpcError, codes};
+use kernel::{Caller, RpcError, codes, forwarded_item};
+use proto_schemas::requests::gateway::{ForwardFederation, ForwardFederationBatch, ForwardedCalls};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ impl Federation {
     pub(super) async fn forward_federation_batch(
         self: Arc<Self>,
         caller: Caller,
-        params: ForwardBatch,
-    ) -> Result<ForwardedBatch, RpcError> {
+        params: ForwardFederationBatch,
+    ) -> Result<ForwardedCalls, RpcError> {
         let origin = RelayOrigin::of(&caller)?;
         let issuer = self.target(named_target(&params.target_issuer, &params.target_aid)?)?;
         if params.items.len() > MOST_ITEMS {
@@ -29,8 +30,8 @@ impl Federation {
         let begun: Vec<_> =
             params.items.into_iter().map(|item| self.begin_item(&origin, &issuer, item, longest)).collect();
         let outcomes = begun.into_iter().map(|begun| async { begun?.await });
-        let results = join_all(outcomes).await.into_iter().map(ForwardOutcome::from).collect();
-        Ok(ForwardedBatch { results, target_issuer: issuer })
+        let results = join_all(outcomes).await.into_iter().map(forwarded_item).collect();
+        Ok(ForwardedCalls { results, target_issuer: issuer })
     }
 
     /// A call that names a target of its own would not get there.
@@ -38,7 +39,7 @@ impl Federation {
         self: &Arc<Self>,
         origin: &RelayOrigin<'_>,
         issuer: &str,
-        item: Forward,
+        item: ForwardFederation,
         longest: Duration,
     ) -> Result<impl Future<Output = RelayOutcome> + use<>, RpcError> {
         if item.target_issuer.is_some() || item.target_aid.is_some() {

@@ -126,13 +126,13 @@ impl Federation {
     /// The methods that services call.
     pub fn methods(self: &Arc<Self>) -> Methods {
         Rpc::new(self.clone())
-            .method("gateway.dispatch_event", Federation::dispatch_event)
-            .method("gateway.forward_federation", Federation::forward_federation)
-            .method("gateway.forward_federation_batch", Federation::forward_federation_batch)
-            .method("gateway.peers", Federation::peers)
-            .method("gateway.query_sessions", Federation::query_sessions)
-            .method("gateway.status", Federation::status)
-            .method("gateway.test_peer", Federation::test_peer)
+            .method(Federation::dispatch_event)
+            .method(Federation::forward_federation)
+            .method(Federation::forward_federation_batch)
+            .method(Federation::peers)
+            .method(Federation::query_sessions)
+            .method(Federation::status)
+            .method(Federation::test_peer)
             .into()
     }
 

@@ -3,7 +3,8 @@
 use super::errors::refused;
 use super::rules::serves;
 use super::wire::relay::{RelayCaller, check_depth};
-use kernel::{Caller, Forward, Relayed, RpcError, codes};
+use kernel::{Caller, DeviceId, Relayed, RpcError, SlotId, codes};
+use proto_schemas::requests::gateway::ForwardFederation;
 
 pub struct RelayOrigin<'a> {
     pub service: &'a str,
@@ -39,8 +40,12 @@ impl<'a> RelayOrigin<'a> {
     }
 
     /// In whose name the relay is: an agent of ours, or the service itself.
-    pub fn caller<'f>(&self, forward: &'f Forward, ours: &str) -> Result<RelayCaller<'f>, RpcError> {
-        let aid = match (&forward.caller_aid, forward.as_service) {
+    pub fn caller<'f>(
+        &self,
+        forward: &'f ForwardFederation,
+        ours: &str,
+    ) -> Result<RelayCaller<'f>, RpcError> {
+        let aid = match (&forward.caller_aid, forward.as_service.unwrap_or_default()) {
             (None, true) => return Ok(RelayCaller::service(self.service, ours)),
             (Some(aid), false) => aid,
             _ => {
@@ -60,8 +65,8 @@ impl<'a> RelayOrigin<'a> {
         Ok(RelayCaller {
             kind: "aid".into(),
             aid: aid.as_str().into(),
-            device_id: forward.device_id.as_str().into(),
-            slot_id: forward.slot_id.as_str().into(),
+            device_id: forward.device_id.as_ref().map_or("", DeviceId::as_str).into(),
+            slot_id: forward.slot_id.as_ref().map_or("", SlotId::as_str).into(),
         })
     }
 }

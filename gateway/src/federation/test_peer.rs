@@ -7,54 +7,35 @@ use super::outbound::dial::{self, DIAL_TIMEOUT, DialledLink, PeerSocket};
 use super::resolve;
 use futures_util::{SinkExt as _, StreamExt as _};
 use kernel::{Caller, RpcError};
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::gateway::{PeerTest, PeerTestStep, TestPeer};
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::tungstenite::Message;
-
-#[derive(Deserialize)]
-pub(super) struct TestPeerParams {
-    issuer: String,
-}
-
-#[derive(Default, Serialize)]
-pub(super) struct TestedPeer {
-    ok: bool,
-    steps: Vec<TestStep>,
-}
-
-#[derive(Serialize)]
-struct TestStep {
-    step: &'static str,
-    ok: bool,
-    detail: String,
-    elapsed_ms: u64,
-}
 
 impl Federation {
     pub(super) async fn test_peer(
         self: Arc<Self>,
         _: Caller,
-        params: TestPeerParams,
-    ) -> Result<TestedPeer, RpcError> {
+        params: TestPeer,
+    ) -> Result<PeerTest, RpcError> {
         let issuer = self.target(&params.issuer)?;
-        let mut tested = TestedPeer::default();
-        tested.ok = self.dial_step_by_step(&issuer, &mut tested).await.is_some();
-        if tested.ok {
+        let mut steps = Vec::new();
+        let ok = self.dial_step_by_step(&issuer, &mut steps).await.is_some();
+        if ok {
             self.peers.mark_reachable(&issuer);
         }
-        Ok(tested)
+        Ok(PeerTest { ok, steps })
     }
 
     /// All steps; ends at the first that fails.
-    async fn dial_step_by_step(&self, issuer: &str, tested: &mut TestedPeer) -> Option<()> {
+    async fn dial_step_by_step(&self, issuer: &str, steps: &mut Vec<PeerTestStep>) -> Option<()> {
         let _ = timeout_at(Instant::now() + DIAL_TIMEOUT, self.trust.refresh()).await;
-        let url = tested.step("discover", self.test_discovery(issuer)).await?;
+        let url = step(steps, "discover", self.test_discovery(issuer)).await?;
         let deadline = Instant::now() + DIAL_TIMEOUT;
-        let socket = tested.step("connect", self.test_connect(issuer, url.clone(), deadline)).await?;
+        let socket = step(steps, "connect", self.test_connect(issuer, url.clone(), deadline)).await?;
         let deadline = Instant::now() + DIAL_TIMEOUT;
-        let link = tested.step("hello", self.test_hello(issuer, url, socket, deadline)).await?;
-        tested.step("ping", ping(link)).await
+        let link = step(steps, "hello", self.test_hello(issuer, url, socket, deadline)).await?;
+        step(steps, "ping", ping(link)).await
     }
 
     async fn test_discovery(&self, issuer: &str) -> Result<(PeerGatewayUrl, String), LinkFailure> {
@@ -116,22 +97,21 @@ impl Federation {
     }
 }
 
-impl TestedPeer {
-    async fn step<T>(
-        &mut self,
-        step: &'static str,
-        work: impl Future<Output = Result<(T, String), LinkFailure>>,
-    ) -> Option<T> {
-        let began = Instant::now();
-        let done = work.await;
-        let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let (done, detail) = match done {
-            Ok((done, detail)) => (Some(done), detail),
-            Err(failure) => (None, failure.sentence),
-        };
-        self.steps.push(TestStep { step, ok: done.is_some(), detail, elapsed_ms });
-        done
-    }
+/// Takes a step and reports it.
+async fn step<T>(
+    steps: &mut Vec<PeerTestStep>,
+    name: &str,
+    work: impl Future<Output = Result<(T, String), LinkFailure>>,
+) -> Option<T> {
+    let began = Instant::now();
+    let done = work.await;
+    let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let (done, detail) = match done {
+        Ok((done, detail)) => (Some(done), detail),
+        Err(failure) => (None, failure.sentence),
+    };
+    steps.push(PeerTestStep { step: name.to_owned(), ok: done.is_some(), detail, elapsed_ms });
+    done
 }
 
 /// Sends a ping over the link, waits for the pong, and closes it.

@@ -59,7 +59,9 @@ impl HttpCaller {
     /// Who is calling, for admission.
     pub fn source(&self) -> CallSource<'_> {
         match self {
-            HttpCaller::Unauthenticated { address } => CallSource::Unauthenticated { address: *address },
+            HttpCaller::Unauthenticated { address } => {
+                CallSource::Unauthenticated { address: *address, connected: false }
+            }
             HttpCaller::Agent { session, limit, signer } => {
                 CallSource::Token { aid: &session.aid, address: session.address, limit, signer }
             }

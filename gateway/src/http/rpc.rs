@@ -6,7 +6,7 @@
 
 use super::caller::{Authenticated, HttpCaller};
 use super::reply;
-use crate::admission::{AdmittedCall, needs_connection};
+use crate::admission::AdmittedCall;
 use crate::frame::{self, InvalidRequest, RequestFrame, RpcRequest};
 use crate::gateway::GatewayState;
 use crate::http_body::{BodyRefused, RequestBody};
@@ -194,9 +194,6 @@ async fn call(
     let admitting = trace.as_ref().and_then(|call| call.begin("gateway", "admit"));
     let (admission, source) = (&gateway.admission, caller.source());
     let method = admission.begin(&source, &request.method)?;
-    if method.needs_connection {
-        return Err(needs_connection(method.name));
-    }
     let given = request.params.map(ToOwned::to_owned);
     let AdmittedCall { params, claim } = admission.finish(&source, method, given).await?;
     drop(admitting);

@@ -11,6 +11,8 @@ use crate::telemetry::Metrics;
 use futures_util::StreamExt as _;
 use futures_util::future::select;
 use kernel::{AnswerRef, CallTerm, Caller, Clock, Mesh, Methods, Rpc, RpcError, codes};
+use proto_schemas::Request;
+use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::future::poll_fn;
@@ -26,20 +28,33 @@ use tokio_util::task::TaskTracker;
 
 const LONG: Duration = Duration::from_secs(60);
 
+/// A call that is answered with `say`; with `wait` after a permit, with `fail` not at all.
+#[derive(Serialize, Deserialize)]
+struct Echo {
+    #[serde(default)]
+    say: Value,
+    wait: Option<u8>,
+    fail: Option<String>,
+}
+
+impl Request for Echo {
+    const METHOD: &'static str = "message.send";
+    type Result = Value;
+}
+
 struct EchoService {
     /// A call that waits needs a permit.
     permits: Semaphore,
 }
 
 impl EchoService {
-    /// Answers with `say`; with `wait` it waits for a permit, with `fail` it fails.
-    async fn answer(self: Arc<Self>, _: Caller, params: Value) -> Result<Value, RpcError> {
-        if params.get("wait").is_some() {
+    async fn answer(self: Arc<Self>, _: Caller, Echo { say, wait, fail }: Echo) -> Result<Value, RpcError> {
+        if wait.is_some() {
             self.permits.acquire().await.unwrap().forget();
         }
-        match params.get("fail") {
+        match fail {
             Some(reason) => Err(RpcError::new(codes::RATE_LIMITED, reason)),
-            None => Ok(params["say"].clone()),
+            None => Ok(say),
         }
     }
 }
@@ -86,7 +101,7 @@ async fn linked_pair() -> LinkedPair {
     let (link, context, tracker, socket) = link().await;
     let service = Arc::new(EchoService { permits: Semaphore::new(0) });
     let remote = new_context();
-    let methods: Methods = Rpc::new(service.clone()).method("message.send", EchoService::answer).into();
+    let methods: Methods = Rpc::new(service.clone()).method(EchoService::answer).into();
     remote.mesh.add_local("message", methods);
     let (drain, calls) = (CancellationToken::new(), tracker.clone());
     let stop = drain.clone();
@@ -100,7 +115,7 @@ async fn linked_pair() -> LinkedPair {
 fn call(link: &Arc<MeshLink>, params: Value, within: Duration) -> CallFuture {
     let params = to_raw_value(&params).unwrap();
     let term = CallTerm { began: Instant::now(), within };
-    let call = OutgoingCall { method: "message.send", params: Some(&params), term, trace: None };
+    let call = OutgoingCall { method: Echo::METHOD, params: Some(&params), term, trace: None };
     link.call(CallerRef::Other(&Caller::service("gateway")), &call)
 }
 
@@ -111,7 +126,7 @@ async fn calls_that_end_at_once_are_answered_in_their_order() {
     for n in 0..1000 {
         let (params, answered) = (to_raw_value(&json!({ "say": n })).unwrap(), answered.clone());
         let term = CallTerm { began: Instant::now(), within: LONG };
-        let call = OutgoingCall { method: "message.send", params: Some(&params), term, trace: None };
+        let call = OutgoingCall { method: Echo::METHOD, params: Some(&params), term, trace: None };
         let then = move |outcome: Result<AnswerRef<'_>, RpcError>, _| {
             answered.send(outcome.unwrap().result.get().to_owned()).unwrap();
         };
@@ -128,7 +143,7 @@ async fn an_error_arrives_unchanged_and_a_slow_call_delays_no_other() {
     let LinkedPair { link, service, .. } = linked_pair().await;
     let slow = call(&link, json!({ "wait": 1, "say": "slow" }), LONG);
     let failed = call(&link, json!({ "fail": "because" }), LONG).await.unwrap_err();
-    assert_eq!((failed.code(), failed.to_string()), (-32029, "\"because\"".to_owned()));
+    assert_eq!((failed.code(), failed.to_string()), (-32029, "because".to_owned()));
     service.permits.add_permits(1);
     assert_eq!(slow.await.unwrap().result.get(), "\"slow\"");
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
 use super::auth::DeliveryMode;
-use crate::Request;
+use crate::{Aid, DeviceId, Request, SlotId};
 
 /// `gateway.dispatch_event`: publish an event to agents of any domain.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DispatchEvent {
     pub event_id: String,
+    /// Without `event/`: `message.ack`.
     pub event: String,
     pub targets: DispatchTargets,
     pub payload: Box<RawValue>,
@@ -28,33 +28,40 @@ impl Request for DispatchEvent {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DispatchTargets {
-    pub aids: Vec<String>,
+    pub aids: Vec<Aid>,
+    /// Only these of their connections, where it is given. The ids are those that `auth.connect` and
+    /// `gateway.query_sessions` answer with.
     pub connection_ids: Option<Vec<String>>,
 }
 
 /// The connections that an event is for, and the other domains to which it is relayed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FederatedEvent {
-    pub delivered: u64,
-    pub delivered_devices: Vec<String>,
-    pub dropped: u64,
+    pub delivered: usize,
+    pub delivered_devices: Vec<DeviceId>,
+    pub dropped: usize,
     pub federated: BTreeMap<String, String>,
     pub duplicate: bool,
 }
 
-/// `gateway.forward_federation`: have another domain do something.
+/// `gateway.forward_federation`: have another domain do something, in the name of an agent of ours or of the service that asks
+/// for it. How many relays led to it is not among the members: the gateway knows that from the caller.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ForwardFederation {
+    /// Either the domain or an agent of it. Both are left out inside a batch, which has one target for all.
     pub target_issuer: Option<String>,
-    pub target_aid: Option<String>,
+    pub target_aid: Option<Aid>,
     pub namespace: String,
+    /// Without its namespace: `send`, `v2.bootstrap`.
     pub method: String,
     pub params: Box<RawValue>,
-    pub caller_aid: Option<String>,
+    /// In whose name, unless the service calls in its own.
+    pub caller_aid: Option<Aid>,
     pub as_service: Option<bool>,
-    pub device_id: Option<String>,
-    pub slot_id: Option<String>,
+    pub device_id: Option<DeviceId>,
+    pub slot_id: Option<SlotId>,
+    /// The same for every retry of the same call.
     pub relay_id: Option<String>,
     pub timeout_ms: Option<u64>,
     pub trace: Option<Box<RawValue>>,
@@ -78,31 +85,16 @@ pub struct ForwardedCall {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ForwardFederationBatch {
+    /// Either the domain or an agent of it.
     pub target_issuer: Option<String>,
-    pub target_aid: Option<String>,
-    pub items: Vec<ForwardItem>,
+    pub target_aid: Option<Aid>,
+    pub items: Vec<ForwardFederation>,
     pub timeout_ms: Option<u64>,
 }
 
 impl Request for ForwardFederationBatch {
     const METHOD: &'static str = "gateway.forward_federation_batch";
     type Result = ForwardedCalls;
-}
-
-/// One call of a batch.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct ForwardItem {
-    pub namespace: String,
-    pub method: String,
-    pub params: Box<RawValue>,
-    pub caller_aid: Option<String>,
-    pub as_service: Option<bool>,
-    pub device_id: Option<String>,
-    pub slot_id: Option<String>,
-    pub relay_id: Option<String>,
-    pub timeout_ms: Option<u64>,
-    pub trace: Option<Box<RawValue>>,
 }
 
 /// How each call ended, in their order.
@@ -141,19 +133,44 @@ pub struct PeerList {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ListedPeer {
     pub issuer: String,
-    pub outbound: String,
-    pub inbound: u64,
+    pub outbound: OutboundState,
+    pub inbound: usize,
     #[serialize_always]
     pub url: Option<String>,
-    pub waiting: u64,
-    pub waiting_bytes: u64,
-    pub in_flight: u64,
+    pub waiting: usize,
+    pub waiting_bytes: usize,
+    pub in_flight: usize,
     pub oldest_ms: u64,
     pub relayed: u64,
     pub failed: u64,
     #[serialize_always]
     pub last_error: Option<String>,
     pub retry_in_ms: Option<u64>,
+}
+
+/// The state of our link to a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutboundState {
+    /// Nothing was ever queued for it.
+    #[default]
+    None,
+    Idle,
+    Connecting,
+    Up,
+    Down,
+}
+
+impl OutboundState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OutboundState::None => "none",
+            OutboundState::Idle => "idle",
+            OutboundState::Connecting => "connecting",
+            OutboundState::Up => "up",
+            OutboundState::Down => "down",
+        }
+    }
 }
 
 /// `gateway.test_peer`: test the connection to another domain.
@@ -185,10 +202,10 @@ pub struct PeerTestStep {
 
 /// `gateway.query_sessions`: list the sessions of an agent.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuerySessions {
-    pub aid: String,
-    pub device_id: Option<String>,
+    pub aid: Aid,
+    pub device_id: Option<DeviceId>,
     pub long_only: Option<bool>,
 }
 
@@ -198,7 +215,7 @@ impl Request for QuerySessions {
 }
 
 /// The sessions of an agent on all gateways.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AgentSessions {
     pub online: bool,
     pub sessions: Vec<AgentSession>,
@@ -206,16 +223,16 @@ pub struct AgentSessions {
 
 /// One session of an agent.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentSession {
     pub connection_id: String,
-    pub aid: String,
-    pub device_id: String,
-    pub slot_id: String,
+    pub aid: Aid,
+    pub device_id: DeviceId,
+    pub slot_id: SlotId,
     pub kind: String,
     pub created_at_ms: i64,
     pub delivery_mode: DeliveryMode,
-    pub capabilities: Option<Map<String, Value>>,
+    pub capabilities: Option<Box<RawValue>>,
 }
 
 /// `gateway.status`: how this gateway does.
@@ -232,12 +249,12 @@ impl Request for Status {
 pub struct GatewayStatus {
     pub issuer: String,
     pub version: String,
-    pub uptime_ms: u64,
-    pub connections: u64,
-    pub agents: u64,
-    pub long_sessions: u64,
-    pub short_sessions: u64,
-    pub domain_sessions: u64,
-    pub outbox_bytes: u64,
+    pub uptime_ms: i64,
+    pub connections: usize,
+    pub agents: usize,
+    pub long_sessions: usize,
+    pub short_sessions: usize,
+    pub domain_sessions: usize,
+    pub outbox_bytes: usize,
     pub namespaces: BTreeMap<String, String>,
 }

@@ -13,6 +13,8 @@ use serde_json::Value;
 /// null.
 pub type MemberShape = BTreeMap<String, String>;
 
+/// A text that has the rules of every name.
+pub const TEXT: &str = "alice.aid.pub";
 const RAW: &str = "$serde_json::private::RawValue";
 
 pub fn of_type<T: DeserializeOwned>() -> MemberShape {
@@ -142,9 +144,10 @@ impl Recorder<'_> {
 impl<'de> Deserializer<'de> for Recorder<'_> {
     type Error = Error;
 
+    /// Gives text: every type that reads several kinds of JSON reads text, too.
     fn deserialize_any<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
         self.note("any");
-        visitor.visit_unit()
+        visitor.visit_str(TEXT)
     }
 
     fn deserialize_bool<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
@@ -172,7 +175,18 @@ impl<'de> Deserializer<'de> for Recorder<'_> {
 
     fn deserialize_str<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, Error> {
         self.note("string");
-        visitor.visit_str("")
+        visitor.visit_str(TEXT)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        mut self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.note("string");
+        let first: StrDeserializer<'_, Error> = variants[0].into_deserializer();
+        visitor.visit_enum(first)
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -217,7 +231,7 @@ impl<'de> Deserializer<'de> for Recorder<'_> {
     }
 
     serde::forward_to_deserialize_any! {
-        i8 i16 i32 u8 u16 f32 char bytes byte_buf unit unit_struct tuple tuple_struct enum identifier ignored_any
+        i8 i16 i32 u8 u16 f32 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
     }
 }
 

@@ -2,29 +2,18 @@
 
 use crate::Error;
 use outbound::OutboundUrl;
-use serde::Deserialize;
+use proto_schemas::requests::agent::ConnectionMode;
 
 const MOST_NAME: usize = 120;
 const MOST_DESCRIPTION: usize = 2000;
 
-/// How an agent is told of what happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum ConnectionMode {
-    Websocket,
-    Webhook,
-    Polling,
-}
-
-impl ConnectionMode {
-    /// As it is stored, if it is offered and has what it needs.
-    pub fn checked(self, webhook_url: Option<&str>) -> Result<&'static str, Error> {
-        match self {
-            ConnectionMode::Websocket => Ok("websocket"),
-            ConnectionMode::Webhook if webhook_url.is_some() => Ok("webhook"),
-            ConnectionMode::Webhook => Err(Error::Bad("connection mode webhook needs a webhook_url")),
-            ConnectionMode::Polling => Err(Error::ConnectionMode("polling")),
-        }
+/// A mode as it is stored, if it is offered and has what it needs.
+pub(super) fn check_mode(mode: ConnectionMode, webhook_url: Option<&str>) -> Result<&'static str, Error> {
+    match mode {
+        ConnectionMode::Websocket => Ok("websocket"),
+        ConnectionMode::Webhook if webhook_url.is_some() => Ok("webhook"),
+        ConnectionMode::Webhook => Err(Error::Bad("connection mode webhook needs a webhook_url")),
+        ConnectionMode::Polling => Err(Error::ConnectionMode("polling")),
     }
 }
 

@@ -1,43 +1,29 @@
 //! `agent.create`: somebody registers an agent and is its owner from then on.
 
-use super::checks::{ConnectionMode, check_description, check_name, check_url};
-use super::proof::{GOOD_SECONDS, KeyProof};
+use super::checks::{check_description, check_mode, check_name, check_url};
+use super::proof::GOOD_SECONDS;
 use super::record::record;
 use super::tokens::{hash_of, new_token, new_webhook_secret};
 use crate::callers::writer;
 use crate::consent::manifests;
 use crate::store::agents::{self, AgentRow};
 use crate::store::touch_document;
-use crate::{AgentService, Error, present};
+use crate::{AgentService, Error};
 use kernel::Caller;
-use proto_schemas::requests::agent::CreatedAgentRecord;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use proto_schemas::requests::agent::{AgentKeyProof, ConnectionMode, Create, CreatedAgentRecord};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct CreateParams {
-    name: String,
-    description: Option<String>,
-    connection_mode: Option<ConnectionMode>,
-    webhook_url: Option<String>,
-    health_check_url: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    capability_manifest: Option<Box<RawValue>>,
-    proof: Option<KeyProof>,
-}
 
 impl AgentService {
     pub(crate) async fn create(
         self: Arc<Self>,
         caller: Caller,
-        params: CreateParams,
+        params: Create,
     ) -> Result<CreatedAgentRecord, Error> {
         let owner = writer(&caller)?;
         self.check_new(&params)?;
         let mode = params.connection_mode.unwrap_or(ConnectionMode::Websocket);
-        let mode = mode.checked(params.webhook_url.as_deref())?;
-        let manifest = params.capability_manifest.as_deref().map(manifests::accept).transpose()?;
+        let mode = check_mode(mode, params.webhook_url.as_deref())?;
+        let manifest = manifests::accept(params.capability_manifest.as_ref())?;
         let aid = match &params.proof {
             Some(proof) => {
                 self.check_proof(proof, owner, &params.name).await?;
@@ -79,7 +65,7 @@ impl AgentService {
         Ok(CreatedAgentRecord { agent: record(row, owner), agent_token, webhook_secret, warnings })
     }
 
-    fn check_new(&self, params: &CreateParams) -> Result<(), Error> {
+    fn check_new(&self, params: &Create) -> Result<(), Error> {
         check_name(&params.name)?;
         check_description(params.description.as_deref())?;
         check_url("webhook_url", params.webhook_url.as_deref(), self.allow_private)?;
@@ -87,7 +73,7 @@ impl AgentService {
     }
 
     /// Stores a new agent; returns whether the directory has something to read.
-    async fn register(&self, row: &AgentRow, proof: Option<&KeyProof>) -> Result<bool, Error> {
+    async fn register(&self, row: &AgentRow, proof: Option<&AgentKeyProof>) -> Result<bool, Error> {
         let mut tx = self.store.begin().await?;
         agents::lock_registration(&mut tx).await?;
         if let Some(proof) = proof {

@@ -5,20 +5,14 @@ use crate::store::agents;
 use crate::store::touch_document;
 use crate::{AgentService, Error};
 use kernel::{Caller, iso};
-use proto_schemas::requests::agent::DeletedAgentRecord;
-use serde::Deserialize;
+use proto_schemas::requests::agent::{Delete, DeletedAgentRecord};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct DeleteParams {
-    id: String,
-}
 
 impl AgentService {
     pub(crate) async fn delete(
         self: Arc<Self>,
         caller: Caller,
-        params: DeleteParams,
+        params: Delete,
     ) -> Result<DeletedAgentRecord, Error> {
         let (owner, now) = (writer(&caller)?, self.clock.now_ms());
         let mut tx = self.store.begin().await?;

@@ -4,9 +4,9 @@ use crate::callers::writer;
 use crate::paging::{PAGE, cut_page, read_cursor};
 use crate::{AgentService, Error};
 use kernel::{Caller, OutboxEntry, iso};
-use proto_schemas::requests::agent::{WebhookDelivery, WebhookDeliveryPage};
+use proto_schemas::requests::agent::{Deliveries, DeliveryStatus, WebhookDelivery, WebhookDeliveryPage};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// Behind every id: the newest come first.
@@ -16,27 +16,19 @@ const LAST_ID: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 const WAITING: &str = "waiting";
 const GIVEN_UP: &str = "given_up";
 
-#[derive(Deserialize)]
-pub(crate) struct DeliveriesParams {
-    id: String,
-    status: Option<DeliveryStatus>,
-    cursor: Option<String>,
-    limit: Option<i64>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum DeliveryStatus {
-    Waiting,
-    Delivered,
-    Dead,
+/// What is read of the body of a delivery.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct DeliveryKind {
+    #[serde(rename = "type")]
+    kind: String,
 }
 
 impl AgentService {
     pub(crate) async fn deliveries(
         self: Arc<Self>,
         caller: Caller,
-        params: DeliveriesParams,
+        params: Deliveries,
     ) -> Result<WebhookDeliveryPage, Error> {
         let owner = writer(&caller)?;
         let limit = PAGE.of(params.limit)?;
@@ -60,14 +52,14 @@ impl AgentService {
 }
 
 fn shown(row: OutboxEntry) -> WebhookDelivery {
-    let body: Value = serde_json::from_str(&row.data).unwrap_or_default();
+    let DeliveryKind { kind } = serde_json::from_str(&row.data).unwrap_or_default();
     WebhookDelivery {
         id: row.key,
-        kind: body["type"].as_str().unwrap_or_default().to_owned(),
+        kind,
         next_attempt_at: (row.outcome == WAITING).then(|| iso(row.next_try)),
         status: if row.outcome == GIVEN_UP { "dead".to_owned() } else { row.outcome },
         attempts: row.attempts,
-        body,
+        body: RawValue::from_string(row.data).unwrap_or_else(|_| RawValue::NULL.to_owned()),
         last_error: row.reason,
         created_at: iso(row.created_at),
         ended_at: row.ended_at.map(iso),

@@ -4,24 +4,13 @@ use super::record::record;
 use crate::callers::reader;
 use crate::{AgentService, Error};
 use kernel::Caller;
-use proto_schemas::requests::agent::{self, GotAgentRecord};
-use serde::Deserialize;
+use proto_schemas::requests::agent::{Get, GotAgentRecord};
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(crate) struct GetParams {
-    id: String,
-}
-
 impl AgentService {
-    pub(crate) async fn get(
-        self: Arc<Self>,
-        caller: Caller,
-        params: GetParams,
-    ) -> Result<GotAgentRecord, Error> {
+    pub(crate) async fn get(self: Arc<Self>, caller: Caller, params: Get) -> Result<GotAgentRecord, Error> {
         let viewer = reader(&caller)?;
-        let there = agent::Get { id: params.id.clone() };
-        if let Some(found) = self.at_its_domain(&caller, &params.id, &there).await? {
+        if let Some(found) = self.at_its_domain(&caller, &params.id, &params).await? {
             return Ok(found);
         }
         let found = self.store.agent(&params.id).await?;

@@ -5,21 +5,14 @@ use crate::callers::reader;
 use crate::paging::{PAGE, cut_page, read_cursor};
 use crate::{AgentService, Error};
 use kernel::Caller;
-use proto_schemas::requests::agent::AgentRecordPage;
-use serde::Deserialize;
+use proto_schemas::requests::agent::{AgentRecordPage, List};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct ListParams {
-    cursor: Option<String>,
-    limit: Option<i64>,
-}
 
 impl AgentService {
     pub(crate) async fn list(
         self: Arc<Self>,
         caller: Caller,
-        params: ListParams,
+        params: List,
     ) -> Result<AgentRecordPage, Error> {
         let owner = reader(&caller)?;
         let limit = PAGE.of(params.limit)?;

@@ -4,32 +4,27 @@ use crate::{AgentService, Error};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kernel::Aid;
+use proto_schemas::requests::agent::AgentKeyProof;
 use proto_schemas::requests::ca;
-use serde::Deserialize;
 
 /// How old a proof may be, and how far ahead of ours the clock of its signer.
 pub(super) const GOOD_SECONDS: i64 = 300;
 const NONCE_CHARACTERS: std::ops::RangeInclusive<usize> = 16..=128;
 
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct KeyProof {
-    pub aid: Aid,
-    pub cert_fingerprint: Option<String>,
-    /// In seconds since 1970.
-    pub timestamp: i64,
-    pub nonce: String,
-    pub signature: String,
-}
-
 /// The text that the key of the AID signs. No member of it can have a line feed.
-pub(super) fn signed_text(proof: &KeyProof, owner: &Aid, name: &str) -> String {
-    let KeyProof { aid, timestamp, nonce, .. } = proof;
+pub(super) fn signed_text(proof: &AgentKeyProof, owner: &Aid, name: &str) -> String {
+    let AgentKeyProof { aid, timestamp, nonce, .. } = proof;
     format!("aun-agent-registration-v1\n{aid}\n{owner}\n{name}\n{timestamp}\n{nonce}")
 }
 
 impl AgentService {
     /// Whether a proof holds. That it is used once is checked when it is stored.
-    pub(super) async fn check_proof(&self, proof: &KeyProof, owner: &Aid, name: &str) -> Result<(), Error> {
+    pub(super) async fn check_proof(
+        &self,
+        proof: &AgentKeyProof,
+        owner: &Aid,
+        name: &str,
+    ) -> Result<(), Error> {
         if proof.aid.issuer() != self.issuer {
             return Err(refused("the AID is of another domain"));
         }

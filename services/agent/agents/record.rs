@@ -3,6 +3,7 @@
 use crate::store::agents::AgentRow;
 use kernel::{Aid, iso};
 use proto_schemas::requests::agent::AgentRecord;
+use serde_json::value::RawValue;
 
 /// What only its owner may know is left out for others.
 pub(super) fn record(row: AgentRow, viewer: &Aid) -> AgentRecord {
@@ -14,7 +15,7 @@ pub(super) fn record(row: AgentRow, viewer: &Aid) -> AgentRecord {
         name: row.name,
         description: row.description,
         connection_mode: row.connection_mode,
-        capability_manifest: row.manifest.and_then(|text| serde_json::from_str(&text).ok()),
+        capability_manifest: row.manifest.and_then(|text| RawValue::from_string(text).ok()),
         capability_manifest_version: row.manifest_version,
         capability_manifest_hash: row.manifest_hash,
         health_check_url: row.health_check_url.filter(|_| owned),

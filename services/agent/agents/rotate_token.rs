@@ -5,22 +5,14 @@ use crate::callers::writer;
 use crate::store::agents;
 use crate::{AgentService, Error};
 use kernel::Caller;
-use proto_schemas::requests::agent::RotatedAgentToken;
-use serde::Deserialize;
+use proto_schemas::requests::agent::{RotateToken, RotatedAgentToken};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct RotateTokenParams {
-    id: String,
-    #[serde(default)]
-    webhook_secret: bool,
-}
 
 impl AgentService {
     pub(crate) async fn rotate_token(
         self: Arc<Self>,
         caller: Caller,
-        params: RotateTokenParams,
+        params: RotateToken,
     ) -> Result<RotatedAgentToken, Error> {
         let owner = writer(&caller)?;
         let agent_token = new_token(&self.ids);
@@ -30,7 +22,7 @@ impl AgentService {
         if row.owner != owner.as_str() {
             return Err(Error::NotOwner(row.id));
         }
-        let wanted = params.webhook_secret && row.webhook_url.is_some();
+        let wanted = params.webhook_secret.unwrap_or_default() && row.webhook_url.is_some();
         let webhook_secret = wanted.then(|| new_webhook_secret(&self.ids));
         row.token_hash = hash_of(&agent_token);
         row.webhook_secret = webhook_secret.clone().or(row.webhook_secret);

@@ -3,7 +3,7 @@
 //! The row is locked from the first look at it until the commit: of two writers at the same moment the second compares its manifest
 //! with that of the first, so versions have no gaps and each is given once.
 
-use super::checks::{ConnectionMode, check_description, check_name, check_url};
+use super::checks::{check_description, check_mode, check_name, check_url};
 use super::record::record;
 use super::tokens::new_webhook_secret;
 use crate::callers::writer;
@@ -11,30 +11,11 @@ use crate::consent::notices::Notices;
 use crate::consent::{self, manifests};
 use crate::store::agents::{self, AgentRow};
 use crate::store::touch_document;
-use crate::{AgentService, Error, present};
+use crate::{AgentService, Error};
 use kernel::{Aid, Caller};
 use manifest::Manifest;
-use proto_schemas::requests::agent::{ManifestChange, UpdatedAgentRecord};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use proto_schemas::requests::agent::{ManifestChange, Update, UpdatedAgentRecord};
 use std::sync::Arc;
-
-/// Where a member may be `null`, the outer `None` is one that was left out.
-#[derive(Deserialize)]
-pub(crate) struct UpdateParams {
-    id: String,
-    name: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    description: Option<Option<String>>,
-    connection_mode: Option<ConnectionMode>,
-    #[serde(default, deserialize_with = "present")]
-    webhook_url: Option<Option<String>>,
-    #[serde(default, deserialize_with = "present")]
-    health_check_url: Option<Option<String>>,
-    #[serde(default, deserialize_with = "present")]
-    capability_manifest: Option<Box<RawValue>>,
-    expected_manifest_version: Option<i64>,
-}
 
 /// What was stored.
 struct UpdatedAgent {
@@ -48,11 +29,11 @@ impl AgentService {
     pub(crate) async fn update(
         self: Arc<Self>,
         caller: Caller,
-        params: UpdateParams,
+        params: Update,
     ) -> Result<UpdatedAgentRecord, Error> {
         let owner = writer(&caller)?;
         self.check_changes(&params)?;
-        let manifest = params.capability_manifest.as_deref().map(manifests::accept).transpose()?;
+        let manifest = manifests::accept(params.capability_manifest.as_ref())?;
 
         let updated = self.store_changes(owner, params, manifest.as_ref()).await?;
 
@@ -70,7 +51,7 @@ impl AgentService {
         })
     }
 
-    fn check_changes(&self, params: &UpdateParams) -> Result<(), Error> {
+    fn check_changes(&self, params: &Update) -> Result<(), Error> {
         if let Some(name) = &params.name {
             check_name(name)?;
         }
@@ -83,7 +64,7 @@ impl AgentService {
     async fn store_changes(
         &self,
         owner: &Aid,
-        params: UpdateParams,
+        params: Update,
         manifest: Option<&Manifest>,
     ) -> Result<UpdatedAgent, Error> {
         let now = self.clock.now_ms();
@@ -124,7 +105,7 @@ impl AgentService {
 }
 
 /// The row with everything but its manifest.
-fn changed(before: &AgentRow, params: UpdateParams) -> Result<AgentRow, Error> {
+fn changed(before: &AgentRow, params: Update) -> Result<AgentRow, Error> {
     let mut row = before.clone();
     if let Some(name) = params.name {
         row.name = name;
@@ -142,7 +123,7 @@ fn changed(before: &AgentRow, params: UpdateParams) -> Result<AgentRow, Error> {
         row.webhook_url = webhook_url;
     }
     if let Some(mode) = params.connection_mode {
-        row.connection_mode = mode.checked(row.webhook_url.as_deref())?.to_owned();
+        row.connection_mode = check_mode(mode, row.webhook_url.as_deref())?.to_owned();
     }
     if row.connection_mode == "webhook" && row.webhook_url.is_none() {
         return Err(Error::Bad("connection mode webhook needs a webhook_url"));

@@ -12,12 +12,11 @@ use std::collections::BTreeSet;
 /// What an agent declares that has no manifest yet. Every scope of its first one is new to its users.
 const NOTHING: &str = r#"{"schema_version":"1.0","agent_version":"0.0.0","tools":[],"permission_scopes":[],"capability_flags":{}}"#;
 
-/// The manifest of a call, with duplicate keys and all as it was sent.
-pub(crate) fn accept(sent: &RawValue) -> Result<Manifest, Error> {
-    if sent.get().trim() == "null" {
-        return Err(Error::ManifestNull);
-    }
-    Ok(Manifest::parse(sent.get())?)
+/// The manifest of a call, with duplicate keys and all as it was sent; none where it was left out.
+pub(crate) fn accept(sent: Option<&Option<Box<RawValue>>>) -> Result<Option<Manifest>, Error> {
+    let Some(sent) = sent else { return Ok(None) };
+    let text = sent.as_ref().ok_or(Error::ManifestNull)?;
+    Ok(Some(Manifest::parse(text.get())?))
 }
 
 /// The manifest that an agent has.

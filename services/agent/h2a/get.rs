@@ -5,24 +5,17 @@ use crate::callers::reader;
 use crate::store::relations::RelationRow;
 use crate::{AgentService, Error};
 use kernel::{Aid, Caller};
-use proto_schemas::requests::h2a::{self, CurrentRelation};
-use serde::Deserialize;
+use proto_schemas::requests::h2a::{CurrentRelation, Get};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct GetParams {
-    id: String,
-}
 
 impl AgentService {
     pub(crate) async fn get_relation(
         self: Arc<Self>,
         caller: Caller,
-        params: GetParams,
+        params: Get,
     ) -> Result<CurrentRelation, Error> {
         let viewer = reader(&caller)?;
-        let there = h2a::Get { id: params.id.clone() };
-        if let Some(found) = self.at_its_domain(&caller, &params.id, &there).await? {
+        if let Some(found) = self.at_its_domain(&caller, &params.id, &params).await? {
             return Ok(found);
         }
         let relation = self.find_relation(&params.id, Some(viewer)).await?;

@@ -8,26 +8,17 @@ use crate::store::agents;
 use crate::store::relations::{self, RelationRow};
 use crate::{AgentService, Error};
 use kernel::Caller;
-use proto_schemas::requests::h2a::{self, GrantedRelation};
-use serde::Deserialize;
+use proto_schemas::requests::h2a::{Grant, GrantedRelation};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct GrantParams {
-    agent_id: String,
-    granted_scopes: Vec<String>,
-}
 
 impl AgentService {
     pub(crate) async fn grant(
         self: Arc<Self>,
         caller: Caller,
-        params: GrantParams,
+        params: Grant,
     ) -> Result<GrantedRelation, Error> {
         let (user, now) = (writer(&caller)?, self.clock.now_ms());
-        let there =
-            h2a::Grant { agent_id: params.agent_id.clone(), granted_scopes: params.granted_scopes.clone() };
-        if let Some(there) = self.at_its_domain(&caller, &params.agent_id, &there).await? {
+        if let Some(there) = self.at_its_domain(&caller, &params.agent_id, &params).await? {
             return Ok(there);
         }
         let mut tx = self.store.begin().await?;

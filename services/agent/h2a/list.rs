@@ -6,42 +6,14 @@ use crate::paging::{PAGE, cut_page, read_cursor};
 use crate::store::relations::RelationsWanted;
 use crate::{AgentService, Error};
 use kernel::Caller;
-use proto_schemas::requests::h2a::RelationPage;
-use serde::Deserialize;
+use proto_schemas::requests::h2a::{List, RelationPage, RelationStatus};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct ListParams {
-    agent_id: Option<String>,
-    status: Option<RelationStatus>,
-    reauth_required: Option<bool>,
-    cursor: Option<String>,
-    limit: Option<i64>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RelationStatus {
-    Active,
-    Suspended,
-    Revoked,
-}
-
-impl RelationStatus {
-    fn word(self) -> &'static str {
-        match self {
-            RelationStatus::Active => "active",
-            RelationStatus::Suspended => "suspended",
-            RelationStatus::Revoked => "revoked",
-        }
-    }
-}
 
 impl AgentService {
     pub(crate) async fn list_relations(
         self: Arc<Self>,
         caller: Caller,
-        params: ListParams,
+        params: List,
     ) -> Result<RelationPage, Error> {
         let viewer = reader(&caller)?;
         let limit = PAGE.of(params.limit)?;
@@ -57,7 +29,7 @@ impl AgentService {
         let wanted = RelationsWanted {
             user: (!all).then_some(viewer.as_str()),
             agent_id: agent.as_ref().map(|agent| agent.id.as_str()),
-            status: params.status.map(RelationStatus::word),
+            status: params.status.map(RelationStatus::as_str),
             reauth_required: params.reauth_required,
             after: &after,
             // One more tells whether there is another page.

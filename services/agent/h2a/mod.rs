@@ -18,14 +18,14 @@ use kernel::Rpc;
 
 /// The methods of the namespace.
 pub(super) fn methods(rpc: Rpc<AgentService>) -> Rpc<AgentService> {
-    rpc.method("h2a.grant", AgentService::grant)
-        .method("h2a.get", AgentService::get_relation)
-        .method("h2a.list", AgentService::list_relations)
-        .method("h2a.update", AgentService::update_relation)
-        .method("h2a.revoke", AgentService::revoke)
-        .method("h2a.suspend", AgentService::suspend)
-        .method("h2a.restore", AgentService::restore)
-        .method("h2a.session_opened", AgentService::session_opened)
-        .method("h2a.session_resync", AgentService::session_resync)
-        .method("h2a.session_closed", AgentService::session_closed)
+    rpc.method(AgentService::grant)
+        .method(AgentService::get_relation)
+        .method(AgentService::list_relations)
+        .method(AgentService::update_relation)
+        .method(AgentService::revoke)
+        .method(AgentService::suspend)
+        .method(AgentService::restore)
+        .method(AgentService::session_opened)
+        .method(AgentService::session_resync)
+        .method(AgentService::session_closed)
 }

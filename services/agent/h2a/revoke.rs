@@ -5,24 +5,17 @@ use crate::callers::writer;
 use crate::consent::notices::RelationStep;
 use crate::{AgentService, Error};
 use kernel::Caller;
-use proto_schemas::requests::h2a::{self, CurrentRelation};
-use serde::Deserialize;
+use proto_schemas::requests::h2a::{CurrentRelation, Revoke};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct RevokeParams {
-    id: String,
-}
 
 impl AgentService {
     pub(crate) async fn revoke(
         self: Arc<Self>,
         caller: Caller,
-        params: RevokeParams,
+        params: Revoke,
     ) -> Result<CurrentRelation, Error> {
         let user = writer(&caller)?;
-        let there = h2a::Revoke { id: params.id.clone() };
-        if let Some(revoked) = self.at_its_domain(&caller, &params.id, &there).await? {
+        if let Some(revoked) = self.at_its_domain(&caller, &params.id, &params).await? {
             return Ok(revoked);
         }
         let found = self.find_relation(&params.id, Some(user)).await?;

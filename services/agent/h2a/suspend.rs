@@ -4,20 +4,14 @@ use super::shown::shown;
 use crate::consent::notices::RelationStep;
 use crate::{AgentService, Error};
 use kernel::Caller;
-use proto_schemas::requests::h2a::CurrentRelation;
-use serde::Deserialize;
+use proto_schemas::requests::h2a::{CurrentRelation, Suspend};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct SuspendParams {
-    id: String,
-}
 
 impl AgentService {
     pub(crate) async fn suspend(
         self: Arc<Self>,
         _: Caller,
-        params: SuspendParams,
+        params: Suspend,
     ) -> Result<CurrentRelation, Error> {
         let found = self.find_relation(&params.id, None).await?;
         let relation = self.take_step(found, RelationStep::Suspended).await?;

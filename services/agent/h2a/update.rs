@@ -8,30 +8,17 @@ use crate::consent::{granted, manifests, scopes_json};
 use crate::store::relations;
 use crate::{AgentService, Error};
 use kernel::Caller;
-use proto_schemas::requests::h2a::{self, CurrentRelation};
-use serde::Deserialize;
+use proto_schemas::requests::h2a::{CurrentRelation, Update};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct UpdateParams {
-    id: String,
-    granted_scopes: Vec<String>,
-    manifest_version: Option<i64>,
-}
 
 impl AgentService {
     pub(crate) async fn update_relation(
         self: Arc<Self>,
         caller: Caller,
-        params: UpdateParams,
+        params: Update,
     ) -> Result<CurrentRelation, Error> {
         let user = writer(&caller)?;
-        let there = h2a::Update {
-            id: params.id.clone(),
-            granted_scopes: params.granted_scopes.clone(),
-            manifest_version: params.manifest_version,
-        };
-        if let Some(updated) = self.at_its_domain(&caller, &params.id, &there).await? {
+        if let Some(updated) = self.at_its_domain(&caller, &params.id, &params).await? {
             return Ok(updated);
         }
         let found = self.find_relation(&params.id, Some(user)).await?;

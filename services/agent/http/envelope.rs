@@ -1,12 +1,12 @@
 //! Envelopes: `{"data": …}` for what worked, `{"error": {code, message, i18n_key, params}}` for what did not.
 
 use super::members::Members;
-use crate::catalogue::{i18n_key, status_of};
 use axum::http::header::{ETAG, IF_NONE_MATCH, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use kernel::RpcError;
 use kernel::http::{json_text, with_header};
+use kernel::{RpcError, codes};
+use proto_schemas::Code;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -87,11 +87,11 @@ fn names(headers: &HeaderMap, etag: &str) -> bool {
 
 pub(super) fn unauthorized() -> Response {
     let sentence = "a valid access token is needed, or the token of an agent";
-    with_header(error(401, "UNAUTHORIZED", sentence, Map::new()), WWW_AUTHENTICATE, "Bearer")
+    with_header(error(codes::UNAUTHENTICATED, sentence, Map::new()), WWW_AUTHENTICATE, "Bearer")
 }
 
 pub(super) fn invalid_json(sentence: &str) -> Response {
-    error(400, "INVALID_JSON", &format!("the body cannot be read: {sentence}"), Map::new())
+    error(codes::agent::INVALID_JSON, &format!("the body cannot be read: {sentence}"), Map::new())
 }
 
 /// The error of a method, with what it says besides its code and its sentence as `params`.
@@ -102,26 +102,25 @@ pub(super) fn refused(refusal: &RpcError) -> Response {
         _ => Value::Null,
     };
     let mut params = data.as_object_mut().map(std::mem::take).unwrap_or_default();
-    let kind = params.remove("kind").and_then(|kind| Some(kind.as_str()?.to_ascii_uppercase()));
-    let code = match kind.as_deref() {
-        Some("UNAUTHENTICATED" | "TOKEN_INVALID") => "UNAUTHORIZED",
-        Some(kind) if status_of(kind).is_some() => kind,
-        _ => "INTERNAL",
-    };
-    let status = params.remove("http_status").and_then(|status| u16::try_from(status.as_u64()?).ok());
-    let status = status.or_else(|| status_of(code)).unwrap_or(500);
-    for name in ["retryable", "i18n_key"] {
+    let kind = params.remove("kind").and_then(|kind| Some(kind.as_str()?.to_owned()));
+    let code = kind.and_then(|kind| Code::find(proto_schemas::find_namespace("agent")?, &kind));
+    for name in ["http_status", "retryable", "i18n_key"] {
         params.remove(name);
     }
-    let response = error(status, code, &refusal.to_string(), params);
+    let response = error(code.unwrap_or(codes::INTERNAL), &refusal.to_string(), params);
     match refusal.retry_after_seconds() {
         Some(seconds) => with_header(response, RETRY_AFTER, &seconds.to_string()),
         None => response,
     }
 }
 
-fn error(status: u16, code: &str, sentence: &str, params: Map<String, Value>) -> Response {
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let error = json!({ "code": code, "message": sentence, "i18n_key": i18n_key(code), "params": params });
+fn error(code: Code, sentence: &str, params: Map<String, Value>) -> Response {
+    let status = StatusCode::from_u16(code.http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    // No token and a bad one are the same here.
+    let (word, key) = match code.http {
+        401 => ("UNAUTHORIZED", "error.unauthorized".to_owned()),
+        _ => (code.name, code.i18n_key()),
+    };
+    let error = json!({ "code": word, "message": sentence, "i18n_key": key, "params": params });
     json_text(status, json!({ "error": error }).to_string())
 }

@@ -4,8 +4,9 @@
 use crate::consent::notices::{REAUTH_REQUIRED, manifest_payload};
 use crate::consent::scopes_of;
 use crate::{AgentService, Error};
-use kernel::{Aid, Audience, Event, RpcError, SessionNotice};
+use kernel::{Aid, Audience, Event, RpcError};
 use parking_lot::Mutex;
+use proto_schemas::requests::h2a::SessionOpened;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -21,12 +22,12 @@ const MOST_PENDING: i64 = 100;
 /// The devices that connected and were not looked at yet.
 #[derive(Default)]
 pub(crate) struct DeviceArrivals {
-    noted: Mutex<Vec<SessionNotice>>,
+    noted: Mutex<Vec<SessionOpened>>,
     came: Notify,
 }
 
 impl DeviceArrivals {
-    pub fn note(&self, notice: SessionNotice) {
+    pub fn note(&self, notice: SessionOpened) {
         let mut noted = self.noted.lock();
         if noted.len() < MOST {
             noted.push(notice);
@@ -34,14 +35,14 @@ impl DeviceArrivals {
         }
     }
 
-    fn take(&self) -> Vec<SessionNotice> {
+    fn take(&self) -> Vec<SessionOpened> {
         std::mem::take(&mut *self.noted.lock())
     }
 }
 
 /// A device about whose agent something is pending, until its session is there.
 struct WaitingArrival {
-    notice: SessionNotice,
+    notice: SessionOpened,
     until: Instant,
 }
 
@@ -69,10 +70,10 @@ impl AgentService {
     async fn tell_present(&self, waiting: Vec<WaitingArrival>) -> Vec<WaitingArrival> {
         let mut awaited = Vec::new();
         for arrival in waiting {
-            let SessionNotice { aid, connection, .. } = &arrival.notice;
-            let here = self.presence.sessions(aid).iter().any(|session| session.connection == *connection);
+            let (aid, connection) = (&arrival.notice.aid, arrival.notice.connection.unwrap_or_default());
+            let here = self.presence.sessions(aid).iter().any(|session| session.connection == connection);
             if here {
-                let to = Audience::Connection { aid: aid.clone(), connection: *connection };
+                let to = Audience::Connection { aid: aid.clone(), connection };
                 if let Err(error) = self.publish_pending(aid, &to).await {
                     tracing::debug!("a device is not told what is pending: {}", RpcError::from(error));
                 }

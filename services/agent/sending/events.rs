@@ -5,10 +5,8 @@
 
 use crate::AgentService;
 use crate::outboxes::StoredEvent;
-use kernel::{
-    Aid, Audience, Caller, DispatchEvent, Event, EventTargets, OutboxPage, OutboxRow, OutboxSender,
-    PageOutcome, RowEnd,
-};
+use kernel::{Aid, Audience, Caller, Event, OutboxPage, OutboxRow, OutboxSender, PageOutcome, RowEnd};
+use proto_schemas::requests::gateway::{DispatchEvent, DispatchTargets};
 use std::sync::Arc;
 
 /// Sends the rows of the outbox of events.
@@ -64,7 +62,7 @@ impl AgentService {
             // The same for the same page, so that it is delivered once if it is sent twice.
             event_id: format!("evt_{id}_{page}"),
             event: stored.event.trim_start_matches("event/").to_owned(),
-            targets: EventTargets { aids: foreign, connection_ids: None },
+            targets: DispatchTargets { aids: foreign, connection_ids: None },
             payload: stored.payload.clone(),
         };
         if let Err(error) = self.mesh.dispatch("agent", &Caller::service("agent"), &event).await {

@@ -72,7 +72,7 @@ async fn an_agent_removes_its_own_document_and_nobody_else_does() {
     assert_eq!((refused.status, refused.header("www-authenticate")), (401, "Bearer"));
     assert_eq!(delete(&carol.by_token(), None).await.status, 403);
     let other = delete(&alice.by_token(), Some("\"other\"")).await;
-    assert_eq!((other.status, &other.json()["code"]), (412, &json!("version_conflict")));
+    assert_eq!((other.status, &other.json()["code"]), (412, &json!("agent_md_changed")));
 
     let multi = request("GET", &alice.aid).header("x-aun-signature-format", "multi-v1");
     let read = test.http("agent", nobody, multi).await;

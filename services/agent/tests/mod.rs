@@ -14,6 +14,7 @@ mod versions;
 
 use certs::Certificate;
 use kernel::{Caller, RpcError};
+use proto_schemas::Code;
 use serde_json::{Value, json};
 use testing::{DAY_MS, TestAgent, TestWorld};
 
@@ -33,8 +34,9 @@ async fn put(test: &TestWorld, aid: &str, content: &str, condition: Value) -> Re
     test.call_as(Caller::Operator, "agent.put_agent_md", params).await
 }
 
-fn status(error: &RpcError) -> u64 {
-    error.data("http_status").and_then(Value::as_u64).unwrap_or_default()
+/// The status that an error has over HTTP.
+fn status(error: &RpcError) -> u16 {
+    error.data("kind").and_then(Value::as_str).and_then(Code::http_status).unwrap_or_default()
 }
 
 #[tokio::test]

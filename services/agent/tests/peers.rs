@@ -1,8 +1,9 @@
 //! Agents and users of other domains: calls go to the domain of the agent, and events to the domain of the user.
 
 use super::support::{TestAgents, with_required_member};
-use kernel::{Aid, Caller, DispatchEvent, Forward, Forwarded, Relayed, Rpc, RpcError, Service, Session};
+use kernel::{Aid, Caller, Relayed, Rpc, RpcError, Service, Session};
 use parking_lot::Mutex;
+use proto_schemas::requests::gateway::{DispatchEvent, FederatedEvent, ForwardFederation, ForwardedCall};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -11,29 +12,32 @@ use std::sync::Arc;
 #[derive(Default)]
 struct RecordingGateway {
     answer: Mutex<Value>,
-    forwards: Mutex<Vec<Forward>>,
+    forwards: Mutex<Vec<ForwardFederation>>,
     dispatched: Mutex<Vec<DispatchEvent>>,
 }
 
 impl RecordingGateway {
-    async fn forward(self: Arc<Self>, _: Caller, forward: Forward) -> Result<Forwarded, RpcError> {
+    async fn forward(
+        self: Arc<Self>,
+        _: Caller,
+        forward: ForwardFederation,
+    ) -> Result<ForwardedCall, RpcError> {
         self.forwards.lock().push(forward);
         let result = to_raw_value(&*self.answer.lock()).map_err(RpcError::internal)?;
         let (target_issuer, relay_id) = ("other.example".to_owned(), "r-1".to_owned());
-        Ok(Forwarded { result, target_issuer, relay_id, elapsed_ms: 1 })
+        Ok(ForwardedCall { result, target_issuer, relay_id, elapsed_ms: 1 })
     }
 
-    async fn dispatch(self: Arc<Self>, _: Caller, event: DispatchEvent) -> Result<Value, RpcError> {
+    async fn dispatch(self: Arc<Self>, _: Caller, event: DispatchEvent) -> Result<FederatedEvent, RpcError> {
         self.dispatched.lock().push(event);
-        Ok(json!({ "federated": {} }))
+        Ok(FederatedEvent::default())
     }
 }
 
 async fn with_gateway() -> (TestAgents, Arc<RecordingGateway>) {
     let (agents, gateway) = (TestAgents::open().await, Arc::<RecordingGateway>::default());
-    let methods = Rpc::new(gateway.clone())
-        .method("gateway.forward_federation", RecordingGateway::forward)
-        .method("gateway.dispatch_event", RecordingGateway::dispatch);
+    let methods =
+        Rpc::new(gateway.clone()).method(RecordingGateway::forward).method(RecordingGateway::dispatch);
     agents.test.world.add(Service::new(&["gateway"], methods));
     (agents, gateway)
 }

@@ -2,28 +2,16 @@
 
 use crate::{AuthService, Error};
 use kernel::Caller;
+use proto_schemas::requests::auth::{CertificateWithChain, DownloadCert};
 use proto_schemas::requests::ca;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct DownloadCertParams {
-    cert_sn: String,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct Downloaded {
-    cert: String,
-    ca_cert: String,
-    cert_chain: Vec<String>,
-}
 
 impl AuthService {
     pub(crate) async fn download_cert(
         self: Arc<Self>,
         _: Caller,
-        params: DownloadCertParams,
-    ) -> Result<Downloaded, Error> {
+        params: DownloadCert,
+    ) -> Result<CertificateWithChain, Error> {
         let cert_chain = self.ca(&ca::GetCertChain {}).await?.certs;
         let cert = match params.cert_sn.as_str() {
             "root" => cert_chain.last().cloned().unwrap_or_default(),
@@ -38,6 +26,7 @@ impl AuthService {
                 cert
             }
         };
-        Ok(Downloaded { cert, ca_cert: cert_chain.first().cloned().unwrap_or_default(), cert_chain })
+        let ca_cert = cert_chain.first().cloned().unwrap_or_default();
+        Ok(CertificateWithChain { cert, ca_cert, cert_chain })
     }
 }

@@ -1,29 +1,20 @@
 //! `auth.rekey`: a certificate for a new key, asked for with the old one.
 
-use crate::certificates::renew_cert::Renewed;
 use crate::login::check_possession;
 use crate::{AuthService, Error};
 use certs::Certificate;
 use kernel::{Aid, Caller};
+use proto_schemas::requests::auth::{Rekey, RekeyedCertificate};
 use proto_schemas::requests::ca;
-use serde::Deserialize;
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(crate) struct RekeyParams {
-    aid: Aid,
-    request_id: String,
-    nonce: String,
-    new_public_key: String,
-    signature: String,
-    /// Clients that have one prove that they hold the new key; SDKs send none.
-    #[serde(default)]
-    proof: Option<String>,
-}
-
 impl AuthService {
-    pub(crate) async fn rekey(self: Arc<Self>, _: Caller, params: RekeyParams) -> Result<Renewed, Error> {
-        let RekeyParams { aid, request_id, nonce, new_public_key, signature, proof } = params;
+    pub(crate) async fn rekey(
+        self: Arc<Self>,
+        _: Caller,
+        params: Rekey,
+    ) -> Result<RekeyedCertificate, Error> {
+        let Rekey { aid, request_id, nonce, new_public_key, signature, proof, .. } = params;
         let signed = format!("{nonce}{new_public_key}");
         let (pending, known, _) = self.complete(&aid, &request_id, &nonce, &signed, &signature).await?;
 
@@ -34,10 +25,11 @@ impl AuthService {
 
         self.use_up(&pending).await?;
         let request =
-            ca::RekeyCert { aid: aid.to_string(), old_serial: current.serial, public_key: new_public_key };
+            ca::RekeyCert { aid: aid.clone(), old_serial: current.serial, public_key: new_public_key };
         let issued = self.ca(&request).await?;
         self.end_chains_of_other_keys(&aid, &issued.cert).await;
-        Ok(Renewed { status: "rekeyed", cert: issued.cert, ca_cert: issued.ca_cert })
+        let status = "rekeyed".to_owned();
+        Ok(RekeyedCertificate { status, cert: issued.cert, ca_cert: Some(issued.ca_cert) })
     }
 
     /// Who had the old key has no chain of refreshes left; access tokens are valid until the end of their hour, because clients go

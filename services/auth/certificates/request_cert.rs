@@ -3,42 +3,18 @@
 //! A session is not enough: whoever stole a token has one, too. The key of the active certificate signs, and the new key.
 
 use crate::{AuthService, Error};
-use kernel::{Aid, Caller};
+use kernel::Caller;
+use proto_schemas::requests::auth::{RequestCert, RequestedCertificate};
 use proto_schemas::requests::ca;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct RequestCertParams {
-    aid: Aid,
-    public_key: String,
-    curve: certs::Curve,
-    #[serde(default)]
-    request_id: String,
-    #[serde(default)]
-    nonce: String,
-    #[serde(default)]
-    signature: String,
-    #[serde(default)]
-    proof: String,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct Requested {
-    status: &'static str,
-    aid: Aid,
-    cert: String,
-    ca_cert: String,
-    curve: String,
-}
 
 impl AuthService {
     pub(crate) async fn request_cert(
         self: Arc<Self>,
         caller: Caller,
-        params: RequestCertParams,
-    ) -> Result<Requested, Error> {
-        let RequestCertParams { aid, public_key, curve, request_id, nonce, signature, proof } = params;
+        params: RequestCert,
+    ) -> Result<RequestedCertificate, Error> {
+        let RequestCert { aid, public_key, curve, request_id, nonce, signature, proof, .. } = params;
         let session = caller.agent()?;
         if session.aid != aid {
             return Err(Error::NotYours { wanted: aid.to_string(), session: session.aid.to_string() });
@@ -49,7 +25,7 @@ impl AuthService {
             return Err(Error::Param(format!("{name} must be given: begin with auth.aid_login1")));
         }
         // Begins with the method, unlike what a login or a rekey signs: none of them is good for another.
-        let signed = format!("auth.request_cert:{nonce}:{curve}:{public_key}");
+        let signed = format!("auth.request_cert:{nonce}:{}:{public_key}", curve.as_str());
         let (pending, known, _) = self.complete(&aid, &request_id, &nonce, &signed, &signature).await?;
         if known.lifecycle_state == "expired" {
             return Err(Error::Expired);
@@ -57,20 +33,9 @@ impl AuthService {
         crate::login::check_possession(&public_key, &signed, &proof)?;
 
         self.use_up(&pending).await?;
-        let request = ca::IssueCert {
-            aid: aid.to_string(),
-            public_key,
-            curve: curve.to_string(),
-            additional: Some(true),
-            ..ca::IssueCert::default()
-        };
-        let issued = self.ca(&request).await?;
-        Ok(Requested {
-            status: "issued",
-            aid,
-            cert: issued.cert,
-            ca_cert: issued.ca_cert,
-            curve: issued.curve,
-        })
+        let request =
+            ca::IssueCert { aid: aid.clone(), public_key, curve, key_purpose: None, additional: Some(true) };
+        let ca::IssuedCertificate { cert, ca_cert, curve, .. } = self.ca(&request).await?;
+        Ok(RequestedCertificate { status: "issued".to_owned(), aid, cert, ca_cert, curve })
     }
 }

@@ -6,36 +6,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{CertError, Certificate};
 use kernel::{Aid, Caller, RpcError};
+use proto_schemas::requests::auth::{AidLogin1, LoginNonce};
 use proto_schemas::requests::ca;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// An expired certificate may still ask for its successor for this long.
 const GRACE_SECONDS: i64 = 90 * 86_400;
 
-#[derive(Deserialize)]
-pub(crate) struct AidLogin1Params {
-    aid: Aid,
-    cert: String,
-    client_nonce: String,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct Login1 {
-    request_id: String,
-    nonce: String,
-    server_time: f64,
-    client_nonce_signature: String,
-    auth_cert: String,
-    auth_curve: &'static str,
-}
-
 impl AuthService {
     pub(crate) async fn aid_login1(
         self: Arc<Self>,
         _: Caller,
-        params: AidLogin1Params,
-    ) -> Result<Login1, Error> {
+        params: AidLogin1,
+    ) -> Result<LoginNonce, Error> {
         if params.client_nonce.is_empty() || params.client_nonce.len() > 256 {
             return Err(Error::Param("client_nonce must be 1 to 256 characters long".to_owned()));
         }
@@ -45,14 +28,14 @@ impl AuthService {
         let now = self.clock.now_ms();
         let pending = Pending { request_id: self.ids.tagged("req"), expires_at: now + NONCE_MS, fingerprint };
         let identity = self.keys.login();
-        Ok(Login1 {
+        Ok(LoginNonce {
             nonce: self.keys.seal.close(&params.aid, &pending, self.ids.bytes()),
             request_id: pending.request_id,
             server_time: now as f64 / 1000.0,
             // The text itself is signed, not what it might decode to.
             client_nonce_signature: STANDARD.encode(identity.sign(params.client_nonce.as_bytes())),
             auth_cert: identity.certificate().pem().to_owned(),
-            auth_curve: identity.key().curve().as_str(),
+            auth_curve: identity.key().curve().to_string(),
         })
     }
 

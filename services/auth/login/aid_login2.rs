@@ -3,43 +3,19 @@
 use crate::store::Login;
 use crate::{ACCESS_SECONDS, AuthService, Error, KnownCert, LoginOutcome};
 use kernel::{Aid, Caller};
+use proto_schemas::requests::auth::{AidLogin2, LoginTokens};
 use proto_schemas::requests::ca;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct AidLogin2Params {
-    aid: Aid,
-    request_id: String,
-    nonce: String,
-    client_time: Box<RawValue>,
-    signature: String,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct Login2 {
-    status: &'static str,
-    aid: Aid,
-    access_token: String,
-    refresh_token: String,
-    /// The access token again, under the name that older clients read.
-    token: String,
-    expires_in: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    new_cert: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    active_cert: Option<String>,
-}
 
 impl AuthService {
     pub(crate) async fn aid_login2(
         self: Arc<Self>,
         _: Caller,
-        params: AidLogin2Params,
-    ) -> Result<Login2, Error> {
+        params: AidLogin2,
+    ) -> Result<LoginTokens, Error> {
         let signed = format!("{}:{}", params.nonce, verbatim(&params.client_time)?);
-        let AidLogin2Params { aid, request_id, nonce, signature, .. } = params;
+        let AidLogin2 { aid, request_id, nonce, signature, .. } = params;
         // Read before `ca` is asked for the certificate's state. A revocation that is stored after that answer is a later one than
         // this, and tokens that name an earlier revocation than the last one are not valid: so none of this login survives it.
         let after_revocation = self.revoked_at(aid.as_str()).await?.unwrap_or(0);
@@ -65,10 +41,10 @@ impl AuthService {
             }
         }
         let new_cert = self.successor(&aid, &known).await?;
-        Ok(Login2 {
-            status: "ok",
+        Ok(LoginTokens {
+            status: "ok".to_owned(),
             aid,
-            token: access_token.clone(),
+            token: Some(access_token.clone()),
             access_token,
             refresh_token,
             expires_in: ACCESS_SECONDS,
@@ -87,7 +63,7 @@ impl AuthService {
         if self.clock.now_seconds() < half {
             return Ok(None);
         }
-        let renewal = ca::RenewCert { aid: aid.to_string(), old_serial: known.serial.clone() };
+        let renewal = ca::RenewCert { aid: aid.clone(), old_serial: known.serial.clone() };
         match self.ca(&renewal).await {
             Ok(issued) => Ok(Some(issued.cert)),
             // Two logins at once renew once; the other simply keeps what it has until the next time.

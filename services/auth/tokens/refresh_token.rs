@@ -4,51 +4,22 @@ use crate::store::{Refreshed, TokenHolder};
 use crate::tokens::{CHAIN_LINKS, chain_of, hash};
 use crate::{ACCESS_SECONDS, AuthService, Error};
 use kernel::{Aid, Caller};
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::auth::{RefreshResult, RefreshToken};
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// An agent that lost our answer asks again with the token it still has; for this long it is answered once more.
 const REPLAY_MS: i64 = 10_000;
 
-#[derive(Deserialize)]
-pub(crate) struct RefreshTokenParams {
-    #[serde(default)]
-    refresh_token: String,
-}
-
-#[derive(Clone, Serialize)]
-#[serde(untagged)]
-pub(crate) enum Refresh {
-    Done {
-        success: bool,
-        aid: Aid,
-        access_token: String,
-        refresh_token: String,
-        token: String,
-        expires_in: i64,
-        refresh_count: i64,
-        relogin_required: bool,
-        retryable: bool,
-        diagnostic: Value,
-    },
-    Refused {
-        success: bool,
-        error: &'static str,
-        relogin_required: bool,
-        retryable: bool,
-        diagnostic: Value,
-    },
-}
-
 impl AuthService {
     pub(crate) async fn refresh_token(
         self: Arc<Self>,
         _: Caller,
-        params: RefreshTokenParams,
-    ) -> Result<Refresh, Error> {
+        params: RefreshToken,
+    ) -> Result<RefreshResult, Error> {
         if params.refresh_token.is_empty() {
-            return Ok(refused("missing refresh_token", json!({})));
+            return Ok(refused("missing refresh_token", &json!({})));
         }
         let chain = chain_of(&params.refresh_token);
         let old = hash(&params.refresh_token);
@@ -61,28 +32,27 @@ impl AuthService {
         if let Some(holder) = self.store.holder(&old).await?
             && !self.has_the_key_of(&holder).await?
         {
-            return Ok(refused("invalid_or_expired_refresh_token", diagnostic));
+            return Ok(refused("invalid_or_expired_refresh_token", &diagnostic));
         }
         let now = self.clock.now_ms();
         let (replay_after, chain) = (now - REPLAY_MS, chain.map(hash));
         let refreshed =
             self.store.refresh(&old, chain.as_deref(), &hash(&next), now, replay_after, CHAIN_LINKS).await?;
         let Some(Refreshed { aid, refresh_count, after_revocation }) = refreshed else {
-            return Ok(refused("invalid_or_expired_refresh_token", diagnostic));
+            return Ok(refused("invalid_or_expired_refresh_token", &diagnostic));
         };
         let aid = Aid::parse(&aid)?;
         let access_token = self.access_token(&aid, after_revocation)?;
-        Ok(Refresh::Done {
+        Ok(RefreshResult {
             success: true,
-            aid,
-            token: access_token.clone(),
-            access_token,
-            refresh_token: next,
-            expires_in: ACCESS_SECONDS,
-            refresh_count,
-            relogin_required: false,
-            retryable: false,
-            diagnostic: json!({}),
+            aid: Some(aid),
+            token: Some(access_token.clone()),
+            access_token: Some(access_token),
+            refresh_token: Some(next),
+            expires_in: Some(ACCESS_SECONDS),
+            refresh_count: Some(refresh_count),
+            diagnostic: to_raw_value(&json!({})).ok(),
+            ..RefreshResult::default()
         })
     }
 
@@ -99,6 +69,11 @@ impl AuthService {
 }
 
 /// Clients read the refusal from the result: an error would make them think the server is at fault.
-fn refused(error: &'static str, diagnostic: Value) -> Refresh {
-    Refresh::Refused { success: false, error, relogin_required: true, retryable: false, diagnostic }
+fn refused(error: &str, diagnostic: &Value) -> RefreshResult {
+    RefreshResult {
+        error: Some(error.to_owned()),
+        relogin_required: true,
+        diagnostic: to_raw_value(diagnostic).ok(),
+        ..RefreshResult::default()
+    }
 }

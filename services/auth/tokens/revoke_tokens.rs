@@ -2,22 +2,16 @@
 
 use crate::{AuthService, Error};
 use kernel::Caller;
-use proto_schemas::requests::auth::{RevokedTokens, TokensRevoked};
-use serde::Deserialize;
+use proto_schemas::requests::auth::{RevokeTokens, RevokedTokens, TokensRevoked};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct RevokeTokensParams {
-    aid: String,
-}
 
 impl AuthService {
     pub(crate) async fn revoke_tokens(
         self: Arc<Self>,
         _: Caller,
-        params: RevokeTokensParams,
+        params: RevokeTokens,
     ) -> Result<RevokedTokens, Error> {
-        let RevokeTokensParams { aid } = params;
+        let RevokeTokens { aid } = params;
         let revoked_at = self.store.revoke_tokens(&aid, self.clock.now_seconds()).await?;
 
         // Before gateways are told: whoever connects after they were is verified against it.

@@ -2,20 +2,14 @@
 
 use crate::{AuthService, Error};
 use kernel::Caller;
-use proto_schemas::requests::auth::LastRevocation;
-use serde::Deserialize;
+use proto_schemas::requests::auth::{LastRevocation, TokensRevokedAt};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct TokensRevokedAtParams {
-    aid: String,
-}
 
 impl AuthService {
     pub(crate) async fn tokens_revoked_at(
         self: Arc<Self>,
         _: Caller,
-        params: TokensRevokedAtParams,
+        params: TokensRevokedAt,
     ) -> Result<LastRevocation, Error> {
         Ok(LastRevocation { revoked_at: self.revoked_at(&params.aid).await? })
     }

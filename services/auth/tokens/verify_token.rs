@@ -3,32 +3,18 @@
 use crate::tokens::jwt::{self, Claims, JwtError};
 use crate::{AuthService, Error};
 use kernel::{Aid, Caller, sha256};
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::auth::{VerifiedToken, VerifyToken};
 use std::sync::Arc;
 
 /// How many verified tokens are cached, of about 400 bytes each.
 pub(crate) const CACHED: usize = 20_000;
 
-#[derive(Deserialize)]
-pub(crate) struct VerifyTokenParams {
-    token: String,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct TokenVerified {
-    aid: Aid,
-    jti: String,
-    expires_at: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tokens_revoked_at: Option<i64>,
-}
-
 impl AuthService {
     pub(crate) async fn verify_token(
         self: Arc<Self>,
         _: Caller,
-        params: VerifyTokenParams,
-    ) -> Result<TokenVerified, Error> {
+        params: VerifyToken,
+    ) -> Result<VerifiedToken, Error> {
         let claims = self.claims(&params.token).map_err(|error| Error::Token(error.to_string()))?;
         if claims.exp <= self.clock.now_seconds() {
             return Err(Error::Token("it has expired".to_owned()));
@@ -43,7 +29,14 @@ impl AuthService {
             return Err(Error::Token("it was revoked".to_owned()));
         }
         let aid = Aid::parse(&claims.aid)?;
-        Ok(TokenVerified { aid, jti: claims.jti, expires_at: claims.exp, tokens_revoked_at })
+        Ok(VerifiedToken {
+            aid,
+            jti: claims.jti,
+            expires_at: claims.exp,
+            device_id: None,
+            slot_id: None,
+            tokens_revoked_at,
+        })
     }
 
     /// Where several processes share the store, another one may have revoked a moment ago: then only the table knows.

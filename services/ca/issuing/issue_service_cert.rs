@@ -3,10 +3,9 @@
 
 use crate::issuing::issue_cert::public_key;
 use crate::store::{CertificateRow, ClaimOutcome, NewCertificate};
-use crate::{BACKDATE_SECONDS, CaService, Error, Issued, LEAF_SECONDS};
-use certs::Curve;
+use crate::{BACKDATE_SECONDS, CaService, Error, LEAF_SECONDS};
 use kernel::Caller;
-use serde::Deserialize;
+use proto_schemas::requests::ca::{IssueServiceCert, IssuedCertificate, ServiceKeyPurpose};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -14,33 +13,15 @@ use std::sync::Arc;
 /// now, so this is how many of one service may start at the same moment.
 const TRIES: usize = 64;
 
-#[derive(Deserialize)]
-pub(crate) struct IssueServiceCertParams {
-    name: String,
-    public_key: String,
-    curve: Curve,
-    key_purpose: Option<ServiceKeyPurpose>,
-    replaces: Option<String>,
-    #[serde(default)]
-    dns_names: Vec<String>,
-    #[serde(default)]
-    ips: Vec<IpAddr>,
-}
-
-/// What tells two keys of a service apart that are on one curve.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ServiceKeyPurpose {
-    Login,
-}
-
 impl CaService {
     pub(crate) async fn issue_service_cert(
         self: Arc<Self>,
         caller: Caller,
-        params: IssueServiceCertParams,
-    ) -> Result<Issued, Error> {
-        let key = public_key(&params.public_key, params.curve)?;
+        params: IssueServiceCert,
+    ) -> Result<IssuedCertificate, Error> {
+        let key = public_key(&params.public_key, params.curve.as_str())?;
+        let dns_names = params.dns_names.as_deref().unwrap_or_default();
+        let ips = addresses(params.ips.as_deref().unwrap_or_default())?;
         let Some((named, _)) = params.name.split_once('.').filter(|(_, issuer)| *issuer == self.issuer)
         else {
             return Err(Error::ForeignIssuer { aid: params.name, issuer: self.issuer.clone() });
@@ -52,16 +33,9 @@ impl CaService {
 
         let now = self.clock.now_seconds();
         let (from, until) = (now - BACKDATE_SECONDS, now + LEAF_SECONDS);
-        let certificate = self.authority().issue_service(
-            &params.name,
-            &key,
-            &params.dns_names,
-            &params.ips,
-            &self.urls,
-            from,
-            until,
-        )?;
-        let purpose = match (params.key_purpose, params.dns_names.is_empty()) {
+        let certificate =
+            self.authority().issue_service(&params.name, &key, dns_names, &ips, &self.urls, from, until)?;
+        let purpose = match (params.key_purpose, dns_names.is_empty()) {
             (Some(ServiceKeyPurpose::Login), _) => "login",
             (None, true) => "service",
             (None, false) => "tls",
@@ -87,10 +61,10 @@ impl CaService {
     /// `None` if another process was faster.
     async fn activate(
         &self,
-        params: &IssueServiceCertParams,
+        params: &IssueServiceCert,
         purpose: &str,
         row: NewCertificate,
-    ) -> Result<Option<Issued>, Error> {
+    ) -> Result<Option<IssuedCertificate>, Error> {
         let active = self.store.active_of(&params.name).await?;
         let same_kind =
             active.iter().find(|row| row.key_purpose == purpose && row.curve == params.curve.as_str());
@@ -110,4 +84,9 @@ impl CaService {
             },
         }
     }
+}
+
+fn addresses(texts: &[String]) -> Result<Vec<IpAddr>, Error> {
+    let parsed = texts.iter().map(|text| text.parse());
+    parsed.collect::<Result<_, _>>().map_err(|_| Error::Bad("ips must be IP addresses".to_owned()))
 }

@@ -4,25 +4,18 @@
 //! that it has: clients that renew long before it ends ask for no more than a valid one.
 
 use crate::store::{CertificateRow, NewCertificate};
-use crate::{CaService, DAY, Error, Issued};
+use crate::{CaService, DAY, Error};
 use certs::{Certificate, PublicKey};
 use kernel::{Aid, Caller};
-use proto_schemas::requests::ca::CertReplaced;
-use serde::Deserialize;
+use proto_schemas::requests::ca::{CertReplaced, IssuedCertificate, RenewCert};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct RenewCertParams {
-    aid: Aid,
-    old_serial: String,
-}
 
 impl CaService {
     pub(crate) async fn renew_cert(
         self: Arc<Self>,
         _: Caller,
-        params: RenewCertParams,
-    ) -> Result<Issued, Error> {
+        params: RenewCert,
+    ) -> Result<IssuedCertificate, Error> {
         let old = self.active(&params.aid, &params.old_serial).await?;
         if self.wait_for_certificate(&old).await?.is_some() {
             return Ok(self.issued(&old, true, None));
@@ -54,7 +47,11 @@ impl CaService {
         Ok(row)
     }
 
-    pub(crate) async fn replace(&self, old: &CertificateRow, key: &PublicKey) -> Result<Issued, Error> {
+    pub(crate) async fn replace(
+        &self,
+        old: &CertificateRow,
+        key: &PublicKey,
+    ) -> Result<IssuedCertificate, Error> {
         let certificate = self.sign_agent(&old.aid, key)?;
         let row = CertificateRow::new(&certificate, &old.aid, &old.key_purpose);
         let new = NewCertificate { row, issued_at: self.clock.now_ms(), additional: true };

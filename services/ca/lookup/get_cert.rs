@@ -3,57 +3,22 @@
 use crate::store::CertificateRow;
 use crate::{CaService, Error};
 use kernel::{Caller, iso};
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::ca::{GetCert, KnownCertificate};
 use std::sync::Arc;
-
-#[derive(Default, Deserialize)]
-pub(crate) struct GetCertParams {
-    pub aid: Option<String>,
-    pub cert_fingerprint: Option<String>,
-    pub serial: Option<String>,
-    pub curve: Option<String>,
-    pub key_purpose: Option<String>,
-    pub consistency: Option<String>,
-}
-
-#[derive(Clone, Serialize, Default)]
-pub(crate) struct GotCert {
-    found: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cert: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aid: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lifecycle_state: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fingerprint: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub serial: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    not_before: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    not_after: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deactivated_at: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub consistency: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_at: Option<String>,
-}
 
 impl CaService {
     pub(crate) async fn get_cert(
         self: Arc<Self>,
         _: Caller,
-        params: GetCertParams,
-    ) -> Result<GotCert, Error> {
+        params: GetCert,
+    ) -> Result<KnownCertificate, Error> {
         let found = self.find_cert(&params).await?;
-        let Some(row) = found.filter(|row| params.wants(row)) else {
-            return Ok(GotCert::default());
+        let Some(row) = found.filter(|row| is_wanted(&params, row)) else {
+            return Ok(KnownCertificate::default());
         };
 
         let now = self.clock.now_ms();
-        Ok(GotCert {
+        Ok(KnownCertificate {
             found: true,
             cert: Some(row.pem.clone()),
             aid: Some(row.aid.clone()),
@@ -69,7 +34,7 @@ impl CaService {
     }
 
     /// One row at most: what an agent has had is not read to find what it has.
-    async fn find_cert(&self, params: &GetCertParams) -> Result<Option<CertificateRow>, Error> {
+    async fn find_cert(&self, params: &GetCert) -> Result<Option<CertificateRow>, Error> {
         if let Some(serial) = &params.serial {
             return match certs::parse_serial(serial) {
                 Some(serial) => Ok(self.store.by_serial(&serial).await?),
@@ -90,31 +55,27 @@ impl CaService {
     }
 }
 
-impl GetCertParams {
-    /// Without a fingerprint or serial only the active certificate counts, by default the one on P-256 that every
-    /// agent has; with one, any that this authority ever signed.
-    fn wants(&self, row: &CertificateRow) -> bool {
-        let historic = self.cert_fingerprint.is_some() || self.serial.is_some();
-        let current = |row: &CertificateRow| {
-            row.state == "active_signing"
-                && match &self.curve {
-                    Some(curve) => row.curve == *curve,
-                    None => row.curve == "P-256" || row.key_purpose == "service",
-                }
-        };
-        (historic || current(row))
-            && self.aid.as_deref().is_none_or(|aid| row.aid.eq_ignore_ascii_case(aid))
-            && self.cert_fingerprint.as_deref().is_none_or(|wanted| row.has_fingerprint(wanted))
-            && self
-                .serial
-                .as_deref()
-                .is_none_or(|wanted| certs::parse_serial(wanted).is_some_and(|s| s == row.serial))
-            && (!historic || self.curve.as_deref().is_none_or(|wanted| row.curve == wanted))
-            && match self.key_purpose.as_deref() {
-                Some(purpose) => row.key_purpose == purpose,
-                None => historic || row.key_purpose != "tls",
+/// Without a fingerprint or serial only the active certificate counts, by default the one on P-256 that every agent has; with
+/// one, any that this authority ever signed.
+fn is_wanted(wanted: &GetCert, row: &CertificateRow) -> bool {
+    let historic = wanted.cert_fingerprint.is_some() || wanted.serial.is_some();
+    let current = |row: &CertificateRow| {
+        row.state == "active_signing"
+            && match &wanted.curve {
+                Some(curve) => row.curve == *curve,
+                None => row.curve == "P-256" || row.key_purpose == "service",
             }
-    }
+    };
+    let is_serial = |text: &str| certs::parse_serial(text).is_some_and(|serial| serial == row.serial);
+    (historic || current(row))
+        && wanted.aid.as_deref().is_none_or(|aid| row.aid.eq_ignore_ascii_case(aid))
+        && wanted.cert_fingerprint.as_deref().is_none_or(|fingerprint| row.has_fingerprint(fingerprint))
+        && wanted.serial.as_deref().is_none_or(is_serial)
+        && (!historic || wanted.curve.as_deref().is_none_or(|curve| row.curve == curve))
+        && match wanted.key_purpose.as_deref() {
+            Some(purpose) => row.key_purpose == purpose,
+            None => historic || row.key_purpose != "tls",
+        }
 }
 
 impl CertificateRow {

@@ -2,25 +2,16 @@
 
 use crate::{CaService, Error};
 use kernel::Caller;
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::ca::{GetCertChain, IssuerCertChain};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct GetCertChainParams {}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct CertChain {
-    pub chain: String,
-    pub certs: Vec<String>,
-}
 
 impl CaService {
     pub(crate) async fn get_cert_chain(
         self: Arc<Self>,
         _: Caller,
-        _: GetCertChainParams,
-    ) -> Result<CertChain, Error> {
+        _: GetCertChain,
+    ) -> Result<IssuerCertChain, Error> {
         let certs: Vec<String> = self.pki.chain().map(|certificate| certificate.pem().to_owned()).collect();
-        Ok(CertChain { chain: certs.concat(), certs })
+        Ok(IssuerCertChain { chain: certs.concat(), certs })
     }
 }

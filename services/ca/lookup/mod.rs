@@ -1,5 +1,5 @@
 //! Certificates that are asked for: one, the chain above it, and whether a chain is valid.
 
-pub(crate) mod get_cert;
-pub(crate) mod get_cert_chain;
-pub(crate) mod verify_chain;
+mod get_cert;
+mod get_cert_chain;
+mod verify_chain;

@@ -3,33 +3,21 @@
 use crate::{CaService, Error};
 use certs::Certificate;
 use kernel::Caller;
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::ca::{VerifiedCertificate, VerifyChain};
 use std::slice;
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct VerifyChainParams {
-    cert: String,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct ChainVerified {
-    valid: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-}
 
 impl CaService {
     pub(crate) async fn verify_chain(
         self: Arc<Self>,
         _: Caller,
-        params: VerifyChainParams,
-    ) -> Result<ChainVerified, Error> {
+        params: VerifyChain,
+    ) -> Result<VerifiedCertificate, Error> {
         let reason = match Certificate::from_pem(&params.cert) {
             Err(error) => Some(error.to_string()),
             Ok(leaf) => self.why_not(leaf).await?,
         };
-        Ok(ChainVerified { valid: reason.is_none(), reason })
+        Ok(VerifiedCertificate { valid: reason.is_none(), reason })
     }
 
     /// Who shows a certificate that is not known has not proved anything yet: its signature is verified beside the threads of

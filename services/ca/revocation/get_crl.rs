@@ -7,8 +7,7 @@ use crate::revocation::ocsp_query::revocation_reason;
 use crate::{CaService, Error, GRACE_SECONDS};
 use certs::Revoked;
 use kernel::{Caller, Event};
-use proto_schemas::requests::ca::CertRevoked;
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::ca::{CertRevoked, CrlSigner, GetCrl, RevocationList};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,61 +17,33 @@ const FRESH_SECONDS: i64 = 3600;
 /// How long a list is believed before the certificates on it are counted again.
 const CHECK_MS: i64 = 1000;
 
-#[derive(Deserialize)]
-pub(crate) struct GetCrlParams {
-    /// Whose list; the issuer's by default.
-    #[serde(default)]
-    pub of: CrlSigner,
-}
-
-#[derive(Clone, Copy, Deserialize, Default)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum CrlSigner {
-    #[default]
-    Issuer,
-    Registry,
-    Root,
-}
-
-#[derive(Clone, Serialize)]
+/// A list of the issuer that is kept.
+#[derive(Clone)]
 pub(crate) struct SignedCrl {
-    pub crl_pem: String,
-    revoked_serials: Vec<String>,
-    #[serde(skip)]
+    list: RevocationList,
     signed_at: i64,
-    #[serde(skip)]
     rows: i64,
-    #[serde(skip)]
     checked_at_ms: i64,
 }
 
 impl CaService {
-    pub(crate) async fn get_crl(
-        self: Arc<Self>,
-        _: Caller,
-        params: GetCrlParams,
-    ) -> Result<SignedCrl, Error> {
-        let kept = |crl_pem: &str| SignedCrl {
-            crl_pem: crl_pem.to_owned(),
-            revoked_serials: Vec::new(),
-            signed_at: 0,
-            rows: 0,
-            checked_at_ms: 0,
-        };
-        match params.of {
+    pub(crate) async fn get_crl(self: Arc<Self>, _: Caller, params: GetCrl) -> Result<RevocationList, Error> {
+        let empty =
+            |crl_pem: &str| RevocationList { crl_pem: crl_pem.to_owned(), revoked_serials: Vec::new() };
+        match params.of.unwrap_or(CrlSigner::Issuer) {
             CrlSigner::Issuer => self.issuer_crl().await,
-            CrlSigner::Registry => Ok(kept(&self.pki.registry_crl)),
-            CrlSigner::Root => Ok(kept(&self.pki.root_crl)),
+            CrlSigner::Registry => Ok(empty(&self.pki.registry_crl)),
+            CrlSigner::Root => Ok(empty(&self.pki.root_crl)),
         }
     }
 
-    async fn issuer_crl(&self) -> Result<SignedCrl, Error> {
+    async fn issuer_crl(&self) -> Result<RevocationList, Error> {
         let (now, now_ms) = (self.clock.now_seconds(), self.clock.now_ms());
         let fresh = |crl: &&SignedCrl| (crl.signed_at..crl.signed_at + FRESH_SECONDS).contains(&now);
         let kept = self.crl.lock().as_ref().filter(fresh).cloned();
         let checked = |crl: &SignedCrl| (crl.checked_at_ms..crl.checked_at_ms + CHECK_MS).contains(&now_ms);
         if let Some(crl) = kept.as_ref().filter(|crl| checked(crl)) {
-            return Ok(crl.clone());
+            return Ok(crl.list.clone());
         }
 
         // One that expired long ago is refused everywhere for that; without this the list would only grow.
@@ -83,12 +54,12 @@ impl CaService {
             if let Some(same) = self.crl.lock().as_mut().filter(|same| same.signed_at == crl.signed_at) {
                 same.checked_at_ms = now_ms;
             }
-            return Ok(crl);
+            return Ok(crl.list);
         }
         self.sign_crl(expired_before).await
     }
 
-    async fn sign_crl(&self, expired_before: i64) -> Result<SignedCrl, Error> {
+    async fn sign_crl(&self, expired_before: i64) -> Result<RevocationList, Error> {
         let dropped = self.crl_drops.load(Ordering::Acquire);
         let now = self.clock.now_seconds();
         let rows = self.store.revoked(expired_before).await?;
@@ -102,9 +73,12 @@ impl CaService {
             .collect();
         // Time only grows, and so must the number of a list.
         let number = u64::try_from(self.clock.now_ms()).unwrap_or(0);
-        let crl = SignedCrl {
+        let list = RevocationList {
             crl_pem: self.authority().crl(&revoked, number, now, now + NEXT_UPDATE_SECONDS)?,
             revoked_serials: rows.iter().flat_map(|row| both_forms(&row.serial)).collect(),
+        };
+        let crl = SignedCrl {
+            list: list.clone(),
             signed_at: now,
             rows: i64::try_from(rows.len()).unwrap_or(i64::MAX),
             checked_at_ms: self.clock.now_ms(),
@@ -112,9 +86,9 @@ impl CaService {
         // Something may have been revoked after the rows were read: such a list is answered once and not kept.
         let mut kept = self.crl.lock();
         if self.crl_drops.load(Ordering::Acquire) == dropped {
-            *kept = Some(crl.clone());
+            *kept = Some(crl);
         }
-        Ok(crl)
+        Ok(list)
     }
 
     /// The next call reads what is revoked now.

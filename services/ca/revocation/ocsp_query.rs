@@ -6,29 +6,18 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{OcspRefusal, OcspRequest, OcspStatus, Reason};
 use kernel::Caller;
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::ca::{CertificateStatus, OcspQuery};
 use std::sync::Arc;
 
 /// How long an answer may be cached.
 const NEXT_UPDATE_SECONDS: i64 = 3600;
 
-#[derive(Deserialize)]
-pub(crate) struct OcspQueryParams {
-    pub serial: String,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct OcspAnswer {
-    status: &'static str,
-    ocsp_response: String,
-}
-
 impl CaService {
     pub(crate) async fn ocsp_query(
         self: Arc<Self>,
         _: Caller,
-        params: OcspQueryParams,
-    ) -> Result<OcspAnswer, Error> {
+        params: OcspQuery,
+    ) -> Result<CertificateStatus, Error> {
         let serial = certs::parse_serial(&params.serial)
             .ok_or_else(|| Error::Bad("serial must be at most 40 hexadecimal digits".to_owned()))?;
 
@@ -44,7 +33,7 @@ impl CaService {
             }
             OcspStatus::Good | OcspStatus::Unknown => self.authority().ocsp(&serial, status, now, next)?,
         };
-        Ok(OcspAnswer { status: status.as_str(), ocsp_response: STANDARD.encode(der) })
+        Ok(CertificateStatus { status: status.as_str().to_owned(), ocsp_response: STANDARD.encode(der) })
     }
 
     /// The OCSPResponse to an OCSPRequest, both in DER. What cannot be answered is said inside the response, too, as

@@ -7,10 +7,9 @@
 use crate::store::RevocationScope;
 use crate::{CaService, Error};
 use certs::Reason;
-use kernel::{Aid, Caller, RpcError};
+use kernel::{Caller, RpcError};
 use proto_schemas::requests::auth;
-use proto_schemas::requests::ca::{CertRevoked, RevokedCertificates};
-use serde::Deserialize;
+use proto_schemas::requests::ca::{CertRevoked, RevokeCert, RevokedCertificates};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,18 +21,11 @@ const TOLD_WITHIN_MS: i64 = 15_000;
 /// How many the task reads at once.
 const PAGE: i64 = 100;
 
-#[derive(Deserialize)]
-pub(crate) struct RevokeCertParams {
-    serial: Option<String>,
-    aid: Option<Aid>,
-    reason: Option<String>,
-}
-
 impl CaService {
     pub(crate) async fn revoke_cert(
         self: Arc<Self>,
         _: Caller,
-        params: RevokeCertParams,
+        params: RevokeCert,
     ) -> Result<RevokedCertificates, Error> {
         let reason: Reason = match params.reason.as_deref() {
             Some(text) => text
@@ -60,7 +52,7 @@ impl CaService {
         Ok(RevokedCertificates { revoked: true, aid, serials })
     }
 
-    async fn to_revoke(&self, params: &RevokeCertParams) -> Result<RevocationScope, Error> {
+    async fn to_revoke(&self, params: &RevokeCert) -> Result<RevocationScope, Error> {
         if let Some(aid) = &params.aid {
             if self.store.of_aid(aid.as_str()).await?.is_empty() {
                 return Err(Error::NotFound(format!("of {aid}")));

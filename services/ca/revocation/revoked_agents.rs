@@ -2,28 +2,20 @@
 
 use crate::{CaService, Error};
 use kernel::{Caller, PageLimit};
-use proto_schemas::requests::ca::{RevokedAgent, RevokedAgentsPage};
-use serde::Deserialize;
+use proto_schemas::requests::ca::{RevokedAgent, RevokedAgents, RevokedAgentsPage};
 use std::sync::Arc;
 
 const PAGE: PageLimit = PageLimit::new(200, 1000);
-
-#[derive(Deserialize)]
-pub(crate) struct RevokedAgentsParams {
-    since: i64,
-    #[serde(default)]
-    after_aid: String,
-    limit: Option<i64>,
-}
 
 impl CaService {
     pub(crate) async fn revoked_agents(
         self: Arc<Self>,
         _: Caller,
-        params: RevokedAgentsParams,
+        params: RevokedAgents,
     ) -> Result<RevokedAgentsPage, Error> {
         let limit = PAGE.of(params.limit)?;
-        let mut rows = self.store.revoked_agents(params.since, &params.after_aid, limit + 1).await?;
+        let after_aid = params.after_aid.unwrap_or_default();
+        let mut rows = self.store.revoked_agents(params.since, &after_aid, limit + 1).await?;
         let page = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = rows.len() > page;
         rows.truncate(page);

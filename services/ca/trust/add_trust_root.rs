@@ -5,42 +5,28 @@ use crate::trust::{digits, domains_of, id};
 use crate::{CaService, Error};
 use certs::{Certificate, RootDomains};
 use kernel::Caller;
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::ca::{AddTrustRoot, AddedTrustRoot};
 use std::sync::Arc;
 
 /// Domains and patterns that one root may have.
 const MOST_DOMAINS: usize = 100;
 
-#[derive(Deserialize)]
-pub(crate) struct AddTrustRootParams {
-    certificate: String,
-    /// What it is trusted for. Everything has to be said, too.
-    domains: Option<Vec<String>>,
-    any_domain: Option<bool>,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct Added {
-    /// False if it was trusted already, for the same domains.
-    added: bool,
-    id: String,
-    name: String,
-    fingerprint_sha256: String,
-    domains: Vec<String>,
-}
-
 impl CaService {
     pub(crate) async fn add_trust_root(
         self: Arc<Self>,
         _: Caller,
-        params: AddTrustRootParams,
-    ) -> Result<Added, Error> {
+        params: AddTrustRoot,
+    ) -> Result<AddedTrustRoot, Error> {
         let domains = wanted_domains(params.domains.as_deref(), params.any_domain)?;
         self.trust(&params.certificate, Some(&domains)).await
     }
 
     /// Trusts a root for these domains; without them it was never said, as in earlier versions.
-    pub(crate) async fn trust(&self, pem: &str, domains: Option<&RootDomains>) -> Result<Added, Error> {
+    pub(crate) async fn trust(
+        &self,
+        pem: &str,
+        domains: Option<&RootDomains>,
+    ) -> Result<AddedTrustRoot, Error> {
         let certificate = Certificate::from_pem(pem.trim_start())
             .map_err(|error| Error::Bad(format!("certificate: {error}")))?;
         let now = self.clock.now_seconds();
@@ -49,7 +35,7 @@ impl CaService {
         let name = certificate.common_name().to_owned();
         if fingerprint == digits(&self.pki.root) {
             let domains = vec![self.issuer.clone()];
-            return Ok(Added {
+            return Ok(AddedTrustRoot {
                 added: false,
                 id: self.own_id(),
                 name,
@@ -74,7 +60,7 @@ impl CaService {
             self.tell_trust_changed();
         }
         let domains = domains_of(&root, &certificate).patterns().to_vec();
-        Ok(Added { added, id: id(&fingerprint), name, fingerprint_sha256: fingerprint, domains })
+        Ok(AddedTrustRoot { added, id: id(&fingerprint), name, fingerprint_sha256: fingerprint, domains })
     }
 }
 

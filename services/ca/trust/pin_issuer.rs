@@ -3,30 +3,16 @@
 use crate::store::{IssuerPin, MOST_PINS_OF_A_ROOT};
 use crate::{CaService, Error};
 use kernel::Caller;
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::ca::{PinIssuer, PinnedIssuer};
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct PinIssuerParams {
-    domain: String,
-    spki_fingerprint: String,
-    root: String,
-}
-
-/// The key that counts for a domain, or counted until now.
-#[derive(Clone, Serialize)]
-pub(crate) struct Pinned {
-    pub domain: String,
-    pub spki_fingerprint: String,
-}
 
 impl CaService {
     pub(crate) async fn pin_issuer(
         self: Arc<Self>,
         _: Caller,
-        params: PinIssuerParams,
-    ) -> Result<Pinned, Error> {
-        let PinIssuerParams { domain, spki_fingerprint, root } = params;
+        params: PinIssuer,
+    ) -> Result<PinnedIssuer, Error> {
+        let PinIssuer { domain, spki_fingerprint, root } = params;
         if !certs::is_domain(&domain) {
             return Err(Error::Bad("domain must be the name of a domain, in lower case".to_owned()));
         }
@@ -39,6 +25,6 @@ impl CaService {
 
         let pin = IssuerPin { domain, spki_fingerprint, root, seen_at: self.clock.now_seconds() };
         let counts = self.store.pin_issuer(&pin).await?.ok_or(Error::PinsFull(MOST_PINS_OF_A_ROOT))?;
-        Ok(Pinned { domain: pin.domain, spki_fingerprint: counts })
+        Ok(PinnedIssuer { domain: pin.domain, spki_fingerprint: counts })
     }
 }

@@ -4,31 +4,16 @@ use crate::store::{RootChange, RootChangeOutcome};
 use crate::trust::{digits, id};
 use crate::{CaService, Error};
 use kernel::Caller;
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::ca::{RemoveTrustRoot, RemovedTrustRoot};
 use serde_json::Value;
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct RemoveTrustRootParams {
-    fingerprint: Option<String>,
-    id: Option<String>,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct Removed {
-    /// False if it was removed before.
-    removed: bool,
-    id: String,
-    name: String,
-    fingerprint_sha256: String,
-}
 
 impl CaService {
     pub(crate) async fn remove_trust_root(
         self: Arc<Self>,
         _: Caller,
-        params: RemoveTrustRootParams,
-    ) -> Result<Removed, Error> {
+        params: RemoveTrustRoot,
+    ) -> Result<RemovedTrustRoot, Error> {
         let (fingerprint, name) = self.listed_root(&params).await?;
         if fingerprint == digits(&self.pki.root) {
             return Err(Error::OwnRoot);
@@ -39,11 +24,11 @@ impl CaService {
         if removed {
             self.tell_trust_changed();
         }
-        Ok(Removed { removed, id: id(&fingerprint), name, fingerprint_sha256: fingerprint })
+        Ok(RemovedTrustRoot { removed, id: id(&fingerprint), name, fingerprint_sha256: fingerprint })
     }
 
     /// The fingerprint and the name of the root. Whatever can be removed is in the list.
-    async fn listed_root(&self, params: &RemoveTrustRootParams) -> Result<(String, String), Error> {
+    async fn listed_root(&self, params: &RemoveTrustRoot) -> Result<(String, String), Error> {
         let (member, wanted) = match (&params.fingerprint, &params.id) {
             (Some(fingerprint), None) => ("fingerprint_sha256", plain(fingerprint)),
             (None, Some(id)) => ("id", id.clone()),

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 /// The routes that the schemas of these methods declare, but for those that the service answers by itself.
 pub fn method_routes(methods: &Methods) -> Router {
-    let declared = methods.fields().filter_map(|(name, _)| proto_schemas::find(name));
+    let declared = methods.names().filter_map(proto_schemas::find);
     let all = declared.flat_map(|method| method.http.iter().map(move |route| (method, route)));
     all.filter(|(_, route)| !route.own_answer).fold(Router::new(), |router, (method, route)| {
         let methods = methods.clone();

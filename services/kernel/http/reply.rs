@@ -1,24 +1,11 @@
 //! Answers: the envelope of errors `{"error", "code"}`, and the status for the error of a service.
 
-use crate::{RpcError, codes};
+use crate::RpcError;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use proto_schemas::Code;
 use serde_json::{Value, json};
-
-/// The HTTP status of an error that does not bring its own.
-const STATUSES: [(Code, StatusCode); 9] = [
-    (codes::INVALID_PARAMS, StatusCode::BAD_REQUEST),
-    (codes::INVALID_REQUEST, StatusCode::BAD_REQUEST),
-    (codes::TOKEN_INVALID, StatusCode::UNAUTHORIZED),
-    (codes::UNAUTHENTICATED, StatusCode::UNAUTHORIZED),
-    (codes::PERMISSION_DENIED, StatusCode::FORBIDDEN),
-    (codes::NOT_FOUND, StatusCode::NOT_FOUND),
-    (codes::RATE_LIMITED, StatusCode::TOO_MANY_REQUESTS),
-    (codes::UNAVAILABLE, StatusCode::SERVICE_UNAVAILABLE),
-    (codes::HANDLER_TIMEOUT, StatusCode::GATEWAY_TIMEOUT),
-];
 
 /// JSON that is written already.
 pub fn json_text(status: StatusCode, text: impl Into<String>) -> Response {
@@ -55,10 +42,7 @@ impl IntoResponse for RpcError {
         self.log("http");
         // By kind, because some numbers mean two things.
         let kind = self.data("kind").and_then(Value::as_str).unwrap_or("internal");
-        let status = match self.data("http_status").and_then(Value::as_u64) {
-            Some(status) => u16::try_from(status).ok().and_then(|status| StatusCode::from_u16(status).ok()),
-            None => STATUSES.iter().find(|(code, _)| code.kind() == kind).map(|(_, status)| *status),
-        };
+        let status = Code::http_status(kind).and_then(|status| StatusCode::from_u16(status).ok());
         let response = refuse(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), kind, &self.to_string());
         match self.retry_after_seconds() {
             Some(seconds) => with_header(response, RETRY_AFTER, &seconds.to_string()),
@@ -70,14 +54,15 @@ impl IntoResponse for RpcError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codes;
 
     #[test]
-    fn an_error_has_the_status_it_brings_or_that_of_its_code() {
+    fn an_error_has_the_status_of_its_row() {
         let status = |error: RpcError| error.into_response().status();
         assert_eq!(status(RpcError::plain(codes::UNAVAILABLE)), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(status(RpcError::plain(codes::HANDLER_TIMEOUT)), StatusCode::GATEWAY_TIMEOUT);
         assert_eq!(status(RpcError::plain(codes::INTERNAL)), StatusCode::INTERNAL_SERVER_ERROR);
-        let changed = RpcError::plain(codes::VERSION_CONFLICT).with("http_status", 412);
+        let changed = RpcError::plain(codes::agent::AGENT_MD_CHANGED);
         assert_eq!(status(changed), StatusCode::PRECONDITION_FAILED);
     }
 }

@@ -24,8 +24,8 @@ pub struct Purpose<'a> {
     /// The name of its files: `{file}.key` and `{file}.crt`.
     pub file: &'a str,
     pub curve: Curve,
-    /// What tells it from another certificate of the service on the same curve, if it has two: `login`.
-    pub key_purpose: Option<&'a str>,
+    /// What tells it from another certificate of the service on the same curve, if it has two.
+    pub key_purpose: Option<ca::ServiceKeyPurpose>,
     /// The host names and addresses it answers for over TLS, if it does.
     pub dns_names: Vec<String>,
     pub ips: Vec<IpAddr>,
@@ -69,8 +69,11 @@ impl World {
         let request = ca::IssueServiceCert {
             name: format!("{}.{}", purpose.service, self.issuer),
             public_key: STANDARD.encode(key.public().spki_der()),
-            curve: purpose.curve.to_string(),
-            key_purpose: purpose.key_purpose.map(str::to_owned),
+            curve: match purpose.curve {
+                Curve::P256 => ca::KeyCurve::P256,
+                Curve::P384 => ca::KeyCurve::P384,
+            },
+            key_purpose: purpose.key_purpose,
             replaces: replaced.map(str::to_owned),
             dns_names: Some(purpose.dns_names.clone()),
             ips: Some(purpose.ips.iter().map(ToString::to_string).collect()),

@@ -1,9 +1,12 @@
 //! Calls to other domains, which the gateway passes on.
 
 use super::Mesh;
-use crate::federation::{DispatchEvent, Forward, ForwardBatch, ForwardedBatch, Forwarder};
+use crate::federation::Forwarder;
 use crate::rpc::PendingAnswer;
 use crate::{Caller, RpcError, trace};
+use proto_schemas::requests::gateway::{
+    DispatchEvent, ForwardFederation, ForwardFederationBatch, ForwardedCalls,
+};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +27,7 @@ impl Mesh {
         self: &Arc<Self>,
         service: &str,
         cause: &Caller,
-        forward: Forward,
+        forward: ForwardFederation,
     ) -> PendingAnswer<Box<RawValue>> {
         let caller = Caller::service_because_of(service, cause);
         let step = trace::step("relay", "forward");
@@ -50,8 +53,8 @@ impl Mesh {
         &self,
         service: &str,
         cause: &Caller,
-        batch: &ForwardBatch,
-    ) -> Result<ForwardedBatch, RpcError> {
+        batch: &ForwardFederationBatch,
+    ) -> Result<ForwardedCalls, RpcError> {
         let caller = Caller::service_because_of(service, cause);
         self.ask_within(caller, batch, FORWARD_TIMEOUT).await
     }

@@ -3,7 +3,7 @@
 mod forward;
 
 use super::federation::Forwarder;
-use super::rpc::{AnswerRef, Methods, PendingAnswer, Session, no_method};
+use super::rpc::{AnswerRef, MethodRefused, Methods, PendingAnswer, Session};
 use super::{Caller, RpcError, codes, trace};
 use axum::response::Response;
 use parking_lot::RwLock;
@@ -239,7 +239,7 @@ impl Mesh {
             Some(Route::Remote(remote)) => Some(remote.call(caller, method, params, within)),
             None => return Err(unavailable(namespace)),
         };
-        answering.ok_or_else(|| no_method(method))
+        answering.ok_or_else(|| MethodRefused::NotFound.error(method))
     }
 
     /// Sends a session's call to another process, where the namespace runs in one; returns whether it does. A call that
@@ -272,7 +272,7 @@ impl Mesh {
         // Locked meanwhile: a call that is only begun waits for nothing.
         match self.routes.read().get(namespace) {
             Some(Route::Local(methods)) => {
-                methods.call(caller, method, params).ok_or_else(|| no_method(method))
+                methods.call(caller, method, params).ok_or_else(|| MethodRefused::NotFound.error(method))
             }
             _ => Err(unavailable(namespace)),
         }

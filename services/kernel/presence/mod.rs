@@ -5,6 +5,7 @@ mod follow;
 mod replica;
 mod updates;
 
+pub use proto_schemas::Mode;
 pub(super) use replica::Replica;
 
 use super::{Aid, DeviceId, SlotId};
@@ -34,16 +35,6 @@ pub struct Delivery {
     pub routing: String,
     #[serde(default)]
     pub affinity_ttl_ms: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Every device gets it, now or later.
-    #[default]
-    Fanout,
-    /// One connection gets it, now.
-    Queue,
 }
 
 /// A connection as gateways announce it to each other, with what decides which connections of an agent may stay.

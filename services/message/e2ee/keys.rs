@@ -1,8 +1,8 @@
 //! The prekeys of clients of the first generation, and the replay guard by which they notice a repetition.
 
 use kernel::{Aid, Db, DeviceId};
+use proto_schemas::requests::message::e2ee::{AgentPrekey, PutPrekey};
 use ring::digest;
-use serde::{Deserialize, Serialize};
 use sqlx::{Any, Transaction};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,20 +21,8 @@ pub(crate) struct Prekeys {
     guarded: AtomicU64,
 }
 
-/// A key that others encrypt to, and its signature. Returned exactly as it was given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, sqlx::FromRow)]
-pub(crate) struct Prekey {
-    pub prekey_id: String,
-    pub public_key: String,
-    pub signature: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<i64>,
-    /// Empty for clients that predate devices.
-    #[serde(rename = "device_id", default, skip_serializing_if = "String::is_empty")]
-    pub device: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cert_fingerprint: Option<String>,
-}
+/// A row in the order of the members of [`AgentPrekey`]. The device is empty for clients that predate devices.
+type PrekeyRow = (String, String, String, Option<i64>, String, Option<String>);
 
 impl Prekeys {
     pub fn new(db: Db) -> Prekeys {
@@ -42,7 +30,7 @@ impl Prekeys {
     }
 
     /// A device has one prekey: the last one it gave.
-    pub async fn put(&self, aid: &Aid, prekey: &Prekey, now: i64) -> sqlx::Result<()> {
+    pub async fn put(&self, aid: &Aid, device: &DeviceId, prekey: &PutPrekey, now: i64) -> sqlx::Result<()> {
         let mut tx = self.db.begin().await?;
         sqlx::query(
             "INSERT INTO prekey (aid, device, prekey_id, public_key, signature, created_at, cert_fingerprint, stored_at)
@@ -53,7 +41,7 @@ impl Prekeys {
                  stored_at = excluded.stored_at",
         )
         .bind(aid.as_str())
-        .bind(prekey.device.as_str())
+        .bind(device.as_str())
         .bind(prekey.prekey_id.as_str())
         .bind(prekey.public_key.as_str())
         .bind(prekey.signature.as_str())
@@ -66,14 +54,15 @@ impl Prekeys {
     }
 
     /// The prekeys of all devices, the latest first.
-    pub async fn of(&self, aid: &Aid) -> sqlx::Result<Vec<Prekey>> {
-        sqlx::query_as(
+    pub async fn of(&self, aid: &Aid) -> sqlx::Result<Vec<AgentPrekey>> {
+        let rows: Vec<PrekeyRow> = sqlx::query_as(
             "SELECT prekey_id, public_key, signature, created_at, device, cert_fingerprint
              FROM prekey WHERE aid = $1 ORDER BY stored_at DESC, device",
         )
         .bind(aid.as_str())
         .fetch_all(self.db.read())
-        .await
+        .await?;
+        Ok(rows.into_iter().map(agent_prekey).collect())
     }
 
     /// Remembers a message. Gives true if it is remembered already.
@@ -142,6 +131,12 @@ impl Prekeys {
             tokio::task::yield_now().await;
         }
     }
+}
+
+fn agent_prekey(row: PrekeyRow) -> AgentPrekey {
+    let (prekey_id, public_key, signature, created_at, device, cert_fingerprint) = row;
+    let device_id = Some(device).filter(|device| !device.is_empty());
+    AgentPrekey { prekey_id, public_key, signature, created_at, device_id, cert_fingerprint }
 }
 
 /// One message as one device got it.

@@ -5,9 +5,10 @@ use super::{is_unreachable, link_lost};
 use crate::MessageService;
 use futures_util::future::try_join_all;
 use kernel::{
-    Aid, BatchError, Caller, Forward, ForwardBatch, ForwardOutcome, OutboxPage, OutboxRow, OutboxSender,
-    PageOutcome, RowEnd, RpcError, SendFailure, codes,
+    Aid, BatchError, Caller, OutboxPage, OutboxRow, OutboxSender, PageOutcome, RowEnd, RpcError, SendFailure,
+    codes, forwarded_result,
 };
+use proto_schemas::requests::gateway::{ForwardFederation, ForwardFederationBatch};
 use serde_json::value::RawValue;
 use std::collections::HashSet;
 
@@ -15,7 +16,7 @@ impl OutboxSender for MessageService {
     async fn send(&self, page: OutboxPage) -> sqlx::Result<PageOutcome> {
         let OutboxPage { destination: issuer, rows, .. } = page;
         let now = self.clock.now_ms();
-        let items: Vec<Option<Forward>> = rows.iter().map(|row| forward(row, now)).collect();
+        let items: Vec<Option<ForwardFederation>> = rows.iter().map(|row| forward(row, now)).collect();
         if let Err(error) = self.remember_page(&issuer, &items, now).await {
             return Ok(PageOutcome::failed(error.to_string()));
         }
@@ -30,7 +31,7 @@ impl MessageService {
     async fn remember_page(
         &self,
         issuer: &str,
-        items: &[Option<Forward>],
+        items: &[Option<ForwardFederation>],
         now: i64,
     ) -> Result<(), BatchError> {
         let senders: HashSet<&Aid> =
@@ -43,15 +44,15 @@ impl MessageService {
     async fn forward_page(
         &self,
         issuer: &str,
-        items: Vec<Option<Forward>>,
+        items: Vec<Option<ForwardFederation>>,
     ) -> Vec<Result<Box<RawValue>, RpcError>> {
         let readable: Vec<bool> = items.iter().map(Option::is_some).collect();
         let items = items.into_iter().flatten().collect();
         let target_issuer = Some(issuer.to_owned());
-        let batch = ForwardBatch { target_issuer, target_aid: None, items, timeout_ms: None };
+        let batch = ForwardFederationBatch { target_issuer, target_aid: None, items, timeout_ms: None };
         let own = Caller::service("message");
         let mut results = match self.mesh.forward_batch("message", &own, &batch).await {
-            Ok(answer) => answer.results.into_iter().map(ForwardOutcome::into_result).collect::<Vec<_>>(),
+            Ok(answer) => answer.results.into_iter().map(forwarded_result).collect::<Vec<_>>(),
             Err(error) => batch.items.iter().map(|_| Err(repeated(&error))).collect(),
         }
         .into_iter();
@@ -64,7 +65,7 @@ impl MessageService {
 }
 
 /// `None` for a row that cannot be read any more.
-fn forward(row: &OutboxRow, now: i64) -> Option<Forward> {
+fn forward(row: &OutboxRow, now: i64) -> Option<ForwardFederation> {
     let data: OutboxData = serde_json::from_str(&row.data).ok()?;
     let params = match data.ttl_until {
         None => data.params,
@@ -79,16 +80,16 @@ fn forward(row: &OutboxRow, now: i64) -> Option<Forward> {
             RawValue::from_string(format!("{{\"ttl\":{seconds},{rest}")).ok()?
         }
     };
-    Some(Forward {
+    Some(ForwardFederation {
         target_issuer: None,
         target_aid: None,
         namespace: "message".to_owned(),
         method: "send".to_owned(),
         params,
         caller_aid: Some(data.caller_aid),
-        as_service: false,
-        device_id: data.device_id,
-        slot_id: data.slot_id,
+        as_service: None,
+        device_id: Some(data.device_id),
+        slot_id: Some(data.slot_id),
         relay_id: None,
         timeout_ms: None,
         trace: None,

@@ -4,7 +4,8 @@
 //! Only `message.ack` crosses. A recall is asked of the recipient's own domain, which publishes the event there; and who has
 //! read what is an event for the reader's own devices, which are all here.
 
-use kernel::{Aid, Caller, DispatchEvent, EventTargets, Ids, Mesh};
+use kernel::{Aid, Caller, Ids, Mesh};
+use proto_schemas::requests::gateway::{DispatchEvent, DispatchTargets};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -39,7 +40,7 @@ impl PeerEvents {
         let event = DispatchEvent {
             event_id: format!("evt_{}", self.ids.time_ordered(now)),
             event: event.to_owned(),
-            targets: EventTargets { aids: vec![aid], connection_ids: None },
+            targets: DispatchTargets { aids: vec![aid], connection_ids: None },
             payload: payload.to_owned(),
         };
         // Fails only when the server is stopping and the task has ended.

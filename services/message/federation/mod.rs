@@ -13,12 +13,12 @@ mod send;
 
 pub(super) use events::PeerEvents;
 pub(super) use outbox::PeerOutbox;
-pub(super) use recall::{RecallRefusal, RecalledAtPeers};
+pub(super) use recall::RecalledAtPeers;
 pub(super) use recent_peers::RecentPeers;
 
 use super::{Error, MessageService};
-use kernel::{Aid, Caller, Forward, PendingAnswer, RpcError, Session, codes};
-use serde::Serialize;
+use kernel::{Aid, Caller, PendingAnswer, RpcError, Session, codes, forward_for_agent};
+use proto_schemas::Request;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::fmt::Display;
@@ -55,30 +55,29 @@ impl MessageService {
         }
     }
 
-    /// Calls the other domain. An answer that cannot be read is not passed on: clients disconnect on some of them.
+    /// Calls the other domain, and reads of its answer what is needed. An answer that cannot be read is not passed on: clients
+    /// disconnect on some of them.
     pub(super) async fn ask_peer<T: DeserializeOwned>(
         &self,
         call: &PeerCall<'_>,
-        method: &str,
-        params: &impl Serialize,
+        request: &impl Request,
         within: Option<Duration>,
     ) -> Result<T, Error> {
-        let answer = self.begin_at_peer(call, method, params, within)?.await?;
+        let answer = self.begin_at_peer(call, request, within)?.await?;
         read(call, &answer)
     }
 
     /// The same in two steps: when this returns, the call is in the order of the peer's queue.
-    fn begin_at_peer(
+    fn begin_at_peer<R: Request>(
         &self,
         call: &PeerCall<'_>,
-        method: &str,
-        params: &impl Serialize,
+        request: &R,
         within: Option<Duration>,
     ) -> Result<PendingAnswer<Box<RawValue>>, Error> {
         if !self.mesh.has("gateway") {
             return Err(Error::Foreign(call.issuer.to_owned()));
         }
-        let mut forward = Forward::new(call.session, call.issuer, method, params)?;
+        let mut forward = forward_for_agent(call.session, call.issuer, R::METHOD, request)?;
         forward.timeout_ms = within.map(|within| within.as_millis() as u64);
         Ok(self.mesh.forward("message", call.caller, forward))
     }

@@ -1,9 +1,9 @@
 //! The copies of a message to another domain that the sender's own other devices get.
 
-use crate::sending::params::SendParams;
 use crate::store::write::{DeviceChanges, NewMessage, SendOutcome};
 use crate::{Error, MessageService};
 use kernel::{RpcError, Session, codes};
+use proto_schemas::requests::message::Send;
 
 /// How often they are addressed anew because the sender's devices changed meanwhile.
 const TRIES: usize = 3;
@@ -14,14 +14,14 @@ impl MessageService {
     pub(super) async fn draft_own(
         &self,
         session: &Session,
-        params: &SendParams,
+        send: &Send,
         now: i64,
     ) -> Result<(NewMessage, DeviceChanges), Error> {
-        match self.new_message(session, params, None, now).await {
+        match self.new_message(session, send, None, now).await {
             Err(error) if error.is_about_devices() => {
                 // What this process has cached of the sender's devices may be old.
                 self.inboxes.forget(&session.aid);
-                self.new_message(session, params, None, now).await
+                self.new_message(session, send, None, now).await
             }
             drafted => drafted,
         }
@@ -30,7 +30,7 @@ impl MessageService {
     pub(super) async fn store_own(
         &self,
         session: &Session,
-        params: &SendParams,
+        send: &Send,
         mut draft: NewMessage,
         mut changes: DeviceChanges,
     ) -> Result<(), Error> {
@@ -39,14 +39,14 @@ impl MessageService {
                 return Ok(());
             }
             let at = draft.message.at;
-            if let Some(ttl) = self.ttl_ms(session, params) {
+            if let Some(ttl) = self.ttl_ms(session, send) {
                 self.send_volatile(session, draft, at + ttl).await?;
                 return Ok(());
             }
             match self.ledger.send(draft, changes).await? {
                 SendOutcome::DevicesChanged => {
                     self.inboxes.forget(&session.aid);
-                    (draft, changes) = self.new_message(session, params, None, at).await?;
+                    (draft, changes) = self.new_message(session, send, None, at).await?;
                 }
                 SendOutcome::Sent(_) | SendOutcome::Duplicate(_) | SendOutcome::TooManyToolCalls { .. } => {
                     return Ok(());

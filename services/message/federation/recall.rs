@@ -5,8 +5,8 @@ use crate::store::stored_message::MessageKey;
 use crate::{Error, MessageService};
 use futures_util::future::join_all;
 use kernel::{Caller, OutboxWithdrawal, RpcError, Session, codes};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use proto_schemas::requests::message::{Recall, RecallFailure, RecallRefusal};
+use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What became of the messages that are stored by other domains.
@@ -30,27 +30,10 @@ struct RecallPlan<'a> {
     waiting: HashMap<MessageKey, &'a String>,
 }
 
-/// Why a message was not recalled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(in super::super) enum RecallRefusal {
-    NotSender,
-    AlreadyRecalled,
-    Expired,
-    #[serde(other)]
-    NotFound,
-}
-
 /// What is read of a peer's answer to `message.recall`.
 #[derive(Deserialize)]
 struct PeerRecalled {
-    errors: Option<Vec<PeerRefused>>,
-}
-
-#[derive(Deserialize)]
-struct PeerRefused {
-    message_id: String,
-    error: RecallRefusal,
+    errors: Option<Vec<RecallFailure>>,
 }
 
 type PeerRecallResult = Result<Vec<(String, Option<RecallRefusal>)>, Error>;
@@ -143,8 +126,9 @@ impl MessageService {
     }
 
     async fn recall_at_peer(&self, call: PeerCall<'_>, ids: &[&String]) -> PeerRecallResult {
-        let params = json!({ "message_ids": ids });
-        let answer: PeerRecalled = self.ask_peer(&call, "message.recall", &params, None).await?;
+        let message_ids = ids.iter().map(|id| (*id).clone()).collect();
+        let request = Recall { message_ids, client_signature: None };
+        let answer: PeerRecalled = self.ask_peer(&call, &request, None).await?;
         let refusal = |id: &str| {
             let refused = answer.errors.iter().flatten().find(|refused| refused.message_id == id);
             refused.map(|refused| refused.error)

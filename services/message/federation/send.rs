@@ -6,7 +6,7 @@
 use super::outbox::{OutboxData, SendWhen};
 use super::{PeerCall, read, unreadable};
 use crate::sending::lookup_queue::{LookupGuard, begin_then_release};
-use crate::sending::params::{SendParams, SendStatus, Sent};
+use crate::sending::params;
 use crate::sending::tool_call::is_tool_call;
 use crate::store::bind::json;
 use crate::store::stored_message::MessageKey;
@@ -14,6 +14,7 @@ use crate::store::write::CountOutcome;
 use crate::{Error, MessageService, envelope};
 use futures_util::future::{OptionFuture, join};
 use kernel::{Aid, Caller, NewOutboxRow, RpcError};
+use proto_schemas::requests::message::{Send, SendStatus, SentMessage};
 use serde_json::value::to_raw_value;
 use std::time::Duration;
 
@@ -34,40 +35,40 @@ impl MessageService {
     pub(in super::super) async fn send_to_peer(
         &self,
         caller: &Caller,
-        mut params: SendParams,
-    ) -> Result<Sent, Error> {
-        let to = params.to.clone();
+        mut send: Send,
+    ) -> Result<SentMessage, Error> {
+        let to = send.to.clone();
         let Some(call) = self.peer_call(caller, &to)? else {
             return Err(Error::Foreign(to.issuer().to_owned()));
         };
-        let tool_call = is_tool_call(&params);
+        let tool_call = is_tool_call(&send);
         let turn: RecipientTurn = match tool_call || self.lookups.is_busy(&to) {
             true => Some(self.lookups.wait(to.clone()).await),
             false => None,
         };
-        if envelope::classify(&params.payload) != envelope::PayloadKind::Plain {
+        if envelope::classify(&send.payload) != envelope::PayloadKind::Plain {
             // Boxed, because most messages do without.
-            return Box::pin(self.send_encrypted(call, params, tool_call, turn)).await;
+            return Box::pin(self.send_encrypted(call, send, tool_call, turn)).await;
         }
-        params.mode()?;
+        params::mode(&send)?;
         let at = self.clock.now_ms();
-        let given = params.message_id().map(str::to_owned);
+        let given = params::message_id(&send).map(str::to_owned);
         let message_id = given.unwrap_or_else(|| self.ids.time_ordered(at));
-        self.pass_on(&OutboundMessage { call, message_id, at, tool_call }, &mut params, turn).await
+        self.pass_on(&OutboundMessage { call, message_id, at, tool_call }, &mut send, turn).await
     }
 
     /// An encrypted message, of which the sender's other devices get copies.
     async fn send_encrypted(
         &self,
         call: PeerCall<'_>,
-        mut params: SendParams,
+        mut send: Send,
         tool_call: bool,
         turn: RecipientTurn,
-    ) -> Result<Sent, Error> {
+    ) -> Result<SentMessage, Error> {
         let session = call.session;
         let own_turn = self.wait_for_lookup(&session.aid).await;
         let at = self.clock.now_ms();
-        let (draft, changes) = self.draft_own(session, &params, at).await?;
+        let (draft, changes) = self.draft_own(session, &send, at).await?;
         let message_id = draft.message.message_id.clone();
         let outbound = OutboundMessage { call, message_id, at, tool_call };
         // The copies are counted before the message is sent: afterwards they cannot be refused.
@@ -76,32 +77,33 @@ impl MessageService {
             self.quotas.reserve(&session.aid, Some(&session.aid), own_bytes)?;
         }
 
-        let sent = begin_then_release(self.pass_on(&outbound, &mut params, turn), own_turn).await;
+        let sent = begin_then_release(self.pass_on(&outbound, &mut send, turn), own_turn).await;
         let is_new = matches!(&sent, Ok(sent) if sent.status != SendStatus::Duplicate);
         if own_bytes > 0 && !is_new {
             self.quotas.release(&session.aid, Some(&session.aid), own_bytes);
         }
         let sent = sent?;
 
-        self.store_own(session, &params, draft, changes).await?;
+        self.store_own(session, &send, draft, changes).await?;
         Ok(sent)
     }
 
     async fn pass_on(
         &self,
         outbound: &OutboundMessage<'_>,
-        params: &mut SendParams,
+        send: &mut Send,
         turn: RecipientTurn,
-    ) -> Result<Sent, Error> {
-        params.message_id = Some(outbound.message_id.clone());
+    ) -> Result<SentMessage, Error> {
+        send.message_id = Some(outbound.message_id.clone());
         let sent = match outbound.tool_call {
             // Boxed, because most messages are none.
-            true => Box::pin(self.count_and_relay(outbound, params, turn)).await?,
-            false => begin_then_release(self.relay(outbound, params), turn).await?,
+            true => Box::pin(self.count_and_relay(outbound, send, turn)).await?,
+            false => begin_then_release(self.relay(outbound, send), turn).await?,
         };
-        Ok(Sent {
+        Ok(SentMessage {
             message_id: outbound.message_id.clone(),
-            cross_domain: true,
+            delivery_mode: Some(sent.delivery_mode.unwrap_or_default()),
+            cross_domain: Some(true),
             target_issuer: Some(outbound.call.issuer.to_owned()),
             ..sent
         })
@@ -112,13 +114,13 @@ impl MessageService {
     async fn count_and_relay(
         &self,
         outbound: &OutboundMessage<'_>,
-        params: &mut SendParams,
+        send: &mut Send,
         turn: RecipientTurn,
-    ) -> Result<Sent, Error> {
+    ) -> Result<SentMessage, Error> {
         let from = &outbound.call.session.aid;
         let key = MessageKey::new(from, &outbound.message_id);
         let counted = self.count_tool_call(from, key, outbound.at).await?;
-        let sent = begin_then_release(self.relay(outbound, params), turn).await;
+        let sent = begin_then_release(self.relay(outbound, send), turn).await;
         if counted == CountOutcome::Counted && nothing_new_arrived(&sent) {
             self.uncount_tool_call(from, key).await;
         }
@@ -127,25 +129,25 @@ impl MessageService {
 
     /// Sends it now, or stores it in the outbox where that is this domain's policy. What comes after a message that waits,
     /// waits, too.
-    async fn relay(&self, outbound: &OutboundMessage<'_>, params: &mut SendParams) -> Result<Sent, Error> {
+    async fn relay(&self, outbound: &OutboundMessage<'_>, send: &mut Send) -> Result<SentMessage, Error> {
         match self.peer_retention {
-            None => self.send_now(outbound, params, None).await,
-            Some(keep) => Box::pin(self.send_or_store(outbound, params, keep)).await,
+            None => self.send_now(outbound, send, None).await,
+            Some(keep) => Box::pin(self.send_or_store(outbound, send, keep)).await,
         }
     }
 
     async fn send_or_store(
         &self,
         outbound: &OutboundMessage<'_>,
-        params: &mut SendParams,
+        send: &mut Send,
         keep: Duration,
-    ) -> Result<Sent, Error> {
+    ) -> Result<SentMessage, Error> {
         let position = self.outbox.rows.next_position(outbound.at);
         let mut tried = None;
         match self.outbox.send_when(outbound.call.issuer).await? {
-            SendWhen::NowOrNever => return self.send_now(outbound, params, None).await,
+            SendWhen::NowOrNever => return self.send_now(outbound, send, None).await,
             SendWhen::Later => {}
-            SendWhen::Now(turn) => match self.send_now(outbound, params, turn).await {
+            SendWhen::Now(turn) => match self.send_now(outbound, send, turn).await {
                 Err(error) if error.is_unreachable() => {}
                 // It is sent again with the same id: if it arrived, it is a duplicate there.
                 Err(error) if error.link_lost() => tried = Some(self.clock.now_ms()),
@@ -153,27 +155,27 @@ impl MessageService {
             },
         }
         let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX / 2);
-        self.store_for_later(outbound, params, (position, keep), tried).await
+        self.store_for_later(outbound, send, (position, keep), tried).await
     }
 
     async fn send_now(
         &self,
         outbound: &OutboundMessage<'_>,
-        params: &SendParams,
+        send: &Send,
         turn: Option<LookupGuard<String>>,
-    ) -> Result<Sent, Error> {
+    ) -> Result<SentMessage, Error> {
         let OutboundMessage { call, at, .. } = outbound;
-        let asking = self.begin_at_peer(call, "message.send", params, None)?;
+        let asking = self.begin_at_peer(call, send, None)?;
         // A message with a ttl is only in memory there: it cannot be recalled.
-        let is_stored = self.ttl_ms(call.session, params).is_none();
+        let is_stored = self.ttl_ms(call.session, send).is_none();
         let remember = || self.recent_peers.remember(&call.session.aid, call.issuer, *at);
         let remembering = is_stored.then(remember).flatten();
         // The message is in the order of the peer's queue before anything is awaited.
         let (answer, remembered) =
             begin_then_release(join(asking, OptionFuture::from(remembering)), turn).await;
 
-        let sent: Sent = read(call, &answer?)?;
-        if !sent.is_safe() {
+        let sent: SentMessage = read(call, &answer?)?;
+        if !is_safe(&sent) {
             return Err(unreadable(call.issuer, &"a number in it is too large").into());
         }
         remembered.transpose()?;
@@ -183,22 +185,22 @@ impl MessageService {
     async fn store_for_later(
         &self,
         outbound: &OutboundMessage<'_>,
-        params: &mut SendParams,
+        send: &mut Send,
         (position, keep): (i64, i64),
         tried_at: Option<i64>,
-    ) -> Result<Sent, Error> {
+    ) -> Result<SentMessage, Error> {
         let OutboundMessage { call: PeerCall { session, issuer, .. }, message_id, at, .. } = outbound;
         // When it is sent, less of its ttl is left: the rest is computed then.
-        let ttl_until = self.ttl_ms(session, params).map(|ttl| at + ttl);
-        let ttl = params.ttl.take();
+        let ttl_until = self.ttl_ms(session, send).map(|ttl| at + ttl);
+        let ttl = send.ttl.take();
         let data = OutboxData {
             ttl_until,
             caller_aid: session.aid.clone(),
             device_id: session.device.clone(),
             slot_id: session.slot.clone(),
-            params: to_raw_value(params).map_err(RpcError::internal)?,
+            params: to_raw_value(send).map_err(RpcError::internal)?,
         };
-        params.ttl = ttl;
+        send.ttl = ttl;
         let until = at.saturating_add(keep);
         let expires_at = ttl_until.map_or(until, |ttl_until| ttl_until.min(until));
         let new = NewOutboxRow {
@@ -218,13 +220,14 @@ impl MessageService {
             self.quotas.release(&session.aid, None, bytes);
         }
         let expires_at = put?;
-        let mode = params.mode()?.unwrap_or_default();
-        Ok(Sent { expires_at: Some(expires_at), ..Sent::new(message_id, *at, SendStatus::Queued, mode) })
+        let mode = params::mode(send)?.unwrap_or_default();
+        let sent = SentMessage::new(message_id.clone(), *at, SendStatus::Queued, mode);
+        Ok(SentMessage { expires_at: Some(expires_at), ..sent })
     }
 }
 
 /// Whether the other domain certainly has nothing by this call that it had not before.
-fn nothing_new_arrived(sent: &Result<Sent, Error>) -> bool {
+fn nothing_new_arrived(sent: &Result<SentMessage, Error>) -> bool {
     match sent {
         Ok(sent) => sent.status == SendStatus::Duplicate,
         Err(Error::Other(error)) if error.data("federated").is_some() => true,
@@ -233,10 +236,8 @@ fn nothing_new_arrived(sent: &Result<Sent, Error>) -> bool {
     }
 }
 
-impl Sent {
-    /// Some clients disconnect on a number they cannot represent.
-    fn is_safe(&self) -> bool {
-        let numbers = [self.seq, Some(self.timestamp), self.created_at, self.expires_at];
-        numbers.into_iter().flatten().all(|number| (0..1 << 53).contains(&number))
-    }
+/// Some clients disconnect on a number they cannot represent.
+fn is_safe(sent: &SentMessage) -> bool {
+    let numbers = [sent.seq, Some(sent.timestamp), sent.created_at, sent.expires_at];
+    numbers.into_iter().flatten().all(|number| (0..1 << 53).contains(&number))
 }

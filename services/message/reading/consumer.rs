@@ -3,19 +3,6 @@
 use crate::store::inboxes::Inbox;
 use crate::{Error, MessageService};
 use kernel::{Aid, Caller, DeviceId, RpcError, Session, SlotId, codes};
-use serde::Deserialize;
-
-/// A position in an inbox; 0 is before the first message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "i64")]
-pub(crate) struct Seq(pub i64);
-
-impl TryFrom<i64> for Seq {
-    type Error = String;
-    fn try_from(seq: i64) -> Result<Seq, String> {
-        if seq < 0 { Err(format!("must not be negative, and is {seq}")) } else { Ok(Seq(seq)) }
-    }
-}
 
 pub(crate) struct Consumer {
     pub aid: Aid,
@@ -28,24 +15,26 @@ pub(crate) struct Consumer {
 }
 
 /// What a call may say about its own connection.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct ConsumerClaim {
-    #[serde(default)]
-    pub device_id: Option<String>,
-    #[serde(default)]
-    pub slot_id: Option<String>,
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ConsumerClaim<'a> {
+    pub device_id: Option<&'a str>,
+    pub slot_id: Option<&'a str>,
 }
 
 impl MessageService {
     /// "Explicit device_id and slot_id that contradict the connection MUST be rejected" (message.pull). Absent and empty
     /// mean the connection's own.
-    pub(crate) async fn consumer(&self, caller: &Caller, claim: &ConsumerClaim) -> Result<Consumer, Error> {
+    pub(crate) async fn consumer(
+        &self,
+        caller: &Caller,
+        claim: ConsumerClaim<'_>,
+    ) -> Result<Consumer, Error> {
         let session = caller.session()?;
-        let device = claim.device_id.as_deref().unwrap_or_default();
+        let device = claim.device_id.unwrap_or_default();
         if !device.is_empty() && device != session.device.as_str() {
             return Err(Error::Param("params.device_id: must be the device of this connection".to_owned()));
         }
-        if let Some(slot) = claim.slot_id.as_deref().filter(|slot| !slot.is_empty()) {
+        if let Some(slot) = claim.slot_id.filter(|slot| !slot.is_empty()) {
             let given =
                 SlotId::parse(slot).map_err(|error| Error::Param(format!("params.slot_id: {error}")))?;
             if given.key() != session.slot.key() {

@@ -4,7 +4,6 @@ use super::consumer::Consumer;
 use crate::delivery::rows::VolatileFields;
 use crate::store::lookup::InboxMessage;
 use crate::store::stored_message::{InboxEntry, StoredMessage};
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// The most bytes of one answer, if it has more than one row. Old clients accept frames of 1 MiB.
@@ -49,7 +48,6 @@ pub(crate) enum RowFit {
 }
 
 /// What every page says of the inbox of its consumer.
-#[derive(Clone, Serialize)]
 pub(crate) struct InboxBounds {
     pub server_ack_seq: i64,
     pub retention_floor_seq: i64,

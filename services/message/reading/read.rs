@@ -3,55 +3,19 @@
 use super::read_states::{ReadPosition, ReportedPosition};
 use crate::{Error, MessageService};
 use kernel::{Aid, Audience, Caller, Event, Session};
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::message::{Read, ReadMark, ReadMarkResult, ReadResult, ReadScope};
+use serde::Serialize;
 use std::sync::Arc;
 
 pub(crate) const READ_CHANGED: &str = "event/message.read_changed";
-pub(crate) const SCOPE: &str = "p2p";
 
 const MAX_STATES: usize = 100;
 const MAX_CHARS: usize = 128;
 
-/// A list of states, or one state without the list.
-#[derive(Deserialize)]
-pub(crate) struct ReadParams {
-    #[serde(default, deserialize_with = "given")]
-    states: Option<Vec<ReadTo>>,
-    #[serde(default)]
-    scope: String,
-    #[serde(default)]
-    topic_key: String,
-    #[serde(default)]
-    last_read_message_id: String,
-}
-
-#[derive(Clone, Deserialize)]
-struct ReadTo {
-    #[serde(default)]
-    scope: String,
-    topic_key: String,
-    last_read_message_id: String,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct ReadMarked {
-    updated: usize,
-    ignored: usize,
-    states: Vec<TopicRead>,
-}
-
-#[derive(Clone, Serialize)]
-struct TopicRead {
-    scope: &'static str,
-    topic_key: String,
-    last_read_message_id: String,
-    changed: bool,
-}
-
 #[derive(Serialize)]
 struct ReadChanged<'a> {
     owner_aid: &'a Aid,
-    scope: &'static str,
+    scope: ReadScope,
     topic_key: &'a str,
     last_read_message_id: &'a str,
     last_read_order: i64,
@@ -59,13 +23,9 @@ struct ReadChanged<'a> {
 }
 
 impl MessageService {
-    pub(crate) async fn read(
-        self: Arc<Self>,
-        caller: Caller,
-        params: ReadParams,
-    ) -> Result<ReadMarked, Error> {
+    pub(crate) async fn read(self: Arc<Self>, caller: Caller, read: Read) -> Result<ReadResult, Error> {
         let session = caller.agent()?;
-        let wanted = params.checked()?;
+        let wanted = checked(read)?;
 
         // The positions that are there must be compared by the times of their messages.
         let resolved = {
@@ -76,7 +36,7 @@ impl MessageService {
 
         let now = self.clock.now_ms();
         let mut reported = Vec::with_capacity(wanted.len());
-        for ReadTo { topic_key: topic, last_read_message_id: message_id, .. } in wanted {
+        for ReadMark { topic_key: topic, last_read_message_id: message_id, .. } in wanted {
             let message = self.find_message(&session.aid, &topic, &message_id).await?;
             let targeted = message.as_ref().is_some_and(|message| message.is_targeted_at(&session.aid));
             let read_order = message.map_or(0, |message| message.at);
@@ -90,8 +50,8 @@ impl MessageService {
         let told = reported.iter().zip(&moved).filter(|(one, moved)| **moved && shared(one));
         self.publish_read(session, told.map(|(one, _)| &one.position));
         let updated = moved.iter().filter(|moved| **moved).count();
-        let states = reported.into_iter().zip(moved).map(TopicRead::of).collect::<Vec<_>>();
-        Ok(ReadMarked { updated, ignored: states.len() - updated, states })
+        let states = reported.into_iter().zip(moved).map(mark_result).collect::<Vec<_>>();
+        Ok(ReadResult { updated, ignored: states.len() - updated, states })
     }
 
     /// Tells the other connections of an agent how far it has read.
@@ -104,7 +64,7 @@ impl MessageService {
         for position in positions {
             let params = ReadChanged {
                 owner_aid: &session.aid,
-                scope: SCOPE,
+                scope: ReadScope::P2p,
                 topic_key: &position.topic,
                 last_read_message_id: &position.message_id,
                 last_read_order: position.read_order,
@@ -115,37 +75,37 @@ impl MessageService {
     }
 }
 
-impl ReadParams {
-    fn checked(self) -> Result<Vec<ReadTo>, Error> {
-        let ReadParams { states, scope, topic_key, last_read_message_id } = self;
-        let states = states.unwrap_or_else(|| vec![ReadTo { scope, topic_key, last_read_message_id }]);
-        if states.is_empty() || states.len() > MAX_STATES {
-            return Err(Error::Param(format!("params.states: must be 1 to {MAX_STATES}")));
-        }
-        for state in &states {
-            check_scope(&state.scope)?;
-            check_text("topic_key", &state.topic_key)?;
-            check_text("last_read_message_id", &state.last_read_message_id)?;
-        }
-        Ok(states)
+/// A list of marks, or one mark without the list.
+fn checked(read: Read) -> Result<Vec<ReadMark>, Error> {
+    let Read { states, scope, topic_key, last_read_message_id } = read;
+    let (topic_key, last_read_message_id) =
+        (topic_key.unwrap_or_default(), last_read_message_id.unwrap_or_default());
+    let marks = states.unwrap_or_else(|| vec![ReadMark { scope, topic_key, last_read_message_id }]);
+    if marks.is_empty() || marks.len() > MAX_STATES {
+        return Err(Error::Param(format!("params.states: must be 1 to {MAX_STATES}")));
+    }
+    for mark in &marks {
+        check_scope(mark.scope.as_deref())?;
+        check_text("topic_key", &mark.topic_key)?;
+        check_text("last_read_message_id", &mark.last_read_message_id)?;
+    }
+    Ok(marks)
+}
+
+fn mark_result((ReportedPosition { position, .. }, changed): (ReportedPosition, bool)) -> ReadMarkResult {
+    ReadMarkResult {
+        scope: ReadScope::P2p,
+        topic_key: position.topic,
+        last_read_message_id: position.message_id,
+        changed,
     }
 }
 
-impl TopicRead {
-    fn of((ReportedPosition { position, .. }, changed): (ReportedPosition, bool)) -> TopicRead {
-        TopicRead {
-            scope: SCOPE,
-            topic_key: position.topic,
-            last_read_message_id: position.message_id,
-            changed,
-        }
-    }
-}
-
-pub(crate) fn check_scope(scope: &str) -> Result<(), Error> {
+/// Absent and empty mean the one scope there is.
+pub(crate) fn check_scope(scope: Option<&str>) -> Result<(), Error> {
     match scope {
-        "" | SCOPE => Ok(()),
-        _ => Err(Error::Param(format!("params.scope: must be {SCOPE} or absent"))),
+        None | Some("" | "p2p") => Ok(()),
+        Some(_) => Err(Error::Param("params.scope: must be p2p or absent".to_owned())),
     }
 }
 
@@ -157,9 +117,4 @@ fn check_text(name: &str, text: &str) -> Result<(), Error> {
         )));
     }
     Ok(())
-}
-
-/// Leaving it out is allowed, null is not.
-fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ReadTo>>, D::Error> {
-    Vec::deserialize(deserializer).map(Some)
 }

@@ -1,94 +1,71 @@
 //! `message.read_state`: how far was read, as all devices of the agent together have it.
 
 use super::consumer::ConsumerClaim;
-use super::read::{SCOPE, check_scope};
+use super::read::check_scope;
 use super::read_states::ReadPosition;
 use crate::{Error, MessageService};
 use kernel::Caller;
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::message::{
+    MappingStatus, ReadScope, ReadState, ReadStateResult, TopicReadState,
+};
 use std::sync::Arc;
 
-#[derive(Deserialize)]
-pub(crate) struct ReadStateParams {
-    #[serde(default)]
-    scope: String,
-    #[serde(default)]
-    topic_key: String,
-    /// Only the caller itself: nobody sees what others have read.
-    #[serde(default)]
-    aid: String,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct GotReadState {
-    scope: &'static str,
-    states: Vec<TopicState>,
-    /// A single state again, for clients that read it here.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    only: Option<TopicPosition>,
-}
-
-#[derive(Clone, Serialize)]
-struct TopicState {
-    scope: &'static str,
-    #[serde(flatten)]
-    position: TopicPosition,
-}
-
-#[derive(Clone, Serialize)]
-struct TopicPosition {
-    topic_key: String,
-    last_read_message_id: String,
-    last_read_order: i64,
-    /// The seq the message has in the inbox of the calling device.
-    current_device_seq: Option<i64>,
-    mapping_status: &'static str,
-    updated_at: i64,
-}
-
 impl MessageService {
+    /// Only for the caller itself: nobody sees what others have read.
     pub(crate) async fn read_state(
         self: Arc<Self>,
         caller: Caller,
-        params: ReadStateParams,
-    ) -> Result<GotReadState, Error> {
-        check_scope(&params.scope)?;
-        let consumer = self.consumer(&caller, &ConsumerClaim::default()).await?;
-        if !params.aid.is_empty() && params.aid != consumer.aid.as_str() {
-            return Err(Error::NotYours(format!("what {} has read", params.aid)));
+        ReadState { scope, topic_key, aid }: ReadState,
+    ) -> Result<ReadStateResult, Error> {
+        check_scope(scope.as_deref())?;
+        let consumer = self.consumer(&caller, ConsumerClaim::default()).await?;
+        if let Some(aid) = aid.filter(|aid| !aid.is_empty() && aid != consumer.aid.as_str()) {
+            return Err(Error::NotYours(format!("what {aid} has read")));
         }
 
-        let topic = Some(params.topic_key.as_str()).filter(|topic| !topic.is_empty());
+        let topic = topic_key.as_deref().filter(|topic| !topic.is_empty());
         let topics = topic.as_ref().map(std::slice::from_ref);
         let resolved = self.resolve_positions(&consumer.aid, topics).await?;
         self.publish_read(caller.session()?, &resolved);
-        let mut topics = Vec::new();
+        let mut states = Vec::new();
         for position in self.read_states.of(&consumer.aid, topic).await? {
             let message = self.find_message(&consumer.aid, &position.topic, &position.message_id).await?;
             let entry = message.as_ref().and_then(|message| message.entry(consumer.inbox));
             let seq = entry.map(|entry| entry.seq);
             let mapping_status = match (&message, seq) {
-                (_, Some(_)) => "resolved",
-                (Some(_), None) => "not_received",
-                (None, None) => "unresolved",
+                (_, Some(_)) => MappingStatus::Resolved,
+                (Some(_), None) => MappingStatus::NotReceived,
+                (None, None) => MappingStatus::Unresolved,
             };
-            topics.push(TopicPosition::of(position, seq, mapping_status));
+            states.push(topic_state(position, seq, mapping_status));
         }
-        let only = Some(&topics).filter(|topics| topics.len() == 1).map(|topics| topics[0].clone());
-        let states = topics.into_iter().map(|position| TopicState { scope: SCOPE, position }).collect();
-        Ok(GotReadState { scope: SCOPE, states, only })
+        Ok(result(states))
     }
 }
 
-impl TopicPosition {
-    fn of(position: ReadPosition, seq: Option<i64>, mapping_status: &'static str) -> TopicPosition {
-        TopicPosition {
-            topic_key: position.topic,
-            last_read_message_id: position.message_id,
-            last_read_order: position.read_order,
-            current_device_seq: seq,
-            mapping_status,
-            updated_at: position.updated_at,
-        }
+fn topic_state(position: ReadPosition, seq: Option<i64>, mapping_status: MappingStatus) -> TopicReadState {
+    TopicReadState {
+        scope: ReadScope::P2p,
+        topic_key: position.topic,
+        last_read_message_id: position.message_id,
+        last_read_order: position.read_order,
+        current_device_seq: seq,
+        mapping_status,
+        updated_at: position.updated_at,
+    }
+}
+
+/// A single state is answered twice, for clients that read it outside of the list.
+fn result(states: Vec<TopicReadState>) -> ReadStateResult {
+    let only = Some(&states).filter(|states| states.len() == 1).and_then(|states| states.first());
+    ReadStateResult {
+        scope: ReadScope::P2p,
+        topic_key: only.map(|only| only.topic_key.clone()),
+        last_read_message_id: only.map(|only| only.last_read_message_id.clone()),
+        last_read_order: only.map(|only| only.last_read_order),
+        current_device_seq: only.map(|only| only.current_device_seq),
+        mapping_status: only.map(|only| only.mapping_status),
+        updated_at: only.map(|only| only.updated_at),
+        states,
     }
 }

@@ -7,18 +7,15 @@ use crate::store::ephemeral::shared_rows::{self, RowList};
 use crate::store::ephemeral::volatile::{LIST, VolatileMessages, VolatilePage};
 use crate::store::stored_message::StoredMessage;
 use crate::{Error, MessageService};
-use serde::Serialize;
+use proto_schemas::requests::message::VolatileAckCounts;
 use std::sync::Arc;
 
 const MAX_ROWS: usize = 200;
 
 /// What a page says of messages with a ttl.
-#[derive(Clone, Serialize)]
 pub(crate) struct VolatilePageFields {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub latest_volatile_cursor: Option<String>,
     pub volatile_has_more: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub volatile_earliest_cursor: Option<String>,
     pub volatile_dropped_count: u64,
 }
@@ -29,13 +26,17 @@ pub(crate) struct VolatileNames {
     pub message_ids: Vec<String>,
 }
 
-#[derive(Clone, Serialize)]
-pub(crate) struct VolatileAck {
-    accepted: usize,
-    expired: usize,
-}
-
 impl VolatileNames {
+    pub fn new(
+        cursor: Option<String>,
+        cursors: Option<Vec<String>>,
+        message_ids: Option<Vec<String>>,
+    ) -> VolatileNames {
+        let mut cursors = cursors.unwrap_or_default();
+        cursors.extend(cursor);
+        VolatileNames { cursors, message_ids: message_ids.unwrap_or_default() }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.cursors.is_empty() && self.message_ids.is_empty()
     }
@@ -95,12 +96,12 @@ impl MessageService {
         &self,
         consumer: &Consumer,
         names: &VolatileNames,
-    ) -> Result<Option<VolatileAck>, Error> {
+    ) -> Result<Option<VolatileAckCounts>, Error> {
         if names.is_empty() {
             return Ok(None);
         }
         let (accepted, expired) = self.remove_volatile(consumer.inbox, names).await?;
-        Ok(Some(VolatileAck { accepted, expired }))
+        Ok(Some(VolatileAckCounts { accepted, expired }))
     }
 
     /// Removes exactly the rows named. Gives how many there were, and how many were not found.

@@ -1,12 +1,12 @@
 //! Tool calls: which messages are some, and how those are counted that no commit of this domain stores.
 
 use super::json_members::JsonMembers;
-use super::params::SendParams;
 use crate::store::error::StoreError;
 use crate::store::stored_message::MessageKey;
 use crate::store::write::{CountChange, CountOutcome, ToolCallCount};
 use crate::{Error, MessageService};
 use kernel::Aid;
+use proto_schemas::requests::message::Send;
 use serde_json::value::RawValue;
 
 /// The `msg_subtype` of a tool call, beside the payload or among the headers of an encrypted one.
@@ -16,8 +16,8 @@ const ARTIFACT_SUBTYPE: &str = "tool_call";
 
 /// Whether a message counts as a tool call, by what its sender wrote in the clear. An SDK that encrypts a message leaves out what
 /// it does not know beside the payload; the headers in `payload.protected_headers` stay readable.
-pub(crate) fn is_tool_call(params: &SendParams) -> bool {
-    params.msg_subtype.as_deref() == Some(SUBTYPE) || says_so(&params.payload, params.encrypted == Some(true))
+pub(crate) fn is_tool_call(send: &Send) -> bool {
+    send.msg_subtype.as_deref() == Some(SUBTYPE) || says_so(&send.payload, send.encrypted == Some(true))
 }
 
 /// Reads the few members of a payload that may say so, and only where one of them can.

@@ -1,6 +1,6 @@
 //! Messages with a ttl: stored until they expire, and published at once. They have no seq.
 
-use super::params::{SendStatus, Sent, Storage};
+use super::params;
 use crate::delivery::events;
 use crate::delivery::rows::VolatileFields;
 use crate::store::bind;
@@ -12,6 +12,7 @@ use crate::store::write::NewMessage;
 use crate::{Error, MessageService};
 use kernel::{Audience, DeviceId, Engine, Event, Session, trace};
 use parking_lot::Mutex;
+use proto_schemas::requests::message::{SendStatus, SentMessage, Storage};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::{BTreeSet, HashMap};
@@ -22,17 +23,17 @@ const ANSWERS: &str = "sent";
 
 /// The answers to messages with a ttl, for those that are sent again before they expire.
 #[derive(Default)]
-pub(crate) struct VolatileSent(Mutex<HashMap<MessageKey, (i64, Sent)>>);
+pub(crate) struct VolatileSent(Mutex<HashMap<MessageKey, (i64, SentMessage)>>);
 
 impl VolatileSent {
     /// With so many at once, the answers to new ones are not remembered.
     const MAX_ANSWERS: usize = 100_000;
 
-    fn get(&self, key: MessageKey, now: i64) -> Option<Sent> {
+    fn get(&self, key: MessageKey, now: i64) -> Option<SentMessage> {
         self.0.lock().get(&key).filter(|(expires_at, _)| *expires_at > now).map(|(_, sent)| sent.clone())
     }
 
-    fn put(&self, key: MessageKey, expires_at: i64, sent: Sent) {
+    fn put(&self, key: MessageKey, expires_at: i64, sent: SentMessage) {
         let mut answers = self.0.lock();
         if answers.len() < Self::MAX_ANSWERS {
             answers.insert(key, (expires_at, sent));
@@ -48,7 +49,7 @@ impl VolatileSent {
 enum VolatilePut {
     /// Its cursor in each of its inboxes.
     Stored(Vec<String>),
-    Duplicate(Box<Sent>),
+    Duplicate(Box<SentMessage>),
 }
 
 impl MessageService {
@@ -57,7 +58,7 @@ impl MessageService {
         session: &Session,
         new: NewMessage,
         expires_at: i64,
-    ) -> Result<Sent, Error> {
+    ) -> Result<SentMessage, Error> {
         let NewMessage { mut message, devices, queue, tool_call, .. } = new;
         if let Some(queue) = queue {
             message.body = queue.payload;
@@ -70,7 +71,9 @@ impl MessageService {
         };
         let cursors = match put {
             VolatilePut::Stored(cursors) => cursors,
-            VolatilePut::Duplicate(first) => return Ok(Sent { status: SendStatus::Duplicate, ..*first }),
+            VolatilePut::Duplicate(first) => {
+                return Ok(SentMessage { status: SendStatus::Duplicate, ..*first });
+            }
         };
         for ((entry, device), cursor) in message.entries.iter().zip(&devices).zip(&cursors) {
             let volatile_cursor = cursor.clone();
@@ -152,15 +155,15 @@ impl MessageService {
     }
 }
 
-fn sent(message: &StoredMessage, cursors: Vec<String>, expires_at: i64) -> Sent {
-    Sent {
+fn sent(message: &StoredMessage, cursors: Vec<String>, expires_at: i64) -> SentMessage {
+    SentMessage {
         storage: Some(Storage::Volatile),
         seq: None,
         volatile_cursor: cursors.first().cloned(),
         volatile_cursors: (cursors.len() > 1).then_some(cursors),
         created_at: Some(message.at),
         expires_at: Some(expires_at),
-        ..Sent::of(message, SendStatus::Accepted)
+        ..params::sent(message, SendStatus::Accepted)
     }
 }
 

@@ -24,7 +24,7 @@ async fn what_belongs_to_a_device_needs_a_connection() {
     let test = TestWorld::with(&["ca", "auth", "agent"]).and(crate::open).await;
     let alice = test.register("alice").await;
     for method in ["message.pull", "message.v2.pull", "message.peers", "message.read_state"] {
-        assert_eq!(code(test.call_as(alice.by_token(), method, json!({})).await), -32601, "{method}");
+        assert_eq!(code(test.call_as(alice.by_token(), method, json!({})).await), -32600, "{method}");
     }
     let refused = alice.by_token().session().unwrap_err();
     assert!(refused.to_string().contains("WebSocket"), "{refused}");

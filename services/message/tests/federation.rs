@@ -2,11 +2,11 @@
 
 use super::*;
 use certs::{Curve, Key};
-use kernel::{
-    Aid, DispatchEvent, Event, Forward, ForwardBatch, ForwardOutcome, Forwarded, ForwardedBatch, Generation,
-    Mesh, Relayed, SlotId, World, codes,
-};
+use kernel::{Aid, Event, Generation, Mesh, Relayed, SlotId, World, codes, forwarded_item};
 use parking_lot::Mutex;
+use proto_schemas::requests::gateway::{
+    DispatchEvent, FederatedEvent, ForwardFederation, ForwardFederationBatch, ForwardedCall, ForwardedCalls,
+};
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) struct TestGateway {
     pub others: Mutex<HashMap<String, Option<Arc<Mesh>>>>,
     /// The error of every call to the other domain.
     pub fails: Mutex<Option<proto_schemas::Code>>,
-    pub forwards: Mutex<Vec<Forward>>,
+    pub forwards: Mutex<Vec<ForwardFederation>>,
     pub dispatched: Mutex<Vec<DispatchEvent>>,
     /// How many calls were in each batch.
     pub batches: Mutex<Vec<usize>>,
@@ -174,28 +174,28 @@ pub(super) fn foreign(aid: &str, device: &str) -> Caller {
 impl TestGateway {
     fn methods(self: &Arc<TestGateway>) -> Methods {
         Rpc::new(self.clone())
-            .method("gateway.forward_federation", TestGateway::forward)
-            .method("gateway.forward_federation_batch", TestGateway::forward_batch)
-            .method("gateway.dispatch_event", TestGateway::dispatch)
+            .method(TestGateway::forward)
+            .method(TestGateway::forward_batch)
+            .method(TestGateway::dispatch)
             .into()
     }
 
     async fn forward(
         self: Arc<TestGateway>,
         caller: Caller,
-        forward: Forward,
-    ) -> Result<Forwarded, RpcError> {
+        forward: ForwardFederation,
+    ) -> Result<ForwardedCall, RpcError> {
         assert!(matches!(caller, Caller::Service(service) if service == "message"));
         let target_issuer = forward.target_issuer.clone().unwrap();
         let result = self.relay(&target_issuer, forward).await?;
-        Ok(Forwarded { result, target_issuer, relay_id: "r-1".to_owned(), elapsed_ms: 1 })
+        Ok(ForwardedCall { result, target_issuer, relay_id: "r-1".to_owned(), elapsed_ms: 1 })
     }
 
     async fn forward_batch(
         self: Arc<TestGateway>,
         _: Caller,
-        batch: ForwardBatch,
-    ) -> Result<ForwardedBatch, RpcError> {
+        batch: ForwardFederationBatch,
+    ) -> Result<ForwardedCalls, RpcError> {
         let target_issuer = batch.target_issuer.unwrap();
         self.batches.lock().push(batch.items.len());
         if *self.hangs.lock() {
@@ -203,17 +203,21 @@ impl TestGateway {
         }
         let mut results = Vec::new();
         for forward in batch.items {
-            results.push(ForwardOutcome::from(self.relay(&target_issuer, forward).await));
+            results.push(forwarded_item(self.relay(&target_issuer, forward).await));
         }
-        Ok(ForwardedBatch { results, target_issuer })
+        Ok(ForwardedCalls { results, target_issuer })
     }
 
-    async fn dispatch(self: Arc<TestGateway>, _: Caller, event: DispatchEvent) -> Result<Value, RpcError> {
+    async fn dispatch(
+        self: Arc<TestGateway>,
+        _: Caller,
+        event: DispatchEvent,
+    ) -> Result<FederatedEvent, RpcError> {
         self.dispatched.lock().push(event);
-        Ok(json!({}))
+        Ok(FederatedEvent::default())
     }
 
-    async fn relay(&self, issuer: &str, forward: Forward) -> Result<Box<RawValue>, RpcError> {
+    async fn relay(&self, issuer: &str, forward: ForwardFederation) -> Result<Box<RawValue>, RpcError> {
         let caller_aid = forward.caller_aid.clone().unwrap();
         assert_eq!(caller_aid.issuer(), self.issuer, "a gateway forwards for its own agents");
         self.forwards.lock().push(forward.clone());
@@ -226,7 +230,7 @@ impl TestGateway {
             return Ok(to_raw_value(answer).unwrap());
         }
         let Some(peer) = peer else { return Err(RpcError::plain(codes::FEDERATION_UNREACHABLE)) };
-        let caller = foreign(caller_aid.as_str(), forward.device_id.as_str());
+        let caller = foreign(caller_aid.as_str(), forward.device_id.as_ref().unwrap().as_str());
         let method = format!("{}.{}", forward.namespace, forward.method);
         let lost = || RpcError::plain(codes::FEDERATION_TIMEOUT).with("reason", "link_lost");
         let breaks = *self.breaks.lock();

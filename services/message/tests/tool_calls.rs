@@ -167,7 +167,10 @@ async fn what_is_refused_or_fails_for_another_reason_is_not_counted() {
     for n in 0..3 {
         assert_eq!(code(from.call_tool(&test, &nobody, "m").await), codes::NOT_FOUND.code);
         let wrong = with(tool_call(&carol, "m"), "device_id", json!("no-such-device"));
-        assert_eq!(code(from.call(&test, "message.send", wrong).await), codes::DEVICE_NOT_FOUND.code);
+        assert_eq!(
+            code(from.call(&test, "message.send", wrong).await),
+            codes::message::DEVICE_NOT_FOUND.code
+        );
         let failed = from.call_tool(&test, &carol, &format!("poison{n}")).await;
         assert_eq!(code(failed), codes::UNAVAILABLE.code);
     }

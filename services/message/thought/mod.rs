@@ -6,15 +6,13 @@ pub(super) mod put;
 #[cfg(test)]
 mod tests;
 
-use super::sending::row_limit::MAX_ROW_BYTES;
+use super::MessageService;
 use super::store::bind::json;
 use super::store::ephemeral::bounded::{BoundedRows, RowLimits};
 use super::store::ephemeral::shared_rows::{self, NewSharedRow, RowList};
-use super::{Error, MessageService};
 use kernel::{Aid, sha256_hex};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use proto_schemas::requests::message::thought::{Thought, ThoughtContext};
 use std::sync::Arc;
 
 /// The kind of its lists on PostgreSQL, as it is stored.
@@ -24,7 +22,6 @@ const LIMITS: RowLimits = RowLimits { rows: 100, bytes: 8 << 20, total_bytes: 12
 /// What one context may have. It is read in one answer, and the oldest clients accept no frame above a MiB.
 const MAX_ITEMS: usize = 100;
 const MAX_BYTES: usize = 900_000;
-const MAX_NAME_BYTES: usize = 256;
 
 pub(super) struct Thoughts {
     lists: Mutex<BoundedRows<Aid, ThoughtList>>,
@@ -34,30 +31,9 @@ pub(super) struct Thoughts {
 #[derive(Clone)]
 struct ThoughtList {
     peer: Aid,
-    context: Context,
+    context: ThoughtContext,
     items: Vec<Arc<Thought>>,
     updated_at: i64,
-}
-
-/// What the thoughts are about, such as a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Context {
-    #[serde(rename = "type")]
-    kind: String,
-    id: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Thought {
-    thought_id: String,
-    /// The same again, for clients that look for it here.
-    message_id: String,
-    context: Context,
-    from: Aid,
-    to: Aid,
-    /// As it was written: readers verify it as a whole.
-    payload: Box<RawValue>,
-    created_at: i64,
 }
 
 impl Default for Thoughts {
@@ -81,7 +57,7 @@ impl Thoughts {
         count
     }
 
-    fn get(&self, sender: &Aid, peer: &Aid, context: &Context) -> Option<ThoughtList> {
+    fn get(&self, sender: &Aid, peer: &Aid, context: &ThoughtContext) -> Option<ThoughtList> {
         let lists = self.lists.lock();
         lists.after(sender, 0, 0).map(|(_, list)| list).find(|list| list.is(peer, context)).cloned()
     }
@@ -114,7 +90,7 @@ impl MessageService {
         &self,
         sender: &Aid,
         peer: &Aid,
-        context: &Context,
+        context: &ThoughtContext,
     ) -> sqlx::Result<Option<ThoughtList>> {
         let Some(shared) = &self.shared else { return Ok(self.thoughts.get(sender, peer, context)) };
         let rows_of_sender = RowList { kind: ROWS, key: sender.as_str() };
@@ -133,7 +109,7 @@ fn items(data: &str) -> sqlx::Result<(i64, Vec<Arc<Thought>>)> {
 }
 
 /// One text for a peer and a context, whatever characters are in them.
-fn name(peer: &Aid, context: &Context) -> String {
+fn name(peer: &Aid, context: &ThoughtContext) -> String {
     sha256_hex(json(&(peer, context)))
 }
 
@@ -147,7 +123,7 @@ impl ThoughtList {
         }
     }
 
-    fn is(&self, peer: &Aid, context: &Context) -> bool {
+    fn is(&self, peer: &Aid, context: &ThoughtContext) -> bool {
         self.peer == *peer && self.context == *context
     }
 
@@ -162,39 +138,14 @@ impl ThoughtList {
     }
 
     fn bytes(&self) -> usize {
-        self.items.iter().map(|item| item.bytes()).sum()
+        self.items.iter().map(|item| answer_bytes(item)).sum()
     }
 }
 
-impl Thought {
-    /// Like the row of a message, it has to fit into a frame of the oldest clients.
-    fn check(&self) -> Result<(), Error> {
-        let bytes = json(self).len();
-        if bytes <= MAX_ROW_BYTES {
-            return Ok(());
-        }
-        Err(Error::Param(format!(
-            "params.payload: the thought as it is read must have at most {MAX_ROW_BYTES} bytes, and has {bytes}"
-        )))
-    }
-
-    /// How many bytes it takes in an answer, rather too many than too few.
-    fn bytes(&self) -> usize {
-        // A character of a name may be written as six.
-        let names = 6 * (2 * self.thought_id.len() + self.context.kind.len() + self.context.id.len());
-        self.payload.get().len() + names + self.from.as_str().len() + self.to.as_str().len() + 160
-    }
-}
-
-impl Context {
-    fn check(&self) -> Result<(), Error> {
-        for (name, text) in [("type", &self.kind), ("id", &self.id)] {
-            if text.is_empty() || text.len() > MAX_NAME_BYTES {
-                return Err(Error::Param(format!(
-                    "params.context.{name}: must have 1 to {MAX_NAME_BYTES} bytes"
-                )));
-            }
-        }
-        Ok(())
-    }
+/// How many bytes a thought takes in an answer, rather too many than too few.
+fn answer_bytes(thought: &Thought) -> usize {
+    let Thought { thought_id, context, from, to, payload, .. } = thought;
+    // A character of a name may be written as six.
+    let names = 6 * (2 * thought_id.len() + context.kind.len() + context.id.len());
+    payload.get().len() + names + from.as_str().len() + to.as_str().len() + 160
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use kernel::codes;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use testing::{TestAgent, TestWorld, code};
 
@@ -9,8 +10,8 @@ fn aid(name: &str) -> Aid {
     Aid::parse(&format!("{name}.aid.pub")).unwrap()
 }
 
-fn context(id: usize) -> Context {
-    Context { kind: "run".to_owned(), id: format!("run-{id}") }
+fn context(id: usize) -> ThoughtContext {
+    ThoughtContext { kind: "run".to_owned(), id: format!("run-{id}") }
 }
 
 fn thought(about: usize, id: &str, bytes: usize) -> Thought {

@@ -1,50 +1,15 @@
 //! `message.v2.ack`: how far was read, of everything or of one sender.
 
 use super::peer_scope;
-use crate::reading::consumer::{Consumer, ConsumerClaim, Seq};
-use crate::reading::volatile::{VolatileAck, VolatileNames};
+use crate::reading::consumer::{Consumer, ConsumerClaim};
+use crate::reading::volatile::VolatileNames;
 use crate::{Error, MessageService};
-use kernel::{Aid, Audience, Caller, CallerEvent, Event, Generation, Session};
-use serde::{Deserialize, Serialize};
+use kernel::{Audience, Caller, CallerEvent, Event, Generation, Session};
+use proto_schemas::requests::message::CursorScope;
+use proto_schemas::requests::message::v2::{Ack, V2AckResult};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-
-#[derive(Deserialize)]
-pub(crate) struct V2AckParams {
-    #[serde(default)]
-    up_to_seq: Option<Seq>,
-    #[serde(default)]
-    cursor_scope: Option<String>,
-    #[serde(default)]
-    sender_aid: Option<Aid>,
-    #[serde(default)]
-    device_id: Option<String>,
-    #[serde(default)]
-    slot_id: Option<String>,
-    #[serde(default)]
-    volatile_cursor: Option<String>,
-    #[serde(default)]
-    volatile_cursors: Vec<String>,
-    #[serde(default)]
-    volatile_ids: Vec<String>,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct V2Acked {
-    success: bool,
-    acked: bool,
-    ack_seq: i64,
-    effective_ack_seq: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cursor_scope: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sender_aid: Option<Aid>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    peer_ack_seq: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    volatile_ack: Option<VolatileAck>,
-}
 
 /// How long some clients are busy with their own acknowledgement.
 const ACK_DELAY: Duration = Duration::from_millis(250);
@@ -94,19 +59,17 @@ impl MessageService {
     pub(in super::super) async fn v2_ack(
         self: Arc<Self>,
         caller: Caller,
-        params: V2AckParams,
-    ) -> Result<V2Acked, Error> {
-        let claim = ConsumerClaim { device_id: params.device_id, slot_id: params.slot_id };
-        let consumer = self.consumer(&caller, &claim).await?;
-        let sender = peer_scope(params.cursor_scope.as_deref(), params.sender_aid)?;
-        let mut cursors = params.volatile_cursors;
-        cursors.extend(params.volatile_cursor);
-        let names = VolatileNames { cursors, message_ids: params.volatile_ids };
-        if params.up_to_seq.is_none() && names.is_empty() {
+        ack: Ack,
+    ) -> Result<V2AckResult, Error> {
+        let claim = ConsumerClaim { device_id: ack.device_id.as_deref(), slot_id: ack.slot_id.as_deref() };
+        let consumer = self.consumer(&caller, claim).await?;
+        let sender = peer_scope(ack.cursor_scope.as_deref(), ack.sender_aid)?;
+        let names = VolatileNames::new(ack.volatile_cursor, ack.volatile_cursors, ack.volatile_ids);
+        if ack.up_to_seq.is_none() && names.is_empty() {
             return Err(Error::Param("params.up_to_seq: missing".to_owned()));
         }
 
-        let Seq(wanted) = params.up_to_seq.unwrap_or_default();
+        let wanted = ack.up_to_seq.unwrap_or_default().get();
         let stored = self.advance(&consumer, sender.as_ref(), wanted).await?;
         let volatile_ack = self.ack_volatile(&consumer, &names).await?;
         if sender.is_none() {
@@ -115,14 +78,16 @@ impl MessageService {
 
         // The cursor of a peer is never answered lower than asked for: the client would take that for an error.
         let now = if sender.is_some() { stored.max(wanted) } else { stored };
-        Ok(V2Acked {
+        Ok(V2AckResult {
             success: true,
-            acked: true,
+            acked: Some(true),
             ack_seq: now,
             effective_ack_seq: now,
-            cursor_scope: sender.is_some().then_some("peer"),
+            cursor_scope: sender.is_some().then_some(CursorScope::Peer),
             peer_ack_seq: sender.is_some().then_some(now),
             sender_aid: sender,
+            event_published: None,
+            event_error: None,
             volatile_ack,
         })
     }

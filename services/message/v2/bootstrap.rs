@@ -1,49 +1,21 @@
 //! `message.v2.bootstrap`: whom to encrypt for, and how.
 
 use crate::federation::PeerCall;
-use crate::store::inboxes::Spk;
 use crate::{Error, MessageService};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kernel::{Aid, Caller, DeviceId, KnownCert, RpcError};
+use kernel::{Aid, Caller, KnownCert, RpcError};
 use proto_schemas::requests::ca;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use proto_schemas::requests::message::v2::{
+    Bootstrap, E2eeWrapCapabilities, E2eeWrapPolicy, EncryptionDevice, EncryptionTargets, KeySource,
+};
+use serde::Deserialize;
 use std::sync::Arc;
 
-#[derive(Deserialize, Serialize)]
-pub(crate) struct BootstrapParams {
-    peer_aid: Aid,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    e2ee_wrap_capabilities: Option<WrapCapabilities>,
-}
-
-/// How the caller can wrap a key. Clients that say nothing wrap it for each device.
-#[derive(Deserialize, Serialize)]
-struct WrapCapabilities {
-    #[serde(default)]
-    protocols: Vec<String>,
-    #[serde(default)]
-    scopes: Vec<String>,
-    /// Not read here; another domain may.
-    #[serde(flatten)]
-    others: Map<String, Value>,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct Bootstrapped {
-    peer_devices: Vec<KeyedDevice>,
-    /// All devices of the caller, the calling one too.
-    self_devices: Vec<KeyedDevice>,
-    /// Always empty: this server has no auditors.
-    audit_recipients: [KeyedDevice; 0],
-    e2ee_wrap_policy: WrapPolicy,
-}
-
-/// The answer of another domain about its agent's devices.
+/// What is read of another domain's answer about its agent's devices.
 #[derive(Deserialize)]
 struct PeerBootstrap {
-    peer_devices: Vec<KeyedDevice>,
+    peer_devices: Vec<EncryptionDevice>,
     e2ee_wrap_policy: PeerWrapPolicy,
 }
 
@@ -52,82 +24,46 @@ struct PeerWrapPolicy {
     per_aid_wrap: bool,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
-struct KeyedDevice {
-    aid: Aid,
-    device_id: DeviceId,
-    /// The key of the agent's certificate.
-    ik_pk: String,
-    key_source: KeySource,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    spk: Option<SignedKey>,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum KeySource {
-    AidMaster,
-    PeerDevicePrekey,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-struct SignedKey {
-    spk_id: String,
-    spk_pk: String,
-    spk_signature: String,
-    spk_timestamp: i64,
-}
-
-#[derive(Clone, Copy, Serialize)]
-struct WrapPolicy {
-    version: &'static str,
-    protocol: &'static str,
-    scope: &'static str,
-    per_aid_wrap: bool,
-    per_device_wrap: bool,
-    source: &'static str,
-}
-
 impl MessageService {
     /// An agent without a device that has keys is an answer, not an error: the client tells its user.
     pub(in super::super) async fn bootstrap(
         self: Arc<Self>,
         caller: Caller,
-        params: BootstrapParams,
-    ) -> Result<Bootstrapped, Error> {
+        request: Bootstrap,
+    ) -> Result<EncryptionTargets, Error> {
         let session = caller.speaker()?;
-        if let Some(peer_call) = self.peer_call(&caller, &params.peer_aid)? {
-            return self.bootstrap_at_peer(&peer_call, &params).await;
+        if let Some(peer_call) = self.peer_call(&caller, &request.peer_aid)? {
+            return self.bootstrap_at_peer(&peer_call, &request).await;
         }
 
-        let policy = WrapPolicy::of(params.e2ee_wrap_capabilities.as_ref());
-        let peer_devices = self.devices(&params.peer_aid, policy).await?;
-        let self_devices = match params.peer_aid == session.aid {
+        let per_aid = can_wrap_per_aid(request.e2ee_wrap_capabilities.as_ref());
+        let peer_devices = self.devices(&request.peer_aid, per_aid).await?;
+        let self_devices = match request.peer_aid == session.aid {
             true => peer_devices.clone(),
             // An agent of another domain knows its own devices from there.
             false if !self.is_ours(&session.aid) => Vec::new(),
-            false => self.devices(&session.aid, policy).await?,
+            false => self.devices(&session.aid, per_aid).await?,
         };
-        Ok(Bootstrapped { peer_devices, self_devices, audit_recipients: [], e2ee_wrap_policy: policy })
+        Ok(targets(peer_devices, self_devices, per_aid))
     }
 
     /// The other domain knows the devices of its agent and decides how to wrap; those of the caller are here.
     async fn bootstrap_at_peer(
         &self,
         peer_call: &PeerCall<'_>,
-        params: &BootstrapParams,
-    ) -> Result<Bootstrapped, Error> {
-        let theirs: PeerBootstrap = self.ask_peer(peer_call, "message.v2.bootstrap", params, None).await?;
-        let policy = WrapPolicy::new(theirs.e2ee_wrap_policy.per_aid_wrap);
+        request: &Bootstrap,
+    ) -> Result<EncryptionTargets, Error> {
+        let theirs: PeerBootstrap = self.ask_peer(peer_call, request, None).await?;
+        let per_aid = theirs.e2ee_wrap_policy.per_aid_wrap;
         let mut peer_devices = theirs.peer_devices;
         // A domain speaks for its own agents, and was asked for one of them.
-        peer_devices.retain(|device| device.aid == params.peer_aid);
-        let self_devices = self.devices(&peer_call.session.aid, policy).await?;
-        Ok(Bootstrapped { peer_devices, self_devices, audit_recipients: [], e2ee_wrap_policy: policy })
+        peer_devices.retain(|device| device.aid == request.peer_aid);
+        let self_devices = self.devices(&peer_call.session.aid, per_aid).await?;
+        Ok(targets(peer_devices, self_devices, per_aid))
     }
 
     /// The devices of an agent that have a key, under the certificate it has now.
-    async fn devices(&self, aid: &Aid, policy: WrapPolicy) -> Result<Vec<KeyedDevice>, Error> {
+    async fn devices(&self, aid: &Aid, per_aid: bool) -> Result<Vec<EncryptionDevice>, Error> {
         let inboxes = self.inboxes.of(aid).await?;
         if inboxes.iter().all(|inbox| inbox.spk.is_none()) {
             return Ok(Vec::new());
@@ -139,16 +75,17 @@ impl MessageService {
         let mut devices = Vec::new();
         for inbox in inboxes.iter() {
             let Some(spk) = &inbox.spk else { continue };
-            devices.push(KeyedDevice {
+            // One who wraps for the agent gets no keys of its devices.
+            let spk = Some(spk).filter(|_| !per_aid);
+            devices.push(EncryptionDevice {
                 aid: aid.clone(),
                 device_id: inbox.device.clone(),
                 ik_pk: ik_pk.clone(),
-                key_source: if policy.per_aid_wrap {
-                    KeySource::AidMaster
-                } else {
-                    KeySource::PeerDevicePrekey
-                },
-                spk: policy.per_device_wrap.then(|| SignedKey::of(spk)),
+                key_source: if per_aid { KeySource::AidMaster } else { KeySource::PeerDevicePrekey },
+                spk_id: spk.map(|spk| spk.id.clone()),
+                spk_pk: spk.map(|spk| spk.key.clone()),
+                spk_signature: spk.map(|spk| spk.signature.clone()),
+                spk_timestamp: spk.map(|spk| spk.timestamp),
             });
         }
         Ok(devices)
@@ -160,36 +97,29 @@ impl MessageService {
     }
 }
 
-impl WrapPolicy {
-    /// One wrapped key for the whole agent where the caller can make it; otherwise one for each device.
-    fn of(capabilities: Option<&WrapCapabilities>) -> WrapPolicy {
-        let has = |list: &[String], word: &str| list.iter().any(|item| item.eq_ignore_ascii_case(word));
-        let per_aid = capabilities.is_some_and(|can| has(&can.protocols, "1DH") && has(&can.scopes, "aid"));
-        WrapPolicy::new(per_aid)
-    }
-
-    fn new(per_aid: bool) -> WrapPolicy {
-        let (protocol, scope) = if per_aid { ("1DH", "aid") } else { ("3DH", "device") };
-        WrapPolicy {
-            version: "v2.1",
-            protocol,
-            scope,
-            per_aid_wrap: per_aid,
-            per_device_wrap: !per_aid,
-            source: "server",
-        }
-    }
+/// Whether the caller can make one wrapped key for a whole agent. Clients that say nothing wrap it for each device.
+fn can_wrap_per_aid(capabilities: Option<&E2eeWrapCapabilities>) -> bool {
+    let has = |list: &Option<Vec<String>>, word: &str| {
+        list.iter().flatten().any(|item| item.eq_ignore_ascii_case(word))
+    };
+    capabilities.is_some_and(|can| has(&can.protocols, "1DH") && has(&can.scopes, "aid"))
 }
 
-impl SignedKey {
-    fn of(spk: &Spk) -> SignedKey {
-        SignedKey {
-            spk_id: spk.id.clone(),
-            spk_pk: spk.key.clone(),
-            spk_signature: spk.signature.clone(),
-            spk_timestamp: spk.timestamp,
-        }
-    }
+fn targets(
+    peer_devices: Vec<EncryptionDevice>,
+    self_devices: Vec<EncryptionDevice>,
+    per_aid: bool,
+) -> EncryptionTargets {
+    let (protocol, scope) = if per_aid { ("1DH", "aid") } else { ("3DH", "device") };
+    let e2ee_wrap_policy = E2eeWrapPolicy {
+        version: "v2.1".to_owned(),
+        protocol: protocol.to_owned(),
+        scope: scope.to_owned(),
+        per_aid_wrap: per_aid,
+        per_device_wrap: !per_aid,
+        source: "server".to_owned(),
+    };
+    EncryptionTargets { peer_devices, self_devices, audit_recipients: Vec::new(), e2ee_wrap_policy }
 }
 
 #[cfg(test)]
@@ -197,7 +127,7 @@ mod tests {
     use super::*;
     use crate::v2::put_peer_pk::key_id;
     use certs::{Curve, Key};
-    use kernel::{Session, codes};
+    use kernel::{DeviceId, Session, codes};
     use serde_json::{Value, json};
     use testing::{TestAgent, TestWorld, code, spki};
 

@@ -1,104 +1,35 @@
 //! `message.v2.pull`: rows of every kind after a seq, of all senders or of one; or the newest ones.
 
 use super::peer_scope;
-use crate::reading::consumer::{Consumer, ConsumerClaim, Seq};
+use crate::reading::consumer::{Consumer, ConsumerClaim};
 use crate::reading::page::{InboxBounds, MessagePage, RowForm};
 use crate::reading::scan::{PageQuery, WithQueue};
 use crate::reading::volatile::VolatilePageFields;
 use crate::store::lookup::SeqRange;
 use crate::{Error, MessageService};
-use kernel::{Aid, Caller, DeviceId, PageLimit, SlotId};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use kernel::{Aid, Caller, PageLimit};
+use proto_schemas::requests::message::v2::{Pull, V2InboxPage, WindowMode};
+use proto_schemas::requests::message::{CursorScope, Seq};
 use std::sync::Arc;
 
 const PAGE: PageLimit = PageLimit::new(50, 50);
 const PAGE_OF_PEER: PageLimit = PageLimit::new(200, 200);
 
-#[derive(Deserialize)]
-pub(crate) struct V2PullParams {
-    #[serde(default)]
-    after_seq: Seq,
-    #[serde(default)]
-    limit: Option<i64>,
-    /// Always the case: a page begins where it was asked to, also below the cursor.
-    #[serde(default)]
-    force: bool,
-    #[serde(default)]
-    ack_up_to_seq: Option<Seq>,
-    #[serde(default)]
-    window_mode: Option<String>,
-    #[serde(default)]
-    cursor_scope: Option<String>,
-    #[serde(default)]
-    sender_aid: Option<Aid>,
-    #[serde(default)]
-    after_volatile_cursor: Option<String>,
-    #[serde(default)]
-    device_id: Option<String>,
-    #[serde(default)]
-    slot_id: Option<String>,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct V2Pulled {
-    messages: Vec<Box<RawValue>>,
-    count: usize,
-    has_more: bool,
-    latest_seq: i64,
-    #[serde(flatten)]
-    bounds: InboxBounds,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    volatile: Option<VolatilePageFields>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    peer: Option<PeerFields>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    window: Option<WindowFields>,
-}
-
-#[derive(Clone, Serialize)]
-struct PeerFields {
-    cursor_scope: &'static str,
-    sender_aid: Aid,
-    device_id: DeviceId,
-    slot_id: SlotId,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    scan: Option<ScanFields>,
-}
-
-/// Which of a sender's messages a page covers.
-#[derive(Clone, Serialize)]
-struct ScanFields {
-    scan_after_seq: i64,
-    covered_through_seq: i64,
-    next_after_seq: i64,
-    head_seq: i64,
-    persistent_has_more: bool,
-}
-
-#[derive(Clone, Serialize)]
-struct WindowFields {
-    window_mode: &'static str,
-    window_start_seq: i64,
-    head_seq: i64,
-    covered_through_seq: i64,
-}
-
 impl MessageService {
     pub(in super::super) async fn v2_pull(
         self: Arc<Self>,
         caller: Caller,
-        params: V2PullParams,
-    ) -> Result<V2Pulled, Error> {
-        let claim = ConsumerClaim { device_id: params.device_id, slot_id: params.slot_id };
-        let consumer = self.consumer(&caller, &claim).await?;
-        let sender = peer_scope(params.cursor_scope.as_deref(), params.sender_aid)?;
+        pull: Pull,
+    ) -> Result<V2InboxPage, Error> {
+        let claim = ConsumerClaim { device_id: pull.device_id.as_deref(), slot_id: pull.slot_id.as_deref() };
+        let consumer = self.consumer(&caller, claim).await?;
+        let sender = peer_scope(pull.cursor_scope.as_deref(), pull.sender_aid)?;
         let page = if sender.is_some() { PAGE_OF_PEER } else { PAGE };
-        let limit = page.nearest(params.limit);
-        let Seq(after) = params.after_seq;
-        match params.window_mode.as_deref() {
+        let limit = page.nearest(pull.limit);
+        let after = pull.after_seq.unwrap_or_default().get();
+        match pull.window_mode.as_deref() {
             None | Some("") => {}
-            Some("tail") if params.force || params.ack_up_to_seq.is_some() => {
+            Some("tail") if pull.force == Some(true) || pull.ack_up_to_seq.is_some() => {
                 let sentence =
                     "params.window_mode: a tail must be read without force and without ack_up_to_seq";
                 return Err(Error::Param(sentence.to_owned()));
@@ -110,14 +41,13 @@ impl MessageService {
                 )));
             }
         }
-        if let Some(Seq(seq)) = params.ack_up_to_seq {
+        if let Some(seq) = pull.ack_up_to_seq.map(Seq::get) {
             self.advance(&consumer, sender.as_ref(), seq).await?;
         }
+        let cursor = pull.after_volatile_cursor.as_deref();
         match sender {
-            None => self.of_all(&consumer, after, params.after_volatile_cursor.as_deref(), limit).await,
-            Some(sender) => {
-                self.of_peer(&consumer, sender, after, params.after_volatile_cursor.as_deref(), limit).await
-            }
+            None => self.of_all(&consumer, after, cursor, limit).await,
+            Some(sender) => self.of_peer(&consumer, sender, after, cursor, limit).await,
         }
     }
 
@@ -127,7 +57,7 @@ impl MessageService {
         after: i64,
         cursor: Option<&str>,
         limit: usize,
-    ) -> Result<V2Pulled, Error> {
+    ) -> Result<V2InboxPage, Error> {
         let query = PageQuery { form: RowForm::V2, sender: None, limit };
         let mut page = self.forward(consumer, after, query).await?;
         let bounds = self.bounds(consumer).await?;
@@ -136,7 +66,7 @@ impl MessageService {
         let any = volatile.latest_volatile_cursor.is_some() || volatile.volatile_has_more;
         let volatile = (cursor.is_some() || any).then_some(volatile);
         let more = page.more;
-        Ok(V2Pulled::new(page, more, bounds, volatile))
+        Ok(inbox_page(page, more, bounds, volatile))
     }
 
     async fn of_peer(
@@ -146,7 +76,7 @@ impl MessageService {
         after: i64,
         cursor: Option<&str>,
         limit: usize,
-    ) -> Result<V2Pulled, Error> {
+    ) -> Result<V2InboxPage, Error> {
         let floor = self.store.inbox_state(consumer.inbox).await?.floor;
         let scan_after_seq = after.max(floor);
         let from = Some(sender.as_str());
@@ -160,19 +90,15 @@ impl MessageService {
         let ack = self.peer_cursor(consumer, &sender).await?;
         let volatile = self.add_volatile(consumer, cursor, from, RowForm::V2, &mut page).await?;
         let more = persistent_has_more || volatile.volatile_has_more;
-        let mut pulled = V2Pulled::new(page, more, InboxBounds::new(ack, floor), Some(volatile));
-        pulled.peer = Some(PeerFields::new(
-            consumer,
-            sender,
-            Some(ScanFields {
-                scan_after_seq,
-                covered_through_seq: covered,
-                next_after_seq: covered,
-                head_seq,
-                persistent_has_more,
-            }),
-        ));
-        Ok(pulled)
+        let page = inbox_page(page, more, InboxBounds::new(ack, floor), Some(volatile));
+        Ok(V2InboxPage {
+            scan_after_seq: Some(scan_after_seq),
+            covered_through_seq: Some(covered),
+            next_after_seq: Some(covered),
+            head_seq: Some(head_seq),
+            persistent_has_more: Some(persistent_has_more),
+            ..of_sender(page, consumer, sender)
+        })
     }
 
     /// The newest rows, for a client that is far behind and shows the end first.
@@ -182,7 +108,7 @@ impl MessageService {
         sender: Option<Aid>,
         after: i64,
         limit: usize,
-    ) -> Result<V2Pulled, Error> {
+    ) -> Result<V2InboxPage, Error> {
         let (head, ack) = match &sender {
             None => {
                 let ack = self.store.cursor(consumer.inbox, &consumer.slot, "").await?.unwrap_or(0);
@@ -203,15 +129,17 @@ impl MessageService {
         let mut page = self.backward(consumer, (start, head + 1), query, WithQueue::Yes).await?;
         page.through = head.max(after);
         let window_start_seq = page.first.unwrap_or(head);
-        let mut pulled = V2Pulled::new(page, false, InboxBounds::new(ack, floor), None);
-        pulled.window = Some(WindowFields {
-            window_mode: "tail",
-            window_start_seq,
-            head_seq: head,
-            covered_through_seq: head,
-        });
-        pulled.peer = sender.map(|sender| PeerFields::new(consumer, sender, None));
-        Ok(pulled)
+        let window = V2InboxPage {
+            window_mode: Some(WindowMode::Tail),
+            window_start_seq: Some(window_start_seq),
+            head_seq: Some(head),
+            covered_through_seq: Some(head),
+            ..inbox_page(page, false, InboxBounds::new(ack, floor), None)
+        };
+        Ok(match sender {
+            Some(sender) => of_sender(window, consumer, sender),
+            None => window,
+        })
     }
 
     async fn peer_head(&self, consumer: &Consumer, sender: &Aid) -> Result<i64, Error> {
@@ -229,34 +157,39 @@ impl MessageService {
     }
 }
 
-impl V2Pulled {
-    fn new(
-        page: MessagePage,
-        has_more: bool,
-        bounds: InboxBounds,
-        volatile: Option<VolatilePageFields>,
-    ) -> V2Pulled {
-        V2Pulled {
-            count: page.rows.len(),
-            messages: page.rows,
-            has_more,
-            latest_seq: page.through,
-            bounds,
-            volatile,
-            peer: None,
-            window: None,
-        }
+/// What every page says.
+fn inbox_page(
+    page: MessagePage,
+    has_more: bool,
+    bounds: InboxBounds,
+    volatile: Option<VolatilePageFields>,
+) -> V2InboxPage {
+    let mut inbox_page = V2InboxPage {
+        count: page.rows.len(),
+        messages: page.rows,
+        has_more: Some(has_more),
+        latest_seq: page.through,
+        server_ack_seq: bounds.server_ack_seq,
+        retention_floor_seq: bounds.retention_floor_seq,
+        earliest_available_seq: bounds.earliest_available_seq,
+        ..V2InboxPage::default()
+    };
+    if let Some(volatile) = volatile {
+        inbox_page.latest_volatile_cursor = volatile.latest_volatile_cursor;
+        inbox_page.volatile_has_more = Some(volatile.volatile_has_more);
+        inbox_page.volatile_earliest_cursor = volatile.volatile_earliest_cursor;
+        inbox_page.volatile_dropped_count = Some(volatile.volatile_dropped_count);
     }
+    inbox_page
 }
 
-impl PeerFields {
-    fn new(consumer: &Consumer, sender_aid: Aid, scan: Option<ScanFields>) -> PeerFields {
-        PeerFields {
-            cursor_scope: "peer",
-            sender_aid,
-            device_id: consumer.device.clone(),
-            slot_id: consumer.slot_id.clone(),
-            scan,
-        }
+/// A page of one sender's messages says whose they are, and who reads them.
+fn of_sender(page: V2InboxPage, consumer: &Consumer, sender: Aid) -> V2InboxPage {
+    V2InboxPage {
+        cursor_scope: Some(CursorScope::Peer),
+        sender_aid: Some(sender),
+        device_id: Some(consumer.device.clone()),
+        slot_id: Some(consumer.slot_id.clone()),
+        ..page
     }
 }

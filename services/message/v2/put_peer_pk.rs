@@ -7,8 +7,8 @@ use crate::store::lookup::SeqRange;
 use crate::{Error, MessageService};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kernel::{Aid, Answer, Caller, CallerEvent, DeviceId, Generation, Session, sha256};
-use serde::{Deserialize, Serialize};
+use kernel::{Answer, Caller, CallerEvent, Generation, Session, sha256};
+use proto_schemas::requests::message::v2::{PutPeerPk, StoredPeerKey};
 use std::sync::Arc;
 
 /// Keys and signatures on P-256 are much shorter.
@@ -16,39 +16,23 @@ const MAX_LENGTH: usize = 1024;
 /// An older key never replaces a newer one, so one dated far ahead would never be replaced.
 const SKEW_SECONDS: i64 = 86_400;
 
-#[derive(Deserialize)]
-pub(crate) struct PutPeerPkParams {
-    peer_aid: Aid,
-    spk_id: String,
-    spk_pk: String,
-    spk_signature: String,
-    spk_timestamp: i64,
-}
-
-#[derive(Clone, Serialize)]
-pub(crate) struct PeerPkStored {
-    ok: bool,
-    device_id: DeviceId,
-    spk_id: String,
-}
-
 impl MessageService {
     /// The signature is not verified here: whoever uses the key must verify it anyway.
     pub(in super::super) async fn put_peer_pk(
         self: Arc<Self>,
         caller: Caller,
-        params: PutPeerPkParams,
-    ) -> Result<Answer<PeerPkStored>, Error> {
+        put: PutPeerPk,
+    ) -> Result<Answer<StoredPeerKey>, Error> {
         let session = caller.session()?;
-        if params.peer_aid != session.aid {
-            return Err(Error::NotYours(format!("peer_aid {}", params.peer_aid)));
+        if put.peer_aid != session.aid {
+            return Err(Error::NotYours(format!("peer_aid {}", put.peer_aid)));
         }
-        let spk = params.spk(self.clock.now_seconds())?;
-        let consumer = self.consumer(&caller, &ConsumerClaim::default()).await?;
+        let spk = checked(put, self.clock.now_seconds())?;
+        let consumer = self.consumer(&caller, ConsumerClaim::default()).await?;
 
         self.inboxes.put_spk(&consumer.aid, &consumer.device, &spk).await?;
         let event = self.unread_notification(session, &consumer).await?;
-        let result = PeerPkStored { ok: true, device_id: consumer.device, spk_id: spk.id };
+        let result = StoredPeerKey { ok: true, device_id: consumer.device, spk_id: spk.id };
         Ok(Answer { result, event: event.map(Box::new) })
     }
 
@@ -72,31 +56,22 @@ impl MessageService {
     }
 }
 
-impl PutPeerPkParams {
-    fn spk(self, now: i64) -> Result<Spk, Error> {
-        let param = |name: &str, sentence: &str| Error::Param(format!("params.{name}: {sentence}"));
-        if self.spk_pk.len() > MAX_LENGTH || self.spk_signature.len() > MAX_LENGTH {
-            return Err(param("spk_pk", "must be a key on P-256, and is too long"));
-        }
-        let key = STANDARD.decode(&self.spk_pk).map_err(|_| param("spk_pk", "must be base64"))?;
-        if self.spk_id != key_id(&key) {
-            return Err(param("spk_id", "must be sha256: and the first 16 hex digits of the hash of spk_pk"));
-        }
-        if self.spk_signature.is_empty() {
-            return Err(param("spk_signature", "must not be empty"));
-        }
-        if !(0..=now + SKEW_SECONDS).contains(&self.spk_timestamp) {
-            return Err(param("spk_timestamp", "must be in unix seconds, and at most a day ahead"));
-        }
-        let PutPeerPkParams {
-            spk_id: id,
-            spk_pk: key,
-            spk_signature: signature,
-            spk_timestamp: timestamp,
-            ..
-        } = self;
-        Ok(Spk { id, key, signature, timestamp })
+fn checked(put: PutPeerPk, now: i64) -> Result<Spk, Error> {
+    let param = |name: &str, sentence: &str| Error::Param(format!("params.{name}: {sentence}"));
+    if put.spk_pk.len() > MAX_LENGTH || put.spk_signature.len() > MAX_LENGTH {
+        return Err(param("spk_pk", "must be a key on P-256, and is too long"));
     }
+    let key = STANDARD.decode(&put.spk_pk).map_err(|_| param("spk_pk", "must be base64"))?;
+    if put.spk_id != key_id(&key) {
+        return Err(param("spk_id", "must be sha256: and the first 16 hex digits of the hash of spk_pk"));
+    }
+    if put.spk_signature.is_empty() {
+        return Err(param("spk_signature", "must not be empty"));
+    }
+    if !(0..=now + SKEW_SECONDS).contains(&put.spk_timestamp) {
+        return Err(param("spk_timestamp", "must be in unix seconds, and at most a day ahead"));
+    }
+    Ok(Spk { id: put.spk_id, key: put.spk_pk, signature: put.spk_signature, timestamp: put.spk_timestamp })
 }
 
 /// The name of a key: the beginning of its hash.

@@ -4,7 +4,7 @@ use super::accept::OfferedDocument;
 use crate::document::DirectoryDocument;
 use crate::store::{LeasedPeer, PeerRow, PeerStep};
 use crate::{Error, SearchService, ap_id};
-use kernel::{Aid, Backoff, Caller, Forward, RpcError, codes};
+use kernel::{Aid, Backoff, Caller, RpcError, codes, forward_for_service};
 use proto_schemas::Request;
 use proto_schemas::requests::search::{Changes, ChangesPage, GetAgent, Snapshot, SnapshotPage};
 use std::time::Duration;
@@ -256,7 +256,7 @@ impl SearchService {
 
     /// Of a directory that does not send documents with its entries.
     async fn ask_document(&self, issuer: &str, aid: &Aid) -> Option<String> {
-        let wanted = GetAgent { aid: aid.to_string() };
+        let wanted = GetAgent { aid: aid.clone() };
         self.ask_peer(issuer, &wanted).await.ok().map(|found| found.agent_md)
     }
 
@@ -292,7 +292,7 @@ impl SearchService {
     }
 
     async fn ask_peer<R: Request>(&self, issuer: &str, request: &R) -> Result<R::Result, RpcError> {
-        let forward = Forward::of_service(issuer, R::METHOD, request)?;
+        let forward = forward_for_service(issuer, R::METHOD, request)?;
         let answer = self.mesh.forward("search", &Caller::service("search"), forward).await?;
         serde_json::from_str(answer.get()).map_err(|error| {
             RpcError::new(
@@ -305,7 +305,7 @@ impl SearchService {
 
 /// What the peer had is not there any more.
 fn is_expired(error: &RpcError) -> bool {
-    [codes::SNAPSHOT_STALE.code, codes::CHANGE_CURSOR_EXPIRED.code].contains(&error.code())
+    [codes::search::SNAPSHOT_STALE.code, codes::search::CHANGE_CURSOR_EXPIRED.code].contains(&error.code())
 }
 
 /// Whether there is something to give up: a peer that answers so to a first question would be asked without end.

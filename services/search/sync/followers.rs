@@ -4,7 +4,7 @@ use crate::cursor::ChangeCursor;
 use crate::{Error, SearchService};
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use kernel::{Caller, Forward, RpcError};
+use kernel::{Caller, RpcError, forward_for_service};
 use parking_lot::Mutex;
 use proto_schemas::Request as _;
 use proto_schemas::requests::search::Notify;
@@ -65,7 +65,7 @@ impl SearchService {
     }
 
     async fn tell(&self, issuer: &str, notify: &Notify) -> Result<(), RpcError> {
-        let mut forward = Forward::of_service(issuer, Notify::METHOD, notify)?;
+        let mut forward = forward_for_service(issuer, Notify::METHOD, notify)?;
         forward.timeout_ms = Some(TIMEOUT_MS);
         self.mesh.forward("search", &Caller::service("search"), forward).await?;
         Ok(())

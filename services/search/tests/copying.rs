@@ -3,8 +3,9 @@
 use super::*;
 use crate::store::{LeasedPeer, PeerStep};
 use crate::sync::copy::Copied;
-use kernel::{Engine, Forward, Forwarder, PendingAnswer, Relayed, codes, sha256_hex};
+use kernel::{Engine, Forwarder, PendingAnswer, Relayed, codes, sha256_hex};
 use parking_lot::Mutex;
+use proto_schemas::requests::gateway::ForwardFederation;
 use serde_json::value::{RawValue, to_raw_value};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -18,13 +19,13 @@ struct TestLink {
 }
 
 impl Forwarder for TestLink {
-    fn forward(self: Arc<Self>, _: &Caller, forward: Forward) -> PendingAnswer<Box<RawValue>> {
+    fn forward(self: Arc<Self>, _: &Caller, forward: ForwardFederation) -> PendingAnswer<Box<RawValue>> {
         Box::pin(async move {
             self.calls.fetch_add(1, Ordering::Relaxed);
             if !self.up.load(Ordering::Relaxed) {
                 return Err(RpcError::plain(codes::FEDERATION_UNREACHABLE));
             }
-            assert!(forward.as_service && forward.target_issuer.as_deref() == Some(PEER));
+            assert!(forward.as_service == Some(true) && forward.target_issuer.as_deref() == Some(PEER));
             let method = format!("{}.{}", forward.namespace, forward.method);
             self.to.call(directory_of("aid.pub"), &method, Some(forward.params)).await
         })
@@ -281,7 +282,7 @@ struct FakeDirectory(Mutex<FakeAnswers>);
 type FakeAnswers = Box<dyn FnMut(&str, Value) -> Result<Value, RpcError> + Send>;
 
 impl Forwarder for FakeDirectory {
-    fn forward(self: Arc<Self>, _: &Caller, forward: Forward) -> PendingAnswer<Box<RawValue>> {
+    fn forward(self: Arc<Self>, _: &Caller, forward: ForwardFederation) -> PendingAnswer<Box<RawValue>> {
         let params = serde_json::from_str(forward.params.get()).unwrap();
         let answer = (self.0.lock())(&forward.method, params);
         Box::pin(async move { Ok(to_raw_value(&answer?).unwrap()) })
@@ -399,7 +400,7 @@ async fn a_snapshot_without_end_ends() {
         assert_eq!(code(copied), -32012);
     }
     let (_, copied) =
-        copy_from(Settings::default(), |_, _| Err(RpcError::plain(codes::SNAPSHOT_STALE))).await;
+        copy_from(Settings::default(), |_, _| Err(RpcError::plain(codes::search::SNAPSHOT_STALE))).await;
     assert_eq!(code(copied), -32163, "a first question is not asked again at once");
     let (_, copied) = copy_from(Settings::default(), |_, _| Ok(json!({ "items": 7 }))).await;
     assert_eq!(code(copied), -32012);

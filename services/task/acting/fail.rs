@@ -2,31 +2,15 @@
 
 use super::CallTarget;
 use crate::TaskService;
-use crate::model::answer::TaskAnswer;
 use crate::model::error::Error;
 use crate::model::operation::Operation;
-use crate::model::task::TaskId;
-use crate::params::{RequestId, TaskReason};
 use kernel::Caller;
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::task::{ChangedTask, Fail, TaskReason};
 use std::sync::Arc;
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct FailParams {
-    task_id: TaskId,
-    reason: Option<TaskReason>,
-    request_id: Option<RequestId>,
-    expected_version: Option<i64>,
-}
-
 impl TaskService {
-    pub(crate) async fn fail(
-        self: Arc<Self>,
-        caller: Caller,
-        params: FailParams,
-    ) -> Result<TaskAnswer, Error> {
-        let FailParams { task_id, request_id, expected_version, .. } = &params;
-        let target = CallTarget::of("task.fail", &params, task_id, request_id, *expected_version)?;
+    pub(crate) async fn fail(self: Arc<Self>, caller: Caller, params: Fail) -> Result<ChangedTask, Error> {
+        let target = CallTarget::of(&params, &params.task_id, &params.request_id, params.expected_version)?;
         let reason = params.reason.map(TaskReason::into_text);
         self.act(&caller, target, Operation::Fail { reason }).await
     }

@@ -16,10 +16,11 @@ use super::federation::HomeCall;
 use super::model::answer::TaskAnswer;
 use super::model::error::Error;
 use super::model::operation::{Actor, CallOrigin, NewInput, Operation, RepeatKey, TaskCall};
-use super::model::task::TaskId;
-use super::params::{ContentBlock, InputId, RequestId, body_hash};
+use super::repeats::body_hash;
 use kernel::{Caller, RpcError};
-use serde::Serialize;
+use proto_schemas::Request;
+use proto_schemas::requests::task::{InputId, RequestId, TaskId};
+use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// What every call on a task says beside what it wants.
@@ -35,15 +36,14 @@ struct CallTarget {
 }
 
 impl CallTarget {
-    fn of(
-        method: &'static str,
-        params: &impl Serialize,
+    fn of<R: Request + DeserializeOwned>(
+        params: &R,
         task_id: &TaskId,
         request_id: &Option<RequestId>,
         expected_version: Option<i64>,
     ) -> Result<CallTarget, Error> {
         let body_hash = match request_id {
-            Some(_) => body_hash(method, params)?,
+            Some(_) => body_hash(params)?,
             None => String::new(),
         };
         Ok(CallTarget {
@@ -51,7 +51,7 @@ impl CallTarget {
             request_id: request_id.clone(),
             expected_version,
             body_hash,
-            method,
+            method: R::METHOD,
             params: to_raw_value(params).map_err(RpcError::internal)?,
         })
     }
@@ -64,45 +64,26 @@ impl TaskService {
         self.batch.submit(call, bytes).await?
     }
 
-    /// The same for an agent's call on a task that is there, or in another domain.
-    async fn act(
-        &self,
-        caller: &Caller,
-        target: CallTarget,
-        operation: Operation,
-    ) -> Result<TaskAnswer, Error> {
+    /// The same for an agent's call on a task that is there, or in another domain. What that domain answers is read, so that nothing is
+    /// passed on that is no answer to this call.
+    async fn act<T>(&self, caller: &Caller, target: CallTarget, operation: Operation) -> Result<T, Error>
+    where
+        T: DeserializeOwned + TryFrom<TaskAnswer, Error = Error>,
+    {
         let origin = CallOrigin::of(caller.speaker()?);
         let CallTarget { task_id, request_id, expected_version, body_hash, method, params } = target;
         // One task, one agent: the request_id of another agent is another one.
         let repeat = request_id.map(|request_id| RepeatKey {
             scope: format!("task {task_id}"),
-            key: format!("{} {}", origin.aid, request_id.into_text()),
+            key: format!("{} {}", origin.aid, request_id.as_str()),
             body_hash,
         });
         let (actor, id) = (Actor::Agent(origin), task_id.clone());
         let call = TaskCall { actor, task_id, repeat, expected_version, operation };
         match self.submit(call).await {
-            Err(Error::NotFound(_)) => self.act_at_home(caller, &id, method, &params).await,
-            answer => answer,
+            Err(Error::NotFound(_)) => self.at_home(HomeCall { caller, method, params: &params }, &id).await,
+            answer => answer?.try_into(),
         }
-    }
-
-    /// What another domain answers is read, so that nothing is passed on that is no answer to this call.
-    async fn act_at_home(
-        &self,
-        caller: &Caller,
-        id: &TaskId,
-        method: &'static str,
-        params: &RawValue,
-    ) -> Result<TaskAnswer, Error> {
-        let call = HomeCall { caller, method, params: &params };
-        Ok(match method {
-            "task.delegate" => TaskAnswer::Delegated(self.at_home(call, id).await?),
-            "task.send_input" | "task.request_input" => TaskAnswer::Input(self.at_home(call, id).await?),
-            "task.add_artifact" => TaskAnswer::Added(self.at_home(call, id).await?),
-            "task.complete" => TaskAnswer::Completed(self.at_home(call, id).await?),
-            _ => TaskAnswer::Changed(self.at_home(call, id).await?),
-        })
     }
 
     fn new_task_id(&self) -> Result<TaskId, Error> {
@@ -110,9 +91,9 @@ impl TaskService {
         TaskId::try_from(id).map_err(Error::Param)
     }
 
-    fn new_input(&self, id: Option<InputId>, block: ContentBlock) -> NewInput {
+    fn new_input(&self, id: Option<InputId>, body: Box<RawValue>) -> NewInput {
         let once = id.is_some();
         let made = || self.ids.time_ordered(self.clock.now_ms());
-        NewInput { id: id.map_or_else(made, InputId::into_text), once, body: block.0 }
+        NewInput { id: id.map_or_else(made, InputId::into_text), once, body }
     }
 }

@@ -2,33 +2,21 @@
 
 use super::CallTarget;
 use crate::TaskService;
-use crate::model::answer::TaskAnswer;
 use crate::model::error::Error;
 use crate::model::operation::Operation;
-use crate::model::task::TaskId;
-use crate::params::{ContentBlock, InputId, RequestId};
+use crate::params::check_block;
 use kernel::Caller;
-use serde::{Deserialize, Serialize};
+use proto_schemas::requests::task::{SendInput, TaskInput};
 use std::sync::Arc;
-
-#[derive(Serialize, Deserialize)]
-pub(crate) struct SendInputParams {
-    task_id: TaskId,
-    input: ContentBlock,
-    input_id: Option<InputId>,
-    require_input: Option<bool>,
-    request_id: Option<RequestId>,
-    expected_version: Option<i64>,
-}
 
 impl TaskService {
     pub(crate) async fn send_input(
         self: Arc<Self>,
         caller: Caller,
-        params: SendInputParams,
-    ) -> Result<TaskAnswer, Error> {
-        let SendInputParams { task_id, request_id, expected_version, .. } = &params;
-        let target = CallTarget::of("task.send_input", &params, task_id, request_id, *expected_version)?;
+        params: SendInput,
+    ) -> Result<TaskInput, Error> {
+        check_block("input", &params.input)?;
+        let target = CallTarget::of(&params, &params.task_id, &params.request_id, params.expected_version)?;
         let input = self.new_input(params.input_id, params.input);
         let operation = match params.require_input {
             Some(true) => Operation::RequestInput(input),

@@ -2,10 +2,11 @@
 
 use crate::TaskService;
 use crate::model::error::Error;
-use crate::model::task::TaskId;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use kernel::{Caller, Forward, RpcError, Session, codes};
+use kernel::{Caller, RpcError, Session, codes, forward_for_agent};
+use proto_schemas::Request;
+use proto_schemas::requests::task::TaskId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +35,7 @@ impl TaskService {
         let homes = self.store.homes(&session.aid, &BTreeSet::from([task_id.clone()])).await?;
         let home = homes.get(task_id).ok_or_else(not_found)?;
         match self.ask_home(session, &call, home).await {
-            Err(error) if error.code() == codes::TASK_NOT_FOUND.code => {
+            Err(error) if error.code() == codes::task::TASK_NOT_FOUND.code => {
                 self.store.remove_stub(&session.aid, task_id, home).await?;
                 Err(not_found())
             }
@@ -43,24 +44,19 @@ impl TaskService {
     }
 
     /// The same for a call about several tasks: each home is asked about its own. What a home cannot answer is left out.
-    pub(crate) async fn at_homes<T, P>(
+    pub(crate) async fn at_homes<R: Request>(
         &self,
         caller: &Caller,
-        method: &'static str,
         tasks: &BTreeSet<TaskId>,
-        params: impl Fn(Vec<String>) -> P,
-    ) -> Result<Vec<(BTreeSet<TaskId>, T)>, Error>
-    where
-        T: DeserializeOwned,
-        P: Serialize,
-    {
+        params: impl Fn(Vec<TaskId>) -> R,
+    ) -> Result<Vec<(BTreeSet<TaskId>, R::Result)>, Error> {
         let Some(session) = own_agent(caller).filter(|_| !tasks.is_empty()) else { return Ok(Vec::new()) };
         let mut by_home: BTreeMap<String, BTreeSet<TaskId>> = BTreeMap::new();
         for (task, home) in self.store.homes(&session.aid, tasks).await? {
             by_home.entry(home).or_default().insert(task);
         }
         let asked = by_home.into_iter().map(|(home, of_home)| {
-            let params = params(of_home.iter().map(TaskId::to_string).collect());
+            let (method, params) = (R::METHOD, params(of_home.iter().cloned().collect()));
             async move {
                 let call = HomeCall { caller, method, params: &params };
                 match self.ask_home(session, &call, &home).await {
@@ -84,7 +80,7 @@ impl TaskService {
         call: &HomeCall<'_, impl Serialize>,
         home: &str,
     ) -> Result<T, RpcError> {
-        let forward = Forward::new(session, home, call.method, call.params)?;
+        let forward = forward_for_agent(session, home, call.method, call.params)?;
         let answer = self.mesh.forward("task", call.caller, forward).await?;
         serde_json::from_str(answer.get()).map_err(|error| unreadable(home, &error))
     }

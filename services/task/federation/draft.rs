@@ -3,11 +3,12 @@
 use crate::model::event::{SYSTEM, TaskEvent, TaskEventName, TaskEventParams};
 use crate::model::operation::CallOrigin;
 use crate::model::state::TaskState;
-use crate::model::task::{TaskId, TaskRow};
-use crate::store::{ListRole, Subscriber};
+use crate::model::task::TaskRow;
+use crate::store::Subscriber;
 use kernel::{Aid, Audience, RpcError, iso};
 use proto_schemas::requests::task::{
-    RelayedAgent, RelayedOrigin, RelayedSummary, RelayedTarget, RelayedTask, RelayedTaskEvent,
+    RelayedAgent, RelayedOrigin, RelayedSummary, RelayedTarget, RelayedTask, RelayedTaskEvent, TaskId,
+    TaskRole,
 };
 use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
@@ -194,7 +195,7 @@ fn agents(task: &TaskRow, issuer: &str) -> Vec<RelayedAgent> {
     let of_domain = task.participants.iter().filter(|aid| aid.issuer() == issuer);
     let agent = |aid: &Aid| RelayedAgent {
         aid: aid.to_string(),
-        role: ListRole::of(aid, &task.owner, &task.assignee).as_str().to_owned(),
+        role: TaskRole::of(aid, &task.owner, &task.assignee).as_str().to_owned(),
     };
     of_domain.map(agent).collect()
 }

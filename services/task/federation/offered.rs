@@ -2,12 +2,11 @@
 
 use crate::model::event::{SYSTEM, TaskEventName, TaskEventParams};
 use crate::model::state::TaskState;
-use crate::model::task::{TaskId, TaskVisibility};
-use crate::params::Title;
-use crate::store::{ListRole, StubKey, StubRow};
+use crate::store::{StubKey, StubRow};
 use kernel::{Aid, Audience, DeviceId, SlotId, from_iso};
 use proto_schemas::requests::task::{
-    RelayedAgent, RelayedOrigin, RelayedSummary, RelayedTarget, RelayedTask, RelayedTaskEvent,
+    RelayedAgent, RelayedOrigin, RelayedSummary, RelayedTarget, RelayedTask, RelayedTaskEvent, TaskId,
+    TaskRole, TaskTitle, TaskVisibility,
 };
 
 const MOST_AGENTS: usize = 50;
@@ -55,7 +54,7 @@ impl OfferedTask {
         let mut stubs = Vec::with_capacity(agents.len());
         for RelayedAgent { aid, role } in &agents {
             let aid = own_aid(aid, between.ours)?;
-            let is_role = ListRole::of(&aid, &stub.owner, &stub.assignee);
+            let is_role = TaskRole::of(&aid, &stub.owner, &stub.assignee);
             if is_role.as_str() != role {
                 return Err(format!("{aid} is not the {role:.20}"));
             }
@@ -96,14 +95,14 @@ fn read_summary(
     Ok(StubRow {
         key: StubKey { aid: any_aid(&agent.aid)?, task_id },
         home_issuer: between.home.to_owned(),
-        role: ListRole::Participant,
+        role: TaskRole::Participant,
         state,
         version: task.version,
         owner,
         assignee,
         parent_id,
         required: task.required,
-        title: Title::try_from(task.title)?.into_text(),
+        title: TaskTitle::try_from(task.title)?.into_text(),
         visibility: TaskVisibility::parse(&task.visibility).ok_or("a visibility is none of the three")?,
         created_at: time(&task.created_at)?.min(between.now),
         // Another clock may be ahead, and lists have what changed last first.

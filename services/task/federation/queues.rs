@@ -103,7 +103,7 @@ pub(super) fn fitting<'a>(relays: impl Iterator<Item = &'a TaskRelay>) -> usize 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::task::TaskId;
+    use proto_schemas::requests::task::TaskId;
     use serde_json::value::to_raw_value;
 
     fn relay(number: i64, bytes: usize) -> TaskRelay {

@@ -6,21 +6,15 @@ use crate::model::error::Error;
 use crate::store::MOST_ITEMS;
 use crate::store::{StubKey, StubRow, StubsWritten};
 use kernel::{Aid, Audience, Caller, Event};
-use proto_schemas::requests::task::{RelayedEvents, RelayedTask, UnknownAgent};
-use serde::Deserialize;
+use proto_schemas::requests::task::{RelayEvent, RelayedEvents, RelayedTask, UnknownAgent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-#[derive(Deserialize)]
-pub(crate) struct RelayEventParams {
-    items: Vec<RelayedTask>,
-}
 
 impl TaskService {
     pub(crate) async fn relay_event(
         self: Arc<Self>,
         caller: Caller,
-        params: RelayEventParams,
+        params: RelayEvent,
     ) -> Result<RelayedEvents, Error> {
         if params.items.len() > MOST_ITEMS {
             return Err(Error::Param(format!("at most {MOST_ITEMS} tasks are told of at once")));

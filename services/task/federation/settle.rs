@@ -6,9 +6,8 @@ use crate::TaskService;
 use crate::model::error::Error;
 use crate::model::operation::{Actor, Operation, TaskCall};
 use crate::model::state::TaskState;
-use crate::model::task::TaskId;
 use crate::store::MOST_ITEMS;
-use proto_schemas::requests::task::RelayedEvents;
+use proto_schemas::requests::task::{RelayedEvents, TaskId};
 
 const UNKNOWN: &str = "assignee_unknown";
 const UNREACHABLE: &str = "assignee_unreachable";

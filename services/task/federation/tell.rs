@@ -14,7 +14,8 @@ use crate::store::MOST_DOMAINS;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use kernel::{
-    Caller, Forward, OutboxPage, OutboxRow, OutboxSender, PageOutcome, RowEnd, RpcError, SettledRow, codes,
+    Caller, OutboxPage, OutboxRow, OutboxSender, PageOutcome, RowEnd, RpcError, SettledRow, codes,
+    forward_for_service,
 };
 use proto_schemas::Request as _;
 use proto_schemas::requests::task::{RelayEvent, RelayedEvents};
@@ -139,7 +140,7 @@ impl TaskService {
 
     async fn ask(&self, issuer: &str, relays: &[TaskRelay]) -> Result<RelayedEvents, RpcError> {
         let params = RelayedItems { items: relays.iter().map(|relay| &*relay.text).collect() };
-        let forward = Forward::of_service(issuer, RelayEvent::METHOD, &params)?;
+        let forward = forward_for_service(issuer, RelayEvent::METHOD, &params)?;
         let answer = self.mesh.forward("task", &Caller::service("task"), forward).await?;
         self.metrics.relays_sent.inc_by(relays.len() as u64);
         serde_json::from_str(answer.get()).map_err(|error| unreadable(issuer, &error))

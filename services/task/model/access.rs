@@ -2,9 +2,10 @@
 
 use super::error::Error;
 use super::operation::Operation;
-use super::task::{TaskRow, TaskVisibility};
+use super::task::TaskRow;
 use super::tree::Trees;
 use kernel::Aid;
+use proto_schemas::requests::task::TaskVisibility;
 use std::sync::Arc;
 
 /// What an agent has to do with a task.

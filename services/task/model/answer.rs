@@ -4,6 +4,7 @@ use super::error::Error;
 use super::event::TaskEvent;
 use super::operation::RepeatKey;
 use super::tree::Trees;
+use kernel::RpcError;
 use proto_schemas::requests::task::{
     AddedArtifact, ChangedTask, CompletedTask, CreatedTask, DelegatedTask, TaskInput,
 };
@@ -42,6 +43,35 @@ impl TaskAnswer {
     pub fn written(&self) -> Result<String, Error> {
         serde_json::to_string(self).map_err(Error::stored)
     }
+}
+
+/// What one method answers, out of what any of them may be answered.
+macro_rules! results {
+    ($($variant:ident($result:ty)),* $(,)?) => {
+        $(impl TryFrom<TaskAnswer> for $result {
+            type Error = Error;
+
+            fn try_from(answer: TaskAnswer) -> Result<$result, Error> {
+                match answer {
+                    TaskAnswer::$variant(result) => Ok(result),
+                    TaskAnswer::Again(text) => serde_json::from_str(text.get()).map_err(Error::stored),
+                    other => {
+                        let cause = anyhow::anyhow!("this is not the answer to the call: {other:?}");
+                        Err(RpcError::internal(cause).into())
+                    }
+                }
+            }
+        })*
+    };
+}
+
+results! {
+    Created(CreatedTask),
+    Delegated(DelegatedTask),
+    Changed(ChangedTask),
+    Input(TaskInput),
+    Added(AddedArtifact),
+    Completed(CompletedTask),
 }
 
 /// The stored answer to a call with this key. The same key with other parameters is refused.

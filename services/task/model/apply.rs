@@ -7,10 +7,10 @@ use super::error::Error;
 use super::event::{EventDetail, SYSTEM, TaskEvent, TaskEventParams};
 use super::operation::{Actor, NewInput, Operation};
 use super::state::TaskState;
-use super::task::{TaskId, TaskRow};
+use super::task::TaskRow;
 use super::tree::{MOST_MESSAGES, StoredInput, TaskLimits, TaskMessageKind, TaskMessageRow, Trees};
 use kernel::iso;
-use proto_schemas::requests::task::{ChangedTask, TaskInput};
+use proto_schemas::requests::task::{ChangedTask, TaskId, TaskInput};
 
 pub(super) struct Applying<'a> {
     pub trees: &'a mut Trees,

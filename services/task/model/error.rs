@@ -1,9 +1,9 @@
 //! What can go wrong in `task.*`, and the code for each.
 
 use super::state::{StateRefusal, TaskState};
-use super::task::{TaskId, TaskRow};
+use super::task::TaskRow;
 use kernel::{Aid, BatchError, PageLimitError, RpcError, codes};
-use proto_schemas::requests::task::ChildTask;
+use proto_schemas::requests::task::{ChildTask, TaskId};
 use serde_json::json;
 
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +11,9 @@ pub(crate) enum Error {
     /// A parameter whose type is right and whose value is not; the sentence names it.
     #[error("{0}")]
     Param(String),
+    /// A member that is not what its method wants there: answered as one whose type is wrong.
+    #[error("params.{path}: {sentence}")]
+    Member { path: String, sentence: String },
     /// The same with a word that a program can compare.
     #[error("{sentence}")]
     Conflict { sentence: String, reason: &'static str },
@@ -50,6 +53,10 @@ impl Error {
         Error::Conflict { sentence: sentence.into(), reason }
     }
 
+    pub fn member(path: &str, sentence: &str) -> Error {
+        Error::Member { path: path.to_owned(), sentence: sentence.to_owned() }
+    }
+
     pub fn state(refusal: StateRefusal, task: &TaskRow) -> Error {
         Error::State { refusal, state: task.state, version: task.version }
     }
@@ -80,6 +87,10 @@ impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
             Error::Param(_) => RpcError::new(codes::INVALID_PARAMS, error),
+            Error::Member { ref path, .. } => {
+                let path = format!("params.{path}");
+                RpcError::new(codes::INVALID_PARAMS, error).with("path", path)
+            }
             Error::Conflict { reason, .. } => {
                 RpcError::new(codes::INVALID_PARAMS, error).with("reason", reason)
             }
@@ -90,30 +101,30 @@ impl From<Error> for RpcError {
                     .with("phase", "connect")
                     .with("target_issuer", issuer)
             }
-            Error::NotFound(_) => RpcError::new(codes::TASK_NOT_FOUND, error),
-            Error::Denied(_) => RpcError::new(codes::TASK_ACCESS_DENIED, error),
-            Error::DelegationDenied => RpcError::new(codes::TASK_DELEGATION_DENIED, error),
+            Error::NotFound(_) => RpcError::new(codes::task::TASK_NOT_FOUND, error),
+            Error::Denied(_) => RpcError::new(codes::task::TASK_ACCESS_DENIED, error),
+            Error::DelegationDenied => RpcError::new(codes::task::TASK_DELEGATION_DENIED, error),
             Error::State { refusal, state, version } => {
                 let code = match refusal {
-                    StateRefusal::Invalid => codes::TASK_STATE_INVALID,
-                    StateRefusal::AlreadyAccepted => codes::TASK_ALREADY_ACCEPTED,
-                    StateRefusal::InputRequired => codes::TASK_INPUT_REQUIRED,
-                    StateRefusal::Canceled => codes::TASK_CANCELED,
-                    StateRefusal::Rejected => codes::TASK_REJECTED,
-                    StateRefusal::FailureRecorded => codes::TASK_FAILURE_RECORDED,
+                    StateRefusal::Invalid => codes::task::TASK_STATE_INVALID,
+                    StateRefusal::AlreadyAccepted => codes::task::TASK_ALREADY_ACCEPTED,
+                    StateRefusal::InputRequired => codes::task::TASK_INPUT_REQUIRED,
+                    StateRefusal::Canceled => codes::task::TASK_CANCELED,
+                    StateRefusal::Rejected => codes::task::TASK_REJECTED,
+                    StateRefusal::FailureRecorded => codes::task::TASK_FAILURE_RECORDED,
                 };
                 RpcError::new(code, error).with("status", state.as_str()).with("current_version", version)
             }
-            Error::Version { current, state } => RpcError::new(codes::TASK_STATE_INVALID, error)
+            Error::Version { current, state } => RpcError::new(codes::task::TASK_STATE_INVALID, error)
                 .with("status", state.as_str())
                 .with("current_version", current),
             Error::Blocked(ref children) => {
                 let children = json!(children);
-                RpcError::new(codes::TASK_COMPLETION_BLOCKED, error).with("children", children)
+                RpcError::new(codes::task::TASK_COMPLETION_BLOCKED, error).with("children", children)
             }
-            Error::TooLarge(_) => RpcError::new(codes::TASK_OUTPUT_TOO_LARGE, error),
+            Error::TooLarge(_) => RpcError::new(codes::task::TASK_OUTPUT_TOO_LARGE, error),
             Error::ChildLimit { limit, .. } => {
-                RpcError::new(codes::TASK_CHILD_LIMIT_EXCEEDED, error).with("limit", limit)
+                RpcError::new(codes::task::TASK_CHILD_LIMIT_EXCEEDED, error).with("limit", limit)
             }
             Error::TooMany(_) => RpcError::new(codes::RATE_LIMITED, error),
             Error::Stored(cause) => RpcError::internal(cause),

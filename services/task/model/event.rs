@@ -2,9 +2,9 @@
 
 use super::access::TaskReaders;
 use super::state::TaskState;
-use super::task::{TaskId, TaskRow};
+use super::task::TaskRow;
 use kernel::Aid;
-use proto_schemas::requests::task::{ChildTask, TaskArtifact};
+use proto_schemas::requests::task::{ChildTask, TaskArtifact, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

@@ -6,10 +6,10 @@ use super::error::Error;
 use super::event::EventDetail;
 use super::operation::{Actor, CallOrigin, NewChild, NewInput, NewTask};
 use super::state::TaskState;
-use super::task::{TaskId, TaskRow, TaskVisibility};
+use super::task::TaskRow;
 use super::tree::{MOST_CHILDREN, MOST_DEPTH, MOST_DESCENDANTS, TaskMessageKind, Trees};
 use kernel::{Aid, iso};
-use proto_schemas::requests::task::{CreatedTask, DelegatedTask};
+use proto_schemas::requests::task::{CreatedTask, DelegatedTask, TaskId, TaskVisibility};
 use std::sync::Arc;
 
 impl Applying<'_> {

@@ -1,8 +1,7 @@
 //! Every call that changes a task, with its parameters, checked as far as that is possible without the task.
 
-use super::task::{TaskId, TaskVisibility};
 use kernel::{Aid, DeviceId, Session, SlotId};
-use proto_schemas::requests::task::TaskArtifact;
+use proto_schemas::requests::task::{TaskArtifact, TaskId, TaskVisibility};
 use serde_json::value::RawValue;
 
 /// One call. The ids of what it may make are in it, so that deciding needs no chance.

@@ -8,10 +8,9 @@ use super::operation::{
     Actor, CallOrigin, NewChild, NewInput, NewTask, OfferedArtifact, Operation, RepeatKey, TaskCall,
 };
 use super::state::TaskState;
-use super::task::{TaskId, TaskVisibility};
 use super::tree::{OpenTasks, TaskLimits, Trees};
 use kernel::{Aid, DeviceId, RpcError, SlotId};
-use proto_schemas::requests::task::TaskArtifact;
+use proto_schemas::requests::task::{TaskArtifact, TaskId, TaskVisibility};
 use serde_json::value::RawValue;
 
 const LIMITS: TaskLimits = TaskLimits { open_tasks: 3, accept_ms: 1000, input_ms: 2000, idle_ms: 3000 };

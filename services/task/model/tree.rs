@@ -1,9 +1,9 @@
 //! The trees that a batch of calls is about, as far as they were loaded, and what the calls have changed in them.
 
 use super::operation::RepeatKey;
-use super::task::{TaskId, TaskRow};
+use super::task::TaskRow;
 use kernel::Aid;
-use proto_schemas::requests::task::TaskArtifact;
+use proto_schemas::requests::task::{TaskArtifact, TaskId};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

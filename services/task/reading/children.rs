@@ -4,36 +4,30 @@ use super::get::refused;
 use crate::TaskService;
 use crate::federation::HomeCall;
 use crate::model::error::Error;
-use crate::model::task::{TaskId, TaskRow};
+use crate::model::task::TaskRow;
 use crate::model::tree::Trees;
 use kernel::{Aid, Caller};
-use proto_schemas::requests::task::{TaskChildren, TaskSummary};
-use serde::{Deserialize, Serialize};
+use proto_schemas::Request as _;
+use proto_schemas::requests::task::{Children, TaskChildren, TaskSummary};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-#[derive(Serialize, Deserialize)]
-pub(crate) struct ChildrenParams {
-    task_id: TaskId,
-    recursive: Option<bool>,
-}
 
 impl TaskService {
     pub(crate) async fn children(
         self: Arc<Self>,
         caller: Caller,
-        params: ChildrenParams,
+        params: Children,
     ) -> Result<TaskChildren, Error> {
         match self.children_here(&caller.speaker()?.aid, &params).await {
             Err(Error::NotFound(id)) => {
-                let call = HomeCall { caller: &caller, method: "task.children", params: &params };
+                let call = HomeCall { caller: &caller, method: Children::METHOD, params: &params };
                 self.at_home(call, &id).await
             }
             answer => answer,
         }
     }
 
-    async fn children_here(&self, aid: &Aid, params: &ChildrenParams) -> Result<TaskChildren, Error> {
+    async fn children_here(&self, aid: &Aid, params: &Children) -> Result<TaskChildren, Error> {
         let id = params.task_id.clone();
         let trees = self.store.read_trees(&BTreeSet::from([id.clone()])).await?;
         let task = trees.get(&id).ok_or_else(|| Error::NotFound(id.clone()))?;

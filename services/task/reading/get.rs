@@ -3,31 +3,25 @@
 use crate::TaskService;
 use crate::federation::HomeCall;
 use crate::model::error::Error;
-use crate::model::task::{TaskId, TaskRow};
+use crate::model::task::TaskRow;
 use crate::store::{MessagesWanted, TaskDetails};
 use kernel::{Aid, Caller, iso};
-use proto_schemas::requests::task::TaskObject;
-use serde::{Deserialize, Serialize};
+use proto_schemas::Request as _;
+use proto_schemas::requests::task::{ChildTask, Get, TaskId, TaskObject};
 use std::sync::Arc;
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct GetParams {
-    task_id: TaskId,
-    messages_after_seq: Option<i64>,
-}
-
 impl TaskService {
-    pub(crate) async fn get(self: Arc<Self>, caller: Caller, params: GetParams) -> Result<TaskObject, Error> {
+    pub(crate) async fn get(self: Arc<Self>, caller: Caller, params: Get) -> Result<TaskObject, Error> {
         match self.get_here(&caller.speaker()?.aid, &params).await {
             Err(Error::NotFound(id)) => {
-                let call = HomeCall { caller: &caller, method: "task.get", params: &params };
+                let call = HomeCall { caller: &caller, method: Get::METHOD, params: &params };
                 self.at_home(call, &id).await
             }
             answer => answer,
         }
     }
 
-    async fn get_here(&self, aid: &Aid, params: &GetParams) -> Result<TaskObject, Error> {
+    async fn get_here(&self, aid: &Aid, params: &Get) -> Result<TaskObject, Error> {
         let id = params.task_id.clone();
         let wanted = match params.messages_after_seq {
             Some(..0) => return Err(Error::Param("messages_after_seq must not be negative".to_owned())),
@@ -45,12 +39,7 @@ impl TaskService {
         Ok(self.object(task, details, children))
     }
 
-    fn object(
-        &self,
-        task: &TaskRow,
-        details: TaskDetails,
-        children: Vec<proto_schemas::requests::task::ChildTask>,
-    ) -> TaskObject {
+    fn object(&self, task: &TaskRow, details: TaskDetails, children: Vec<ChildTask>) -> TaskObject {
         TaskObject {
             task_id: task.id.to_string(),
             root_task_id: task.root_id.to_string(),

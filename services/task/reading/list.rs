@@ -3,54 +3,23 @@
 use crate::TaskService;
 use crate::model::error::Error;
 use crate::model::state::TaskState;
-use crate::model::task::{TaskId, TaskRow};
-use crate::store::{ListPosition, ListRole, ListWanted, StubRow};
+use crate::model::task::TaskRow;
+use crate::store::{ListPosition, ListWanted, StubRow};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use kernel::{Aid, Caller, PageLimit};
-use proto_schemas::requests::task::{TaskPage, TaskSummary};
-use serde::Deserialize;
+use kernel::{Caller, PageLimit};
+use proto_schemas::requests::task::{List, StatusFilter, TaskId, TaskPage, TaskRole, TaskSummary};
 use std::sync::Arc;
 
 const PAGE: PageLimit = PageLimit::new(20, 100);
 const PREFIX: &str = "tl_";
 
-#[derive(Deserialize)]
-pub(crate) struct ListParams {
-    status: Option<StatusParam>,
-    limit: Option<i64>,
-    cursor: Option<String>,
-    role: Option<RoleParam>,
-    peer: Option<Aid>,
-    parent_task_id: Option<TaskId>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum StatusParam {
-    One(String),
-    Several(Vec<String>),
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RoleParam {
-    Owner,
-    Assignee,
-    Participant,
-}
-
 impl TaskService {
-    pub(crate) async fn list(self: Arc<Self>, caller: Caller, params: ListParams) -> Result<TaskPage, Error> {
+    pub(crate) async fn list(self: Arc<Self>, caller: Caller, params: List) -> Result<TaskPage, Error> {
         let limit = PAGE.of(params.limit)?;
         let wanted = ListWanted {
             aid: caller.agent()?.aid.clone(),
-            roles: match params.role {
-                None => ListRole::ALL.to_vec(),
-                Some(RoleParam::Owner) => vec![ListRole::Owner],
-                Some(RoleParam::Assignee) => vec![ListRole::Assignee],
-                Some(RoleParam::Participant) => vec![ListRole::Participant],
-            },
+            roles: params.role.map_or_else(|| TaskRole::ALL.to_vec(), |role| vec![role]),
             states: states(params.status)?,
             peer: params.peer,
             parent: params.parent_task_id,
@@ -86,11 +55,11 @@ impl ListedTask {
 }
 
 /// All of them where none is named.
-fn states(param: Option<StatusParam>) -> Result<Vec<TaskState>, Error> {
+fn states(param: Option<StatusFilter>) -> Result<Vec<TaskState>, Error> {
     let names = match param {
         None => return Ok(TaskState::ALL.to_vec()),
-        Some(StatusParam::One(name)) => vec![name],
-        Some(StatusParam::Several(names)) => names,
+        Some(StatusFilter::One(name)) => vec![name],
+        Some(StatusFilter::Several(names)) => names,
     };
     let mut states: Vec<TaskState> =
         names.iter().map(|name| name.parse().map_err(Error::Param)).collect::<Result<_, _>>()?;

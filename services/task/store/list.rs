@@ -6,45 +6,12 @@
 use super::Store;
 use super::row::{READ, StoredTask};
 use crate::model::state::TaskState;
-use crate::model::task::{TaskId, TaskRow};
+use crate::model::task::TaskRow;
 use kernel::Aid;
 use kernel::json_rows as json;
+use proto_schemas::requests::task::{TaskId, TaskRole};
 use serde::de::DeserializeOwned;
 use sqlx::{Any, AssertSqlSafe};
-
-/// What an agent is in a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ListRole {
-    Owner,
-    Assignee,
-    /// Neither of the two.
-    Participant,
-}
-
-impl ListRole {
-    pub const ALL: [ListRole; 3] = [ListRole::Owner, ListRole::Assignee, ListRole::Participant];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ListRole::Owner => "owner",
-            ListRole::Assignee => "assignee",
-            ListRole::Participant => "participant",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<ListRole> {
-        ListRole::ALL.into_iter().find(|role| role.as_str() == text)
-    }
-
-    /// What an agent is in a task that it takes part in.
-    pub fn of(aid: &Aid, owner: &Aid, assignee: &Aid) -> ListRole {
-        match aid {
-            aid if aid == owner => ListRole::Owner,
-            aid if aid == assignee => ListRole::Assignee,
-            _ => ListRole::Participant,
-        }
-    }
-}
 
 /// After which task a page begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +30,7 @@ impl ListPosition {
 #[derive(Clone, Debug)]
 pub(crate) struct ListWanted {
     pub aid: Aid,
-    pub roles: Vec<ListRole>,
+    pub roles: Vec<TaskRole>,
     pub states: Vec<TaskState>,
     pub peer: Option<Aid>,
     pub parent: Option<TaskId>,
@@ -78,7 +45,7 @@ pub(super) struct ListTable {
     /// The column with the id of the task.
     pub id: &'static str,
     /// The search for one role and one state, which is a parameter, with the filter as a last condition.
-    pub search: fn(ListRole, &str, &str) -> String,
+    pub search: fn(TaskRole, &str, &str) -> String,
 }
 
 const TASKS: ListTable = ListTable { name: "task", columns: READ, id: "id", search };
@@ -141,20 +108,20 @@ fn text(table: &ListTable, row: &str, wanted: &ListWanted) -> String {
     format!("SELECT {row} FROM ({all}) AS found ORDER BY updated_at DESC, {id} DESC LIMIT $4")
 }
 
-fn search(role: ListRole, state: &str, filter: &str) -> String {
+fn search(role: TaskRole, state: &str, filter: &str) -> String {
     match role {
-        ListRole::Owner => format!(
+        TaskRole::Owner => format!(
             "SELECT {READ} FROM task WHERE owner = $1 AND status = {state} AND (updated_at, id) < ($2, $3){filter}
              ORDER BY updated_at DESC, id DESC LIMIT $4"
         ),
         // What an agent gave itself is found as the owner's.
-        ListRole::Assignee => {
+        TaskRole::Assignee => {
             format!(
                 "SELECT {READ} FROM task WHERE assignee = $1 AND status = {state} AND (updated_at, id) < ($2, $3)
                  AND owner <> $1{filter} ORDER BY updated_at DESC, id DESC LIMIT $4"
             )
         }
-        ListRole::Participant => {
+        TaskRole::Participant => {
             let columns = READ.split(',').map(|column| format!("task.{}", column.trim()));
             let columns = columns.collect::<Vec<_>>().join(", ");
             format!(

@@ -2,9 +2,9 @@
 
 use super::Store;
 use super::row::task_id;
-use crate::model::task::TaskId;
 use kernel::Engine;
 use kernel::json_rows as json;
+use proto_schemas::requests::task::TaskId;
 use sqlx::AssertSqlSafe;
 
 /// Rows that one transaction removes.

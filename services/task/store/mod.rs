@@ -14,7 +14,7 @@ mod subscriptions;
 mod wanted;
 mod write;
 
-pub(super) use list::{ListPosition, ListRole, ListWanted};
+pub(super) use list::{ListPosition, ListWanted};
 pub(super) use read::{MessagesWanted, TaskDetails};
 pub(super) use relays::{MOST_DOMAINS, MOST_ITEMS, RELAYS};
 pub(super) use stub_row::{StubKey, StubRow};

@@ -3,10 +3,9 @@
 use super::Store;
 use super::load::StoredArtifact;
 use super::row::{aid, damaged};
-use crate::model::task::TaskId;
 use crate::model::tree::Trees;
 use kernel::iso;
-use proto_schemas::requests::task::{TaskArtifact, TaskMessage};
+use proto_schemas::requests::task::{TaskArtifact, TaskId, TaskMessage};
 use serde_json::value::RawValue;
 use sqlx::{Any, AnyConnection};
 use std::collections::BTreeSet;

@@ -1,8 +1,9 @@
 //! A row of the table of tasks, read and written.
 
-use crate::model::task::{TaskId, TaskRow, TaskVisibility};
+use crate::model::task::TaskRow;
 use kernel::Aid;
 use kernel::json_rows::Column;
+use proto_schemas::requests::task::{TaskId, TaskVisibility};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! The part of a list that is in other domains: found as the part that is here, one short search for each role and state.
 
 use super::Store;
-use super::list::{ListRole, ListTable, ListWanted};
+use super::list::{ListTable, ListWanted};
 use super::stub_row::{READ_STUB, StoredStub, StubRow};
+use proto_schemas::requests::task::TaskRole;
 
 const STUBS: ListTable = ListTable { name: "task_stub", columns: READ_STUB, id: "task_id", search };
 
@@ -14,7 +15,7 @@ impl Store {
     }
 }
 
-fn search(role: ListRole, state: &str, filter: &str) -> String {
+fn search(role: TaskRole, state: &str, filter: &str) -> String {
     format!(
         "SELECT {READ_STUB} FROM task_stub
          WHERE aid = $1 AND role = '{}' AND status = {state} AND (updated_at, task_id) < ($2, $3){filter}

@@ -1,12 +1,10 @@
 //! A row of the table of tasks of other domains, read and written.
 
-use super::list::ListRole;
 use super::row::{aid, damaged, task_id};
 use crate::model::state::TaskState;
-use crate::model::task::{TaskId, TaskVisibility};
 use kernel::json_rows::Column;
 use kernel::{Aid, iso};
-use proto_schemas::requests::task::TaskSummary;
+use proto_schemas::requests::task::{TaskId, TaskRole, TaskSummary, TaskVisibility};
 use serde::{Deserialize, Serialize};
 
 /// What every statement reads that reads them, in the order of the members of [`StoredStub`].
@@ -37,7 +35,7 @@ pub(super) const CHANGED_STUB: [&str; 5] = ["status", "version", "title", "updat
 pub(crate) struct StubRow {
     pub key: StubKey,
     pub home_issuer: String,
-    pub role: ListRole,
+    pub role: TaskRole,
     pub state: TaskState,
     pub version: i64,
     pub owner: Aid,
@@ -118,7 +116,7 @@ impl StoredStub {
         Ok(StubRow {
             key: StubKey { aid: aid(&self.aid)?, task_id: task_id(self.task_id)? },
             home_issuer: self.home_issuer,
-            role: ListRole::parse(&self.role).ok_or_else(|| damaged("a role that is none"))?,
+            role: TaskRole::parse(&self.role).ok_or_else(|| damaged("a role that is none"))?,
             state: self.status.parse().map_err(|error: String| damaged(error))?,
             version: self.version,
             owner: aid(&self.owner)?,

@@ -3,9 +3,9 @@
 use super::row::{aid, task_id};
 use super::stub_row::{CHANGED_STUB, StubKey, StubRow, WRITTEN_STUB, WrittenStub};
 use super::{Store, terminal_states};
-use crate::model::task::TaskId;
 use kernel::json_rows as json;
 use kernel::{Aid, Engine};
+use proto_schemas::requests::task::TaskId;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,10 +2,10 @@
 
 use super::Store;
 use super::row::{aid, damaged, task_id};
-use crate::model::task::TaskId;
 use crate::model::tree::Trees;
 use kernel::json_rows as json;
 use kernel::{Aid, DeviceId, Engine, SlotId};
+use proto_schemas::requests::task::TaskId;
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! What a batch of calls needs to know before it can be decided.
 
 use crate::model::operation::{Actor, Operation, RepeatKey, TaskCall};
-use crate::model::task::TaskId;
 use kernel::Aid;
+use proto_schemas::requests::task::TaskId;
 use serde::Serialize;
 use std::collections::BTreeSet;
 

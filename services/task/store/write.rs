@@ -3,10 +3,10 @@
 use super::Store;
 use super::row::{CHANGED, WRITTEN, WrittenChange, WrittenTask};
 use super::statements::Statements;
-use crate::model::task::TaskId;
 use crate::model::tree::Trees;
 use kernel::json_rows::{self as json, Column};
 use kernel::{Aid, NewMark};
+use proto_schemas::requests::task::TaskId;
 use serde::Serialize;
 use sqlx::AnyConnection;
 

@@ -4,9 +4,9 @@ mod subscribe;
 mod unsubscribe;
 
 use super::model::error::Error;
-use super::model::task::TaskId;
 use super::store::SubscriberKey;
 use kernel::{Caller, RpcError, SlotId};
+use proto_schemas::requests::task::TaskId;
 use std::collections::BTreeSet;
 
 /// Tasks that one call may name.

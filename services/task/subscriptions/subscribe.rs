@@ -4,29 +4,20 @@ use super::{add_answered, in_order, left, subscriber, task_set};
 use crate::TaskService;
 use crate::model::error::Error;
 use crate::model::event::TaskEventName;
-use crate::model::task::TaskId;
 use crate::model::tree::Trees;
 use crate::store::SUBSCRIBED_MS;
 use kernel::Caller;
-use proto_schemas::Request as _;
 use proto_schemas::requests::task::{Subscribe, SubscribedTasks};
-use serde::Deserialize;
 use std::sync::Arc;
 
 /// Subscriptions of one device and slot.
 const MOST: i64 = 1000;
 
-#[derive(Deserialize)]
-pub(crate) struct SubscribeParams {
-    task_ids: Vec<TaskId>,
-    events: Option<Vec<String>>,
-}
-
 impl TaskService {
     pub(crate) async fn subscribe(
         self: Arc<Self>,
         caller: Caller,
-        params: SubscribeParams,
+        params: Subscribe,
     ) -> Result<SubscribedTasks, Error> {
         let key = subscriber(&caller)?;
         let (wanted, names) = (task_set(&params.task_ids)?, params.events);
@@ -42,7 +33,7 @@ impl TaskService {
         };
         let ask = |task_ids| Subscribe { task_ids, events: names.clone() };
         let left = left(&wanted, &subscribed);
-        let answers = self.at_homes(&caller, Subscribe::METHOD, &left, ask).await?;
+        let answers = self.at_homes(&caller, &left, ask).await?;
         let named = |(asked, answer): (_, SubscribedTasks)| (asked, answer.subscribed);
         add_answered(&mut subscribed, answers.into_iter().map(named).collect());
         Ok(SubscribedTasks { subscribed: in_order(&params.task_ids, &subscribed) })

@@ -6,8 +6,9 @@ mod offered;
 mod stubs;
 
 use super::*;
-use kernel::{Forward, Forwarder, Generation, Mesh, Methods, PendingAnswer, Relayed, codes};
+use kernel::{Forwarder, Generation, Mesh, Methods, PendingAnswer, Relayed, codes};
 use parking_lot::Mutex;
+use proto_schemas::requests::gateway::ForwardFederation;
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 
@@ -27,7 +28,7 @@ struct TestLinks {
 }
 
 impl Forwarder for TestLinks {
-    fn forward(self: Arc<Self>, caller: &Caller, forward: Forward) -> PendingAnswer<Box<RawValue>> {
+    fn forward(self: Arc<Self>, caller: &Caller, forward: ForwardFederation) -> PendingAnswer<Box<RawValue>> {
         assert!(caller.relayed().is_none(), "nothing is passed on to a third domain");
         Box::pin(async move {
             let (issuer, method) =
@@ -42,7 +43,10 @@ impl Forwarder for TestLinks {
             let mesh = self.to.lock().get(&issuer).cloned();
             let mesh = mesh.ok_or_else(|| RpcError::plain(codes::FEDERATION_UNREACHABLE))?;
             let caller = match forward.caller_aid {
-                Some(aid) => foreign(&self.from, aid, forward.device_id, forward.slot_id),
+                Some(aid) => {
+                    let (device, slot) = (forward.device_id.unwrap(), forward.slot_id.unwrap());
+                    foreign(&self.from, aid, device, slot)
+                }
                 None => service_of(&self.from, "task"),
             };
             mesh.call(caller, &method, Some(forward.params)).await

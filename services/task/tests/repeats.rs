@@ -1,6 +1,8 @@
 //! Retries: idempotency keys, request ids, input ids and expected versions.
 
 use super::*;
+use certs::canonical_json;
+use kernel::sha256_hex;
 
 #[tokio::test]
 async fn a_key_makes_one_task_however_often_it_is_sent() {
@@ -150,5 +152,76 @@ async fn of_two_who_act_at_once_one_is_first() {
         let accepted = !seen["accepted_at"].is_null();
         assert_eq!(codes.contains(&-32173), !accepted, "{codes:?} {seen}");
         assert_eq!(seen["version"], json!(if accepted { 3 } else { 2 }));
+    }
+}
+
+/// A key is stored for a day with the hash of its call, also while the server is updated. What is hashed are all members but those about
+/// repeating, with null for those that were left out.
+#[tokio::test]
+async fn a_call_has_the_hash_that_earlier_builds_have_stored() {
+    let tasks = TestTasks::open().await;
+    let cast = tasks.cast().await;
+    let Cast { alice, bob, dave, .. } = &cast;
+    let create = json!({ "to": bob.aid, "input": text("x"), "idempotency_key": "k" });
+    let task = id(&tasks.ok(alice, "create", create).await);
+    let created = tasks.stored_text("SELECT body_hash FROM task_answer WHERE key = $1", "k").await;
+    assert_eq!(created, "b6235e04fbaf3041373bd958be9b294b71d5946945219c9af8c0a87ad000a880");
+
+    let sent = json!({ "id": "a", "type": "text", "content": "x" });
+    let hashed = json!({ "id": "a", "type": "text", "content": "x", "name": null, "mime_type": null, "ref": null,
+        "size_bytes": null, "sha256": null });
+    let calls = [
+        (bob, "accept", json!({}), json!({})),
+        (bob, "request_input", json!({ "message": text("?") }), json!({ "message": text("?") })),
+        (
+            alice,
+            "send_input",
+            json!({ "input": text("!") }),
+            json!({ "input": text("!"), "input_id": null, "require_input": null }),
+        ),
+        (bob, "add_artifact", json!({ "artifact": sent }), json!({ "artifact": hashed })),
+        (
+            bob,
+            "delegate",
+            json!({ "to": dave.aid.to_uppercase(), "input": text("a part"), "required": false }),
+            json!({ "to": dave.aid, "input": text("a part"), "required": false, "visibility": null }),
+        ),
+        (bob, "complete", json!({ "artifacts": [sent] }), json!({ "artifacts": [hashed] })),
+    ];
+    for (agent, method, params, body) in calls {
+        tasks.call_with_hash(agent, method, &task, params, body).await;
+    }
+    for (agent, method, status) in
+        [(bob, "reject", "submitted"), (bob, "fail", "working"), (alice, "cancel", "working")]
+    {
+        let task = tasks.task_in(&cast, status).await;
+        tasks.call_with_hash(agent, method, &task, json!({}), json!({ "reason": null })).await;
+    }
+    let digest = tasks.stored_text("SELECT digest FROM task_artifact WHERE task_id = $1", &task).await;
+    assert_eq!(digest, "e9234d1f53ea825d04c94b9ea7d1a987f03745511214945a67a6c1bdc0778ffa");
+}
+
+impl TestTasks {
+    /// Makes a call whose hash is that of this body.
+    async fn call_with_hash(
+        &self,
+        agent: &TestAgent,
+        method: &str,
+        task: &str,
+        mut params: Value,
+        mut body: Value,
+    ) {
+        (params["task_id"], params["request_id"]) = (json!(task), json!(method));
+        self.ok(agent, method, params).await;
+        let key = format!("{} {method}", agent.aid);
+        let stored = self.stored_text("SELECT body_hash FROM task_answer WHERE key = $1", &key).await;
+        body["task_id"] = json!(task);
+        let hashed = [format!("task.{method}").as_bytes(), &canonical_json(&body)].concat();
+        assert_eq!(stored, sha256_hex(hashed), "{method}");
+    }
+
+    async fn stored_text(&self, statement: &'static str, key: &str) -> String {
+        let mut tx = self.service.store.begin().await.unwrap();
+        sqlx::query_scalar(statement).bind(key).fetch_one(&mut *tx).await.unwrap()
     }
 }

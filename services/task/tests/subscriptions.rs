@@ -1,6 +1,7 @@
 //! Subscriptions: whom they tell, how long they last, and how many there may be.
 
 use super::*;
+use std::collections::BTreeSet;
 
 #[tokio::test]
 async fn a_participant_hears_what_it_subscribed_to() {
@@ -119,7 +120,7 @@ async fn a_subscription_ends_a_minute_after_its_task() {
     let task = tasks.working(&cast).await;
     let part = tasks.delegated(&task, &cast.bob, &cast.dave, false).await;
     let of = async || {
-        let wanted = [&task, &part].map(|id| model::task::TaskId::try_from(id.clone()).unwrap()).into();
+        let wanted = BTreeSet::from([&task, &part].map(|id| id.parse().unwrap()));
         tasks.service.store.subscribers(&wanted, tasks.test.world.clock.now_ms()).await.unwrap().len()
     };
     tasks.ok(&cast.carol, "subscribe", json!({ "task_ids": [task] })).await;

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use bench::{BenchDocument, BenchHit, BenchIndex, BenchIndexMaker, BenchRow, PendingPublish};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use kernel::agent_md::AgentMd;
-use kernel::{Caller, StoreUrl, World};
+use kernel::{Aid, Caller, StoreUrl, World};
 use proto_schemas::requests::agent::PutAgentMd;
 use service_search::index::brute_force::BruteForce;
 use service_search::index::plain_text::{markdown_text, skills_text};
@@ -52,9 +52,13 @@ impl BenchIndexMaker for ServerIndexMaker {
             world.add(service);
             let publishing = documents.iter().map(|document| {
                 let BenchDocument { aid, content, .. } = document.clone();
-                let put = PutAgentMd { aid, content, ..PutAgentMd::default() };
                 let mesh = &world.mesh;
-                async move { mesh.ask(Caller::Operator, &put).await.map(drop) }
+                async move {
+                    let aid = Aid::parse(&aid)?;
+                    let put = PutAgentMd { aid, content, if_match: None, if_none_match: None };
+                    mesh.ask(Caller::Operator, &put).await?;
+                    anyhow::Ok(())
+                }
             });
             stream::iter(publishing).buffer_unordered(PUBLISHED_AT_ONCE).try_collect::<Vec<()>>().await?;
             Ok(())

@@ -9,8 +9,7 @@ use kernel::{
     Aid, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
 };
 use parking_lot::Mutex;
-use proto_schemas::requests::{auth, ca};
-use serde_json::{Value, json};
+use proto_schemas::requests::{auth, ca, message};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,10 +44,14 @@ impl AskedServices {
         })
     }
 
-    async fn wake(self: Arc<Self>, _: Caller, params: Value) -> Result<Value, RpcError> {
-        self.woken.lock().push(params["device_id"].as_str().unwrap_or_default().to_owned());
-        self.connections.lock().push(params["connection"].as_u64().unwrap_or_default());
-        self.wakes.lock().pop().map_or(Ok(json!({})), Err)
+    async fn wake(
+        self: Arc<Self>,
+        _: Caller,
+        params: message::SessionResync,
+    ) -> Result<message::SessionResyncResult, RpcError> {
+        self.woken.lock().push(params.device_id.as_str().to_owned());
+        self.connections.lock().push(params.connection.unwrap_or_default());
+        self.wakes.lock().pop().map_or(Ok(message::SessionResyncResult { published: true }), Err)
     }
 
     async fn tokens_revoked_at(
@@ -60,9 +63,9 @@ impl AskedServices {
     }
 
     fn methods(self: &Arc<Self>) -> [(&'static str, Methods); 3] {
-        let ca = Rpc::new(self.clone()).method("ca.get_cert", AskedServices::get_cert);
-        let message = Rpc::new(self.clone()).method("message.session_resync", AskedServices::wake);
-        let auth = Rpc::new(self.clone()).method("auth.tokens_revoked_at", AskedServices::tokens_revoked_at);
+        let ca = Rpc::new(self.clone()).method(AskedServices::get_cert);
+        let message = Rpc::new(self.clone()).method(AskedServices::wake);
+        let auth = Rpc::new(self.clone()).method(AskedServices::tokens_revoked_at);
         [("ca", ca.into()), ("message", message.into()), ("auth", auth.into())]
     }
 }

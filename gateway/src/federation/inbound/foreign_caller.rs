@@ -1,9 +1,8 @@
 //! In whose name another gateway calls: an agent of its own domain, or one of its services.
 
-use crate::admission::CallSource;
 use crate::federation::errors::{quoted, refused};
 use crate::federation::wire::relay::Relay;
-use kernel::{Aid, AidError, Caller, DeviceId, Generation, Relayed, RpcError, Session, SlotId};
+use kernel::{Aid, AidError, Caller, CallerKind, DeviceId, Generation, Relayed, RpcError, Session, SlotId};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub enum ForeignCaller {
@@ -55,10 +54,10 @@ impl ForeignCaller {
         }
     }
 
-    pub fn source(&self) -> CallSource<'static> {
+    pub fn kind(&self) -> CallerKind<'static> {
         match self {
-            ForeignCaller::Agent(_) => CallSource::ForeignAgent,
-            ForeignCaller::Service { .. } => CallSource::ForeignService,
+            ForeignCaller::Agent(_) => CallerKind::ForeignAgent,
+            ForeignCaller::Service { .. } => CallerKind::ForeignService,
         }
     }
 

@@ -150,7 +150,7 @@ impl Federation {
 
 /// Whether the schema of the method lets this kind of caller call it from another domain.
 fn check_source(caller: &ForeignCaller, method: &Method) -> Result<(), RpcError> {
-    match caller.source().may_call(method) {
+    match caller.kind().has(method) {
         true => Ok(()),
         false => {
             let sentence = format!("{} may not call {} from another domain", caller.aid(), method.name);

@@ -10,7 +10,6 @@ mod open_links;
 mod peer_counters;
 mod peer_link;
 mod peer_queue;
-pub mod peer_state;
 mod peer_task;
 mod pending_relay;
 mod pool;

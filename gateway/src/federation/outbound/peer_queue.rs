@@ -3,11 +3,11 @@
 use super::breaker::Breaker;
 use super::new_domains::DialAsker;
 use super::peer_counters::{PeerCounters, QueueLoad};
-use super::peer_state::{OutboundState, PeerState};
 use super::pending_relay::PendingRelay;
 use crate::federation::errors::{DialPhase, LinkFailure};
 use crate::telemetry::Metrics;
 use parking_lot::Mutex;
+use proto_schemas::requests::gateway::{ListedPeer, OutboundState};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,12 +171,13 @@ impl PeerQueue {
         !state.running && state.breaker.open_for(Instant::now()).is_none()
     }
 
-    pub fn peer_state(&self) -> PeerState {
+    /// The state of the queue and of our link, as the operator sees it.
+    pub fn peer_state(&self) -> ListedPeer {
         let PeerCounters { issuer, load, in_flight, oldest_ms, relayed, failed, .. } = &*self.counters;
         let (items, in_flight) = (load.items.load(Ordering::Relaxed), in_flight.load(Ordering::Relaxed));
         let state = self.state.lock();
         let retry = state.breaker.open_for(Instant::now()).filter(|_| !state.running);
-        PeerState {
+        ListedPeer {
             issuer: issuer.clone(),
             outbound: state.outbound,
             inbound: 0,

@@ -5,7 +5,6 @@ use super::new_domains::{DialAsker, DomainBudgets};
 use super::open_links::OpenLinks;
 use super::peer_counters::QueueLoad;
 use super::peer_queue::{PeerQueue, Pushed};
-use super::peer_state::PeerState;
 use super::peer_task;
 use super::pending_relay::{PendingRelay, RelayOutcome};
 use crate::config::FederationConfig;
@@ -17,6 +16,7 @@ use crate::federation::wire::relay::{Relay, RelayText};
 use crate::telemetry::Metrics;
 use kernel::RpcError;
 use parking_lot::RwLock;
+use proto_schemas::requests::gateway::ListedPeer;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -82,8 +82,9 @@ impl PeerPool {
         queued().unwrap_or(false)
     }
 
-    pub fn list(&self) -> Vec<PeerState> {
-        let mut peers: Vec<PeerState> = self.queues.read().values().map(|queue| queue.peer_state()).collect();
+    pub fn list(&self) -> Vec<ListedPeer> {
+        let mut peers: Vec<ListedPeer> =
+            self.queues.read().values().map(|queue| queue.peer_state()).collect();
         peers.sort_by(|a, b| a.issuer.cmp(&b.issuer));
         peers
     }

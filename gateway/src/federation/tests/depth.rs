@@ -4,7 +4,8 @@ use super::link::code_and_reason;
 use super::support::inbound_link::{InboundLink, relay_by, with};
 use super::support::test_methods::{SHARED, SYNC};
 use super::support::two_domains::{THEIRS, TwoDomains};
-use kernel::{Caller, Forward, ForwardBatch, Forwarder, RpcError};
+use kernel::{Caller, Forwarder, RpcError, forward_for_service, forwarded_result};
+use proto_schemas::requests::gateway::{ForwardFederation, ForwardFederationBatch};
 use serde_json::{Value, json};
 
 /// A link on which a relay of this depth is being answered, and the caller that its handler has.
@@ -16,8 +17,8 @@ async fn answering(depth: u64) -> (InboundLink, Caller) {
     (link, caller)
 }
 
-fn sync() -> Forward {
-    Forward::of_service(THEIRS, &format!("message.{SYNC}"), &json!({})).unwrap()
+fn sync() -> ForwardFederation {
+    forward_for_service(THEIRS, &format!("message.{SYNC}"), &json!({})).unwrap()
 }
 
 /// The relay that the other gateway gets for a call, which it answers.
@@ -63,14 +64,14 @@ async fn relays_do_not_lead_to_relays_without_end() {
     fed.mesh.add_local("gateway", fed.methods());
     let error = fed.mesh.forward("message", &caller, sync()).await.unwrap_err();
     assert_eq!(code_and_reason(&error), (-32012, "depth"));
-    let batch = ForwardBatch {
+    let batch = ForwardFederationBatch {
         target_issuer: Some(THEIRS.to_owned()),
         target_aid: None,
-        items: vec![Forward { target_issuer: None, ..sync() }],
+        items: vec![ForwardFederation { target_issuer: None, ..sync() }],
         timeout_ms: None,
     };
     let answered = fed.mesh.forward_batch("message", &caller, &batch).await.unwrap();
-    let error = answered.results.into_iter().next().unwrap().into_result().unwrap_err();
+    let error = forwarded_result(answered.results.into_iter().next().unwrap()).unwrap_err();
     assert_eq!(code_and_reason(&error), (-32012, "depth"));
     assert!(link.domains.peers().list().is_empty(), "nothing was sent");
 }
@@ -78,7 +79,7 @@ async fn relays_do_not_lead_to_relays_without_end() {
 #[tokio::test]
 async fn a_relay_leads_to_calls_in_the_name_of_the_service_only() {
     let (link, caller) = answering(0).await;
-    let of_agent: Forward = serde_json::from_value(json!({
+    let of_agent: ForwardFederation = serde_json::from_value(json!({
         "target_issuer": THEIRS, "namespace": "message", "method": SHARED, "params": { "to": "bobb.theirs.example" },
         "caller_aid": "alice.ours.example",
     }))

@@ -2,8 +2,9 @@
 
 use super::events::{ALICE, published};
 use super::support::two_domains::{THEIRS, TwoDomains};
-use kernel::{Aid, Audience, Caller, Delivery, DeviceId, DispatchEvent, PresentSession, Relayed, SlotId};
+use kernel::{Aid, Audience, Caller, Delivery, DeviceId, PresentSession, Relayed, SlotId};
 use parking_lot::Mutex;
+use proto_schemas::requests::gateway::DispatchEvent;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

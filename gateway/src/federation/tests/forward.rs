@@ -3,10 +3,11 @@
 use super::link::code_and_reason;
 use super::support::test_methods::{SHARED, SYNC};
 use super::support::two_domains::{THEIRS, TwoDomains, ids};
-use kernel::{Caller, Forward, ForwardBatch, RpcError};
+use kernel::{Caller, RpcError, forwarded_result};
+use proto_schemas::requests::gateway::{ForwardFederation, ForwardFederationBatch};
 use serde_json::{Value, json};
 
-fn forward(change: Value) -> Forward {
+fn forward(change: Value) -> ForwardFederation {
     let mut params = json!({
         "target_issuer": THEIRS,
         "namespace": "message",
@@ -88,7 +89,7 @@ async fn a_service_calls_in_its_own_name_at_the_domain_of_an_agent() {
 #[tokio::test]
 async fn a_batch_has_one_target() {
     let domains = TwoDomains::new().await;
-    let batch = |change: Value| -> ForwardBatch {
+    let batch = |change: Value| -> ForwardFederationBatch {
         let mut params = json!({ "items": [] });
         params.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         serde_json::from_value(params).unwrap()
@@ -101,8 +102,8 @@ async fn a_batch_has_one_target() {
     assert_eq!(by_aid.target_issuer, THEIRS);
     let mut one = batch(json!({ "target_issuer": THEIRS }));
     one.items = vec![forward(json!({ "target_issuer": "third.example" }))];
-    let outcome = forwarded(one).await.unwrap().results.into_iter().next().unwrap().into_result();
-    assert_eq!(outcome.unwrap_err().code(), -32602, "its own target would be ignored");
+    let outcome = forwarded(one).await.unwrap().results.into_iter().next().unwrap();
+    assert_eq!(forwarded_result(outcome).unwrap_err().code(), -32602, "its own target would be ignored");
 }
 
 #[tokio::test]
@@ -153,7 +154,7 @@ async fn a_batch_is_answered_in_its_order_and_one_failure_fails_one_call() {
             json!({ "namespace": "message", "method": "send", "params": {}, "caller_aid": caller, "relay_id": id })
         })
         .collect();
-    let batch: ForwardBatch =
+    let batch: ForwardFederationBatch =
         serde_json::from_value(json!({ "target_issuer": THEIRS, "items": items })).unwrap();
     let call = domains.fed.clone().forward_federation_batch(Caller::service("message"), batch);
     let theirs = async {
@@ -168,8 +169,7 @@ async fn a_batch_is_answered_in_its_order_and_one_failure_fails_one_call() {
     };
     let (answered, (_link, seen)) = tokio::join!(call, theirs);
     assert_eq!(seen, ["r1", "r3"]);
-    let results: Vec<_> =
-        answered.unwrap().results.into_iter().map(|outcome| outcome.into_result()).collect();
+    let results: Vec<_> = answered.unwrap().results.into_iter().map(forwarded_result).collect();
     assert_eq!(results[0].as_ref().unwrap().get(), "\"r1\"");
     assert_eq!(code_and_reason(results[1].as_ref().unwrap_err()), (-32012, "caller_not_local"));
     assert_eq!(results[2].as_ref().unwrap().get(), "\"r3\"");
@@ -182,10 +182,10 @@ async fn a_batch_to_an_unreachable_domain_fails_every_call() {
     let item =
         json!({ "namespace": "message", "method": "send", "params": {}, "caller_aid": "alice.ours.example" });
     let batch = json!({ "target_issuer": THEIRS, "items": [item.clone(), item] });
-    let batch: ForwardBatch = serde_json::from_value(batch).unwrap();
+    let batch: ForwardFederationBatch = serde_json::from_value(batch).unwrap();
     let answered =
         domains.fed.clone().forward_federation_batch(Caller::service("message"), batch).await.unwrap();
-    let codes: Vec<_> =
-        answered.results.into_iter().map(|outcome| outcome.into_result().unwrap_err().code()).collect();
+    let outcomes = answered.results.into_iter().map(forwarded_result);
+    let codes: Vec<_> = outcomes.map(|outcome| outcome.unwrap_err().code()).collect();
     assert_eq!(codes, [-32010, -32010]);
 }

@@ -1,10 +1,10 @@
 //! After hello: order, batches, answers, and what happens when the link breaks.
 
 use super::support::two_domains::{ASKER, LONG, THEIRS, TwoDomains, ids, relay};
-use crate::federation::outbound::peer_state::OutboundState;
 use crate::federation::wire::hello::LinkLimits;
 use crate::federation::wire::relay::{Relay, RelayKind};
 use kernel::RpcError;
+use proto_schemas::requests::gateway::OutboundState;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::Duration;

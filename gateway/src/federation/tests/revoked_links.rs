@@ -3,8 +3,8 @@
 use super::status_answers::{answer_status, ocsp};
 use super::support::inbound_link::InboundLink;
 use super::support::two_domains::TwoDomains;
-use crate::federation::outbound::peer_state::OutboundState;
 use certs::{OcspStatus, Reason};
+use proto_schemas::requests::gateway::OutboundState;
 use serde_json::json;
 
 /// From now on the other domain says this of the certificate of its gateway, or nothing.

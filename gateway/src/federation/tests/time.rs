@@ -1,7 +1,6 @@
 //! How long links last, outbound and inbound: until a certificate expires, for a day, or until a ping is not answered.
 
 use super::support::two_domains::{LONG, OURS, THEIRS, TwoDomains};
-use crate::federation::outbound::peer_state::OutboundState;
 use crate::federation::wire::hello::HelloParams;
 use crate::gateway::GatewayState;
 use crate::incoming::IncomingFrames;
@@ -10,6 +9,7 @@ use crate::shared_limits::BytesOwner;
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use kernel::World;
+use proto_schemas::requests::gateway::OutboundState;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use certs::{Authority, Curve, Key};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use kernel::{Caller, Clock, Methods, Rpc, RpcError, ServiceRoutes, World, codes, http};
+use kernel::{Aid, Caller, Clock, Methods, Rpc, RpcError, ServiceRoutes, World, codes, http};
 use proto_schemas::requests::auth::{VerifiedToken, VerifyToken};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -157,12 +157,19 @@ struct PlainTokens;
 impl PlainTokens {
     async fn verify(self: Arc<Self>, _: Caller, asked: VerifyToken) -> Result<VerifiedToken, RpcError> {
         match asked.token.strip_prefix("token-of-") {
-            Some(aid) => Ok(VerifiedToken { aid: aid.to_owned(), ..VerifiedToken::default() }),
+            Some(aid) => Ok(VerifiedToken {
+                aid: Aid::parse(aid).unwrap(),
+                jti: String::new(),
+                expires_at: 0,
+                device_id: None,
+                slot_id: None,
+                tokens_revoked_at: None,
+            }),
             None => Err(RpcError::plain(codes::TOKEN_INVALID)),
         }
     }
 }
 
 fn tokens() -> Methods {
-    Rpc::new(Arc::new(PlainTokens)).method("auth.verify_token", PlainTokens::verify).into()
+    Rpc::new(Arc::new(PlainTokens)).method(PlainTokens::verify).into()
 }

@@ -30,7 +30,7 @@ async fn call_service(
     address: IpAddr,
     request: &RpcRequest<'_>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let source = CallSource::Unauthenticated { address };
+    let source = CallSource::Unauthenticated { address, connected: true };
     let method = gateway.admission.begin(&source, &request.method)?;
     let admitted = gateway.admission.finish(&source, method, request.params.map(ToOwned::to_owned)).await?;
     let outcome = gateway.mesh.call(Caller::Unauthenticated, method.name, admitted.params).await;

@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::Request;
+use crate::{Aid, Request};
 
 /// `agent.get_agent_md`: read an agent's agent.md.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GetAgentMd {
-    pub aid: String,
+    pub aid: Aid,
+    /// Whether the reader knows of several signature blocks.
     pub multi: Option<bool>,
 }
 
@@ -30,9 +31,9 @@ pub struct FoundAgentMd {
 
 /// `agent.put_agent_md`: publish an agent's agent.md.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PutAgentMd {
-    pub aid: String,
+    pub aid: Aid,
     pub content: String,
     pub if_match: Option<String>,
     pub if_none_match: Option<String>,
@@ -44,18 +45,18 @@ impl Request for PutAgentMd {
 }
 
 /// What was stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredAgentMdVersion {
-    pub aid: String,
+    pub aid: Aid,
     pub etag: String,
     pub last_modified: i64,
 }
 
 /// `agent.delete_agent_md`: remove an agent's agent.md.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeleteAgentMd {
-    pub aid: String,
+    pub aid: Aid,
     pub if_match: Option<String>,
 }
 
@@ -65,9 +66,9 @@ impl Request for DeleteAgentMd {
 }
 
 /// What was removed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemovedAgentMd {
-    pub aid: String,
+    pub aid: Aid,
     pub deleted_at: i64,
 }
 

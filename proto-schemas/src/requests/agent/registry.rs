@@ -1,22 +1,34 @@
 //! Registered agents: their names, their capability manifests, and where they are told of events.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_with::rust::double_option;
 use serde_with::skip_serializing_none;
 
-use crate::Request;
+use crate::{Aid, Request};
 
 /// `agent.create`: register an agent.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Create {
     pub name: String,
     pub description: Option<String>,
-    pub connection_mode: Option<String>,
+    pub connection_mode: Option<ConnectionMode>,
     pub webhook_url: Option<String>,
     pub health_check_url: Option<String>,
-    pub capability_manifest: Option<Value>,
+    /// As it was written: what it repeats is refused, and `null` is not the same as no manifest.
+    #[serde(default, with = "double_option")]
+    pub capability_manifest: Option<Option<Box<RawValue>>>,
     pub proof: Option<AgentKeyProof>,
+}
+
+/// How an agent is told of what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConnectionMode {
+    Websocket,
+    Webhook,
+    Polling,
 }
 
 impl Request for Create {
@@ -26,10 +38,11 @@ impl Request for Create {
 
 /// That the key of an AID agrees to being registered.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentKeyProof {
-    pub aid: String,
+    pub aid: Aid,
     pub cert_fingerprint: Option<String>,
+    /// In seconds since 1970.
     pub timestamp: i64,
     pub nonce: String,
     pub signature: String,
@@ -37,7 +50,7 @@ pub struct AgentKeyProof {
 
 /// A registered agent. What only its owner may know is absent for others.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AgentRecord {
     pub id: String,
     pub aid: String,
@@ -45,7 +58,8 @@ pub struct AgentRecord {
     pub name: String,
     pub description: Option<String>,
     pub connection_mode: String,
-    pub capability_manifest: Option<Value>,
+    /// In its canonical form, over which its hash is made.
+    pub capability_manifest: Option<Box<RawValue>>,
     pub capability_manifest_version: i64,
     pub capability_manifest_hash: Option<String>,
     pub health_check_url: Option<String>,
@@ -57,7 +71,7 @@ pub struct AgentRecord {
 
 /// A new agent, and the secrets that are shown once.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CreatedAgentRecord {
     pub agent: AgentRecord,
     pub agent_token: String,
@@ -84,7 +98,7 @@ impl Request for Get {
 }
 
 /// One agent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GotAgentRecord {
     pub agent: AgentRecord,
 }
@@ -104,23 +118,28 @@ impl Request for List {
 
 /// Agents, without their manifests.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AgentRecordPage {
     pub agents: Vec<AgentRecord>,
     pub next_cursor: Option<String>,
 }
 
-/// `agent.update`: change a registered agent.
+/// `agent.update`: change a registered agent. Where a member may be `null`, the outer `None` is one that was left out.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Update {
     pub id: String,
     pub name: Option<String>,
-    pub description: Option<String>,
-    pub connection_mode: Option<String>,
-    pub webhook_url: Option<String>,
-    pub health_check_url: Option<String>,
-    pub capability_manifest: Option<Value>,
+    #[serde(default, with = "double_option")]
+    pub description: Option<Option<String>>,
+    pub connection_mode: Option<ConnectionMode>,
+    #[serde(default, with = "double_option")]
+    pub webhook_url: Option<Option<String>>,
+    #[serde(default, with = "double_option")]
+    pub health_check_url: Option<Option<String>>,
+    /// As it was written: what it repeats is refused, and so is `null`.
+    #[serde(default, with = "double_option")]
+    pub capability_manifest: Option<Option<Box<RawValue>>>,
     pub expected_manifest_version: Option<i64>,
 }
 
@@ -131,7 +150,7 @@ impl Request for Update {
 
 /// The agent as it is now, and what another manifest means for its users.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UpdatedAgentRecord {
     pub agent: AgentRecord,
     pub manifest_change: Option<ManifestChange>,
@@ -205,9 +224,18 @@ pub struct RotatedAgentToken {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Deliveries {
     pub id: String,
-    pub status: Option<String>,
+    pub status: Option<DeliveryStatus>,
     pub cursor: Option<String>,
     pub limit: Option<i64>,
+}
+
+/// How far a delivery got.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeliveryStatus {
+    Waiting,
+    Delivered,
+    Dead,
 }
 
 impl Request for Deliveries {
@@ -217,7 +245,7 @@ impl Request for Deliveries {
 
 /// Deliveries, the newest first.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WebhookDeliveryPage {
     pub deliveries: Vec<WebhookDelivery>,
     pub next_cursor: Option<String>,
@@ -225,14 +253,14 @@ pub struct WebhookDeliveryPage {
 
 /// One event for a webhook.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WebhookDelivery {
     pub id: String,
     #[serde(rename = "type")]
     pub kind: String,
     pub status: String,
     pub attempts: i64,
-    pub body: Value,
+    pub body: Box<RawValue>,
     pub next_attempt_at: Option<String>,
     pub last_error: Option<String>,
     pub created_at: String,

@@ -1,10 +1,11 @@
 //! Registering an AID, and its certificates.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use crate::Request;
-use crate::requests::signature::ClientSignature;
+use crate::requests::ca::KeyCurve;
+use crate::{Aid, Request};
 
 /// `auth.create_aid`: register an AID with a public key and get its certificate.
 #[skip_serializing_none]
@@ -22,9 +23,9 @@ impl Request for CreateAid {
 
 /// A registered AID and its certificate.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RegisteredAid {
-    pub aid: String,
+    pub aid: Aid,
     pub cert: String,
     pub ca_cert: Option<String>,
     pub curve: Option<String>,
@@ -51,15 +52,17 @@ pub struct CertificateWithChain {
 
 /// `auth.rekey`: replace a certificate by one for a new key.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rekey {
-    pub aid: String,
+    pub aid: Aid,
     pub request_id: String,
     pub nonce: String,
     pub new_public_key: String,
     pub signature: String,
+    /// That the client holds the new key; SDKs send none.
     pub proof: Option<String>,
-    pub old_cert: Option<String>,
+    /// Not read: the certificate given to `auth.aid_login1` counts.
+    pub old_cert: Option<Box<RawValue>>,
 }
 
 impl Request for Rekey {
@@ -78,13 +81,14 @@ pub struct RekeyedCertificate {
 
 /// `auth.renew_cert`: replace a certificate by a new one for the same key.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RenewCert {
-    pub aid: String,
+    pub aid: Aid,
     pub request_id: String,
     pub nonce: String,
     pub signature: String,
-    pub old_cert: Option<String>,
+    /// Not read: the certificate given to `auth.aid_login1` counts.
+    pub old_cert: Option<Box<RawValue>>,
 }
 
 impl Request for RenewCert {
@@ -103,16 +107,21 @@ pub struct RenewedCertificate {
 
 /// `auth.request_cert`: get a certificate for another key of one's own AID.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RequestCert {
-    pub aid: String,
+    pub aid: Aid,
     pub public_key: String,
-    pub curve: String,
+    pub curve: KeyCurve,
+    // Older clients leave these four out, and are told how to begin.
+    #[serde(default)]
     pub request_id: String,
+    #[serde(default)]
     pub nonce: String,
+    #[serde(default)]
     pub signature: String,
+    #[serde(default)]
     pub proof: String,
-    pub client_signature: Option<ClientSignature>,
+    pub client_signature: Option<Box<RawValue>>,
 }
 
 impl Request for RequestCert {
@@ -121,10 +130,10 @@ impl Request for RequestCert {
 }
 
 /// The certificate of another key.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RequestedCertificate {
     pub status: String,
-    pub aid: String,
+    pub aid: Aid,
     pub cert: String,
     pub ca_cert: String,
     pub curve: String,

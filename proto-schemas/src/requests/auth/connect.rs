@@ -119,7 +119,7 @@ pub struct SessionCapabilities {
 pub struct DeliveryMode {
     pub mode: String,
     pub routing: Option<String>,
-    pub affinity_ttl_ms: Option<i64>,
+    pub affinity_ttl_ms: Option<u64>,
 }
 
 /// The versions of the protocol that a client speaks.

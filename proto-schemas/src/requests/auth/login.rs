@@ -1,15 +1,15 @@
 //! Logging in, and the tokens that come of it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use crate::Request;
+use crate::{Aid, Request};
 
 /// `auth.aid_login1`: begin a login: show the certificate, get a nonce to sign.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AidLogin1 {
-    pub aid: String,
+    pub aid: Aid,
     pub cert: String,
     pub client_nonce: String,
 }
@@ -32,14 +32,16 @@ pub struct LoginNonce {
 
 /// `auth.aid_login2`: finish a login: sign the nonce, get tokens.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AidLogin2 {
-    pub aid: String,
+    pub aid: Aid,
     pub request_id: String,
     pub nonce: String,
-    pub client_time: String,
+    /// A string or a number, signed exactly as it is written.
+    pub client_time: Box<RawValue>,
     pub signature: String,
-    pub cert: Option<String>,
+    /// Not read: the certificate given to `auth.aid_login1` counts.
+    pub cert: Option<Box<RawValue>>,
 }
 
 impl Request for AidLogin2 {
@@ -49,30 +51,34 @@ impl Request for AidLogin2 {
 
 /// The tokens of a login.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoginTokens {
     pub status: String,
-    pub aid: String,
+    pub aid: Aid,
     pub access_token: String,
     pub refresh_token: String,
+    /// The access token again, under the name that older clients read.
     pub token: Option<String>,
-    pub expires_in: u64,
+    pub expires_in: i64,
     pub new_cert: Option<String>,
     pub active_cert: Option<String>,
 }
 
 /// `auth.refresh_token`: trade a refresh token for the next pair of tokens.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RefreshToken {
+    /// Where it is left out, the result says so.
+    #[serde(default)]
     pub refresh_token: String,
-    pub aid: Option<String>,
-    pub device_id: Option<String>,
-    pub slot_id: Option<String>,
-    pub access_token: Option<String>,
-    pub access_token_expires_at: Option<f64>,
-    pub sdk_lang: Option<String>,
-    pub sdk_version: Option<String>,
+    // The token alone counts: the rest is not read.
+    pub aid: Option<Box<RawValue>>,
+    pub device_id: Option<Box<RawValue>>,
+    pub slot_id: Option<Box<RawValue>>,
+    pub access_token: Option<Box<RawValue>>,
+    pub access_token_expires_at: Option<Box<RawValue>>,
+    pub sdk_lang: Option<Box<RawValue>>,
+    pub sdk_version: Option<Box<RawValue>>,
 }
 
 impl Request for RefreshToken {
@@ -82,19 +88,19 @@ impl Request for RefreshToken {
 
 /// The next pair of tokens, or why there is none.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RefreshResult {
     pub success: bool,
-    pub aid: Option<String>,
+    pub aid: Option<Aid>,
     pub access_token: Option<String>,
     pub refresh_token: Option<String>,
     pub token: Option<String>,
-    pub expires_in: Option<u64>,
-    pub refresh_count: Option<u64>,
+    pub expires_in: Option<i64>,
+    pub refresh_count: Option<i64>,
     pub error: Option<String>,
     pub relogin_required: bool,
     pub retryable: bool,
-    pub diagnostic: Option<Map<String, Value>>,
+    pub diagnostic: Option<Box<RawValue>>,
 }
 
 /// `auth.verify_token`: verify an access token.
@@ -110,11 +116,11 @@ impl Request for VerifyToken {
 
 /// Whose token it is.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerifiedToken {
-    pub aid: String,
+    pub aid: Aid,
     pub jti: String,
-    pub expires_at: f64,
+    pub expires_at: i64,
     pub device_id: Option<String>,
     pub slot_id: Option<String>,
     pub tokens_revoked_at: Option<i64>,

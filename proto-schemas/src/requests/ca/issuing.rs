@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::Request;
+use crate::{Aid, Request};
 
 /// `ca.issue_cert`: issue an agent's certificate.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IssueCert {
-    pub aid: String,
+    pub aid: Aid,
     pub public_key: String,
-    pub curve: String,
+    pub curve: KeyCurve,
     pub key_purpose: Option<String>,
     pub additional: Option<bool>,
 }
@@ -21,14 +21,33 @@ impl Request for IssueCert {
     type Result = IssuedCertificate;
 }
 
+/// The curve of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum KeyCurve {
+    #[serde(rename = "P-256")]
+    P256,
+    #[serde(rename = "P-384")]
+    P384,
+}
+
+impl KeyCurve {
+    /// The protocol's name of the curve.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            KeyCurve::P256 => "P-256",
+            KeyCurve::P384 => "P-384",
+        }
+    }
+}
+
 /// `ca.issue_service_cert`: issue a certificate for one of the server's own services.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IssueServiceCert {
     pub name: String,
     pub public_key: String,
-    pub curve: String,
-    pub key_purpose: Option<String>,
+    pub curve: KeyCurve,
+    pub key_purpose: Option<ServiceKeyPurpose>,
     pub replaces: Option<String>,
     pub dns_names: Option<Vec<String>>,
     pub ips: Option<Vec<String>>,
@@ -39,10 +58,17 @@ impl Request for IssueServiceCert {
     type Result = IssuedCertificate;
 }
 
+/// What tells two keys of a service apart that are on one curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServiceKeyPurpose {
+    Login,
+}
+
 /// `ca.renew_cert`: issue a new certificate for the same key.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RenewCert {
-    pub aid: String,
+    pub aid: Aid,
     pub old_serial: String,
 }
 
@@ -52,9 +78,9 @@ impl Request for RenewCert {
 }
 
 /// `ca.rekey_cert`: issue a certificate for a new key.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RekeyCert {
-    pub aid: String,
+    pub aid: Aid,
     pub old_serial: String,
     pub public_key: String,
 }
@@ -69,7 +95,7 @@ impl Request for RekeyCert {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RevokeCert {
     pub serial: Option<String>,
-    pub aid: Option<String>,
+    pub aid: Option<Aid>,
     pub reason: Option<String>,
 }
 
@@ -98,5 +124,6 @@ pub struct IssuedCertificate {
     pub fingerprint: String,
     pub curve: String,
     pub replaced_sn: Option<String>,
+    /// True where the same key already held the name and nothing was signed.
     pub existing: Option<bool>,
 }

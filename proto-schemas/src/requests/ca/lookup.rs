@@ -68,7 +68,17 @@ pub struct IssuerCertChain {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GetCrl {
-    pub of: Option<String>,
+    /// Whose list; the issuer's where it is left out.
+    pub of: Option<CrlSigner>,
+}
+
+/// Who signed a list of revoked certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CrlSigner {
+    Issuer,
+    Registry,
+    Root,
 }
 
 impl Request for GetCrl {
@@ -161,5 +171,5 @@ impl Request for Status {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CertificateCounts {
     pub issuer: String,
-    pub certificates: BTreeMap<String, u64>,
+    pub certificates: BTreeMap<String, i64>,
 }

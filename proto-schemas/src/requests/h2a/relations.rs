@@ -64,10 +64,29 @@ impl Request for Get {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct List {
     pub agent_id: Option<String>,
-    pub status: Option<String>,
+    pub status: Option<RelationStatus>,
     pub reauth_required: Option<bool>,
     pub cursor: Option<String>,
     pub limit: Option<i64>,
+}
+
+/// Whether a relation is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RelationStatus {
+    Active,
+    Suspended,
+    Revoked,
+}
+
+impl RelationStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RelationStatus::Active => "active",
+            RelationStatus::Suspended => "suspended",
+            RelationStatus::Revoked => "revoked",
+        }
+    }
 }
 
 impl Request for List {

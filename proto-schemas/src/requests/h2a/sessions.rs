@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Request;
+use crate::{Aid, DeviceId, Request};
 
 /// `h2a.session_opened`: a device connects.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionOpened {
-    pub aid: String,
-    pub device_id: String,
+    pub aid: Aid,
+    #[serde(default)]
+    pub device_id: DeviceId,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<u64>,
 }
@@ -25,10 +26,11 @@ pub struct ArrivalNoted {
 }
 
 /// `h2a.session_resync`: a device may have missed events.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionResync {
-    pub aid: String,
-    pub device_id: String,
+    pub aid: Aid,
+    #[serde(default)]
+    pub device_id: DeviceId,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<u64>,
 }
@@ -45,10 +47,12 @@ pub struct PendingPublished {
 }
 
 /// `h2a.session_closed`: a session ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionClosed {
-    pub aid: String,
-    pub device_id: String,
+    pub aid: Aid,
+    #[serde(default)]
+    pub device_id: DeviceId,
+    #[serde(default)]
     pub connection: u64,
 }
 

@@ -1,19 +1,20 @@
 //! Calls of `message.e2ee`: keys and replay protection of the first kind of encryption.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use crate::Request;
+use crate::{Aid, Request};
 
 /// `message.e2ee.check_replay_guard`: ask whether a message was decrypted before.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CheckReplayGuard {
-    pub sender_aid: String,
+    pub sender_aid: Aid,
     pub message_id: String,
-    pub encryption_mode: Option<String>,
-    pub timestamp_ms: Option<i64>,
-    pub ephemeral_pk_hash: Option<String>,
+    pub encryption_mode: Option<Box<RawValue>>,
+    pub timestamp_ms: Option<Box<RawValue>>,
+    pub ephemeral_pk_hash: Option<Box<RawValue>>,
 }
 
 impl Request for CheckReplayGuard {
@@ -28,9 +29,9 @@ pub struct ReplayCheck {
 }
 
 /// `message.e2ee.get_prekey`: get the keys to encrypt to.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GetPrekey {
-    pub aid: String,
+    pub aid: Aid,
 }
 
 impl Request for GetPrekey {
@@ -45,10 +46,11 @@ pub struct FoundPrekeys {
     pub found: bool,
     #[serialize_always]
     pub prekey: Option<AgentPrekey>,
+    #[serde(default)]
     pub device_prekeys: Vec<AgentPrekey>,
 }
 
-/// A key to encrypt to.
+/// A key to encrypt to, and its signature, exactly as they were given.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentPrekey {
@@ -56,8 +58,9 @@ pub struct AgentPrekey {
     pub public_key: String,
     pub signature: String,
     pub created_at: Option<i64>,
-    pub cert_fingerprint: Option<String>,
+    /// Absent for clients that predate devices.
     pub device_id: Option<String>,
+    pub cert_fingerprint: Option<String>,
 }
 
 /// `message.e2ee.put_prekey`: store a key that others may encrypt to.
@@ -86,13 +89,13 @@ pub struct StoredPrekey {
 
 /// `message.e2ee.record_replay_guard`: record that a message was decrypted.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RecordReplayGuard {
-    pub sender_aid: String,
+    pub sender_aid: Aid,
     pub message_id: String,
-    pub encryption_mode: Option<String>,
-    pub timestamp_ms: Option<i64>,
-    pub ephemeral_pk_hash: Option<String>,
+    pub encryption_mode: Option<Box<RawValue>>,
+    pub timestamp_ms: Option<Box<RawValue>>,
+    pub ephemeral_pk_hash: Option<Box<RawValue>>,
 }
 
 impl Request for RecordReplayGuard {

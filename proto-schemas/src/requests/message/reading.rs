@@ -1,22 +1,49 @@
 //! Reading an inbox, and saying how far.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use crate::Request;
-use crate::requests::message::{ReceivedMessage, V2ReceivedMessage};
-use crate::requests::signature::ClientSignature;
+use crate::requests::signature::{ClientSignature, unread};
+use crate::{Aid, DeviceId, Request, SlotId};
+
+/// A position in an inbox; 0 is before the first message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "i64")]
+pub struct Seq(i64);
+
+impl Seq {
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl TryFrom<i64> for Seq {
+    type Error = String;
+    fn try_from(seq: i64) -> Result<Seq, String> {
+        if seq < 0 { Err(format!("must not be negative, and is {seq}")) } else { Ok(Seq(seq)) }
+    }
+}
+
+/// What a cursor counts, where it is not all that is in an inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CursorScope {
+    /// The messages of one sender.
+    Peer,
+}
 
 /// `message.pull`: read what is in this device's inbox.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pull {
-    pub after_seq: Option<i64>,
+    pub after_seq: Option<Seq>,
     pub limit: Option<i64>,
     pub device_id: Option<String>,
     pub slot_id: Option<String>,
     pub after_volatile_cursor: Option<String>,
-    pub client_signature: Option<ClientSignature>,
+    #[serde(default, deserialize_with = "unread")]
+    pub client_signature: Option<Box<ClientSignature>>,
 }
 
 impl Request for Pull {
@@ -26,19 +53,20 @@ impl Request for Pull {
 
 /// A part of the inbox, oldest message first.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct InboxPage {
-    pub messages: Vec<ReceivedMessage>,
-    pub count: u64,
+    /// Each is a [`ReceivedMessage`](super::ReceivedMessage).
+    pub messages: Vec<Box<RawValue>>,
+    pub count: usize,
+    pub has_more: bool,
     pub latest_seq: i64,
+    #[serialize_always]
+    pub ephemeral_earliest_available_seq: Option<i64>,
+    pub ephemeral_dropped_count: u64,
     pub server_ack_seq: i64,
     pub retention_floor_seq: i64,
     #[serialize_always]
     pub earliest_available_seq: Option<i64>,
-    pub has_more: bool,
-    #[serialize_always]
-    pub ephemeral_earliest_available_seq: Option<i64>,
-    pub ephemeral_dropped_count: u64,
     pub latest_volatile_cursor: Option<String>,
     pub volatile_has_more: Option<bool>,
     pub volatile_earliest_cursor: Option<String>,
@@ -49,13 +77,14 @@ pub struct InboxPage {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ack {
-    pub seq: Option<i64>,
+    pub seq: Option<Seq>,
     pub device_id: Option<String>,
     pub slot_id: Option<String>,
     pub volatile_cursor: Option<String>,
     pub volatile_cursors: Option<Vec<String>>,
     pub volatile_ids: Option<Vec<String>>,
-    pub client_signature: Option<ClientSignature>,
+    #[serde(default, deserialize_with = "unread")]
+    pub client_signature: Option<Box<ClientSignature>>,
 }
 
 impl Request for Ack {
@@ -77,22 +106,23 @@ pub struct AckResult {
 /// How many volatile messages were acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VolatileAckCounts {
-    pub accepted: u64,
-    pub expired: u64,
+    pub accepted: usize,
+    pub expired: usize,
 }
 
 /// `message.history`: read backwards in this device's inbox.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
-    pub before_seq: i64,
+    pub before_seq: Option<Seq>,
     pub limit: Option<i64>,
     pub cursor_scope: Option<String>,
-    pub sender_aid: Option<String>,
-    pub snapshot_head_seq: Option<i64>,
+    pub sender_aid: Option<Aid>,
+    pub snapshot_head_seq: Option<Seq>,
     pub device_id: Option<String>,
     pub slot_id: Option<String>,
-    pub client_signature: Option<ClientSignature>,
+    #[serde(default, deserialize_with = "unread")]
+    pub client_signature: Option<Box<ClientSignature>>,
 }
 
 impl Request for History {
@@ -102,10 +132,11 @@ impl Request for History {
 
 /// A part of the inbox, read backwards.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HistoryPage {
-    pub messages: Vec<V2ReceivedMessage>,
-    pub count: u64,
+    /// Each is a [`V2ReceivedMessage`](super::V2ReceivedMessage).
+    pub messages: Vec<Box<RawValue>>,
+    pub count: usize,
     #[serialize_always]
     pub window_start_seq: Option<i64>,
     #[serialize_always]
@@ -114,8 +145,8 @@ pub struct HistoryPage {
     pub retention_floor_seq: i64,
     #[serialize_always]
     pub earliest_available_seq: Option<i64>,
-    pub cursor_scope: Option<String>,
-    pub sender_aid: Option<String>,
+    pub cursor_scope: Option<CursorScope>,
+    pub sender_aid: Option<Aid>,
 }
 
 /// `message.peers`: list the senders in this device's inbox.
@@ -127,7 +158,8 @@ pub struct Peers {
     pub page_token: Option<String>,
     pub device_id: Option<String>,
     pub slot_id: Option<String>,
-    pub client_signature: Option<ClientSignature>,
+    #[serde(default, deserialize_with = "unread")]
+    pub client_signature: Option<Box<ClientSignature>>,
 }
 
 impl Request for Peers {
@@ -137,33 +169,43 @@ impl Request for Peers {
 
 /// The senders in an inbox.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SenderPage {
-    pub cursor_scope: String,
-    pub receiver_aid: String,
-    pub device_id: String,
-    pub slot_id: Option<String>,
+    pub cursor_scope: CursorScope,
+    pub receiver_aid: Aid,
+    pub device_id: DeviceId,
+    pub slot_id: Option<SlotId>,
     pub bootstrap_floor_seq: i64,
     pub catalog_ready: bool,
-    pub catalog_revision: u64,
+    pub catalog_revision: i64,
     pub peers: Vec<ListedSender>,
-    pub pending_count_estimate: Option<u64>,
+    pub pending_count_estimate: Option<i64>,
     pub has_more: Option<bool>,
     pub next_page_token: Option<String>,
 }
 
 /// A sender and its cursor.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedSender {
     pub sender_aid: String,
     pub head_seq: i64,
     pub server_ack_seq: i64,
     pub initial_after_seq: i64,
-    pub initialization_source: String,
+    pub initialization_source: CursorSource,
     pub next_pending_seq: Option<i64>,
     pub volatile_has_more: bool,
     pub retention_floor_seq: i64,
     #[serialize_always]
     pub earliest_available_seq: Option<i64>,
+}
+
+/// Where the first cursor of a sender comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CursorSource {
+    /// It is the sender's own.
+    Peer,
+    /// It is how far the whole inbox was read when it was first read sender by sender.
+    Bootstrap,
 }

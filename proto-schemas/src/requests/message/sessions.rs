@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Request;
+use crate::{Aid, DeviceId, Request};
 
 /// `message.session_opened`: give a device its inbox.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionOpened {
-    pub aid: String,
-    pub device_id: String,
+    pub aid: Aid,
+    #[serde(default)]
+    pub device_id: DeviceId,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<u64>,
 }
@@ -25,10 +26,12 @@ pub struct SessionOpenedResult {
 }
 
 /// `message.session_resync`: publish the newest unread message of a device again.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionResync {
-    pub aid: String,
-    pub device_id: String,
+    pub aid: Aid,
+    #[serde(default)]
+    pub device_id: DeviceId,
+    /// 0, too, stands for all connections of the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<u64>,
 }
@@ -45,10 +48,12 @@ pub struct SessionResyncResult {
 }
 
 /// `message.session_closed`: a session ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionClosed {
-    pub aid: String,
-    pub device_id: String,
+    pub aid: Aid,
+    #[serde(default)]
+    pub device_id: DeviceId,
+    #[serde(default)]
     pub connection: u64,
 }
 

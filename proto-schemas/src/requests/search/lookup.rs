@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use crate::Request;
+use crate::{Aid, Request};
 
 /// `search.query`: find agents by words and tags.
 #[skip_serializing_none]
@@ -55,9 +55,9 @@ pub struct QueryItem {
 }
 
 /// `search.get_agent`: read the agent.md of an agent in the directory.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GetAgent {
-    pub aid: String,
+    pub aid: Aid,
 }
 
 impl Request for GetAgent {

@@ -1,18 +1,18 @@
 //! What the owner and the assignee of a task do.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use super::ChildTask;
-use crate::Request;
+use super::{ChildTask, InputId, RequestId, TaskId, TaskReason};
+use crate::{LimitedText, Request};
 
 /// `task.accept`: accept a task.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Accept {
-    pub task_id: String,
-    pub request_id: Option<String>,
+    pub task_id: TaskId,
+    pub request_id: Option<RequestId>,
     pub expected_version: Option<i64>,
 }
 
@@ -30,11 +30,11 @@ pub struct ChangedTask {
 
 /// `task.reject`: refuse a task.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reject {
-    pub task_id: String,
-    pub reason: Option<String>,
-    pub request_id: Option<String>,
+    pub task_id: TaskId,
+    pub reason: Option<TaskReason>,
+    pub request_id: Option<RequestId>,
     pub expected_version: Option<i64>,
 }
 
@@ -45,13 +45,14 @@ impl Request for Reject {
 
 /// `task.send_input`: add to what was said about a task.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SendInput {
-    pub task_id: String,
-    pub input: Map<String, Value>,
-    pub input_id: Option<String>,
+    pub task_id: TaskId,
+    /// A content block.
+    pub input: Box<RawValue>,
+    pub input_id: Option<InputId>,
     pub require_input: Option<bool>,
-    pub request_id: Option<String>,
+    pub request_id: Option<RequestId>,
     pub expected_version: Option<i64>,
 }
 
@@ -71,11 +72,12 @@ pub struct TaskInput {
 
 /// `task.request_input`: ask the owner of a task for input.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RequestInput {
-    pub task_id: String,
-    pub message: Map<String, Value>,
-    pub request_id: Option<String>,
+    pub task_id: TaskId,
+    /// A content block.
+    pub message: Box<RawValue>,
+    pub request_id: Option<RequestId>,
     pub expected_version: Option<i64>,
 }
 
@@ -86,27 +88,27 @@ impl Request for RequestInput {
 
 /// A result of a task, as it is handed in.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewArtifact {
-    pub id: String,
+    pub id: LimitedText<1, 128>,
     #[serde(rename = "type")]
-    pub kind: String,
-    pub name: Option<String>,
-    pub mime_type: Option<String>,
-    pub content: Option<Value>,
+    pub kind: LimitedText<1, 64>,
+    pub name: Option<LimitedText<0, 256>>,
+    pub mime_type: Option<LimitedText<0, 128>>,
+    pub content: Option<Box<RawValue>>,
     #[serde(rename = "ref")]
-    pub reference: Option<Map<String, Value>>,
+    pub reference: Option<Box<RawValue>>,
     pub size_bytes: Option<i64>,
     pub sha256: Option<String>,
 }
 
 /// `task.add_artifact`: add a result to a task that goes on.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AddArtifact {
-    pub task_id: String,
+    pub task_id: TaskId,
     pub artifact: NewArtifact,
-    pub request_id: Option<String>,
+    pub request_id: Option<RequestId>,
     pub expected_version: Option<i64>,
 }
 
@@ -125,11 +127,11 @@ pub struct AddedArtifact {
 
 /// `task.complete`: end a task well.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Complete {
-    pub task_id: String,
+    pub task_id: TaskId,
     pub artifacts: Option<Vec<NewArtifact>>,
-    pub request_id: Option<String>,
+    pub request_id: Option<RequestId>,
     pub expected_version: Option<i64>,
 }
 
@@ -149,11 +151,11 @@ pub struct CompletedTask {
 
 /// `task.fail`: end a task that cannot be done.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Fail {
-    pub task_id: String,
-    pub reason: Option<String>,
-    pub request_id: Option<String>,
+    pub task_id: TaskId,
+    pub reason: Option<TaskReason>,
+    pub request_id: Option<RequestId>,
     pub expected_version: Option<i64>,
 }
 
@@ -164,11 +166,11 @@ impl Request for Fail {
 
 /// `task.cancel`: end a task that is not wanted any more.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cancel {
-    pub task_id: String,
-    pub reason: Option<String>,
-    pub request_id: Option<String>,
+    pub task_id: TaskId,
+    pub reason: Option<TaskReason>,
+    pub request_id: Option<RequestId>,
     pub expected_version: Option<i64>,
 }
 

@@ -1,23 +1,25 @@
 //! Giving tasks, and passing parts of them on.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use crate::Request;
+use super::{IdempotencyKey, RequestId, TaskId, TaskTitle, TaskVisibility};
+use crate::{Aid, Request};
 
 /// `task.create`: give an agent a task.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Create {
-    pub to: String,
-    pub input: Map<String, Value>,
-    pub visibility: Option<String>,
-    pub title: Option<String>,
-    pub participants: Option<Vec<String>>,
-    pub idempotency_key: Option<String>,
+    pub to: Aid,
+    /// A content block.
+    pub input: Box<RawValue>,
+    pub visibility: Option<TaskVisibility>,
+    pub title: Option<TaskTitle>,
+    pub participants: Option<Vec<Aid>>,
+    pub idempotency_key: Option<IdempotencyKey>,
     pub accept_timeout_s: Option<i64>,
-    pub metadata: Option<Map<String, Value>>,
+    pub metadata: Option<Box<RawValue>>,
 }
 
 impl Request for Create {
@@ -39,15 +41,16 @@ pub struct CreatedTask {
 
 /// `task.delegate`: pass a part of a task on to another agent.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Delegate {
-    pub task_id: String,
-    pub to: String,
-    pub input: Map<String, Value>,
+    pub task_id: TaskId,
+    pub to: Aid,
+    /// A content block.
+    pub input: Box<RawValue>,
     pub required: Option<bool>,
-    pub visibility: Option<String>,
-    pub idempotency_key: Option<String>,
-    pub request_id: Option<String>,
+    pub visibility: Option<TaskVisibility>,
+    pub idempotency_key: Option<IdempotencyKey>,
+    pub request_id: Option<RequestId>,
     pub expected_version: Option<i64>,
 }
 

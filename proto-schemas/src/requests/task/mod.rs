@@ -2,12 +2,14 @@
 
 mod acting;
 mod creating;
+mod names;
 mod reading;
 mod relaying;
 mod subscribing;
 
 pub use acting::*;
 pub use creating::*;
+pub use names::*;
 pub use reading::*;
 pub use relaying::*;
 pub use subscribing::*;

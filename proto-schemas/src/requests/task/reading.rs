@@ -1,17 +1,17 @@
 //! Reading tasks.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 
-use crate::Request;
+use super::{TaskId, TaskRole};
+use crate::{Aid, Request};
 
 /// `task.get`: read a task.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Get {
-    pub task_id: String,
+    pub task_id: TaskId,
     pub messages_after_seq: Option<i64>,
 }
 
@@ -89,9 +89,9 @@ pub struct ChildTask {
 
 /// `task.children`: list what was delegated from a task.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Children {
-    pub task_id: String,
+    pub task_id: TaskId,
     pub recursive: Option<bool>,
 }
 
@@ -131,20 +131,27 @@ pub struct TaskSummary {
 
 /// `task.list`: list the tasks of the caller.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct List {
-    /// One status, or a list of them.
-    pub status: Option<Value>,
+    pub status: Option<StatusFilter>,
     pub limit: Option<i64>,
     pub cursor: Option<String>,
-    pub role: Option<String>,
-    pub peer: Option<String>,
-    pub parent_task_id: Option<String>,
+    pub role: Option<TaskRole>,
+    pub peer: Option<Aid>,
+    pub parent_task_id: Option<TaskId>,
 }
 
 impl Request for List {
     const METHOD: &'static str = "task.list";
     type Result = TaskPage;
+}
+
+/// One status, or a list of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum StatusFilter {
+    One(String),
+    Several(Vec<String>),
 }
 
 /// A page of tasks.

@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use super::TaskId;
 use crate::Request;
 
 /// `task.subscribe`: hear of what happens to tasks.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Subscribe {
-    pub task_ids: Vec<String>,
+    pub task_ids: Vec<TaskId>,
     pub events: Option<Vec<String>>,
 }
 
@@ -25,9 +26,9 @@ pub struct SubscribedTasks {
 }
 
 /// `task.unsubscribe`: do not hear of tasks any more.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Unsubscribe {
-    pub task_ids: Vec<String>,
+    pub task_ids: Vec<TaskId>,
 }
 
 impl Request for Unsubscribe {

@@ -101,7 +101,7 @@ async fn a_row_for_an_unknown_device_of_the_sender_is_refused_before_it_is_sent(
     let (alice, dave) = (here.agent("alice", "a").await, there.agent("dave", "d").await);
     let params = sealed(&alice, &dave, here.world.clock.now_ms());
     let refused = here.call((&alice, "a"), "message.send", params).await;
-    assert_eq!(code(refused), codes::DEVICE_NOT_FOUND.code);
+    assert_eq!(code(refused), codes::message::DEVICE_NOT_FOUND.code);
     assert!(here.gateway.methods_asked().is_empty());
     assert!(there.rows((&dave, "d")).await.is_empty());
 }

@@ -2,15 +2,15 @@
 
 use super::*;
 use crate::model::state::TaskState;
-use crate::model::task::{TaskId, TaskVisibility};
-use crate::store::{ListRole, StubKey, StubRow};
+use crate::store::{StubKey, StubRow};
+use proto_schemas::requests::task::{TaskId, TaskRole, TaskVisibility};
 
 fn stub(aid: &str, number: usize, state: TaskState) -> StubRow {
     let task_id = TaskId::try_from(format!("task_{number:05}")).unwrap();
     StubRow {
         key: StubKey { aid: Aid::parse(aid).unwrap(), task_id },
         home_issuer: NEAR.to_owned(),
-        role: ListRole::Assignee,
+        role: TaskRole::Assignee,
         state,
         version: 1,
         owner: Aid::parse("anna.aid.pub").unwrap(),

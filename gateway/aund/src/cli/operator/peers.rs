@@ -116,8 +116,7 @@ fn merged(
 /// The row of a domain; one that the gateway has no link to has one, too.
 fn row_of<'a>(rows: &'a mut BTreeMap<String, PeerSummary>, issuer: &str) -> &'a mut PeerSummary {
     rows.entry(issuer.to_owned()).or_insert_with(|| {
-        let (issuer, outbound) = (issuer.to_owned(), "none".to_owned());
-        let peer = gateway::ListedPeer { issuer, outbound, ..gateway::ListedPeer::default() };
+        let peer = gateway::ListedPeer { issuer: issuer.to_owned(), ..gateway::ListedPeer::default() };
         PeerSummary { peer, outbox: None, directory: None }
     })
 }
@@ -159,11 +158,11 @@ fn line(row: &PeerSummary, wide: usize) -> String {
     let line = format!(
         "{:<wide$}  {:<10} {:>7} {:>8} {:>8} {:>8} {:>9} {:>7} {:>8}  {:<13} {}",
         printable(&peer.issuer),
-        printable(&peer.outbound),
+        peer.outbound.as_str(),
         peer.inbound,
         waiting,
         kept,
-        if waiting + kept == 0 { "-".to_owned() } else { span(oldest) },
+        if waiting == 0 && kept == 0 { "-".to_owned() } else { span(oldest) },
         peer.relayed,
         peer.failed,
         retry.min().map_or_else(|| "-".to_owned(), span),
@@ -219,7 +218,7 @@ mod tests {
     fn a_domain_has_one_line_wherever_its_messages_wait() {
         let peer = gateway::ListedPeer {
             issuer: "b.example".to_owned(),
-            outbound: "down".to_owned(),
+            outbound: gateway::OutboundState::Down,
             inbound: 1,
             waiting: 1,
             in_flight: 1,

@@ -25,7 +25,7 @@ impl ShowAgentCommand {
             true => self.aid,
             false => format!("{}.{}", self.aid, agent.aid.issuer()),
         };
-        let wanted = GetAgent { aid: Aid::parse(&whole)?.to_string() };
+        let wanted = GetAgent { aid: Aid::parse(&whole)? };
         let params = serde_json::to_value(&wanted)?;
         let answer = args.call_again_while_full(&home, &agent, GetAgent::METHOD, &params).await?;
         let answer = result(answer, show)?;

@@ -1,9 +1,9 @@
 //! The results of a task, as they are handed in on the command line.
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args;
 use proto_schemas::requests::task::NewArtifact;
-use serde_json::Value;
+use serde_json::value::to_raw_value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,27 +50,24 @@ impl ArtifactArgs {
         }
         for (name, text) in &self.texts {
             let what = format!("the text {name}");
-            all.push(artifact(&what, name, media_type(Path::new(name)), text.clone())?);
+            all.push(artifact(&what, name, media_type(Path::new(name)), text)?);
         }
         let (mut ids, mut bytes) = (BTreeSet::new(), 0);
-        for artifact in &all {
-            ensure!(
-                ids.insert(&artifact.id),
-                "two artifacts have the name {}: each needs its own",
-                artifact.id
-            );
-            bytes += artifact.content.as_ref().and_then(Value::as_str).map_or(0, |text| text.len() as u64);
+        for (artifact, length) in &all {
+            let id = artifact.id.as_str();
+            ensure!(ids.insert(id), "two artifacts have the name {id}: each needs its own");
+            bytes += length;
         }
         ensure!(
             bytes <= ALL_BYTES,
             "the artifacts have {bytes} bytes, and those of a task have at most {ALL_BYTES}: store them elsewhere, \
              and hand in where they are"
         );
-        Ok(all)
+        Ok(all.into_iter().map(|(artifact, _)| artifact).collect())
     }
 }
 
-fn read_file(file: &Path) -> anyhow::Result<NewArtifact> {
+fn read_file(file: &Path) -> anyhow::Result<(NewArtifact, u64)> {
     let shown = file.display();
     let about = fs::metadata(file).with_context(|| format!("{shown} cannot be read"))?;
     ensure!(about.is_file(), "{shown} is not a file");
@@ -82,19 +79,25 @@ fn read_file(file: &Path) -> anyhow::Result<NewArtifact> {
     };
     let name = file.file_name().and_then(|name| name.to_str());
     let name = name.with_context(|| format!("{shown} has no name that can be sent"))?;
-    artifact(&shown.to_string(), name, media_type(file), text)
+    artifact(&shown.to_string(), name, media_type(file), &text)
 }
 
-fn artifact(what: &str, name: &str, media_type: &str, text: String) -> anyhow::Result<NewArtifact> {
-    check_length(what, text.len() as u64)?;
-    Ok(NewArtifact {
-        id: name.to_owned(),
-        kind: "text".to_owned(),
-        name: Some(name.to_owned()),
-        mime_type: Some(media_type.to_owned()),
-        content: Some(Value::String(text)),
-        ..NewArtifact::default()
-    })
+/// An artifact, and how many bytes its content has.
+fn artifact(what: &str, name: &str, media_type: &str, text: &str) -> anyhow::Result<(NewArtifact, u64)> {
+    let bytes = text.len() as u64;
+    check_length(what, bytes)?;
+    let unfit = |flaw: String| anyhow!("{what} cannot be handed in as {name:?}: {flaw}");
+    let artifact = NewArtifact {
+        id: name.parse().map_err(unfit)?,
+        kind: "text".parse().map_err(unfit)?,
+        name: Some(name.parse().map_err(unfit)?),
+        mime_type: Some(media_type.parse().map_err(unfit)?),
+        content: Some(to_raw_value(text)?),
+        reference: None,
+        size_bytes: None,
+        sha256: None,
+    };
+    Ok((artifact, bytes))
 }
 
 fn check_length(what: &str, bytes: u64) -> anyhow::Result<()> {
@@ -134,9 +137,9 @@ mod tests {
         fs::write(&file, "no risk").unwrap();
         let all = args(&[&file], &[("note", "fine")]).read().unwrap();
         let shown: Vec<_> =
-            all.iter().map(|one| (one.id.as_str(), one.mime_type.as_deref().unwrap())).collect();
+            all.iter().map(|one| (one.id.as_str(), one.mime_type.as_ref().unwrap().as_str())).collect();
         assert_eq!(shown, [("Report.MD", "text/markdown"), ("note", "text/plain")]);
-        assert_eq!(all[0].content, Some(Value::from("no risk")));
+        assert_eq!(all[0].content.as_ref().unwrap().get(), r#""no risk""#);
         assert_eq!(named_text("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
         assert!(named_text("=b").is_err() && named_text("b").is_err());
     }

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use client::{Aid, Client, Error, Home, LocalAgent};
 use kernel::{Clock, Ids};
 use proto_schemas::Request;
+use proto_schemas::requests::task::TaskId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -47,16 +48,15 @@ impl TaskCaller {
     }
 
     /// A name without a domain is one of the caller's domain.
-    pub fn aid(&self, name: &str) -> anyhow::Result<String> {
+    pub fn aid(&self, name: &str) -> anyhow::Result<Aid> {
         let whole = match name.contains('.') {
             true => name.to_owned(),
             false => format!("{name}.{}", self.agent.aid.issuer()),
         };
-        let aid = Aid::parse(&whole).with_context(|| format!("{name} is not the name of an agent"))?;
-        Ok(aid.to_string())
+        Aid::parse(&whole).with_context(|| format!("{name} is not the name of an agent"))
     }
 
-    pub fn aids(&self, names: &[String]) -> anyhow::Result<Vec<String>> {
+    pub fn aids(&self, names: &[String]) -> anyhow::Result<Vec<Aid>> {
         names.iter().map(|name| self.aid(name)).collect()
     }
 
@@ -71,8 +71,13 @@ impl TaskCaller {
 }
 
 /// A key with which a call may be sent again and takes effect once.
-pub(super) fn new_key() -> String {
-    Ids::default().time_ordered(Clock::System.now_ms())
+pub(super) fn new_key<K: TryFrom<String, Error = String>>() -> anyhow::Result<K> {
+    Ids::default().time_ordered(Clock::System.now_ms()).try_into().map_err(anyhow::Error::msg)
+}
+
+/// The id of a task that the server has named.
+pub(super) fn task_id(text: &str) -> anyhow::Result<TaskId> {
+    text.parse().map_err(anyhow::Error::msg)
 }
 
 pub(super) fn read<T: DeserializeOwned>(answer: Value) -> anyhow::Result<T> {

@@ -7,7 +7,9 @@ use crate::agent_args::{AskingArgs, result};
 use crate::show::printable_line;
 use clap::Args;
 use client::Error;
-use proto_schemas::requests::task::{Accept, Cancel, Complete, Fail, Reject, RequestInput, SendInput};
+use proto_schemas::requests::task::{
+    Accept, Cancel, Complete, Fail, Reject, RequestInput, SendInput, TaskId, TaskReason,
+};
 use proto_schemas::{Request, codes};
 use serde_json::Value;
 
@@ -23,13 +25,13 @@ pub(super) struct EndTaskCommand {
     target: TaskTargetArgs,
     /// Why: a word or a sentence that the others see
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    reason: Option<TaskReason>,
 }
 
 #[derive(Args)]
 pub(super) struct TaskInputCommand {
     /// The id of the task
-    task: String,
+    task: TaskId,
     /// What to say: a text, @FILE, or - for standard input
     #[arg(value_name = "TEXT|@FILE|-")]
     input: InputText,
@@ -51,7 +53,7 @@ pub(super) struct CompleteTaskCommand {
 #[derive(Args)]
 struct TaskTargetArgs {
     /// The id of the task
-    task: String,
+    task: TaskId,
     #[command(flatten)]
     versioned: VersionArgs,
 }
@@ -69,42 +71,47 @@ impl AcceptTaskCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let TaskTargetArgs { task: task_id, versioned } = self.target;
         let VersionArgs { expected_version, asking } = versioned;
-        change(asking, &Accept { task_id, request_id: Some(new_key()), expected_version }).await
+        change(asking, &Accept { task_id, request_id: Some(new_key()?), expected_version }).await
     }
 }
 
 impl EndTaskCommand {
     pub async fn reject(self) -> anyhow::Result<()> {
-        let (task_id, reason, request_id, expected_version, asking) = self.parts();
+        let (task_id, reason, expected_version, asking) = self.parts();
+        let request_id = Some(new_key()?);
         change(asking, &Reject { task_id, reason, request_id, expected_version }).await
     }
 
     pub async fn fail(self) -> anyhow::Result<()> {
-        let (task_id, reason, request_id, expected_version, asking) = self.parts();
+        let (task_id, reason, expected_version, asking) = self.parts();
+        let request_id = Some(new_key()?);
         change(asking, &Fail { task_id, reason, request_id, expected_version }).await
     }
 
     pub async fn cancel(self) -> anyhow::Result<()> {
-        let (task_id, reason, request_id, expected_version, asking) = self.parts();
+        let (task_id, reason, expected_version, asking) = self.parts();
+        let request_id = Some(new_key()?);
         change(asking, &Cancel { task_id, reason, request_id, expected_version }).await
     }
 
-    fn parts(self) -> (String, Option<String>, Option<String>, Option<i64>, AskingArgs) {
+    fn parts(self) -> (TaskId, Option<TaskReason>, Option<i64>, AskingArgs) {
         let TaskTargetArgs { task, versioned } = self.target;
-        (task, self.reason, Some(new_key()), versioned.expected_version, versioned.asking)
+        (task, self.reason, versioned.expected_version, versioned.asking)
     }
 }
 
 impl TaskInputCommand {
     pub async fn run(self) -> anyhow::Result<()> {
-        let (task_id, request_id, input) = (self.task, Some(new_key()), self.input.block()?);
+        let (task_id, request_id, input) = (self.task, Some(new_key()?), self.input.block()?);
         let VersionArgs { expected_version, asking } = self.versioned;
         match self.ask {
             true => {
                 change(asking, &RequestInput { task_id, message: input, request_id, expected_version }).await
             }
             false => {
-                let said = SendInput { task_id, input, request_id, expected_version, ..SendInput::default() };
+                let (input_id, require_input) = (None, None);
+                let said =
+                    SendInput { task_id, input, input_id, require_input, request_id, expected_version };
                 change(asking, &said).await
             }
         }
@@ -116,7 +123,7 @@ impl CompleteTaskCommand {
         let TaskTargetArgs { task: task_id, versioned } = self.target;
         let VersionArgs { expected_version, asking } = versioned;
         let artifacts = Some(self.artifacts.read()?);
-        let complete = Complete { task_id, artifacts, request_id: Some(new_key()), expected_version };
+        let complete = Complete { task_id, artifacts, request_id: Some(new_key()?), expected_version };
         change(asking, &complete).await
     }
 }
@@ -142,7 +149,9 @@ async fn change<R: Request>(asking: AskingArgs, request: &R) -> anyhow::Result<(
 /// What keeps a task from being completed.
 fn blocking(error: &Error) -> Option<String> {
     match error {
-        Error::Refused { code, error, .. } if *code == i64::from(codes::TASK_COMPLETION_BLOCKED.code) => {
+        Error::Refused { code, error, .. }
+            if *code == i64::from(codes::task::TASK_COMPLETION_BLOCKED.code) =>
+        {
             let children = named(&error["data"]["children"])?;
             Some(format!("{children} has to end first"))
         }

@@ -1,13 +1,17 @@
 //! `aund tasks create` and `delegate`: new tasks.
 
-use super::caller::{TaskCaller, new_key, read};
+use super::caller::{TaskCaller, new_key, read, task_id};
 use super::watch::watch;
 use crate::agent_args::AskingArgs;
 use crate::show::printable_line;
 use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
-use proto_schemas::requests::task::{Create, CreatedTask, Delegate, DelegatedTask};
-use serde_json::{Map, Value, json};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use proto_schemas::requests::task::{
+    Create, CreatedTask, Delegate, DelegatedTask, IdempotencyKey, TaskId, TaskTitle, TaskVisibility,
+};
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
 use std::fs;
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -20,13 +24,13 @@ pub(super) struct CreateTaskCommand {
     to: String,
     /// A line about it, for lists
     #[arg(long, value_name = "TEXT")]
-    title: Option<String>,
+    title: Option<TaskTitle>,
     /// What is to be done: a text, @FILE, or - for standard input [default: the title]
     #[arg(long, value_name = "TEXT|@FILE|-", required_unless_present = "title")]
     input: Option<InputText>,
     /// Who may read it: those who take part, those who take part in any task of its tree, or everybody
-    #[arg(long, value_name = "WHO", default_value = "private")]
-    visibility: TaskVisibilityArg,
+    #[arg(long, value_name = "WHO", default_value = "private", value_parser = visibilities())]
+    visibility: TaskVisibility,
     /// Another agent who may read it and add input; may be given more than once
     #[arg(long, value_name = "AID")]
     participant: Vec<String>,
@@ -35,7 +39,7 @@ pub(super) struct CreateTaskCommand {
     accept_timeout: Option<i64>,
     /// Make one task however often this is called with the same key, for 24 hours
     #[arg(long, value_name = "KEY")]
-    idempotency_key: Option<String>,
+    idempotency_key: Option<IdempotencyKey>,
     /// Show what happens to it until it has ended; fail if it was not completed
     #[arg(long)]
     wait: bool,
@@ -46,7 +50,7 @@ pub(super) struct CreateTaskCommand {
 #[derive(Args)]
 pub(super) struct DelegateTaskCommand {
     /// The id of the task of which this is a part; it is yours to work on
-    task: String,
+    task: TaskId,
     /// Who is to do it: a name of the caller's domain, or a whole AID
     #[arg(long, value_name = "AID")]
     to: String,
@@ -58,13 +62,6 @@ pub(super) struct DelegateTaskCommand {
     optional: bool,
     #[command(flatten)]
     asking: AskingArgs,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum TaskVisibilityArg {
-    Private,
-    Shared,
-    Public,
 }
 
 /// A text, or where it is read from.
@@ -90,7 +87,7 @@ impl FromStr for InputText {
 
 impl InputText {
     /// The text as a content block.
-    pub fn block(self) -> anyhow::Result<Map<String, Value>> {
+    pub fn block(self) -> anyhow::Result<Box<RawValue>> {
         let text = match self {
             InputText::Given(text) => text,
             InputText::File(file) => {
@@ -103,25 +100,27 @@ impl InputText {
                 text
             }
         };
-        Ok(Map::from_iter([
-            ("type".to_owned(), json!("text")),
-            ("content".to_owned(), json!(text.trim_end_matches('\n'))),
-        ]))
+        Ok(to_raw_value(&json!({ "type": "text", "content": text.trim_end_matches('\n') }))?)
     }
+}
+
+fn visibilities() -> impl TypedValueParser<Value = TaskVisibility> {
+    let words = PossibleValuesParser::new(TaskVisibility::ALL.map(TaskVisibility::as_str));
+    words.try_map(|word| TaskVisibility::parse(&word).ok_or("it is none of them"))
 }
 
 impl CreateTaskCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let caller = TaskCaller::new(self.asking)?;
-        let input = self.input.or_else(|| self.title.clone().map(InputText::Given));
-        let visibility = self.visibility.to_possible_value().map(|value| value.get_name().to_owned());
+        let title = || self.title.clone().map(TaskTitle::into_text).map(InputText::Given);
+        let input = self.input.or_else(title);
         let create = Create {
             to: caller.aid(&self.to)?,
             input: input.context("say what is to be done with --input")?.block()?,
-            visibility,
+            visibility: Some(self.visibility),
             title: self.title,
             participants: Some(caller.aids(&self.participant)?),
-            idempotency_key: Some(self.idempotency_key.unwrap_or_else(new_key)),
+            idempotency_key: Some(self.idempotency_key.map_or_else(new_key, Ok)?),
             accept_timeout_s: self.accept_timeout,
             metadata: None,
         };
@@ -135,7 +134,7 @@ impl CreateTaskCommand {
         if !self.wait {
             return Ok(());
         }
-        let ended = watch(&caller, vec![created.task_id]).await?;
+        let ended = watch(&caller, vec![task_id(&created.task_id)?]).await?;
         match ended.first().map(|task| (task.status.as_str(), &task.reason)) {
             Some(("completed", _)) => Ok(()),
             Some((status, Some(reason))) => bail!("the task was {status}: {}", printable_line(reason)),
@@ -153,8 +152,10 @@ impl DelegateTaskCommand {
             to: caller.aid(&self.to)?,
             input: self.input.block()?,
             required: Some(!self.optional),
-            request_id: Some(new_key()),
-            ..Delegate::default()
+            visibility: None,
+            idempotency_key: None,
+            request_id: Some(new_key()?),
+            expected_version: None,
         };
         let answer = caller.call(&delegate).await?;
         let created: DelegatedTask = read(answer.clone())?;
@@ -175,8 +176,8 @@ mod tests {
         assert_eq!(read("@a/b.md"), Ok(InputText::File(PathBuf::from("a/b.md"))));
         assert_eq!(read("-"), Ok(InputText::StandardInput));
         assert!(read("@").is_err());
-        let block = Value::from(read("please\n").unwrap().block().unwrap());
-        assert_eq!(block, json!({ "type": "text", "content": "please" }));
+        let block = read("please\n").unwrap().block().unwrap();
+        assert_eq!(block.get(), r#"{"content":"please","type":"text"}"#);
         let missing = read("@nothing-of-this-name").unwrap().block().unwrap_err().to_string();
         assert_eq!(missing, "nothing-of-this-name cannot be read as text");
     }

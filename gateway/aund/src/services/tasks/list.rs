@@ -4,9 +4,9 @@ use super::caller::{TaskCaller, read};
 use super::text::{label, short, status, time};
 use crate::agent_args::AskingArgs;
 use crate::show::{Show, printable_line};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use proto_schemas::requests::task::{List, TaskPage, TaskSummary};
-use serde_json::json;
+use proto_schemas::requests::task::{List, StatusFilter, TaskPage, TaskRole, TaskSummary};
 
 /// What one answer may hold.
 const PAGE: i64 = 100;
@@ -14,7 +14,7 @@ const PAGE: i64 = 100;
 #[derive(Args)]
 pub(super) struct ListTasksCommand {
     /// Only tasks in which the agent has this role
-    #[arg(long, value_name = "ROLE")]
+    #[arg(long, value_name = "ROLE", value_parser = roles())]
     role: Option<TaskRole>,
     /// Only tasks with this status; may be given more than once
     #[arg(long, value_name = "STATUS")]
@@ -30,13 +30,6 @@ pub(super) struct ListTasksCommand {
     all: bool,
     #[command(flatten)]
     asking: AskingArgs,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum TaskRole {
-    Owner,
-    Assignee,
-    Participant,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -56,9 +49,9 @@ impl ListTasksCommand {
         let caller = TaskCaller::new(self.asking)?;
         let statuses: Vec<String> = self.status.iter().map(|status| word(*status)).collect();
         let mut list = List {
-            status: (!statuses.is_empty()).then(|| json!(statuses)),
+            status: (!statuses.is_empty()).then_some(StatusFilter::Several(statuses)),
             limit: Some(if self.all { PAGE } else { self.limit }),
-            role: self.role.map(word),
+            role: self.role,
             peer: self.peer.map(|peer| caller.aid(&peer)).transpose()?,
             ..List::default()
         };
@@ -93,9 +86,14 @@ impl ListTasksCommand {
     }
 }
 
+fn roles() -> impl TypedValueParser<Value = TaskRole> {
+    let words = PossibleValuesParser::new(TaskRole::ALL.map(TaskRole::as_str));
+    words.try_map(|word| TaskRole::parse(&word).ok_or("it is none of them"))
+}
+
 /// As the protocol writes it.
-fn word(value: impl ValueEnum) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+fn word(status: TaskStatusArg) -> String {
+    status.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 fn line(show: &Show, task: &TaskSummary, issuer: &str) -> String {
@@ -129,11 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn statuses_and_roles_are_the_protocols() {
+    fn statuses_are_the_protocols() {
         let all: Vec<String> = TaskStatusArg::value_variants().iter().map(|status| word(*status)).collect();
         let expected =
             ["submitted", "working", "input_required", "completed", "failed", "canceled", "rejected"];
         assert_eq!(all, expected);
-        assert_eq!(word(TaskRole::Assignee), "assignee");
     }
 }

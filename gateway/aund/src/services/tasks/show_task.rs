@@ -6,13 +6,13 @@ use crate::agent_args::AskingArgs;
 use crate::show::{Show, printable, printable_line};
 use anyhow::Context as _;
 use clap::Args;
-use proto_schemas::requests::task::{Get, TaskArtifact, TaskMessage, TaskObject};
+use proto_schemas::requests::task::{Get, TaskArtifact, TaskId, TaskMessage, TaskObject};
 use std::io::{self, IsTerminal as _, Write as _};
 
 #[derive(Args)]
 pub(super) struct ShowTaskCommand {
     /// The id of the task
-    task: String,
+    task: TaskId,
     /// Print the content of this artifact and nothing else
     #[arg(long, value_name = "ID")]
     artifact: Option<String>,

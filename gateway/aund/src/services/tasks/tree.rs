@@ -1,19 +1,19 @@
 //! `aund tasks tree`: the tree that a task is part of, as far as the caller may see it.
 
-use super::caller::{TaskCaller, read};
+use super::caller::{TaskCaller, read, task_id};
 use super::text::{label, short, status};
 use crate::agent_args::AskingArgs;
 use crate::show::{Show, printable_line};
 use clap::Args;
 use client::Error;
 use proto_schemas::codes;
-use proto_schemas::requests::task::{Children, Get, TaskChildren, TaskObject, TaskSummary};
+use proto_schemas::requests::task::{Children, Get, TaskChildren, TaskId, TaskObject, TaskSummary};
 use serde::Serialize;
 
 #[derive(Args)]
 pub(super) struct TaskTreeCommand {
     /// The id of any task of the tree
-    task: String,
+    task: TaskId,
     #[command(flatten)]
     asking: AskingArgs,
 }
@@ -29,7 +29,7 @@ struct TaskBranch {
 impl TaskTreeCommand {
     pub async fn run(self) -> anyhow::Result<()> {
         let caller = TaskCaller::new(self.asking)?;
-        let asked: TaskObject = caller.ask(&get(&self.task)).await.map_err(explained)?;
+        let asked: TaskObject = caller.ask(&get(self.task.clone())).await.map_err(explained)?;
         let (top, below) = top_of(&caller, asked).await?;
         let mut below: Vec<_> = below.children.into_iter().map(Some).collect();
         let tree = branch(top, &mut below);
@@ -37,7 +37,7 @@ impl TaskTreeCommand {
             caller.show.line(&serde_json::to_string(&tree)?)?;
             return Ok(());
         }
-        for line in lines(&caller.show, &tree, &self.task, caller.agent.aid.issuer()) {
+        for line in lines(&caller.show, &tree, self.task.as_str(), caller.agent.aid.issuer()) {
             caller.show.line(&line)?;
         }
         Ok(())
@@ -46,10 +46,10 @@ impl TaskTreeCommand {
 
 /// The root, if the caller may see the way from it down to the task; otherwise as far up as it may read.
 async fn top_of(caller: &TaskCaller, asked: TaskObject) -> anyhow::Result<(TaskSummary, TaskChildren)> {
-    let task_id = asked.task_id.clone();
+    let asked_id = asked.task_id.clone();
     if let Some(root) = readable(caller, &asked.root_task_id).await? {
-        let below = caller.ask(&children(&root.task_id)).await?;
-        if root.task_id == task_id || below.children.iter().any(|child| child.task_id == task_id) {
+        let below = caller.ask(&children(&root.task_id)?).await?;
+        if root.task_id == asked_id || below.children.iter().any(|child| child.task_id == asked_id) {
             return Ok((summary(&root)?, below));
         }
     }
@@ -58,17 +58,17 @@ async fn top_of(caller: &TaskCaller, asked: TaskObject) -> anyhow::Result<(TaskS
         let Some(above) = readable(caller, parent).await? else { break };
         top = above;
     }
-    let below = caller.ask(&children(&top.task_id)).await?;
+    let below = caller.ask(&children(&top.task_id)?).await?;
     Ok((summary(&top)?, below))
 }
 
 /// A task, unless the caller may not read it.
-async fn readable(caller: &TaskCaller, task_id: &str) -> anyhow::Result<Option<TaskObject>> {
+async fn readable(caller: &TaskCaller, id: &str) -> anyhow::Result<Option<TaskObject>> {
     let hidden = |error: &Error| {
-        let hidden = [codes::TASK_NOT_FOUND.code, codes::TASK_ACCESS_DENIED.code];
+        let hidden = [codes::task::TASK_NOT_FOUND.code, codes::task::TASK_ACCESS_DENIED.code];
         error.code().is_some_and(|code| hidden.into_iter().any(|hidden| i64::from(hidden) == code))
     };
-    match caller.answer(&get(task_id)).await? {
+    match caller.answer(&get(task_id(id)?)).await? {
         Ok(answer) => Ok(Some(read(answer)?)),
         Err(error) if hidden(&error) => Ok(None),
         Err(error) => Err(error.into()),
@@ -78,19 +78,19 @@ async fn readable(caller: &TaskCaller, task_id: &str) -> anyhow::Result<Option<T
 /// Only the owner of the root knows of a task that it may not read, and the root is where it finds it.
 fn explained(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>().and_then(Error::code) {
-        Some(code) if code == i64::from(codes::TASK_ACCESS_DENIED.code) => {
+        Some(code) if code == i64::from(codes::task::TASK_ACCESS_DENIED.code) => {
             error.context("the root of its tree is a task of yours: say the id of that one")
         }
         _ => error,
     }
 }
 
-fn get(task_id: &str) -> Get {
-    Get { task_id: task_id.to_owned(), messages_after_seq: None }
+fn get(task_id: TaskId) -> Get {
+    Get { task_id, messages_after_seq: None }
 }
 
-fn children(task_id: &str) -> Children {
-    Children { task_id: task_id.to_owned(), recursive: Some(true) }
+fn children(id: &str) -> anyhow::Result<Children> {
+    Ok(Children { task_id: task_id(id)?, recursive: Some(true) })
 }
 
 /// Everything about a task has what is in a list, too.

@@ -12,7 +12,7 @@ use clap::Args;
 use client::backoff::pause;
 use client::{Client, Error, EventNotice, EventStream, ReceivedEvent};
 use gateway::signals::Signals;
-use proto_schemas::requests::task::{Get, Subscribe, TaskObject, Unsubscribe};
+use proto_schemas::requests::task::{Get, Subscribe, TaskId, TaskObject, Unsubscribe};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -27,7 +27,7 @@ const SUBSCRIBE_AT_ONCE: usize = 100;
 pub(super) struct WatchTasksCommand {
     /// The ids of the tasks
     #[arg(required = true, value_name = "TASK")]
-    tasks: Vec<String>,
+    tasks: Vec<TaskId>,
     #[command(flatten)]
     asking: AskingArgs,
 }
@@ -40,7 +40,7 @@ impl WatchTasksCommand {
 }
 
 /// Shows what happens to these tasks. Gives them as they ended, or nothing if it was interrupted before.
-pub(super) async fn watch(caller: &TaskCaller, mut tasks: Vec<String>) -> anyhow::Result<Vec<TaskObject>> {
+pub(super) async fn watch(caller: &TaskCaller, mut tasks: Vec<TaskId>) -> anyhow::Result<Vec<TaskObject>> {
     let mut seen = BTreeSet::new();
     tasks.retain(|task| seen.insert(task.clone()));
     let mut signals = Signals::new()?;
@@ -73,7 +73,7 @@ struct TaskWatcher {
 }
 
 struct WatchedTask {
-    id: String,
+    id: TaskId,
     /// The task as it was last read.
     last: Option<TaskObject>,
     /// The last version that was shown.
@@ -108,8 +108,8 @@ impl WatchedTask {
 }
 
 impl TaskWatcher {
-    fn new(caller: &TaskCaller, client: Client, tasks: &[String]) -> TaskWatcher {
-        let watched = |id: &String| WatchedTask {
+    fn new(caller: &TaskCaller, client: Client, tasks: &[TaskId]) -> TaskWatcher {
+        let watched = |id: &TaskId| WatchedTask {
             id: id.clone(),
             last: None,
             version: 0,
@@ -169,7 +169,7 @@ impl TaskWatcher {
     }
 
     async fn subscribe(&self) -> Result<(), Error> {
-        let ids: Vec<String> =
+        let ids: Vec<TaskId> =
             self.tasks.iter().filter(|task| !task.ended).map(|task| task.id.clone()).collect();
         for task_ids in ids.chunks(SUBSCRIBE_AT_ONCE) {
             self.client.request(&Subscribe { task_ids: task_ids.to_vec(), events: None }).await?;
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn events_are_compared_with_what_was_seen() {
         let mut task = WatchedTask {
-            id: "task_1".to_owned(),
+            id: "task_1".parse().unwrap(),
             last: None,
             version: 4,
             was_read: true,

@@ -31,11 +31,11 @@ impl TestCa {
 
     pub fn methods(self: &Arc<TestCa>) -> Methods {
         Rpc::new(self.clone())
-            .method("ca.get_cert_chain", TestCa::get_cert_chain)
-            .method("ca.get_issuer_pins", TestCa::get_issuer_pins)
-            .method("ca.get_trust_roots", TestCa::get_trust_roots)
-            .method("ca.issue_service_cert", TestCa::issue_service_cert)
-            .method("ca.pin_issuer", TestCa::pin_issuer)
+            .method(TestCa::get_cert_chain)
+            .method(TestCa::get_issuer_pins)
+            .method(TestCa::get_trust_roots)
+            .method(TestCa::issue_service_cert)
+            .method(TestCa::pin_issuer)
             .into()
     }
 

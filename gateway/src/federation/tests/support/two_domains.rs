@@ -5,11 +5,11 @@ use super::test_ca::TestCa;
 use super::test_methods;
 use crate::config::Config;
 use crate::federation::Federation;
-use crate::federation::outbound::peer_state::PeerState;
 use crate::federation::outbound::{PeerPool, RelayOutcome};
 use crate::federation::wire::relay::{Relay, RelayCaller, RelayKind};
 use crate::telemetry::Metrics;
 use kernel::{Clock, Mesh, RpcError, World};
+use proto_schemas::requests::gateway::ListedPeer;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -104,7 +104,7 @@ impl TwoDomains {
     }
 
     /// Waits until the state of a peer is like this.
-    pub async fn until(&self, like: impl Fn(&PeerState) -> bool) {
+    pub async fn until(&self, like: impl Fn(&ListedPeer) -> bool) {
         let reached = async {
             while !self.fed.peers.list().iter().any(&like) {
                 tokio::task::yield_now().await;

@@ -111,6 +111,7 @@ fn describe(pem: &str, state: &str) -> anyhow::Result<()> {
 
 async fn revoke(settings: &ConfigArgs, which: &str, reason: &str) -> anyhow::Result<()> {
     let (aid, serial) = aid_or_serial(which);
+    let aid = aid.as_deref().map(Aid::parse).transpose()?;
     let revoked = ask(settings, &ca::RevokeCert { aid, serial, reason: Some(reason.to_owned()) }).await?;
     for serial in revoked.serials {
         println!("revoked {serial} of {}", revoked.aid);
