@@ -1,8 +1,8 @@
 //! `RpcError`: what a caller is answered when something does not work, and the cause that only the log gets.
 
-use proto_schemas::{Code, codes};
+use proto_schemas::{Code, ParamViolation, codes};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::fmt::Display;
 
 /// A code, a sentence, and facts a program can use. The cause is logged and never sent.
@@ -45,6 +45,14 @@ impl RpcError {
     /// Something of ours cannot be used right now; the sentence names it.
     pub fn unavailable(sentence: impl Display, cause: impl Into<anyhow::Error>) -> RpcError {
         RpcError { cause: Some(cause.into()), ..RpcError::new(codes::UNAVAILABLE, sentence) }
+    }
+
+    /// A member of the parameters, named by its path (`artifacts[0].ref`), has a value that its method does not accept.
+    pub fn invalid_member(path: &str, sentence: impl Display) -> RpcError {
+        let message = format!("{path}: {sentence}");
+        let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+        let violation = ParamViolation { path: pointer, rule: "value", message };
+        RpcError::new(codes::INVALID_PARAMS, &violation.message).with("violations", json!([violation]))
     }
 
     #[must_use]

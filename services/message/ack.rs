@@ -17,7 +17,7 @@ impl MessageService {
         let consumer = self.consumer(&caller, claim).await?;
         let names = VolatileNames::new(ack.volatile_cursor, ack.volatile_cursors, ack.volatile_ids);
         if ack.seq.is_none() && names.is_empty() {
-            return Err(Error::Param("params.seq: missing".to_owned()));
+            return Err(Error::Param("seq is required".to_owned()));
         }
 
         let ack_seq = self.advance(&consumer, None, ack.seq.unwrap_or_default().get()).await?;

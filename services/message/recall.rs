@@ -23,7 +23,7 @@ impl MessageService {
     ) -> Result<RecallResult, Error> {
         let session = caller.speaker()?;
         if message_ids.len() > MAX_IDS {
-            return Err(Error::Param(format!("params.message_ids: must be at most {MAX_IDS}")));
+            return Err(Error::Param(format!("message_ids must be at most {MAX_IDS}")));
         }
 
         let accepted = message_ids.len();

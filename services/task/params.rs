@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn a_wrong_member_is_answered_with_its_path() {
         let refused = RpcError::from(block("7").unwrap_err());
-        let sentence = "params.input: a content block must be an object with a type";
+        let sentence = "input: a content block must be an object with a type";
         assert_eq!((refused.code(), refused.to_string().as_str()), (-32602, sentence));
-        assert_eq!(refused.data("path"), Some(&json!("params.input")));
+        assert_eq!(refused.data("violations").unwrap()[0]["path"], "/input");
     }
 
     #[test]

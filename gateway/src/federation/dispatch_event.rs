@@ -12,7 +12,6 @@ use proto_schemas::requests::gateway::{DispatchEvent, DispatchTargets, Federated
 use proto_schemas::{EventAudience, EventSchema};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::sync::Arc;
 
 /// The longest id of an event, which is remembered.
@@ -54,7 +53,10 @@ impl Federation {
         let DispatchEvent { event, event_id, targets: DispatchTargets { aids, connection_ids }, payload } =
             notice;
         if event_id.is_empty() || event_id.len() > EVENT_ID_BYTES {
-            return Err(wrong("event_id", format!("must have 1 to {EVENT_ID_BYTES} bytes")));
+            return Err(RpcError::invalid_member(
+                "event_id",
+                format!("must have 1 to {EVENT_ID_BYTES} bytes"),
+            ));
         }
         let connections = connection_ids.as_deref().map(numbers).transpose()?;
         let (local, remote): (Vec<Aid>, Vec<Aid>) =
@@ -174,13 +176,8 @@ fn numbers(ids: &[String]) -> Result<Vec<u64>, RpcError> {
     let number = |id: &String| {
         connection_number(id).ok_or_else(|| {
             let sentence = format!("{:?} is not the id of a connection", quoted(id));
-            wrong("targets.connection_ids", sentence)
+            RpcError::invalid_member("targets.connection_ids", sentence)
         })
     };
     ids.iter().map(number).collect()
-}
-
-fn wrong(member: &str, sentence: impl Display) -> RpcError {
-    let path = format!("params.{member}");
-    RpcError::new(codes::INVALID_PARAMS, format!("{path}: {sentence}")).with("path", path)
 }

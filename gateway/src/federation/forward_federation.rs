@@ -80,8 +80,7 @@ impl Federation {
         let relay_id = match relay_id {
             Some(id) if is_id(id) => id.clone(),
             Some(_) => {
-                let sentence =
-                    format!("params.relay_id must be 1 to {RELAY_ID_BYTES} printable ASCII characters");
+                let sentence = format!("relay_id must be 1 to {RELAY_ID_BYTES} printable ASCII characters");
                 return Err(RpcError::new(codes::INVALID_PARAMS, sentence));
             }
             None => self.relay_ids.next(),
@@ -148,7 +147,7 @@ pub(super) fn named_target<'a>(
         (Some(issuer), None) => Ok(issuer),
         (None, Some(aid)) => Ok(aid.issuer()),
         _ => {
-            let sentence = "either params.target_issuer or params.target_aid must name the domain";
+            let sentence = "either target_issuer or target_aid must name the domain";
             Err(RpcError::new(codes::INVALID_PARAMS, sentence))
         }
     }
@@ -157,7 +156,7 @@ pub(super) fn named_target<'a>(
 /// The trace that the call belongs to.
 fn trace_of(forward: &ForwardFederation) -> Result<Option<Trace>, RpcError> {
     let trace = forward.trace.as_deref().map(|trace| serde_json::from_str(trace.get())).transpose();
-    trace.map_err(|_| RpcError::new(codes::INVALID_PARAMS, "params.trace must have a trace_id and a mode"))
+    trace.map_err(|_| RpcError::new(codes::INVALID_PARAMS, "trace must have a trace_id and a mode"))
 }
 
 fn is_id(id: &str) -> bool {

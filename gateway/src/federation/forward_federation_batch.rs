@@ -21,7 +21,7 @@ impl Federation {
         let origin = RelayOrigin::of(&caller)?;
         let issuer = self.target(named_target(&params.target_issuer, &params.target_aid)?)?;
         if params.items.len() > MOST_ITEMS {
-            let sentence = format!("params.items must have at most {MOST_ITEMS} calls");
+            let sentence = format!("items must have at most {MOST_ITEMS} calls");
             return Err(RpcError::new(codes::INVALID_PARAMS, sentence));
         }
 

@@ -2,7 +2,7 @@
 
 use super::Federation;
 use crate::connection::connection_id;
-use kernel::{Aid, AnnouncedSession, Caller, Delivery, Mode, RpcError, codes};
+use kernel::{Aid, AnnouncedSession, Caller, Delivery, Mode, RpcError};
 use proto_schemas::requests::auth::DeliveryMode;
 use proto_schemas::requests::gateway::{AgentSession, AgentSessions, QuerySessions};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ impl Federation {
         let QuerySessions { aid, device_id, long_only } = params;
         // No answer would be wrong: whoever asks takes an agent without sessions for offline.
         if aid.issuer() != self.issuer() {
-            let sentence = format!("params.aid: {aid} is not an agent of this domain");
-            return Err(RpcError::new(codes::INVALID_PARAMS, sentence).with("path", "params.aid"));
+            let sentence = format!("{aid} is not an agent of this domain");
+            return Err(RpcError::invalid_member("aid", sentence));
         }
         let mut sessions = self.sessions()?.everywhere(&aid);
         sessions.retain(|announced| {

@@ -49,8 +49,7 @@ impl<'a> RelayOrigin<'a> {
             (None, true) => return Ok(RelayCaller::service(self.service, ours)),
             (Some(aid), false) => aid,
             _ => {
-                let sentence =
-                    "either params.caller_aid or params.as_service must say in whose name the call is";
+                let sentence = "either caller_aid or as_service must say in whose name the call is";
                 return Err(RpcError::new(codes::INVALID_PARAMS, sentence));
             }
         };

@@ -19,7 +19,7 @@ impl MessageService {
         check(&prekey)?;
         let device = prekey.device_id.as_deref().unwrap_or_default();
         if !device.is_empty() && device != session.device.as_str() {
-            return Err(Error::Param("params.device_id: must be the device of this connection".to_owned()));
+            return Err(Error::Param("device_id must be the device of this connection".to_owned()));
         }
 
         self.keys.put(&session.aid, &session.device, &prekey, self.clock.now_ms()).await?;
@@ -35,11 +35,11 @@ fn check(prekey: &PutPrekey) -> Result<(), Error> {
     ];
     for (name, text) in needed {
         if text.is_empty() || text.len() > MAX_BYTES {
-            return Err(Error::Param(format!("params.{name}: must have 1 to {MAX_BYTES} bytes")));
+            return Err(Error::Param(format!("{name} must have 1 to {MAX_BYTES} bytes")));
         }
     }
     if prekey.cert_fingerprint.as_ref().is_some_and(|text| text.len() > MAX_BYTES) {
-        return Err(Error::Param(format!("params.cert_fingerprint: must have at most {MAX_BYTES} bytes")));
+        return Err(Error::Param(format!("cert_fingerprint must have at most {MAX_BYTES} bytes")));
     }
     Ok(())
 }

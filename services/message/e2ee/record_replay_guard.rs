@@ -23,7 +23,7 @@ impl MessageService {
 pub(super) fn replay_key(caller: &Caller, sender: &Aid, message_id: &str) -> Result<ReplayKey, Error> {
     let session = caller.session()?;
     if message_id.is_empty() || message_id.len() > MAX_ID_BYTES {
-        return Err(Error::Param(format!("params.message_id: must have 1 to {MAX_ID_BYTES} bytes")));
+        return Err(Error::Param(format!("message_id must have 1 to {MAX_ID_BYTES} bytes")));
     }
     Ok(ReplayKey::new(&session.aid, &session.device, sender, message_id))
 }

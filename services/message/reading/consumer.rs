@@ -32,13 +32,12 @@ impl MessageService {
         let session = caller.session()?;
         let device = claim.device_id.unwrap_or_default();
         if !device.is_empty() && device != session.device.as_str() {
-            return Err(Error::Param("params.device_id: must be the device of this connection".to_owned()));
+            return Err(Error::Param("device_id must be the device of this connection".to_owned()));
         }
         if let Some(slot) = claim.slot_id.filter(|slot| !slot.is_empty()) {
-            let given =
-                SlotId::parse(slot).map_err(|error| Error::Param(format!("params.slot_id: {error}")))?;
+            let given = SlotId::parse(slot).map_err(|error| Error::Param(format!("slot_id: {error}")))?;
             if given.key() != session.slot.key() {
-                return Err(Error::Param("params.slot_id: must be the slot of this connection".to_owned()));
+                return Err(Error::Param("slot_id must be the slot of this connection".to_owned()));
             }
         }
         let inbox = self.own_inbox(session).await?;

@@ -20,13 +20,13 @@ impl MessageService {
         let all = match params.filter.as_deref() {
             None | Some("pending") if params.limit.is_some() || params.page_token.is_some() => {
                 return Err(Error::Param(
-                    "params.limit: must be absent for the pending ones, which come all at once".to_owned(),
+                    "limit must be absent for the pending ones, which come all at once".to_owned(),
                 ));
             }
             None | Some("pending") => false,
             Some("all") => true,
             Some(other) => {
-                return Err(Error::Param(format!("params.filter: must be pending or all, not {other:?}")));
+                return Err(Error::Param(format!("filter must be pending or all, not {other:?}")));
             }
         };
 

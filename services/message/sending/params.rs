@@ -31,22 +31,20 @@ pub(crate) fn check(send: &Send) -> Result<(), Error> {
     let size = send.payload.get().len();
     // "The protocol layer only demands that payload is a JSON object"; some clients send text (decision 18).
     if !send.payload.get().starts_with(['{', '"']) {
-        return refuse("params.payload: must be an object or a string".to_owned());
+        return refuse("payload must be an object or a string".to_owned());
     }
     if size > MAX_PAYLOAD_BYTES {
-        return refuse(format!(
-            "params.payload: must have at most {MAX_PAYLOAD_BYTES} bytes, and has {size}"
-        ));
+        return refuse(format!("payload must have at most {MAX_PAYLOAD_BYTES} bytes, and has {size}"));
     }
     if send.message_id.as_ref().is_some_and(|id| id.len() > MAX_MESSAGE_ID_BYTES) {
-        return refuse(format!("params.message_id: must have at most {MAX_MESSAGE_ID_BYTES} bytes"));
+        return refuse(format!("message_id must have at most {MAX_MESSAGE_ID_BYTES} bytes"));
     }
     let plain = |text: &String| {
         (1..=40).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
     };
     for (name, value) in [("msg_subtype", &send.msg_subtype), ("content_type", &send.content_type)] {
         if value.as_ref().is_some_and(|value| !plain(value)) {
-            return refuse(format!("params.{name}: must be 1 to 40 characters of a-z and '_'"));
+            return refuse(format!("{name} must be 1 to 40 characters of a-z and '_'"));
         }
     }
     check_headers(send)
@@ -60,13 +58,13 @@ fn check_headers(send: &Send) -> Result<(), Error> {
     ];
     for (name, value) in beside {
         if value.as_ref().is_some_and(|value| !value.get().starts_with('{')) {
-            return Err(Error::Param(format!("params.{name}: must be an object")));
+            return Err(Error::Param(format!("{name} must be an object")));
         }
     }
     let size: usize = beside.iter().flat_map(|(_, value)| value.iter()).map(|value| value.get().len()).sum();
     if size > MAX_HEADER_BYTES {
         return Err(Error::Param(format!(
-            "params.protected_headers, params.headers and params.context: must have at most {MAX_HEADER_BYTES} bytes \
+            "protected_headers, headers and context must have at most {MAX_HEADER_BYTES} bytes \
              together, and have {size}"
         )));
     }
@@ -80,7 +78,7 @@ pub(crate) fn message_id(send: &Send) -> Option<&str> {
 /// The mode this one message asks for, as an object or as a word.
 pub(crate) fn mode(send: &Send) -> Result<Option<Mode>, Error> {
     let Some(given) = &send.delivery_mode else { return Ok(None) };
-    let wrong = |_| Error::Param("params.delivery_mode: must be fanout or queue".to_owned());
+    let wrong = |_| Error::Param("delivery_mode must be fanout or queue".to_owned());
     let given: Value = serde_json::from_str(given.get()).map_err(wrong)?;
     let word = given.get("mode").unwrap_or(&given);
     Option::deserialize(word).map_err(wrong)

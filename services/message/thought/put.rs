@@ -84,13 +84,13 @@ impl MessageService {
 fn check(put: &Put) -> Result<(), Error> {
     check_context(&put.context)?;
     if !put.payload.get().starts_with('{') {
-        return Err(Error::Param("params.payload: must be an object".to_owned()));
+        return Err(Error::Param("payload must be an object".to_owned()));
     }
     if put.payload.get().len() > MAX_PAYLOAD_BYTES {
-        return Err(Error::Param(format!("params.payload: must have at most {MAX_PAYLOAD_BYTES} bytes")));
+        return Err(Error::Param(format!("payload must have at most {MAX_PAYLOAD_BYTES} bytes")));
     }
     if put.thought_id.as_ref().is_some_and(|id| id.len() > MAX_NAME_BYTES) {
-        return Err(Error::Param(format!("params.thought_id: must have at most {MAX_NAME_BYTES} bytes")));
+        return Err(Error::Param(format!("thought_id must have at most {MAX_NAME_BYTES} bytes")));
     }
     Ok(())
 }
@@ -113,6 +113,6 @@ fn check_size(thought: &Thought) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Param(format!(
-        "params.payload: the thought as it is read must have at most {MAX_ROW_BYTES} bytes, and has {bytes}"
+        "payload: the thought as it is read must have at most {MAX_ROW_BYTES} bytes, and has {bytes}"
     )))
 }

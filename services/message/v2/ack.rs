@@ -66,7 +66,7 @@ impl MessageService {
         let sender = peer_scope(ack.cursor_scope.as_deref(), ack.sender_aid)?;
         let names = VolatileNames::new(ack.volatile_cursor, ack.volatile_cursors, ack.volatile_ids);
         if ack.up_to_seq.is_none() && names.is_empty() {
-            return Err(Error::Param("params.up_to_seq: missing".to_owned()));
+            return Err(Error::Param("up_to_seq is required".to_owned()));
         }
 
         let wanted = ack.up_to_seq.unwrap_or_default().get();

@@ -13,9 +13,7 @@ pub(super) fn peer_scope(scope: Option<&str>, sender: Option<Aid>) -> Result<Opt
     match (scope.filter(|scope| !scope.is_empty()), sender) {
         (None | Some("global"), _) => Ok(None),
         (Some("peer"), Some(sender)) => Ok(Some(sender)),
-        (Some("peer"), None) => Err(Error::Param("params.sender_aid: missing".to_owned())),
-        (Some(other), _) => {
-            Err(Error::Param(format!("params.cursor_scope: must be peer or absent, not {other:?}")))
-        }
+        (Some("peer"), None) => Err(Error::Param("sender_aid is required".to_owned())),
+        (Some(other), _) => Err(Error::Param(format!("cursor_scope must be peer or absent, not {other:?}"))),
     }
 }

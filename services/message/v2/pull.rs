@@ -30,15 +30,12 @@ impl MessageService {
         match pull.window_mode.as_deref() {
             None | Some("") => {}
             Some("tail") if pull.force == Some(true) || pull.ack_up_to_seq.is_some() => {
-                let sentence =
-                    "params.window_mode: a tail must be read without force and without ack_up_to_seq";
+                let sentence = "window_mode: a tail must be read without force and without ack_up_to_seq";
                 return Err(Error::Param(sentence.to_owned()));
             }
             Some("tail") => return self.newest(&consumer, sender, after, limit).await,
             Some(other) => {
-                return Err(Error::Param(format!(
-                    "params.window_mode: must be tail or absent, not {other:?}"
-                )));
+                return Err(Error::Param(format!("window_mode must be tail or absent, not {other:?}")));
             }
         }
         if let Some(seq) = pull.ack_up_to_seq.map(Seq::get) {

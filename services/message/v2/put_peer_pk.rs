@@ -57,7 +57,7 @@ impl MessageService {
 }
 
 fn checked(put: PutPeerPk, now: i64) -> Result<Spk, Error> {
-    let param = |name: &str, sentence: &str| Error::Param(format!("params.{name}: {sentence}"));
+    let param = |name: &str, sentence: &str| Error::Param(format!("{name}: {sentence}"));
     if put.spk_pk.len() > MAX_LENGTH || put.spk_signature.len() > MAX_LENGTH {
         return Err(param("spk_pk", "must be a key on P-256, and is too long"));
     }

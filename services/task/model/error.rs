@@ -12,7 +12,7 @@ pub(crate) enum Error {
     #[error("{0}")]
     Param(String),
     /// A member that is not what its method wants there: answered as one whose type is wrong.
-    #[error("params.{path}: {sentence}")]
+    #[error("{path}: {sentence}")]
     Member { path: String, sentence: String },
     /// The same with a word that a program can compare.
     #[error("{sentence}")]
@@ -87,10 +87,7 @@ impl From<Error> for RpcError {
     fn from(error: Error) -> RpcError {
         match error {
             Error::Param(_) => RpcError::new(codes::INVALID_PARAMS, error),
-            Error::Member { ref path, .. } => {
-                let path = format!("params.{path}");
-                RpcError::new(codes::INVALID_PARAMS, error).with("path", path)
-            }
+            Error::Member { path, sentence } => RpcError::invalid_member(&path, sentence),
             Error::Conflict { reason, .. } => {
                 RpcError::new(codes::INVALID_PARAMS, error).with("reason", reason)
             }

@@ -60,7 +60,7 @@ impl<'a> NamedAids<'a> {
         };
         match all_local {
             true => Ok(()),
-            false => Err(refused("target", format!("params.{by} must name agents of {ours}"))),
+            false => Err(refused("target", format!("{by} must name agents of {ours}"))),
         }
     }
 }
@@ -87,7 +87,7 @@ fn malformed(what: &str, error: &serde_json::Error) -> RpcError {
 fn check_same(name: &str, aid: &str, caller: &str) -> Result<(), RpcError> {
     match aid == caller {
         true => Ok(()),
-        false => Err(refused("actor", format!("params.{name} must be the caller, {caller}"))),
+        false => Err(refused("actor", format!("{name} must be the caller, {caller}"))),
     }
 }
 

@@ -51,14 +51,14 @@ pub fn route(gateway: &GatewayState, from: &OpenSession, request: &RpcRequest<'_
         return Err(refuse("params.deliver.method must be event/app.…"));
     }
     if deliver.method.len() + deliver.params.get().len() > APP_EVENT_BYTES {
-        return Err(refuse("params.deliver must have at most 64 KiB"));
+        return Err(refuse("deliver must have at most 64 KiB"));
     }
     if !deliver.params.get().starts_with('{') {
         return Err(refuse("params.deliver.params must be an object"));
     }
     let ttl_ms = ttl_ms.unwrap_or(DEFAULT_TTL_MS);
     if ttl_ms > MAX_TTL_MS {
-        return Err(refuse("params.ttl_ms must be at most 60000"));
+        return Err(refuse("ttl_ms must be at most 60000"));
     }
     let device = target.device_id.filter(|device| !device.is_empty());
     let slot = target.slot_id.filter(|slot| !slot.is_empty());
