@@ -11,10 +11,20 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 /// The folders that are no namespaces; every other folder has a `namespace.json`.
-const NOT_NAMESPACES: [&str; 5] = ["common", "manifest", "src", "tests", "target"];
+const NOT_NAMESPACES: [&str; 6] = ["common", "envelopes", "manifest", "src", "tests", "target"];
+
+#[path = "src/envelope.rs"]
+#[expect(dead_code, reason = "an envelope is only read here: what it says is used by the crate")]
+mod envelope;
+
+include!("src/body_limit.rs");
+
+use envelope::HttpEnvelope;
 
 /// What an HTTP request may carry where its route does not say how much.
 const BODY_BYTES: u64 = 64 << 10;
+/// The envelope of paths that name no other.
+const PLAIN: &str = "plain";
 
 /// A schema file: its path, relative to the crate, and its content.
 struct SchemaFile {
@@ -33,10 +43,15 @@ fn generate(root: &Path) -> Result<(), String> {
     let Namespaces { namespaces, methods, events, errors: of_namespaces } = namespaces(root)?;
     let errors = ErrorTables::new(read(root, "errors.json")?, of_namespaces, &namespaces)?;
     let common = folder(root, "common")?;
+    let envelopes = folder(root, "envelopes")?;
+    envelopes.iter().try_for_each(check_envelope)?;
 
     for namespace in &namespaces {
         check_namespace(namespace, &namespaces)?;
+        check_envelope_names(namespace, &envelopes)?;
+        check_tokens(namespace, &methods)?;
     }
+    check_routes_differ(&methods)?;
     for method in &methods {
         check_method(method, &errors.seen_by(method, &namespaces))?;
         check_callers(method, &namespaces)?;
@@ -52,7 +67,10 @@ fn generate(root: &Path) -> Result<(), String> {
     save("codes.rs", &codes_source(&errors))?;
     save("modules.rs", &modules_source(&namespaces))?;
     save("requests.rs", &requests_source(&methods))?;
-    save("tables.rs", &tables_source(&namespaces, &methods, &events, &common))
+    save(
+        "tables.rs",
+        &(tables_source(&namespaces, &methods, &events, &common) + &envelopes_source(&envelopes)),
+    )
 }
 
 // ---- Reading ----
@@ -232,7 +250,18 @@ fn check_namespace(SchemaFile { path, doc }: &SchemaFile, all: &[SchemaFile]) ->
     members(
         path,
         doc,
-        &["namespace", "service", "summary", "tags", "sessions", "session_features", "rates", "http"],
+        &[
+            "namespace",
+            "service",
+            "summary",
+            "tags",
+            "sessions",
+            "session_features",
+            "rates",
+            "tokens",
+            "http",
+            "operations",
+        ],
     )?;
     if !is_text(&doc["service"]) || !is_text(&doc["summary"]) {
         return Err(format!("{path}: a namespace needs a service and a summary"));
@@ -270,7 +299,19 @@ fn check_http(path: &str, route: &Value, namespace: &Value, all: &[SchemaFile]) 
     members(
         path,
         route,
-        &["host", "path", "exact", "tag", "access", "rate", "body_bytes", "streams", "cors"],
+        &[
+            "host",
+            "path",
+            "exact",
+            "tag",
+            "access",
+            "tokens",
+            "rate",
+            "body_bytes",
+            "streams",
+            "cors",
+            "envelope",
+        ],
     )?;
     if !route["path"].as_str().is_some_and(|path| path.starts_with('/')) {
         return Err(format!("{path}: the path of an HTTP route must begin with /"));
@@ -279,9 +320,7 @@ fn check_http(path: &str, route: &Value, namespace: &Value, all: &[SchemaFile]) 
     if host(route).is_none() {
         return Err(format!("{path}: the host of {at} must be any, gateway, agent or pki"));
     }
-    if !matches!(route["access"].as_str(), None | Some("public" | "token")) {
-        return Err(format!("{path}: the access of {at} must be public or token"));
-    }
+    check_access(path, at.as_str().unwrap_or_default(), route, all)?;
     if route.get("tag").is_some_and(|tag| !all_tags(all).any(|known| known["tag"] == *tag)) {
         return Err(format!("{path}: the tag of {at} is not declared by any namespace"));
     }
@@ -294,6 +333,77 @@ fn check_http(path: &str, route: &Value, namespace: &Value, all: &[SchemaFile]) 
     Ok(())
 }
 
+/// Who may use a path or a route, and which tokens are accepted there.
+fn check_access(path: &str, at: &str, route: &Value, all: &[SchemaFile]) -> Result<(), String> {
+    if !matches!(route["access"].as_str(), None | Some("public" | "token")) {
+        return Err(format!("{path}: the access of {at} must be public or token"));
+    }
+    let given = all.iter().flat_map(|namespace| list(&namespace.doc["tokens"]));
+    let kinds: Vec<&Value> = given.map(|rule| &rule["kind"]).collect();
+    match list(&route["tokens"]).iter().find(|kind| **kind != "access" && !kinds.contains(kind)) {
+        Some(kind) => {
+            Err(format!("{path}: no namespace declares tokens of the kind {kind}, which {at} accepts"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A token is known by its prefix, and verified by a method that the gateway may call.
+fn check_tokens(SchemaFile { path, doc }: &SchemaFile, methods: &[SchemaFile]) -> Result<(), String> {
+    for rule in list(&doc["tokens"]) {
+        members(path, rule, &["prefix", "kind", "verify", "per_second"])?;
+        let kind = rule["kind"].as_str().unwrap_or_default();
+        if !is_text(&rule["prefix"]) || kind.is_empty() || kind == "access" || !is_rate(&rule["per_second"]) {
+            return Err(format!(
+                "{path}: tokens need a prefix, a kind that is not access, the method that verifies them, and per_second"
+            ));
+        }
+        let verify = methods.iter().find(|method| method.doc["method"] == rule["verify"]);
+        let opened =
+            |method: &&SchemaFile| list(&method.doc["callers"]).iter().any(|caller| caller == "gateway");
+        if verify.filter(opened).is_none() {
+            return Err(format!("{path}: {} must be a method that the gateway may call", rule["verify"]));
+        }
+    }
+    Ok(())
+}
+
+fn check_envelope(file: &SchemaFile) -> Result<(), String> {
+    let SchemaFile { path, doc } = file;
+    let envelope = HttpEnvelope::parse(&doc.to_string()).map_err(|error| format!("{path}: {error}"))?;
+    match *path == format!("envelopes/{}.json", envelope.name) {
+        true => Ok(()),
+        false => Err(format!("{path}: the file of an envelope must have its name")),
+    }
+}
+
+fn check_envelope_names(
+    SchemaFile { path, doc }: &SchemaFile,
+    envelopes: &[SchemaFile],
+) -> Result<(), String> {
+    for route in list(&doc["http"]) {
+        let name = route["envelope"].as_str().unwrap_or(PLAIN);
+        if !envelopes.iter().any(|envelope| envelope.doc["envelope"] == name) {
+            return Err(format!("{path}: there is no envelope {name:?} in proto-schemas/envelopes"));
+        }
+    }
+    Ok(())
+}
+
+/// One path has one method of a service for each method of HTTP.
+fn check_routes_differ(methods: &[SchemaFile]) -> Result<(), String> {
+    let mut seen = BTreeMap::new();
+    for SchemaFile { path, doc } in methods {
+        for route in list(&doc["http"]) {
+            let at = format!("{} {}", route["method"], route["path"]);
+            if let Some(other) = seen.insert(at.clone(), path) {
+                return Err(format!("{path}: {at} is a route of {other} already"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The routes of a method are below a path of its service, and every parameter in them is one of the method.
 fn check_routes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]) -> Result<(), String> {
     let Some(routes) = doc.get("http") else { return Ok(()) };
@@ -301,7 +411,27 @@ fn check_routes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]
     let own = namespaces.iter().filter(|namespace| Some(&namespace.doc["service"]) == service);
     let prefixes: Vec<&Value> = own.flat_map(|namespace| list(&namespace.doc["http"])).collect();
     for route in routes.as_array().ok_or(format!("{path}: http must be a list of routes"))? {
-        members(path, route, &["method", "path", "query", "headers", "body", "cache", "answer"])?;
+        members(
+            path,
+            route,
+            &[
+                "method",
+                "path",
+                "access",
+                "tokens",
+                "query",
+                "headers",
+                "body",
+                "body_bytes",
+                "result",
+                "status",
+                "etag",
+                "nulls",
+                "cache",
+                "stream",
+                "answer",
+            ],
+        )?;
         if !matches!(route["method"].as_str(), Some("GET" | "POST" | "PUT" | "PATCH" | "DELETE")) {
             return Err(format!(
                 "{path}: the method of an HTTP route must be GET, POST, PUT, PATCH or DELETE"
@@ -330,8 +460,47 @@ fn check_routes(SchemaFile { path, doc }: &SchemaFile, namespaces: &[SchemaFile]
                 "{path}: the body of {at} must be one of the params, or true for all of them"
             ));
         }
+        check_access(path, at, route, namespaces)?;
+        let named = route.get("access").is_some() || route.get("tokens").is_some();
+        if doc["access"] == "internal" && !named {
+            return Err(format!(
+                "{path}: {at} opens an internal method, so it must say to whom: access or tokens"
+            ));
+        }
+        check_answer(path, at, route, doc)?;
     }
     Ok(())
+}
+
+/// How a route is answered, and that its body fits between two processes.
+fn check_answer(path: &str, at: &str, route: &Value, doc: &Value) -> Result<(), String> {
+    let results = &doc["result"]["properties"];
+    let by_member = route["status"]["member"].as_str();
+    let nulls = list(&route["nulls"]).iter().filter_map(Value::as_str);
+    for name in route["result"].as_str().into_iter().chain(by_member).chain(nulls) {
+        if results.get(name).is_none() {
+            return Err(format!("{path}: {name:?} in the HTTP route {at} must be a member of the result"));
+        }
+    }
+    let is_status = |status: &Value| status.as_u64().is_some_and(|status| (200..300).contains(&status));
+    let status = &route["status"];
+    let known = match status {
+        Value::Null => true,
+        Value::Object(_) => is_status(&status["true"]) && is_status(&status["false"]) && by_member.is_some(),
+        status => is_status(status),
+    };
+    if !known {
+        return Err(format!(
+            "{path}: the status of {at} must be one of success, or {{member, true, false}} with two of them"
+        ));
+    }
+    match route
+        .get("body_bytes")
+        .is_some_and(|bytes| bytes.as_u64().is_none_or(|n| n > MOST_BODY_BYTES as u64))
+    {
+        true => Err(format!("{path}: body_bytes of {at} must be at most {MOST_BODY_BYTES}")),
+        false => Ok(()),
+    }
 }
 
 /// An internal method says which services may call it, and no other method does: a forgotten list must not open it to all.
@@ -672,11 +841,38 @@ fn namespace_source(SchemaFile { path, doc }: &SchemaFile, at: usize, all: &[Sch
     let sessions = doc["sessions"] == true;
     let features: String = list(&doc["session_features"]).iter().map(|name| format!("{name}, ")).collect();
     let http: String = list(&doc["http"]).iter().map(|route| http_source(route, doc, all)).collect();
+    let tokens: String = list(&doc["tokens"]).iter().map(token_source).collect();
     format!(
         "Namespace {{ name: {name}, service: {service}, sessions: {sessions}, session_features: &[{features}], tags: &TAGS_{at}, rates: &RATES_{at}, \
-         http: &[{http}], doc: {} }}",
+         tokens: &[{tokens}], http: &[{http}], doc: {} }}",
         parsed(path)
     )
+}
+
+fn token_source(rule: &Value) -> String {
+    let (prefix, kind) = (&rule["prefix"], &rule["kind"]);
+    let (verify, per_second) = (&rule["verify"], &rule["per_second"]);
+    format!("TokenRule {{ prefix: {prefix}, kind: {kind}, verify: {verify}, per_second: {per_second} }}, ")
+}
+
+/// Each envelope is read when it is first used.
+fn envelopes_source(envelopes: &[SchemaFile]) -> String {
+    let mut source = String::new();
+    for SchemaFile { path, doc } in envelopes {
+        let name = envelope_name(doc["envelope"].as_str().unwrap_or_default());
+        line(
+            &mut source,
+            format_args!(
+                "static {name}: LazyLock<HttpEnvelope> = LazyLock::new(|| parse_envelope({}));",
+                text(path)
+            ),
+        );
+    }
+    source
+}
+
+fn envelope_name(name: &str) -> String {
+    format!("{}_ENVELOPE", name.to_uppercase())
 }
 
 fn tag_source(tag: &Value) -> String {
@@ -696,19 +892,34 @@ fn http_source(route: &Value, namespace: &Value, all: &[SchemaFile]) -> String {
     let path = route["path"].as_str().unwrap_or_default();
     let (host, tag) = (host(route).unwrap_or_default(), tag_reference(&route["tag"], all));
     let exact = route["exact"] == true || !path.ends_with('/');
-    let token = route["access"] == "token";
+    let access = access_source(route, route["access"] != "token");
+    let envelope = envelope_name(route["envelope"].as_str().unwrap_or(PLAIN));
     let bytes = route["body_bytes"].as_u64().unwrap_or(BODY_BYTES);
     let (streams, cors) = (route["streams"] == true, route["cors"] != false);
     let rate = class_reference(&route["rate"], namespace, all);
     format!(
-        "HttpPrefix {{ host: HttpHost::{host}, path: {path:?}, exact: {exact}, tag: {tag}, needs_token: {token}, \
-         rate: {rate}, body_bytes: {bytes}, streams: {streams}, cors: {cors} }}, "
+        "HttpPrefix {{ host: HttpHost::{host}, path: {path:?}, exact: {exact}, tag: {tag}, access: {access}, \
+         rate: {rate}, body_bytes: {bytes}, streams: {streams}, cors: {cors}, envelope: &{envelope} }}, "
     )
 }
 
-fn route_source(route: &Value) -> String {
+/// Where nothing else is said, access tokens are accepted.
+fn access_source(route: &Value, public: bool) -> String {
+    let listed: String = list(&route["tokens"]).iter().map(|kind| format!("{kind}, ")).collect();
+    let tokens = if listed.is_empty() { "ACCESS_TOKEN".to_owned() } else { listed };
+    format!("HttpAccess {{ public: {public}, tokens: &[{tokens}] }}")
+}
+
+fn route_source(route: &Value, doc: &Value) -> String {
     let (method, path) = (&route["method"], &route["path"]);
-    let query: String = list(&route["query"]).iter().map(|name| format!("{name}, ")).collect();
+    let public = match route["access"].as_str() {
+        Some(access) => access == "public",
+        None => route.get("tokens").is_none() && doc["access"] == "public",
+    };
+    let access = access_source(route, public);
+    let texts =
+        |member: &str| list(&route[member]).iter().map(|name| format!("{name}, ")).collect::<String>();
+    let (query, nulls) = (texts("query"), texts("nulls"));
     let headers: String = entries(&route["headers"])
         .into_iter()
         .map(|(header, name)| format!("({:?}, {name}), ", header.to_ascii_lowercase()))
@@ -718,10 +929,20 @@ fn route_source(route: &Value) -> String {
         Value::Bool(true) => "Params".to_owned(),
         _ => "None".to_owned(),
     };
+    let status = match &route["status"] {
+        Value::Object(status) => {
+            let (member, yes, no) = (&status["member"], &status["true"], &status["false"]);
+            format!("ByMember {{ member: {member}, yes: {yes}, no: {no} }}")
+        }
+        status => format!("Always({})", status.as_u64().unwrap_or(200)),
+    };
+    let (result, etag) = (route["result"].as_str(), route["etag"].as_str());
+    let (bytes, stream) = (route["body_bytes"].as_u64(), route["stream"] == true);
     let (cache, own_answer) = (route["cache"].as_str(), route.get("answer").is_some());
     format!(
-        "HttpRoute {{ method: {method}, path: {path}, query: &[{query}], headers: &[{headers}], \
-         body: HttpRouteBody::{body}, cache: {cache:?}, own_answer: {own_answer} }}, "
+        "HttpRoute {{ method: {method}, path: {path}, access: {access}, query: &[{query}], headers: &[{headers}], \
+         body: HttpRouteBody::{body}, body_bytes: {bytes:?}, result: {result:?}, status: HttpRouteStatus::{status}, \
+         etag: {etag:?}, nulls: &[{nulls}], cache: {cache:?}, stream: {stream}, own_answer: {own_answer} }}, "
     )
 }
 
@@ -736,7 +957,7 @@ fn method_source(SchemaFile { path, doc }: &SchemaFile, position: usize, all: &[
     let own_tag = namespace.map_or(&Value::Null, |namespace| &namespace.doc["tags"][0]["tag"]);
     let tag = tag_reference(doc.get("tag").unwrap_or(own_tag), all);
     let rate = class_reference(&doc["rate"], namespace.map_or(&Value::Null, |own| &own.doc), all);
-    let http: String = list(&doc["http"]).iter().map(route_source).collect();
+    let http: String = list(&doc["http"]).iter().map(|route| route_source(route, doc)).collect();
     let callers: String = list(&doc["callers"]).iter().map(|service| format!("{service}, ")).collect();
     format!(
         "Method {{ name: {name}, position: {position}, namespace: &NAMESPACES[{at}], tag: {tag}, \

@@ -1,7 +1,7 @@
 //! The operator's socket: a user who can access the data folder can call any method of the services in this process, one JSON
 //! object a line; and of services in other processes what those of this process may call.
 
-use crate::admission::{CallSource, strip_reserved};
+use crate::admission::{Admission, AdmittedCall, Call, CallSource};
 use crate::health::{HealthSources, ProcessHealth};
 use crate::telemetry::Metrics;
 use crate::{frame, http::status};
@@ -11,6 +11,7 @@ use proto_schemas::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -28,14 +29,7 @@ fn path(data: &Path) -> PathBuf {
 }
 
 /// Answers on `aund.sock` until the server stops. The data folder's lock is held, so an old socket there is not in use.
-pub fn listen(
-    world: &World,
-    metrics: &Arc<Metrics>,
-    health: &HealthSources,
-    services: &[&'static str],
-    tracker: &TaskTracker,
-    data: &Path,
-) -> anyhow::Result<()> {
+pub fn listen(asked: AskedProcess, tracker: &TaskTracker, data: &Path) -> anyhow::Result<()> {
     let path = path(data);
     remove(data);
     let listener = match UnixListener::bind(&path) {
@@ -47,13 +41,7 @@ pub fn listen(
         }
     };
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    let calls = tracker.clone();
-    let asked = Arc::new(AskedProcess {
-        world: world.clone(),
-        metrics: metrics.clone(),
-        health: health.clone(),
-        services: services.to_vec(),
-    });
+    let (calls, asked) = (tracker.clone(), Arc::new(asked));
     tracker.spawn(async move {
         while let Some(Ok((stream, _))) = asked.world.stop.run_until_cancelled(listener.accept()).await {
             let asked = asked.clone();
@@ -71,12 +59,13 @@ pub fn remove(data: &Path) {
 }
 
 /// The process whose socket it is.
-struct AskedProcess {
-    world: World,
-    metrics: Arc<Metrics>,
-    health: HealthSources,
+pub struct AskedProcess {
+    pub world: World,
+    pub metrics: Arc<Metrics>,
+    pub health: HealthSources,
+    pub admission: Arc<Admission>,
     /// Those that run in it.
-    services: Vec<&'static str>,
+    pub services: Vec<&'static str>,
 }
 
 impl AskedProcess {
@@ -121,11 +110,12 @@ async fn answer(asked: &AskedProcess, line: &str) -> String {
     if let Some(about) = about {
         return frame::success(RawValue::NULL, &about.to_string());
     }
-    let admitted = CallSource::Operator
-        .find(&call.method)
-        .and_then(|method| Ok((method, strip_reserved(call.params.map(ToOwned::to_owned))?)));
-    let answered = match admitted {
-        Ok((method, params)) => asked.world.mesh.call(asked.caller(method), method.name, params).await,
+    let named = Call::named(&CallSource::Operator, &call.method, call.params.map(Cow::Borrowed));
+    let answered = match asked.admission.admit_at_once(named) {
+        Ok(AdmittedCall { method, params, .. }) => {
+            let params = params.map(Cow::into_owned);
+            asked.world.mesh.call(asked.caller(method), method.name, params).await
+        }
         Err(error) => Err(error),
     };
     match answered {
@@ -160,7 +150,7 @@ pub async fn ask(data: &Path, method: &str, params: &Value) -> anyhow::Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernel::{Answer, CallTerm, OnAnswer, PendingAnswer, RemoteService, Session};
+    use kernel::{Answer, CallTerm, CallingAgent, OnAnswer, PendingAnswer, RemoteService};
     use serde_json::value::to_raw_value;
     use std::future::ready;
 
@@ -173,7 +163,7 @@ mod tests {
             Box::pin(ready(shown))
         }
 
-        fn send(&self, _: &Session, _: &str, _: Option<&RawValue>, _: CallTerm, _: OnAnswer) {}
+        fn send(&self, _: &CallingAgent, _: &str, _: Option<&RawValue>, _: CallTerm, _: OnAnswer) {}
 
         fn is_up(&self) -> bool {
             true
@@ -185,7 +175,9 @@ mod tests {
         let world = World::local("aid.pub", Path::new("unused"), "sqlite:".parse().unwrap());
         world.mesh.add_remote("ca", Arc::new(CallerEcho));
         let (metrics, health) = (Arc::new(Metrics::new()), HealthSources::new(&world, true));
-        let asked = AskedProcess { world, metrics, health, services: vec!["gateway"] };
+        let config = crate::config::Config::parse("", &crate::config::test_services()).unwrap();
+        let admission = Arc::new(Admission::new(&config, &world));
+        let asked = AskedProcess { world, metrics, health, admission, services: vec!["gateway"] };
         let said = async |method: &str| -> Value {
             let line = json!({ "method": method }).to_string();
             serde_json::from_str(&answer(&asked, &line).await).unwrap()

@@ -21,12 +21,12 @@ pub struct GatewayState {
     /// Who is connected.
     pub sessions: Arc<Sessions>,
     /// What may be called.
-    pub admission: Admission,
+    pub admission: Arc<Admission>,
     /// Events out, in order.
     pub delivery: Arc<EventDelivery>,
     /// The links to other domains, where federation is enabled.
     pub federation: Option<Arc<Federation>>,
-    /// What has arrived of unfinished frames, and the HTTP answers that wait to be read.
+    /// What has arrived of unfinished frames and bodies, and the HTTP answers that wait to be read.
     pub frame_budget: Arc<ByteBudget>,
     pub unread_budget: Arc<ByteBudget>,
     pub mesh: Arc<Mesh>,
@@ -47,6 +47,7 @@ impl GatewayState {
         public_url: String,
         world: &World,
         metrics: Arc<Metrics>,
+        admission: Arc<Admission>,
         federation: Option<Arc<Federation>>,
     ) -> Arc<GatewayState> {
         let (limits, tracker) = (&config.limits, TaskTracker::new());
@@ -59,7 +60,7 @@ impl GatewayState {
         Arc::new(GatewayState {
             public_url,
             sessions,
-            admission: Admission::new(&config, world),
+            admission,
             delivery: Arc::new(delivery),
             federation,
             frame_budget: ByteBudget::new(limits.frame_total_bytes),

@@ -9,7 +9,8 @@ mod store_probes;
 
 pub use data::{is_initialised, lock_data};
 
-use crate::admin;
+use crate::admin::{self, AskedProcess};
+use crate::admission::Admission;
 use crate::config::{Config, ListenAddress};
 use crate::federation::Federation;
 use crate::gateway::GatewayState;
@@ -70,15 +71,17 @@ async fn serve_until_stopped(config: Config) -> anyhow::Result<()> {
         () = signals.wait() => false,
     };
     let health = HealthSources::new(&world, config.runs("gateway"));
+    let admission = Arc::new(Admission::new(&config, &world));
     let (data, services) = (config.data.clone(), running(&config));
     let limit = Duration::from_millis(config.limits.drain_timeout_ms);
     let gateway = match runs && config.runs("gateway") {
-        true => Some(open_gateway(config, &world, metrics.clone(), &mut banner).await?),
+        true => Some(open_gateway(config, &world, metrics.clone(), &admission, &mut banner).await?),
         false => None,
     };
     if runs {
         // The last one, because whoever watches over this process asks it on this socket whether it can be used.
-        admin::listen(&world, &metrics, &health, &services, &calls, &data)?;
+        let asked = AskedProcess { world: world.clone(), metrics, health, admission, services };
+        admin::listen(asked, &calls, &data)?;
         banner.print();
         signals.wait().await;
     }
@@ -170,6 +173,7 @@ async fn open_gateway(
     config: Config,
     world: &World,
     metrics: Arc<Metrics>,
+    admission: &Arc<Admission>,
     banner: &mut Banner,
 ) -> anyhow::Result<Arc<GatewayState>> {
     let tls = tls::acceptor(&config, world).await?;
@@ -181,10 +185,10 @@ async fn open_gateway(
     let addresses: Vec<ListenAddress> = bound.iter().map(|(at, _)| *at).collect();
     let public_url = config.gateway_url(&addresses);
     let federation = match config.federation.enabled {
-        true => Some(Federation::open(&config, world, &metrics).await.context("federation")?),
+        true => Some(Federation::open(&config, world, &metrics, admission).await.context("federation")?),
         false => None,
     };
-    let gateway = GatewayState::new(config, public_url, world, metrics, federation);
+    let gateway = GatewayState::new(config, public_url, world, metrics, admission.clone(), federation);
     if let Some(federation) = &gateway.federation {
         world.mesh.add_local("gateway", federation.methods());
         world.mesh.set_forwarder(federation.clone());

@@ -4,10 +4,13 @@
 //! gives access to them, and has them as types: requests, results, the signals of the bus, and names that have rules. It knows no socket, no store and no other crate of the workspace.
 
 mod delivery;
+pub mod envelope;
 mod fields;
 mod fill;
+mod http;
 mod limited_text;
 mod names;
+mod openapi;
 mod openrpc;
 mod request;
 pub mod requests;
@@ -21,10 +24,16 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 pub use delivery::Mode;
+pub use envelope::HttpEnvelope;
 pub use fields::{field_differences, fields_of, properties_of, referred};
 pub use fill::fill;
+pub use http::{
+    ACCESS_TOKEN, HttpAccess, HttpHost, HttpPrefix, HttpRoute, HttpRouteBody, HttpRouteStatus, ServiceToken,
+    TokenRule, VerifyServiceToken,
+};
 pub use limited_text::LimitedText;
 pub use names::{Aid, AidError, DeviceId, SlotId};
+pub use openapi::openapi;
 pub use openrpc::openrpc;
 pub use request::Request;
 pub use reserved::is_reserved;
@@ -39,6 +48,7 @@ pub mod codes {
 }
 
 include!(concat!(env!("OUT_DIR"), "/tables.rs"));
+include!("body_limit.rs");
 
 /// One row of a table of errors: the code on the wire, its status over HTTP, the sentence used where nothing more is known, and
 /// whether a retry of the same call can succeed.
@@ -72,7 +82,7 @@ impl Code {
 
     /// The key of its translations: `error.manifest.too_large` for `MANIFEST_TOO_LARGE`.
     pub fn i18n_key(&self) -> String {
-        format!("error.{}", self.kind().replacen('_', ".", 1))
+        HttpEnvelope::i18n_key(self.name)
     }
 
     /// The name as the wire spells it in `data.kind`: `rate_limited`.
@@ -114,6 +124,8 @@ pub struct Namespace {
     /// Its feature tags. The first one stands for every method that names no other.
     pub tags: &'static [Tag],
     pub rates: &'static [RateClass],
+    /// The tokens that its service gives.
+    pub tokens: &'static [TokenRule],
     /// The HTTP paths of its service.
     pub http: &'static [HttpPrefix],
     doc: &'static LazyLock<Value>,
@@ -157,68 +169,6 @@ pub enum RateKey {
     Address,
     /// An address and the `aid` of the parameters: who knows a name cannot lock its owner out from another address.
     AddressAndAid,
-}
-
-/// An HTTP path, or all paths below it, that a service answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HttpPrefix {
-    pub host: HttpHost,
-    pub path: &'static str,
-    /// Whether only this very path is meant, and not those below it.
-    pub exact: bool,
-    pub tag: Option<&'static Tag>,
-    /// Whether a request without a valid token is refused before the service gets it.
-    pub needs_token: bool,
-    pub rate: Option<&'static RateClass>,
-    pub body_bytes: usize,
-    /// Whether a request may take as long as its bytes keep coming: uploads, and events while they happen.
-    pub streams: bool,
-    /// Whether pages of any origin may read the answers.
-    pub cors: bool,
-}
-
-impl HttpPrefix {
-    pub fn covers(&self, path: &str) -> bool {
-        path == self.path || (!self.exact && path.starts_with(self.path))
-    }
-}
-
-/// A method over HTTP: where its parameters come from, and how it is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HttpRoute {
-    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
-    pub method: &'static str,
-    /// With the names of parameters in braces: `/pki/ocsp/{serial}`.
-    pub path: &'static str,
-    /// The parameters that may stand in the query.
-    pub query: &'static [&'static str],
-    /// Headers, in lower case, and the parameters they become.
-    pub headers: &'static [(&'static str, &'static str)],
-    pub body: HttpRouteBody,
-    /// The `Cache-Control` of an answer that is not an error.
-    pub cache: Option<&'static str>,
-    /// Whether the service answers in a form of its own; otherwise the answer is the result, as JSON.
-    pub own_answer: bool,
-}
-
-/// What the body of a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HttpRouteBody {
-    None,
-    /// A JSON object of parameters.
-    Params,
-    /// The text of one parameter.
-    Text(&'static str),
-}
-
-/// Under which host names a path is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HttpHost {
-    Any,
-    Gateway,
-    /// The host name is an AID.
-    Agent,
-    Pki,
 }
 
 /// How a method is forwarded from one domain to another. A method without this is not.
@@ -269,6 +219,13 @@ impl Method {
     /// The whole file: summary, description, params, result, errors, examples.
     pub fn doc(&self) -> &'static Value {
         self.doc
+    }
+
+    /// The same method as another file would declare it; for tests of those who read such files.
+    #[must_use]
+    pub fn with_file(mut self, text: &'static str, doc: &'static LazyLock<Value>) -> Method {
+        (self.text, self.doc) = (text, doc);
+        self
     }
 
     /// Whether a service of this server may call it. What it serves itself is no secret to it.
@@ -385,6 +342,11 @@ pub fn find(name: &str) -> Option<&'static Method> {
     Some(&METHODS[at])
 }
 
+/// The envelope of paths that name no other.
+pub fn plain_envelope() -> &'static HttpEnvelope {
+    &PLAIN_ENVELOPE
+}
+
 /// Every event, in alphabetical order.
 pub fn events() -> &'static [EventSchema] {
     &EVENTS
@@ -438,4 +400,8 @@ fn refuse_others(schema: &mut Value) {
 
 fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("build.rs has read this file")
+}
+
+fn parse_envelope(text: &str) -> HttpEnvelope {
+    HttpEnvelope::parse(text).expect("build.rs has read this file")
 }

@@ -118,6 +118,55 @@ fn the_document_is_openrpc() {
 }
 
 #[test]
+fn every_route_is_in_the_openapi_document_with_its_statuses_and_examples() {
+    let document = proto_schemas::openapi("1.0.0", |_| true);
+    let mut ids = BTreeSet::new();
+    for method in methods() {
+        for route in method.http {
+            let operation = &document["paths"][route.path][route.method.to_ascii_lowercase()];
+            let at = format!("{} {}", route.method, route.path);
+            assert!(ids.insert(operation["operationId"].to_string()), "{at}");
+            assert_eq!(operation["x-method"], method.name, "{at}");
+            let responses = operation["responses"].as_object().unwrap();
+            let refused = if route.access.public { "429" } else { "401" };
+            assert!(responses.contains_key(refused), "{at}");
+            for (status, response) in responses {
+                let content = &response["content"]["application/json"];
+                let validator = match content.get("schema") {
+                    Some(schema) => validator(schema),
+                    None => continue,
+                };
+                let several =
+                    content["examples"].as_object().into_iter().flatten().map(|(_, one)| &one["value"]);
+                for example in content.get("example").into_iter().chain(several) {
+                    assert_valid(&validator, &filled(example), &format!("{at} {status}"));
+                }
+            }
+            let body = &operation["requestBody"]["content"]["application/json"];
+            if let Some(example) = body.get("example") {
+                assert_valid(&validator(&body["schema"]), &filled(example), &at);
+            }
+        }
+    }
+    for (namespace, prefix) in
+        proto_schemas::namespaces().iter().flat_map(|all| all.http.iter().map(move |one| (all, one)))
+    {
+        let mut paths = document["paths"].as_object().unwrap().keys();
+        assert!(
+            paths.any(|path| prefix.covers(path)),
+            "{}: nothing is listed below {}",
+            namespace.name,
+            prefix.path
+        );
+    }
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    for reference in found {
+        assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+    }
+}
+
+#[test]
 fn the_document_holds_what_was_wanted_and_nothing_else() {
     let document = openrpc("1.2.3", |method| method.access == Access::Public);
     assert_eq!(document["info"]["version"], "1.2.3");
@@ -230,6 +279,7 @@ fn sample(name: &str) -> Option<&'static str> {
         "public_key" | "public_key_p384" => "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE",
         "client_nonce" | "request_id" | "login_nonce" | "challenge_nonce" => "veiB514erPRNMcFX",
         "access_token" | "refresh_token" => "a-token",
+        "agent_token" => "hsk_0aZ9bY8cX70aZ9bY8cX70aZ9bY8cX70aZ9bY8cX7",
         "offered_task" | "accepted_task" | "own_task" => "task_0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4",
         "own_agent" | "relation" | "suspended_relation" => "0190163d-868b-7ce2-a5f1-c1b6d0b3a7e4",
         "trusted_root" => "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",

@@ -31,8 +31,6 @@ pub(super) enum Error {
     Bad(&'static str),
     #[error("only the owner of agent {0} may do this")]
     NotOwner(String),
-    #[error("an agent token only reads: log in to change something")]
-    OnlyReads,
     #[error("agent {0} not found")]
     NoAgentRecord(String),
     #[error("{aid} is registered already")]
@@ -137,7 +135,7 @@ impl From<Error> for RpcError {
             Error::Signature { .. } | Error::Unsigned(_) => RpcError::new(codes::SIGNATURE_INVALID, error),
             Error::Changed(_) => RpcError::new(codes::agent::AGENT_MD_CHANGED, error),
             Error::NotFound(_) => RpcError::new(codes::NOT_FOUND, error),
-            Error::NotOwner(_) | Error::OnlyReads => listed(codes::agent::AGENT_NOT_OWNER, &error),
+            Error::NotOwner(_) => listed(codes::agent::AGENT_NOT_OWNER, &error),
             Error::NoAgentRecord(_) => listed(codes::agent::AGENT_NOT_FOUND, &error),
             Error::AgentExists { ref agent_id, .. } => {
                 listed(codes::agent::AGENT_EXISTS, &error).with("agent_id", agent_id.as_str())

@@ -12,7 +12,6 @@ mod delete_agent_md;
 mod error;
 mod get_agent_md;
 mod h2a;
-mod http;
 mod outboxes;
 mod page;
 mod paging;
@@ -59,9 +58,8 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
     let arrivals = task("arrivals", |agent| Box::pin(async move { agent.tell_arrivals().await }));
     let maintenance = task("maintenance", |agent| Box::pin(async move { agent.maintain().await }));
     let methods = rpc(agent.clone());
-    let routes = routes::routes(agent.clone()).merge(http::routes(agent.clone(), methods.clone()));
     Ok(Service::new(&["agent", "h2a"], methods)
-        .with_routes(routes)
+        .with_routes(routes::routes(agent))
         .with_task(revocations)
         .with_task(events)
         .with_task(webhooks)
@@ -81,6 +79,7 @@ fn rpc(agent: Arc<AgentService>) -> Methods {
         .method(AgentService::update)
         .method(AgentService::delete)
         .method(AgentService::rotate_token)
+        .method(AgentService::verify_token)
         .method(AgentService::deliveries);
     h2a::methods(rpc).into()
 }

@@ -1,7 +1,7 @@
 //! Agents of other domains: a call about one goes to its domain, which has its manifest and what was granted to it.
 
 use super::{AgentService, Error};
-use kernel::{Aid, Caller, RpcError, TokenKind, codes, forward_for_agent};
+use kernel::{Aid, Caller, RpcError, codes, forward_for_agent};
 use proto_schemas::Request;
 
 impl AgentService {
@@ -16,16 +16,17 @@ impl AgentService {
         let Some(aid) = Aid::parse(id).ok().filter(|aid| aid.issuer() != self.issuer) else {
             return Ok(None);
         };
-        let session = match caller {
-            Caller::Agent(session) | Caller::Token(session, TokenKind::Access) => session,
-            _ => return Err(Error::NoAgentRecord(id.to_owned())),
+        // An agent token is for what is here.
+        let other_token = caller.token().is_some_and(|token| !token.is_access());
+        let Some(agent) = caller.local_agent().ok().filter(|_| !other_token) else {
+            return Err(Error::NoAgentRecord(id.to_owned()));
         };
         let issuer = aid.issuer();
         if !self.mesh.has("gateway") {
             let sentence = format!("{issuer} is another domain, and cannot be reached from here");
             return Err(RpcError::new(codes::FEDERATION_UNREACHABLE, sentence).into());
         }
-        let forward = forward_for_agent(session, issuer, R::METHOD, request)?;
+        let forward = forward_for_agent(agent, issuer, R::METHOD, request)?;
         let answer = self.mesh.forward("agent", caller, forward).await?;
         let answer = serde_json::from_str(answer.get()).map_err(|error| {
             tracing::debug!(peer.issuer = issuer, "an answer of {issuer} cannot be read: {error}");

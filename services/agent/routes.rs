@@ -141,7 +141,7 @@ fn wants_page(headers: &HeaderMap) -> bool {
 }
 
 fn may_not_publish(caller: &Caller, aid: &Aid) -> Option<Response> {
-    let Ok(session) = caller.agent() else {
+    let Ok(session) = caller.local_agent() else {
         let sentence = "a valid access token is needed to publish, and to remove what was published";
         let refused = refuse(StatusCode::UNAUTHORIZED, "unauthorized", sentence);
         return Some(with_header(refused, WWW_AUTHENTICATE, "Bearer"));

@@ -521,11 +521,8 @@ async fn methods_that_are_also_routes_answer_with_their_result() {
     assert_eq!((head.status, head.body.len()), (200, 0));
     assert_eq!(ask("POST", "/pki/crl.json").await.status, 405);
     assert_eq!(ask("GET", "/pki/nothing").await.json()["code"], "not_found");
-    assert_eq!(
-        test.call("ca.ocsp_query", json!({ "serial": serial })).await.unwrap_err().code(),
-        -32013,
-        "over JSON-RPC the method is internal as before"
-    );
+    let session = test.call_as(alice.caller(), "ca.ocsp_query", json!({ "serial": serial })).await;
+    assert_eq!(session.unwrap_err().code(), -32601, "over a session the method is internal");
 }
 
 #[tokio::test]

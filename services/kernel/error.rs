@@ -61,12 +61,28 @@ impl RpcError {
         self
     }
 
+    #[must_use]
+    pub fn without(mut self, key: &str) -> RpcError {
+        self.data.remove(key);
+        self
+    }
+
     pub fn code(&self) -> i32 {
         self.code
     }
 
     pub fn data(&self, key: &str) -> Option<&Value> {
         self.data.get(key)
+    }
+
+    /// What kind of error it is: `rate_limited`.
+    pub fn kind(&self) -> &str {
+        self.data("kind").and_then(Value::as_str).unwrap_or("internal")
+    }
+
+    /// All facts beside the sentence.
+    pub fn all_data(&self) -> &Map<String, Value> {
+        &self.data
     }
 
     /// How long to wait before the same call is tried again, where it was refused for coming too soon.

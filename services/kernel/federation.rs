@@ -1,7 +1,7 @@
 //! What a service asks of the gateway where an agent is of another domain: the gateway owns the peer links.
 
 use super::rpc::PendingAnswer;
-use super::{Caller, DeviceId, RpcError, Session, SlotId};
+use super::{Caller, CallingAgent, DeviceId, RpcError, SlotId};
 use proto_schemas::requests::gateway::{ForwardFederation, ForwardedItem};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -16,7 +16,7 @@ pub trait Forwarder: Send + Sync {
 
 /// A call to another domain in the name of the agent that calls us.
 pub fn forward_for_agent(
-    speaker: &Session,
+    speaker: &CallingAgent,
     issuer: &str,
     method: &str,
     params: &impl Serialize,

@@ -23,6 +23,7 @@ mod redis;
 mod rpc;
 mod service;
 mod store;
+pub mod strict_json;
 pub mod trace;
 mod world;
 
@@ -51,8 +52,8 @@ pub use presence::{AnnouncedSession, Delivery, Mode, Presence, PresentSession};
 pub use proto_schemas::{Aid, AidError, DeviceId, SlotId, codes};
 pub use redis::RedisSettings;
 pub use rpc::{
-    Answer, AnswerRef, Caller, CallerEvent, CallerKind, Generation, IntoAnswer, MethodRefused, Methods,
-    PendingAnswer, Relayed, ResultText, Rpc, Session, TokenKind,
+    Answer, AnswerRef, CallWay, Caller, CallerEvent, CallerKind, CallingAgent, Generation, IntoAnswer,
+    MethodRefused, Methods, PendingAnswer, Relayed, ResultText, Rpc, TokenCaller, parse_params,
 };
 pub use service::{Service, ServiceMetrics, SessionNotice, Task, TaskStatus, Tasks};
 pub use store::{

@@ -33,7 +33,7 @@ impl MessageService {
             }
             online.insert(text, is_online);
         }
-        if !at_peers.is_empty() && caller.agent().is_ok() {
+        if !at_peers.is_empty() && caller.local_agent().is_ok() {
             let asked = at_peers.values().map(|agents| self.online_at_peer(&caller, agents));
             online.extend(join_all(asked).await.into_iter().flatten());
         }

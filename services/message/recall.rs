@@ -4,7 +4,7 @@ use super::federation::RecalledAtPeers;
 use super::store::stored_message::MessageKey;
 use super::store::write::{Recall, RecallOutcome, RecallOutcomes};
 use super::{Error, MessageService};
-use kernel::{Aid, Caller, DeviceId, Session};
+use kernel::{Aid, Caller, CallingAgent, DeviceId};
 use proto_schemas::requests::message::{self, RecallFailure, RecallRefusal, RecallResult};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl MessageService {
         caller: Caller,
         message::Recall { message_ids, .. }: message::Recall,
     ) -> Result<RecallResult, Error> {
-        let session = caller.speaker()?;
+        let session = caller.calling_agent()?;
         if message_ids.len() > MAX_IDS {
             return Err(Error::Param(format!("message_ids must be at most {MAX_IDS}")));
         }
@@ -58,7 +58,7 @@ impl MessageService {
     async fn recall_everywhere(
         &self,
         caller: &Caller,
-        session: &Session,
+        session: &CallingAgent,
         message_ids: Vec<String>,
     ) -> Result<(RecalledAtPeers, RecallOutcomes), Error> {
         let at_peers = self.recall_at_peers(caller, &message_ids).await?;
@@ -80,7 +80,7 @@ impl MessageService {
     /// decided by that domain.
     async fn recall_copies(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         there: &[String],
         at_peers: &RecalledAtPeers,
     ) -> Result<(), Error> {
@@ -96,7 +96,7 @@ impl MessageService {
 
     async fn recall_here(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         message_ids: Vec<String>,
         since: i64,
     ) -> Result<RecallOutcomes, Error> {

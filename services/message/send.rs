@@ -12,7 +12,7 @@ use super::store::quotas::limits::QuotaExceeded;
 use super::store::stored_message::{InboxEntry, MessageKey, MessageKind, StoredMessage};
 use super::store::write::{DeviceChanges, NewMessage, QueueDelivery, SendOutcome};
 use super::{Error, MessageService};
-use kernel::{Aid, Caller, Mode, PresentSession, RpcError, Session, codes};
+use kernel::{Aid, Caller, CallingAgent, Mode, PresentSession, RpcError, codes};
 use proto_schemas::requests::ca;
 use proto_schemas::requests::message::{Send, SendStatus, SentMessage};
 use serde_json::value::RawValue;
@@ -23,7 +23,7 @@ const TRIES: usize = 3;
 
 impl MessageService {
     pub(super) async fn send(self: Arc<Self>, caller: Caller, send: Send) -> Result<SentMessage, Error> {
-        let session = caller.speaker()?;
+        let session = caller.calling_agent()?;
         params::check(&send)?;
         if !self.is_ours(&send.to) {
             // Boxed, so that the future of a message within the domain is not as large as that of one to another domain.
@@ -46,7 +46,7 @@ impl MessageService {
     }
 
     /// None if the message was addressed to other devices than its recipient has.
-    async fn send_once(&self, session: &Session, send: &Send) -> Result<Option<SentMessage>, Error> {
+    async fn send_once(&self, session: &CallingAgent, send: &Send) -> Result<Option<SentMessage>, Error> {
         let ttl = self.ttl_ms(session, send);
         if ttl.is_some() && self.shared.is_some() {
             // The cached inboxes are not checked in a commit here.
@@ -148,7 +148,7 @@ impl MessageService {
     /// there, and so are those of a sender from another domain.
     pub(super) async fn new_message(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         send: &Send,
         recipient: Option<&InboxList>,
         now: i64,

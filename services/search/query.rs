@@ -37,7 +37,7 @@ impl SearchService {
         let (found, generation) =
             self.find(query, cursor, usize::try_from(limit).unwrap_or_default()).await?;
 
-        if let Ok(agent) = caller.agent()
+        if let Ok(agent) = caller.local_agent()
             && !found.hits.is_empty()
         {
             self.query_stats.add(&asked, self.cursors.hash(agent.aid.as_str()));

@@ -4,18 +4,22 @@
 
 use axum::body::{Body, to_bytes};
 use axum::http;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certs::{Curve, Key};
 use jsonschema::Validator;
-use kernel::http::{CALLER, caller_header};
+use kernel::http::{
+    CALLER, MethodRoute, RequestIds, RouteRequest, RouteTable, answer_of, caller_header, failure, refusal_of,
+};
 use kernel::{
-    Aid, Caller, Clock, ConfiguredService, Db, DeviceId, Durability, Event, Generation, Ids, Mesh, Methods,
-    RpcError, Service, ServiceRoutes, ServiceRow, ServiceSettings, Session, SlotId, StoreUrl, TokenKind,
-    World,
+    Aid, CallWay, Caller, CallingAgent, Clock, ConfiguredService, Db, DeviceId, Durability, Event,
+    Generation, Ids, Mesh, Methods, RpcError, Service, ServiceRoutes, ServiceRow, ServiceSettings, SlotId,
+    StoreUrl, TokenCaller, World, codes,
 };
 use parking_lot::Mutex;
 use proptest::test_runner::{Config, FileFailurePersistence};
+use proto_schemas::HttpEnvelope;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use sqlx::migrate::Migrator;
@@ -36,6 +40,28 @@ pub struct TestWorld {
     services: Vec<ConfiguredService>,
     folder: TempDir,
     _mesh: TestWorldMesh,
+}
+
+/// The route of a method that answers a request, if one does, and what stands in its path; or the refusal.
+#[expect(clippy::type_complexity, reason = "only one caller reads it")]
+fn method_route(
+    request: &http::Request<Body>,
+) -> Option<Result<(MethodRoute, Vec<(String, String)>), RpcError>> {
+    let table = RouteTable::new(proto_schemas::methods());
+    let found = table.find(request.uri().path())?;
+    match found.of(request.method().as_str()) {
+        Some(one) if one.route.own_answer => None,
+        Some(one) => Some(Ok((one, found.parts?))),
+        None if found.has_own_answers() => None,
+        None => Some(Err(RpcError::plain(codes::METHOD_NOT_ALLOWED))),
+    }
+}
+
+/// The envelope of a path of a service.
+fn envelope_of(service: &str, path: &str) -> &'static HttpEnvelope {
+    let paths = proto_schemas::namespaces_of(service).flat_map(|namespace| namespace.http);
+    let covering = paths.filter(|prefix| prefix.covers(path)).max_by_key(|prefix| prefix.path.len());
+    covering.map_or_else(proto_schemas::plain_envelope, |prefix| &**prefix.envelope)
 }
 
 /// The world that a test asks for: it is opened when it is awaited.
@@ -96,7 +122,8 @@ impl TestWorld {
         Ok(answer)
     }
 
-    /// A request as the gateway passes it on to a service.
+    /// A request as the gateway answers it, once it has authenticated and admitted the caller: a route of a method is answered by it, and
+    /// everything else goes to the router of the service.
     pub async fn http(&self, service: &str, caller: &Caller, request: http::request::Builder) -> TestAnswer {
         self.http_with(service, caller, request, "").await
     }
@@ -108,12 +135,62 @@ impl TestWorld {
         request: http::request::Builder,
         body: &str,
     ) -> TestAnswer {
-        let Some(ServiceRoutes::Local(router)) = self.world.mesh.routes(service) else { panic!("{service}") };
-        let caller = caller_header(caller).unwrap();
-        let request = request.header(CALLER, caller).body(Body::from(body.to_owned())).unwrap();
-        let (parts, body) = router.oneshot(request).await.unwrap().into_parts();
+        let request = request.body(Body::from(body.to_owned())).unwrap();
+        let envelope = envelope_of(service, request.uri().path());
+        let head = request.method() == "HEAD";
+        let answered = match method_route(&request) {
+            Some(Ok((found, parts))) => {
+                self.answer_method(caller, envelope, found, &parts, &request, body).await
+            }
+            Some(Err(refused)) => Err(refused),
+            None => Ok(self.answer_router(service, caller, request).await),
+        };
+        let response = match answered {
+            Ok(response) => match refusal_of(response).await {
+                Ok(response) => response,
+                Err((error, headers)) => {
+                    let mut response = failure(envelope, &error, &RequestIds::default());
+                    let others = headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
+                    let others = others.filter(|(name, _)| *name != CONTENT_TYPE && *name != CONTENT_LENGTH);
+                    response.headers_mut().extend(others);
+                    response
+                }
+            },
+            Err(error) => failure(envelope, &error, &RequestIds::default()),
+        };
+        let (parts, body) = response.into_parts();
+        let body = if head { Body::empty() } else { body };
         let body = to_bytes(body, usize::MAX).await.unwrap();
         TestAnswer { status: parts.status.as_u16(), headers: parts.headers, body: body.into() }
+    }
+
+    async fn answer_method(
+        &self,
+        caller: &Caller,
+        envelope: &HttpEnvelope,
+        found: MethodRoute,
+        parts: &[(String, String)],
+        request: &http::Request<Body>,
+        body: &str,
+    ) -> Result<http::Response<Body>, RpcError> {
+        let (way, headers) = (CallWay::Route(found.route), request.headers());
+        caller.kind().check(Some(found.method), way).map_err(|refused| refused.error(found.method.name))?;
+        let query = request.uri().query().unwrap_or_default();
+        let received = RouteRequest { path: parts, query, headers, body: body.as_bytes() };
+        let params = received.params(found)?;
+        let result = self.world.mesh.call(caller.clone(), found.method.name, Some(params)).await?;
+        answer_of(envelope, found.route, &result, headers, &RequestIds::default())
+    }
+
+    async fn answer_router(
+        &self,
+        service: &str,
+        caller: &Caller,
+        mut request: http::Request<Body>,
+    ) -> http::Response<Body> {
+        let Some(ServiceRoutes::Local(router)) = self.world.mesh.routes(service) else { panic!("{service}") };
+        request.headers_mut().insert(CALLER, caller_header(caller).unwrap());
+        router.oneshot(request).await.unwrap()
     }
 
     pub async fn register(&self, name: &str) -> TestAgent {
@@ -259,11 +336,11 @@ impl TestAgent {
     /// The agent over HTTP.
     pub fn by_token(&self) -> Caller {
         let Caller::Agent(session) = self.caller() else { unreachable!() };
-        Caller::Token(Session { connection: 0, ..session }, TokenKind::Access)
+        Caller::Token(TokenCaller::access(CallingAgent { connection: 0, ..session }))
     }
 
     pub fn caller(&self) -> Caller {
-        Caller::Agent(Session {
+        Caller::Agent(CallingAgent {
             aid: Aid::parse(&self.aid).unwrap(),
             device: DeviceId::default(),
             slot: SlotId::default(),

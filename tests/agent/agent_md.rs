@@ -59,9 +59,33 @@ async fn get(server: &TestServer, aid: &str) -> TestResponse {
 /// A server, and an agent that has just logged in.
 async fn alice() -> (TestServer, TestIdentity, TestTokens) {
     let server = TestServer::shared().await;
-    let alice = server.register("alice").await;
-    let tokens = server.login(&alice).await;
+    let (alice, tokens) = registered(&server, "alice").await;
     (server, alice, tokens)
+}
+
+async fn registered(server: &TestServer, name: &str) -> (TestIdentity, TestTokens) {
+    let agent = server.register(name).await;
+    let tokens = server.login(&agent).await;
+    (agent, tokens)
+}
+
+#[tokio::test]
+async fn an_agent_publishes_only_so_often() {
+    let (server, alice, tokens) = alice().await;
+    let text = signed(&alice, "alice");
+    let mut accepted = 0;
+    let refused = loop {
+        let answer = put(&server, &alice.aid, &tokens, &text, None).await;
+        if answer.status != 200 {
+            break answer;
+        }
+        accepted += 1;
+        assert!(accepted < 200, "nothing is refused");
+    };
+    assert!(accepted >= 10, "{accepted} at once");
+    assert_eq!((refused.status, &refused.json()["code"]), (429, &json!("rate_limit_exceeded")));
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(get(&server, &alice.aid).await.status, 200, "everybody reads it as before");
 }
 
 #[tokio::test]
@@ -247,8 +271,11 @@ async fn a_document_that_is_not_well_made_is_400() {
         format!("{good}<!-- AUN-SIGNATURE\n"),
         format!("{}\ntext behind it", signed(&alice, "alice")),
     ];
-    for text in broken {
-        let answer = put(&server, &alice.aid, &tokens, &text, None).await;
+    for (number, text) in broken.into_iter().enumerate() {
+        // An agent may not publish so often.
+        let (somebody, tokens) = registered(&server, &format!("somebody{number}")).await;
+        let text = text.replace(&alice.aid, &somebody.aid);
+        let answer = put(&server, &somebody.aid, &tokens, &text, None).await;
         assert_eq!(answer.status, 400, "{}: {text}", answer.text());
         assert!(answer.json()["error"].is_string(), "it says why");
     }

@@ -162,6 +162,10 @@ async fn every_wrong_member_is_named_by_its_path() {
     let (first, last) = (&found[0], &found[found.len() - 1]);
     assert_eq!((&first["path"], &first["rule"]), (&json!("/request_id"), &json!("required")));
     assert_eq!((&last["path"], &last["rule"]), (&json!("/public_key"), &json!("type")));
+
+    let error = alice.call_error("auth.request_cert", &json!({ "aid": alice.aid() })).await;
+    let missing = |it: &Value| it["path"] == "/public_key" && it["rule"] == "required";
+    assert!(error["data"]["violations"].as_array().expect("a list").iter().any(missing), "{error}");
 }
 
 #[tokio::test]

@@ -11,3 +11,4 @@ mod rpc_http;
 mod sessions;
 mod signature;
 mod store_down;
+mod ways_in;

@@ -204,6 +204,11 @@ impl InternalCalls {
             let added = self.by_operator("ca.add_trust_root", &root).await.expect("a root is accepted");
             values.insert("trusted_root".to_owned(), text(&added["fingerprint_sha256"]));
         }
+        if wanted("agent_token") {
+            let session = self.server.connect(caller, |_| ()).await;
+            let made = session.call("agent.create", &json!({ "name": "Caller" })).await;
+            values.insert("agent_token".to_owned(), text(&made["agent_token"]));
+        }
         if wanted("suspended_relation") {
             let session = self.server.connect(caller, |_| ()).await;
             let grant = json!({ "agent_id": self.peer.aid(), "granted_scopes": ["filesystem:read"] });

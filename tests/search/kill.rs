@@ -49,7 +49,7 @@ impl LogReader {
 
 #[tokio::test]
 async fn a_directory_that_is_killed_again_and_again_has_what_was_acknowledged() {
-    let limits = "limits.classes.\"search.sync\" = 100000\nlimits.calls_per_second = 100000\nlimits.http_per_second = 100000";
+    let limits = "limits.classes.\"search.sync\" = 100000\nlimits.classes.\"agent.publish\" = 100000\nlimits.calls_per_second = 100000\nlimits.http_per_second = 100000";
     let mut server = TestServer::with_two("search", limits).await;
     let mut agents: Vec<(TestIdentity, TestTokens, LastPublished)> = Vec::new();
     for number in 0..AGENTS {

@@ -2,7 +2,7 @@
 
 use super::capabilities::AdvertisedCapabilities;
 use kernel::Mesh;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The largest message; a frame holds a little more.
@@ -13,6 +13,8 @@ pub(super) struct AdvertisedDocuments {
     pub session: Arc<str>,
     /// The answer to `rpc.discover`.
     pub openrpc: Arc<str>,
+    /// The answer to `GET /openapi.json`.
+    pub openapi: Arc<str>,
 }
 
 impl AdvertisedDocuments {
@@ -44,6 +46,12 @@ impl AdvertisedDocuments {
         let openrpc = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| {
             method.access.is_for_agents() && capabilities.allows(method)
         });
-        AdvertisedDocuments { session: session.to_string().into(), openrpc: openrpc.to_string().into() }
+        let openapi = proto_schemas::openapi(env!("CARGO_PKG_VERSION"), |method| capabilities.allows(method));
+        let written = |document: Value| document.to_string().into();
+        AdvertisedDocuments {
+            session: written(session),
+            openrpc: written(openrpc),
+            openapi: written(openapi),
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! What may be called: by whom, whether it is advertised now, how often, and with which signature.
 //!
 //! **One list** for every way in: a WebSocket call, a call before login, a member of a batch, an HTTP request, a relay of
-//! another domain, and the operator's socket. Each way in says who is calling ([`CallSource`]), and nothing else differs.
+//! another domain, and the operator's socket. Each makes a [`Call`], which says who is calling ([`CallSource`]), and nothing else
+//! differs.
 //!
 //! In this order: an answer never tells more than the caller may know at that step.
 //!
@@ -11,8 +12,10 @@
 //! 4. [`Admission::signature`], if the call is signed; one that changes something is accepted once.
 //! 5. [`strip_reserved`]: every `_key` is removed.
 //!
-//! [`Admission::begin`] does the first three without waiting, [`Admission::finish`] the others.
+//! [`Admission::admit`] walks the list. Where a way in must not wait for it, or has yet to read the parameters, it calls the two halves:
+//! [`Admission::begin`] takes the steps that need nothing but the name of the method, [`Admission::finish`] the others.
 
+mod call;
 mod capabilities;
 mod documents;
 mod executed_calls;
@@ -26,32 +29,37 @@ mod signer;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
+pub use call::{AdmittedCall, Call, CalledMethod};
 pub use limits::{AgentLimit, GatewayLimits, SocketLimit, SocketPermit, per_second, within_agent_rate};
 pub use recent_keys::{KeyedRates, keyed_rates};
-pub use reserved::strip_reserved;
 pub use signature::is_signed;
 pub use signer::KnownSigner;
 pub use source::CallSource;
+pub use tokens::is_invalid_token;
 
 use crate::config::Config;
 use crate::frame::params;
 use capabilities::AdvertisedCapabilities;
 use documents::AdvertisedDocuments;
-use executed_calls::{ExecutedCalls, SignatureClaim};
-use kernel::{Aid, Caller, Clock, Mesh, MethodRefused, RpcError, World, unavailable};
+use executed_calls::ExecutedCalls;
+use kernel::{Aid, CallingAgent, Clock, Mesh, MethodRefused, RpcError, TokenCaller, World, unavailable};
 use login_failures::{LoginFailures, is_login_class};
 use parking_lot::RwLock;
-use proto_schemas::requests::auth;
-use proto_schemas::{HttpPrefix, Method, Tag};
+use proto_schemas::{HttpPrefix, Method, Tag, TokenRule};
 use rate_classes::{RateClasses, RateSubject};
+use reserved::strip_reserved;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::net::IpAddr;
 use std::sync::Arc;
+use tokens::ServiceTokens;
 
 pub struct Admission {
     pub limits: GatewayLimits,
     pub login_failures: LoginFailures,
+    pub tokens: ServiceTokens,
     rate_classes: RateClasses,
     capabilities: AdvertisedCapabilities,
     documents: RwLock<AdvertisedDocuments>,
@@ -62,15 +70,6 @@ pub struct Admission {
     clock: Clock,
 }
 
-/// A call that may be made.
-#[derive(Debug)]
-pub struct AdmittedCall {
-    /// For the service.
-    pub params: Option<Box<RawValue>>,
-    /// Of a signed call that is accepted once: to be told how it ended.
-    pub claim: Option<Box<SignatureClaim>>,
-}
-
 impl Admission {
     pub fn new(config: &Config, world: &World) -> Admission {
         let always_up: Vec<_> = config.federation.enabled.then_some("federation").into_iter().collect();
@@ -79,6 +78,7 @@ impl Admission {
         Admission {
             limits: GatewayLimits::new(&config.limits),
             login_failures: LoginFailures::new(&config.limits),
+            tokens: ServiceTokens::new(&world.mesh),
             rate_classes: RateClasses::new(&config.limits, &world.bus),
             documents: RwLock::new(AdvertisedDocuments::new(&capabilities, &world.mesh)),
             capabilities,
@@ -89,42 +89,57 @@ impl Admission {
         }
     }
 
-    /// The agent an access token was given to.
-    pub async fn authenticate(&self, token: &str) -> Result<Aid, RpcError> {
-        let (aid, _) = self.authenticate_session(token).await?;
-        Ok(aid)
+    /// Who has this token. The service that gave it is asked.
+    pub async fn authenticate(&self, token: &str, address: IpAddr) -> Result<TokenCaller, RpcError> {
+        match TokenRule::of(token) {
+            Some(rule) => self.tokens.verify(rule, token, address).await,
+            None => {
+                let aid = self.tokens.verify_access(token).await?.aid;
+                Ok(TokenCaller::access(CallingAgent::without_session(aid, address)))
+            }
+        }
     }
 
-    /// The same, with the time when the agent's tokens were revoked for the last time before this one was made, if ever.
+    /// The agent of an access token, with the time when its tokens were revoked for the last time before this one was made, if ever.
     pub async fn authenticate_session(&self, token: &str) -> Result<(Aid, Option<i64>), RpcError> {
-        let token = auth::VerifyToken { token: token.to_owned() };
-        let verified = self.mesh.ask(Caller::service("gateway"), &token).await?;
+        let verified = self.tokens.verify_access(token).await?;
         Ok((verified.aid, verified.tokens_revoked_at))
     }
 
+    /// The whole list.
+    pub async fn admit<'a>(&self, call: Call<'a>) -> Result<AdmittedCall<'a>, RpcError> {
+        let method = self.begin(&call)?;
+        self.finish(call, method).await
+    }
+
+    /// The whole list for a source whose calls have no class and no signature, so that there is nothing to wait for: that of another
+    /// domain, and the operator.
+    pub fn admit_at_once<'a>(&self, call: Call<'a>) -> Result<AdmittedCall<'a>, RpcError> {
+        let method = self.begin(&call)?;
+        Ok(AdmittedCall { method, params: strip_reserved(call.params)?, claim: None })
+    }
+
     /// The steps that need not wait: the method, and the rate of all calls of its caller.
-    pub fn begin(&self, source: &CallSource<'_>, name: &str) -> Result<&'static Method, RpcError> {
-        let found = self.find(source, name);
+    pub fn begin(&self, call: &Call<'_>) -> Result<&'static Method, RpcError> {
+        let found = self.find(call);
         // Counted also where nothing is found: trying out names is not free.
-        if let Some(limit) = source.limit() {
-            within_agent_rate(limit)?;
-        }
+        call.source.within_rate()?;
         found
     }
 
     /// The steps after those, which may have to ask another process.
-    pub async fn finish(
+    pub async fn finish<'a>(
         &self,
-        source: &CallSource<'_>,
+        call: Call<'a>,
         method: &'static Method,
-        params: Option<Box<RawValue>>,
-    ) -> Result<AdmittedCall, RpcError> {
+    ) -> Result<AdmittedCall<'a>, RpcError> {
+        let Call { source, params, .. } = call;
         // Boxed, so that the future of a call without these stays small.
         if let (Some(class), Some(address)) = (method.rate, source.address()) {
             if is_login_class(class) {
                 self.login_failures.within(address)?;
             }
-            let subject = RateSubject { address, aid: source.aid(), params: params.as_deref() };
+            let subject = RateSubject { address, subject: source.subject(), params: params.as_deref() };
             Box::pin(self.rate_classes.within(class, subject)).await?;
         }
         let mut claim = None;
@@ -133,7 +148,7 @@ impl Admission {
         {
             claim = Box::pin(self.signature(aid, signer, method, params)).await?.map(Box::new);
         }
-        Ok(AdmittedCall { params: strip_reserved(params)?, claim })
+        Ok(AdmittedCall { method, params: strip_reserved(params)?, claim })
     }
 
     /// The service has answered. Counts a failed login for the address it came from; other calls are not counted here.
@@ -159,14 +174,14 @@ impl Admission {
 
     /// The method, if this kind of caller may call it and it is advertised. Unknown, internal and not advertised methods
     /// are the same to a client: they are not found. One whose service is down is not the same: the client may ask again.
-    pub fn find(&self, source: &CallSource<'_>, name: &str) -> Result<&'static Method, RpcError> {
-        let method = source.find(name)?;
-        let open = matches!(source, CallSource::Operator)
+    fn find(&self, call: &Call<'_>) -> Result<&'static Method, RpcError> {
+        let method = call.existing_method()?;
+        let open = matches!(call.source, CallSource::Operator)
             || self.capabilities.allows(method)
             || method.tag.is_some_and(|tag| !tag.needs.is_empty()) && self.is_up(method.tag)?;
         match open {
             true => Ok(method),
-            false => Err(MethodRefused::NotFound.error(name)),
+            false => Err(MethodRefused::NotFound.error(method.name)),
         }
     }
 
@@ -175,13 +190,13 @@ impl Admission {
         Ok(route.tag.is_none_or(|tag| self.capabilities.has(tag)) || self.is_up(route.tag)?)
     }
 
-    /// The steps for a request to a route of a service: the rate of all calls of its caller, and that of the route.
-    pub async fn admit_route(&self, source: &CallSource<'_>, route: &HttpPrefix) -> Result<(), RpcError> {
-        if let Some(limit) = source.limit() {
-            within_agent_rate(limit)?;
-        }
-        if let (Some(class), Some(address)) = (route.rate, source.address()) {
-            let subject = RateSubject { address, aid: source.aid(), params: None };
+    /// The steps for a request to a path that no method declares: who may use it, the rate of all calls of its caller, and that of the
+    /// path.
+    pub async fn admit_path(&self, source: &CallSource<'_>, path: &HttpPrefix) -> Result<(), RpcError> {
+        source.kind().check_path(path.access).map_err(|refused| refused.error(path.path))?;
+        source.within_rate()?;
+        if let (Some(class), Some(address)) = (path.rate, source.address()) {
+            let subject = RateSubject { address, subject: source.subject(), params: None };
             self.rate_classes.within(class, subject).await?;
         }
         Ok(())
@@ -216,6 +231,11 @@ impl Admission {
         self.documents.read().openrpc.clone()
     }
 
+    /// The answer to `GET /openapi.json`.
+    pub fn openapi(&self) -> Arc<str> {
+        self.documents.read().openapi.clone()
+    }
+
     /// Looks at what answers now, and gives what that added and removed.
     pub fn refresh_capabilities(&self) -> Option<Value> {
         let mut up = self.mesh.namespaces();
@@ -230,6 +250,7 @@ impl Admission {
         self.limits.forget_quiet();
         self.login_failures.forget_quiet();
         self.rate_classes.forget_quiet();
+        self.tokens.forget_quiet();
         self.executed.forget_before(self.oldest_signature());
     }
 }

@@ -8,6 +8,7 @@ use kernel::{Aid, Bus, RpcError};
 use proto_schemas::{RateClass, RateKey};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
@@ -24,10 +25,10 @@ struct ClassLimit {
 }
 
 /// Whom a call is counted for, as far as it is known.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct RateSubject<'a> {
     pub address: IpAddr,
-    pub aid: Option<&'a Aid>,
+    pub subject: Option<Cow<'a, str>>,
     pub params: Option<&'a RawValue>,
 }
 
@@ -85,7 +86,7 @@ impl RateSubject<'_> {
             aid: Aid,
         }
         Some(match by {
-            RateKey::Agent => self.aid.map_or_else(|| network(self.address).to_string(), ToString::to_string),
+            RateKey::Agent => self.subject.map_or_else(|| network(self.address).to_string(), Cow::into_owned),
             RateKey::Address => network(self.address).to_string(),
             RateKey::AddressAndAid => {
                 let params = self.params.map_or("{}", RawValue::get);
@@ -123,7 +124,8 @@ mod tests {
         let params = |aid: &str| to_raw_value(&json!({ "aid": aid })).unwrap();
         let within = async |name: &str, last: u8, aid: &str| {
             let params = params(aid);
-            let subject = RateSubject { address: [10, 0, 0, last].into(), aid: None, params: Some(&params) };
+            let subject =
+                RateSubject { address: [10, 0, 0, last].into(), subject: None, params: Some(&params) };
             classes.within(class(name), subject).await.is_ok()
         };
         assert!(within("auth.register", 1, alice).await);

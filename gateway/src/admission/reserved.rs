@@ -3,10 +3,11 @@
 use crate::frame::params;
 use kernel::RpcError;
 use serde_json::value::{RawValue, to_raw_value};
+use std::borrow::Cow;
 
 /// Removes every member whose name begins with `_`. Such names are reserved for the server: what they say about a
 /// caller comes from its connection, never from its parameters.
-pub fn strip_reserved(params: Option<Box<RawValue>>) -> Result<Option<Box<RawValue>>, RpcError> {
+pub fn strip_reserved(params: Option<Cow<'_, RawValue>>) -> Result<Option<Cow<'_, RawValue>>, RpcError> {
     let Some(params) = params else { return Ok(None) };
     if !params::may_contain(&params, "\"_") {
         return Ok(Some(params));
@@ -17,7 +18,7 @@ pub fn strip_reserved(params: Option<Box<RawValue>>) -> Result<Option<Box<RawVal
     if members.len() == before {
         return Ok(Some(params));
     }
-    to_raw_value(&members).map(Some).map_err(RpcError::internal)
+    to_raw_value(&members).map(|kept| Some(Cow::Owned(kept))).map_err(RpcError::internal)
 }
 
 #[cfg(test)]
@@ -26,7 +27,7 @@ mod tests {
 
     fn stripped(text: &str) -> String {
         let raw = RawValue::from_string(text.to_owned()).unwrap();
-        strip_reserved(Some(raw)).unwrap().unwrap().get().to_owned()
+        strip_reserved(Some(Cow::Owned(raw))).unwrap().unwrap().get().to_owned()
     }
 
     #[test]

@@ -4,9 +4,10 @@
 use super::Admission;
 use super::executed_calls::{SignatureClaim, signature_key};
 use super::signer::{CallSigner, KnownSigner};
-use crate::frame::params::{self, ParamMembers};
+use crate::frame::params;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel::strict_json::ObjectMembers;
 use kernel::{Aid, RpcError, codes, sha256_hex};
 use proto_schemas::Method;
 use proto_schemas::requests::{ClientSignature, ca};
@@ -97,7 +98,7 @@ pub fn is_signed(params: &RawValue) -> bool {
 }
 
 /// Whether the same call again changes nothing: the method says so, or the parameter that makes a retry safe is there.
-fn is_repeatable(method: &Method, members: &ParamMembers<'_>) -> bool {
+fn is_repeatable(method: &Method, members: &ObjectMembers<'_>) -> bool {
     let again = method.federation.and_then(|rule| rule.again);
     let given = |name: &str| members.get(name).is_some_and(|value| !matches!(value.get(), "null" | "\"\""));
     method.repeatable || again.is_some_and(given)
@@ -123,7 +124,7 @@ fn same_fingerprint(claimed: &str, actual: &str) -> bool {
 
 /// SHA-256 over the canonical parameters: names sorted at every depth, numbers exactly as they were written. Python sorts
 /// names by code point and JavaScript by UTF-16 unit; both are accepted, and they differ only beyond the basic plane.
-fn hashes(members: &ParamMembers<'_>) -> Result<Vec<String>, RpcError> {
+fn hashes(members: &ObjectMembers<'_>) -> Result<Vec<String>, RpcError> {
     let mut hashes = Vec::with_capacity(2);
     for order in [KeyOrder::CodePoint, KeyOrder::Utf16] {
         let mut text = String::new();

@@ -1,9 +1,9 @@
 //! Who is calling, as each way in knows it, and which methods such a caller has.
 
-use super::limits::AgentLimit;
+use super::limits::{AgentLimit, within_agent_rate};
 use super::signer::KnownSigner;
-use kernel::{Aid, CallerKind, MethodRefused, RpcError};
-use proto_schemas::Method;
+use kernel::{Aid, CallerKind, RpcError, TokenCaller};
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 pub enum CallSource<'a> {
@@ -11,43 +11,44 @@ pub enum CallSource<'a> {
     Unauthenticated { address: IpAddr, connected: bool },
     /// A session on a WebSocket.
     Session { aid: &'a Aid, address: IpAddr, limit: &'a AgentLimit, signer: &'a KnownSigner },
-    /// An agent over HTTP, by its token: it has no session and no connection.
-    Token { aid: &'a Aid, address: IpAddr, limit: &'a AgentLimit, signer: &'a KnownSigner },
+    /// Whoever has a token, over HTTP: it has no session and no connection. The limit is that of its agent; other tokens have been
+    /// counted when they were verified.
+    Token { token: &'a TokenCaller, address: IpAddr, limit: Option<&'a AgentLimit>, signer: &'a KnownSigner },
     /// An agent of another domain, over the peer link of its gateway, which has its session.
-    ForeignAgent,
+    ForeignAgent { limit: &'a ForeignLimit<'a> },
     /// A service of another domain in its own name, likewise.
-    ForeignService,
+    ForeignService { limit: &'a ForeignLimit<'a> },
     /// Who has access to the data folder of this server.
     Operator,
 }
 
-impl<'a> CallSource<'a> {
-    /// The method, if this kind of caller can ever call it.
-    pub fn find(&self, name: &str) -> Result<&'static Method, RpcError> {
-        let method = proto_schemas::find(name);
-        self.kind().check(method).map_err(|refused| refused.error(name))?;
-        method.ok_or_else(|| MethodRefused::NotFound.error(name))
-    }
+/// Counts a call of another domain.
+pub type ForeignLimit<'a> = dyn Fn() -> Result<(), RpcError> + Sync + 'a;
 
-    fn kind(&self) -> CallerKind<'static> {
+impl<'a> CallSource<'a> {
+    pub(super) fn kind(&self) -> CallerKind<'a> {
         match self {
             CallSource::Unauthenticated { connected, .. } => {
                 CallerKind::Unauthenticated { connected: *connected }
             }
             CallSource::Session { .. } => CallerKind::Session,
-            CallSource::Token { .. } => CallerKind::Token,
-            CallSource::ForeignAgent => CallerKind::ForeignAgent,
-            CallSource::ForeignService => CallerKind::ForeignService,
+            CallSource::Token { token, .. } => CallerKind::Token(&token.kind),
+            CallSource::ForeignAgent { .. } => CallerKind::ForeignAgent,
+            CallSource::ForeignService { .. } => CallerKind::ForeignService,
             CallSource::Operator => CallerKind::Operator,
         }
     }
 
-    /// The limit of all calls of an agent. Other domains have limits of their own, and sockets without a session have a
-    /// number of calls.
-    pub(super) fn limit(&self) -> Option<&'a AgentLimit> {
+    /// Counts one of all calls of the caller. Sockets without a session have a number of calls, and the operator may make any.
+    pub(super) fn within_rate(&self) -> Result<(), RpcError> {
         match self {
-            CallSource::Session { limit, .. } | CallSource::Token { limit, .. } => Some(limit),
-            _ => None,
+            CallSource::Session { limit, .. } | CallSource::Token { limit: Some(limit), .. } => {
+                within_agent_rate(limit)
+            }
+            CallSource::ForeignAgent { limit } | CallSource::ForeignService { limit } => limit(),
+            CallSource::Token { limit: None, .. }
+            | CallSource::Unauthenticated { .. }
+            | CallSource::Operator => Ok(()),
         }
     }
 
@@ -60,9 +61,12 @@ impl<'a> CallSource<'a> {
         }
     }
 
-    pub(super) fn aid(&self) -> Option<&'a Aid> {
+    /// Whom the rate of a class counts: an agent is the same over its sessions and its access tokens.
+    pub(super) fn subject(&self) -> Option<Cow<'a, str>> {
         match self {
-            CallSource::Session { aid, .. } | CallSource::Token { aid, .. } => Some(aid),
+            CallSource::Session { aid, .. } => Some(Cow::Borrowed(aid.as_str())),
+            CallSource::Token { token, .. } if token.is_access() => Some(Cow::Borrowed(&token.subject)),
+            CallSource::Token { token, .. } => Some(Cow::Owned(format!("{}:{}", token.kind, token.subject))),
             _ => None,
         }
     }
@@ -70,8 +74,9 @@ impl<'a> CallSource<'a> {
     /// Whose signature a signed call must have.
     pub(super) fn signer(&self) -> Option<(&'a Aid, &'a KnownSigner)> {
         match self {
-            CallSource::Session { aid, signer, .. } | CallSource::Token { aid, signer, .. } => {
-                Some((aid, signer))
+            CallSource::Session { aid, signer, .. } => Some((aid, signer)),
+            CallSource::Token { token, signer, .. } if token.is_access() => {
+                Some((&token.agent.as_ref()?.aid, signer))
             }
             _ => None,
         }

@@ -1,13 +1,14 @@
 //! Who may call what, and when: one table for every way in.
 
-use super::{Admission, AgentLimit, CallSource, KnownSigner};
+use super::{Admission, AdmittedCall, AgentLimit, Call, CallSource, CalledMethod, KnownSigner};
 use crate::config::Config;
 use kernel::{
-    Aid, CallTerm, Caller, Methods, OnAnswer, PendingAnswer, RemoteService, RpcError, Session, World, codes,
-    unavailable,
+    Aid, CallTerm, CallWay, Caller, CallingAgent, Methods, OnAnswer, PendingAnswer, RemoteService, RpcError,
+    TokenCaller, World, codes, unavailable,
 };
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
+use std::borrow::Cow;
 use std::future::ready;
 use std::net::IpAddr;
 use std::path::Path;
@@ -31,7 +32,7 @@ impl RemoteService for DownService {
         Box::pin(ready(Err(unavailable("test"))))
     }
 
-    fn send(&self, _: &Session, _: &str, _: Option<&RawValue>, term: CallTerm, then: OnAnswer) {
+    fn send(&self, _: &CallingAgent, _: &str, _: Option<&RawValue>, term: CallTerm, then: OnAnswer) {
         then(Err(unavailable("test")), term.began);
     }
 
@@ -60,28 +61,53 @@ const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 /// An agent's side of admission.
 struct TestCaller {
     aid: Aid,
+    token: TokenCaller,
     limit: Arc<AgentLimit>,
     signer: KnownSigner,
+}
+
+/// Other domains are counted elsewhere.
+fn unlimited() -> Result<(), RpcError> {
+    Ok(())
 }
 
 impl TestCaller {
     fn new(admission: &Admission) -> TestCaller {
         let aid = Aid::parse("alice.agents.localhost").unwrap();
-        TestCaller { limit: admission.limits.agent(&aid), aid, signer: KnownSigner::default() }
+        let token = TokenCaller::access(CallingAgent::without_session(aid.clone(), ADDRESS));
+        TestCaller { limit: admission.limits.agent(&aid), aid, token, signer: KnownSigner::default() }
     }
 
     /// Every kind of caller, by name.
     fn sources(&self) -> [(&'static str, CallSource<'_>); 6] {
-        let TestCaller { aid, limit, signer } = self;
+        let TestCaller { aid, token, limit, signer } = self;
         [
             ("unauthenticated", CallSource::Unauthenticated { address: ADDRESS, connected: true }),
             ("session", CallSource::Session { aid, address: ADDRESS, limit, signer }),
-            ("token", CallSource::Token { aid, address: ADDRESS, limit, signer }),
-            ("foreign agent", CallSource::ForeignAgent),
-            ("foreign service", CallSource::ForeignService),
+            ("token", CallSource::Token { token, address: ADDRESS, limit: Some(limit), signer }),
+            ("foreign agent", CallSource::ForeignAgent { limit: &unlimited }),
+            ("foreign service", CallSource::ForeignService { limit: &unlimited }),
             ("operator", CallSource::Operator),
         ]
     }
+}
+
+fn begin(
+    admission: &Admission,
+    source: &CallSource<'_>,
+    name: &str,
+) -> Result<&'static proto_schemas::Method, RpcError> {
+    admission.begin(&Call::named(source, name, None))
+}
+
+async fn finish<'a>(
+    admission: &Admission,
+    source: &'a CallSource<'a>,
+    name: &'static str,
+    params: Option<Box<RawValue>>,
+) -> Result<AdmittedCall<'a>, RpcError> {
+    let method = proto_schemas::find(name).unwrap();
+    admission.finish(Call::named(source, name, params.map(Cow::Owned)), method).await
 }
 
 fn code(found: Result<&'static proto_schemas::Method, RpcError>) -> i32 {
@@ -126,7 +152,7 @@ fn every_kind_of_caller_gets_what_the_table_says_in_every_state() {
                     ServiceState::Absent if up == OK && !operator => absent,
                     _ => up,
                 };
-                let got = code(admission.begin(source, method));
+                let got = code(begin(&admission, source, method));
                 assert_eq!(got, expected, "{name} calls {method} ({kind}) while services are {state:?}");
             }
         }
@@ -151,8 +177,8 @@ fn a_method_that_needs_a_connection_is_refused_over_http_with_the_reason() {
         .filter(|method| method.needs_connection && method.access.is_for_agents() && !method.notification);
     for method in needing {
         let [_, (_, session), (_, token), ..] = caller.sources();
-        assert_eq!(code(admission.begin(&session, method.name)), OK, "{}", method.name);
-        let refused = admission.begin(&token, method.name).unwrap_err();
+        assert_eq!(code(begin(&admission, &session, method.name)), OK, "{}", method.name);
+        let refused = begin(&admission, &token, method.name).unwrap_err();
         assert_eq!(refused.code(), codes::INVALID_REQUEST.code, "{}", method.name);
         assert!(refused.to_string().contains("WebSocket"), "{refused}");
     }
@@ -163,13 +189,17 @@ fn the_rate_of_an_agent_counts_over_sessions_and_tokens_and_names_that_do_not_ex
     let admission = admission("limits.calls_per_second = 3", ServiceState::Up);
     let caller = TestCaller::new(&admission);
     let [_, (_, session), (_, token), ..] = caller.sources();
-    assert_eq!(code(admission.begin(&session, "meta.ping")), OK);
-    assert_eq!(code(admission.begin(&token, "meta.ping")), OK);
-    assert_eq!(code(admission.begin(&session, "no.such")), NOT_FOUND);
+    assert_eq!(code(begin(&admission, &session, "meta.ping")), OK);
+    assert_eq!(code(begin(&admission, &token, "meta.ping")), OK);
+    assert_eq!(code(begin(&admission, &session, "no.such")), NOT_FOUND);
     for source in [&session, &token] {
-        assert_eq!(code(admission.begin(source, "meta.ping")), codes::RATE_LIMITED.code);
+        assert_eq!(code(begin(&admission, source, "meta.ping")), codes::RATE_LIMITED.code);
     }
-    assert_eq!(code(admission.begin(&CallSource::Operator, "message.send")), OK, "the operator has no rate");
+    assert_eq!(
+        code(begin(&admission, &CallSource::Operator, "message.send")),
+        OK,
+        "the operator has no rate"
+    );
 }
 
 #[tokio::test]
@@ -177,8 +207,9 @@ async fn the_class_of_a_method_counts_before_login_and_after_it() {
     let admission = admission("limits.registrations_per_minute = 2", ServiceState::Up);
     let caller = TestCaller::new(&admission);
     let [(_, unauthenticated), (_, session), (_, token), .., (_, operator)] = caller.sources();
-    let method = proto_schemas::find("auth.create_aid").unwrap();
-    let finish = async |source: &CallSource<'_>| admission.finish(source, method, None).await.map(|_| method);
+    let finish = async |source: &CallSource<'_>| {
+        finish(&admission, source, "auth.create_aid", None).await.map(|admitted| admitted.method)
+    };
     assert_eq!(code(finish(&unauthenticated).await), OK);
     assert_eq!(code(finish(&session).await), OK);
     for source in [&unauthenticated, &session, &token] {
@@ -191,10 +222,10 @@ async fn the_class_of_a_method_counts_before_login_and_after_it() {
 async fn reserved_members_are_removed_for_every_caller_and_nothing_else() {
     let admission = admission("", ServiceState::Up);
     let caller = TestCaller::new(&admission);
-    let method = proto_schemas::find("message.send").unwrap();
     for (name, source) in caller.sources() {
         let params = to_raw_value(&json!({ "_auth": { "aid": "x" }, "to": "y" })).unwrap();
-        let finished = admission.finish(&source, method, Some(params)).await.unwrap().params.unwrap();
+        let finished = finish(&admission, &source, "message.send", Some(params)).await;
+        let finished = finished.unwrap().params.unwrap();
         assert_eq!(finished.get(), r#"{"to":"y"}"#, "{name}");
     }
 }
@@ -208,7 +239,7 @@ async fn a_wrong_signature_is_refused_wherever_an_agent_signs() {
     for source in [session, token] {
         let params = to_raw_value(&json!({ "client_signature": { "aid": "x" } })).unwrap();
         assert!(!Admission::is_finished(method, Some(&params)));
-        let refused = admission.finish(&source, method, Some(params)).await.unwrap_err();
+        let refused = finish(&admission, &source, "message.send", Some(params)).await.unwrap_err();
         assert_eq!(refused.code(), codes::CLIENT_SIGNATURE_INVALID.code);
     }
 }
@@ -218,4 +249,20 @@ fn the_federation_tag_appears_while_federation_is_enabled() {
     assert!(admission("", ServiceState::Up).capabilities().contains("\"federation\""));
     let without = admission("federation.enabled = false", ServiceState::Up);
     assert!(!without.capabilities().contains("\"federation\""));
+}
+
+#[test]
+fn a_token_of_a_service_opens_the_routes_that_name_its_kind_and_nothing_else() {
+    let admission = admission("", ServiceState::Up);
+    let (signer, address) = (KnownSigner::default(), ADDRESS);
+    let token = TokenCaller { kind: "agent".into(), subject: "0190163d".to_owned(), agent: None };
+    let source = CallSource::Token { token: &token, address, limit: None, signer: &signer };
+    let by_route = |name: &str| {
+        let method = proto_schemas::find(name).unwrap();
+        let way = CallWay::Route(&method.http[0]);
+        admission.begin(&Call { source: &source, way, method: CalledMethod::Known(method), params: None })
+    };
+    assert_eq!(code(by_route("agent.get")), OK);
+    assert_eq!(code(by_route("agent.update")), codes::PERMISSION_DENIED.code);
+    assert_eq!(code(begin(&admission, &source, "agent.get")), NOT_FOUND, "not as JSON-RPC");
 }

@@ -1,13 +1,13 @@
 //! What `auth.connect` makes of a connection.
 
 use crate::admission::{AgentLimit, CallSource, KnownSigner};
-use kernel::{AnnouncedSession, Delivery, PresentSession, Session, Subscription};
+use kernel::{AnnouncedSession, CallingAgent, Delivery, PresentSession, Subscription};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
 pub struct OpenSession {
     /// Who it is, as services see it.
-    pub session: Session,
+    pub session: CallingAgent,
     pub kind: ConnectionKind,
     pub delivery: Delivery,
     pub extra_info: Option<Box<RawValue>>,
@@ -46,7 +46,7 @@ impl OpenSession {
 
     /// What other gateways are told of it.
     pub(super) fn announced(&self) -> AnnouncedSession {
-        let Session { device, slot, address, connection, .. } = &self.session;
+        let CallingAgent { device, slot, address, connection, .. } = &self.session;
         AnnouncedSession {
             session: PresentSession {
                 connection: *connection,

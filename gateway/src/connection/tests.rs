@@ -5,8 +5,8 @@ use super::{CloseReason, Connection, ConnectionKind, OpenSession, OutboxBudget, 
 use crate::admission::GatewayLimits;
 use crate::config::Config;
 use kernel::{
-    Aid, AnnouncedSession, Audience, Clock, Delivery, DeviceId, Generation, Ids, Mode, Presence,
-    PresentSession, RedisBus, RedisSettings, RpcError, Session, SlotId,
+    Aid, AnnouncedSession, Audience, CallingAgent, Clock, Delivery, DeviceId, Generation, Ids, Mode,
+    Presence, PresentSession, RedisBus, RedisSettings, RpcError, SlotId,
 };
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ impl GatewayInstance {
     ) -> Result<Arc<Connection>, RpcError> {
         let address = [127, 0, 0, 1].into();
         let connection = self.sessions.add(id, address);
-        let session = Session {
+        let session = CallingAgent {
             aid: alice(),
             device: DeviceId::parse(device).unwrap(),
             slot: SlotId::parse(slot).unwrap(),

@@ -28,7 +28,7 @@ mod wire;
 pub use inbound::{IN_FLIGHT, InboundPeer};
 pub use wire::relay::RelayEventTargets;
 
-use crate::admission::{KeyedRates, keyed_rates, per_second};
+use crate::admission::{Admission, KeyedRates, keyed_rates, per_second};
 use crate::config::Config;
 use crate::connection::Sessions;
 use crate::telemetry::Metrics;
@@ -53,6 +53,8 @@ pub struct Federation {
     pub config: Config,
     pub identity: GatewayIdentity,
     pub trust: PeerTrust,
+    /// What may be called, by those of other domains, too.
+    admission: Arc<Admission>,
     pub mesh: Arc<Mesh>,
     pub bus: Bus,
     pub presence: Presence,
@@ -91,6 +93,7 @@ impl Federation {
         config: &Config,
         world: &World,
         metrics: &Arc<Metrics>,
+        admission: &Arc<Admission>,
     ) -> anyhow::Result<Arc<Federation>> {
         let trust = PeerTrust::new(world.mesh.clone(), &config.federation);
         trust.refresh().await?;
@@ -98,6 +101,7 @@ impl Federation {
             config: config.clone(),
             identity: GatewayIdentity::open(world).await?,
             trust,
+            admission: admission.clone(),
             mesh: world.mesh.clone(),
             bus: world.bus.clone(),
             presence: world.presence.clone(),

@@ -77,7 +77,7 @@ mod tests {
     fn caller(depth: u8) -> Caller {
         let relayed = Relayed { from_issuer: "aid.net".to_owned(), relay_id: "r-1".to_owned(), depth };
         let foreign = Caller::ForeignService { service: "search".to_owned(), relayed };
-        Caller::service_because_of("message", &foreign)
+        Caller::service_in_call("message", &foreign)
     }
 
     #[test]

@@ -1,27 +1,25 @@
 //! The parameters of a request, read without copying their values.
 
-use kernel::{RpcError, codes};
+use kernel::strict_json::{self, ObjectMembers};
+use kernel::{RpcError, codes, parse_params};
+use proto_schemas::Request;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 
-/// The members of an object in the order of their names, their values as they were written.
-pub type ParamMembers<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
-
-pub fn parse<T: DeserializeOwned + Default>(params: Option<&RawValue>) -> Result<T, RpcError> {
-    let Some(params) = params else { return Ok(T::default()) };
-    serde_json::from_str(params.get())
-        .map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))
+/// The parameters of a method that the gateway answers itself, read as a service reads them.
+pub fn read<R: Request + DeserializeOwned>(params: Option<&RawValue>) -> Result<R, RpcError> {
+    read_as(R::METHOD, params)
 }
 
-pub fn members(object: &RawValue) -> Result<ParamMembers<'_>, RpcError> {
-    #[derive(serde::Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-    #[serde(transparent)]
-    struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
-    let named: BTreeMap<MemberName<'_>, &RawValue> = serde_json::from_str(object.get())
-        .map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))?;
-    Ok(named.into_iter().map(|(MemberName(name), value)| (name, value)).collect())
+/// The same where the gateway has a type of its own for them.
+pub fn read_as<P: DeserializeOwned>(method: &str, params: Option<&RawValue>) -> Result<P, RpcError> {
+    let method = proto_schemas::find(method).ok_or_else(|| RpcError::plain(codes::METHOD_NOT_FOUND))?;
+    parse_params(method, params)
+}
+
+pub fn members(object: &RawValue) -> Result<ObjectMembers<'_>, RpcError> {
+    strict_json::members(object.get())
+        .map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))
 }
 
 /// Whether a name may be in the text, written plainly, as in `quoted`, or with escapes. A quick look that may say yes for

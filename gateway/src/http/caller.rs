@@ -1,16 +1,24 @@
-//! Who sends a request: the agent whose token it has, or nobody we know.
+//! Who sends a request: whoever has its token, or nobody we know.
 
-use crate::admission::{AgentLimit, CallSource, KnownSigner};
+use crate::admission::{AgentLimit, CallSource, KnownSigner, is_invalid_token};
 use crate::gateway::GatewayState;
+use crate::shared_limits::BytesOwner;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
-use kernel::{Caller, DeviceId, Generation, RpcError, Session, SlotId, TokenKind, TracedCall, codes};
+use kernel::{Caller, CallingAgent, RpcError, TokenCaller, TracedCall};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-pub(super) enum HttpCaller {
-    Unauthenticated { address: IpAddr },
-    Agent { session: Session, limit: Arc<AgentLimit>, signer: KnownSigner },
+pub(super) struct HttpCaller {
+    address: IpAddr,
+    token: Option<VerifiedCaller>,
+}
+
+struct VerifiedCaller {
+    caller: TokenCaller,
+    /// That of the agent, for an access token.
+    limit: Option<Arc<AgentLimit>>,
+    signer: KnownSigner,
 }
 
 /// What the token of a request says.
@@ -21,61 +29,61 @@ pub(super) enum Authenticated {
 }
 
 impl HttpCaller {
-    /// Asks `auth` for whom the token of a request was made, if it has one.
+    pub fn unauthenticated(address: IpAddr) -> HttpCaller {
+        HttpCaller { address, token: None }
+    }
+
+    /// Asks whoever gave the token of a request for whom it was made, if it has one.
     pub async fn authenticate(
         gateway: &GatewayState,
         address: IpAddr,
         headers: &HeaderMap,
     ) -> Result<Authenticated, RpcError> {
         let Some(token) = bearer(headers) else {
-            return Ok(Authenticated::Caller(HttpCaller::Unauthenticated { address }));
+            return Ok(Authenticated::Caller(HttpCaller::unauthenticated(address)));
         };
-        let aid = match gateway.admission.authenticate(token).await {
-            Ok(aid) => aid,
-            Err(error) if error.code() == codes::TOKEN_INVALID.code => {
-                return Ok(Authenticated::InvalidToken);
-            }
+        let caller = match gateway.admission.authenticate(token, address).await {
+            Ok(caller) => caller,
+            Err(error) if is_invalid_token(&error) => return Ok(Authenticated::InvalidToken),
             Err(error) => return Err(error),
         };
-        let limit = gateway.admission.limits.agent(&aid);
-        let session = Session {
-            aid,
-            device: DeviceId::default(),
-            slot: SlotId::default(),
-            connection: 0,
-            address,
-            connected_at_ms: gateway.clock.now_ms(),
-            generation: Generation::default(),
-            trace: None,
-        };
-        let signer = KnownSigner::default();
-        Ok(Authenticated::Caller(HttpCaller::Agent { session, limit, signer }))
+        let agent = caller.agent.as_ref().filter(|_| caller.is_access());
+        let limit = agent.map(|agent| gateway.admission.limits.agent(&agent.aid));
+        let token = Some(VerifiedCaller { caller, limit, signer: KnownSigner::default() });
+        Ok(Authenticated::Caller(HttpCaller { address, token }))
     }
 
-    pub fn is_agent(&self) -> bool {
-        matches!(self, HttpCaller::Agent { .. })
+    pub fn is_known(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Whether it is an agent by its access token.
+    pub fn is_logged_in(&self) -> bool {
+        self.token.as_ref().is_some_and(|token| token.caller.is_access())
     }
 
     /// Who is calling, for admission.
     pub fn source(&self) -> CallSource<'_> {
-        match self {
-            HttpCaller::Unauthenticated { address } => {
-                CallSource::Unauthenticated { address: *address, connected: false }
-            }
-            HttpCaller::Agent { session, limit, signer } => {
-                CallSource::Token { aid: &session.aid, address: session.address, limit, signer }
+        let address = self.address;
+        match &self.token {
+            None => CallSource::Unauthenticated { address, connected: false },
+            Some(VerifiedCaller { caller, limit, signer }) => {
+                CallSource::Token { token: caller, address, limit: limit.as_deref(), signer }
             }
         }
     }
 
     /// Who is calling, for a service.
     pub fn caller(&self, trace: Option<Arc<TracedCall>>) -> Caller {
-        match self {
-            HttpCaller::Unauthenticated { .. } => Caller::Unauthenticated,
-            HttpCaller::Agent { session, .. } => {
-                Caller::Token(Session { trace, ..session.clone() }, TokenKind::Access)
-            }
-        }
+        let Some(token) = &self.token else { return Caller::Unauthenticated };
+        let agent = token.caller.agent.as_ref().map(|agent| CallingAgent { trace, ..agent.clone() });
+        Caller::Token(TokenCaller { agent, ..token.caller.clone() })
+    }
+
+    /// Who pays for the bytes that it sends.
+    pub fn owner(&self) -> BytesOwner {
+        let agent = self.token.as_ref().and_then(|token| token.caller.agent.as_ref());
+        agent.map_or(BytesOwner::Network(self.address), |agent| BytesOwner::Agent(agent.aid.clone()))
     }
 }
 

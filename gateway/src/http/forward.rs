@@ -1,22 +1,22 @@
-//! A request for a service: authenticated, admitted, and passed on to its router, in this process or another.
+//! A request for the router of a service, in this process or another: it is authenticated and admitted before it gets here.
 
-use super::caller::{Authenticated, HttpCaller};
+use super::caller::HttpCaller;
 use super::host::RequestHost;
-use super::reply;
 use super::route::DeclaredPath;
+use super::{PathAnswer, reply};
 use crate::gateway::GatewayState;
 use crate::http_body::{BodyRefused, BodyWatch, RequestBody, ResponseBody, is_event_stream};
 use crate::local_routes;
 use axum::body::Body;
 use axum::response::Response;
 use hyper::body::Body as _;
+use hyper::body::Incoming;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
 };
-use hyper::{Request, body::Incoming};
+use hyper::{Method, Request};
 use kernel::http::{CALLER, DEADLINE_MS, HOST_AGENT, INTERNAL_PREFIX, caller_header};
 use kernel::{Caller, PendingResponse, RpcError, ServiceRoutes, timed_out, unavailable};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -34,30 +34,24 @@ const NOT_PASSED_ON: [HeaderName; 7] = [
 
 pub(super) async fn forward(
     gateway: &Arc<GatewayState>,
-    address: IpAddr,
-    declared: DeclaredPath,
+    caller: &HttpCaller,
+    path: &PathAnswer,
     host: &RequestHost,
     request: Request<Incoming>,
 ) -> Result<Response, RpcError> {
-    let DeclaredPath { prefix, service } = declared;
-    let (caller, unknown_token) = match HttpCaller::authenticate(gateway, address, request.headers()).await? {
-        Authenticated::Caller(caller) if caller.is_agent() || !prefix.needs_token => (caller, false),
-        // An open path is answered to everybody; what needs an agent there is refused by its service, unless the token is one
-        // that the service itself has given.
-        Authenticated::InvalidToken if !prefix.needs_token => (HttpCaller::Unauthenticated { address }, true),
-        _ => return Ok(reply::unauthorized("a valid access token is needed")),
-    };
-    gateway.admission.admit_route(&caller.source(), prefix).await?;
+    let DeclaredPath { prefix, service } = path.declared;
     if request.body().size_hint().lower() > prefix.body_bytes as u64 {
-        return Ok(reply::body_refused(BodyRefused::TooLarge));
+        return Err(reply::body_refused(BodyRefused::TooLarge));
     }
 
     let (mut parts, body) = request.into_parts();
-    let within = (!prefix.streams).then(|| gateway.call_timeout());
-    if !unknown_token {
-        // It has done its work.
-        parts.headers.remove(AUTHORIZATION);
+    if parts.method == Method::HEAD {
+        // Our server leaves out the body; a refusal of the router is in it.
+        parts.method = Method::GET;
     }
+    let within = (!prefix.streams).then(|| gateway.call_timeout());
+    // It has done its work.
+    parts.headers.remove(AUTHORIZATION);
     replace_headers(&mut parts.headers, &caller.caller(None), host, within)?;
     let silence = Duration::from_millis(gateway.config.limits.body_silence_ms);
     let (body, watch) = RequestBody::new(body, prefix.body_bytes, silence);
@@ -67,7 +61,7 @@ pub(super) async fn forward(
     let response = head(answering, &watch, service, gateway.call_timeout(), prefix.streams).await;
     // A service cannot know why the body ended, and answers whatever it answers to half of one.
     if let Some(reason) = watch.refused() {
-        return Ok(reply::body_refused(reason));
+        return Err(reply::body_refused(reason));
     }
     let (parts, body) = response?.into_parts();
     let mut body = ResponseBody::new(body);

@@ -7,22 +7,28 @@ use crate::health::ProcessHealth;
 use axum::response::Response;
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::http::json_text;
-use kernel::sha256;
+use kernel::{RpcError, sha256};
 use serde_json::{Value, json};
 
-pub(super) fn answer(gateway: &GatewayState, method: &Method, path: &str, headers: &HeaderMap) -> Response {
+pub(super) fn answer(
+    gateway: &GatewayState,
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<Response, RpcError> {
     if method != Method::GET && method != Method::HEAD {
-        return reply::not_allowed("GET, HEAD, OPTIONS");
+        return Err(reply::not_allowed("GET, HEAD, OPTIONS"));
     }
     if let Some(answer) = ProcessHealth::answer(path, &gateway.health) {
-        return answer;
+        return Ok(answer);
     }
-    match path {
+    Ok(match path {
         "/.well-known/aun-gateway" => json_text(StatusCode::OK, well_known(gateway).to_string()),
         "/capabilities" => json_text(StatusCode::OK, &*gateway.admission.capabilities()),
-        "/metrics" => metrics(gateway, headers),
-        _ => reply::not_found(),
-    }
+        "/openapi.json" => json_text(StatusCode::OK, &*gateway.admission.openapi()),
+        "/metrics" => metrics(gateway, headers)?,
+        _ => return Err(reply::not_found()),
+    })
 }
 
 fn well_known(gateway: &GatewayState) -> Value {
@@ -39,13 +45,13 @@ fn well_known(gateway: &GatewayState) -> Value {
 }
 
 /// Who is connected and what they call is for the operator: whoever has the token that the settings name.
-fn metrics(gateway: &GatewayState, headers: &HeaderMap) -> Response {
-    let Some(token) = &gateway.config.status.token else { return reply::not_found() };
+fn metrics(gateway: &GatewayState, headers: &HeaderMap) -> Result<Response, RpcError> {
+    let Some(token) = &gateway.config.status.token else { return Err(reply::not_found()) };
     if !bearer(headers).is_some_and(|given| is_same(given, token)) {
-        return reply::unauthorized("metrics are for whoever has the token of status.token");
+        return Err(reply::unauthorized("metrics are for whoever has the token of status.token"));
     }
     gateway.metrics.set_bus(gateway.delivery.bus_stats(), gateway.sessions.present());
-    reply::openmetrics(gateway.metrics.text())
+    Ok(reply::openmetrics(gateway.metrics.text()))
 }
 
 /// Compares digests, so that how long it takes says nothing about the token.

@@ -1,34 +1,39 @@
-//! Answers that only the gateway gives.
+//! What only the gateway refuses, and the forms that only it answers in.
 
 use crate::gateway::GatewayState;
 use crate::http_body::BodyRefused;
 use axum::response::{IntoResponse as _, Response};
 use hyper::StatusCode;
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
-use kernel::http::{json_text, refuse, with_header};
-use serde_json::json;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName};
+use kernel::http::{RequestIds, failure, with_header};
+use kernel::{RpcError, codes};
+use proto_schemas::plain_envelope;
 use std::time::Duration;
 
-pub(super) fn not_found() -> Response {
-    refuse(StatusCode::NOT_FOUND, "not_found", "Not found")
+pub(super) fn not_found() -> RpcError {
+    RpcError::new(codes::NOT_FOUND, "Not found")
 }
 
-pub(super) fn not_allowed(allowed: &str) -> Response {
-    let sentence = format!("only {allowed} are allowed");
-    with_header(refuse(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &sentence), ALLOW, allowed)
+/// The answer to a method that a path does not have.
+pub(super) fn not_allowed(allowed: &str) -> RpcError {
+    RpcError::new(codes::METHOD_NOT_ALLOWED, format!("only {allowed} are allowed")).with("allow", allowed)
 }
 
-pub(super) fn unauthorized(sentence: &str) -> Response {
-    with_header(refuse(StatusCode::UNAUTHORIZED, "unauthorized", sentence), WWW_AUTHENTICATE, "Bearer")
+pub(super) fn unauthorized(sentence: &str) -> RpcError {
+    RpcError::new(codes::UNAUTHENTICATED, sentence)
 }
 
 /// The client is in the middle of its body, so the connection cannot be used again.
-pub(super) fn body_refused(reason: BodyRefused) -> Response {
-    let (status, code) = match reason {
-        BodyRefused::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
-        BodyRefused::TooSlow => (StatusCode::REQUEST_TIMEOUT, "timeout"),
-    };
-    with_header(refuse(status, code, &reason.to_string()), CONNECTION, "close")
+pub(super) fn body_refused(reason: BodyRefused) -> RpcError {
+    match reason {
+        BodyRefused::TooLarge => RpcError::plain(codes::BODY_TOO_LARGE),
+        BodyRefused::TooSlow => RpcError::plain(codes::BODY_TIMEOUT),
+    }
+}
+
+/// Which methods a path has.
+pub(super) fn options(allowed: &str) -> Response {
+    with_header(StatusCode::NO_CONTENT.into_response(), ALLOW, allowed)
 }
 
 /// Metrics, in the format that tools scrape.
@@ -37,22 +42,27 @@ pub fn openmetrics(metrics: String) -> Response {
     with_header(metrics.into_response(), CONTENT_TYPE, kind)
 }
 
-pub(super) fn too_many(gateway: &GatewayState, wait: Duration) -> Response {
+/// A refusal where no path, and so no envelope, is declared.
+pub fn plain_failure(error: &RpcError) -> Response {
+    failure(plain_envelope(), error, &RequestIds::default())
+}
+
+/// More requests from one address than are accepted.
+pub(super) fn too_many(wait: Duration) -> RpcError {
     let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
-    let seconds = ms.div_ceil(1000);
-    let body = json!({
-        "error": "Rate limit exceeded",
-        "code": "rate_limit_exceeded",
-        "tier": "read",
-        "retryAfterMs": ms,
-    });
+    RpcError::new(codes::RATE_LIMITED, "Rate limit exceeded").with("tier", "read").with("retry_after_ms", ms)
+}
+
+/// The headers that say when more are accepted.
+pub(super) fn with_rate_headers(gateway: &GatewayState, response: Response, wait: Duration) -> Response {
+    let seconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1).div_ceil(1000);
     let reset = gateway.clock.now_seconds() + i64::try_from(seconds).unwrap_or(1);
     let headers = [
-        (RETRY_AFTER, seconds.to_string()),
-        (HeaderName::from_static("x-ratelimit-limit"), gateway.admission.limits.http_per_second.to_string()),
-        (HeaderName::from_static("x-ratelimit-remaining"), "0".to_owned()),
-        (HeaderName::from_static("x-ratelimit-reset"), reset.to_string()),
+        ("x-ratelimit-limit", gateway.admission.limits.http_per_second.to_string()),
+        ("x-ratelimit-remaining", "0".to_owned()),
+        ("x-ratelimit-reset", reset.to_string()),
     ];
-    let response = json_text(StatusCode::TOO_MANY_REQUESTS, body.to_string());
-    headers.into_iter().fold(response, |response, (name, value)| with_header(response, name, &value))
+    headers.into_iter().fold(response, |response, (name, value)| {
+        with_header(response, HeaderName::from_static(name), &value)
+    })
 }

@@ -4,7 +4,7 @@ use super::host::RequestHost;
 use proto_schemas::{HttpHost, HttpPrefix};
 
 /// A declared path, and the service that answers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct DeclaredPath {
     pub prefix: &'static HttpPrefix,
     pub service: &'static str,
@@ -20,6 +20,14 @@ pub(super) fn declared_paths() -> Vec<DeclaredPath> {
     #[cfg(test)]
     let declared = declared.chain(super::tests::declared_paths());
     declared.collect()
+}
+
+/// Every method that may have a route.
+pub(super) fn methods() -> impl Iterator<Item = &'static proto_schemas::Method> {
+    let methods = proto_schemas::methods().iter();
+    #[cfg(test)]
+    let methods = methods.chain(super::tests::methods());
+    methods
 }
 
 /// Of two paths of the same length the one wins that is not for every host.

@@ -1,15 +1,14 @@
 //! `/health` and `/metrics` of a process, for the operator's tools; also of a process without the gateway.
 
-use super::reply::openmetrics;
+use super::reply::{openmetrics, plain_failure};
 use crate::health::{HealthSources, ProcessHealth};
 use crate::telemetry::Metrics;
 use axum::response::Response;
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use kernel::World;
-use kernel::http::refuse;
+use kernel::{RpcError, World, codes};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +46,7 @@ fn reply(request: &Request<Incoming>, world: &World, metrics: &Metrics, health: 
         "/metrics" => openmetrics(metrics_of(world, metrics)),
         path => ProcessHealth::answer(path, health).unwrap_or_else(|| {
             let sentence = "only /health, /health/live, /health/readiness and /metrics are served here";
-            refuse(StatusCode::NOT_FOUND, "not_found", sentence)
+            plain_failure(&RpcError::new(codes::NOT_FOUND, sentence))
         }),
     }
 }

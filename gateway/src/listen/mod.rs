@@ -19,7 +19,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use kernel::http::{refuse, with_header};
+use kernel::http::{refusal, with_header};
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::convert::Infallible;
@@ -197,16 +197,17 @@ where
         && says(header(UPGRADE), "websocket")
         && says(header(CONNECTION), "upgrade");
     let (Some(key), true) = (header(SEC_WEBSOCKET_KEY), wants) else {
-        let refused = refuse(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path is for WebSockets");
+        let refused =
+            refused(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path is for WebSockets");
         return with_header(refused, UPGRADE, "websocket");
     };
     if header(SEC_WEBSOCKET_VERSION) != Some("13") {
         let sentence = "only WebSocket version 13 is supported";
-        let refused = refuse(StatusCode::UPGRADE_REQUIRED, "websocket_version", sentence);
+        let refused = refused(StatusCode::UPGRADE_REQUIRED, "websocket_version", sentence);
         return with_header(refused, SEC_WEBSOCKET_VERSION, "13");
     }
     if gateway.stop.is_cancelled() {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server is stopping");
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server is stopping");
     }
     let accept = derive_accept_key(key.as_bytes());
     let (permit, address) = (accepted.permit.lock().take(), accepted.address);
@@ -249,4 +250,8 @@ where
     let owner = BytesOwner::Network(prefix_of(address));
     let stream = IncomingFrames::new(stream, early, most, owner, gateway.frame_budget.clone());
     Some(WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await)
+}
+
+fn refused(status: StatusCode, word: &str, sentence: &str) -> Response {
+    http::plain_failure(&refusal(status, word, sentence))
 }

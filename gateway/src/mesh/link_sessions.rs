@@ -1,7 +1,7 @@
 //! The sessions that were sent over a mesh link in full. Later calls name them by their connection id only.
 
 use super::wire::{CallerForm, CallerRef, WireCaller};
-use kernel::{Caller, Session, TracedCall};
+use kernel::{Caller, CallingAgent, TracedCall};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct SentSessions(pub(super) HashSet<u64, ByConnectionId>);
 impl SentSessions {
     /// How this caller has to be written, so that the other side knows it.
     pub fn form_of(&mut self, caller: CallerRef<'_>) -> CallerForm {
-        let CallerRef::Agent(Session { connection, .. }) = caller else { return CallerForm::Full };
+        let CallerRef::Agent(CallingAgent { connection, .. }) = caller else { return CallerForm::Full };
         if self.0.contains(connection) {
             return CallerForm::ConnectionId(*connection);
         }
@@ -53,7 +53,7 @@ impl SentSessions {
 
 /// The answering side: the sessions it has received in full.
 #[derive(Default)]
-pub(super) struct ReceivedSessions(pub(super) HashMap<u64, Session, ByConnectionId>);
+pub(super) struct ReceivedSessions(pub(super) HashMap<u64, CallingAgent, ByConnectionId>);
 
 impl ReceivedSessions {
     pub fn forget(&mut self) {
@@ -65,7 +65,7 @@ impl ReceivedSessions {
         match caller {
             WireCaller::ConnectionId(connection) => {
                 let session = self.0.get(&connection)?.clone();
-                Some(Caller::Agent(Session { trace, ..session }))
+                Some(Caller::Agent(CallingAgent { trace, ..session }))
             }
             WireCaller::Full(caller) => match *caller {
                 Caller::Agent(session) => {
@@ -73,11 +73,16 @@ impl ReceivedSessions {
                         return None;
                     }
                     self.0.insert(session.connection, session.clone());
-                    Some(Caller::Agent(Session { trace, ..session }))
+                    Some(Caller::Agent(CallingAgent { trace, ..session }))
                 }
-                Caller::Token(session, kind) => Some(Caller::Token(Session { trace, ..session }, kind)),
+                Caller::Token(mut token) => {
+                    if let Some(agent) = &mut token.agent {
+                        agent.trace = trace;
+                    }
+                    Some(Caller::Token(token))
+                }
                 Caller::Foreign(session, relayed) => {
-                    Some(Caller::Foreign(Session { trace, ..session }, relayed))
+                    Some(Caller::Foreign(CallingAgent { trace, ..session }, relayed))
                 }
                 other => Some(other),
             },

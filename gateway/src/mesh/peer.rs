@@ -35,7 +35,7 @@ mod tests {
     fn a_service_speaks_for_itself_and_only_the_gateway_for_others() {
         let relayed = Relayed { from_issuer: "aid.net".into(), relay_id: "r-1".into(), depth: 0 };
         let foreign = Caller::ForeignService { service: "message".into(), relayed };
-        let in_relay = Caller::service_because_of("message", &foreign);
+        let in_relay = Caller::service_in_call("message", &foreign);
         for (caller, message, gateway) in [
             (Caller::service("message"), true, false),
             (in_relay, true, false),

@@ -5,7 +5,9 @@ use super::http::RemoteHttp;
 use super::link::MeshLink;
 use super::wire::{CallerRef, OutgoingCall};
 use futures_util::future::ready;
-use kernel::{CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, ServiceRoutes, Session, unavailable};
+use kernel::{
+    CallTerm, Caller, CallingAgent, OnAnswer, PendingAnswer, RemoteService, ServiceRoutes, unavailable,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -57,9 +59,8 @@ impl RemoteService for RemoteNamespace {
             return Box::pin(ready(Err(unavailable(self.namespace))));
         };
         let trace = match &mut caller {
-            Caller::Agent(session) | Caller::Token(session, _) | Caller::Foreign(session, _) => {
-                session.trace.take()
-            }
+            Caller::Agent(agent) | Caller::Foreign(agent, _) => agent.trace.take(),
+            Caller::Token(token) => token.agent.as_mut().and_then(|agent| agent.trace.take()),
             _ => None,
         };
         let step = trace.as_ref().and_then(|call| call.begin("mesh", "call"));
@@ -79,7 +80,7 @@ impl RemoteService for RemoteNamespace {
 
     fn send(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         method: &str,
         params: Option<&RawValue>,
         term: CallTerm,

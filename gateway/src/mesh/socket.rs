@@ -18,8 +18,9 @@ const CHECK_EVERY: Duration = Duration::from_secs(2);
 const SILENT_CHECKS: u32 = 4;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// A frame carries what the gateway accepted from a client, and an envelope around it.
-const FRAME_BYTES: usize = 4 << 20;
+/// A frame carries what the gateway accepted from a client, and an envelope around it: the body of a route has at most 4 MiB.
+const FRAME_BYTES: usize = 5 << 20;
+const _: () = assert!(FRAME_BYTES >= proto_schemas::MOST_BODY_BYTES + (512 << 10));
 /// TLS reads 4 KiB at a time; this is how much one system call brings.
 const READ_AHEAD: usize = 64 << 10;
 

@@ -6,7 +6,7 @@
 //! by its connection id: in full it is longer than most parameters.
 
 use kernel::{
-    AnswerRef, CallTerm, Caller, CallerEvent, CarriedTrace, RpcError, Session, TraceSpan, TracedCall,
+    AnswerRef, CallTerm, Caller, CallerEvent, CallingAgent, CarriedTrace, RpcError, TraceSpan, TracedCall,
 };
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Error, MapAccess, Visitor};
@@ -108,7 +108,7 @@ impl<'de> Visitor<'de> for WireCallerVisitor {
 #[derive(Clone, Copy)]
 pub(super) enum CallerRef<'a> {
     /// The trace inside is not sent with it: it belongs to one call only.
-    Agent(&'a Session),
+    Agent(&'a CallingAgent),
     Other(&'a Caller),
 }
 
@@ -223,7 +223,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn session(connection: u64) -> Caller {
-        Caller::Agent(Session {
+        Caller::Agent(CallingAgent {
             aid: Aid::parse("alice.aid.pub").unwrap(),
             device: DeviceId::parse("phone").unwrap(),
             slot: SlotId::default(),
@@ -277,7 +277,7 @@ mod tests {
             Caller::Unauthenticated,
             Caller::Operator,
             Caller::service("auth"),
-            Caller::service_because_of("message", &foreign),
+            Caller::service_in_call("message", &foreign),
             foreign,
         ] {
             let expected = format!("{caller:?}");

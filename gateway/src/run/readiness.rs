@@ -45,7 +45,9 @@ fn is_of_gateway(namespace: &str) -> bool {
 mod tests {
     use super::*;
     use futures_util::FutureExt as _;
-    use kernel::{CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, Session, World, unavailable};
+    use kernel::{
+        CallTerm, Caller, CallingAgent, OnAnswer, PendingAnswer, RemoteService, World, unavailable,
+    };
     use proto_schemas::namespaces_of;
     use serde_json::value::RawValue;
     use std::future::ready;
@@ -59,7 +61,7 @@ mod tests {
             Box::pin(ready(Err(unavailable(method))))
         }
 
-        fn send(&self, _: &Session, _: &str, _: Option<&RawValue>, _: CallTerm, _: OnAnswer) {}
+        fn send(&self, _: &CallingAgent, _: &str, _: Option<&RawValue>, _: CallTerm, _: OnAnswer) {}
 
         fn is_up(&self) -> bool {
             false

@@ -6,7 +6,7 @@ use super::greeting::welcome;
 use crate::connection::{Connection, ConnectionKind, OpenSession};
 use crate::delivery::session_notices;
 use crate::gateway::GatewayState;
-use kernel::{Aid, RpcError, Session, SessionNotice, Subscription, codes};
+use kernel::{Aid, CallingAgent, RpcError, SessionNotice, Subscription, codes};
 use params::{ConnectAuth, ConnectParams, bad, missing};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) async fn connect(
 
     let now = gateway.clock.now_ms();
     let open = OpenSession {
-        session: Session {
+        session: CallingAgent {
             aid: aid.clone(),
             device: device.clone(),
             slot,

@@ -4,7 +4,7 @@ use super::checks::{check_description, check_mode, check_name, check_url};
 use super::proof::GOOD_SECONDS;
 use super::record::record;
 use super::tokens::{hash_of, new_token, new_webhook_secret};
-use crate::callers::writer;
+use crate::callers::calling_aid;
 use crate::consent::manifests;
 use crate::store::agents::{self, AgentRow};
 use crate::store::touch_document;
@@ -19,7 +19,7 @@ impl AgentService {
         caller: Caller,
         params: Create,
     ) -> Result<CreatedAgentRecord, Error> {
-        let owner = writer(&caller)?;
+        let owner = calling_aid(&caller)?;
         self.check_new(&params)?;
         let mode = params.connection_mode.unwrap_or(ConnectionMode::Websocket);
         let mode = check_mode(mode, params.webhook_url.as_deref())?;

@@ -1,6 +1,6 @@
 //! `agent.delete`: the owner removes an agent, and with it every relation with it ends.
 
-use crate::callers::writer;
+use crate::callers::calling_aid;
 use crate::store::agents;
 use crate::store::touch_document;
 use crate::{AgentService, Error};
@@ -14,7 +14,7 @@ impl AgentService {
         caller: Caller,
         params: Delete,
     ) -> Result<DeletedAgentRecord, Error> {
-        let (owner, now) = (writer(&caller)?, self.clock.now_ms());
+        let (owner, now) = (calling_aid(&caller)?, self.clock.now_ms());
         let mut tx = self.store.begin().await?;
         let found = agents::lock(&mut tx, &params.id).await?;
         let row = found.ok_or(Error::NoAgentRecord(params.id))?;

@@ -1,6 +1,6 @@
 //! `agent.deliveries`: what was sent to the webhook of an agent, and what could not be.
 
-use crate::callers::writer;
+use crate::callers::calling_aid;
 use crate::paging::{PAGE, cut_page, read_cursor};
 use crate::{AgentService, Error};
 use kernel::{Caller, OutboxEntry, iso};
@@ -30,7 +30,7 @@ impl AgentService {
         caller: Caller,
         params: Deliveries,
     ) -> Result<WebhookDeliveryPage, Error> {
-        let owner = writer(&caller)?;
+        let owner = calling_aid(&caller)?;
         let limit = PAGE.of(params.limit)?;
         let before = read_cursor(params.cursor.as_deref(), LAST_ID)?;
         let found = self.store.agent(&params.id).await?;

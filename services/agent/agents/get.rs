@@ -1,7 +1,7 @@
 //! `agent.get`: a registered agent, with its manifest.
 
 use super::record::record;
-use crate::callers::reader;
+use crate::callers::calling_aid;
 use crate::{AgentService, Error};
 use kernel::Caller;
 use proto_schemas::requests::agent::{Get, GotAgentRecord};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 impl AgentService {
     pub(crate) async fn get(self: Arc<Self>, caller: Caller, params: Get) -> Result<GotAgentRecord, Error> {
-        let viewer = reader(&caller)?;
+        let viewer = calling_aid(&caller)?;
         if let Some(found) = self.at_its_domain(&caller, &params.id, &params).await? {
             return Ok(found);
         }

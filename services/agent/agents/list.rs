@@ -1,7 +1,7 @@
 //! `agent.list`: the agents that the caller owns.
 
 use super::record::record;
-use crate::callers::reader;
+use crate::callers::calling_aid;
 use crate::paging::{PAGE, cut_page, read_cursor};
 use crate::{AgentService, Error};
 use kernel::Caller;
@@ -14,7 +14,7 @@ impl AgentService {
         caller: Caller,
         params: List,
     ) -> Result<AgentRecordPage, Error> {
-        let owner = reader(&caller)?;
+        let owner = calling_aid(&caller)?;
         let limit = PAGE.of(params.limit)?;
         let after = read_cursor(params.cursor.as_deref(), "")?;
         // One more tells whether there is another page.

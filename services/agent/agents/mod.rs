@@ -11,5 +11,4 @@ mod record;
 mod rotate_token;
 mod tokens;
 mod update;
-
-pub(super) use tokens::{hash_of, is_agent_token};
+mod verify_token;

@@ -1,7 +1,7 @@
 //! `agent.rotate_token`: the owner replaces the token of an agent, and the secret of its webhook if that is wanted.
 
 use super::tokens::{hash_of, new_token, new_webhook_secret};
-use crate::callers::writer;
+use crate::callers::calling_aid;
 use crate::store::agents;
 use crate::{AgentService, Error};
 use kernel::Caller;
@@ -14,7 +14,7 @@ impl AgentService {
         caller: Caller,
         params: RotateToken,
     ) -> Result<RotatedAgentToken, Error> {
-        let owner = writer(&caller)?;
+        let owner = calling_aid(&caller)?;
         let agent_token = new_token(&self.ids);
         let mut tx = self.store.begin().await?;
         let found = agents::lock(&mut tx, &params.id).await?;

@@ -6,7 +6,7 @@
 use super::checks::{check_description, check_mode, check_name, check_url};
 use super::record::record;
 use super::tokens::new_webhook_secret;
-use crate::callers::writer;
+use crate::callers::calling_aid;
 use crate::consent::notices::Notices;
 use crate::consent::{self, manifests};
 use crate::store::agents::{self, AgentRow};
@@ -31,7 +31,7 @@ impl AgentService {
         caller: Caller,
         params: Update,
     ) -> Result<UpdatedAgentRecord, Error> {
-        let owner = writer(&caller)?;
+        let owner = calling_aid(&caller)?;
         self.check_changes(&params)?;
         let manifest = manifests::accept(params.capability_manifest.as_ref())?;
 

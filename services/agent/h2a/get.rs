@@ -1,7 +1,7 @@
 //! `h2a.get`: a relation, for its user, the agent, and the agent's owner.
 
 use super::shown::shown;
-use crate::callers::reader;
+use crate::callers::calling_aid;
 use crate::store::relations::RelationRow;
 use crate::{AgentService, Error};
 use kernel::{Aid, Caller};
@@ -14,7 +14,7 @@ impl AgentService {
         caller: Caller,
         params: Get,
     ) -> Result<CurrentRelation, Error> {
-        let viewer = reader(&caller)?;
+        let viewer = calling_aid(&caller)?;
         if let Some(found) = self.at_its_domain(&caller, &params.id, &params).await? {
             return Ok(found);
         }

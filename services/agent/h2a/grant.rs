@@ -1,7 +1,7 @@
 //! `h2a.grant`: a user grants an agent scopes.
 
 use super::shown::shown;
-use crate::callers::writer;
+use crate::callers::calling_aid;
 use crate::consent::notices::{Notices, RelationStep};
 use crate::consent::{granted, manifests, scopes_json};
 use crate::store::agents;
@@ -17,7 +17,7 @@ impl AgentService {
         caller: Caller,
         params: Grant,
     ) -> Result<GrantedRelation, Error> {
-        let (user, now) = (writer(&caller)?, self.clock.now_ms());
+        let (user, now) = (calling_aid(&caller)?, self.clock.now_ms());
         if let Some(there) = self.at_its_domain(&caller, &params.agent_id, &params).await? {
             return Ok(there);
         }

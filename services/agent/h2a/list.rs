@@ -1,7 +1,7 @@
 //! `h2a.list`: the relations of a user, or of an agent.
 
 use super::shown::shown;
-use crate::callers::reader;
+use crate::callers::calling_aid;
 use crate::paging::{PAGE, cut_page, read_cursor};
 use crate::store::relations::RelationsWanted;
 use crate::{AgentService, Error};
@@ -15,7 +15,7 @@ impl AgentService {
         caller: Caller,
         params: List,
     ) -> Result<RelationPage, Error> {
-        let viewer = reader(&caller)?;
+        let viewer = calling_aid(&caller)?;
         let limit = PAGE.of(params.limit)?;
         let after = read_cursor(params.cursor.as_deref(), "")?;
         let agent = match params.agent_id {

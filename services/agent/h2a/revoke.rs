@@ -1,7 +1,7 @@
 //! `h2a.revoke`: a user ends a relation, for good.
 
 use super::shown::shown;
-use crate::callers::writer;
+use crate::callers::calling_aid;
 use crate::consent::notices::RelationStep;
 use crate::{AgentService, Error};
 use kernel::Caller;
@@ -14,7 +14,7 @@ impl AgentService {
         caller: Caller,
         params: Revoke,
     ) -> Result<CurrentRelation, Error> {
-        let user = writer(&caller)?;
+        let user = calling_aid(&caller)?;
         if let Some(revoked) = self.at_its_domain(&caller, &params.id, &params).await? {
             return Ok(revoked);
         }

@@ -2,7 +2,7 @@
 
 use super::shown::shown;
 use super::steps::LockedRelation;
-use crate::callers::writer;
+use crate::callers::calling_aid;
 use crate::consent::notices::{Notices, RelationStep};
 use crate::consent::{granted, manifests, scopes_json};
 use crate::store::relations;
@@ -17,7 +17,7 @@ impl AgentService {
         caller: Caller,
         params: Update,
     ) -> Result<CurrentRelation, Error> {
-        let user = writer(&caller)?;
+        let user = calling_aid(&caller)?;
         if let Some(updated) = self.at_its_domain(&caller, &params.id, &params).await? {
             return Ok(updated);
         }

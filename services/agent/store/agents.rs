@@ -73,8 +73,8 @@ impl Store {
     }
 
     /// The AID of the agent with this token.
-    pub async fn aid_of_token(&self, token_hash: &str) -> sqlx::Result<Option<String>> {
-        sqlx::query_scalar("SELECT aid FROM agent WHERE token_hash = $1")
+    pub async fn agent_of_token(&self, token_hash: &str) -> sqlx::Result<Option<(String, String)>> {
+        sqlx::query_as("SELECT id, aid FROM agent WHERE token_hash = $1")
             .bind(token_hash)
             .fetch_optional(self.db.read())
             .await

@@ -2,7 +2,7 @@
 
 use super::support::{TestAgents, sample, text, with_version};
 use axum::http::Request;
-use kernel::Caller;
+use kernel::{Aid, Caller, CallingAgent, TokenCaller};
 use serde_json::{Value, json};
 use testing::{TestAgent, TestAnswer};
 
@@ -20,11 +20,21 @@ async fn send(
     agents.test.http_with("agent", &caller, request, body).await
 }
 
-/// By the token of an agent, which the gateway does not know.
+/// By the token of an agent, which the gateway has verified.
 async fn send_as_agent(agents: &TestAgents, token: &str, verb: &str, path: &str, body: &str) -> TestAnswer {
-    let request =
-        Request::builder().method(verb).uri(path).header("authorization", format!("Bearer {token}"));
-    agents.test.http_with("agent", &Caller::Unauthenticated, request, body).await
+    let (gateway, asked) = (Caller::service("gateway"), json!({ "token": token }));
+    let caller = match agents.test.call_as(gateway, "agent.verify_token", asked).await {
+        Ok(verified) => {
+            let aid = Aid::parse(&text(&verified["aid"])).unwrap();
+            let agent = Some(CallingAgent::without_session(aid, [127, 0, 0, 1].into()));
+            Caller::Token(TokenCaller { kind: "agent".into(), subject: text(&verified["subject"]), agent })
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), "token_invalid");
+            Caller::Unauthenticated
+        }
+    };
+    agents.test.http_with("agent", &caller, Request::builder().method(verb).uri(path), body).await
 }
 
 fn error(answer: &TestAnswer) -> (u16, String) {

@@ -1,7 +1,7 @@
 //! Agents and users of other domains: calls go to the domain of the agent, and events to the domain of the user.
 
 use super::support::{TestAgents, with_required_member};
-use kernel::{Aid, Caller, Relayed, Rpc, RpcError, Service, Session};
+use kernel::{Aid, Caller, CallingAgent, Relayed, Rpc, RpcError, Service};
 use parking_lot::Mutex;
 use proto_schemas::requests::gateway::{DispatchEvent, FederatedEvent, ForwardFederation, ForwardedCall};
 use serde_json::value::to_raw_value;
@@ -45,7 +45,7 @@ async fn with_gateway() -> (TestAgents, Arc<RecordingGateway>) {
 /// Somebody of another domain, as its gateway vouches for it.
 fn foreign(agents: &TestAgents) -> Caller {
     let Caller::Agent(session) = agents.bob.caller() else { unreachable!() };
-    let session = Session { aid: Aid::parse("dave.other.example").unwrap(), ..session };
+    let session = CallingAgent { aid: Aid::parse("dave.other.example").unwrap(), ..session };
     let relayed = Relayed { from_issuer: "other.example".to_owned(), relay_id: "r-2".to_owned(), depth: 0 };
     Caller::Foreign(session, relayed)
 }

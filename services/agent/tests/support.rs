@@ -2,7 +2,7 @@
 
 use crate::outboxes::USERS;
 use crate::sending::{UserEvents, WebhookAnswer, WebhookDeliveries, WebhookRequest, WebhookSender};
-use crate::{AgentService, Settings, http, rpc};
+use crate::{AgentService, Settings, rpc};
 use kernel::{Aid, Delivery, DeviceId, PresentSession, RpcError, Service, SlotId};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -67,8 +67,7 @@ impl TestAgents {
             (TestWorld::with(&["ca", "auth"]).and(crate::open).await, Arc::<TestWebhooks>::default());
         let service = AgentService::open_with(&test.world, &settings, webhooks.clone()).await.unwrap();
         let methods = rpc(service.clone());
-        let routes = http::routes(service.clone(), methods.clone());
-        test.world.add(Service::new(&["agent", "h2a"], methods).with_routes(routes));
+        test.world.add(Service::new(&["agent", "h2a"], methods));
         let (alice, bob, carol) =
             (test.register("alice").await, test.register("bobb").await, test.register("carol").await);
         TestAgents { test, service, webhooks, alice, bob, carol }

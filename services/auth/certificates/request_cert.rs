@@ -15,7 +15,7 @@ impl AuthService {
         params: RequestCert,
     ) -> Result<RequestedCertificate, Error> {
         let RequestCert { aid, public_key, curve, request_id, nonce, signature, proof, .. } = params;
-        let session = caller.agent()?;
+        let session = caller.local_agent()?;
         if session.aid != aid {
             return Err(Error::NotYours { wanted: aid.to_string(), session: session.aid.to_string() });
         }

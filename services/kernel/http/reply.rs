@@ -1,30 +1,41 @@
-//! Answers: the envelope of errors `{"error", "code"}`, and the status for the error of a service.
+//! What a router answers. A refusal is passed on as the error that it is: only the gateway knows the envelope of the path.
 
-use crate::RpcError;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use crate::{RpcError, codes};
+use axum::body::to_bytes;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use proto_schemas::Code;
-use serde_json::{Value, json};
+
+/// The type of a body that is an error, between a service and the gateway.
+const ERROR_TYPE: &str = "application/vnd.aund.error+json";
+/// An error is a sentence and a few facts.
+const MOST_ERROR_BYTES: usize = 1 << 20;
 
 /// JSON that is written already.
 pub fn json_text(status: StatusCode, text: impl Into<String>) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], text.into()).into_response()
 }
 
-pub fn refuse(status: StatusCode, code: &str, sentence: &str) -> Response {
-    json_text(status, json!({ "error": sentence, "code": code }).to_string())
+/// A refusal with a word and a status of its own, which no table of errors has.
+pub fn refusal(status: StatusCode, word: &str, sentence: &str) -> RpcError {
+    let error = RpcError::new(codes::INVALID_REQUEST, sentence).with("kind", word);
+    error.with("http_status", status.as_u16())
+}
+
+/// The same as the answer of a router.
+pub fn refuse(status: StatusCode, word: &str, sentence: &str) -> Response {
+    refusal(status, word, sentence).into_response()
 }
 
 /// The answer of every router to a path that it does not have.
 pub async fn not_found() -> Response {
-    refuse(StatusCode::NOT_FOUND, "not_found", "Not found")
+    RpcError::new(codes::NOT_FOUND, "Not found").into_response()
 }
 
 /// The answer of every router to a method that its path does not have; axum adds which ones it has.
 pub async fn method_not_allowed() -> Response {
-    let sentence = "this path is not answered for this method";
-    refuse(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", sentence)
+    RpcError::plain(codes::METHOD_NOT_ALLOWED).into_response()
 }
 
 /// The same answer with a header. A value that no header can have is left out.
@@ -36,25 +47,42 @@ pub fn with_header(mut response: Response, name: HeaderName, value: &str) -> Res
     response
 }
 
-/// The same sentence as over JSON-RPC, with the kind of the error as its code. The cause is logged here, once.
+/// The error as it is, for the gateway. The cause is logged here, once.
 impl IntoResponse for RpcError {
     fn into_response(self) -> Response {
         self.log("http");
-        // By kind, because some numbers mean two things.
-        let kind = self.data("kind").and_then(Value::as_str).unwrap_or("internal");
-        let status = Code::http_status(kind).and_then(|status| StatusCode::from_u16(status).ok());
-        let response = refuse(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), kind, &self.to_string());
-        match self.retry_after_seconds() {
-            Some(seconds) => with_header(response, RETRY_AFTER, &seconds.to_string()),
-            None => response,
-        }
+        let text = serde_json::to_string(&self).unwrap_or_default();
+        (self.http_status(), [(CONTENT_TYPE, ERROR_TYPE)], text).into_response()
     }
+}
+
+impl RpcError {
+    /// Its status over HTTP: its own, where it names one, or that of its row.
+    pub fn http_status(&self) -> StatusCode {
+        let own = self.data("http_status").and_then(serde_json::Value::as_u64);
+        let own = own.and_then(|status| u16::try_from(status).ok());
+        // By kind, because some numbers mean two things.
+        let status = own.or_else(|| Code::http_status(self.kind()));
+        status
+            .and_then(|status| StatusCode::from_u16(status).ok())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+/// The error that a router answered, if it did; the response is read for it. Its other headers stay with it.
+pub async fn refusal_of(response: Response) -> Result<Response, (RpcError, axum::http::HeaderMap)> {
+    if response.headers().get(CONTENT_TYPE).is_none_or(|kind| kind != ERROR_TYPE) {
+        return Ok(response);
+    }
+    let (parts, body) = response.into_parts();
+    let text = to_bytes(body, MOST_ERROR_BYTES).await.unwrap_or_default();
+    let error = serde_json::from_slice(&text).unwrap_or_else(RpcError::internal);
+    Err((error, parts.headers))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codes;
 
     #[test]
     fn an_error_has_the_status_of_its_row() {
@@ -64,5 +92,16 @@ mod tests {
         assert_eq!(status(RpcError::plain(codes::INTERNAL)), StatusCode::INTERNAL_SERVER_ERROR);
         let changed = RpcError::plain(codes::agent::AGENT_MD_CHANGED);
         assert_eq!(status(changed), StatusCode::PRECONDITION_FAILED);
+        let own = RpcError::plain(codes::INVALID_PARAMS).with("http_status", 422);
+        assert_eq!(status(own), StatusCode::UNPROCESSABLE_ENTITY);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_reaches_the_gateway_whole() {
+        let (error, _) =
+            refusal_of(refuse(StatusCode::GONE, "gone_for_good", "it is gone")).await.unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.kind()), ("it is gone", "gone_for_good"));
+        assert_eq!(error.http_status(), StatusCode::GONE);
+        assert!(refusal_of(json_text(StatusCode::OK, "{}")).await.is_ok());
     }
 }

@@ -29,7 +29,7 @@ impl Mesh {
         cause: &Caller,
         forward: ForwardFederation,
     ) -> PendingAnswer<Box<RawValue>> {
-        let caller = Caller::service_because_of(service, cause);
+        let caller = Caller::service_in_call(service, cause);
         let step = trace::step("relay", "forward");
         if let Some(forwarder) = self.forwarder.read().clone() {
             let answering = forwarder.forward(&caller, forward);
@@ -55,7 +55,7 @@ impl Mesh {
         cause: &Caller,
         batch: &ForwardFederationBatch,
     ) -> Result<ForwardedCalls, RpcError> {
-        let caller = Caller::service_because_of(service, cause);
+        let caller = Caller::service_in_call(service, cause);
         self.ask_within(caller, batch, FORWARD_TIMEOUT).await
     }
 
@@ -66,7 +66,7 @@ impl Mesh {
         cause: &Caller,
         event: &DispatchEvent,
     ) -> Result<(), RpcError> {
-        let caller = Caller::service_because_of(service, cause);
+        let caller = Caller::service_in_call(service, cause);
         self.ask_within(caller, event, FORWARD_TIMEOUT).await?;
         Ok(())
     }

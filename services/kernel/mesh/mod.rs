@@ -3,7 +3,7 @@
 mod forward;
 
 use super::federation::Forwarder;
-use super::rpc::{AnswerRef, MethodRefused, Methods, PendingAnswer, Session};
+use super::rpc::{AnswerRef, CallingAgent, MethodRefused, Methods, PendingAnswer};
 use super::{Caller, RpcError, codes, trace};
 use axum::response::Response;
 use parking_lot::RwLock;
@@ -103,7 +103,7 @@ pub trait RemoteService: Send + Sync {
     /// latest.
     fn send(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         method: &str,
         params: Option<&RawValue>,
         term: CallTerm,
@@ -246,7 +246,7 @@ impl Mesh {
     /// only passes through needs no task that awaits it.
     pub fn send(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         method: &str,
         params: Option<&RawValue>,
         term: CallTerm,

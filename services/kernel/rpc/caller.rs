@@ -3,7 +3,9 @@
 use super::access::CallerKind;
 use crate::trace::TracedCall;
 use crate::{Aid, DeviceId, RpcError, SlotId, codes};
+use proto_schemas::ACCESS_TOKEN;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,12 +15,11 @@ use std::sync::Arc;
 #[serde(rename_all = "snake_case")]
 pub enum Caller {
     /// A connection that proved its AID.
-    Agent(Session),
-    /// An agent over HTTP, by its token. It has no connection, so no event reaches it: `connection` is 0, and device and
-    /// slot are empty.
-    Token(Session, TokenKind),
+    Agent(CallingAgent),
+    /// Whoever has a token, over HTTP.
+    Token(TokenCaller),
     /// An agent of another domain, vouched for by the gateway of that domain, where its session is.
-    Foreign(Session, Relayed),
+    Foreign(CallingAgent, Relayed),
     /// A service of another domain in its own name, vouched for by the gateway of that domain.
     ForeignService { service: String, relayed: Relayed },
     /// A connection that has not logged in.
@@ -31,14 +32,15 @@ pub enum Caller {
     Operator,
 }
 
-/// What a token was given for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TokenKind {
-    /// The access token of a login: whatever the agent may do without a connection.
-    Access,
-    /// The token that the owner of an agent was given for it: the agent reads what concerns it, and changes nothing.
-    Agent,
+/// Who has a token, as the service that gave it says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TokenCaller {
+    /// What the token is for: `access` is that of a login, the others are declared by the namespaces that give them.
+    pub kind: Cow<'static, str>,
+    /// Need not be an agent.
+    pub subject: String,
+    /// The agent, where it is one. It has no connection, so no event reaches it: `connection` is 0, and device and slot are empty.
+    pub agent: Option<CallingAgent>,
 }
 
 /// How a call came from another domain.
@@ -51,19 +53,20 @@ pub struct Relayed {
     pub depth: u8,
 }
 
-/// What the gateway knows of an authenticated connection.
+/// The agent that calls, with its session where it has one here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Session {
+pub struct CallingAgent {
     pub aid: Aid,
     pub device: DeviceId,
     pub slot: SlotId,
+    /// 0 without a connection here.
     pub connection: u64,
-    /// The address that the connection comes from.
+    /// The address that the call comes from; unspecified where it came from another domain.
     pub address: IpAddr,
     pub connected_at_ms: i64,
     /// Which messages the client can read and how it catches up.
     pub generation: Generation,
-    /// The trace of this call, if the client asked for one. Between processes it travels beside the session: it belongs to one
+    /// The trace of this call, if the client asked for one. Between processes it travels beside the agent: it belongs to one
     /// call only.
     #[serde(skip)]
     pub trace: Option<Arc<TracedCall>>,
@@ -82,15 +85,42 @@ pub enum Generation {
     Peer,
 }
 
+impl CallingAgent {
+    /// One that has no connection here.
+    pub fn without_session(aid: Aid, address: IpAddr) -> CallingAgent {
+        CallingAgent {
+            aid,
+            device: DeviceId::default(),
+            slot: SlotId::default(),
+            connection: 0,
+            address,
+            connected_at_ms: 0,
+            generation: Generation::default(),
+            trace: None,
+        }
+    }
+}
+
+impl TokenCaller {
+    /// The agent of an access token.
+    pub fn access(agent: CallingAgent) -> TokenCaller {
+        TokenCaller { kind: ACCESS_TOKEN.into(), subject: agent.aid.to_string(), agent: Some(agent) }
+    }
+
+    pub fn is_access(&self) -> bool {
+        self.kind == ACCESS_TOKEN
+    }
+}
+
 impl Caller {
     pub fn service(name: &str) -> Caller {
         Caller::Service(name.to_owned())
     }
 
-    /// The caller of what a service asks of others because of a call that it answers. The service speaks for itself; where
-    /// the call came from another domain, that is not lost.
-    pub fn service_because_of(name: &str, cause: &Caller) -> Caller {
-        match cause.relayed() {
+    /// A service that asks something of others in a call that it answers. The service speaks for itself; where that call came from
+    /// another domain, that is not lost.
+    pub fn service_in_call(name: &str, answered: &Caller) -> Caller {
+        match answered.relayed() {
             Some(relayed) => Caller::ServiceForRelay { service: name.to_owned(), relayed: relayed.clone() },
             None => Caller::service(name),
         }
@@ -123,52 +153,51 @@ impl Caller {
         }
     }
 
-    /// The session of the caller, or an error for callers that have none here. For what belongs to a connection or to the
-    /// device behind it.
-    pub fn session(&self) -> Result<&Session, RpcError> {
+    /// The calling agent, or an error for callers without a session here. For what belongs to a connection or to the device behind
+    /// it.
+    pub fn connected_agent(&self) -> Result<&CallingAgent, RpcError> {
         match self {
-            Caller::Token(..) => {
+            Caller::Token(_) => {
                 Err(RpcError::new(codes::INVALID_REQUEST, "this method needs a WebSocket connection"))
             }
-            _ => self.agent(),
+            _ => self.local_agent(),
         }
     }
 
     /// The calling agent of this domain, over a connection or by its token.
-    pub fn agent(&self) -> Result<&Session, RpcError> {
+    pub fn local_agent(&self) -> Result<&CallingAgent, RpcError> {
         match self {
-            Caller::Agent(session) | Caller::Token(session, _) => Ok(session),
+            Caller::Agent(agent) | Caller::Token(TokenCaller { agent: Some(agent), .. }) => Ok(agent),
             _ => Err(RpcError::new(codes::UNAUTHENTICATED, "this method needs a logged-in agent")),
         }
     }
 
     /// The calling agent, of this domain or another.
-    pub fn speaker(&self) -> Result<&Session, RpcError> {
+    pub fn calling_agent(&self) -> Result<&CallingAgent, RpcError> {
         match self {
-            Caller::Foreign(session, _) => Ok(session),
-            _ => self.agent(),
+            Caller::Foreign(agent, _) => Ok(agent),
+            _ => self.local_agent(),
+        }
+    }
+
+    /// The token that the call came with, if it did.
+    pub fn token(&self) -> Option<&TokenCaller> {
+        match self {
+            Caller::Token(token) => Some(token),
+            _ => None,
         }
     }
 
     /// The trace of the call, if its client asked for one.
     pub(super) fn trace(&self) -> Option<Arc<TracedCall>> {
-        match self {
-            Caller::Agent(session) | Caller::Token(session, _) | Caller::Foreign(session, _) => {
-                session.trace.clone()
-            }
-            Caller::ForeignService { .. }
-            | Caller::Unauthenticated
-            | Caller::Service(_)
-            | Caller::ServiceForRelay { .. }
-            | Caller::Operator => None,
-        }
+        self.calling_agent().ok()?.trace.clone()
     }
 
     /// What decides which methods it has.
     pub fn kind(&self) -> CallerKind<'_> {
         match self {
             Caller::Agent(_) => CallerKind::Session,
-            Caller::Token(..) => CallerKind::Token,
+            Caller::Token(token) => CallerKind::Token(&token.kind),
             Caller::Foreign(..) => CallerKind::ForeignAgent,
             Caller::ForeignService { .. } => CallerKind::ForeignService,
             Caller::Unauthenticated => CallerKind::Unauthenticated { connected: true },
@@ -184,17 +213,8 @@ impl Caller {
 mod tests {
     use super::*;
 
-    fn session() -> Session {
-        Session {
-            aid: Aid::parse("alice.aid.net").unwrap(),
-            device: DeviceId::default(),
-            slot: SlotId::default(),
-            connection: 0,
-            address: [0, 0, 0, 0].into(),
-            connected_at_ms: 0,
-            generation: Generation::default(),
-            trace: None,
-        }
+    fn session() -> CallingAgent {
+        CallingAgent::without_session(Aid::parse("alice.aid.net").unwrap(), [0, 0, 0, 0].into())
     }
 
     fn relayed(depth: u8) -> Relayed {
@@ -230,15 +250,15 @@ mod tests {
     #[test]
     fn what_a_service_asks_because_of_a_relay_is_known_to_come_from_it() {
         let foreign = Caller::ForeignService { service: "search".to_owned(), relayed: relayed(1) };
-        let first = Caller::service_because_of("group", &foreign);
+        let first = Caller::service_in_call("group", &foreign);
         // A service that asks another service of this domain does not lose it either.
-        let second = Caller::service_because_of("message", &first);
+        let second = Caller::service_in_call("message", &first);
         for (caller, name) in [(first, "group"), (second, "message")] {
             assert_eq!(caller.service_name(), Some(name));
             assert_eq!(caller.relayed().map(|relayed| relayed.depth), Some(1));
         }
         for cause in [Caller::Agent(session()), Caller::service("message"), Caller::Unauthenticated] {
-            let caller = Caller::service_because_of("message", &cause);
+            let caller = Caller::service_in_call("message", &cause);
             assert!(matches!(caller, Caller::Service(service) if service == "message"));
         }
     }

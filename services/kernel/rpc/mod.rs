@@ -5,12 +5,12 @@ mod answer;
 mod caller;
 mod params;
 
-pub use access::{CallerKind, MethodRefused};
+pub use access::{CallWay, CallerKind, MethodRefused};
 pub use answer::{Answer, AnswerRef, CallerEvent, IntoAnswer, PendingAnswer, ResultText};
-pub use caller::{Caller, Generation, Relayed, Session, TokenKind};
+pub use caller::{Caller, CallingAgent, Generation, Relayed, TokenCaller};
 
 use crate::RpcError;
-use params::parse;
+pub use params::parse_params;
 use proto_schemas::Request;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -60,11 +60,11 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
         let method = proto_schemas::find(name).unwrap_or_else(|| panic!("{name} has no schema"));
         let service = self.service.clone();
         let call = move |caller: Caller, params: Option<&RawValue>| -> PendingAnswer {
-            if let Err(refused) = caller.kind().check(Some(method)) {
+            if let Err(refused) = caller.kind().check(Some(method), CallWay::Any) {
                 return Box::pin(ready(Err(refused.error(name))));
             }
             // Parsed while they are borrowed: they need not be copied first.
-            let params = match parse(method, params) {
+            let params = match parse_params(method, params) {
                 Ok(params) => params,
                 Err(error) => return Box::pin(ready(Err(error))),
             };

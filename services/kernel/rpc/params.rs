@@ -9,7 +9,7 @@ use serde_path_to_error::Segment;
 
 /// Absent parameters are an empty object. What cannot be read is answered in the words of the schema; where the schema accepts it, a
 /// name broke a rule of its own and says which.
-pub(super) fn parse<P: DeserializeOwned>(method: &Method, params: Option<&RawValue>) -> Result<P, RpcError> {
+pub fn parse_params<P: DeserializeOwned>(method: &Method, params: Option<&RawValue>) -> Result<P, RpcError> {
     let text = params.map_or("{}", RawValue::get);
     // Where something is wrong is looked for only in calls that fail.
     serde_json::from_str(text).or_else(|_| {
@@ -64,7 +64,7 @@ mod tests {
     fn refusal(params: &str) -> (String, Value) {
         let params = RawValue::from_string(params.to_owned()).unwrap();
         let method = proto_schemas::find("message.send").unwrap();
-        let error = parse::<message::Send>(method, Some(&params)).expect_err("it is refused");
+        let error = parse_params::<message::Send>(method, Some(&params)).expect_err("it is refused");
         let short = |it: &Value| json!([it["path"], it["rule"]]);
         let found = error.data("violations").and_then(Value::as_array).unwrap().iter().map(short);
         (error.to_string(), found.collect())

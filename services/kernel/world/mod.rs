@@ -72,7 +72,7 @@ impl World {
             self.mesh.add_local(namespace, methods.clone());
         }
         let name = namespaces.first().copied().unwrap_or_default();
-        let routes = http::routes_of(&methods, routes);
+        let routes = http::routes_of(routes);
         self.mesh.add_routes(name, ServiceRoutes::Local(routes));
         for task in tasks {
             self.tasks.run(&self.tracker, &self.stop, name, task);

@@ -21,7 +21,7 @@ impl MessageService {
 
 /// The name of a message on the caller's device.
 pub(super) fn replay_key(caller: &Caller, sender: &Aid, message_id: &str) -> Result<ReplayKey, Error> {
-    let session = caller.session()?;
+    let session = caller.connected_agent()?;
     if message_id.is_empty() || message_id.len() > MAX_ID_BYTES {
         return Err(Error::Param(format!("message_id must have 1 to {MAX_ID_BYTES} bytes")));
     }

@@ -1,12 +1,12 @@
 //! Prekeys of the first generation: returned as they were given, one for each device.
 
-use kernel::{Caller, DeviceId, Session, codes};
+use kernel::{Caller, CallingAgent, DeviceId, codes};
 use serde_json::{Value, json};
 use testing::{DAY_MS, TestAgent, TestWorld, code};
 
 fn on(agent: &TestAgent, device: &str) -> Caller {
     let Caller::Agent(session) = agent.caller() else { unreachable!() };
-    Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), ..session })
+    Caller::Agent(CallingAgent { device: DeviceId::parse(device).unwrap(), ..session })
 }
 
 fn prekey(id: &str) -> Value {

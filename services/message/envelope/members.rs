@@ -1,7 +1,7 @@
 //! The members of an envelope: those that are read, and all others as they came.
 
 use super::{EnvelopeError, form};
-use kernel::{Aid, Session};
+use kernel::{Aid, CallingAgent};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -74,7 +74,12 @@ impl<'a> EnvelopeMembers<'a> {
 
 impl Aad<'_> {
     /// Gives the id of the message; the one beside the envelope, if there is one, must be the same.
-    pub fn check(self, from: &Session, to: &Aid, message_id: Option<&str>) -> Result<String, EnvelopeError> {
+    pub fn check(
+        self,
+        from: &CallingAgent,
+        to: &Aid,
+        message_id: Option<&str>,
+    ) -> Result<String, EnvelopeError> {
         let same = [
             ("from", &self.from, from.aid.as_str(), "the sender"),
             ("from_device", &self.from_device, from.device.as_str(), "the device it is sent from"),

@@ -6,7 +6,7 @@ mod members;
 mod tests;
 mod tree;
 
-use kernel::{Aid, Session};
+use kernel::{Aid, CallingAgent};
 use members::{BorrowedText, DeviceCopies, EnvelopeMembers, EnvelopeType};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -98,7 +98,7 @@ impl<'a> Envelope<'a> {
     /// Checks everything that can be checked without a key. The signature and the fingerprints are for the readers to verify.
     pub fn open(
         payload: &'a RawValue,
-        from: &Session,
+        from: &CallingAgent,
         to: &Aid,
         message_id: Option<&str>,
         now_ms: i64,

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 const NOW: i64 = 1_794_701_761_000;
 
-fn session() -> Session {
-    Session {
+fn session() -> CallingAgent {
+    CallingAgent {
         aid: Aid::parse("alice.agentid.pub").unwrap(),
         device: DeviceId::parse("dev-a1").unwrap(),
         slot: SlotId::default(),

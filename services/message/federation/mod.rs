@@ -17,7 +17,7 @@ pub(super) use recall::RecalledAtPeers;
 pub(super) use recent_peers::RecentPeers;
 
 use super::{Error, MessageService};
-use kernel::{Aid, Caller, PendingAnswer, RpcError, Session, codes, forward_for_agent};
+use kernel::{Aid, Caller, CallingAgent, PendingAnswer, RpcError, codes, forward_for_agent};
 use proto_schemas::Request;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -28,7 +28,7 @@ use std::time::Duration;
 pub(super) struct PeerCall<'a> {
     /// Who called us.
     pub caller: &'a Caller,
-    pub session: &'a Session,
+    pub session: &'a CallingAgent,
     pub issuer: &'a str,
 }
 
@@ -46,12 +46,10 @@ impl MessageService {
         if self.is_ours(aid) {
             return Ok(None);
         }
-        match caller {
-            Caller::Foreign(..) => Err(Error::NoTransit(aid.clone())),
-            Caller::Agent(session) | Caller::Token(session, _) => {
-                Ok(Some(PeerCall { caller, session, issuer: aid.issuer() }))
-            }
-            _ => Err(Error::Foreign(aid.issuer().to_owned())),
+        match (caller, caller.local_agent()) {
+            (Caller::Foreign(..), _) => Err(Error::NoTransit(aid.clone())),
+            (_, Ok(session)) => Ok(Some(PeerCall { caller, session, issuer: aid.issuer() })),
+            (_, Err(_)) => Err(Error::Foreign(aid.issuer().to_owned())),
         }
     }
 

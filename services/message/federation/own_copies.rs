@@ -2,7 +2,7 @@
 
 use crate::store::write::{DeviceChanges, NewMessage, SendOutcome};
 use crate::{Error, MessageService};
-use kernel::{RpcError, Session, codes};
+use kernel::{CallingAgent, RpcError, codes};
 use proto_schemas::requests::message::Send;
 
 /// How often they are addressed anew because the sender's devices changed meanwhile.
@@ -13,7 +13,7 @@ impl MessageService {
     /// here.
     pub(super) async fn draft_own(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         send: &Send,
         now: i64,
     ) -> Result<(NewMessage, DeviceChanges), Error> {
@@ -29,7 +29,7 @@ impl MessageService {
 
     pub(super) async fn store_own(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         send: &Send,
         mut draft: NewMessage,
         mut changes: DeviceChanges,

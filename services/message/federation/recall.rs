@@ -4,7 +4,7 @@ use super::PeerCall;
 use crate::store::stored_message::MessageKey;
 use crate::{Error, MessageService};
 use futures_util::future::join_all;
-use kernel::{Caller, OutboxWithdrawal, RpcError, Session, codes};
+use kernel::{Caller, CallingAgent, OutboxWithdrawal, RpcError, codes};
 use proto_schemas::requests::message::{Recall, RecallFailure, RecallRefusal};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -44,7 +44,7 @@ impl MessageService {
         caller: &Caller,
         message_ids: &[String],
     ) -> Result<RecalledAtPeers, Error> {
-        let Ok(session) = caller.agent() else { return Ok(RecalledAtPeers::default()) };
+        let Ok(session) = caller.local_agent() else { return Ok(RecalledAtPeers::default()) };
         let keys: HashMap<MessageKey, &String> =
             message_ids.iter().map(|id| (MessageKey::new(&session.aid, id), id)).collect();
         let mut recalled = RecalledAtPeers::default();
@@ -90,7 +90,7 @@ impl MessageService {
     /// what is not found at all may be in any domain that the sender wrote to.
     async fn plan_recall<'a>(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         keys: HashMap<MessageKey, &'a String>,
         recalled: &mut RecalledAtPeers,
     ) -> Result<RecallPlan<'a>, Error> {

@@ -2,7 +2,7 @@
 
 use crate::store::inboxes::Inbox;
 use crate::{Error, MessageService};
-use kernel::{Aid, Caller, DeviceId, RpcError, Session, SlotId, codes};
+use kernel::{Aid, Caller, CallingAgent, DeviceId, RpcError, SlotId, codes};
 
 pub(crate) struct Consumer {
     pub aid: Aid,
@@ -29,7 +29,7 @@ impl MessageService {
         caller: &Caller,
         claim: ConsumerClaim<'_>,
     ) -> Result<Consumer, Error> {
-        let session = caller.session()?;
+        let session = caller.connected_agent()?;
         let device = claim.device_id.unwrap_or_default();
         if !device.is_empty() && device != session.device.as_str() {
             return Err(Error::Param("device_id must be the device of this connection".to_owned()));
@@ -51,7 +51,7 @@ impl MessageService {
     }
 
     /// The inbox of a session; the gateway had it made by `message.session_opened` before the session began.
-    async fn own_inbox(&self, session: &Session) -> Result<Inbox, Error> {
+    async fn own_inbox(&self, session: &CallingAgent) -> Result<Inbox, Error> {
         if let Some(inbox) = self.inboxes.find(&session.aid, &session.device).await? {
             return Ok(inbox);
         }

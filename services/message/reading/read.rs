@@ -2,7 +2,7 @@
 
 use super::read_states::{ReadPosition, ReportedPosition};
 use crate::{Error, MessageService};
-use kernel::{Aid, Audience, Caller, Event, Session};
+use kernel::{Aid, Audience, Caller, CallingAgent, Event};
 use proto_schemas::requests::message::{Read, ReadMark, ReadMarkResult, ReadResult, ReadScope};
 use serde::Serialize;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct ReadChanged<'a> {
 
 impl MessageService {
     pub(crate) async fn read(self: Arc<Self>, caller: Caller, read: Read) -> Result<ReadResult, Error> {
-        let session = caller.agent()?;
+        let session = caller.local_agent()?;
         let wanted = checked(read)?;
 
         // The positions that are there must be compared by the times of their messages.
@@ -57,7 +57,7 @@ impl MessageService {
     /// Tells the other connections of an agent how far it has read.
     pub(crate) fn publish_read<'a>(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         positions: impl IntoIterator<Item = &'a ReadPosition>,
     ) {
         let to = Audience::Others { aid: session.aid.clone(), connection: session.connection };

@@ -26,7 +26,7 @@ impl MessageService {
         let topic = topic_key.as_deref().filter(|topic| !topic.is_empty());
         let topics = topic.as_ref().map(std::slice::from_ref);
         let resolved = self.resolve_positions(&consumer.aid, topics).await?;
-        self.publish_read(caller.session()?, &resolved);
+        self.publish_read(caller.connected_agent()?, &resolved);
         let mut states = Vec::new();
         for position in self.read_states.of(&consumer.aid, topic).await? {
             let message = self.find_message(&consumer.aid, &position.topic, &position.message_id).await?;

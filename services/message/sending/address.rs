@@ -5,7 +5,7 @@ use crate::envelope;
 use crate::envelope::{Envelope, Role};
 use crate::store::inboxes::{Inbox, InboxList};
 use crate::store::stored_message::{InboxEntry, Near};
-use kernel::{Aid, DeviceId, PresentSession, Session};
+use kernel::{Aid, CallingAgent, DeviceId, PresentSession};
 use serde_json::value::RawValue;
 
 pub(crate) fn no_device(aid: &Aid, device: &str) -> Error {
@@ -14,7 +14,7 @@ pub(crate) fn no_device(aid: &Aid, device: &str) -> Error {
 
 /// The inbox entries of a message, one after the other.
 pub(crate) struct AddressedEntries<'a> {
-    pub session: &'a Session,
+    pub session: &'a CallingAgent,
     /// Only of an agent of this domain are the addresses of its connections known.
     is_ours: bool,
     sessions: &'a [PresentSession],
@@ -33,7 +33,11 @@ pub(crate) struct Sides<'a> {
 }
 
 impl<'a> AddressedEntries<'a> {
-    pub fn new(session: &'a Session, is_ours: bool, sessions: &'a [PresentSession]) -> AddressedEntries<'a> {
+    pub fn new(
+        session: &'a CallingAgent,
+        is_ours: bool,
+        sessions: &'a [PresentSession],
+    ) -> AddressedEntries<'a> {
         AddressedEntries { session, is_ours, sessions, entries: Vec::new(), devices: Vec::new() }
     }
 

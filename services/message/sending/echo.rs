@@ -2,7 +2,7 @@
 //! where it is not encrypted it adds its lines to an echo.
 
 use super::json_members::JsonMembers;
-use kernel::Session;
+use kernel::CallingAgent;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -15,7 +15,7 @@ const ECHO_CHARS: usize = 4096;
 pub(crate) fn processed(
     payload: &RawValue,
     encrypted: bool,
-    session: &Session,
+    session: &CallingAgent,
     now_ms: i64,
 ) -> Box<RawValue> {
     let text = payload.get();
@@ -51,7 +51,7 @@ fn holds_echo(text: &str) -> bool {
 }
 
 /// "The first line contains echo": each station adds a line with its time.
-fn echoed(members: &JsonMembers<'_>, session: &Session, now_ms: i64) -> Option<Box<RawValue>> {
+fn echoed(members: &JsonMembers<'_>, session: &CallingAgent, now_ms: i64) -> Option<Box<RawValue>> {
     let text: String = serde_json::from_str(members.get("text")?.get()).ok()?;
     let asks = text.lines().next().is_some_and(|line| line.to_ascii_lowercase().contains("echo"));
     if !asks || text.chars().count() > ECHO_CHARS {

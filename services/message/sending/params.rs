@@ -4,7 +4,7 @@ use super::address::no_device;
 use crate::store::inboxes::InboxList;
 use crate::store::stored_message::{MessageAttributes, MessageKind, StoredMessage};
 use crate::{Error, MessageService};
-use kernel::{DeviceId, Mode, Session};
+use kernel::{CallingAgent, DeviceId, Mode};
 use proto_schemas::requests::message::{Send, SendStatus, SentMessage};
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -19,7 +19,7 @@ const MAX_TTL_MS: i64 = 3_600_000;
 impl MessageService {
     /// The ttl of a message, if it has one. "A positive message TTL crosses as the remaining TTL" (§1.2): of a message from
     /// another domain there may be less left than the shortest that a sender can ask for.
-    pub(crate) fn ttl_ms(&self, session: &Session, send: &Send) -> Option<i64> {
+    pub(crate) fn ttl_ms(&self, session: &CallingAgent, send: &Send) -> Option<i64> {
         let seconds = send.ttl.filter(|seconds| *seconds > 0.0)?;
         let shortest = if self.is_ours(&session.aid) { MIN_TTL_MS } else { 1 };
         Some(((seconds * 1000.0) as i64).clamp(shortest, MAX_TTL_MS))

@@ -10,7 +10,7 @@ use crate::store::stored_message::{InboxEntry, MessageAttributes, MessageKey, Me
 use crate::store::tool_calls::ToolCallWindows;
 use crate::store::write::NewMessage;
 use crate::{Error, MessageService};
-use kernel::{Audience, DeviceId, Engine, Event, Session, trace};
+use kernel::{Audience, CallingAgent, DeviceId, Engine, Event, trace};
 use parking_lot::Mutex;
 use proto_schemas::requests::message::{SendStatus, SentMessage, Storage};
 use serde_json::json;
@@ -55,7 +55,7 @@ enum VolatilePut {
 impl MessageService {
     pub(crate) async fn send_volatile(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         new: NewMessage,
         expires_at: i64,
     ) -> Result<SentMessage, Error> {
@@ -117,7 +117,7 @@ impl MessageService {
 
     fn publish_volatile(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         message: &StoredMessage,
         entry: &InboxEntry,
         device: &DeviceId,

@@ -26,6 +26,6 @@ async fn what_belongs_to_a_device_needs_a_connection() {
     for method in ["message.pull", "message.v2.pull", "message.peers", "message.read_state"] {
         assert_eq!(code(test.call_as(alice.by_token(), method, json!({})).await), -32600, "{method}");
     }
-    let refused = alice.by_token().session().unwrap_err();
+    let refused = alice.by_token().connected_agent().unwrap_err();
     assert!(refused.to_string().contains("WebSocket"), "{refused}");
 }

@@ -142,7 +142,7 @@ impl Domain {
 
 pub(super) fn caller((agent, device): (&TestAgent, &str)) -> Caller {
     let Caller::Agent(session) = agent.caller() else { unreachable!() };
-    Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), ..session })
+    Caller::Agent(CallingAgent { device: DeviceId::parse(device).unwrap(), ..session })
 }
 
 /// The services own the mesh and the mesh owns the services: without this their connections to the store would stay open.
@@ -158,7 +158,7 @@ impl Drop for Domain {
 pub(super) fn foreign(aid: &str, device: &str) -> Caller {
     let aid = Aid::parse(aid).unwrap();
     let from_issuer = aid.issuer().to_owned();
-    let session = Session {
+    let session = CallingAgent {
         aid,
         device: DeviceId::parse(device).unwrap(),
         slot: SlotId::default(),

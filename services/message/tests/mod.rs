@@ -1,7 +1,7 @@
 //! The service alone, on either engine: what a commit guarantees, and what is there after a restart.
 
 use super::*;
-use kernel::{Caller, DeviceId, Engine, RpcError, Session};
+use kernel::{Caller, CallingAgent, DeviceId, Engine, RpcError};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use testing::{DAY_MS, TestAgent, TestWorld, code};
@@ -25,7 +25,7 @@ struct AgentDevice<'a> {
 impl AgentDevice<'_> {
     fn caller(&self) -> Caller {
         let Caller::Agent(session) = self.agent.caller() else { unreachable!() };
-        Caller::Agent(Session { device: DeviceId::parse(self.device).unwrap(), ..session })
+        Caller::Agent(CallingAgent { device: DeviceId::parse(self.device).unwrap(), ..session })
     }
 
     async fn call(&self, test: &TestWorld, method: &str, params: Value) -> Result<Value, RpcError> {

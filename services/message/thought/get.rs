@@ -11,7 +11,7 @@ impl MessageService {
         caller: Caller,
         Get { sender_aid, context, peer_aid, to }: Get,
     ) -> Result<ThoughtsOfContext, Error> {
-        let session = caller.speaker()?;
+        let session = caller.calling_agent()?;
         let peer_aid = peer_aid.or(to).unwrap_or_else(|| session.aid.clone());
         if session.aid != sender_aid && session.aid != peer_aid {
             return Err(Error::NotYours(format!("what {sender_aid} thinks for {peer_aid}")));

@@ -18,7 +18,7 @@ impl MessageService {
         caller: Caller,
         put: Put,
     ) -> Result<StoredThought, Error> {
-        let session = caller.speaker()?;
+        let session = caller.calling_agent()?;
         check(&put)?;
         let to = put.to.clone();
         if let Some(peer_call) = self.peer_call(&caller, &to)? {

@@ -4,7 +4,7 @@ use super::peer_scope;
 use crate::reading::consumer::{Consumer, ConsumerClaim};
 use crate::reading::volatile::VolatileNames;
 use crate::{Error, MessageService};
-use kernel::{Audience, Caller, CallerEvent, Event, Generation, Session};
+use kernel::{Audience, Caller, CallerEvent, CallingAgent, Event, Generation};
 use proto_schemas::requests::message::CursorScope;
 use proto_schemas::requests::message::v2::{Ack, V2AckResult};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const ACK_DELAY: Duration = Duration::from_millis(250);
 impl MessageService {
     /// Some clients of the second generation drop every notification that comes before their pull has ended with this
     /// acknowledgement. A moment after the last one they are notified once more, if something is left.
-    fn notify_later(self: &Arc<Self>, session: &Session, consumer: Consumer) {
+    fn notify_later(self: &Arc<Self>, session: &CallingAgent, consumer: Consumer) {
         if session.generation != Generation::Second {
             return;
         }
@@ -73,7 +73,7 @@ impl MessageService {
         let stored = self.advance(&consumer, sender.as_ref(), wanted).await?;
         let volatile_ack = self.ack_volatile(&consumer, &names).await?;
         if sender.is_none() {
-            self.notify_later(caller.session()?, consumer);
+            self.notify_later(caller.connected_agent()?, consumer);
         }
 
         // The cursor of a peer is never answered lower than asked for: the client would take that for an error.

@@ -31,7 +31,7 @@ impl MessageService {
         caller: Caller,
         request: Bootstrap,
     ) -> Result<EncryptionTargets, Error> {
-        let session = caller.speaker()?;
+        let session = caller.calling_agent()?;
         if let Some(peer_call) = self.peer_call(&caller, &request.peer_aid)? {
             return self.bootstrap_at_peer(&peer_call, &request).await;
         }
@@ -127,13 +127,13 @@ mod tests {
     use super::*;
     use crate::v2::put_peer_pk::key_id;
     use certs::{Curve, Key};
-    use kernel::{DeviceId, Session, codes};
+    use kernel::{CallingAgent, DeviceId, codes};
     use serde_json::{Value, json};
     use testing::{TestAgent, TestWorld, code, spki};
 
     fn on(agent: &TestAgent, device: &str) -> Caller {
         let Caller::Agent(session) = agent.caller() else { unreachable!() };
-        Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), ..session })
+        Caller::Agent(CallingAgent { device: DeviceId::parse(device).unwrap(), ..session })
     }
 
     fn signed(agent: &TestAgent, timestamp: i64) -> Value {

@@ -7,7 +7,7 @@ use crate::store::lookup::SeqRange;
 use crate::{Error, MessageService};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kernel::{Answer, Caller, CallerEvent, Generation, Session, sha256};
+use kernel::{Answer, Caller, CallerEvent, CallingAgent, Generation, sha256};
 use proto_schemas::requests::message::v2::{PutPeerPk, StoredPeerKey};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl MessageService {
         caller: Caller,
         put: PutPeerPk,
     ) -> Result<Answer<StoredPeerKey>, Error> {
-        let session = caller.session()?;
+        let session = caller.connected_agent()?;
         if put.peer_aid != session.aid {
             return Err(Error::NotYours(format!("peer_aid {}", put.peer_aid)));
         }
@@ -40,7 +40,7 @@ impl MessageService {
     /// Who has read everything gets none.
     pub(in super::super) async fn unread_notification(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         consumer: &Consumer,
     ) -> Result<Option<CallerEvent>, Error> {
         if session.generation != Generation::Second {

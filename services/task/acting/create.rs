@@ -20,7 +20,7 @@ impl TaskService {
         caller: Caller,
         params: Create,
     ) -> Result<CreatedTask, Error> {
-        let origin = CallOrigin::of(caller.agent()?);
+        let origin = CallOrigin::of(caller.local_agent()?);
         check(&params, &origin.aid)?;
         self.registered(&params.to, "assignee_unknown").await?;
         for aid in params.participants.iter().flatten() {

@@ -17,7 +17,7 @@ impl TaskService {
         params: Delegate,
     ) -> Result<DelegatedTask, Error> {
         check_block("input", &params.input)?;
-        let aid = caller.speaker()?.aid.clone();
+        let aid = caller.calling_agent()?.aid.clone();
         if params.to == aid {
             return Err(Error::conflict("a task cannot be delegated to oneself", "self_delegation"));
         }

@@ -70,7 +70,7 @@ impl TaskService {
     where
         T: DeserializeOwned + TryFrom<TaskAnswer, Error = Error>,
     {
-        let origin = CallOrigin::of(caller.speaker()?);
+        let origin = CallOrigin::of(caller.calling_agent()?);
         let CallTarget { task_id, request_id, expected_version, body_hash, method, params } = target;
         // One task, one agent: the request_id of another agent is another one.
         let repeat = request_id.map(|request_id| RepeatKey {

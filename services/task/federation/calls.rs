@@ -4,7 +4,7 @@ use crate::TaskService;
 use crate::model::error::Error;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use kernel::{Caller, RpcError, Session, codes, forward_for_agent};
+use kernel::{Caller, CallingAgent, RpcError, codes, forward_for_agent};
 use proto_schemas::Request;
 use proto_schemas::requests::task::TaskId;
 use serde::Serialize;
@@ -76,7 +76,7 @@ impl TaskService {
 
     async fn ask_home<T: DeserializeOwned>(
         &self,
-        session: &Session,
+        session: &CallingAgent,
         call: &HomeCall<'_, impl Serialize>,
         home: &str,
     ) -> Result<T, RpcError> {
@@ -87,16 +87,8 @@ impl TaskService {
 }
 
 /// An agent of ours. What another domain calls is never passed on to a third.
-fn own_agent(caller: &Caller) -> Option<&Session> {
-    match caller {
-        Caller::Agent(session) | Caller::Token(session, _) => Some(session),
-        Caller::Foreign(..)
-        | Caller::ForeignService { .. }
-        | Caller::Unauthenticated
-        | Caller::Service(_)
-        | Caller::ServiceForRelay { .. }
-        | Caller::Operator => None,
-    }
+fn own_agent(caller: &Caller) -> Option<&CallingAgent> {
+    caller.local_agent().ok()
 }
 
 pub(super) fn unreadable(issuer: &str, error: &dyn Display) -> RpcError {

@@ -55,9 +55,10 @@ macro_rules! results {
                 match answer {
                     TaskAnswer::$variant(result) => Ok(result),
                     TaskAnswer::Again(text) => serde_json::from_str(text.get()).map_err(Error::stored),
-                    other => {
-                        let cause = anyhow::anyhow!("this is not the answer to the call: {other:?}");
-                        Err(RpcError::internal(cause).into())
+                    // What it is instead has an agent's texts in it, which no log may have.
+                    _ => {
+                        let cause = concat!("a call for ", stringify!($result), " got another answer");
+                        Err(RpcError::internal(anyhow::anyhow!(cause)).into())
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! Every call that changes a task, with its parameters, checked as far as that is possible without the task.
 
-use kernel::{Aid, DeviceId, Session, SlotId};
+use kernel::{Aid, CallingAgent, DeviceId, SlotId};
 use proto_schemas::requests::task::{TaskArtifact, TaskId, TaskVisibility};
 use serde_json::value::RawValue;
 
@@ -34,7 +34,7 @@ pub(crate) struct CallOrigin {
 }
 
 impl CallOrigin {
-    pub fn of(session: &Session) -> CallOrigin {
+    pub fn of(session: &CallingAgent) -> CallOrigin {
         CallOrigin {
             aid: session.aid.clone(),
             device: session.device.clone(),

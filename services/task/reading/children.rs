@@ -18,7 +18,7 @@ impl TaskService {
         caller: Caller,
         params: Children,
     ) -> Result<TaskChildren, Error> {
-        match self.children_here(&caller.speaker()?.aid, &params).await {
+        match self.children_here(&caller.calling_agent()?.aid, &params).await {
             Err(Error::NotFound(id)) => {
                 let call = HomeCall { caller: &caller, method: Children::METHOD, params: &params };
                 self.at_home(call, &id).await

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 impl TaskService {
     pub(crate) async fn get(self: Arc<Self>, caller: Caller, params: Get) -> Result<TaskObject, Error> {
-        match self.get_here(&caller.speaker()?.aid, &params).await {
+        match self.get_here(&caller.calling_agent()?.aid, &params).await {
             Err(Error::NotFound(id)) => {
                 let call = HomeCall { caller: &caller, method: Get::METHOD, params: &params };
                 self.at_home(call, &id).await

@@ -18,7 +18,7 @@ impl TaskService {
     pub(crate) async fn list(self: Arc<Self>, caller: Caller, params: List) -> Result<TaskPage, Error> {
         let limit = PAGE.of(params.limit)?;
         let wanted = ListWanted {
-            aid: caller.agent()?.aid.clone(),
+            aid: caller.local_agent()?.aid.clone(),
             roles: params.role.map_or_else(|| TaskRole::ALL.to_vec(), |role| vec![role]),
             states: states(params.status)?,
             peer: params.peer,

@@ -16,7 +16,7 @@ const MOST_IDS: usize = 100;
 fn subscriber(caller: &Caller) -> Result<SubscriberKey, Error> {
     let session = match caller {
         Caller::Foreign(session, _) => session,
-        _ => caller.session()?,
+        _ => caller.connected_agent()?,
     };
     let slot = SlotId::parse(session.slot.key()).map_err(RpcError::internal)?;
     Ok(SubscriberKey { aid: session.aid.clone(), device: session.device.clone(), slot })

@@ -6,7 +6,7 @@ mod offered;
 mod stubs;
 
 use super::*;
-use kernel::{Forwarder, Generation, Mesh, Methods, PendingAnswer, Relayed, codes};
+use kernel::{CallingAgent, Forwarder, Generation, Mesh, Methods, PendingAnswer, Relayed, codes};
 use parking_lot::Mutex;
 use proto_schemas::requests::gateway::ForwardFederation;
 use serde_json::value::RawValue;
@@ -63,7 +63,7 @@ fn service_of(issuer: &str, service: &str) -> Caller {
 }
 
 fn foreign(issuer: &str, aid: Aid, device: DeviceId, slot: SlotId) -> Caller {
-    let session = Session {
+    let session = CallingAgent {
         aid,
         device,
         slot,

@@ -16,7 +16,9 @@ mod trees;
 mod two;
 
 use super::*;
-use kernel::{Aid, Audience, Caller, Delivery, DeviceId, Event, PresentSession, RpcError, Session, SlotId};
+use kernel::{
+    Aid, Audience, Caller, CallingAgent, Delivery, DeviceId, Event, PresentSession, RpcError, SlotId,
+};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -230,7 +232,7 @@ fn short(event: &Event) -> String {
 fn at(agent: &TestAgent, device: &str, slot: &str, connection: u64) -> Caller {
     let Caller::Agent(session) = agent.caller() else { unreachable!() };
     let (device, slot) = (DeviceId::parse(device).unwrap(), SlotId::parse(slot).unwrap());
-    Caller::Agent(Session { device, slot, connection, ..session })
+    Caller::Agent(CallingAgent { device, slot, connection, ..session })
 }
 
 fn text(content: &str) -> Value {

@@ -39,7 +39,11 @@ enum Command {
     /// Print the configuration that would be used, and whether it is valid
     Check(ConfigArgs),
     /// Print every method a client can call, as an OpenRPC document
-    Schema,
+    Schema {
+        /// Print what is answered over HTTP, as an OpenAPI document
+        #[arg(long)]
+        openapi: bool,
+    },
     /// Print the services of a server, one a line, those that are called before those that call
     Services,
     /// Show, revoke and export certificates
@@ -137,7 +141,7 @@ impl Cli {
                 print!("{}", config.shown()?);
                 Ok(())
             }),
-            Command::Schema => schema(),
+            Command::Schema { openapi } => schema(openapi),
             Command::Services => print_services(),
             Command::Certs(command) => on_runtime(command.run()),
             Command::Doctor(settings) => {
@@ -199,8 +203,12 @@ fn print_services() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn schema() -> anyhow::Result<()> {
-    let document = proto_schemas::openrpc(env!("CARGO_PKG_VERSION"), |method| method.access.is_for_agents());
+fn schema(openapi: bool) -> anyhow::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let document = match openapi {
+        true => proto_schemas::openapi(version, |_| true),
+        false => proto_schemas::openrpc(version, |method| method.access.is_for_agents()),
+    };
     println!("{}", serde_json::to_string_pretty(&document)?);
     Ok(())
 }

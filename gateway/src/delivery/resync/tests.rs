@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::connection::{Connection, ConnectionKind, OpenSession, OutboxBudget, Sessions};
 use crate::delivery::EventDelivery;
 use kernel::{
-    Aid, Caller, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, Session, SlotId, World, codes,
+    Aid, Caller, CallingAgent, Delivery, DeviceId, Generation, Methods, Rpc, RpcError, SlotId, World, codes,
 };
 use parking_lot::Mutex;
 use proto_schemas::requests::{auth, ca, message};
@@ -98,7 +98,7 @@ fn open_as(
 ) -> Arc<Connection> {
     let address = [127, 0, 0, 1].into();
     let connection = delivery.sessions.connect(address);
-    let session = Session {
+    let session = CallingAgent {
         aid: alice(),
         device: DeviceId::parse(device).unwrap(),
         slot: SlotId::parse(slot).unwrap(),

@@ -6,6 +6,7 @@ use crate::federation::Federation;
 use crate::federation::errors::refused;
 use crate::federation::trust::{PeerGateway, check_gateway};
 use crate::federation::wire::hello::{HelloParams, LinkLimits, Welcome, bad_nonce};
+use crate::frame::params;
 use kernel::{RpcError, codes};
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
@@ -81,8 +82,7 @@ impl Federation {
         age_ms: i64,
         params: Option<&RawValue>,
     ) -> Result<(Arc<InboundPeer>, Box<RawValue>), RpcError> {
-        let hello: HelloParams = serde_json::from_str(params.map_or("{}", RawValue::get))
-            .map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))?;
+        let hello: HelloParams = params::read_as("federation.hello", params)?;
         if age_ms > NONCE_MS {
             return Err(bad_nonce("server_nonce is older than 60 seconds"));
         }

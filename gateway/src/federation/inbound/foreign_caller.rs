@@ -2,11 +2,13 @@
 
 use crate::federation::errors::{quoted, refused};
 use crate::federation::wire::relay::Relay;
-use kernel::{Aid, AidError, Caller, CallerKind, DeviceId, Generation, Relayed, RpcError, Session, SlotId};
+use kernel::{
+    Aid, AidError, Caller, CallerKind, CallingAgent, DeviceId, Generation, Relayed, RpcError, SlotId,
+};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub enum ForeignCaller {
-    Agent(Session),
+    Agent(CallingAgent),
     Service {
         name: &'static str,
         /// With its domain: `search.aid.net`.
@@ -22,7 +24,7 @@ impl ForeignCaller {
             "aid" => {
                 let aid = Aid::parse(&caller.aid).map_err(wrong)?;
                 check_issuer(aid.as_str(), aid.issuer(), from_issuer)?;
-                Ok(ForeignCaller::Agent(Session {
+                Ok(ForeignCaller::Agent(CallingAgent {
                     aid,
                     device: DeviceId::parse(&caller.device_id).map_err(wrong)?,
                     slot: SlotId::parse(&caller.slot_id).map_err(wrong)?,

@@ -8,12 +8,11 @@ use super::limits::{PARAMS_BYTES, RELAY_TIMEOUT};
 use super::named_aids::NamedAids;
 use super::relay_task::{FrameTime, InboundRelay, RelayReply, RelayTask, success};
 use super::seen::RelayLookup;
-use crate::admission::strip_reserved;
+use crate::admission::{Call, CallSource, CalledMethod};
 use crate::federation::Federation;
 use crate::federation::errors::{quoted, refused};
 use crate::federation::wire::relay::{Relay, RelayKind, check_depth};
-use crate::frame::params;
-use kernel::{Caller, Relayed, RpcError, Trace, TracedCall, codes};
+use kernel::{CallWay, Caller, Relayed, RpcError, Trace, TracedCall, codes};
 use proto_schemas::Method;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -77,12 +76,11 @@ impl Federation {
         self.check_shape(&relay)?;
         let method = self.federated_method(&relay)?;
         let mut caller = ForeignCaller::read(&relay, &inbound.issuer)?;
-        check_source(&caller, method)?;
+        let call_params = self.admit_call(inbound, &caller, method, relay.params)?;
         let params = relay.params.unwrap_or(RawValue::NULL);
         let names = NamedAids::read(params, method.federation.and_then(|rule| rule.by))?;
         names.check_actor(caller.aid())?;
         names.check_target(self.issuer())?;
-        self.check_rate(inbound, &caller)?;
         let within =
             relay.deadline_ms.map_or(RELAY_TIMEOUT, |ms| Duration::from_millis(ms).min(RELAY_TIMEOUT));
         let relayed = Relayed {
@@ -90,13 +88,38 @@ impl Federation {
             relay_id: relay.relay_id.into_owned(),
             depth: u8::try_from(relay.depth).unwrap_or(u8::MAX),
         };
-        let params = relay.params.map(without_reserved).transpose()?;
         if let (ForeignCaller::Agent(session), Some(trace)) =
             (&mut caller, relay.trace.filter(Trace::is_valid))
         {
             session.trace = Some(relayed_trace(trace, now));
         }
-        Ok(AdmittedRelay { caller: caller.into_caller(relayed), method, params, within })
+        Ok(AdmittedRelay { caller: caller.into_caller(relayed), method, params: call_params, within })
+    }
+
+    /// The list that every call goes through, with the rates of other domains; the refusals are those of federation.
+    fn admit_call<'a>(
+        &self,
+        inbound: &InboundPeer,
+        caller: &ForeignCaller,
+        method: &'static Method,
+        params: Option<&'a RawValue>,
+    ) -> Result<Option<Cow<'a, RawValue>>, RpcError> {
+        let limit = || self.check_rate(inbound, caller);
+        let source = match caller {
+            ForeignCaller::Agent(_) => CallSource::ForeignAgent { limit: &limit },
+            ForeignCaller::Service { .. } => CallSource::ForeignService { limit: &limit },
+        };
+        let (way, known) = (CallWay::Rpc, CalledMethod::Known(method));
+        let call = Call { source: &source, way, method: known, params: params.map(Cow::Borrowed) };
+        let admitted = self.admission.admit_at_once(call).map_err(|error| match error.kind() {
+            "method_not_found" => not_for(caller, method),
+            _ => error,
+        })?;
+        // Of the parameters themselves, and not of this call: what is not changed is not copied.
+        Ok(match admitted.params {
+            Some(Cow::Owned(changed)) => Some(Cow::Owned(changed)),
+            _ => params.map(Cow::Borrowed),
+        })
     }
 
     fn check_shape(&self, relay: &Relay<'_>) -> Result<(), RpcError> {
@@ -148,13 +171,13 @@ impl Federation {
     }
 }
 
-/// Whether the schema of the method lets this kind of caller call it from another domain.
-fn check_source(caller: &ForeignCaller, method: &Method) -> Result<(), RpcError> {
+/// Why a call is not for this caller: its schema does not let such callers call from another domain, or it is not offered now.
+fn not_for(caller: &ForeignCaller, method: &Method) -> RpcError {
     match caller.kind().has(method) {
-        true => Ok(()),
+        true => refused("method", format!("{} is not offered here", method.name)),
         false => {
             let sentence = format!("{} may not call {} from another domain", caller.aid(), method.name);
-            Err(refused("caller_type", sentence))
+            refused("caller_type", sentence)
         }
     }
 }
@@ -165,13 +188,4 @@ fn relayed_trace(trace: Trace, now: &FrameTime) -> Arc<TracedCall> {
     let call = TracedCall::new(trace, Vec::new(), received, now.ms);
     drop(call.begin_at("gateway", "admit", received));
     call
-}
-
-/// Without the members that only this server may set.
-fn without_reserved(params: &RawValue) -> Result<Cow<'_, RawValue>, RpcError> {
-    if !params::may_contain(params, "\"_") {
-        return Ok(Cow::Borrowed(params));
-    }
-    let cleaned = strip_reserved(Some(params.to_owned()))?;
-    Ok(cleaned.map_or(Cow::Borrowed(params), Cow::Owned))
 }

@@ -3,7 +3,7 @@
 
 use super::pending_relay::RelayOutcome;
 use crate::federation::errors::{read_error, refused, refused_by_peer};
-use crate::frame::strict;
+use kernel::strict_json as strict;
 use kernel::{RpcError, codes};
 use serde::Deserialize;
 use serde_json::value::RawValue;

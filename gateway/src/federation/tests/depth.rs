@@ -84,7 +84,7 @@ async fn a_relay_leads_to_calls_in_the_name_of_the_service_only() {
         "caller_aid": "alice.ours.example",
     }))
     .unwrap();
-    let asked = Caller::service_because_of("message", &caller);
+    let asked = Caller::service_in_call("message", &caller);
     let error = link.domains.fed.clone().forward(&asked, of_agent.clone()).await.unwrap_err();
     assert_eq!(code_and_reason(&error), (-32012, "as_service"));
 

@@ -186,7 +186,7 @@ async fn an_event_that_relays_led_to_goes_no_further_than_a_call() {
     let caller = |depth| {
         let relayed = Relayed { from_issuer: THEIRS.to_owned(), relay_id: "r-1".to_owned(), depth };
         let foreign = Caller::ForeignService { service: "message".to_owned(), relayed };
-        Caller::service_because_of("message", &foreign)
+        Caller::service_in_call("message", &foreign)
     };
     let both = [ALICE, "bobb.theirs.example"];
     assert_eq!(dispatch(&domains, caller(2), "message.ack", &both).await, Ok(json!({ THEIRS: "dropped" })));

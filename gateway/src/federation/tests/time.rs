@@ -1,6 +1,7 @@
 //! How long links last, outbound and inbound: until a certificate expires, for a day, or until a ping is not answered.
 
 use super::support::two_domains::{LONG, OURS, THEIRS, TwoDomains};
+use crate::admission::Admission;
 use crate::federation::wire::hello::HelloParams;
 use crate::gateway::GatewayState;
 use crate::incoming::IncomingFrames;
@@ -57,7 +58,9 @@ impl ConnectedPeer {
         let mut world = World::local(OURS, Path::new("unused"), config.store_url().unwrap());
         world.clock = domains.fed.clock.clone();
         let url = format!("wss://gateway.{OURS}/aun");
-        let gateway = GatewayState::new(config, url, &world, Arc::default(), Some(domains.fed.clone()));
+        let admission = Arc::new(Admission::new(&config, &world));
+        let gateway =
+            GatewayState::new(config, url, &world, Arc::default(), admission, Some(domains.fed.clone()));
         let (local, remote) = tokio::io::duplex(1 << 16);
         let (owner, budget) = (BytesOwner::Network([127, 0, 0, 1].into()), gateway.frame_budget.clone());
         let local = IncomingFrames::new(local, Bytes::new(), 64 << 10, owner, budget);

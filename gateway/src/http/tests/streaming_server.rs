@@ -1,6 +1,7 @@
 //! A gateway on a real socket, with the streaming service in its own process or behind the mesh.
 
 use super::streaming_service::StreamingService;
+use crate::admission::Admission;
 use crate::config::{Config, MeshConfig};
 use crate::gateway::GatewayState;
 use crate::listen;
@@ -63,7 +64,24 @@ impl StreamingServer {
                 Some(mesh)
             }
         };
-        let gateway = GatewayState::new(config, String::new(), &world, Arc::default(), None);
+        let admission = Arc::new(Admission::new(&config, &world));
+        let gateway = GatewayState::new(config, String::new(), &world, Arc::default(), admission, None);
+        StreamingServer::listen(gateway, service, mesh, shape)
+    }
+
+    /// A gateway whose services are on the mesh already.
+    pub async fn of(config: Config, world: &World, admission: Arc<Admission>) -> StreamingServer {
+        world.mesh.add_local("auth", tokens());
+        let gateway = GatewayState::new(config, String::new(), world, Arc::default(), admission, None);
+        StreamingServer::listen(gateway, StreamingService::new(), None, StreamingShape::Whole)
+    }
+
+    fn listen(
+        gateway: Arc<GatewayState>,
+        service: Arc<StreamingService>,
+        mesh: Option<StreamingMesh>,
+        shape: StreamingShape,
+    ) -> StreamingServer {
         let listener = listen::bind((Ipv4Addr::LOCALHOST, 0).into(), false).unwrap();
         let address = listener.local_addr().unwrap();
         gateway.tracker.spawn(listen::accept(gateway.clone(), listener, None));
@@ -147,7 +165,7 @@ pub(super) async fn dial(context: &Arc<MeshContext>, url: &str) {
 fn add_routes(world: &World, service: &Arc<StreamingService>) {
     let methods = Methods::default();
     world.mesh.add_local(SERVICE, methods.clone());
-    let routes = http::routes_of(&methods, service.routes());
+    let routes = http::routes_of(service.routes());
     world.mesh.add_routes(SERVICE, ServiceRoutes::Local(routes));
 }
 

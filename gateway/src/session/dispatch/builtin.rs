@@ -2,7 +2,7 @@
 
 use super::answer::EndedCall;
 use super::{Handled, notification_route};
-use crate::admission::{Admission, within_agent_rate};
+use crate::admission::{Admission, Call, within_agent_rate};
 use crate::connection::{Connection, OpenSession};
 use crate::frame::{self, RpcRequest, params};
 use crate::gateway::GatewayState;
@@ -10,6 +10,7 @@ use kernel::{RpcError, codes};
 use proto_schemas::requests::meta;
 use serde_json::json;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -21,7 +22,9 @@ pub fn answer(
     request: &RpcRequest<'_>,
     started: Instant,
 ) -> Handled {
-    let result = match gateway.admission.begin(&open.source(), &request.method) {
+    let source = open.source();
+    let call = Call::named(&source, &request.method, request.params.map(Cow::Borrowed));
+    let result = match gateway.admission.begin(&call) {
         Ok(method) if !Admission::is_finished(method, request.params) => return Handled::NeedsTask(method),
         Ok(method) => match result(gateway, connection, open, request) {
             Ok(None) => return Handled::NeedsTask(method),
@@ -85,7 +88,7 @@ fn capabilities(
     connection: &Connection,
     request: &RpcRequest<'_>,
 ) -> Result<String, RpcError> {
-    let params: meta::Capabilities = params::parse(request.params)?;
+    let params: meta::Capabilities = params::read(request.params)?;
     if let Some(subscribe) = params.subscribe {
         connection.wants_capabilities.store(subscribe, Ordering::Relaxed);
     }

@@ -3,16 +3,17 @@
 use super::answer::{CallFrames, EndedCall};
 use super::in_flight::InFlight;
 use super::{Handled, builtin};
-use crate::admission::AdmittedCall;
+use crate::admission::{AdmittedCall, Call};
 use crate::connection::{Connection, OpenSession};
 use crate::frame::{self, RpcRequest};
 use crate::gateway::GatewayState;
 use crate::trace;
 use futures_util::FutureExt as _;
-use kernel::{Answer, Caller, RpcError, Session, TracedCall, catch_panic_of, codes, timed_out};
+use kernel::{Answer, Caller, CallingAgent, RpcError, TracedCall, catch_panic_of, codes, timed_out};
 use proto_schemas::requests::ca;
 use proto_schemas::{Method, Request as _};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -114,10 +115,12 @@ async fn call_service(
     let admitting = trace.as_ref().and_then(|call| call.begin("gateway", "admit"));
     let admission = &gateway.admission;
     let Some(open) = connection.session() else { return Err(RpcError::plain(codes::UNAUTHENTICATED)) };
-    let AdmittedCall { params, claim } = admission.finish(&open.source(), method, params).await?;
+    let source = open.source();
+    let call = Call::named(&source, method.name, params.map(Cow::Owned));
+    let AdmittedCall { params, claim, .. } = admission.finish(call, method).await?;
     drop(admitting);
-    let answered = call_admitted(gateway, connection, open, method, params, trace).await;
-    admission.answered(&open.source(), method, answered.as_ref().map(|answer| answer.as_ref().result));
+    let answered = call_admitted(gateway, connection, open, method, params.as_deref(), trace).await;
+    admission.answered(&source, method, answered.as_ref().map(|answer| answer.as_ref().result));
     if let Some(claim) = claim {
         claim.ended(&answered);
     }
@@ -130,11 +133,11 @@ async fn call_admitted(
     connection: &Connection,
     open: &OpenSession,
     method: &'static Method,
-    params: Option<Box<RawValue>>,
+    params: Option<&RawValue>,
     trace: Option<Arc<TracedCall>>,
 ) -> Result<Answer, RpcError> {
     // A signed call gets a task whatever its method is.
-    let request = RpcRequest { id: None, method: method.name.into(), params: params.as_deref() };
+    let request = RpcRequest { id: None, method: method.name.into(), params };
     if let Some(result) = builtin::result(gateway, connection, open, &request)? {
         return RawValue::from_string(result).map(Into::into).map_err(RpcError::internal);
     }
@@ -142,6 +145,6 @@ async fn call_admitted(
         let roots = gateway.mesh.call(Caller::service("gateway"), ca::GetTrustRoots::METHOD, None).await?;
         return Ok(roots.into());
     }
-    let caller = Caller::Agent(Session { trace, ..open.session.clone() });
-    gateway.mesh.begin(caller, method.name, params.as_deref(), gateway.call_timeout())?.await
+    let caller = Caller::Agent(CallingAgent { trace, ..open.session.clone() });
+    gateway.mesh.begin(caller, method.name, params, gateway.call_timeout())?.await
 }

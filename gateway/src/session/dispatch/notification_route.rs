@@ -6,7 +6,7 @@ use crate::delivery::{APP_EVENT_BYTES, is_app_event};
 use crate::federation;
 use crate::frame::{RpcRequest, params};
 use crate::gateway::GatewayState;
-use kernel::{Aid, Audience, DeviceId, Event, RpcError, Session, SlotId, codes};
+use kernel::{Aid, Audience, CallingAgent, DeviceId, Event, RpcError, SlotId, codes};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -106,7 +106,7 @@ fn with_sender(
     given: &RawValue,
     ttl_ms: u64,
 ) -> Result<Box<RawValue>, RpcError> {
-    let Session { aid, device, slot, connection, .. } = &from.session;
+    let CallingAgent { aid, device, slot, connection, .. } = &from.session;
     let notify = json!({
         "from_aid": aid,
         "device_id": device,

@@ -1,11 +1,12 @@
 //! Calls before login.
 
 use super::answer::EndedCall;
-use crate::admission::CallSource;
+use crate::admission::{AdmittedCall, Call, CallSource};
 use crate::frame::RpcRequest;
 use crate::gateway::GatewayState;
 use kernel::{Caller, RpcError, catch_panic_of, timed_out};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -31,9 +32,10 @@ async fn call_service(
     request: &RpcRequest<'_>,
 ) -> Result<Box<RawValue>, RpcError> {
     let source = CallSource::Unauthenticated { address, connected: true };
-    let method = gateway.admission.begin(&source, &request.method)?;
-    let admitted = gateway.admission.finish(&source, method, request.params.map(ToOwned::to_owned)).await?;
-    let outcome = gateway.mesh.call(Caller::Unauthenticated, method.name, admitted.params).await;
+    let call = Call::named(&source, &request.method, request.params.map(Cow::Borrowed));
+    let AdmittedCall { method, params, .. } = gateway.admission.admit(call).await?;
+    let params = params.map(Cow::into_owned);
+    let outcome = gateway.mesh.call(Caller::Unauthenticated, method.name, params).await;
     gateway.admission.answered(&source, method, outcome.as_deref());
     outcome
 }

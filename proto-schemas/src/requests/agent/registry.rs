@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_with::rust::double_option;
 use serde_with::skip_serializing_none;
 
-use crate::{Aid, Request};
+use crate::{Aid, Request, ServiceToken};
 
 /// `agent.create`: register an agent.
 #[skip_serializing_none]
@@ -196,6 +196,17 @@ impl Request for Delete {
 pub struct DeletedAgentRecord {
     pub id: String,
     pub deleted_at: String,
+}
+
+/// `agent.verify_token`: whose an agent token is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VerifyToken {
+    pub token: String,
+}
+
+impl Request for VerifyToken {
+    const METHOD: &'static str = "agent.verify_token";
+    type Result = ServiceToken;
 }
 
 /// `agent.rotate_token`: replace the token of an agent.

@@ -1,13 +1,13 @@
 //! What is stored of positions, and who is told.
 
 use crate::MessageService;
-use kernel::{Audience, Caller, DeviceId, Session, codes};
+use kernel::{Audience, Caller, CallingAgent, DeviceId, codes};
 use serde_json::{Value, json};
 use testing::{DAY_MS, TestAgent, TestWorld, code};
 
 fn on(agent: &TestAgent, device: &str, connection: u64) -> Caller {
     let Caller::Agent(session) = agent.caller() else { unreachable!() };
-    Caller::Agent(Session { device: DeviceId::parse(device).unwrap(), connection, ..session })
+    Caller::Agent(CallingAgent { device: DeviceId::parse(device).unwrap(), connection, ..session })
 }
 
 async fn join(test: &TestWorld, agent: &TestAgent, device: &str) {

@@ -5,7 +5,7 @@ use crate::connection::{Connection, ConnectionOutbox, OutboxBudget, OutboxItem};
 use crate::federation::InboundPeer;
 use crate::federation::wire::hello::HelloParams;
 use crate::frame::RpcRequest;
-use kernel::{CallTerm, Caller, OnAnswer, PendingAnswer, RemoteService, RpcError, Session};
+use kernel::{CallTerm, Caller, CallingAgent, OnAnswer, PendingAnswer, RemoteService, RpcError};
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ impl RemoteService for RecordingService {
         Box::pin(ready(Ok(params.unwrap_or(RawValue::NULL).to_owned().into())))
     }
 
-    fn send(&self, _: &Session, _: &str, _: Option<&RawValue>, _: CallTerm, _: OnAnswer) {
+    fn send(&self, _: &CallingAgent, _: &str, _: Option<&RawValue>, _: CallTerm, _: OnAnswer) {
         unreachable!("a relay has no session here")
     }
 

@@ -3,6 +3,7 @@
 use super::remote_gateway::{AcceptedLink, RemoteGateway};
 use super::test_ca::TestCa;
 use super::test_methods;
+use crate::admission::Admission;
 use crate::config::Config;
 use crate::federation::Federation;
 use crate::federation::outbound::{PeerPool, RelayOutcome};
@@ -42,7 +43,9 @@ async fn federation(ca: &Arc<TestCa>, config: Config, clock: &Clock, data: &Path
     world.clock = clock.clone();
     world.mesh = Arc::new(Mesh::default());
     world.mesh.add_local("ca", ca.methods());
-    let mut federation = Federation::open(&config, &world, &Arc::new(Metrics::new())).await.unwrap();
+    let admission = Arc::new(Admission::new(&config, &world));
+    let metrics = Arc::new(Metrics::new());
+    let mut federation = Federation::open(&config, &world, &metrics, &admission).await.unwrap();
     Arc::get_mut(&mut federation).expect("nobody else has it yet").rules.find_method =
         test_methods::find_method;
     federation

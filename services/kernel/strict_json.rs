@@ -4,8 +4,9 @@
 //! bits or a lone surrogate. So the gateway refuses these, and anything nested deeper than any message needs.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 /// How deep arrays and objects may be nested.
@@ -22,6 +23,18 @@ pub enum Flaw {
     /// JSON that must not be passed on.
     #[error("{0}")]
     Forbidden(String),
+}
+
+/// The members of an object in the order of their names, their values as they were written.
+pub type ObjectMembers<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+/// Takes an object apart without copying its values, nor names without escapes.
+pub fn members(text: &str) -> serde_json::Result<ObjectMembers<'_>> {
+    #[derive(serde::Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+    #[serde(transparent)]
+    struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
+    let named: BTreeMap<MemberName<'_>, &RawValue> = serde_json::from_str(text)?;
+    Ok(named.into_iter().map(|(MemberName(name), value)| (name, value)).collect())
 }
 
 /// Reads the whole text once and gives the first flaw, with its line and column.
@@ -104,7 +117,7 @@ impl<'de> Visitor<'de> for StrictJson {
 }
 
 /// A key that borrows from the text unless it has escapes.
-pub(crate) struct ObjectKey<'de>(pub Cow<'de, str>);
+pub struct ObjectKey<'de>(pub Cow<'de, str>);
 
 impl<'de> serde::Deserialize<'de> for ObjectKey<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ObjectKey<'de>, D::Error> {
@@ -127,7 +140,7 @@ impl<'de> serde::Deserialize<'de> for ObjectKey<'de> {
 
 /// The keys of one object so far. A few need no allocation, unless they have escapes.
 #[derive(Default)]
-pub(crate) struct ObjectKeys<'de> {
+pub struct ObjectKeys<'de> {
     few: [&'de str; FEW],
     count: usize,
     others: Option<HashSet<Cow<'de, str>>>,
@@ -157,6 +170,7 @@ impl<'de> ObjectKeys<'de> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use testing::cases;
 
     fn forbidden(text: &str) -> String {
         match check(text) {
@@ -201,6 +215,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         #[test]
         fn it_agrees_with_serde_json_on_what_is_json(text in "[\\[\\]{}\",:0-9a-z\\\\ .eE+-]{0,40}") {
             let json = serde_json::from_str::<serde_json::Value>(&text).is_ok();
