@@ -258,7 +258,7 @@ impl RouteOperation {
         let own = listed.filter_map(|name| Code::find(self.method.namespace, name));
         let mut all: Vec<Code> = own.collect();
         all.extend([codes::INVALID_REQUEST, codes::RATE_LIMITED, codes::INTERNAL, codes::UNAVAILABLE]);
-        all.extend([codes::HANDLER_TIMEOUT, codes::METHOD_NOT_ALLOWED]);
+        all.extend([codes::HANDLER_TIMEOUT, codes::METHOD_NOT_ALLOWED, codes::NOT_FOUND]);
         if self.route.body != HttpRouteBody::None {
             all.extend([codes::PARSE_ERROR, codes::BODY_TOO_LARGE, codes::BODY_TIMEOUT]);
             all.extend([codes::UNSUPPORTED_MEDIA_TYPE, codes::INVALID_PARAMS]);

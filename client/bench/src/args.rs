@@ -82,6 +82,9 @@ pub struct RawArgs {
     /// Forward every frame to the baseline at this address, with a connection for each client
     #[arg(long, value_name = "URL", conflicts_with = "relay")]
     pub(super) through: Option<String>,
+    /// Answer HTTP requests in place of frames, from the rows of this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["relay", "through"])]
+    pub(super) http: Option<PathBuf>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,11 +93,13 @@ pub(super) enum ServerShape {
     Split,
 }
 
-/// What is measured: three about the gateway, then those of `--message`, then those of `--task`.
+/// What is measured: four about the gateway, then those of `--message`, then those of `--task`.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// `meta.ping` through authenticated sessions
     Ping,
+    /// A registered agent and `meta.ping` over HTTP, on connections that stay open
+    Http,
     /// Memory of idle authenticated connections
     Idle,
     /// Connects with a token, and full logins
@@ -177,7 +182,7 @@ impl Plan {
 impl What {
     fn subject(self) -> BenchSubject {
         match self {
-            What::Ping | What::Idle | What::Connect => BenchSubject::Gateway,
+            What::Ping | What::Http | What::Idle | What::Connect => BenchSubject::Gateway,
             What::Send | What::Depth | What::Postgres | What::Delivery | What::Pull => BenchSubject::Messages,
             What::Transitions | What::TaskList => BenchSubject::Tasks,
         }

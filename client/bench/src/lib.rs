@@ -91,6 +91,11 @@ async fn measure(plan: &Plan, maker: &dyn BenchIndexMaker) -> anyhow::Result<Rep
             report.add(gateway::ping::measure(plan, transport, depth).await?);
         }
     }
+    if plan.wants(What::Http) {
+        for what in gateway::http::LOADS {
+            report.add(gateway::http::measure(plan, what).await?);
+        }
+    }
     if plan.wants(What::Idle) {
         report.add(gateway::idle::measure(plan, Transport::Plain).await?);
         report.add(gateway::idle::measure(plan, Transport::Tls).await?);

@@ -94,6 +94,13 @@ impl BenchServer {
         Self::start(command).await.context("the raw baseline did not start")
     }
 
+    /// Starts the raw baseline of HTTP, which reads the rows of this file.
+    pub(super) async fn raw_http(file: &Path) -> anyhow::Result<Self> {
+        let mut command = Build::this()?.command();
+        command.args(["bench-raw", "--http"]).arg(file).stderr(Stdio::inherit());
+        Self::start(command).await.context("the raw baseline of HTTP did not start")
+    }
+
     /// Starts the raw baseline of delivery: the relay.
     pub(super) async fn relay() -> anyhow::Result<Self> {
         let mut command = Build::this()?.command();

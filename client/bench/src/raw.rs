@@ -4,6 +4,7 @@
 //! That is the least a JSON-RPC server on this stack can do, so it is what the gateway is compared with. With
 //! `--through` it is the least that a second process behind a gateway can cost.
 
+mod http;
 mod relay;
 
 use std::io::{Read as _, Write as _};
@@ -51,6 +52,16 @@ enum RawMode {
 
 /// Listens with and without TLS, and prints where in the lines of the real server's banner.
 pub(super) async fn serve(args: RawArgs) -> anyhow::Result<()> {
+    if let Some(file) = &args.http {
+        let listener = http::listener().await?;
+        let port = listener.local_addr()?.port();
+        let mut stdout = std::io::stdout();
+        // The bench reads the lines of the real server's banner, and here nothing is asked over TLS.
+        writeln!(stdout, "  gateway   wss://127.0.0.1:{port}/aun\n  plain     ws://127.0.0.1:{port}/aun")?;
+        stdout.flush()?;
+        std::thread::spawn(exit_with_the_parent);
+        return http::serve(listener, file).await;
+    }
     let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the baseline could not listen")?;
     let secure =
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the baseline could not listen")?;

@@ -14,12 +14,15 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use hyper::header::{
+    ALLOW, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kernel::http::{refusal, with_header};
+use kernel::{RpcError, codes};
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::convert::Infallible;
@@ -193,9 +196,11 @@ where
     let says = |value: Option<&str>, word: &str| {
         value.is_some_and(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word)))
     };
-    let wants = request.method() == Method::GET
-        && says(header(UPGRADE), "websocket")
-        && says(header(CONNECTION), "upgrade");
+    if request.method() != Method::GET {
+        let error = RpcError::new(codes::METHOD_NOT_ALLOWED, "only GET is allowed");
+        return with_header(http::plain_failure(&error), ALLOW, "GET");
+    }
+    let wants = says(header(UPGRADE), "websocket") && says(header(CONNECTION), "upgrade");
     let (Some(key), true) = (header(SEC_WEBSOCKET_KEY), wants) else {
         let refused =
             refused(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path is for WebSockets");

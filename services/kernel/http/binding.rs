@@ -108,12 +108,12 @@ fn is_json(kind: &[u8]) -> bool {
 
 /// A text of a URL as its schema types it. What does not fit stays a text, and the method says what it needs.
 fn typed(method: &Method, name: &str, text: &str) -> Value {
-    match method.doc()["params"]["properties"][name]["type"].as_str() {
-        Some("integer" | "number" | "boolean") => {
-            serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
-        }
-        _ => Value::from(text),
-    }
+    let is_kind = |value: &Value| match method.doc()["params"]["properties"][name]["type"].as_str() {
+        Some("integer" | "number") => value.is_number(),
+        Some("boolean") => value.is_boolean(),
+        _ => false,
+    };
+    serde_json::from_str(text).ok().filter(is_kind).unwrap_or_else(|| Value::from(text))
 }
 
 /// The result of a method in the envelope of its path.

@@ -71,13 +71,29 @@ impl RpcError {
 
 /// The error that a router answered, if it did; the response is read for it. Its other headers stay with it.
 pub async fn refusal_of(response: Response) -> Result<Response, (RpcError, axum::http::HeaderMap)> {
-    if response.headers().get(CONTENT_TYPE).is_none_or(|kind| kind != ERROR_TYPE) {
+    let kind = response.headers().get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let (is_error, is_text) = (kind == ERROR_TYPE.as_bytes(), kind.starts_with(b"text/plain"));
+    let refused = response.status().is_client_error() || response.status().is_server_error();
+    if !(is_error || refused && is_text) {
         return Ok(response);
     }
     let (parts, body) = response.into_parts();
+    if !is_error {
+        return Err((extractor_refusal(parts.status), parts.headers));
+    }
     let text = to_bytes(body, MOST_ERROR_BYTES).await.unwrap_or_default();
     let error = serde_json::from_slice(&text).unwrap_or_else(RpcError::internal);
     Err((error, parts.headers))
+}
+
+/// What axum refuses by itself, in words of its parsers, which no caller knows.
+fn extractor_refusal(status: StatusCode) -> RpcError {
+    let word = status.canonical_reason().unwrap_or("refused").to_ascii_lowercase().replace(' ', "_");
+    refusal(
+        status,
+        &word,
+        "the request cannot be read: a part of it is missing, repeated or of the wrong form",
+    )
 }
 
 #[cfg(test)]
@@ -103,5 +119,8 @@ mod tests {
         assert_eq!((error.to_string().as_str(), error.kind()), ("it is gone", "gone_for_good"));
         assert_eq!(error.http_status(), StatusCode::GONE);
         assert!(refusal_of(json_text(StatusCode::OK, "{}")).await.is_ok());
+        let (error, _) =
+            refusal_of((StatusCode::BAD_REQUEST, "invalid digit").into_response()).await.unwrap_err();
+        assert_eq!((error.kind(), error.http_status()), ("bad_request", StatusCode::BAD_REQUEST));
     }
 }

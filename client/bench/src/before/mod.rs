@@ -11,6 +11,7 @@ use anyhow::{Context as _, bail};
 
 use super::agent::Transport;
 use super::gateway::connect::{self, ConnectLoad};
+use super::gateway::http::{self, HttpLoad};
 use super::gateway::idle::{self, IdleAgents};
 use super::gateway::ping::{self, CallLoad, CallSpec};
 use super::load::ConnectKind;
@@ -77,6 +78,12 @@ impl Builds<'_> {
                 let load = CallSpec::ping(plan, transport, depth);
                 let start = async |build: &Build| CallLoad::aund(build, load).await;
                 self.compare(ping::title(plan, transport, depth), PINGS, start).await?;
+            }
+        }
+        if plan.wants(What::Http) {
+            for what in http::LOADS {
+                let start = async |build: &Build| HttpLoad::aund(plan, build, what).await;
+                self.compare(http::title(plan, what), CALLS, start).await?;
             }
         }
         if plan.wants(What::Idle) {

@@ -209,6 +209,7 @@ fn schema(openapi: bool) -> anyhow::Result<()> {
         true => proto_schemas::openapi(version, |_| true),
         false => proto_schemas::openrpc(version, |method| method.access.is_for_agents()),
     };
-    println!("{}", serde_json::to_string_pretty(&document)?);
+    // A reader that has seen enough closes the pipe.
+    writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&document)?)?;
     Ok(())
 }
