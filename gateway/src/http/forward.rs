@@ -17,6 +17,7 @@ use hyper::header::{
 use hyper::{Method, Request};
 use kernel::http::{CALLER, DEADLINE_MS, HOST_AGENT, INTERNAL_PREFIX, caller_header};
 use kernel::{Caller, PendingResponse, RpcError, ServiceRoutes, timed_out, unavailable};
+use proto_schemas::HttpRoute;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -36,11 +37,15 @@ pub(super) async fn forward(
     gateway: &Arc<GatewayState>,
     caller: &HttpCaller,
     path: &PathAnswer,
+    route: Option<&HttpRoute>,
     host: &RequestHost,
     request: Request<Incoming>,
 ) -> Result<Response, RpcError> {
     let DeclaredPath { prefix, service } = path.declared;
-    if request.body().size_hint().lower() > prefix.body_bytes as u64 {
+    let most_bytes = route.and_then(|route| route.body_bytes).unwrap_or(prefix.body_bytes);
+    // A route that streams gets here only if events were asked for.
+    let streams = prefix.streams || route.is_some_and(|route| route.stream);
+    if request.body().size_hint().lower() > most_bytes as u64 {
         return Err(reply::body_refused(BodyRefused::TooLarge));
     }
 
@@ -49,16 +54,16 @@ pub(super) async fn forward(
         // Our server leaves out the body; a refusal of the router is in it.
         parts.method = Method::GET;
     }
-    let within = (!prefix.streams).then(|| gateway.call_timeout());
+    let within = (!streams).then(|| gateway.call_timeout());
     // It has done its work.
     parts.headers.remove(AUTHORIZATION);
     replace_headers(&mut parts.headers, &caller.caller(None), host, within)?;
     let silence = Duration::from_millis(gateway.config.limits.body_silence_ms);
-    let (body, watch) = RequestBody::new(body, prefix.body_bytes, silence);
+    let (body, watch) = RequestBody::new(body, most_bytes, silence);
     let request = Request::from_parts(parts, Body::new(body));
     let began = Instant::now();
     let answering = send(gateway, service, request)?;
-    let response = head(answering, &watch, service, gateway.call_timeout(), prefix.streams).await;
+    let response = head(answering, &watch, service, gateway.call_timeout(), streams).await;
     // A service cannot know why the body ended, and answers whatever it answers to half of one.
     if let Some(reason) = watch.refused() {
         return Err(reply::body_refused(reason));

@@ -151,11 +151,11 @@ async fn answer_path(
         }
         Chosen::Router(Some(route)) => {
             admit_own(gateway, &caller, route).await?;
-            forward::forward(gateway, &caller, path, host, request).await
+            forward::forward(gateway, &caller, path, Some(route.route), host, request).await
         }
         Chosen::Router(None) | Chosen::Options(_) => {
             gateway.admission.admit_path(&caller.source(), prefix).await?;
-            forward::forward(gateway, &caller, path, host, request).await
+            forward::forward(gateway, &caller, path, None, host, request).await
         }
     }
 }

@@ -176,12 +176,13 @@ async fn an_agent_reads_by_its_token_until_that_is_replaced() {
     let relations = send_as_agent(&agents, &token, "GET", &format!("/h2a/relations?agent_id={id}"), "").await;
     assert_eq!(relations.json()["data"].as_array().unwrap().len(), 1);
 
-    let (grant, token_path) =
-        (json!({ "agent_id": id, "granted_scopes": [] }).to_string(), format!("{path}/token"));
+    let grant = json!({ "agent_id": id, "granted_scopes": [] }).to_string();
+    let (token_path, deliveries) = (format!("{path}/token"), format!("{path}/deliveries"));
     for (verb, path, body) in [
         ("PATCH", path.as_str(), r#"{"name":"Mine"}"#),
         ("DELETE", path.as_str(), ""),
         ("POST", token_path.as_str(), ""),
+        ("GET", deliveries.as_str(), ""),
         ("POST", "/agents", r#"{"name":"Other"}"#),
         ("POST", "/h2a/relations", grant.as_str()),
     ] {

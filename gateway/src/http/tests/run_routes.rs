@@ -7,6 +7,7 @@ use crate::config::Config;
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
+use futures_util::{StreamExt as _, stream};
 use http_body_util::BodyExt as _;
 use hyper::{Request, Response};
 use kernel::{
@@ -19,10 +20,12 @@ use proto_schemas::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
+use std::convert::Infallible;
 use std::future::ready;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use tokio::time::sleep;
 
 static OK_ENVELOPE: LazyLock<HttpEnvelope> = LazyLock::new(|| {
     let text = r#"{
@@ -227,7 +230,14 @@ impl RemoteService for RunService {
 
 /// The part of the router that streams, and one path that refuses.
 fn router() -> Router {
-    let events = || async { ([("content-type", "text/event-stream")], "data: 1\n\n") };
+    // It lasts longer than a call may.
+    let events = || async {
+        let all = stream::iter(1..=3).then(|number| async move {
+            sleep(CALL_TIMEOUT / 2).await;
+            Ok::<_, Infallible>(format!("data: {number}\n\n"))
+        });
+        ([("content-type", "text/event-stream")], Body::from_stream(all))
+    };
     let refused = || async { http::refuse(hyper::StatusCode::GONE, "gone_for_good", "it is gone") };
     Router::new()
         .route("/api/v1/runs/{id}/events", get(events))
@@ -236,7 +246,8 @@ fn router() -> Router {
 }
 
 async fn server() -> StreamingServer {
-    let config = Config::parse("limits.calls_per_second = 1000", &crate::config::test_services()).unwrap();
+    let settings = format!("limits.call_timeout_ms = {}", CALL_TIMEOUT.as_millis());
+    let config = Config::parse(&settings, &crate::config::test_services()).unwrap();
     let world = World::local(&config.issuer, Path::new("unused"), config.store_url().unwrap());
     world.mesh.add_remote(SERVICE, Arc::new(RunService));
     world.mesh.add_routes(SERVICE, ServiceRoutes::Local(http::routes_of(router())));
@@ -244,6 +255,7 @@ async fn server() -> StreamingServer {
     StreamingServer::of(config, &world, admission).await
 }
 
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 const ALICE: &str = "token-of-alice.aid.pub";
 const RUNNER_TOKEN: &str = "hsk_good";
 
@@ -389,10 +401,10 @@ async fn run_input_has_an_envelope_of_its_own_and_streams_for_those_who_ask() {
     let (streamed, body) = send(&server, Some(ALICE), "POST", path, &accept, "{}").await;
     assert_eq!(
         (&streamed.headers()["content-type"], body),
-        (&"text/event-stream".parse().unwrap(), json!("data: 1\n\n"))
+        (&"text/event-stream".parse().unwrap(), json!("data: 1\n\ndata: 2\n\ndata: 3\n\n"))
     );
     let (_, body) = send(&server, Some(RUNNER_TOKEN), "GET", "/api/v1/runs/r1/events", &accept, "").await;
-    assert_eq!(body, json!("data: 1\n\n"));
+    assert_eq!(body, json!("data: 1\n\ndata: 2\n\ndata: 3\n\n"));
     let (refused, _) = send(&server, None, "GET", "/api/v1/runs/r1/events", &accept, "").await;
     assert_eq!(refused.status(), 401, "a stream is below the same list");
 }
