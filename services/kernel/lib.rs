@@ -53,7 +53,7 @@ pub use proto_schemas::{Aid, AidError, DeviceId, SlotId, codes};
 pub use redis::RedisSettings;
 pub use rpc::{
     Answer, AnswerRef, CallWay, Caller, CallerEvent, CallerKind, CallingAgent, Generation, IntoAnswer,
-    MethodRefused, Methods, PendingAnswer, Relayed, ResultText, Rpc, TokenCaller, parse_params,
+    MethodRefused, Methods, PendingAnswer, Relayed, ResultText, Rpc, TokenCaller, read_params,
 };
 pub use service::{Service, ServiceMetrics, SessionNotice, Task, TaskStatus, Tasks};
 pub use store::{

@@ -2,11 +2,10 @@
 
 use super::caller::HttpCaller;
 use crate::admission::{AdmittedCall, Call};
-use crate::frame;
 use crate::gateway::GatewayState;
 use crate::telemetry::MethodMetrics;
 use crate::trace;
-use kernel::{Caller, RpcError, TracedCall, catch_panic_of, timed_out};
+use kernel::{Caller, RpcError, TracedCall, catch_panic_of, read_params, timed_out};
 use proto_schemas::requests::{ca, meta};
 use proto_schemas::{Method, Request as _};
 use serde_json::value::RawValue;
@@ -79,7 +78,7 @@ async fn answer(
         "meta.ping" => format!("{{\"pong\":true,\"timestamp\":{}}}", gateway.clock.now_seconds()),
         "meta.capabilities" => {
             // Nobody is told of changes over HTTP; what is wrong is wrong here, too.
-            let _: meta::Capabilities = frame::params::read(params.as_deref())?;
+            let _: meta::Capabilities = read_params(method, params.as_deref())?;
             gateway.admission.capabilities().to_string()
         }
         "rpc.discover" => gateway.admission.openrpc().to_string(),

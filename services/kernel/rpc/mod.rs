@@ -10,7 +10,8 @@ pub use answer::{Answer, AnswerRef, CallerEvent, IntoAnswer, PendingAnswer, Resu
 pub use caller::{Caller, CallingAgent, Generation, Relayed, TokenCaller};
 
 use crate::RpcError;
-pub use params::parse_params;
+use params::parse;
+pub use params::read_params;
 use proto_schemas::Request;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -64,7 +65,7 @@ impl<Service: Send + Sync + 'static> Rpc<Service> {
                 return Box::pin(ready(Err(refused.error(name))));
             }
             // Parsed while they are borrowed: they need not be copied first.
-            let params = match parse_params(method, params) {
+            let params = match parse(method, params) {
                 Ok(params) => params,
                 Err(error) => return Box::pin(ready(Err(error))),
             };

@@ -1,5 +1,6 @@
 //! The parameters of a call, and what is wrong with them.
 
+use super::access::MethodRefused;
 use crate::{RpcError, codes};
 use proto_schemas::{Method, ParamViolation, violations};
 use serde::de::DeserializeOwned;
@@ -7,9 +8,15 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 
+/// The parameters of a method that the gateway answers itself, read as those of a service.
+pub fn read_params<P: DeserializeOwned>(method: &str, params: Option<&RawValue>) -> Result<P, RpcError> {
+    let found = proto_schemas::find(method).ok_or_else(|| MethodRefused::NotFound.error(method))?;
+    parse(found, params)
+}
+
 /// Absent parameters are an empty object. What cannot be read is answered in the words of the schema; where the schema accepts it, a
 /// name broke a rule of its own and says which.
-pub fn parse_params<P: DeserializeOwned>(method: &Method, params: Option<&RawValue>) -> Result<P, RpcError> {
+pub(super) fn parse<P: DeserializeOwned>(method: &Method, params: Option<&RawValue>) -> Result<P, RpcError> {
     let text = params.map_or("{}", RawValue::get);
     // Where something is wrong is looked for only in calls that fail.
     serde_json::from_str(text).or_else(|_| {
@@ -64,7 +71,7 @@ mod tests {
     fn refusal(params: &str) -> (String, Value) {
         let params = RawValue::from_string(params.to_owned()).unwrap();
         let method = proto_schemas::find("message.send").unwrap();
-        let error = parse_params::<message::Send>(method, Some(&params)).expect_err("it is refused");
+        let error = parse::<message::Send>(method, Some(&params)).expect_err("it is refused");
         let short = |it: &Value| json!([it["path"], it["rule"]]);
         let found = error.data("violations").and_then(Value::as_array).unwrap().iter().map(short);
         (error.to_string(), found.collect())

@@ -1,7 +1,7 @@
 //! A frame, from bytes to request: it is read or refused, and what is read is JSON.
 #![no_main]
 
-// `frame` takes these two from the kernel.
+// `frame` takes these from the kernel.
 extern crate self as kernel;
 pub use error::RpcError;
 pub use proto_schemas::codes;
@@ -11,6 +11,8 @@ mod error;
 #[expect(dead_code, reason = "the server uses more of it")]
 #[path = "../../../gateway/src/frame/mod.rs"]
 mod frame;
+#[path = "../../../services/kernel/strict_json.rs"]
+pub mod strict_json;
 
 use frame::RequestFrame;
 use libfuzzer_sys::fuzz_target;

@@ -6,8 +6,7 @@ use crate::federation::Federation;
 use crate::federation::errors::refused;
 use crate::federation::trust::{PeerGateway, check_gateway};
 use crate::federation::wire::hello::{HelloParams, LinkLimits, Welcome, bad_nonce};
-use crate::frame::params;
-use kernel::{RpcError, codes};
+use kernel::{RpcError, codes, read_params};
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
@@ -82,7 +81,7 @@ impl Federation {
         age_ms: i64,
         params: Option<&RawValue>,
     ) -> Result<(Arc<InboundPeer>, Box<RawValue>), RpcError> {
-        let hello: HelloParams = params::read_as("federation.hello", params)?;
+        let hello: HelloParams = read_params("federation.hello", params)?;
         if age_ms > NONCE_MS {
             return Err(bad_nonce("server_nonce is older than 60 seconds"));
         }

@@ -4,9 +4,10 @@ use super::answer::EndedCall;
 use super::{Handled, notification_route};
 use crate::admission::{Admission, Call, within_agent_rate};
 use crate::connection::{Connection, OpenSession};
-use crate::frame::{self, RpcRequest, params};
+use crate::frame::{self, RpcRequest};
 use crate::gateway::GatewayState;
-use kernel::{RpcError, codes};
+use kernel::{RpcError, codes, read_params};
+use proto_schemas::Request as _;
 use proto_schemas::requests::meta;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -88,7 +89,7 @@ fn capabilities(
     connection: &Connection,
     request: &RpcRequest<'_>,
 ) -> Result<String, RpcError> {
-    let params: meta::Capabilities = params::read(request.params)?;
+    let params: meta::Capabilities = read_params(meta::Capabilities::METHOD, request.params)?;
     if let Some(subscribe) = params.subscribe {
         connection.wants_capabilities.store(subscribe, Ordering::Relaxed);
     }
