@@ -2,7 +2,7 @@
 
 use crate::admission::{AgentLimit, CallSource, KnownSigner, is_invalid_token};
 use crate::gateway::GatewayState;
-use crate::shared_limits::BytesOwner;
+use crate::shared_limits::{BytesOwner, prefix_of};
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use kernel::{Caller, CallingAgent, RpcError, TokenCaller, TracedCall};
@@ -80,10 +80,11 @@ impl HttpCaller {
         Caller::Token(TokenCaller { agent, ..token.caller.clone() })
     }
 
-    /// Who pays for the bytes that it sends.
+    /// Who pays for the bytes that it sends: as for frames, a network where it is no agent.
     pub fn owner(&self) -> BytesOwner {
         let agent = self.token.as_ref().and_then(|token| token.caller.agent.as_ref());
-        agent.map_or(BytesOwner::Network(self.address), |agent| BytesOwner::Agent(agent.aid.clone()))
+        let network = || BytesOwner::Network(prefix_of(self.address));
+        agent.map_or_else(network, |agent| BytesOwner::Agent(agent.aid.clone()))
     }
 }
 
