@@ -32,6 +32,9 @@ pub struct HttpEnvelope {
     /// What is different for some errors, by their names or statuses. The name wins.
     #[serde(default)]
     pub errors: BTreeMap<String, ErrorRow>,
+    /// Whether its answers name the trace or the request.
+    #[serde(skip)]
+    pub has_ids: bool,
 }
 
 /// How the names of errors are written.
@@ -85,12 +88,13 @@ impl<'a> Placeholder<'a> {
 impl HttpEnvelope {
     /// Reads an envelope, and refuses a template that asks for what there is not.
     pub fn parse(text: &str) -> Result<HttpEnvelope, String> {
-        let envelope: HttpEnvelope = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let mut envelope: HttpEnvelope = serde_json::from_str(text).map_err(|error| error.to_string())?;
         check(&envelope.success, &|name| name == "body")?;
         check(&envelope.failure, &is_of_failure)?;
         for template in envelope.headers.values() {
             check(&Value::from(template.as_str()), &is_of_failure)?;
         }
+        envelope.has_ids = envelope.asks_for_ids();
         Ok(envelope)
     }
 
@@ -110,8 +114,7 @@ impl HttpEnvelope {
         format!("error.{}", word.to_ascii_lowercase().replacen('_', ".", 1))
     }
 
-    /// Whether its answers name the trace or the request.
-    pub fn has_ids(&self) -> bool {
+    fn asks_for_ids(&self) -> bool {
         let asks = |text: &str| ["$trace_id", "$request_id"].iter().any(|name| text.starts_with(name));
         any_text(&self.failure, &asks) || self.headers.values().any(|text| asks(text))
     }

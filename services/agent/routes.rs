@@ -12,7 +12,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use kernel::http::{HostAgent, json_text, refuse, with_header};
+use kernel::http::{HostAgent, header_text, json_text, refuse, with_header};
 use kernel::{Aid, Caller, RpcError};
 use proto_schemas::requests::agent::{DeleteAgentMd, FoundAgentMd, GetAgentMd, PutAgentMd};
 use serde_json::json;
@@ -101,8 +101,8 @@ async fn write(
     let document = PutAgentMd {
         aid: aid.clone(),
         content,
-        if_match: text(&headers, IF_MATCH).map(str::to_owned),
-        if_none_match: text(&headers, IF_NONE_MATCH).map(str::to_owned),
+        if_match: header_text(&headers, IF_MATCH.as_str())?.map(str::to_owned),
+        if_none_match: header_text(&headers, IF_NONE_MATCH.as_str())?.map(str::to_owned),
     };
     let published = agent.put_agent_md(caller, document).await?;
     let modified = time(published.last_modified);
@@ -125,7 +125,7 @@ async fn remove(
     if let Some(refused) = may_not_publish(&caller, &aid) {
         return Ok(refused);
     }
-    let if_match = text(&headers, IF_MATCH).map(str::to_owned);
+    let if_match = header_text(&headers, IF_MATCH.as_str())?.map(str::to_owned);
     agent.delete_agent_md(caller, DeleteAgentMd { aid, if_match }).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -162,6 +162,8 @@ async fn a_document_changes_only_from_the_state_its_writer_saw() {
         put(&server, &alice.aid, &tokens, &second, Some(("If-Match", &etag(&third)))).await.status,
         412
     );
+    let unreadable = put(&server, &alice.aid, &tokens, &second, Some(("If-Match", "\"é\""))).await;
+    assert_eq!(unreadable.status, 400, "it is not as if nothing had been asked for: {}", unreadable.text());
     assert_eq!(get(&server, &alice.aid).await.text(), first);
     assert_eq!(
         put(&server, &alice.aid, &tokens, &second, Some(("If-Match", &etag(&first)))).await.status,

@@ -1,5 +1,6 @@
 //! `federation.relay`: after hello a gateway is trusted about who of its own domain is calling, and nothing else.
 
+use proto_schemas::Method;
 use serde_json::{Value, json};
 
 use super::fake_peer::FakePeer;
@@ -180,28 +181,19 @@ async fn nothing_is_relayed_onward_and_nothing_comes_back() {
 async fn only_what_may_cross_is_called() {
     let test = RelayTest::shared().await;
     let link = test.who.link(test.near()).await;
-    for (namespace, method) in [
-        ("auth", "create_aid"),
-        ("ca", "revoke_cert"),
-        ("ca", "add_trust_root"),
-        ("meta", "ping"),
-        ("gateway", "peers"),
-        ("federation", "relay"),
+    let is_closed = |method: &&Method| !method.federation.is_some_and(|rule| rule.agents);
+    let closed = proto_schemas::methods().iter().filter(is_closed);
+    let unknown = [
         ("proxy", "call"),
         ("push", "offline_message"),
         ("nonsense", "send"),
         ("", "send"),
-        ("message", "pull"),
-        ("message", "ack"),
-        ("message", "read"),
-        ("message", "history"),
-        ("message", "outbox"),
-        ("message", "v2.put_peer_pk"),
         ("message", "no_such_method"),
         ("message", ""),
         ("message", "send.more"),
         ("message.thought", "put"),
-    ] {
+    ];
+    for (namespace, method) in closed.filter_map(|method| method.name.split_once('.')).chain(unknown) {
         let mut call = test.but("/namespace", json!(namespace));
         set(&mut call, "/method", json!(method));
         refusal(&link, &call).await;

@@ -7,7 +7,7 @@ use crate::support::agent::{ConnectedAgent, TestIdentity, text};
 use crate::support::{TestServer, now, printed, split, until};
 
 /// A signed call, written out: `params` goes over the wire as it stands, `canonical` is what the signer hashed.
-struct SignedCall<'a> {
+pub(super) struct SignedCall<'a> {
     who: &'a TestIdentity,
     method: &'a str,
     params: &'a str,
@@ -17,11 +17,17 @@ struct SignedCall<'a> {
 }
 
 impl<'a> SignedCall<'a> {
-    fn new(who: &'a TestIdentity, method: &'a str, params: &'a str, canonical: &'a str) -> SignedCall<'a> {
+    pub(super) fn new(
+        who: &'a TestIdentity,
+        method: &'a str,
+        params: &'a str,
+        canonical: &'a str,
+    ) -> SignedCall<'a> {
         SignedCall { who, method, params, canonical, aid: &who.aid, timestamp: now().to_string() }
     }
 
-    fn frame(&self) -> String {
+    /// The call as a frame.
+    pub(super) fn frame(&self) -> String {
         let hash = hex::encode(digest::digest(&digest::SHA256, self.canonical.as_bytes()));
         let signature = self.who.sign(&format!("{}|{}|{}|{hash}", self.method, self.aid, self.timestamp));
         let proof = json!({

@@ -7,6 +7,7 @@ use proto_schemas::{Access, HttpRoute, HttpRouteBody, Method, methods, violation
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
+use super::signature::SignedCall;
 use crate::support::TestServer;
 use crate::support::agent::{ConnectedAgent, text};
 use crate::support::http::TestResponse;
@@ -146,6 +147,29 @@ async fn before_login_only_what_is_public_is_looked_at() {
     }
 }
 
+#[tokio::test]
+async fn the_operator_is_told_what_is_wrong_as_everybody_is() {
+    let server = TestServer::shared().await;
+    let of_services = methods().iter().filter(|method| method.namespace.service != "gateway");
+    for method in of_services.filter(|method| is_usual(method)) {
+        let Some((params, sentence)) = wrong_params(method, Map::new()) else { continue };
+        let refused = server.by_operator(method.name, &params).await.expect_err("its parameters are wrong");
+        assert_eq!(
+            (code(Some(&refused)), &refused["message"]),
+            (PARAMS, &json!(sentence)),
+            "{}: {refused}",
+            method.name
+        );
+    }
+    for unknown in ["message.no_such", "nonsense", "federation.relay", ""] {
+        let call = json!({ "method": unknown, "params": {} }).to_string();
+        let refused = server.line_of_operator("message", &call).await;
+        assert_eq!(code(refused.get("error")), NOT_FOUND, "{unknown}: {refused}");
+    }
+    let broken = server.line_of_operator("message", "{").await;
+    assert_eq!(code(broken.get("error")), -32700, "{broken}");
+}
+
 /// A request to a route, with something in each part of its path.
 struct RouteCall<'a> {
     server: &'a TestServer,
@@ -280,6 +304,29 @@ async fn every_route_says_what_is_wrong_with_a_request() {
         assert!(verbs.iter().all(|verb| allowed.contains(verb)), "{at}: {allowed}");
         let options = call.send_as("OPTIONS", None, None, "").await;
         assert_eq!(options.status, 204, "{at}");
+    }
+}
+
+#[tokio::test]
+async fn a_signature_that_was_used_one_way_is_refused_over_every_way() {
+    let server = TestServer::shared().await;
+    for first in RPC_WAYS {
+        let carol = Somebody::new(&server, &format!("{first:?}").to_ascii_lowercase()).await;
+        let plain = r#"{"name":"Helper"}"#;
+        let signed = SignedCall::new(&carol.session.identity, "agent.create", plain, plain).frame();
+        let params = serde_json::from_str::<Value>(&signed).expect("a frame is JSON")["params"].take();
+        assert_eq!(carol.refusal(first, "agent.create", &params).await, None, "{first:?}");
+        for way in RPC_WAYS {
+            let refused = carol.refusal(way, "agent.create", &params).await;
+            assert_eq!(code(refused.as_ref()), SIGNATURE, "{way:?} after {first:?}: {refused:?}");
+        }
+        let request = server.http("POST", "/agents").bearer(&carol.token);
+        let request = request.header("Content-Type", "application/json").body(params.to_string());
+        let refused = request.send().await;
+        assert_eq!(
+            (refused.status, &refused.json()["error"]["code"]),
+            (403, &json!("CLIENT_SIGNATURE_INVALID"))
+        );
     }
 }
 

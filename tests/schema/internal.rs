@@ -8,8 +8,6 @@ use certs::Certificate;
 use certs::dev::Pki;
 use proto_schemas::{Access, Method};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
 
 use super::{HIGH_LIMITS, filled, flaw, register, values};
 use crate::federation::fake_peer::FakePeer;
@@ -17,7 +15,7 @@ use crate::support::agent::{ConnectedAgent, TestIdentity, random_hex, text};
 use crate::support::domain::TestDomain;
 use crate::support::mesh_link::{MESH_PORT, ProcessCertificate, mesh_call, mesh_link};
 use crate::support::socket::TestSocket;
-use crate::support::{ISSUER, TestServer, now, split, within};
+use crate::support::{ISSUER, TestServer, now, split};
 
 /// Which service calls which methods. What is not listed is called by the operator, or by another domain if its schema says so.
 const SERVICE_CALLS: [(&str, &[&str]); 6] = [
@@ -107,30 +105,13 @@ impl InternalCalls {
         socket: &TestSocket,
     ) -> Result<Value, Value> {
         match caller_of(method) {
-            ExampleCaller::Operator => self.by_operator(method.name, params).await,
+            ExampleCaller::Operator => self.server.by_operator(method.name, params).await,
             ExampleCaller::Service(service) => self.by_service(service, method, params).await,
             ExampleCaller::PeerGateway if method.name == "federation.hello" => {
                 socket.try_call(method.name, &who.signed(params.clone())).await
             }
             ExampleCaller::PeerGateway => who.link(&self.server).await.try_call(method.name, params).await,
             ExampleCaller::PeerService => self.by_peer_service(who, method, params).await,
-        }
-    }
-
-    /// On the operator's socket of the process that answers.
-    async fn by_operator(&self, method: &str, params: &Value) -> Result<Value, Value> {
-        let service = proto_schemas::find(method).expect("it is in the table").namespace.service;
-        let path = self.server.data_of(service).join("aund.sock");
-        let stream = UnixStream::connect(path).await.expect("the operator's socket is there");
-        let (read, mut write) = stream.into_split();
-        let call = json!({ "method": method, "params": params }).to_string() + "\n";
-        write.write_all(call.as_bytes()).await.expect("the server reads");
-        let mut line = String::new();
-        within("an answer", BufReader::new(read).read_line(&mut line)).await.expect("the server answers");
-        let mut answer: Value = serde_json::from_str(&line).expect("an answer is JSON");
-        match answer.get("error") {
-            Some(error) => Err(error.clone()),
-            None => Ok(answer["result"].take()),
         }
     }
 
@@ -196,12 +177,13 @@ impl InternalCalls {
                 caller.aid
             );
             let document = json!({ "aid": caller.aid, "content": content });
-            self.by_operator("agent.put_agent_md", &document).await.expect("a document is accepted");
+            self.server.by_operator("agent.put_agent_md", &document).await.expect("a document is accepted");
             values.insert("published_aid".to_owned(), caller.aid.clone());
         }
         if wanted("trusted_root") {
             let root = json!({ "certificate": another_root(), "any_domain": true });
-            let added = self.by_operator("ca.add_trust_root", &root).await.expect("a root is accepted");
+            let added =
+                self.server.by_operator("ca.add_trust_root", &root).await.expect("a root is accepted");
             values.insert("trusted_root".to_owned(), text(&added["fingerprint_sha256"]));
         }
         if wanted("agent_token") {
@@ -213,7 +195,7 @@ impl InternalCalls {
             let session = self.server.connect(caller, |_| ()).await;
             let grant = json!({ "agent_id": self.peer.aid(), "granted_scopes": ["filesystem:read"] });
             let id = text(&session.call("h2a.grant", &grant).await["relation"]["id"]);
-            let suspended = self.by_operator("h2a.suspend", &json!({ "id": id })).await;
+            let suspended = self.server.by_operator("h2a.suspend", &json!({ "id": id })).await;
             suspended.expect("a relation is suspended");
             values.insert("suspended_relation".to_owned(), id);
         }

@@ -11,6 +11,7 @@ pub mod domain;
 pub mod envelope;
 pub mod http;
 pub mod mesh_link;
+mod operator;
 mod shared;
 pub mod socket;
 pub mod wait;

@@ -36,9 +36,8 @@ pub struct SignatureClaim {
 }
 
 impl SignatureClaim {
-    /// Says how the call ended. If nobody does, it counts as executed.
-    pub fn ended<T>(&self, outcome: &Result<T, RpcError>) {
-        let Err(error) = outcome else { return };
+    /// Says that the call was refused. If nobody does, it counts as executed.
+    pub fn failed(&self, error: &RpcError) {
         let timed_out = error.data("kind").is_some_and(|kind| kind == codes::HANDLER_TIMEOUT.kind().as_str());
         if !timed_out {
             self.calls.0.lock().remove(&self.aid, &self.key);
@@ -154,10 +153,9 @@ mod tests {
         let begin = || calls.begin(&alice(), key(100, 1), 0);
         let claim = begin().unwrap();
         assert!(begin().is_none(), "while it is being executed");
-        claim.ended::<()>(&Err(RpcError::plain(codes::NOT_FOUND)));
+        claim.failed(&RpcError::plain(codes::NOT_FOUND));
         assert!(calls.0.lock().agents.is_empty());
-        let claim = begin().unwrap();
-        claim.ended(&Ok(()));
+        drop(begin().unwrap());
         assert!(begin().is_none());
         assert!(calls.begin(&alice(), key(100, 2), 0).is_some(), "another one");
     }
@@ -168,7 +166,7 @@ mod tests {
         drop(calls.begin(&alice(), key(100, 1), 0));
         assert!(calls.begin(&alice(), key(100, 1), 0).is_none());
         let claim = calls.begin(&alice(), key(100, 2), 0).unwrap();
-        claim.ended::<()>(&Err(RpcError::plain(codes::HANDLER_TIMEOUT)));
+        claim.failed(&RpcError::plain(codes::HANDLER_TIMEOUT));
         assert!(calls.begin(&alice(), key(100, 2), 0).is_none());
     }
 

@@ -43,7 +43,7 @@ use crate::config::Config;
 use crate::frame::params;
 use capabilities::AdvertisedCapabilities;
 use documents::AdvertisedDocuments;
-use executed_calls::ExecutedCalls;
+use executed_calls::{ExecutedCalls, SignatureClaim};
 use kernel::{Aid, CallingAgent, Clock, Mesh, MethodRefused, RpcError, TokenCaller, World, unavailable};
 use login_failures::{LoginFailures, is_login_class};
 use parking_lot::RwLock;
@@ -151,13 +151,18 @@ impl Admission {
         Ok(AdmittedCall { method, params: strip_reserved(params)?, claim })
     }
 
-    /// The service has answered. Counts a failed login for the address it came from; other calls are not counted here.
-    pub fn answered(
+    /// The call has ended. A failed login counts for the address it came from, and a signature may be used again where nothing was
+    /// done.
+    pub fn ended(
         &self,
         source: &CallSource<'_>,
         method: &'static Method,
+        claim: Option<Box<SignatureClaim>>,
         outcome: Result<&RawValue, &RpcError>,
     ) {
+        if let (Some(claim), Err(error)) = (claim, outcome) {
+            claim.failed(error);
+        }
         if let (Some(class), Some(address)) = (method.rate, source.address())
             && is_login_class(class)
         {

@@ -33,7 +33,7 @@ impl Admission {
         // Clients sign what they mean to send; their libraries add reserved members, such as `_trace`, after that.
         members.retain(|name, _| !name.starts_with('_'));
         let claimed: ClientSignature = serde_json::from_str(signature.get())
-            .map_err(|error| wrong(&format!("is not understood: {error}")))?;
+            .map_err(|_| wrong("needs aid, cert_fingerprint, timestamp, params_hash and signature"))?;
         if claimed.aid != aid.as_str() {
             return Err(wrong("names another agent than this connection's"));
         }

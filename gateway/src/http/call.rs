@@ -59,10 +59,7 @@ async fn admit_and_call(
     drop(admitting);
     let params = params.map(Cow::into_owned);
     let answered = answer(gateway, caller, method.name, params, trace).await;
-    admission.answered(source, method, answered.as_deref());
-    if let Some(claim) = claim {
-        claim.ended(&answered);
-    }
+    admission.ended(source, method, claim, answered.as_deref());
     answered
 }
 

@@ -52,7 +52,7 @@ pub async fn answer(gateway: &Arc<GatewayState>, address: IpAddr, request: Reque
     let host = RequestHost::of(&request, &gateway.config.issuer);
     let declared = route::find(&DECLARED, &host, request.uri().path());
     let envelope = declared.map_or_else(plain_envelope, |declared| &**declared.prefix.envelope);
-    let ids = match envelope.has_ids() {
+    let ids = match envelope.has_ids {
         true => RequestIds::of(request.headers(), &gateway.ids),
         false => RequestIds::default(),
     };

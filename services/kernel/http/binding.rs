@@ -31,10 +31,7 @@ impl RouteRequest<'_> {
     /// The parameters, each from where the route says. What stands in the path wins: it is what was asked for.
     pub fn params(&self, MethodRoute { method, route }: MethodRoute) -> Result<Box<RawValue>, RpcError> {
         let mut params = self.body_params(route)?;
-        let headers = route.headers.iter().filter_map(|(header, name)| {
-            let value = self.headers.get(*header)?.to_str().ok()?;
-            Some((*name, Cow::Borrowed(value)))
-        });
+        let headers = self.header_params(route)?.into_iter();
         let query = self.query_params(route)?;
         let path = self.path.iter().map(|(name, text)| (name.as_str(), Cow::Borrowed(text.as_str())));
         for (name, text) in headers.chain(query).chain(path) {
@@ -62,6 +59,14 @@ impl RouteRequest<'_> {
                 Ok(Members::from([(Cow::Borrowed(name), Cow::Owned(text))]))
             }
         }
+    }
+
+    fn header_params<'r>(&self, route: &'r HttpRoute) -> Result<Vec<(&'r str, Cow<'_, str>)>, RpcError> {
+        let given = route.headers.iter().map(|(header, name)| {
+            let text = header_text(self.headers, header)?;
+            Ok(text.map(|text| (*name, Cow::Borrowed(text))))
+        });
+        given.filter_map(Result::transpose).collect()
     }
 
     /// A query parameter without a value was left out. What no route takes is ignored, as members of a body are that no schema lists.
@@ -106,14 +111,28 @@ fn is_json(kind: &[u8]) -> bool {
     kind.eq_ignore_ascii_case(b"application/json") || kind.to_ascii_lowercase().ends_with(b"+json")
 }
 
+/// A header that means something: what cannot be read, or is there twice, is refused and never taken as absent.
+pub fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, RpcError> {
+    let mut given = headers.get_all(name).into_iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    if given.next().is_some() {
+        return Err(RpcError::invalid_member(name, "is given twice"));
+    }
+    match value.to_str() {
+        Ok(text) => Ok(Some(text)),
+        Err(_) => Err(RpcError::invalid_member(name, "has characters that are not visible ASCII")),
+    }
+}
+
 /// A text of a URL as its schema types it. What does not fit stays a text, and the method says what it needs.
 fn typed(method: &Method, name: &str, text: &str) -> Value {
-    let is_kind = |value: &Value| match method.doc()["params"]["properties"][name]["type"].as_str() {
-        Some("integer" | "number") => value.is_number(),
-        Some("boolean") => value.is_boolean(),
-        _ => false,
+    let read = || serde_json::from_str(text).ok();
+    let value = match method.doc()["params"]["properties"][name]["type"].as_str() {
+        Some("integer" | "number") => read().filter(Value::is_number),
+        Some("boolean") => read().filter(Value::is_boolean),
+        _ => None,
     };
-    serde_json::from_str(text).ok().filter(is_kind).unwrap_or_else(|| Value::from(text))
+    value.unwrap_or_else(|| Value::from(text))
 }
 
 /// The result of a method in the envelope of its path.

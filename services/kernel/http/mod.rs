@@ -11,7 +11,7 @@ mod reply;
 mod request;
 mod route_table;
 
-pub use binding::{RouteRequest, answer_of, wants_events};
+pub use binding::{RouteRequest, answer_of, header_text, wants_events};
 pub use envelope::{RequestIds, failure};
 pub use reply::{json_text, refusal, refusal_of, refuse, with_header};
 pub use request::{

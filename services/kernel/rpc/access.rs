@@ -123,7 +123,7 @@ impl MethodRefused {
                 RpcError::new(codes::UNAUTHENTICATED, "a valid access token is needed")
             }
             MethodRefused::OtherToken => RpcError::new(
-                codes::PERMISSION_DENIED,
+                codes::TOKEN_NOT_ACCEPTED,
                 "this token does not open this path: log in to use it",
             ),
         }

@@ -3,20 +3,26 @@
 use super::access::MethodRefused;
 use crate::{RpcError, codes};
 use proto_schemas::{Method, ParamViolation, violations};
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 
 /// The parameters of a method that the gateway answers itself, read as those of a service.
-pub fn read_params<P: DeserializeOwned>(method: &str, params: Option<&RawValue>) -> Result<P, RpcError> {
+pub fn read_params<'a, P: Deserialize<'a>>(
+    method: &str,
+    params: Option<&'a RawValue>,
+) -> Result<P, RpcError> {
     let found = proto_schemas::find(method).ok_or_else(|| MethodRefused::NotFound.error(method))?;
     parse(found, params)
 }
 
 /// Absent parameters are an empty object. What cannot be read is answered in the words of the schema; where the schema accepts it, a
 /// name broke a rule of its own and says which.
-pub(super) fn parse<P: DeserializeOwned>(method: &Method, params: Option<&RawValue>) -> Result<P, RpcError> {
+pub(super) fn parse<'a, P: Deserialize<'a>>(
+    method: &Method,
+    params: Option<&'a RawValue>,
+) -> Result<P, RpcError> {
     let text = params.map_or("{}", RawValue::get);
     // Where something is wrong is looked for only in calls that fail.
     serde_json::from_str(text).or_else(|_| {
@@ -29,7 +35,7 @@ pub(super) fn parse<P: DeserializeOwned>(method: &Method, params: Option<&RawVal
     })
 }
 
-fn parse_with_path<P: DeserializeOwned>(text: &str) -> Result<P, RpcError> {
+fn parse_with_path<'a, P: Deserialize<'a>>(text: &'a str) -> Result<P, RpcError> {
     let mut json = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let step = |segment: &Segment| match segment {

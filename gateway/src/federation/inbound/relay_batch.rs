@@ -6,10 +6,9 @@ use super::relay_task::{self, FrameTime, InboundRelay, RelayReply};
 use crate::connection::Connection;
 use crate::federation::Federation;
 use crate::federation::errors::{quoted, refused};
-use crate::federation::wire::relay::Relay;
 use crate::frame::{self, RpcRequest};
 use futures_util::FutureExt as _;
-use kernel::{RpcError, codes};
+use kernel::{RpcError, codes, read_params};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -68,15 +67,14 @@ impl Federation {
         request: &RpcRequest<'_>,
         now: &FrameTime,
     ) -> Result<(AnswerForm, Vec<InboundRelay>), RpcError> {
-        let text = request.params.map_or("{}", RawValue::get);
         match &*request.method {
             "federation.relay" => {
-                let relay: Relay<'_> = serde_json::from_str(text).map_err(|error| malformed(&error))?;
+                let relay = read_params("federation.relay", request.params).map_err(malformed)?;
                 Ok((AnswerForm::One, vec![self.begin_relay(inbound, relay, now)]))
             }
             "federation.relay_batch" => {
                 let batch: RelayBatchParams<'_> =
-                    serde_json::from_str(text).map_err(|error| malformed(&error))?;
+                    read_params("federation.relay_batch", request.params).map_err(malformed)?;
                 if batch.items.len() > BATCH_ITEMS {
                     return Err(refused("batch", format!("a batch must have at most {BATCH_ITEMS} relays")));
                 }
@@ -94,9 +92,9 @@ impl Federation {
     }
 
     fn read_item(self: &Arc<Self>, inbound: &InboundPeer, item: &RawValue, now: &FrameTime) -> InboundRelay {
-        match serde_json::from_str::<Relay<'_>>(item.get()) {
+        match read_params("federation.relay", Some(item)) {
             Ok(relay) => self.begin_relay(inbound, relay, now),
-            Err(error) => InboundRelay::ended(relay_id(item).into(), RelayReply::Refused(malformed(&error))),
+            Err(error) => InboundRelay::ended(relay_id(item).into(), RelayReply::Refused(malformed(error))),
         }
     }
 
@@ -146,8 +144,8 @@ impl Federation {
     }
 }
 
-fn malformed(error: &serde_json::Error) -> RpcError {
-    RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")).with("reason", "params")
+fn malformed(error: RpcError) -> RpcError {
+    error.with("reason", "params")
 }
 
 /// The id of a relay that is malformed otherwise, for its answer.

@@ -3,6 +3,7 @@
 mod run_routes;
 mod streaming_server;
 mod streaming_service;
+mod ways_in;
 
 use super::route::DeclaredPath;
 use axum::body::Body;

@@ -39,7 +39,7 @@ static OK_ENVELOPE: LazyLock<HttpEnvelope> = LazyLock::new(|| {
         "headers": { "x-trace-id": "$trace_id" },
         "errors": {
             "401": { "word": "unauthorized" },
-            "PERMISSION_DENIED": { "word": "forbidden" },
+            "403": { "word": "forbidden" },
             "INVALID_PARAMS": { "word": "schema-invalid" },
             "INVALID_REQUEST": { "word": "schema-invalid" },
             "PARSE_ERROR": { "word": "schema-invalid" },
@@ -310,6 +310,25 @@ async fn what_works_is_in_the_envelope_of_runs_with_its_status() {
     let (_, lease) =
         send(&server, Some(RUNNER_TOKEN), "PATCH", "/api/v1/runs/r1/lease", &[("if-match", "3")], "").await;
     assert_eq!(lease["data"]["params"], json!({ "runId": "r1", "epoch": "3" }));
+}
+
+#[tokio::test]
+async fn a_header_that_means_something_and_cannot_be_read_is_refused() {
+    let server = server().await;
+    let lease = async |values: &[&[u8]]| {
+        let mut request = Request::patch("/api/v1/runs/r1/lease").header("host", "x");
+        request = request.header("authorization", format!("Bearer {RUNNER_TOKEN}"));
+        for value in values {
+            request = request.header("if-match", *value);
+        }
+        let (head, body) = server.send(request.body(Body::empty()).unwrap()).await.into_parts();
+        let body: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
+        (head.status.as_u16(), body["message"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(lease(&[b"3"]).await.0, 200);
+    let (status, sentence) = lease(&[b"\xe9"]).await;
+    assert_eq!((status, &*sentence), (400, "if-match: has characters that are not visible ASCII"));
+    assert_eq!(lease(&[b"3", b"4"]).await, (400, "if-match: is given twice".to_owned()));
 }
 
 #[tokio::test]

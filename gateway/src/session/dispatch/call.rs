@@ -120,10 +120,7 @@ async fn call_service(
     let AdmittedCall { params, claim, .. } = admission.finish(call, method).await?;
     drop(admitting);
     let answered = call_admitted(gateway, connection, open, method, params.as_deref(), trace).await;
-    admission.answered(&source, method, answered.as_ref().map(|answer| answer.as_ref().result));
-    if let Some(claim) = claim {
-        claim.ended(&answered);
-    }
+    admission.ended(&source, method, claim, answered.as_ref().map(|answer| answer.as_ref().result));
     answered
 }
 

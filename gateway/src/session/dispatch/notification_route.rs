@@ -6,7 +6,7 @@ use crate::delivery::{APP_EVENT_BYTES, is_app_event};
 use crate::federation;
 use crate::frame::{RpcRequest, params};
 use crate::gateway::GatewayState;
-use kernel::{Aid, Audience, CallingAgent, DeviceId, Event, RpcError, SlotId, codes};
+use kernel::{Aid, Audience, CallingAgent, DeviceId, Event, RpcError, SlotId, codes, read_params};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -40,10 +40,7 @@ struct RoutedEvent {
 }
 
 pub fn route(gateway: &GatewayState, from: &OpenSession, request: &RpcRequest<'_>) -> Result<(), RpcError> {
-    let params = request.params.ok_or_else(|| refuse("params are missing"))?;
-    let route: RouteParams = serde_json::from_str(params.get())
-        .map_err(|error| RpcError::new(codes::INVALID_PARAMS, format!("params: {error}")))?;
-    let RouteParams { target, deliver, ttl_ms } = route;
+    let RouteParams { target, deliver, ttl_ms } = read_params("notification/route", request.params)?;
     if target.kind != "aid" {
         return Err(refuse("params.target.type must be aid"));
     }

@@ -33,9 +33,9 @@ async fn call_service(
 ) -> Result<Box<RawValue>, RpcError> {
     let source = CallSource::Unauthenticated { address, connected: true };
     let call = Call::named(&source, &request.method, request.params.map(Cow::Borrowed));
-    let AdmittedCall { method, params, .. } = gateway.admission.admit(call).await?;
+    let AdmittedCall { method, params, claim } = gateway.admission.admit(call).await?;
     let params = params.map(Cow::into_owned);
     let outcome = gateway.mesh.call(Caller::Unauthenticated, method.name, params).await;
-    gateway.admission.answered(&source, method, outcome.as_deref());
+    gateway.admission.ended(&source, method, claim, outcome.as_deref());
     outcome
 }
