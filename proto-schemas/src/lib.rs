@@ -16,6 +16,7 @@ mod request;
 pub mod requests;
 mod reserved;
 mod signal;
+pub mod tool_call;
 mod violations;
 
 use std::collections::BTreeSet;

@@ -3,6 +3,7 @@
 mod cpu;
 mod federation;
 mod growth;
+mod http;
 mod mesh;
 mod outbox;
 mod revoked;

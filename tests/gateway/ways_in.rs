@@ -308,6 +308,29 @@ async fn every_route_says_what_is_wrong_with_a_request() {
 }
 
 #[tokio::test]
+async fn every_way_counts_for_the_rate_of_its_agent() {
+    let server = TestServer::shared_with("limits.calls_per_second = 1").await;
+    // One a second: of many in a row some are refused, however slow the machine is.
+    const MANY: usize = 30;
+    for way in RPC_WAYS {
+        let frank = Somebody::new(&server, &format!("{way:?}").to_ascii_lowercase()).await;
+        let mut refused = false;
+        for _ in 0..MANY {
+            refused |=
+                code(frank.refusal(way, "auth.download_cert", &json!({ "cert_sn": "root" })).await.as_ref())
+                    == RATE;
+        }
+        assert!(refused, "{way:?}");
+    }
+    let grace = Somebody::new(&server, "grace").await;
+    let mut refused = false;
+    for _ in 0..MANY {
+        refused |= server.http("GET", "/agents").bearer(&grace.token).send().await.status == 429;
+    }
+    assert!(refused, "a route");
+}
+
+#[tokio::test]
 async fn a_signature_that_was_used_one_way_is_refused_over_every_way() {
     let server = TestServer::shared().await;
     for first in RPC_WAYS {

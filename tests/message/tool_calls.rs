@@ -150,6 +150,28 @@ async fn an_encrypted_call_counts_by_its_headers_and_its_members_reach_the_notif
 }
 
 #[tokio::test]
+async fn a_call_counts_wherever_a_device_would_look_for_its_mark() {
+    let server = TestServer::shared().await;
+    let mark = || json!({ "msg_subtype": "artifact_tool_call" });
+    for headers in ["headers", "protected_headers"] {
+        for in_payload in [false, true] {
+            let (alice, bob) = two(&server).await;
+            let call = |id: usize| {
+                let mut params = named(bob.aid(), &format!("call-{id}"), "call");
+                let place = if in_payload { &mut params["payload"] } else { &mut params };
+                place[headers] = mark();
+                params
+            };
+            let calls: Vec<Value> = (0..150).map(call).collect();
+            let outcomes = alice.call_many("message.send", &calls).await;
+            let refused: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+            assert_eq!(outcomes.len() - refused.len(), 60, "{headers}, in the payload: {in_payload}");
+            refused.into_iter().for_each(is_limit);
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_domain_of_the_sender_counts_what_goes_to_another_domain() {
     let pair = DomainPair::shared().await;
     let (alice, carol) = (pair.near.agent("alice").await, pair.far.agent("carol").await);

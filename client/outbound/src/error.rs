@@ -17,3 +17,33 @@ pub enum OutboundError {
     #[error("{0}")]
     Network(String),
 }
+
+impl OutboundError {
+    /// For whoever chose the name, and must not learn from it which names there are in our network, or where they lead.
+    pub fn for_stranger(&self) -> String {
+        match self {
+            OutboundError::Private(_) | OutboundError::NoAddress => {
+                "its name has no public address".to_owned()
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_learns_nothing_of_names_inside() {
+        let private = OutboundError::Private(([10, 0, 0, 7], 443).into());
+        assert!(private.to_string().contains("10.0.0.7"), "the operator learns it");
+        assert_eq!(private.for_stranger(), "its name has no public address");
+        assert_eq!(
+            OutboundError::NoAddress.for_stranger(),
+            private.for_stranger(),
+            "whether it exists or not"
+        );
+        assert_eq!(OutboundError::Late(Duration::from_secs(1)).for_stranger(), "no answer within 1000 ms");
+    }
+}

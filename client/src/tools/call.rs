@@ -2,10 +2,9 @@
 
 use crate::error::Error;
 use proto_schemas::Aid;
+use proto_schemas::tool_call::MessageMarks;
 use serde_json::Value;
-
-/// What the envelope of every tool call says in clear, so that the server can count it.
-pub const CALL_SUBTYPE: &str = "artifact_tool_call";
+use serde_json::value::to_raw_value;
 
 /// So many characters the id of a call has at most.
 const CALL_ID_CHARS: usize = 128;
@@ -75,12 +74,18 @@ fn in_envelope<'m>(message: &'m Value, names: &[&str]) -> Option<&'m Value> {
     })
 }
 
-/// Whether the server could see that it is a tool call: by its envelope, or by the headers beside what is encrypted.
+/// Whether the server could see that it is a tool call: what it counts by is what is looked for here.
 fn is_marked(message: &Value) -> bool {
     let envelopes = [Some(message), message.get("envelope")];
     envelopes.into_iter().flatten().any(|envelope| {
-        let headers = ["protected_headers", "headers"].map(|name| envelope.get(name));
-        let mut marks = [Some(envelope)].into_iter().chain(headers).flatten();
-        marks.any(|mark| mark.get("msg_subtype").is_some_and(|subtype| subtype == CALL_SUBTYPE))
+        let raw = |name: &str| envelope.get(name).and_then(|value| to_raw_value(value).ok());
+        let (headers, protected_headers) = (raw("headers"), raw("protected_headers"));
+        let marks = MessageMarks {
+            msg_subtype: envelope["msg_subtype"].as_str(),
+            headers: headers.as_deref(),
+            protected_headers: protected_headers.as_deref(),
+            ..MessageMarks::default()
+        };
+        marks.is_tool_call()
     })
 }

@@ -40,6 +40,7 @@ mod tests;
 
 pub use answer::{ANSWER_SUBTYPE, CONTENT_TYPE, DenialReason, ToolAnswer, ToolErrorCode, ToolOutcome};
 pub use audit::AuditEntry;
-pub use call::{CALL_SUBTYPE, ReceivedToolCall};
+pub use call::ReceivedToolCall;
 pub use policy::{IgnoredCall, PermittedCall, ToolDecision, ToolGrant, ToolPolicy};
 pub use prompt::{ConsentPrompt, ConsentQuestion, ConsentReply};
+pub use proto_schemas::tool_call::CALL_SUBTYPE;

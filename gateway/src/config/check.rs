@@ -86,6 +86,9 @@ impl Config {
         if limits.outbox_bytes < limits.frame_bytes {
             bail!("limits.outbox_bytes: one frame of {} bytes would not fit", limits.frame_bytes);
         }
+        if limits.array_answer_bytes < limits.frame_bytes {
+            bail!("limits.array_answer_bytes: one frame of {} bytes would not fit", limits.frame_bytes);
+        }
         for (name, total) in [
             ("frame_total_bytes", limits.frame_total_bytes),
             ("http_unread_total_bytes", limits.http_unread_total_bytes),
@@ -99,6 +102,7 @@ impl Config {
             ("handshakes_per_address", limits.handshakes_per_address),
             ("handshakes_per_prefix", limits.handshakes_per_prefix),
             ("preauth_frame_bytes", limits.preauth_frame_bytes),
+            ("array_in_flight", limits.array_in_flight.into()),
         ] {
             if slots == 0 {
                 bail!("limits.{name}: must be at least 1");

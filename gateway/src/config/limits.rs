@@ -62,6 +62,9 @@ pub struct LimitsConfig {
     pub write_timeout_ms: u64,
     /// Bytes of HTTP answers that wait to be read, over all connections. Beyond it whoever reads least is closed.
     pub http_unread_total_bytes: usize,
+    /// What the answers to one array of calls may have over HTTP, and how many of its calls run at once.
+    pub array_answer_bytes: usize,
+    pub array_in_flight: u8,
     /// How long a client may be silent in the middle of the body of an HTTP request.
     pub body_silence_ms: u64,
     /// How long a stopping server waits for what is in flight.
@@ -121,6 +124,8 @@ impl Default for LimitsConfig {
             ping_timeout_ms: 20_000,
             write_timeout_ms: 20_000,
             http_unread_total_bytes: 128 << 20,
+            array_answer_bytes: 4 << 20,
+            array_in_flight: 8,
             body_silence_ms: 10_000,
             drain_timeout_ms: 10_000,
             drain_window_ms: None,

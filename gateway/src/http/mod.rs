@@ -9,6 +9,7 @@ mod call;
 mod caller;
 mod cors;
 mod forward;
+mod gathered;
 mod host;
 mod method_route;
 mod own;

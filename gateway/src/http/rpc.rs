@@ -5,13 +5,14 @@
 //! server should know them: 401 for a token that is not valid, and 429 for a call that came too soon.
 
 use super::caller::{Authenticated, HttpCaller};
+use super::gathered::GatheredAnswers;
 use super::{body, call, reply};
 use crate::admission::Call;
 use crate::frame::{self, InvalidRequest, RequestFrame, RpcRequest};
 use crate::gateway::GatewayState;
 use crate::trace;
 use axum::response::Response;
-use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use hyper::body::Incoming;
 use hyper::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
@@ -54,7 +55,8 @@ fn invalid_token() -> Response {
 
 /// What a body is answered with.
 struct RpcAnswers {
-    is_batch: bool,
+    /// Of an array: what is counted for its answers until they are written.
+    gathered: Option<GatheredAnswers>,
     answers: Vec<RpcAnswer>,
 }
 
@@ -69,41 +71,46 @@ impl RpcAnswers {
     async fn to(gateway: &GatewayState, caller: &HttpCaller, body: &[u8]) -> RpcAnswers {
         let Ok(text) = str::from_utf8(body) else {
             let error = RpcError::new(codes::PARSE_ERROR, "the body is not UTF-8");
-            return RpcAnswers { is_batch: false, answers: vec![RpcAnswer::failure(None, &error)] };
+            return RpcAnswers::one(RpcAnswer::failure(None, &error));
         };
         match frame::read(text) {
-            Ok(RequestFrame::One(request)) => {
-                RpcAnswers { is_batch: false, answers: vec![RpcAnswer::to(gateway, caller, &request).await] }
-            }
+            Ok(RequestFrame::One(request)) => RpcAnswers::one(RpcAnswer::to(gateway, caller, &request).await),
             Ok(RequestFrame::Batch(members)) if caller.is_logged_in() => {
-                let answers = members.iter().map(|member| RpcAnswer::to_member(gateway, caller, member));
-                RpcAnswers { is_batch: true, answers: join_all(answers).await }
+                RpcAnswers::to_array(gateway, caller, &members).await
             }
             Ok(RequestFrame::Batch(_)) => {
                 let sentence = "arrays are accepted with a token only";
-                let error = RpcError::new(codes::INVALID_REQUEST, sentence);
-                RpcAnswers { is_batch: false, answers: vec![RpcAnswer::failure(None, &error)] }
+                RpcAnswers::one(RpcAnswer::failure(None, &RpcError::new(codes::INVALID_REQUEST, sentence)))
             }
-            Err(InvalidRequest { id, error }) => {
-                RpcAnswers { is_batch: false, answers: vec![RpcAnswer::failure(id.as_deref(), &error)] }
-            }
+            Err(InvalidRequest { id, error }) => RpcAnswers::one(RpcAnswer::failure(id.as_deref(), &error)),
         }
+    }
+
+    fn one(answer: RpcAnswer) -> RpcAnswers {
+        RpcAnswers { gathered: None, answers: vec![answer] }
+    }
+
+    async fn to_array(
+        gateway: &GatewayState,
+        caller: &HttpCaller,
+        members: &[Result<RpcRequest<'_>, InvalidRequest>],
+    ) -> RpcAnswers {
+        let gathered = GatheredAnswers::new(gateway, caller);
+        let calls = members.iter().map(|member| RpcAnswer::to_member(gateway, caller, &gathered, member));
+        let at_once = gateway.config.limits.array_in_flight.into();
+        let answers = stream::iter(calls.collect::<Vec<_>>()).buffered(at_once).collect().await;
+        RpcAnswers { gathered: Some(gathered), answers }
     }
 
     /// An array is 429 only if nothing in it was done.
     fn response(self) -> Response {
         let soonest = self.answers.iter().map(|answer| answer.retry_after).collect::<Option<Vec<_>>>();
         let retry_after = soonest.and_then(|waits| waits.into_iter().max());
-        let texts: Vec<String> = self.answers.into_iter().filter_map(|answer| answer.text).collect();
-        let status = match (retry_after, texts.is_empty()) {
+        let body = self.into_text();
+        let status = match (retry_after, body.is_empty()) {
             (Some(_), _) => StatusCode::TOO_MANY_REQUESTS,
             (None, true) => StatusCode::NO_CONTENT,
             (None, false) => StatusCode::OK,
-        };
-        let body = if self.is_batch && !texts.is_empty() {
-            format!("[{}]", texts.join(","))
-        } else {
-            texts.concat()
         };
         let response = json_text(status, body);
         match retry_after {
@@ -111,17 +118,44 @@ impl RpcAnswers {
             None => response,
         }
     }
+
+    /// Each answer is given back as soon as it is written.
+    fn into_text(self) -> String {
+        let texts = self.answers.iter().filter_map(|answer| answer.text.as_ref());
+        let bytes: usize = texts.map(|text| text.len() + 1).sum();
+        let mut texts = self.answers.into_iter().filter_map(|answer| answer.text);
+        if self.gathered.is_none() || bytes == 0 {
+            return texts.next().unwrap_or_default();
+        }
+        let mut written = String::with_capacity(bytes + 1);
+        for text in texts {
+            written.push(if written.is_empty() { '[' } else { ',' });
+            written.push_str(&text);
+        }
+        written.push(']');
+        written
+    }
 }
 
 impl RpcAnswer {
     async fn to_member(
         gateway: &GatewayState,
         caller: &HttpCaller,
+        gathered: &GatheredAnswers,
         member: &Result<RpcRequest<'_>, InvalidRequest>,
     ) -> RpcAnswer {
-        match member {
-            Ok(request) => RpcAnswer::to(gateway, caller, request).await,
-            Err(invalid) => RpcAnswer::failure(invalid.id.as_deref(), &invalid.error),
+        let request = match member {
+            Ok(request) => request,
+            Err(invalid) => return RpcAnswer::failure(invalid.id.as_deref(), &invalid.error),
+        };
+        if let Err(full) = gathered.check() {
+            return RpcAnswer::refused(request, &full);
+        }
+        let answer = RpcAnswer::to(gateway, caller, request).await;
+        let Some(text) = &answer.text else { return answer };
+        match gathered.add(text) {
+            Ok(()) => answer,
+            Err(full) => RpcAnswer::refused(request, &full),
         }
     }
 
@@ -139,5 +173,10 @@ impl RpcAnswer {
 
     fn failure(id: Option<&RawValue>, error: &RpcError) -> RpcAnswer {
         RpcAnswer { text: Some(frame::failure(id, error)), retry_after: None }
+    }
+
+    fn refused(request: &RpcRequest<'_>, error: &RpcError) -> RpcAnswer {
+        let text = request.id.map(|id| frame::failure(Some(id), error));
+        RpcAnswer { text, retry_after: None }
     }
 }

@@ -71,6 +71,13 @@ impl ByteBudget {
         HeldBytes { budget: self.clone(), owner, id, bytes }
     }
 
+    /// Whether an owner could hold so many bytes more without being the one that has to give something up.
+    fn has_room(&self, held: &HeldByOwner, owner: &BytesOwner, more: usize) -> bool {
+        let own = held.owners.get(owner).map_or(0, |owner| owner.bytes) + more;
+        held.total + more <= self.most
+            || held.owners.iter().any(|(other, of)| other != owner && of.bytes > own)
+    }
+
     /// What is held now.
     #[cfg(test)]
     pub fn total(&self) -> usize {
@@ -87,6 +94,19 @@ impl HeldBytes {
         let evicted = self.budget.held.lock().resize(&self.owner, self.id, bytes, self.budget.most);
         self.bytes = bytes;
         evicted.iter().for_each(|signal| signal.evict());
+    }
+
+    /// Counts so many bytes more, unless their owner would have to give something up for them: then it is this.
+    pub fn try_add(&mut self, more: usize) -> bool {
+        let mut held = self.budget.held.lock();
+        if !self.budget.has_room(&held, &self.owner, more) {
+            return false;
+        }
+        self.bytes += more;
+        let evicted = held.resize(&self.owner, self.id, self.bytes, self.budget.most);
+        drop(held);
+        evicted.iter().for_each(|signal| signal.evict());
+        true
     }
 }
 
@@ -170,5 +190,18 @@ mod tests {
         assert!(signal.is_evicted());
         held.resize(500);
         assert_eq!(budget.total(), 0);
+    }
+
+    #[test]
+    fn who_holds_most_gets_no_more_and_others_do() {
+        let (budget, signal) = (ByteBudget::new(100), Arc::<EvictionSignal>::default());
+        let other = Arc::<EvictionSignal>::default();
+        let network = |last: u8| BytesOwner::Network([192, 0, 2, last].into());
+        let mut large = budget.hold(network(1), 0, &signal);
+        assert!(large.try_add(90) && !large.try_add(20), "it would have to give something up");
+        assert_eq!((budget.total(), signal.is_evicted()), (90, false));
+        let mut small = budget.hold(network(2), 0, &other);
+        assert!(small.try_add(20), "somebody else holds more");
+        assert_eq!((budget.total(), signal.is_evicted(), other.is_evicted()), (20, true, false));
     }
 }

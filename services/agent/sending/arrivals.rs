@@ -7,6 +7,7 @@ use crate::{AgentService, Error};
 use kernel::{Aid, Audience, Event, RpcError};
 use parking_lot::Mutex;
 use proto_schemas::requests::h2a::SessionOpened;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -55,15 +56,28 @@ impl AgentService {
                 true => self.arrivals.came.notified().await,
                 false => tokio::time::sleep(LOOK_AGAIN).await,
             }
-            for notice in self.arrivals.take() {
-                match self.store.pending_of(notice.aid.as_str(), 1).await {
-                    Ok(pending) if pending.is_empty() || waiting.len() >= MOST => {}
-                    Ok(_) => waiting.push(WaitingArrival { notice, until: Instant::now() + WAIT }),
-                    Err(error) => tracing::debug!("a device is not told what is pending: {error}"),
-                }
+            let noted = self.arrivals.take();
+            match self.with_pending(noted).await {
+                Ok(arrivals) => waiting.extend(arrivals.take(MOST.saturating_sub(waiting.len()))),
+                Err(error) => tracing::debug!("devices are not told what is pending: {error}"),
             }
             waiting = self.tell_present(waiting).await;
         }
+    }
+
+    /// Those whose agents should be asked about something: one look for all that came meanwhile.
+    async fn with_pending(
+        &self,
+        noted: Vec<SessionOpened>,
+    ) -> sqlx::Result<impl Iterator<Item = WaitingArrival>> {
+        let users = noted.iter().map(|notice| notice.aid.as_str()).collect::<BTreeSet<_>>();
+        let asked = match users.is_empty() {
+            true => BTreeSet::new(),
+            false => self.store.users_to_ask(&users).await?,
+        };
+        let until = Instant::now() + WAIT;
+        let concerned = noted.into_iter().filter(move |notice| asked.contains(notice.aid.as_str()));
+        Ok(concerned.map(move |notice| WaitingArrival { notice, until }))
     }
 
     /// Tells those whose sessions are there, and gives those that are still awaited.

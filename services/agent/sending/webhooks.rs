@@ -43,7 +43,10 @@ impl WebhookSender for HttpsSender {
         Box::pin(async move {
             // Checked again: the setting may be another one than when the URL was stored.
             let url = OutboundUrl::parse(&post.url, allow_private).map_err(|error| error.to_string())?;
-            client.post(&url, &post.headers, post.body).await.map_err(|error| error.to_string())
+            client.post(&url, &post.headers, post.body).await.map_err(|error| {
+                tracing::debug!("a webhook cannot be called: {error}");
+                error.for_stranger()
+            })
         })
     }
 }

@@ -2,7 +2,9 @@
 
 use super::Store;
 use super::agents::WriteTx;
+use kernel::json_rows;
 use sqlx::{Any, AssertSqlSafe};
+use std::collections::BTreeSet;
 
 /// Relations that are read at once where all of an agent are looked at.
 pub(crate) const PAGE: i64 = 500;
@@ -88,6 +90,20 @@ impl Store {
             .bind(most)
             .fetch_all(self.db.read())
             .await
+    }
+
+    /// Those of some users who should be asked about something.
+    pub async fn users_to_ask(&self, users: &BTreeSet<&str>) -> sqlx::Result<BTreeSet<String>> {
+        let given = json_rows::texts(self.db.engine(), 1);
+        let text = format!(
+            "SELECT DISTINCT user_aid FROM relation
+             WHERE user_aid IN {given} AND reauth_required = 1 AND status = 'active'"
+        );
+        let found: Vec<(String,)> = sqlx::query_as(AssertSqlSafe(text))
+            .bind(json_rows::text(users)?)
+            .fetch_all(self.db.read())
+            .await?;
+        Ok(found.into_iter().map(|(user,)| user).collect())
     }
 
     /// The users of the active relations of an agent after a relation, each with the id of the relation.

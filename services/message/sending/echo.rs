@@ -1,8 +1,8 @@
 //! The two things the server does to a payload that it passes on as a whole: it removes claims about the sender's device, and
 //! where it is not encrypted it adds its lines to an echo.
 
-use super::json_members::JsonMembers;
 use kernel::CallingAgent;
+use proto_schemas::tool_call::JsonMembers;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

@@ -3,7 +3,6 @@
 
 pub(super) mod address;
 pub(super) mod echo;
-mod json_members;
 pub(super) mod lookup_queue;
 pub(super) mod params;
 pub(super) mod row_limit;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::fmt;
 
-pub(crate) struct JsonMembers<'a>(pub Vec<(String, &'a RawValue)>);
+pub struct JsonMembers<'a>(pub Vec<(String, &'a RawValue)>);
 
 impl<'a> JsonMembers<'a> {
     pub fn of(object: &'a RawValue) -> Option<JsonMembers<'a>> {
