@@ -13,6 +13,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_util::task::TaskTracker;
 
+use crate::client::HIGH_LIMITS;
 use crate::client::agent_cli::AgentCli;
 use crate::support::{TestServer, printed, program};
 
@@ -46,7 +47,7 @@ fn assert_same_json(printed: &str, pointer: &str, text: &str) {
 
 #[tokio::test]
 async fn a_message_moves_no_cursor() {
-    let server = TestServer::shared().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let text = hostile();
     cli.run(&["send", "alice", "bobb", &text]).await;
@@ -64,11 +65,11 @@ async fn a_message_moves_no_cursor() {
 
 #[tokio::test]
 async fn a_task_moves_no_cursor() {
-    let server = TestServer::shared().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let cli = AgentCli::with(&server, &["alice", "bobb"]).await;
     let text = hostile();
     let create = ["tasks", "create", "--as", "alice", "--to", "bobb", "--title", DECEIVING, "--input", &text];
-    let waiting = cli.start_until(&[&create[..], &["--wait"]].concat(), "is watched").await;
+    let mut waiting = cli.start_until(&[&create[..], &["--wait"]].concat(), "is watched").await;
     let listed = cli.run(&["tasks", "list", "--as", "bobb", "--json"]).await;
     assert_same_json(&listed, "/items/0/title", DECEIVING);
     let task: Value = serde_json::from_str(&listed).expect("JSON");
@@ -86,14 +87,13 @@ async fn a_task_moves_no_cursor() {
     assert_shown(&watched.ended().await.1.join("\n"));
     let (_, frames) = as_json.ended().await;
     assert_same_json(frames.last().expect("an event"), "/params/reason", DECEIVING);
-    let mut waiting = waiting;
     assert_shown(&waiting.wait_for_note("the task was failed").await);
     assert_shown(&waiting.ended().await.1.join("\n"));
 }
 
 #[tokio::test]
 async fn a_gateway_moves_no_cursor() {
-    let server = TestServer::shared().await;
+    let server = TestServer::shared_with(HIGH_LIMITS).await;
     let text = hostile();
     let mut cli = AgentCli::new(&server);
     cli.gateway = hostile_gateway().await;
@@ -113,6 +113,7 @@ async fn a_gateway_moves_no_cursor() {
     assert!(listened.contains("group.changed") && listened.lines().count() == 2, "{listened}");
     assert_shown(&listened);
     let frames = cli.run(&["listen", AGENT, "--count", "1", "--json"]).await;
+    assert_eq!(frames.lines().count(), 2, "{frames}");
     for (frame, pointer) in frames.lines().zip(["/params/why", "/params/payload/text"]) {
         assert_same_json(frame, pointer, &text);
     }
