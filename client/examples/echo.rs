@@ -1,6 +1,6 @@
 //! Answers each message with its own text: `cargo run -p client --example echo -- echo.agents.localhost 127.0.0.1:20001`.
 
-use client::{Client, Error};
+use client::{Client, Error, OthersText};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Error> {
         match echo.send(message.from(), message.payload()).await {
             Ok(_) => println!("answered {}", message.from()),
             // The sender may be gone. Its message counts as read all the same.
-            Err(error @ Error::Refused { .. }) => println!("{error}"),
+            Err(error @ Error::Refused { .. }) => println!("{}", OthersText(&error.to_string())),
             Err(error) => return Err(error),
         }
     }

@@ -1,4 +1,4 @@
-use client::Client;
+use client::{Client, OthersText};
 
 #[tokio::main]
 async fn main() -> Result<(), client::Error> {
@@ -15,6 +15,6 @@ async fn main() -> Result<(), client::Error> {
     let mut messages = bobb.messages();
     loop {
         let message = messages.next().await?;
-        println!("{}: {}", message.from(), message.text());
+        println!("{}: {}", message.from(), OthersText(message.text()));
     }
 }

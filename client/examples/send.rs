@@ -1,6 +1,6 @@
 //! Sends one message: `cargo run -p client --example send -- alice.agents.localhost echo.agents.localhost "Are you there?"`.
 
-use client::{Client, Error};
+use client::{Client, Error, OthersText};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -12,7 +12,7 @@ async fn main() -> Result<(), Error> {
     sender.register().await?;
     let sender = sender.connect().await?;
     let sent = sender.send_text(to, text).await?;
-    println!("{} as {}", sent.status, sent.message_id);
+    println!("{} as {}", sent.status, OthersText(&sent.message_id));
     sender.close().await;
     Ok(())
 }

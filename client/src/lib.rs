@@ -22,6 +22,7 @@
 //!   their agents in another way, such as the commands of `aund`: [`register()`], and [`connect()`] for a few calls without events.
 //! - [`Client::publish_agent_md`] signs and publishes what the agent says about itself, by which others find it.
 //! - [`tools`] decides what an agent may do on this device: the manifest, what its user granted, and what the user is asked.
+//! - [`OthersText`] prints what others wrote without anything that a terminal obeys.
 //! - [`auth`] has the calls that lead to a session, one by one, and stores nothing.
 //!
 //! It sends what the public SDKs send, so whoever uses it sees the server as any agent does. End-to-end encryption is not here
@@ -40,6 +41,7 @@ mod files;
 mod home;
 mod login;
 mod messages;
+mod others_text;
 pub mod tools;
 
 pub use agent_md::{PublishCondition, PublishedAgentMd, publish_agent_md, sign_agent_md, unpublish_agent_md};
@@ -59,4 +61,5 @@ pub use home::{Home, LocalAgent, StoredTokens};
 pub use login::{connect, register};
 pub use messages::Messages;
 pub use messages::incoming::{Incoming, IncomingMessage};
+pub use others_text::OthersText;
 pub use proto_schemas::Aid;

@@ -8,4 +8,5 @@ mod mesh;
 mod outbox;
 mod revoked;
 mod sockets;
+mod terminals;
 mod trust;

@@ -207,7 +207,7 @@ async fn nobody_writes_to_the_terminal_of_whoever_searches() {
     write(&cli, "alice.md", &text);
     cli.run(&["agents", "publish", "alice.md"]).await;
     let found = printed_with(&cli, &["agents", "search", "bank"], "Bank").await;
-    assert!(!found.contains('\u{1b}') && found.starts_with("1  Bank 9 \\u{1b}[2JBank  "), "{found}");
+    assert!(!found.contains('\u{1b}') && found.starts_with("1  Bank 9 \\u001b[2JBank  "), "{found}");
     let shown = cli.run(&["agents", "show", "alice"]).await;
     assert!(!shown.contains('\u{1b}'), "{shown}");
 }

@@ -68,7 +68,7 @@ async fn messages_are_pulled_until_they_are_acknowledged() {
 
     for _ in 0..2 {
         let shown = cli.run(&["pull", "bobb"]).await;
-        assert!(shown.contains("first") && shown.contains("\\u{1b}[2Jsecond"), "{shown}");
+        assert!(shown.contains("first") && shown.contains("\\u001b[2Jsecond"), "{shown}");
         assert!(!shown.contains('\u{1b}'), "nobody else writes to the terminal");
     }
     assert_eq!(cli.run(&["pull", "bobb", "--limit", "1", "--ack"]).await.lines().count(), 1);

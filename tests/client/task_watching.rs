@@ -30,7 +30,7 @@ async fn a_task_is_watched_until_it_has_ended() {
     let expected = [
         format!("submitted       {bobb}  Review"),
         format!("working         by {bobb}"),
-        format!("input_required  {bobb} asks: Which \\u{{1b}}[2Jone?"),
+        format!("input_required  {bobb} asks: Which \\u001b[2Jone?"),
         format!("working         {alice} says: Number 7"),
         format!("completed       artifact review (text/plain, 7 bytes) by {bobb}"),
         "    No risk".to_owned(),

@@ -1,7 +1,9 @@
 //! Lines for a terminal, and JSON for a program instead.
 
+use crate::output;
+use client::OthersText;
 use serde_json::Value;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use time::OffsetDateTime;
 
 #[derive(Clone, Copy)]
@@ -17,14 +19,17 @@ impl Show {
 
     /// A line on standard output, there at once.
     pub fn line(&self, text: &str) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        writeln!(out, "{text}")?;
-        out.flush()
+        output::line(text)
     }
 
     /// A line on standard error, for the person who waits.
     pub fn note(&self, text: &str) {
-        let _ = writeln!(io::stderr(), "{text}");
+        output::note(text);
+    }
+
+    /// A frame as it came, in one line. Where JSON has a line end or a tab, it stands between two tokens.
+    pub fn frame(&self, text: &str) -> io::Result<()> {
+        self.line(&text.replace(['\n', '\r', '\t'], " "))
     }
 
     pub fn dim(&self, text: &str) -> String {
@@ -48,7 +53,7 @@ impl Show {
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.colour { output::painted(code, text) } else { text.to_owned() }
     }
 
     /// One message in one line: time, seq, sender, recipient and payload.
@@ -118,22 +123,12 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| "?".to_owned(), printable)
 }
 
-/// Text from elsewhere, for a terminal: whatever could move the cursor or reverse the direction of text is escaped.
+/// Text of others as it is printed, its lines after the first indented: nobody else's text looks like a line of ours.
 pub(crate) fn printable(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => safe.push_str("\n    "),
-            '\t' => safe.push('\t'),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.extend(c.escape_unicode()),
-            c if c.is_control() => safe.extend(c.escape_default()),
-            c => safe.push(c),
-        }
-    }
-    safe
+    output::indented(&OthersText(text).to_string())
 }
 
-/// The same in one line, so that nobody else's text looks like a line of ours.
+/// Text of others in one line.
 pub(crate) fn printable_line(text: &str) -> String {
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
@@ -159,7 +154,7 @@ mod tests {
 
     #[test]
     fn control_characters_of_others_are_escaped() {
-        assert_eq!(printable("\x1b[2J\u{9b}x\u{202e}y\r\n"), "\\u{1b}[2J\\u{9b}x\\u{202e}y\\r\n    ");
-        assert_eq!(printable_line(" a\r\n2  b\u{2028}\tc\x07 "), "a 2 b c\\u{7}");
+        assert_eq!(printable("\x1b[2J\u{9b}x\u{202e}y\r\n"), "\\u001b[2J\\u009bx\\u202ey\\u000d\n    ");
+        assert_eq!(printable_line(" a\r\n2  b\u{2028}\tc\x07 "), "a 2 b c\\u0007");
     }
 }

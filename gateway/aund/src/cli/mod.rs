@@ -6,13 +6,13 @@ mod demo;
 mod operator;
 mod register;
 
+use crate::output;
 use crate::services;
 use crate::show;
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use gateway::config::{Config, ListenAddress, ResolveEntry};
 use gateway::run;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -137,10 +137,9 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         let outcome = match self.command.unwrap_or(Command::Serve(self.settings)) {
             Command::Serve(settings) => with_config(&settings, |config| on_runtime(run::serve(config))),
-            Command::Check(settings) => with_config(&settings, |config| {
-                print!("{}", config.shown()?);
-                Ok(())
-            }),
+            Command::Check(settings) => {
+                with_config(&settings, |config| Ok(output::print(&config.shown()?.to_string())?))
+            }
             Command::Schema { openapi } => schema(openapi),
             Command::Services => print_services(),
             Command::Certs(command) => on_runtime(command.run()),
@@ -162,7 +161,7 @@ impl Cli {
             // The reader of our output may end early, as `head` does.
             Err(error) if show::is_broken_pipe(&error) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("aund: {error:#}");
+                output::note(&format!("aund: {error:#}"));
                 ExitCode::from(exit_code(&error))
             }
         }
@@ -196,11 +195,7 @@ fn on_runtime(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Resul
 }
 
 fn print_services() -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    for service in services::names() {
-        writeln!(out, "{service}")?;
-    }
-    Ok(())
+    Ok(services::names().try_for_each(output::line)?)
 }
 
 fn schema(openapi: bool) -> anyhow::Result<()> {
@@ -209,7 +204,5 @@ fn schema(openapi: bool) -> anyhow::Result<()> {
         true => proto_schemas::openapi(version, |_| true),
         false => proto_schemas::openrpc(version, |method| method.access.is_for_agents()),
     };
-    // A reader that has seen enough closes the pipe.
-    writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&document)?)?;
-    Ok(())
+    Ok(output::line(&serde_json::to_string_pretty(&document)?)?)
 }

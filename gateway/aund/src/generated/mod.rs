@@ -8,6 +8,7 @@ mod reference;
 mod region;
 mod settings;
 
+use crate::output;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -54,6 +55,6 @@ async fn generated_files_are_what_the_contracts_say() {
 async fn write_generated_files() {
     for file in all().await.into_iter().filter(|file| read(&file.path) != file.text) {
         fs::write(root().join(&file.path), &file.text).unwrap();
-        println!("{}", file.path);
+        output::line(&file.path).unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! `aund health`: the health of the process on a data folder, in one line and an exit code, for a supervisor.
 
+use crate::output;
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use gateway::admin;
@@ -42,8 +43,7 @@ impl HealthCommand {
             stores.join(" and "),
             line(&health)
         );
-        println!("{}", line(&health));
-        Ok(())
+        Ok(output::line(&line(&health))?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `aund peers`: the peers of this domain, and at which step a connection to one of them fails.
 
+use crate::output;
 use crate::show::printable;
 use ::gateway::admin;
 use anyhow::{Context as _, bail};
@@ -73,11 +74,9 @@ async fn list(args: &PeersArgs) -> anyhow::Result<()> {
     let directories = args.ask(&search::Peers {}).await.unwrap_or_default();
     let rows = merged(peers.peers, outbox.issuers, directories.peers);
     if args.json {
-        println!("{}", json!({ "peers": rows }));
-        return Ok(());
+        return Ok(output::line(&json!({ "peers": rows }).to_string())?);
     }
-    print!("{}", table(&rows));
-    Ok(())
+    Ok(output::print(&table(&rows))?)
 }
 
 /// A peer, what is stored for it, and how far its directory is copied.
@@ -196,12 +195,13 @@ fn span(ms: u64) -> String {
 async fn test(args: &PeersArgs, domain: &str) -> anyhow::Result<()> {
     let tested = args.ask(&gateway::TestPeer { issuer: domain.to_owned() }).await?;
     if args.json {
-        println!("{}", serde_json::to_string(&tested)?);
+        output::line(&serde_json::to_string(&tested)?)?;
     } else {
         for step in &tested.steps {
             let verdict = if step.ok { "ok" } else { "FAILED" };
             let took = span(step.elapsed_ms);
-            println!("{:<9} {verdict:<7} {took:>7}  {}", printable(&step.step), printable(&step.detail));
+            let (step, detail) = (printable(&step.step), printable(&step.detail));
+            output::line(&format!("{step:<9} {verdict:<7} {took:>7}  {detail}"))?;
         }
     }
     if !tested.ok {

@@ -1,5 +1,6 @@
 //! `aund agents index`: the index of the directory, for its operator.
 
+use crate::output;
 use anyhow::Context as _;
 use clap::Args;
 use gateway::admin;
@@ -28,15 +29,14 @@ impl IndexCommand {
         }
         let status = self.ask(&Status {}).await?;
         if self.json {
-            println!("{status}");
+            output::line(&status.to_string())?;
             return Ok(());
         }
         if self.rebuild {
-            println!("the index is built again");
+            output::line("the index is built again")?;
         }
         let status = serde_json::from_value(status).context("the server's answer is not understood")?;
-        print!("{}", text(&status));
-        Ok(())
+        Ok(output::print(&text(&status))?)
     }
 
     async fn ask<R: Request>(&self, request: &R) -> anyhow::Result<Value> {

@@ -1,6 +1,7 @@
 //! `aund agents publish` and `unpublish`: what an agent of this machine says about itself.
 
 use crate::agent_args::{AgentArgs, chosen};
+use crate::show::printable_line;
 use anyhow::Context as _;
 use clap::Args;
 use client::{Error, Home, LocalAgent, PublishCondition};
@@ -52,7 +53,11 @@ impl PublishCommand {
             show.line(&answer.to_string())?;
             return Ok(());
         }
-        show.line(&format!("{} {}", show.green("published"), show.bold(&published.agent_md_url)))?;
+        show.line(&format!(
+            "{} {}",
+            show.green("published"),
+            show.bold(&printable_line(&published.agent_md_url))
+        ))?;
         match listing {
             Ok(()) => show.line("it will be listed: others find it with aund agents search")?,
             Err(reason) => show.line(&format!("it will not be listed: {reason}"))?,

@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn nobody_can_write_a_line_of_ours() {
         let lines = shown(&json!([item("Reviewer\n2  Bank  bank.aid.pub  signed\x1b[2J")]));
-        assert_eq!(lines[0], "1  Reviewer 2 Bank bank.aid.pub signed\\u{1b}[2J  reviewer.aid.pub  signed");
+        assert_eq!(lines[0], "1  Reviewer 2 Bank bank.aid.pub signed\\u001b[2J  reviewer.aid.pub  signed");
         assert_eq!(lines.len(), 3);
     }
 

@@ -67,6 +67,6 @@ mod tests {
         let shown = text(&Show::new(false, true), &found);
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[0], "alice.aid.pub  signed  2026-03-20T12:00:00Z from search.aid.pub");
-        assert_eq!(lines[1..], ["", "---", "aid: alice.aid.pub", "---", "# \\u{1b}[2Jalice"]);
+        assert_eq!(lines[1..], ["", "---", "aid: alice.aid.pub", "---", "# \\u001b[2Jalice"]);
     }
 }

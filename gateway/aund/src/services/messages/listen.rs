@@ -47,7 +47,7 @@ async fn show_messages(client: &Client, show: Show, count: Option<u64>) -> anyho
                     left = left.map(|left| left - 1);
                 }
             }
-            Incoming::Event(event) if show.json => show.line(&event.text)?,
+            Incoming::Event(event) if show.json => show.frame(&event.text)?,
             Incoming::Event(event) => show.line(&show.event(&event.method, &event.params))?,
             Incoming::CaughtUp => show.note(&format!("{} is listening; Ctrl-C ends", client.aid())),
             Incoming::Disconnected { error, retry_in } => {

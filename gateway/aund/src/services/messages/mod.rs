@@ -3,6 +3,7 @@
 pub(super) mod listen;
 
 use crate::agent_args::{AgentArgs, result};
+use crate::show::printable_line;
 use anyhow::Context as _;
 use clap::Args;
 use client::{Aid, ClientConnection, Error};
@@ -57,9 +58,10 @@ impl SendCommand {
             return Ok(());
         }
         let (id, status) = (&sent["message_id"], &sent["status"]);
-        let (id, status) = (id.as_str().unwrap_or("?"), status.as_str().unwrap_or("sent"));
+        let id = printable_line(id.as_str().unwrap_or("?"));
+        let status = printable_line(status.as_str().unwrap_or("sent"));
         let seq = sent["seq"].as_i64().map_or_else(String::new, |seq| format!(" as #{seq}"));
-        show.line(&format!("{} to {to}{seq}  {}", show.green(status), show.dim(id)))?;
+        show.line(&format!("{} to {to}{seq}  {}", show.green(&status), show.dim(&id)))?;
         Ok(())
     }
 }

@@ -122,7 +122,7 @@ mod tests {
         };
         let line = line(&Show::new(false, true), &task, "a.example");
         let expected =
-            "task_1  working         2026-03-21T13:00:00Z  alice → bobb.b.example  Review \\u{1b}[2Jit";
+            "task_1  working         2026-03-21T13:00:00Z  alice → bobb.b.example  Review \\u001b[2Jit";
         assert_eq!(line, expected);
     }
 

@@ -3,11 +3,11 @@
 use super::caller::{TaskCaller, read};
 use super::text::{below, content, cut, label, raw_block, short, status, time};
 use crate::agent_args::AskingArgs;
+use crate::output;
 use crate::show::{Show, printable, printable_line};
 use anyhow::Context as _;
 use clap::Args;
 use proto_schemas::requests::task::{Get, TaskArtifact, TaskId, TaskMessage, TaskObject};
-use std::io::{self, IsTerminal as _, Write as _};
 
 #[derive(Args)]
 pub(super) struct ShowTaskCommand {
@@ -39,18 +39,12 @@ impl ShowTaskCommand {
     }
 }
 
-/// As it is into a file or a program, and safe on a terminal.
 fn print_artifact(task: &TaskObject, id: &str) -> anyhow::Result<()> {
     let artifact = task.artifacts.iter().find(|artifact| artifact.id == id);
     let artifact = artifact.with_context(|| format!("the task has no artifact {id:?}"))?;
     let text = artifact.content.as_deref().map(content);
     let text = text.with_context(|| format!("the artifact {id:?} is stored elsewhere"))?;
-    let mut out = io::stdout().lock();
-    match out.is_terminal() {
-        true => text.lines().try_for_each(|line| writeln!(out, "{}", printable(line)))?,
-        false => out.write_all(text.as_bytes())?,
-    }
-    Ok(out.flush()?)
+    Ok(output::print_content(&text)?)
 }
 
 fn lines(show: &Show, task: &TaskObject, issuer: &str) -> Vec<String> {
@@ -156,7 +150,7 @@ mod tests {
     fn a_task_is_shown_with_what_was_said_and_what_came_out() {
         let task: TaskObject = serde_json::from_str(&task().to_string()).unwrap();
         let shown = lines(&Show::new(false, true), &task, "a.example").join("\n");
-        let expected = "Review \\u{1b}[2Jit
+        let expected = "Review \\u001b[2Jit
 task      task_1
 status    completed, version 5
 owner     alice.a.example
@@ -173,7 +167,7 @@ input     please
 2026-03-21T13:00:01Z alice: 7
 artifact summary.md (text/markdown, 15 bytes) by bobb
     no risk
-    at all\\u{7}
+    at all\\u0007
 delegated failed          dave.b.example  task_2  (optional)";
         assert_eq!(shown, expected);
     }

@@ -112,13 +112,13 @@ mod tests {
     #[test]
     fn what_others_wrote_is_safe_for_a_terminal() {
         let plain = Show::new(false, true);
-        assert_eq!(block(&json!({ "type": "text", "content": "a\x1b[2J\nb" })), "a\\u{1b}[2J\n    b");
+        assert_eq!(block(&json!({ "type": "text", "content": "a\x1b[2J\nb" })), "a\\u001b[2J\n    b");
         assert_eq!(block(&json!({ "type": "json", "content": { "n": 1 } })), r#"{"n":1}"#);
         assert_eq!(block(&json!({ "type": "e2ee", "ciphertext": "x" })), "(encrypted)");
-        assert_eq!(label("Review\n\u{202e}it", true), "  Review \\u{202e}it");
+        assert_eq!(label("Review\n\u{202e}it", true), "  Review \\u202eit");
         assert_eq!(label("", false), "  (optional)");
-        assert_eq!(status(&plain, "work\x1bing"), "work\\u{1b}ing ");
-        assert_eq!(below("a\r\nb\x07\n"), "    a\n    b\\u{7}");
+        assert_eq!(status(&plain, "work\x1bing"), "work\\u001bing ");
+        assert_eq!(below("a\r\nb\x07\n"), "    a\n    b\\u0007");
         assert!(cut(&"x".repeat(SHOWN_CHARS + 1)).ends_with("x… (4097 bytes in all)"));
     }
 

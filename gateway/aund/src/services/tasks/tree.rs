@@ -162,7 +162,7 @@ mod tests {
                 "├─ working         b  b",
                 "│  └─ working         d  d",
                 "│     └─ working         e  e",
-                "└─ working         c  Look\\u{1b}[2J (optional)  c",
+                "└─ working         c  Look\\u001b[2J (optional)  c",
             ]
         );
         assert_eq!(drawn(Vec::new()).len(), 1);

@@ -218,7 +218,7 @@ impl TaskWatcher {
             SeenVersion::Next => (task.version, task.was_read) = (version, false),
         }
         match show.json {
-            true => show.line(&event.text)?,
+            true => show.frame(&event.text)?,
             false => show.line(&event_line(&show, event, several, &self.issuer))?,
         }
         // Artifacts come before the event of the end, although they have its status. What is shown at the end has to be read.

@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(shown("updated", json!({})), "13:01:00Z  working         by bobb");
         let asked =
             json!({ "status": "input_required", "message": { "type": "text", "content": "which\x1b?" } });
-        assert_eq!(shown("updated", asked), "13:01:00Z  input_required  bobb asks: which\\u{1b}?");
+        assert_eq!(shown("updated", asked), "13:01:00Z  input_required  bobb asks: which\\u001b?");
         let said = json!({ "message": { "type": "text", "content": "7" }, "actor": "alice.b.example" });
         assert_eq!(shown("updated", said), "13:01:00Z  working         alice.b.example says: 7");
         let failed = json!({ "status": "failed", "reason": "no\ntime" });

@@ -1,6 +1,7 @@
 //! `aund tool`: what the device of a person does when an agent asks for a tool.
 
 mod decide;
+mod pages;
 mod terminal;
 
 use clap::{Args, Subcommand};

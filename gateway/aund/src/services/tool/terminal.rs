@@ -1,39 +1,75 @@
 //! Asking the person at the terminal. Standard input has the call, and standard output the answer.
 
+use super::pages::{ScreenSize, pages};
+use crate::output;
 use crate::show::{printable, printable_line};
 use client::tools::{ConsentPrompt, ConsentQuestion, ConsentReply};
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Write};
 use std::sync::mpsc;
 use std::thread;
-
-/// So much of the arguments is shown.
-const SHOWN_CHARS: usize = 2000;
 
 /// Where nobody is at a terminal, nobody confirms.
 pub(super) struct TerminalPrompt;
 
 impl ConsentPrompt for TerminalPrompt {
     fn ask(&mut self, question: &ConsentQuestion<'_>) -> ConsentReply {
-        let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
-        let Ok(mut terminal) = terminal else { return ConsentReply::Silent };
-        if terminal.write_all(in_words(question).as_bytes()).is_err() {
+        let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else {
+            output::note(
+                "nobody was asked, so the call is refused: there is no terminal to show its arguments on. \
+                 Read them in full in the message that was given on standard input, and decide with --yes or --no",
+            );
             return ConsentReply::Silent;
-        }
+        };
+        let dialog = ConsentDialog::new(question, ScreenSize::of_terminal());
         let (tell, told) = mpsc::channel();
         // The thread may wait for a line longer than anybody waits for the thread; it ends with the process.
-        thread::spawn(move || tell.send(read_line(terminal)));
-        let line = match question.within {
+        thread::spawn(move || tell.send(dialog.run_on(&terminal)));
+        let reply = match question.within {
             Some(within) => told.recv_timeout(within).ok(),
             None => told.recv().ok(),
         };
-        line.flatten().map_or(ConsentReply::Silent, |line| reply(&line))
+        reply.flatten().unwrap_or(ConsentReply::Silent)
     }
 }
 
-fn read_line(terminal: File) -> Option<String> {
+/// What is shown page by page, and what stands below the pages.
+struct ConsentDialog {
+    pages: Vec<String>,
+    /// How long there is for all of it.
+    time: String,
+}
+
+impl ConsentDialog {
+    fn new(question: &ConsentQuestion<'_>, screen: ScreenSize) -> ConsentDialog {
+        let time = question.within.map(|within| format!(" within {} seconds", within.as_secs()));
+        ConsentDialog { pages: pages(&in_words(question), screen), time: time.unwrap_or_default() }
+    }
+
+    fn run_on(&self, terminal: &File) -> Option<ConsentReply> {
+        self.run(BufReader::new(terminal), terminal)
+    }
+
+    /// Asks below the last page only, so that a yes is one to everything. None where nobody replies.
+    fn run(&self, mut typed: impl BufRead, mut screen: impl Write) -> Option<ConsentReply> {
+        let (last, others) = self.pages.split_last()?;
+        let (many, time) = (self.pages.len(), &self.time);
+        for (n, page) in others.iter().enumerate() {
+            let below =
+                format!("page {} of {many}: Enter shows the next, anything else refuses the call", n + 1);
+            if !asked(&mut typed, &mut screen, &format!("{page}\n{below}{time} "))?.trim().is_empty() {
+                return Some(ConsentReply::Refused);
+            }
+        }
+        asked(&mut typed, &mut screen, &format!("{last}\nallow it{time}? [y/N] ")).map(|line| reply(&line))
+    }
+}
+
+/// The line that is typed below a text.
+fn asked(typed: &mut impl BufRead, screen: &mut impl Write, text: &str) -> Option<String> {
+    screen.write_all(output::safe(text).as_bytes()).and_then(|()| screen.flush()).ok()?;
     let mut line = String::new();
-    let read = BufReader::new(terminal).read_line(&mut line);
+    let read = typed.read_line(&mut line);
     read.is_ok_and(|bytes| bytes > 0).then_some(line)
 }
 
@@ -45,23 +81,18 @@ fn reply(line: &str) -> ConsentReply {
     }
 }
 
+/// Who asks for what, with all of the arguments.
 fn in_words(question: &ConsentQuestion<'_>) -> String {
-    let ConsentQuestion { agent, tool, scope, arguments, within } = question;
+    let ConsentQuestion { agent, tool, scope, arguments, .. } = question;
     let label = scope.label_fallback.as_ref().unwrap_or(&scope.label_i18n_key);
-    let all = serde_json::to_string_pretty(arguments).unwrap_or_default();
-    let mut shown: String = all.chars().take(SHOWN_CHARS).collect();
-    if shown.len() < all.len() {
-        shown.push('…');
-    }
-    let time = within.map_or_else(String::new, |within| format!(" within {} seconds", within.as_secs()));
     format!(
-        "{} asks for {} ({}, {}, {}):\n    {}\nallow it{time}? [y/N] ",
+        "{} asks for {} ({}, {}, {}):\n    {}",
         printable_line(agent),
         tool.name,
         printable_line(label),
         scope.id,
         scope.sensitivity,
-        printable(&shown)
+        printable(&format!("{arguments:#}"))
     )
 }
 
@@ -69,7 +100,7 @@ fn in_words(question: &ConsentQuestion<'_>) -> String {
 mod tests {
     use super::*;
     use manifest::{Scope, Sensitivity, Tool};
-    use serde_json::json;
+    use serde_json::{Value, json};
     use std::time::Duration;
 
     #[test]
@@ -82,8 +113,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_question_says_who_asks_for_what_and_moves_no_cursor() {
+    /// What is shown for a call with these arguments when this is typed, and the reply.
+    fn asked_with(arguments: &Value, typed: &str) -> (String, Option<ConsentReply>) {
         let tool = Tool {
             name: "locate".to_owned(),
             description_i18n_key: "k".to_owned(),
@@ -100,20 +131,36 @@ mod tests {
             label_fallback: None,
             description_fallback: None,
         };
-        let (arguments, within) = (json!({ "why": "\u{202e}x" }), Some(Duration::from_secs(30)));
-        let question = ConsentQuestion {
-            agent: "agent.a.example",
-            tool: &tool,
-            scope: &scope,
-            arguments: &arguments,
-            within,
-        };
-        let text = in_words(&question);
+        let within = Some(Duration::from_secs(30));
+        let question =
+            ConsentQuestion { agent: "agent.a.example", tool: &tool, scope: &scope, arguments, within };
+        let mut shown = Vec::new();
+        let reply = ConsentDialog::new(&question, ScreenSize::USUAL).run(typed.as_bytes(), &mut shown);
+        (String::from_utf8(shown).unwrap(), reply)
+    }
+
+    #[test]
+    fn a_question_says_who_asks_for_what_and_moves_no_cursor() {
+        let (text, reply) = asked_with(&json!({ "why": "\u{202e}x\u{9b}\u{200b}" }), "y\n");
+        assert_eq!(reply, Some(ConsentReply::Confirmed));
         assert!(
             text.starts_with("agent.a.example asks for locate (scope.location, location:read, high):\n"),
             "{text}"
         );
         assert!(text.ends_with("allow it within 30 seconds? [y/N] "), "{text}");
-        assert!(text.contains("\\u{202e}x"), "{text}");
+        assert!(text.contains("\\u202ex\\u009b\\u200b"), "{text}");
+    }
+
+    #[test]
+    fn long_arguments_are_shown_to_their_end_before_anybody_is_asked() {
+        let arguments = json!({ "command": "#".repeat(4000) + "THE END" });
+        let (first, refused) = asked_with(&arguments, "y\n");
+        assert!(first.contains("page 1 of 3: ") && !first.contains("allow it"), "{first}");
+        assert_eq!(refused, Some(ConsentReply::Refused), "a yes to a page is none to the call");
+
+        let (all, confirmed) = asked_with(&arguments, "\n\ny\n");
+        assert_eq!(confirmed, Some(ConsentReply::Confirmed));
+        assert!(all.matches('#').count() == 4000 && all.contains("THE END"), "{all}");
+        assert_eq!(asked_with(&arguments, "\n\n").1, None, "nobody replied");
     }
 }

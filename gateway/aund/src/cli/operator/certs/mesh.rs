@@ -1,5 +1,6 @@
 //! `aund certs mesh`: the private authority of a split server, and a certificate for each of its processes.
 
+use crate::output;
 use crate::services;
 use anyhow::{Context as _, bail, ensure};
 use certs::{Authority, Curve, Key};
@@ -41,7 +42,7 @@ impl MeshCommand {
         let authority = authority(&self.folder, now)?;
         for process in &self.processes {
             let certificate = self.issue(&authority, process, now)?;
-            println!("{}", certificate.display());
+            output::line(&certificate.display().to_string())?;
         }
         Ok(())
     }
@@ -80,7 +81,7 @@ fn authority(folder: &Path, now: i64) -> anyhow::Result<Authority> {
     let authority = Authority::mesh("mesh.internal", "aund mesh", now);
     put(&key, &authority.key_pem())?;
     put(&crt, authority.certificate().pem())?;
-    println!("{}", crt.display());
+    output::line(&crt.display().to_string())?;
     Ok(authority)
 }
 

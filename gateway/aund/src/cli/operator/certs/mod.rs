@@ -5,6 +5,8 @@ mod trust;
 
 use super::ask::ask;
 use crate::cli::ConfigArgs;
+use crate::output;
+use crate::show::printable_line;
 use anyhow::Context as _;
 use certs::Certificate;
 use clap::{Args, Subcommand};
@@ -85,7 +87,7 @@ async fn show(settings: &ConfigArgs, which: Option<&str>) -> anyhow::Result<()> 
         }
         let status = ask(settings, &ca::Status {}).await?;
         for (state, count) in status.certificates {
-            println!("{count:>8} {state}");
+            output::line(&format!("{count:>8} {state}"))?;
         }
         return Ok(());
     };
@@ -93,20 +95,19 @@ async fn show(settings: &ConfigArgs, which: Option<&str>) -> anyhow::Result<()> 
     let known = ask(settings, &ca::GetCert { aid, serial, ..ca::GetCert::default() }).await?;
     let pem = known.cert.with_context(|| format!("the certificate of {which} was not found"))?;
     describe(&pem, known.lifecycle_state.as_deref().unwrap_or("unknown"))?;
-    print!("{pem}");
-    Ok(())
+    Ok(output::print(&pem)?)
 }
 
 fn describe(pem: &str, state: &str) -> anyhow::Result<()> {
     let certificate = Certificate::from_pem(pem)?;
     let day = |seconds: i64| OffsetDateTime::from_unix_timestamp(seconds).map(|time| time.date().to_string());
-    println!("{}", certificate.common_name());
-    println!("    state        {state}");
-    println!("    serial       {}", certificate.serial());
-    println!("    fingerprint  {}", certificate.fingerprint());
-    println!("    key          {}", certificate.public_key().curve());
-    println!("    valid        {} to {}", day(certificate.not_before())?, day(certificate.not_after())?);
-    Ok(())
+    let (from, until) = (day(certificate.not_before())?, day(certificate.not_after())?);
+    output::line(&printable_line(certificate.common_name()))?;
+    output::line(&format!("    state        {state}"))?;
+    output::line(&format!("    serial       {}", certificate.serial()))?;
+    output::line(&format!("    fingerprint  {}", certificate.fingerprint()))?;
+    output::line(&format!("    key          {}", certificate.public_key().curve()))?;
+    Ok(output::line(&format!("    valid        {from} to {until}"))?)
 }
 
 async fn revoke(settings: &ConfigArgs, which: &str, reason: &str) -> anyhow::Result<()> {
@@ -114,7 +115,7 @@ async fn revoke(settings: &ConfigArgs, which: &str, reason: &str) -> anyhow::Res
     let aid = aid.as_deref().map(Aid::parse).transpose()?;
     let revoked = ask(settings, &ca::RevokeCert { aid, serial, reason: Some(reason.to_owned()) }).await?;
     for serial in revoked.serials {
-        println!("revoked {serial} of {}", revoked.aid);
+        output::line(&format!("revoked {serial} of {}", revoked.aid))?;
     }
     Ok(())
 }
@@ -122,8 +123,7 @@ async fn revoke(settings: &ConfigArgs, which: &str, reason: &str) -> anyhow::Res
 async fn revoke_tokens(settings: &ConfigArgs, aid: &str) -> anyhow::Result<()> {
     let aid = Aid::parse(aid)?;
     ask(settings, &auth::RevokeTokens { aid: aid.to_string() }).await?;
-    println!("revoked every token of {aid}");
-    Ok(())
+    Ok(output::line(&format!("revoked every token of {aid}"))?)
 }
 
 /// A serial has no dot, and every AID has one.
@@ -137,9 +137,6 @@ fn export_root(settings: &ConfigArgs, file: Option<PathBuf>) -> anyhow::Result<(
     let pem = fs::read_to_string(&root).with_context(|| format!("{} cannot be read", root.display()))?;
     match file {
         Some(file) => fs::write(&file, pem).with_context(|| format!("{} cannot be written", file.display())),
-        None => {
-            print!("{pem}");
-            Ok(())
-        }
+        None => Ok(output::print(&pem)?),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cli::ConfigArgs;
 use crate::cli::operator::ask::{ask, ask_unparsed};
+use crate::output;
 use crate::show::printable;
 use anyhow::{Context as _, bail, ensure};
 use certs::{Certificate, RootDomains};
@@ -11,7 +12,7 @@ use kernel::files;
 use proto_schemas::requests::ca;
 use serde_json::{Value, json};
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// The folder of roots that were added before the first start, which adds them to the signed list.
@@ -109,17 +110,16 @@ async fn add(settings: &ConfigArgs, file: &Path, domains: &RootDomains) -> anyho
         if !file.exists() {
             write(&file, certificate.pem())?;
         }
-        println!("{} is in {} until the first start trusts it", name(&certificate), folder.display());
-        return Ok(());
+        let (name, folder) = (name(&certificate), folder.display());
+        return Ok(output::line(&format!("{name} is in {folder} until the first start trusts it"))?);
     }
     let any_domain = domains.is_any().then_some(true);
     let named = (!domains.is_any()).then(|| domains.patterns().to_vec());
     let added = ask(settings, &ca::AddTrustRoot { certificate: pem, domains: named, any_domain }).await?;
     let already = if added.added { "" } else { "already " };
-    println!("{already}trusted: {}", name(&certificate));
-    println!("    fingerprint  {}", added.fingerprint_sha256);
-    println!("    for          {}", trusted_for(Some(&added.domains)));
-    Ok(())
+    output::line(&format!("{already}trusted: {}", name(&certificate)))?;
+    output::line(&format!("    fingerprint  {}", added.fingerprint_sha256))?;
+    Ok(output::line(&format!("    for          {}", trusted_for(Some(&added.domains))))?)
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
@@ -133,34 +133,29 @@ async fn list(settings: &ConfigArgs, json: bool) -> anyhow::Result<()> {
             let roots = roots.iter().map(|(_, root)| {
                 json!({ "name": root.common_name(), "fingerprint_sha256": digits(root), "status": "waiting" })
             });
-            println!("{}", json!({ "root_cas": roots.collect::<Vec<Value>>() }));
-            return Ok(());
+            return Ok(output::line(&json!({ "root_cas": roots.collect::<Vec<Value>>() }).to_string())?);
         }
         for (file, root) in &roots {
             let text = fs::read_to_string(file.with_extension(DOMAINS_FILE)).unwrap_or_default();
             let domains: Vec<String> = text.lines().map(str::to_owned).collect();
-            row("waiting", digits(root), &name(root), &trusted_for(Some(&domains)));
+            print_row("waiting", digits(root), &name(root), &trusted_for(Some(&domains)))?;
         }
         return Ok(());
     }
     if json {
-        println!("{}", ask_unparsed(settings, &ca::GetTrustRoots {}).await?);
-        return Ok(());
+        let roots = ask_unparsed(settings, &ca::GetTrustRoots {}).await?;
+        return Ok(output::line(&roots.to_string())?);
     }
     for root in ask(settings, &ca::GetTrustRoots {}).await?.root_cas {
         let text = |member: Option<String>| printable(member.as_deref().unwrap_or("?"));
         let name = named(&text(root.name), &text(root.organization));
         let domains = trusted_for(root.domains.as_deref());
-        row(&printable(&root.status), &printable(&root.fingerprint_sha256), &name, &domains);
+        print_row(&printable(&root.status), &printable(&root.fingerprint_sha256), &name, &domains)?;
     }
     for pin in ask(settings, &ca::GetIssuerPins {}).await?.pins {
         let key = pin.spki_fingerprint.trim_start_matches("sha256:");
-        println!(
-            "{:<8} {}  the key of the authority of {}",
-            "pinned",
-            printable(key),
-            printable(&pin.domain)
-        );
+        let (key, domain) = (printable(key), printable(&pin.domain));
+        output::line(&format!("{:<8} {key}  the key of the authority of {domain}", "pinned"))?;
     }
     Ok(())
 }
@@ -174,32 +169,26 @@ async fn remove(settings: &ConfigArgs, which: &str) -> anyhow::Result<()> {
         };
         fs::remove_file(&file).with_context(|| format!("{} cannot be removed", file.display()))?;
         let _ = fs::remove_file(file.with_extension(DOMAINS_FILE));
-        println!("no longer trusted: {}", name(&root));
-        return Ok(());
+        return Ok(output::line(&format!("no longer trusted: {}", name(&root)))?);
     }
     let (id, fingerprint) = match which.starts_with("root-") {
         true => (Some(which.to_owned()), None),
         false => (None, Some(which.to_owned())),
     };
     let removed = ask(settings, &ca::RemoveTrustRoot { fingerprint, id }).await?;
-    println!("no longer trusted: {}", printable(&removed.name));
-    Ok(())
+    Ok(output::line(&format!("no longer trusted: {}", printable(&removed.name)))?)
 }
 
 async fn unpin(settings: &ConfigArgs, domain: &str) -> anyhow::Result<()> {
     let unpinned = ask(settings, &ca::UnpinIssuer { domain: domain.to_owned() }).await?;
-    println!("the next key of the authority of {} is accepted", printable(&unpinned.domain));
-    println!("    no longer    {}", printable(&unpinned.spki_fingerprint));
-    Ok(())
+    output::line(&format!("the next key of the authority of {} is accepted", printable(&unpinned.domain)))?;
+    Ok(output::line(&format!("    no longer    {}", printable(&unpinned.spki_fingerprint)))?)
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
     let mut pem = String::new();
     if file == Path::new("-") {
-        std::io::stdin()
-            .take(FILE_BYTES)
-            .read_to_string(&mut pem)
-            .context("standard input cannot be read")?;
+        io::stdin().take(FILE_BYTES).read_to_string(&mut pem).context("standard input cannot be read")?;
     } else {
         let open = fs::File::open(file).with_context(|| format!("{} cannot be read", file.display()))?;
         let text = open.take(FILE_BYTES).read_to_string(&mut pem);
@@ -226,8 +215,8 @@ fn pending_roots(folder: &Path) -> Vec<(PathBuf, Certificate)> {
     roots
 }
 
-fn row(status: &str, fingerprint: &str, name: &str, domains: &str) {
-    println!("{status:<8} {fingerprint}  {name}, for {domains}");
+fn print_row(status: &str, fingerprint: &str, name: &str, domains: &str) -> io::Result<()> {
+    output::line(&format!("{status:<8} {fingerprint}  {name}, for {domains}"))
 }
 
 /// What a root is trusted for, as the list says it. Without it, the list is of an earlier version.

@@ -2,6 +2,7 @@
 
 mod known_keys;
 
+use crate::output;
 use certs::Certificate;
 use gateway::config::{Config, ListenAddress};
 use gateway::{admin, run};
@@ -50,11 +51,11 @@ pub(in crate::cli) async fn run(config: Config) -> anyhow::Result<()> {
     let mut broken = 0;
     for (what, outcome) in outcomes {
         match outcome {
-            Good(seen) => println!("ok    {what:<8} {seen}"),
-            Note(seen, todo) => println!("note  {what:<8} {seen}\n               {todo}"),
+            Good(seen) => output::line(&format!("ok    {what:<8} {seen}"))?,
+            Note(seen, todo) => output::line(&format!("note  {what:<8} {seen}\n               {todo}"))?,
             Bad(seen, todo) => {
                 broken += 1;
-                println!("BAD   {what:<8} {seen}\n               {todo}");
+                output::line(&format!("BAD   {what:<8} {seen}\n               {todo}"))?;
             }
         }
     }

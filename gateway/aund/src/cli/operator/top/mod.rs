@@ -9,6 +9,7 @@ mod snapshot;
 mod stores;
 mod view;
 
+use crate::output;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use futures_util::future::join_all;
@@ -60,10 +61,8 @@ impl TopCommand {
             return watch(&sources, every).await;
         }
         let snapshots = snapshot(&sources).await;
-        print!(
-            "{}",
-            view::text(&TopModel::new(None, &snapshots, SortOrder::default()), SortOrder::default())
-        );
+        let model = TopModel::new(None, &snapshots, SortOrder::default());
+        output::print(&view::text(&model, SortOrder::default()))?;
         ensure!(snapshots.iter().any(|snapshot| snapshot.samples.is_some()), "no process answers");
         Ok(())
     }

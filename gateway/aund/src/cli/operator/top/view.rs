@@ -4,6 +4,7 @@ use super::cells::StyledText;
 use super::methods::SortOrder;
 use super::model::TopModel;
 use super::rows::{of_bus, of_link, of_method, of_process, of_service, of_store};
+use client::OthersText;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize as _};
@@ -124,9 +125,12 @@ fn table(head: &[&str], widths: &[u16], width: u16, rows: Vec<Vec<StyledText>>) 
         false => Constraint::Length(widths[at]),
     };
     let constraints: Vec<Constraint> = (0..head.len()).map(constraint).collect();
-    let cell = |at: usize, text: String, style: Style| match is_word(head[at]) {
-        true => Cell::from(text).style(style),
-        false => Cell::from(Line::from(text).right_aligned()).style(style),
+    let cell = |at: usize, text: String, style: Style| {
+        let text = OthersText(&text).to_string();
+        match is_word(head[at]) {
+            true => Cell::from(text).style(style),
+            false => Cell::from(Line::from(text).right_aligned()).style(style),
+        }
     };
     let words = head.iter().enumerate().map(|(at, word)| cell(at, (*word).to_owned(), Style::new()));
     let words = Row::new(words.collect::<Vec<_>>()).bold();

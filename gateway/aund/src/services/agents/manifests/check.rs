@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(
             lines[2..],
             [
-                "Run\\u{1b}[2J commands  high  shell:exec",
+                "Run\\u001b[2J commands  high  shell:exec",
                 "    Runs what it likes",
                 "    for run_it, up to 10000 ms, without which the agent does not work",
                 "scope.location  high  location:read",
