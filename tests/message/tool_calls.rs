@@ -152,10 +152,11 @@ async fn an_encrypted_call_counts_by_its_headers_and_its_members_reach_the_notif
 #[tokio::test]
 async fn a_call_counts_wherever_a_device_would_look_for_its_mark() {
     let server = TestServer::shared().await;
+    let bob = server.agent("bobb").await;
     let mark = || json!({ "msg_subtype": "artifact_tool_call" });
-    for headers in ["headers", "protected_headers"] {
+    for (name, headers) in [("plain", "headers"), ("protected", "protected_headers")] {
         for in_payload in [false, true] {
-            let (alice, bob) = two(&server).await;
+            let alice = server.agent(&format!("{name}-{in_payload}")).await;
             let call = |id: usize| {
                 let mut params = named(bob.aid(), &format!("call-{id}"), "call");
                 let place = if in_payload { &mut params["payload"] } else { &mut params };

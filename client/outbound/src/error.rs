@@ -20,7 +20,7 @@ pub enum OutboundError {
 
 impl OutboundError {
     /// For whoever chose the name, and must not learn from it which names there are in our network, or where they lead.
-    pub fn for_stranger(&self) -> String {
+    pub fn for_owner(&self) -> String {
         match self {
             OutboundError::Private(_) | OutboundError::NoAddress => {
                 "its name has no public address".to_owned()
@@ -35,15 +35,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stranger_learns_nothing_of_names_inside() {
+    fn an_owner_learns_nothing_of_names_inside() {
         let private = OutboundError::Private(([10, 0, 0, 7], 443).into());
         assert!(private.to_string().contains("10.0.0.7"), "the operator learns it");
-        assert_eq!(private.for_stranger(), "its name has no public address");
-        assert_eq!(
-            OutboundError::NoAddress.for_stranger(),
-            private.for_stranger(),
-            "whether it exists or not"
-        );
-        assert_eq!(OutboundError::Late(Duration::from_secs(1)).for_stranger(), "no answer within 1000 ms");
+        assert_eq!(private.for_owner(), "its name has no public address");
+        assert_eq!(OutboundError::NoAddress.for_owner(), private.for_owner(), "whether it exists or not");
+        assert_eq!(OutboundError::Late(Duration::from_secs(1)).for_owner(), "no answer within 1000 ms");
     }
 }

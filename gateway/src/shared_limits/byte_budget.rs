@@ -72,7 +72,7 @@ impl ByteBudget {
     }
 
     /// Whether an owner could hold so many bytes more without being the one that has to give something up.
-    fn has_room(&self, held: &HeldByOwner, owner: &BytesOwner, more: usize) -> bool {
+    fn has_space(&self, held: &HeldByOwner, owner: &BytesOwner, more: usize) -> bool {
         let own = held.owners.get(owner).map_or(0, |owner| owner.bytes) + more;
         held.total + more <= self.most
             || held.owners.iter().any(|(other, of)| other != owner && of.bytes > own)
@@ -99,7 +99,7 @@ impl HeldBytes {
     /// Counts so many bytes more, unless their owner would have to give something up for them: then it is this.
     pub fn try_add(&mut self, more: usize) -> bool {
         let mut held = self.budget.held.lock();
-        if !self.budget.has_room(&held, &self.owner, more) {
+        if !self.budget.has_space(&held, &self.owner, more) {
             return false;
         }
         self.bytes += more;

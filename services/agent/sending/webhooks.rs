@@ -45,7 +45,7 @@ impl WebhookSender for HttpsSender {
             let url = OutboundUrl::parse(&post.url, allow_private).map_err(|error| error.to_string())?;
             client.post(&url, &post.headers, post.body).await.map_err(|error| {
                 tracing::debug!("a webhook cannot be called: {error}");
-                error.for_stranger()
+                error.for_owner()
             })
         })
     }
