@@ -83,7 +83,7 @@ async fn bodies_of_one_agent_count_like_frames_that_are_not_whole() {
 
 #[tokio::test]
 async fn the_answers_to_arrays_are_counted_while_they_are_gathered() {
-    const REQUESTS: usize = 300;
+    const REQUESTS: usize = 120;
     let server =
         TestServer::with_one_gateway("limits.calls_per_second = 1000000\nlimits.http_per_second = 100000")
             .await;
