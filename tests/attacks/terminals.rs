@@ -31,8 +31,10 @@ fn hostile() -> String {
 /// Nothing that a terminal obeys or nobody sees is in what a command printed, and the rest of the text is.
 #[track_caller]
 fn assert_shown(printed: &str) {
-    let raw: Vec<char> =
-        printed.chars().filter(|c| !"\n\t".contains(*c) && hostile().contains(*c) && !c.is_ascii_graphic()).collect();
+    let raw: Vec<char> = printed
+        .chars()
+        .filter(|c| !"\n\t".contains(*c) && hostile().contains(*c) && !c.is_ascii_graphic())
+        .collect();
     assert!(raw.is_empty(), "{raw:?} in {printed:?}");
     assert!(printed.contains("pay") && printed.contains("end"), "{printed:?}");
 }
@@ -162,10 +164,12 @@ async fn serve(stream: TcpStream) {
 fn events() -> [String; 2] {
     let text = hostile();
     let row = json!({ "message_id": "m-1", "seq": 1, "from": text, "to": AGENT, "payload": { "type": "text", "text": text } });
-    [("event/group.changed", json!({ "why": text })), ("event/message.received", row)].map(|(method, params)| {
-        let frame = json!({ "jsonrpc": "2.0", "method": method, "params": params });
-        format!("{frame:#}").replace('\n', "\r\n")
-    })
+    [("event/group.changed", json!({ "why": text })), ("event/message.received", row)].map(
+        |(method, params)| {
+            let frame = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+            format!("{frame:#}").replace('\n', "\r\n")
+        },
+    )
 }
 
 fn answer(method: &str, aid: &Value) -> Value {
@@ -257,7 +261,8 @@ fn nobody_consents_to_arguments_that_were_not_shown() {
     let at_once = on_a_terminal(here.path(), "y\n");
     assert!(at_once.contains("user_refused"), "a yes to the first page is none to the whole: {at_once}");
     let (_, many) = at_once.split_once("page 1 of ").expect("the arguments have pages");
-    let many: usize = many.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("").parse().expect("a number");
+    let many: usize =
+        many.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("").parse().expect("a number");
     assert!(many > 1, "{at_once}");
 
     device("b", here.path());
