@@ -111,7 +111,7 @@ async fn the_answers_to_arrays_are_counted_while_they_are_gathered() {
     })
     .await;
     assert!(growth < 480 * MIB, "{} MiB", growth / MIB);
-    // Whoever asks for less gets it, and whoever asks for too much is told which calls were not made.
+    // What fits is answered, and each call that was not made says so.
     let answers = server.http("POST", "/rpc").bearer(&token).body(body.as_str()).send().await.json();
     let answers = answers.as_array().cloned().unwrap_or_default();
     let refused: Vec<_> = answers.iter().filter(|answer| answer["error"]["code"] == -32029).collect();

@@ -19,7 +19,7 @@ pub enum OutboundError {
 }
 
 impl OutboundError {
-    /// For whoever chose the name, and must not learn from it which names there are in our network, or where they lead.
+    /// For the owner of the name, who must not learn from it which names there are in our network, or where they lead.
     pub fn for_owner(&self) -> String {
         match self {
             OutboundError::Private(_) | OutboundError::NoAddress => {

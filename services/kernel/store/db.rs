@@ -348,6 +348,17 @@ mod tests {
         assert!(!url.shown().contains("secret"));
     }
 
+    /// Without it a statement is parsed and planned again whenever the number bound to its `LIMIT` is set.
+    #[tokio::test]
+    async fn sqlite_keeps_the_plan_of_a_statement() {
+        let (folder, migrations) = (tempfile::tempdir().unwrap(), Migrator::with_migrations(Vec::new()));
+        let store = "sqlite:".parse().unwrap();
+        let db = Db::open(&store, folder.path(), "test", &migrations, Durability::Full).await.unwrap();
+        let question = "SELECT sqlite_compileoption_used('ENABLE_QPSG')";
+        let used: i64 = sqlx::query_scalar(question).fetch_one(db.read()).await.unwrap();
+        assert_eq!(used, 1, ".cargo/config.toml says how SQLite is built");
+    }
+
     #[tokio::test]
     async fn services_that_start_at_once_wait_for_the_lock_of_their_own_schema_only() {
         let store = testing::store_url().parse().unwrap();
