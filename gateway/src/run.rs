@@ -24,7 +24,7 @@ use anyhow::{Context as _, bail};
 use banner::Banner;
 use drain::RunningServer;
 use housekeeping::housekeeping;
-use kernel::{Bus, ConfiguredService, RedisBus, World};
+use kernel::{Bus, ConfiguredService, CpuPool, RedisBus, World};
 use proto_schemas::requests::ca::TrustChanged;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -50,6 +50,7 @@ async fn serve_until_stopped(config: Config) -> anyhow::Result<()> {
     let world = world(&config).await?;
     let metrics = Arc::new(Metrics::of(&world.stores, &world.tasks, &world.metrics));
     running(&config).into_iter().for_each(|service| metrics.runs(service));
+    world.tracker.spawn(telemetry::watch_lag(metrics.runtime_lag.clone(), world.stop.clone()));
     let mesh_context = wire(&config, &world, &metrics)?;
     // Installed before the banner is printed: whoever reads it may send a signal at once.
     let mut signals = Signals::new()?;
@@ -95,6 +96,7 @@ async fn world(config: &Config) -> anyhow::Result<World> {
     let mut world = World::local(&config.issuer, &config.data, config.store_url()?);
     world.keys = config.keys.clone().unwrap_or(world.keys);
     world.pki_url = config.pki_url();
+    world.cpu = Arc::new(CpuPool::new(config.limits.cpu()));
     if let Some(settings) = config.redis() {
         let redis = RedisBus::open(settings, &world.clock).await.context("bus.url")?;
         (world.bus, world.presence) = (redis.bus(), redis.presence());

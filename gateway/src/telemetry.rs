@@ -2,6 +2,7 @@
 
 mod bus;
 mod calls;
+mod lag;
 mod links;
 mod relays;
 mod stores;
@@ -19,6 +20,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 use relays::RelayMetrics;
 use std::io::IsTerminal as _;
@@ -28,6 +30,7 @@ use tasks::TaskMetrics;
 use tracing_subscriber::EnvFilter;
 
 pub use calls::MethodMetrics;
+pub use lag::watch_lag;
 pub use links::LinkMetrics;
 
 /// Logs go to standard error; standard output is for what the command was asked to print.
@@ -87,6 +90,7 @@ pub struct Metrics {
     pub federation_links: Gauge,
     pub federation_queue_bytes: Gauge,
     pub federation_oldest_seconds: Gauge<f64, AtomicU64>,
+    pub runtime_lag: Histogram,
 }
 
 impl Metrics {
@@ -102,6 +106,9 @@ impl Metrics {
         let outbox =
             "Bytes that wait to be written to clients, and of answers of batches that are not complete yet";
         let waiting = "Bytes of calls that wait for other domains or are in flight to them";
+        let runtime_lag = lag::lag_histogram();
+        let late = "How late the runtime was: how long a task that was due had to wait for a thread";
+        all.register_with_unit("runtime_lag", late, Unit::Seconds, runtime_lag.clone());
         let oldest = "How long the oldest call that waits for another domain has waited";
         all.register_collector(Box::new(StoreMetrics(stores.clone())));
         all.register_collector(Box::new(TaskMetrics(tasks.clone())));
@@ -135,6 +142,7 @@ impl Metrics {
             federation_links: counted(all, "federation_links", "Links to other domains that are up"),
             federation_queue_bytes: measured(all, "federation_queue", waiting, Unit::Bytes),
             federation_oldest_seconds: measured(all, "federation_oldest", oldest, Unit::Seconds),
+            runtime_lag,
             registry,
             of_services: of_services.clone(),
         }

@@ -26,7 +26,7 @@ mod store;
 mod tests;
 
 use error::Error;
-use kernel::{Bus, Clock, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World};
+use kernel::{Bus, Clock, CpuPool, Ids, Mesh, Methods, Presence, Rpc, Service, ServiceRow, Task, World};
 use outboxes::SendingOutboxes;
 use proto_schemas::requests::agent::AgentChanged;
 use sending::{DeviceArrivals, HttpsSender, SendingWork, UserEvents, WebhookDeliveries, WebhookSender};
@@ -91,6 +91,7 @@ struct AgentService {
     bus: Bus,
     presence: Presence,
     clock: Clock,
+    cpu: Arc<CpuPool>,
     ids: Ids,
     /// Somebody was revoked.
     revoked: Arc<Notify>,
@@ -120,6 +121,7 @@ impl AgentService {
             bus: world.bus.clone(),
             presence: world.presence.clone(),
             clock: world.clock.clone(),
+            cpu: world.cpu.clone(),
             ids: world.ids.clone(),
             revoked: revocations::listen(&world.bus),
             outboxes: SendingOutboxes::open(world, &db).await?,

@@ -61,7 +61,7 @@ pub async fn open(world: &World, settings: &Settings) -> anyhow::Result<Service>
         crl: Mutex::new(None),
         crl_drops: AtomicU64::new(0),
         certificates_per_day: i64::from(settings.certificates_per_day),
-        chain_checks: CpuPool::default(),
+        cpu: world.cpu.clone(),
         mesh: world.mesh.clone(),
         bus: world.bus.clone(),
         clock: world.clock.clone(),
@@ -140,7 +140,7 @@ struct CaService {
     /// How many certificates an agent gets in a day.
     certificates_per_day: i64,
     /// Where certificates that nobody knows are verified.
-    chain_checks: CpuPool,
+    cpu: Arc<CpuPool>,
     mesh: Arc<Mesh>,
     bus: Bus,
     clock: Clock,

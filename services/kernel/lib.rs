@@ -30,7 +30,7 @@ mod world;
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
 pub use cache::{Cache, ExpiringCache};
 pub use clock::{Backoff, BackoffSchedule, Clock, from_iso, iso};
-pub use cpu_pool::CpuPool;
+pub use cpu_pool::{CpuLimits, CpuOwner, CpuPool};
 pub use error::RpcError;
 pub use event::{Audience, Event};
 pub use federation::{Forwarder, forward_for_agent, forward_for_service, forwarded_item, forwarded_result};

@@ -4,6 +4,7 @@ mod cpu;
 mod federation;
 mod growth;
 mod http;
+mod manifests;
 mod mesh;
 mod outbox;
 mod revoked;

@@ -103,6 +103,10 @@ impl Config {
             ("handshakes_per_prefix", limits.handshakes_per_prefix),
             ("preauth_frame_bytes", limits.preauth_frame_bytes),
             ("array_in_flight", limits.array_in_flight.into()),
+            ("cpu_waiting", limits.cpu_waiting),
+            ("cpu_waiting_per_agent", limits.cpu_waiting_per_agent),
+            ("cpu_waiting_per_address", limits.cpu_waiting_per_address),
+            ("cpu_ms_per_minute", limits.cpu_ms_per_minute as usize),
         ] {
             if slots == 0 {
                 bail!("limits.{name}: must be at least 1");

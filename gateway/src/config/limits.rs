@@ -1,9 +1,11 @@
 //! How much the gateway accepts, from whom, and how long it waits.
 
 use super::Config;
+use kernel::CpuLimits;
 use proto_schemas::RateClass;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Clients reconnect after a second or two: this spreads them without keeping the operator waiting.
 const DRAIN_WINDOW_MS: u64 = 5_000;
@@ -65,6 +67,13 @@ pub struct LimitsConfig {
     /// What the answers to one array of calls may have over HTTP, and how many of its calls run at once.
     pub array_answer_bytes: usize,
     pub array_in_flight: u8,
+    /// Pieces of work that wait for a processor (manifests, certificates, agents of other domains) in each process: all together, of
+    /// one agent or other domain, and of one address that has not logged in.
+    pub cpu_waiting: usize,
+    pub cpu_waiting_per_agent: usize,
+    pub cpu_waiting_per_address: usize,
+    /// How long such work of one agent or other domain may take in a minute.
+    pub cpu_ms_per_minute: u64,
     /// How long a client may be silent in the middle of the body of an HTTP request.
     pub body_silence_ms: u64,
     /// How long a stopping server waits for what is in flight.
@@ -91,10 +100,20 @@ impl LimitsConfig {
             name => self.classes.get(name).copied().unwrap_or(class.per_minute),
         }
     }
+
+    pub fn cpu(&self) -> CpuLimits {
+        CpuLimits {
+            waiting: self.cpu_waiting,
+            waiting_per_agent: self.cpu_waiting_per_agent,
+            waiting_per_address: self.cpu_waiting_per_address,
+            time_per_minute: Duration::from_millis(self.cpu_ms_per_minute),
+        }
+    }
 }
 
 impl Default for LimitsConfig {
     fn default() -> LimitsConfig {
+        let cpu = CpuLimits::default();
         LimitsConfig {
             sockets: 60_000,
             sockets_per_address: 20_000,
@@ -126,6 +145,10 @@ impl Default for LimitsConfig {
             http_unread_total_bytes: 128 << 20,
             array_answer_bytes: 4 << 20,
             array_in_flight: 8,
+            cpu_waiting: cpu.waiting,
+            cpu_waiting_per_agent: cpu.waiting_per_agent,
+            cpu_waiting_per_address: cpu.waiting_per_address,
+            cpu_ms_per_minute: cpu.time_per_minute.as_millis() as u64,
             body_silence_ms: 10_000,
             drain_timeout_ms: 10_000,
             drain_window_ms: None,

@@ -83,7 +83,7 @@ pub struct Federation {
     /// Of services of other domains, by name and domain.
     service_rate: KeyedRates<String>,
     /// Where the certificates and signatures of hellos are verified.
-    hello_checks: CpuPool,
+    cpu: Arc<CpuPool>,
     /// How often the list of trusted roots is read again because of a hello.
     trust_refreshes: DefaultDirectRateLimiter,
 }
@@ -122,7 +122,7 @@ impl Federation {
             issuer_rate: keyed_rates(per_second(config.federation.relays_per_second)),
             agent_rate: keyed_rates(per_second(config.federation.relays_per_agent)),
             service_rate: keyed_rates(per_second(config.federation.relays_per_agent)),
-            hello_checks: CpuPool::default(),
+            cpu: world.cpu.clone(),
             trust_refreshes: RateLimiter::direct(per_second(TRUST_REFRESHES)),
         }))
     }

@@ -52,16 +52,27 @@ impl Manifest {
         }
         // The grammar has let it through, so the types fit.
         let members = KnownMembers::deserialize(value);
-        let KnownMembers { tools, permission_scopes, capability_flags } =
-            members.map_err(|error| ManifestRefusal::NotJson(error.to_string()))?;
-        Ok(Manifest {
+        let members = members.map_err(|error| ManifestRefusal::NotJson(error.to_string()))?;
+        Ok(Manifest::of(members, canonical))
+    }
+
+    /// A manifest that was accepted before, from its canonical form: nothing is checked again.
+    pub fn accepted(canonical: &str) -> Result<Manifest, ManifestRefusal> {
+        let members =
+            serde_json::from_str(canonical).map_err(|error| ManifestRefusal::NotJson(error.to_string()))?;
+        Ok(Manifest::of(members, canonical.to_owned()))
+    }
+
+    fn of(members: KnownMembers, canonical: String) -> Manifest {
+        let KnownMembers { tools, permission_scopes, capability_flags } = members;
+        Manifest {
             warnings: warnings(&tools, canonical.len()),
             hash: sha256_hex(&canonical),
             canonical,
             tools,
             scopes: permission_scopes,
             flags: capability_flags,
-        })
+        }
     }
 
     /// The canonical form of RFC 8785.

@@ -17,13 +17,13 @@ impl AgentService {
     pub(crate) async fn create(
         self: Arc<Self>,
         caller: Caller,
-        params: Create,
+        mut params: Create,
     ) -> Result<CreatedAgentRecord, Error> {
         let owner = calling_aid(&caller)?;
         self.check_new(&params)?;
         let mode = params.connection_mode.unwrap_or(ConnectionMode::Websocket);
         let mode = check_mode(mode, params.webhook_url.as_deref())?;
-        let manifest = manifests::accept(params.capability_manifest.as_ref())?;
+        let manifest = self.accept_manifest(&caller, params.capability_manifest.take()).await?;
         let aid = match &params.proof {
             Some(proof) => {
                 self.check_proof(proof, owner, &params.name).await?;
@@ -50,6 +50,7 @@ impl AgentService {
             manifest_version: 0,
             manifest_hash: None,
             manifest_facts: None,
+            consent_facts: None,
             created_at: now,
             updated_at: now,
         };
@@ -61,7 +62,7 @@ impl AgentService {
         if in_directory {
             self.tell_readers();
         }
-        let warnings = manifest.as_ref().and_then(manifests::notes);
+        let warnings = manifest.as_deref().and_then(manifests::notes);
         Ok(CreatedAgentRecord { agent: record(row, owner), agent_token, webhook_secret, warnings })
     }
 

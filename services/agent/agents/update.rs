@@ -1,21 +1,25 @@
 //! `agent.update`: the owner changes an agent.
 //!
-//! The row is locked from the first look at it until the commit: of two writers at the same moment the second compares its manifest
-//! with that of the first, so versions have no gaps and each is given once.
+//! What a new manifest changes is computed before the transaction, from the version that was read. The row is locked from the first look
+//! at it until the commit: of two writers at the same moment the second finds another version there, and computes again. So versions have
+//! no gaps and each is given once, and nobody waits for somebody's comparison.
 
 use super::checks::{check_description, check_mode, check_name, check_url};
 use super::record::record;
 use super::tokens::new_webhook_secret;
 use crate::callers::calling_aid;
+use crate::consent::manifests::{self, DecidedChange};
 use crate::consent::notices::Notices;
-use crate::consent::{self, manifests};
 use crate::store::agents::{self, AgentRow};
 use crate::store::touch_document;
 use crate::{AgentService, Error};
-use kernel::{Aid, Caller};
+use kernel::{Aid, Caller, RpcError, codes};
 use manifest::Manifest;
 use proto_schemas::requests::agent::{ManifestChange, Update, UpdatedAgentRecord};
 use std::sync::Arc;
+
+/// How often a change is computed again because somebody else was faster.
+const MOST_ATTEMPTS: usize = 8;
 
 /// What was stored.
 struct UpdatedAgent {
@@ -29,13 +33,13 @@ impl AgentService {
     pub(crate) async fn update(
         self: Arc<Self>,
         caller: Caller,
-        params: Update,
+        mut params: Update,
     ) -> Result<UpdatedAgentRecord, Error> {
         let owner = calling_aid(&caller)?;
         self.check_changes(&params)?;
-        let manifest = manifests::accept(params.capability_manifest.as_ref())?;
+        let manifest = self.accept_manifest(&caller, params.capability_manifest.take()).await?;
 
-        let updated = self.store_changes(owner, params, manifest.as_ref()).await?;
+        let updated = self.change(&caller, owner, &params, manifest.as_ref()).await?;
 
         if updated.change.is_some() {
             self.outboxes.wake();
@@ -47,7 +51,7 @@ impl AgentService {
             agent: record(updated.row, owner),
             manifest_change: updated.change,
             webhook_secret: updated.webhook_secret,
-            warnings: manifest.as_ref().and_then(manifests::notes),
+            warnings: manifest.as_deref().and_then(manifests::notes),
         })
     }
 
@@ -61,23 +65,43 @@ impl AgentService {
         check_url("health_check_url", inner(&params.health_check_url).as_deref(), self.allow_private)
     }
 
+    /// Computes and stores, again where another manifest was stored meanwhile.
+    async fn change(
+        &self,
+        caller: &Caller,
+        owner: &Aid,
+        params: &Update,
+        manifest: Option<&Arc<Manifest>>,
+    ) -> Result<UpdatedAgent, Error> {
+        for _ in 0..MOST_ATTEMPTS {
+            let mut decided = None;
+            if let Some(new) = manifest {
+                let found = self.store.agent(&params.id).await?;
+                let before = found.ok_or_else(|| Error::NoAgentRecord(params.id.clone()))?;
+                check_writer(&before, owner, params)?;
+                decided = self.decide(caller, &before, new).await?;
+            }
+            if let Some(updated) = self.store_changes(owner, params, manifest, decided).await? {
+                return Ok(updated);
+            }
+        }
+        let sentence = "the manifest of this agent changes too often right now, try again in a moment";
+        Err(RpcError::new(codes::UNAVAILABLE, sentence).into())
+    }
+
+    /// None if the manifest is another one by now than the one that was compared with.
     async fn store_changes(
         &self,
         owner: &Aid,
-        params: Update,
-        manifest: Option<&Manifest>,
-    ) -> Result<UpdatedAgent, Error> {
+        params: &Update,
+        manifest: Option<&Arc<Manifest>>,
+        decided: Option<DecidedChange>,
+    ) -> Result<Option<UpdatedAgent>, Error> {
         let now = self.clock.now_ms();
         let mut tx = self.store.begin().await?;
         let found = agents::lock(&mut tx, &params.id).await?;
         let before = found.ok_or_else(|| Error::NoAgentRecord(params.id.clone()))?;
-        if before.owner != owner.as_str() {
-            return Err(Error::NotOwner(before.id));
-        }
-        let (expected, current) = (params.expected_manifest_version, before.manifest_version);
-        if let Some(expected) = expected.filter(|expected| *expected != current) {
-            return Err(Error::ManifestVersion { expected, current });
-        }
+        check_writer(&before, owner, params)?;
         let mut row = changed(&before, params)?;
         let webhook_secret = match row.webhook_url.is_some() && row.webhook_secret.is_none() {
             true => Some(new_webhook_secret(&self.ids)),
@@ -90,9 +114,10 @@ impl AgentService {
         let new = manifest.filter(|new| before.manifest_hash.as_deref() != Some(new.hash()));
         let (mut change, mut in_directory) = (None, false);
         if let Some(new) = new {
-            let decided = manifests::decide(&before, new)?;
+            let decided = decided.filter(|decided| decided.change.from_version == before.manifest_version);
+            let Some(decided) = decided else { return Ok(None) };
             manifests::set(&mut row, new);
-            consent::apply(&mut tx, &row.id, &decided, now).await?;
+            crate::consent::apply(&mut tx, &row.id, &decided, now).await?;
             let notices = Notices { outboxes: &self.outboxes, ids: &self.ids, now };
             notices.manifest_changed(&mut tx, &row, &decided.change).await?;
             in_directory = touch_document(&mut tx, &row.aid).await?;
@@ -100,27 +125,39 @@ impl AgentService {
         }
         agents::write(&mut tx, &row).await?;
         self.store.commit(tx).await?;
-        Ok(UpdatedAgent { row, change, webhook_secret, in_directory })
+        Ok(Some(UpdatedAgent { row, change, webhook_secret, in_directory }))
+    }
+}
+
+/// Only the owner writes, and only from the version that it expects.
+fn check_writer(agent: &AgentRow, owner: &Aid, params: &Update) -> Result<(), Error> {
+    if agent.owner != owner.as_str() {
+        return Err(Error::NotOwner(agent.id.clone()));
+    }
+    let (expected, current) = (params.expected_manifest_version, agent.manifest_version);
+    match expected.filter(|expected| *expected != current) {
+        Some(expected) => Err(Error::ManifestVersion { expected, current }),
+        None => Ok(()),
     }
 }
 
 /// The row with everything but its manifest.
-fn changed(before: &AgentRow, params: Update) -> Result<AgentRow, Error> {
+fn changed(before: &AgentRow, params: &Update) -> Result<AgentRow, Error> {
     let mut row = before.clone();
-    if let Some(name) = params.name {
-        row.name = name;
+    if let Some(name) = &params.name {
+        row.name.clone_from(name);
     }
-    if let Some(description) = params.description {
-        row.description = description;
+    if let Some(description) = &params.description {
+        row.description.clone_from(description);
     }
-    if let Some(health_check_url) = params.health_check_url {
-        row.health_check_url = health_check_url;
+    if let Some(health_check_url) = &params.health_check_url {
+        row.health_check_url.clone_from(health_check_url);
     }
-    if let Some(webhook_url) = params.webhook_url {
-        if webhook_url != row.webhook_url {
+    if let Some(webhook_url) = &params.webhook_url {
+        if *webhook_url != row.webhook_url {
             row.webhook_unreachable = 0;
         }
-        row.webhook_url = webhook_url;
+        row.webhook_url.clone_from(webhook_url);
     }
     if let Some(mode) = params.connection_mode {
         row.connection_mode = check_mode(mode, row.webhook_url.as_deref())?.to_owned();

@@ -1,33 +1,45 @@
 //! What a manifest means for the agent that has it: its next version, what the directory finds it by, and how it differs from the one
 //! before.
 
-use crate::Error;
+use super::facts::ConsentFacts;
 use crate::store::agents::AgentRow;
-use kernel::RpcError;
+use crate::{AgentService, Error};
+use kernel::{Caller, CpuOwner};
 use manifest::{Manifest, WARNED_BYTES};
 use proto_schemas::requests::agent::{ManifestChange, ManifestChangeReason, ManifestNote};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What an agent declares that has no manifest yet. Every scope of its first one is new to its users.
 const NOTHING: &str = r#"{"schema_version":"1.0","agent_version":"0.0.0","tools":[],"permission_scopes":[],"capability_flags":{}}"#;
 
-/// The manifest of a call, with duplicate keys and all as it was sent; none where it was left out.
-pub(crate) fn accept(sent: Option<&Option<Box<RawValue>>>) -> Result<Option<Manifest>, Error> {
-    let Some(sent) = sent else { return Ok(None) };
-    let text = sent.as_ref().ok_or(Error::ManifestNull)?;
-    Ok(Some(Manifest::parse(text.get())?))
-}
+impl AgentService {
+    /// The manifest of a call, with duplicate keys and all as it was sent; none where it was left out.
+    pub(crate) async fn accept_manifest(
+        &self,
+        caller: &Caller,
+        sent: Option<Option<Box<RawValue>>>,
+    ) -> Result<Option<Arc<Manifest>>, Error> {
+        let Some(sent) = sent else { return Ok(None) };
+        let text = sent.ok_or(Error::ManifestNull)?;
+        let parsed = self.cpu.run(CpuOwner::of(caller), move || Manifest::parse(text.get())).await?;
+        Ok(Some(Arc::new(parsed?)))
+    }
 
-/// The manifest that an agent has.
-pub(crate) fn stored(agent: &AgentRow) -> Result<Option<Manifest>, Error> {
-    let Some(text) = &agent.manifest else { return Ok(None) };
-    match Manifest::parse(text) {
-        Ok(manifest) => Ok(Some(manifest)),
-        Err(_) => {
-            let cause = anyhow::anyhow!("the stored manifest of agent {} cannot be read", agent.id);
-            Err(RpcError::internal(cause).into())
+    /// What a new manifest changes for the users of an agent as it is now; none if it is the one that the agent has.
+    pub(crate) async fn decide(
+        &self,
+        caller: &Caller,
+        agent: &AgentRow,
+        new: &Arc<Manifest>,
+    ) -> Result<Option<DecidedChange>, Error> {
+        if agent.manifest_hash.as_deref() == Some(new.hash()) {
+            return Ok(None);
         }
+        let (version, old, new) = (agent.manifest_version, agent.manifest.clone(), new.clone());
+        let deciding = self.cpu.run(CpuOwner::of(caller), move || decide(version, old.as_deref(), &new));
+        Ok(Some(deciding.await??))
     }
 }
 
@@ -54,6 +66,7 @@ pub(crate) fn set(agent: &mut AgentRow, manifest: &Manifest) {
     agent.manifest_version += 1;
     agent.manifest_hash = Some(manifest.hash().to_owned());
     agent.manifest_facts = Some(facts(manifest));
+    agent.consent_facts = Some(ConsentFacts::of(manifest).text());
 }
 
 /// The names of its tools and the ids of its scopes.
@@ -62,7 +75,7 @@ fn facts(manifest: &Manifest) -> String {
     tools.chain(scope_ids(manifest)).collect::<Vec<_>>().join(" ")
 }
 
-pub(crate) fn scope_ids(manifest: &Manifest) -> impl Iterator<Item = &str> {
+fn scope_ids(manifest: &Manifest) -> impl Iterator<Item = &str> {
     manifest.scopes().iter().map(|scope| scope.id.as_str())
 }
 
@@ -77,8 +90,8 @@ pub(crate) struct DecidedChange {
 
 /// Compares the manifest that an agent has with its next one. A stored one that cannot be read any more counts as none: its owner
 /// must be able to replace it.
-pub(crate) fn decide(before: &AgentRow, new: &Manifest) -> Result<DecidedChange, Error> {
-    let old = match before.manifest.as_deref().map(Manifest::parse) {
+fn decide(version: i64, old: Option<&str>, new: &Manifest) -> Result<DecidedChange, Error> {
+    let old = match old.map(Manifest::accepted) {
         Some(Ok(old)) => old,
         Some(Err(_)) | None => Manifest::parse(NOTHING)?,
     };
@@ -94,8 +107,8 @@ pub(crate) fn decide(before: &AgentRow, new: &Manifest) -> Result<DecidedChange,
     let declared: BTreeSet<String> = scope_ids(new).map(str::to_owned).collect();
     Ok(DecidedChange {
         change: ManifestChange {
-            from_version: before.manifest_version,
-            to_version: before.manifest_version + 1,
+            from_version: version,
+            to_version: version + 1,
             hash: new.hash().to_owned(),
             breaking,
             reasons: reasons.collect(),

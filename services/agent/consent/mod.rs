@@ -3,14 +3,15 @@
 //! Only this server decides whether users have to be asked again; they are marked in the transaction that stores the manifest, so
 //! that an offline user learns of it, too.
 
+pub(super) mod facts;
 pub(super) mod manifests;
 pub(super) mod notices;
 
 use super::Error;
 use super::store::agents::WriteTx;
 use super::store::relations::{self, PAGE, RelationRow};
-use manifest::Manifest;
-use manifests::{DecidedChange, scope_ids};
+use facts::ConsentFacts;
+use manifests::DecidedChange;
 use std::collections::BTreeSet;
 
 /// The most scopes that a manifest may declare.
@@ -77,23 +78,22 @@ fn after_change(row: &RelationRow, decided: &DecidedChange, now: i64) -> Option<
 }
 
 /// The scopes of a grant, sorted and each once, if the agent declares them all and has what it requires.
-pub(super) fn granted(manifest: Option<&Manifest>, wanted: Vec<String>) -> Result<Vec<String>, Error> {
+pub(super) fn granted(facts: &ConsentFacts, wanted: Vec<String>) -> Result<Vec<String>, Error> {
     if wanted.len() > MOST_SCOPES {
         return Err(Error::Bad("granted_scopes must have 64 scopes at most"));
     }
     let wanted: BTreeSet<String> = wanted.into_iter().collect();
-    let declared: BTreeSet<&str> = manifest.into_iter().flat_map(scope_ids).collect();
+    let declared: BTreeSet<&str> = facts.scopes.iter().map(String::as_str).collect();
     let unknown: Vec<String> =
         wanted.iter().filter(|scope| !declared.contains(scope.as_str())).cloned().collect();
     if !unknown.is_empty() {
         return Err(Error::ScopeNotDeclared(unknown));
     }
-    let required = manifest.into_iter().flat_map(Manifest::tools).filter(|tool| tool.required);
-    let missing: Vec<_> = required.filter(|tool| !wanted.contains(&tool.permission_scope)).collect();
+    let missing: Vec<_> = facts.required.iter().filter(|needs| !wanted.contains(&needs.scope)).collect();
     if !missing.is_empty() {
-        let scopes: BTreeSet<String> = missing.iter().map(|tool| tool.permission_scope.clone()).collect();
+        let scopes: BTreeSet<String> = missing.iter().map(|needs| needs.scope.clone()).collect();
         return Err(Error::ScopeRequired {
-            tools: missing.iter().map(|tool| tool.name.clone()).collect(),
+            tools: missing.iter().map(|needs| needs.tool.clone()).collect(),
             scopes: scopes.into_iter().collect(),
         });
     }

@@ -2,8 +2,9 @@
 
 use super::shown::shown;
 use crate::callers::calling_aid;
+use crate::consent::facts::ConsentFacts;
 use crate::consent::notices::{Notices, RelationStep};
-use crate::consent::{granted, manifests, scopes_json};
+use crate::consent::{granted, scopes_json};
 use crate::store::agents;
 use crate::store::relations::{self, RelationRow};
 use crate::{AgentService, Error};
@@ -25,7 +26,7 @@ impl AgentService {
         // Locked, so that the manifest is the one that the grant is stored with, and a user begins one relation and not two.
         let found = agents::lock(&mut tx, &params.agent_id).await?;
         let agent = found.ok_or(Error::NoAgentRecord(params.agent_id))?;
-        let scopes = scopes_json(granted(manifests::stored(&agent)?.as_ref(), params.granted_scopes)?);
+        let scopes = scopes_json(granted(&ConsentFacts::stored(&agent)?, params.granted_scopes)?);
         if let Some(open) = relations::open_with(&mut tx, &agent.id, user.as_str()).await? {
             return match open.status == "active" && open.granted_scopes == scopes {
                 true => Ok(GrantedRelation { relation: shown(open), created: false }),

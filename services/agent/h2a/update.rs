@@ -3,8 +3,9 @@
 use super::shown::shown;
 use super::steps::LockedRelation;
 use crate::callers::calling_aid;
+use crate::consent::facts::ConsentFacts;
 use crate::consent::notices::{Notices, RelationStep};
-use crate::consent::{granted, manifests, scopes_json};
+use crate::consent::{granted, scopes_json};
 use crate::store::relations;
 use crate::{AgentService, Error};
 use kernel::Caller;
@@ -34,7 +35,7 @@ impl AgentService {
         if let Some(expected) = params.manifest_version.filter(|version| *version != current) {
             return Err(Error::ManifestVersion { expected, current });
         }
-        let scopes = granted(manifests::stored(&agent)?.as_ref(), params.granted_scopes)?;
+        let scopes = granted(&ConsentFacts::stored(&agent)?, params.granted_scopes)?;
 
         let now = self.clock.now_ms();
         relation.granted_scopes = scopes_json(scopes);

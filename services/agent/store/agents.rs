@@ -29,6 +29,8 @@ pub(crate) struct AgentRow {
     pub manifest_hash: Option<String>,
     /// The words of the manifest that the directory finds the agent by.
     pub manifest_facts: Option<String>,
+    /// What grants are compared with.
+    pub consent_facts: Option<String>,
     pub created_at: i64,
     pub updated_at: i64,
 }
@@ -46,8 +48,8 @@ impl Store {
     pub async fn agent(&self, id: &str) -> sqlx::Result<Option<AgentRow>> {
         sqlx::query_as::<Any, AgentRow>(
             "SELECT id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
-                 webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, created_at,
-                 updated_at
+                 webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts,
+                 created_at, updated_at
              FROM agent WHERE id = $1 OR aid = $1",
         )
         .bind(id)
@@ -85,7 +87,7 @@ impl Store {
         sqlx::query_as::<Any, AgentRow>(
             "SELECT id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, NULL AS webhook_secret,
                  webhook_unreachable, token_hash, NULL AS manifest, manifest_version, manifest_hash, NULL AS manifest_facts,
-                 created_at, updated_at
+                 NULL AS consent_facts, created_at, updated_at
              FROM agent WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3",
         )
         .bind(owner)
@@ -107,7 +109,8 @@ pub(crate) async fn lock(tx: &mut WriteTx, id: &str) -> sqlx::Result<Option<Agen
     sqlx::query_as::<Any, AgentRow>(
         "UPDATE agent SET updated_at = updated_at WHERE id = $1 OR aid = $1
          RETURNING id, aid, owner, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
-             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, created_at, updated_at",
+             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts, created_at,
+             updated_at",
     )
     .bind(id)
     .fetch_optional(&mut **tx)
@@ -143,9 +146,9 @@ pub(crate) async fn use_proof(
 
 pub(crate) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
     let insert = "INSERT INTO agent (id, name, description, connection_mode, health_check_url, webhook_url, webhook_secret,
-             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, updated_at, aid, owner,
-             created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+             webhook_unreachable, token_hash, manifest, manifest_version, manifest_hash, manifest_facts, consent_facts, updated_at,
+             aid, owner, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
     with_changeable(insert, row)
         .bind(row.aid.as_str())
         .bind(row.owner.as_str())
@@ -159,13 +162,13 @@ pub(crate) async fn insert(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()>
 pub(crate) async fn write(tx: &mut WriteTx, row: &AgentRow) -> sqlx::Result<()> {
     let update = "UPDATE agent SET name = $2, description = $3, connection_mode = $4, health_check_url = $5, webhook_url = $6,
              webhook_secret = $7, webhook_unreachable = $8, token_hash = $9, manifest = $10, manifest_version = $11,
-             manifest_hash = $12, manifest_facts = $13, updated_at = $14
+             manifest_hash = $12, manifest_facts = $13, consent_facts = $14, updated_at = $15
          WHERE id = $1";
     with_changeable(update, row).execute(&mut **tx).await?;
     Ok(())
 }
 
-/// A statement whose first 14 parameters are the id and everything that can change.
+/// A statement whose first 15 parameters are the id and everything that can change.
 fn with_changeable<'q>(statement: &'static str, row: &'q AgentRow) -> Query<'q, Any, AnyArguments> {
     sqlx::query(statement)
         .bind(row.id.as_str())
@@ -181,6 +184,7 @@ fn with_changeable<'q>(statement: &'static str, row: &'q AgentRow) -> Query<'q, 
         .bind(row.manifest_version)
         .bind(row.manifest_hash.as_deref())
         .bind(row.manifest_facts.as_deref())
+        .bind(row.consent_facts.as_deref())
         .bind(row.updated_at)
 }
 

@@ -5,8 +5,8 @@ mod service_row;
 pub use service_row::{ConfiguredService, ServiceRow, ServiceSettings};
 
 use crate::{
-    Bus, Clock, Db, Durability, Ids, Mesh, Presence, Service, ServiceMetrics, ServiceRoutes, StoreUrl,
-    Stores, Tasks, http,
+    Bus, Clock, CpuPool, Db, Durability, Ids, Mesh, Presence, Service, ServiceMetrics, ServiceRoutes,
+    StoreUrl, Stores, Tasks, http,
 };
 use sqlx::migrate::Migrator;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,8 @@ pub struct World {
     pub metrics: ServiceMetrics,
     /// What the services do in the background.
     pub tasks: Tasks,
+    /// Where everything is computed that grows with what somebody sent.
+    pub cpu: Arc<CpuPool>,
     pub mesh: Arc<Mesh>,
     pub bus: Bus,
     pub presence: Presence,
@@ -55,6 +57,7 @@ impl World {
             stores: Stores::default(),
             metrics: ServiceMetrics::default(),
             tasks: Tasks::default(),
+            cpu: Arc::default(),
             mesh: Arc::default(),
             bus: Bus::local(),
             presence: Presence::local(),

@@ -6,7 +6,7 @@ use crate::federation::Federation;
 use crate::federation::errors::refused;
 use crate::federation::trust::{PeerGateway, check_gateway};
 use crate::federation::wire::hello::{HelloParams, LinkLimits, Welcome, bad_nonce};
-use kernel::{RpcError, codes, read_params};
+use kernel::{CpuOwner, RpcError, codes, read_params};
 use parking_lot::Mutex;
 use serde_json::value::{RawValue, to_raw_value};
 use std::collections::HashMap;
@@ -158,7 +158,8 @@ impl Federation {
         now: i64,
     ) -> Result<PeerGateway, RpcError> {
         let (federation, hello) = (self.clone(), hello.clone());
-        let checked = self.hello_checks.run(Some(address), move || hello.check_proof(&federation.trust, now));
+        let checked =
+            self.cpu.run(CpuOwner::Address(address), move || hello.check_proof(&federation.trust, now));
         checked.await?
     }
 

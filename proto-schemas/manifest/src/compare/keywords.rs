@@ -1,6 +1,7 @@
 //! The rules for one schema, and the schemas inside it that are compared next.
 
 use super::change::{SchemaChange, SchemaPair};
+use super::steps::{ChoicesChange, ComparisonSteps};
 use super::view::{OtherProperties, SchemaView};
 use crate::pointer::join;
 use serde_json::Value;
@@ -33,7 +34,12 @@ const NAMED: [&str; 2] = ["patternProperties", "properties"];
 static ANYTHING: Value = Value::Bool(true);
 
 /// Finds the changes of one schema, without the schemas inside it.
-pub(super) fn compare(old: &SchemaView<'_>, new: &SchemaView<'_>, found: &mut BTreeSet<SchemaChange>) {
+pub(super) fn compare(
+    old: &SchemaView<'_>,
+    new: &SchemaView<'_>,
+    steps: &mut ComparisonSteps,
+    found: &mut BTreeSet<SchemaChange>,
+) {
     let mut tell = |path: String, rule: &'static str, breaking: bool| {
         found.insert(SchemaChange { path, rule, breaking });
     };
@@ -52,12 +58,16 @@ pub(super) fn compare(old: &SchemaView<'_>, new: &SchemaView<'_>, found: &mut BT
     if let Some((rule, breaking)) = other_properties(&old.other_properties(), &new.other_properties()) {
         tell(join(new.path_of("additionalProperties"), "additionalProperties"), rule, breaking);
     }
-    for (rule, breaking) in choices(old, new) {
+    for (rule, breaking) in choices(old, new, steps) {
         let keyword = if new.value("const").is_some() { "const" } else { "enum" };
         tell(join(new.path_of(keyword), keyword), rule, breaking);
     }
     for keyword in others(old, new) {
-        if old.value(keyword) != new.value(keyword) {
+        let equal = match (old.value(keyword), new.value(keyword)) {
+            (Some(before), Some(now)) => steps.is_equal(before, now),
+            (before, now) => before.is_none() && now.is_none(),
+        };
+        if !equal {
             tell(join(new.path_of(keyword), keyword), "R10", false);
         }
     }
@@ -106,15 +116,18 @@ fn other_properties(old: &OtherProperties<'_>, new: &OtherProperties<'_>) -> Opt
 }
 
 /// R4, R4b and R4c.
-fn choices(old: &SchemaView<'_>, new: &SchemaView<'_>) -> Vec<(&'static str, bool)> {
+fn choices(
+    old: &SchemaView<'_>,
+    new: &SchemaView<'_>,
+    steps: &mut ComparisonSteps,
+) -> Vec<(&'static str, bool)> {
     let (before, now) = match (old.choices(), new.choices()) {
         (None, None) => return Vec::new(),
         (None, Some(_)) => return vec![("R4b", true)],
         (Some(_), None) => return vec![("R4c", false)],
         (Some(before), Some(now)) => (before, now),
     };
-    let gone = before.iter().any(|value| !now.contains(value));
-    let added = now.iter().any(|value| !before.contains(value));
+    let ChoicesChange { gone, added } = steps.choices_change(before, now);
     gone.then_some(("R4", true)).into_iter().chain(added.then_some(("R4c", false))).collect()
 }
 

@@ -7,6 +7,7 @@ mod change;
 mod keywords;
 mod report;
 mod schemas;
+mod steps;
 mod tools;
 mod view;
 

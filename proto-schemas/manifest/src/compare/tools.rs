@@ -3,6 +3,7 @@
 use super::change::SchemaChange;
 use super::report::{ChangeReason, ChangeReport};
 use super::schemas;
+use super::steps::ComparisonSteps;
 use crate::manifest::Manifest;
 use crate::model::{Sensitivity, Tool};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn compare(old: &Manifest, new: &Manifest, report: &mut ChangeReport) {
     let (before, after) = (by_name(old), by_name(new));
     let names: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
+    let mut steps = ComparisonSteps::default();
     for name in names {
         match (before.get(name), after.get(name)) {
             (Some(_), None) => report.add(ChangeReason::harmless("R7").tool(name)),
@@ -21,14 +23,14 @@ pub(super) fn compare(old: &Manifest, new: &Manifest, report: &mut ChangeReport)
             }
             (Some(before), Some(after)) => {
                 let rises = sensitivity(old, before) < sensitivity(new, after);
-                compare_tool(before, after, rises, report);
+                compare_tool(before, after, rises, &mut steps, report);
             }
             (None, None) => {}
         }
     }
 }
 
-fn compare_tool(old: &Tool, new: &Tool, rises: bool, report: &mut ChangeReport) {
+fn compare_tool(old: &Tool, new: &Tool, rises: bool, steps: &mut ComparisonSteps, report: &mut ChangeReport) {
     let mut tell = |reason: ChangeReason| report.add(reason.tool(&new.name).scope(&new.permission_scope));
     if rises {
         tell(ChangeReason::breaking("R5"));
@@ -47,7 +49,7 @@ fn compare_tool(old: &Tool, new: &Tool, rises: bool, report: &mut ChangeReport) 
         tell(ChangeReason::harmless("R10").path("/timeout_ms"));
     }
     if old.input_schema != new.input_schema {
-        let changes = schemas::changes(&old.input_schema, &new.input_schema);
+        let changes = schemas::changes(&old.input_schema, &new.input_schema, steps);
         if changes.is_empty() {
             // Written in another way, or where no reference leads.
             tell(ChangeReason::harmless("R10").path("/input_schema"));

@@ -6,6 +6,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ptr;
 
+/// Keywords whose members are passed one by one each time that a schema is looked at.
+const PASSED: [&str; 8] =
+    ["allOf", "anyOf", "oneOf", "patternProperties", "prefixItems", "properties", "required", "type"];
+
 /// What a schema without `type` accepts.
 const ALL_TYPES: [&str; 6] = ["array", "boolean", "null", "number", "object", "string"];
 
@@ -21,6 +25,22 @@ pub(super) struct SchemaView<'s> {
 pub(super) struct SchemaPart<'s> {
     pub path: Cow<'s, str>,
     members: &'s Map<String, Value>,
+}
+
+/// The values that a schema allows.
+#[derive(Clone, Copy)]
+pub(super) enum SchemaChoices<'s> {
+    One(&'s Value),
+    /// A list of them.
+    Listed(&'s Value),
+}
+
+impl<'s> SchemaChoices<'s> {
+    pub fn value(self) -> &'s Value {
+        match self {
+            SchemaChoices::One(value) | SchemaChoices::Listed(value) => value,
+        }
+    }
 }
 
 /// What a schema says about properties it does not name.
@@ -94,12 +114,26 @@ impl<'s> SchemaView<'s> {
         required
     }
 
-    /// The values that are allowed, if they are listed. `const` is a list of one.
-    pub fn choices(&self) -> Option<Vec<&'s Value>> {
+    /// The values that are allowed, if they are listed: a list, or what stands in `const`.
+    pub fn choices(&self) -> Option<SchemaChoices<'s>> {
         if let Some(value) = self.value("const") {
-            return Some(vec![value]);
+            return Some(SchemaChoices::One(value));
         }
-        self.value("enum").and_then(Value::as_array).map(|values| values.iter().collect())
+        self.value("enum").filter(|list| list.is_array()).map(SchemaChoices::Listed)
+    }
+
+    /// How many members a look at this has to pass: keywords, names, and items of lists, without what is in them.
+    pub fn members(&self) -> usize {
+        let len = |value: &Value| match value {
+            Value::Object(members) => members.len(),
+            Value::Array(items) => items.len(),
+            _ => 0,
+        };
+        let of_part = |part: &SchemaPart<'_>| {
+            let named = PASSED.iter().filter_map(|keyword| part.members.get(*keyword));
+            part.members.len() + named.map(len).sum::<usize>()
+        };
+        1 + self.parts.iter().map(of_part).sum::<usize>()
     }
 
     pub fn other_properties(&self) -> OtherProperties<'s> {

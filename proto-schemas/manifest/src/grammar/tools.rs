@@ -4,7 +4,7 @@ use super::members::ObjectCheck;
 use super::names::is_tool_name;
 use super::scopes::check_key;
 use crate::refusal::{Violations, rule};
-use crate::schema::{self, PatternCount};
+use crate::schema::{self, SchemaTotals};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ const LONGEST_TIMEOUT_MS: u64 = 600_000;
 
 /// `scopes` are those that the manifest declares.
 pub(super) fn check(tools: &[Value], scopes: &BTreeSet<&str>, found: &mut Violations) {
-    let (mut names, mut patterns) = (BTreeSet::new(), PatternCount::default());
+    let (mut names, mut totals) = (BTreeSet::new(), SchemaTotals::default());
     for (n, tool) in tools.iter().enumerate() {
         let Some(mut tool) = ObjectCheck::new(tool, format!("/tools/{n}"), found) else { continue };
         check_name(&mut tool, &mut names);
         let key = tool.text("description_i18n_key");
         check_key(&mut tool, "description_i18n_key", key);
-        check_schema(&mut tool, &mut patterns);
+        check_schema(&mut tool, &mut totals);
         if let Some(scope) = tool.text("permission_scope")
             && !scopes.contains(scope)
         {
@@ -41,7 +41,7 @@ fn check_name<'m>(tool: &mut ObjectCheck<'m, '_>, names: &mut BTreeSet<&'m str>)
 }
 
 /// The arguments of a tool are an object, and so is every schema of theirs.
-fn check_schema(tool: &mut ObjectCheck<'_, '_>, patterns: &mut PatternCount) {
+fn check_schema(tool: &mut ObjectCheck<'_, '_>, totals: &mut SchemaTotals) {
     let Some(input) = tool.required("input_schema") else { return };
     let (path, found) = tool.inside("input_schema");
     let Value::Object(members) = input else {
@@ -53,5 +53,5 @@ fn check_schema(tool: &mut ObjectCheck<'_, '_>, patterns: &mut PatternCount) {
         Some(_) => found.add(format!("{path}/type"), rule::VALUE, "type must be \"object\""),
         None => found.add(format!("{path}/type"), rule::REQUIRED, "type is missing, it must be \"object\""),
     }
-    schema::check(input, &path, patterns, found);
+    schema::check(input, &path, totals, found);
 }

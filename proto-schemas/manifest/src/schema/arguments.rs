@@ -3,8 +3,8 @@
 use jsonschema::{PatternOptions, ValidationOptions, Validator};
 use serde_json::Value;
 
-/// What a pattern may take in memory once it is compiled: `(a{99}){99}` is short, and its automaton is not.
-const COMPILED_BYTES: usize = 512 << 10;
+/// What a pattern may take in memory once it is compiled. Those that a manifest may have take less.
+const COMPILED_BYTES: usize = 4 << 20;
 
 /// How deep objects and arrays of arguments may be nested. A recursive schema follows them down, with several calls a level.
 const DEEPEST: usize = 32;

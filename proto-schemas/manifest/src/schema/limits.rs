@@ -1,4 +1,4 @@
-//! How deep a schema may be, and how long the way to its parts.
+//! How large and how deep a schema may be, and how long the way to its parts.
 
 use crate::pointer::join;
 use crate::refusal::{Violations, rule};
@@ -10,11 +10,20 @@ const DEEPEST: usize = 32;
 /// How many bytes the JSON Pointer to a part may have: what is wrong is reported with its pointer, and there may be many of them.
 const LONGEST_POINTER: usize = 1024;
 
-/// Reports the first part beyond each limit, and looks at nothing below it.
-pub(super) fn check(schema: &Value, path: &str, found: &mut Violations) {
+/// How many values the schemas of a manifest may have together, each object, list, text and number counted.
+const MOST_VALUES: usize = 10_000;
+
+/// Reports the first part beyond each limit, and looks at nothing below it. `values` counts those of the whole manifest.
+pub(super) fn check(schema: &Value, path: &str, values: &mut usize, found: &mut Violations) {
     let (mut deep, mut long) = (false, false);
     let mut pending = vec![(schema, String::new(), 1)];
     while let Some((value, at, depth)) = pending.pop() {
+        *values += 1;
+        if *values > MOST_VALUES {
+            let message = format!("the schemas of a manifest may have {MOST_VALUES} values together");
+            found.add(path, rule::TOO_MANY, message);
+            return;
+        }
         if at.len() > LONGEST_POINTER {
             if !long {
                 let message = format!("the JSON Pointer of this has over {LONGEST_POINTER} bytes");

@@ -16,14 +16,21 @@ mod tests;
 
 use super::refusal::{Violation, Violations, rule};
 pub use arguments::ArgumentValidator;
-pub(crate) use patterns::PatternCount;
+use patterns::PatternParts;
 pub(crate) use references::LocalReferences;
 use serde_json::Value;
 
-/// Finds what is wrong with a schema that stands at `path`. `patterns` counts those of the whole manifest.
-pub(crate) fn check(schema: &Value, path: &str, patterns: &mut PatternCount, found: &mut Violations) {
+/// What the schemas of a manifest have together, as far as they were looked at.
+#[derive(Default)]
+pub(crate) struct SchemaTotals {
+    values: usize,
+    patterns: PatternParts,
+}
+
+/// Finds what is wrong with a schema that stands at `path`.
+pub(crate) fn check(schema: &Value, path: &str, totals: &mut SchemaTotals, found: &mut Violations) {
     let before = found.count();
-    limits::check(schema, path, found);
+    limits::check(schema, path, &mut totals.values, found);
     if found.count() > before {
         // What comes next is only cheap within the limits.
         return;
@@ -32,14 +39,9 @@ pub(crate) fn check(schema: &Value, path: &str, patterns: &mut PatternCount, fou
     let references = LocalReferences::of(schema, &positions);
     references.check(&positions, path, found);
     expansion::check(&references, &positions, path, found);
-    patterns.check(&positions, path, found);
+    totals.patterns.check(&positions, path, found);
     for error in jsonschema::draft202012::meta::validator().iter_errors(schema) {
         found.add(format!("{path}{}", error.instance_path()), rule::JSON_SCHEMA, error.to_string());
-    }
-    if found.count() == before
-        && let Err(reason) = ArgumentValidator::new(schema)
-    {
-        found.add(path, rule::JSON_SCHEMA, reason);
     }
 }
 
@@ -47,6 +49,6 @@ pub(crate) fn check(schema: &Value, path: &str, patterns: &mut PatternCount, fou
 /// is for an object.
 pub fn schema_violations(schema: &Value) -> Vec<Violation> {
     let mut found = Violations::default();
-    check(schema, "", &mut PatternCount::default(), &mut found);
+    check(schema, "", &mut SchemaTotals::default(), &mut found);
     found.into_list()
 }

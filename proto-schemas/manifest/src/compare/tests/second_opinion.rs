@@ -11,6 +11,7 @@
 //! - Scopes, sensitivity and `required` of a tool: it knows schemas only.
 
 use super::super::schemas::changes;
+use super::super::steps::ComparisonSteps;
 use json_schema_diff::{ChangeKind, diff};
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -25,7 +26,7 @@ fn is_clearly_breaking(change: &ChangeKind) -> bool {
 }
 
 fn is_breaking(old: &Value, new: &Value) -> bool {
-    changes(old, new).iter().any(|change| change.breaking)
+    changes(old, new, &mut ComparisonSteps::default()).iter().any(|change| change.breaking)
 }
 
 /// A value of one type, so that both know which it is.

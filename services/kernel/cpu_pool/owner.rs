@@ -1,0 +1,38 @@
+//! For whom something is computed.
+
+use crate::{Aid, Caller};
+use std::net::IpAddr;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CpuOwner {
+    Agent(Aid),
+    /// Agents and services of another domain: it can invent as many as it likes.
+    Domain(String),
+    /// Who has not logged in.
+    Address(IpAddr),
+    /// Nobody else.
+    Server,
+}
+
+impl CpuOwner {
+    /// Whoever calls.
+    pub fn of(caller: &Caller) -> CpuOwner {
+        match caller {
+            Caller::Agent(agent) => CpuOwner::Agent(agent.aid.clone()),
+            Caller::Token(token) => match &token.agent {
+                Some(agent) => CpuOwner::Agent(agent.aid.clone()),
+                None => CpuOwner::Server,
+            },
+            Caller::Foreign(_, relayed)
+            | Caller::ForeignService { relayed, .. }
+            | Caller::ServiceForRelay { relayed, .. } => CpuOwner::Domain(relayed.from_issuer.clone()),
+            Caller::Unauthenticated | Caller::Service(_) | Caller::Operator => CpuOwner::Server,
+        }
+    }
+
+    /// Whether it has so much time a minute. Who has not logged in is limited by the rates of logins; what the server computes for
+    /// itself is not limited.
+    pub(super) fn has_time_limit(&self) -> bool {
+        matches!(self, CpuOwner::Agent(_) | CpuOwner::Domain(_))
+    }
+}
