@@ -7,7 +7,7 @@ use super::rows::{key_is_one_of, row_bytes};
 use super::{Outbox, OutboxRow, RowKind};
 use crate::json_rows::{self, Column};
 use serde::Serialize;
-use sqlx::{AnyConnection, AssertSqlSafe};
+use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use std::sync::atomic::Ordering;
 
 const COLUMNS: [Column; 8] = [
@@ -70,7 +70,15 @@ impl Outbox {
 
     /// The marks of a destination, also those whose time has not come.
     pub async fn marks(&self, destination: &str, most: i64) -> sqlx::Result<Vec<OutboxRow>> {
-        self.rows_until(destination, i64::MAX, most).await
+        let text = format!(
+            "SELECT key, position, version, progress, data FROM {} WHERE destination = $1 ORDER BY position, key LIMIT $2",
+            self.tables.rows
+        );
+        sqlx::query_as::<Any, OutboxRow>(AssertSqlSafe(text))
+            .bind(destination)
+            .bind(most)
+            .fetch_all(self.db.read())
+            .await
     }
 
     /// A destination was told of these keys up to these versions, other than by the outbox.

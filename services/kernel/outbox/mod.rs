@@ -1,7 +1,8 @@
 //! The outbox: what must reach somebody, and waits in the store until it has.
 //!
 //! A row is written in the transaction of its cause ([`Outbox::add`], [`Outbox::mark_statement`]), so it is there if and only if
-//! its cause is. The rows of one destination are sent in order, by one process at a time, which has the lease of the destination.
+//! its cause is. The rows of one owner for one destination are sent in order, and owners take turns. One process at a time sends to a
+//! destination, which has the lease of it.
 //! Rows are removed after they were sent: a process that ends in between leaves them to the next one, which sends them again. So
 //! nothing is lost, and now and then something is sent twice.
 //!
@@ -15,7 +16,7 @@
 //!     key TEXT NOT NULL,             -- names the row; of a mark, what has changed
 //!     destination TEXT NOT NULL,
 //!     position BIGINT NOT NULL,      -- the order at its destination; of a mark, the time from which on it is sent
-//!     owner TEXT NOT NULL,           -- whose row it is
+//!     owner TEXT NOT NULL,           -- whose row it is, and who has a turn for it
 //!     bytes BIGINT NOT NULL,
 //!     created_at BIGINT NOT NULL,
 //!     expires_at BIGINT,
@@ -25,6 +26,8 @@
 //!     data TEXT NOT NULL
 //! );                                 -- UNIQUE (key) for payloads, PRIMARY KEY (key, destination) for marks
 //! CREATE INDEX relay_outbox_order ON relay_outbox (destination, position, key, bytes);
+//! CREATE INDEX relay_outbox_turns ON relay_outbox (destination, owner, position, key, bytes);
+//! CREATE INDEX relay_outbox_expiry ON relay_outbox (destination, expires_at) WHERE expires_at IS NOT NULL;   -- not for marks
 //! CREATE TABLE relay_destination (
 //!     destination TEXT PRIMARY KEY,
 //!     waiting BIGINT NOT NULL DEFAULT 0,        -- rows with a payload, and their bytes
@@ -37,7 +40,8 @@
 //!     last_error TEXT,
 //!     delivered BIGINT NOT NULL DEFAULT 0,
 //!     refused BIGINT NOT NULL DEFAULT 0,
-//!     expired BIGINT NOT NULL DEFAULT 0
+//!     expired BIGINT NOT NULL DEFAULT 0,
+//!     last_owner TEXT NOT NULL DEFAULT ''       -- who had the last turn
 //! );
 //! ```
 //!
@@ -47,6 +51,7 @@
 mod add;
 mod listing;
 mod marks;
+mod owners;
 mod page;
 mod retry;
 mod rows;

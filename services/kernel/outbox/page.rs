@@ -3,7 +3,7 @@
 use super::rows::{EndCounts, OutboxRow, RemoveOnly};
 use super::{Outbox, RowKind};
 use crate::Lease;
-use sqlx::{Any, AssertSqlSafe};
+use sqlx::AssertSqlSafe;
 
 const EXPIRE_ROWS: i64 = 1000;
 
@@ -66,67 +66,6 @@ impl PageOutcome {
 }
 
 impl Outbox {
-    /// The rows that are sent next, up to the limits of a page. Marks whose time has not come are left out.
-    pub(super) async fn next_rows(&self, destination: &str, now: i64) -> sqlx::Result<Vec<OutboxRow>> {
-        let until = self.due_until(now);
-        let count = self.count_fitting(destination, until).await?;
-        self.rows_until(destination, until, count).await
-    }
-
-    /// The position up to which rows are due.
-    pub(super) fn due_until(&self, now: i64) -> i64 {
-        match self.settings.kind {
-            RowKind::Payload => i64::MAX,
-            RowKind::Mark => now,
-        }
-    }
-
-    pub(super) async fn rows_until(
-        &self,
-        destination: &str,
-        until: i64,
-        most: i64,
-    ) -> sqlx::Result<Vec<OutboxRow>> {
-        let text = format!(
-            "SELECT key, position, version, progress, data FROM {} WHERE destination = $1 AND position <= $2
-             ORDER BY position, key LIMIT $3",
-            self.tables.rows
-        );
-        sqlx::query_as::<Any, OutboxRow>(AssertSqlSafe(text))
-            .bind(destination)
-            .bind(until)
-            .bind(most)
-            .fetch_all(self.db.read())
-            .await
-    }
-
-    /// How many rows fit into a page. Their sizes are in the index: no data is read that is not sent.
-    async fn count_fitting(&self, destination: &str, until: i64) -> sqlx::Result<i64> {
-        let most = i64::try_from(self.settings.page_rows).unwrap_or(i64::MAX);
-        if self.settings.page_bytes == i64::MAX {
-            return Ok(most);
-        }
-        let text = format!(
-            "SELECT bytes FROM {} WHERE destination = $1 AND position <= $2 ORDER BY position, key LIMIT $3",
-            self.tables.rows
-        );
-        let sizes: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(text))
-            .bind(destination)
-            .bind(until)
-            .bind(most)
-            .fetch_all(self.db.read())
-            .await?;
-        let (mut count, mut total) = (0, 0);
-        for bytes in &sizes {
-            total += bytes;
-            if count > 0 && total > self.settings.page_bytes {
-                break;
-            }
-            count += 1;
-        }
-        Ok(count)
-    }
-
     /// Removes what has waited too long. False: another process has the lease by now.
     pub(super) async fn expire(&self, lease: &Lease, now: i64) -> sqlx::Result<bool> {
         if self.settings.kind == RowKind::Mark {

@@ -149,21 +149,23 @@ impl Outbox {
             lease = self.leases.take(destination, now).await?;
         }
         let Some(lease) = lease else { return Ok(None) };
-        let text =
-            format!("SELECT attempts, sending FROM {} WHERE destination = $1", self.tables.destinations);
-        let state: Option<(i64, i64)> =
+        let text = format!(
+            "SELECT attempts, sending, last_owner FROM {} WHERE destination = $1",
+            self.tables.destinations
+        );
+        let state: Option<(i64, i64, String)> =
             sqlx::query_as(AssertSqlSafe(text)).bind(destination).fetch_optional(self.db.read()).await?;
-        let Some((attempts, sending)) = state else { return Ok(None) };
+        let Some((attempts, sending, last_owner)) = state else { return Ok(None) };
         if sending > 0 {
             // The process that had the lease before ended while these were being sent: they may have arrived.
             let mut tx = self.db.begin().await?;
             if !self.leases.renew(&mut tx, &lease, now).await? {
                 return Ok(None);
             }
-            self.mark_tried(&mut tx, destination, now).await?;
+            self.mark_all_tried(&mut tx, destination, sending, now).await?;
             self.db.commit(tx).await?;
         }
-        Ok(Some(SendTurn { lease, attempts, pages: 0 }))
+        Ok(Some(SendTurn { lease, attempts, pages: 0, last_owner, sending: Vec::new() }))
     }
 
     pub(super) async fn send_page(
@@ -175,13 +177,16 @@ impl Outbox {
         if !self.expire(&turn.lease, now).await? {
             return Ok(AfterPage::Over);
         }
-        let rows = self.next_rows(&destination, now).await?;
+        let rows = self.next_rows(turn, now).await?;
         let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
             self.finish(turn).await?;
             return Ok(AfterPage::Over);
         };
-        if self.settings.withdrawable && !self.mark_sending(turn, last.position, now).await? {
-            return Ok(AfterPage::Over);
+        if self.settings.withdrawable {
+            turn.sending = rows.iter().map(|row| row.key.clone()).collect();
+            if !self.mark_sending(turn, last.position, now).await? {
+                return Ok(AfterPage::Over);
+            }
         }
         let first_key = first.key.clone();
         let last_attempt = self.settings.retry.is_last(turn.attempts);
@@ -197,8 +202,8 @@ impl Outbox {
         self.settle(turn, &first_key, outcome, self.clock.now_ms()).await
     }
 
-    /// Written before rows up to this position are sent, so that after a crash they count as possibly arrived. False: another
-    /// process has the lease by now.
+    /// Written before rows up to this position are sent, so that after a crash they count as possibly arrived, with those before
+    /// it whose owners wait for their turns. False: another process has the lease by now.
     async fn mark_sending(&self, turn: &SendTurn, position: i64, now: i64) -> sqlx::Result<bool> {
         let mut tx = self.db.begin().await?;
         if !self.leases.renew(&mut tx, &turn.lease, now).await? {

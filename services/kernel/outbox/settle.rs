@@ -1,7 +1,7 @@
 //! Writes what became of a page, in one transaction that checks the lease first.
 
 use super::page::{PageOutcome, RowEnd, SendFailure, SettledRow};
-use super::rows::{EndCounts, RemoveOnly, RemovedRow};
+use super::rows::{EndCounts, RemoveOnly, RemovedRow, key_is_one_of, unsearched};
 use super::turn::{AfterPage, SendTurn};
 use super::{Outbox, RowKind};
 use crate::json_rows::{self, Column};
@@ -157,7 +157,7 @@ impl Outbox {
         now: i64,
     ) -> sqlx::Result<()> {
         if failure.may_have_arrived {
-            self.mark_tried(tx, turn.lease.row(), now).await?;
+            self.mark_tried(tx, turn, now).await?;
         }
         let counts = !self.settings.retry.is_of_row() || self.waits(tx, turn.lease.row(), first_key).await?;
         let change = match counts {
@@ -176,19 +176,36 @@ impl Outbox {
         Ok(rows > 0)
     }
 
-    /// Those that were being sent may have arrived, whatever happens to them next.
-    pub(super) async fn mark_tried(
+    /// The rows of the page may have arrived, whatever happens to them next.
+    async fn mark_tried(&self, tx: &mut AnyConnection, turn: &SendTurn, now: i64) -> sqlx::Result<()> {
+        let text = format!(
+            "UPDATE {} SET tried_at = $3 WHERE {} AND {} = $2 AND tried_at IS NULL",
+            self.tables.rows,
+            key_is_one_of(self.db.engine(), 1),
+            unsearched(self.db.engine(), "destination")
+        );
+        sqlx::query(AssertSqlSafe(text))
+            .bind(json_rows::text(&turn.sending)?)
+            .bind(turn.lease.row())
+            .bind(now)
+            .execute(tx)
+            .await?;
+        Ok(())
+    }
+
+    /// All rows up to a position may have arrived: which of them a process was sending that ended is not known.
+    pub(super) async fn mark_all_tried(
         &self,
         tx: &mut AnyConnection,
         destination: &str,
+        until: i64,
         now: i64,
     ) -> sqlx::Result<()> {
         let text = format!(
-            "UPDATE {} SET tried_at = $2 WHERE destination = $1 AND tried_at IS NULL
-             AND position <= (SELECT sending FROM {} WHERE destination = $1)",
-            self.tables.rows, self.tables.destinations
+            "UPDATE {} SET tried_at = $3 WHERE destination = $1 AND position <= $2 AND tried_at IS NULL",
+            self.tables.rows
         );
-        sqlx::query(AssertSqlSafe(text)).bind(destination).bind(now).execute(tx).await?;
+        sqlx::query(AssertSqlSafe(text)).bind(destination).bind(until).bind(now).execute(tx).await?;
         Ok(())
     }
 
@@ -199,7 +216,7 @@ impl Outbox {
         change: &DestinationChange<'_>,
     ) -> sqlx::Result<()> {
         let text = format!(
-            "UPDATE {} SET attempts = $2, next_try = $3, last_error = $4, sending = 0 WHERE destination = $1",
+            "UPDATE {} SET attempts = $2, next_try = $3, last_error = $4, sending = 0, last_owner = $5 WHERE destination = $1",
             self.tables.destinations
         );
         sqlx::query(AssertSqlSafe(text))
@@ -207,6 +224,7 @@ impl Outbox {
             .bind(change.attempts)
             .bind(change.next_try)
             .bind(change.last_error)
+            .bind(turn.last_owner.as_str())
             .execute(tx)
             .await?;
         Ok(())

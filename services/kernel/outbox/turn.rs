@@ -8,6 +8,10 @@ pub(super) struct SendTurn {
     /// Failures in a row.
     pub attempts: i64,
     pub pages: usize,
+    /// The owner whose row was the last one of the last page: the next page begins with the owner after it.
+    pub last_owner: String,
+    /// The rows of the page that is being sent, where it matters whether one may have arrived.
+    pub sending: Vec<String>,
 }
 
 /// How a destination stands after a page.

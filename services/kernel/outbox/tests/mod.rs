@@ -2,6 +2,7 @@
 
 mod marks;
 mod order;
+mod owners;
 mod retries;
 mod withdraw;
 
@@ -22,11 +23,14 @@ const TABLES: &str = "
         created_at BIGINT NOT NULL, expires_at BIGINT, tried_at BIGINT, version BIGINT NOT NULL, progress TEXT,
         data TEXT NOT NULL, PRIMARY KEY (key, destination));
     CREATE INDEX test_outbox_order ON test_outbox (destination, position, key, bytes);
+    CREATE INDEX test_outbox_turns ON test_outbox (destination, owner, position, key, bytes);
+    CREATE INDEX test_outbox_expiry ON test_outbox (destination, expires_at) WHERE expires_at IS NOT NULL;
     CREATE TABLE test_destination (
         destination TEXT PRIMARY KEY, waiting BIGINT NOT NULL DEFAULT 0, bytes BIGINT NOT NULL DEFAULT 0,
         fence BIGINT NOT NULL DEFAULT 0, leased_until BIGINT NOT NULL DEFAULT 0, sending BIGINT NOT NULL DEFAULT 0,
         attempts BIGINT NOT NULL DEFAULT 0, next_try BIGINT NOT NULL DEFAULT 0, last_error TEXT,
-        delivered BIGINT NOT NULL DEFAULT 0, refused BIGINT NOT NULL DEFAULT 0, expired BIGINT NOT NULL DEFAULT 0);
+        delivered BIGINT NOT NULL DEFAULT 0, refused BIGINT NOT NULL DEFAULT 0, expired BIGINT NOT NULL DEFAULT 0,
+        last_owner TEXT NOT NULL DEFAULT '');
     CREATE TABLE test_ended (
         key TEXT PRIMARY KEY, destination TEXT NOT NULL, owner TEXT NOT NULL, outcome TEXT NOT NULL, reason TEXT,
         attempts BIGINT NOT NULL, created_at BIGINT NOT NULL, ended_at BIGINT NOT NULL, data TEXT NOT NULL)";

@@ -1,0 +1,3 @@
+-- Owners take turns where their rows wait for one domain.
+CREATE INDEX relay_outbox_turns ON relay_outbox (destination, owner, position, key, bytes);
+ALTER TABLE relay_destination ADD COLUMN last_owner TEXT NOT NULL DEFAULT '';
