@@ -43,7 +43,8 @@ pub use mesh::{
 };
 pub use outbox::{
     DestinationState, NewMark, NewOutboxRow, Outbox, OutboxEntry, OutboxPage, OutboxRow, OutboxSender,
-    OutboxSettings, OutboxWithdrawal, PageOutcome, Retry, RowEnd, RowKind, SendFailure, SettledRow,
+    OutboxSettings, OutboxWithdrawal, OwnedDestinations, PageOutcome, Retry, RowEnd, RowKind, SendFailure,
+    SettledRow,
 };
 pub use page::{PageLimit, PageLimitError};
 pub use panics::{catch_panic, catch_panic_of};

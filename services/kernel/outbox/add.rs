@@ -1,16 +1,13 @@
 //! Writes rows with a payload, in the transaction of their cause.
 
 use super::Outbox;
-use super::rows::{EndCounts, NewOutboxRow, RemoveOnly, row_bytes};
-use super::settle::EndedRow;
+use super::rows::{EndCounts, NewOutboxRow, RemovedRow, row_bytes};
 use crate::json_rows::{self, Column};
 use serde::Serialize;
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-const TOO_MANY: &str = "too many newer ones wait";
-
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 11] = [
     ("key", "TEXT"),
     ("destination", "TEXT"),
     ("position", "BIGINT"),
@@ -20,6 +17,7 @@ const COLUMNS: [Column; 10] = [
     ("expires_at", "BIGINT"),
     ("tried_at", "BIGINT"),
     ("version", "BIGINT"),
+    ("subject", "TEXT"),
     ("data", "TEXT"),
 ];
 
@@ -34,13 +32,16 @@ struct WrittenRow<'a> {
     expires_at: Option<i64>,
     tried_at: Option<i64>,
     version: i64,
+    subject: Option<String>,
     data: &'a str,
 }
 
 impl Outbox {
-    /// Returns for each row whether it is new: one whose key waits already stays as it was.
+    /// Returns for each row whether it is new: one whose key waits already stays as it was. A row about the same as one that waits
+    /// replaces it, and where too many wait, the oldest are given up.
     pub async fn add(&self, tx: &mut AnyConnection, rows: &[NewOutboxRow]) -> sqlx::Result<Vec<bool>> {
-        let new = self.insert(tx, rows).await?;
+        let written: Vec<WrittenRow<'_>> = rows.iter().map(|row| self.written(row)).collect();
+        let new = self.insert(tx, &written).await?;
         let mut sums: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
         for (_, destination, bytes) in &new {
             let sum = sums.entry(destination).or_default();
@@ -48,9 +49,18 @@ impl Outbox {
         }
         let now = rows.iter().map(|row| row.created_at).max().unwrap_or_default();
         for (destination, sum) in sums {
+            // It locks the destination, which comes before everything that removes rows.
             self.count_added(tx, destination, sum, now).await?;
+            self.replace_older(tx, destination, &written).await?;
             if let Some(most) = self.settings.most_waiting {
                 self.give_up_oldest(tx, destination, most, now).await?;
+            }
+        }
+        if let Some(most) = self.settings.most_of_owner {
+            let of_whom: BTreeSet<_> =
+                rows.iter().map(|row| (row.owner.as_str(), row.destination.as_str())).collect();
+            for (owner, destination) in of_whom {
+                self.give_up_oldest_of_owner(tx, (owner, destination), most, now).await?;
             }
         }
         let mut new: HashSet<&str> = new.iter().map(|(key, ..)| key.as_str()).collect();
@@ -60,9 +70,9 @@ impl Outbox {
     async fn insert(
         &self,
         tx: &mut AnyConnection,
-        rows: &[NewOutboxRow],
+        written: &[WrittenRow<'_>],
     ) -> sqlx::Result<Vec<(String, String, i64)>> {
-        let mut written: Vec<WrittenRow<'_>> = rows.iter().map(WrittenRow::of).collect();
+        let mut written: Vec<&WrittenRow<'_>> = written.iter().collect();
         // In the same order in every process, so that two of them never wait for each other.
         written.sort_by_key(|row| row.key);
         let insert = json_rows::insert(self.db.engine(), 1, &self.tables.rows, &COLUMNS, "DO NOTHING");
@@ -98,49 +108,34 @@ impl Outbox {
         Ok(())
     }
 
-    /// Gives up the oldest rows where too many wait: what they would say is older than what follows.
-    async fn give_up_oldest(
+    /// Removes the rows that wait and are about the same as newer ones: what they say is not true any more. One that is being sent at
+    /// this moment arrives all the same, before the newer one.
+    async fn replace_older(
         &self,
         tx: &mut AnyConnection,
         destination: &str,
-        most: i64,
-        now: i64,
+        written: &[WrittenRow<'_>],
     ) -> sqlx::Result<()> {
-        let table = &self.tables.destinations;
-        let text = format!("SELECT waiting, attempts FROM {table} WHERE destination = $1");
-        let (waiting, attempts): (i64, i64) =
-            sqlx::query_as(AssertSqlSafe(text)).bind(destination).fetch_one(&mut *tx).await?;
-        if waiting <= most {
-            return Ok(());
-        }
         let text = format!(
-            "SELECT key FROM {} WHERE destination = $1 ORDER BY position, key LIMIT $2",
+            "DELETE FROM {} WHERE destination = $1 AND subject = $2 AND position <= $3 AND key <> $4
+             RETURNING key, bytes, owner, created_at, '' AS data",
             self.tables.rows
         );
-        let oldest: Vec<String> = sqlx::query_scalar(AssertSqlSafe(text))
-            .bind(destination)
-            .bind(waiting - most)
-            .fetch_all(&mut *tx)
-            .await?;
-        let removed = self.remove_rows(tx, destination, &oldest, RemoveOnly::default()).await?;
-        let counts = EndCounts { refused: removed.len() as i64, ..EndCounts::default() };
-        self.count_removed(tx, destination, &removed, counts).await?;
-        if self.settings.retry.is_of_row() {
-            // Only the first was tried, and the next one has its own attempts.
-            let reset = "SET attempts = 0, next_try = 0, last_error = NULL WHERE destination = $1";
-            let text = format!("UPDATE {table} {reset}");
-            sqlx::query(AssertSqlSafe(text)).bind(destination).execute(&mut *tx).await?;
+        for row in written.iter().filter(|row| row.destination == destination) {
+            let Some(subject) = &row.subject else { continue };
+            let replaced: Vec<RemovedRow> = sqlx::query_as::<Any, RemovedRow>(AssertSqlSafe(text.as_str()))
+                .bind(destination)
+                .bind(subject.as_str())
+                .bind(row.position)
+                .bind(row.key)
+                .fetch_all(&mut *tx)
+                .await?;
+            self.count_removed(tx, destination, &replaced, EndCounts::default()).await?;
         }
-        let ended = removed.iter().map(|row| {
-            let tried = if Some(&row.key) == oldest.first() { attempts } else { 0 };
-            EndedRow::given_up(row, destination, TOO_MANY, tried, now)
-        });
-        self.keep_ended(tx, destination, &ended.collect::<Vec<_>>()).await
+        Ok(())
     }
-}
 
-impl WrittenRow<'_> {
-    fn of(row: &NewOutboxRow) -> WrittenRow<'_> {
+    fn written<'a>(&self, row: &'a NewOutboxRow) -> WrittenRow<'a> {
         WrittenRow {
             key: &row.key,
             destination: &row.destination,
@@ -151,6 +146,7 @@ impl WrittenRow<'_> {
             expires_at: row.expires_at,
             tried_at: row.tried_at,
             version: 0,
+            subject: self.settings.subject.and_then(|subject| subject(&row.data)),
             data: &row.data,
         }
     }

@@ -23,11 +23,14 @@
 //!     tried_at BIGINT,               -- when it may have arrived, though it waits
 //!     version BIGINT NOT NULL,       -- of a mark: up to which version its destination has yet to learn of it
 //!     progress TEXT,                 -- of a row that is sent in parts: up to where it was
+//!     subject TEXT,                  -- of a payload: what it is about, if a newer row about the same replaces it
 //!     data TEXT NOT NULL
 //! );                                 -- UNIQUE (key) for payloads, PRIMARY KEY (key, destination) for marks
 //! CREATE INDEX relay_outbox_order ON relay_outbox (destination, position, key, bytes);
 //! CREATE INDEX relay_outbox_turns ON relay_outbox (destination, owner, position, key, bytes);
 //! CREATE INDEX relay_outbox_expiry ON relay_outbox (destination, expires_at) WHERE expires_at IS NOT NULL;   -- not for marks
+//! CREATE INDEX relay_outbox_subject ON relay_outbox (destination, subject) WHERE subject IS NOT NULL;         -- if rows have any
+//! CREATE INDEX relay_outbox_owner ON relay_outbox (owner, position, key, destination);   -- if destinations belong to owners
 //! CREATE TABLE relay_destination (
 //!     destination TEXT PRIMARY KEY,
 //!     waiting BIGINT NOT NULL DEFAULT 0,        -- rows with a payload, and their bytes
@@ -41,7 +44,8 @@
 //!     delivered BIGINT NOT NULL DEFAULT 0,
 //!     refused BIGINT NOT NULL DEFAULT 0,
 //!     expired BIGINT NOT NULL DEFAULT 0,
-//!     last_owner TEXT NOT NULL DEFAULT ''       -- who had the last turn
+//!     last_owner TEXT NOT NULL DEFAULT '',      -- who had the last turn
+//!     answered BIGINT NOT NULL DEFAULT 0        -- 1 if what was sent last was delivered
 //! );
 //! ```
 //!
@@ -49,6 +53,8 @@
 //! `reason`, `attempts`, `created_at`, `ended_at` and `data`.
 
 mod add;
+mod due;
+mod give_up;
 mod listing;
 mod marks;
 mod owners;
@@ -60,7 +66,6 @@ mod settings;
 mod settle;
 #[cfg(test)]
 mod tests;
-mod turn;
 mod wake;
 mod withdraw;
 
@@ -70,7 +75,7 @@ pub use page::{OutboxPage, PageOutcome, RowEnd, SendFailure, SettledRow};
 pub use retry::Retry;
 pub use rows::{NewOutboxRow, OutboxRow};
 pub use send::OutboxSender;
-pub use settings::{OutboxSettings, RowKind};
+pub use settings::{OutboxSettings, OwnedDestinations, RowKind};
 pub use withdraw::OutboxWithdrawal;
 
 use super::{Clock, Db, Ids, Leases, World};

@@ -7,7 +7,7 @@
 //! Everything is found by the index `{name}_outbox_turns`, in a number of steps that the size of a page limits, however much waits.
 
 use super::rows::{OutboxRow, key_is_one_of, unsearched};
-use super::turn::SendTurn;
+use super::send::SendTurn;
 use super::{Outbox, RowKind};
 use crate::{Engine, json_rows};
 use sqlx::{Any, AssertSqlSafe};

@@ -4,6 +4,7 @@ use super::rows::{EndCounts, OutboxRow, RemoveOnly};
 use super::{Outbox, RowKind};
 use crate::Lease;
 use sqlx::AssertSqlSafe;
+use std::time::Duration;
 
 const EXPIRE_ROWS: i64 = 1000;
 
@@ -22,6 +23,8 @@ pub struct PageOutcome {
     pub settled: Vec<SettledRow>,
     /// Why others stay. Without it the next page is sent at once.
     pub failure: Option<SendFailure>,
+    /// Nothing was tried, and the destination has its next turn after this long. No failure is counted.
+    pub postponed: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -56,12 +59,16 @@ impl OutboxRow {
 
 impl PageOutcome {
     pub fn settled(row: SettledRow) -> PageOutcome {
-        PageOutcome { settled: vec![row], failure: None }
+        PageOutcome { settled: vec![row], ..PageOutcome::default() }
     }
 
     pub fn failed(error: impl Into<String>) -> PageOutcome {
         let failure = SendFailure { error: error.into(), may_have_arrived: false };
-        PageOutcome { settled: Vec::new(), failure: Some(failure) }
+        PageOutcome { failure: Some(failure), ..PageOutcome::default() }
+    }
+
+    pub fn postponed(wait: Duration) -> PageOutcome {
+        PageOutcome { postponed: Some(wait), ..PageOutcome::default() }
     }
 }
 

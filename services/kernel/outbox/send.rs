@@ -1,20 +1,17 @@
 //! Sends what waits: page by page, in order, to several destinations at once.
 
-use super::page::{OutboxPage, PageOutcome};
-use super::turn::{AfterPage, SendTurn};
+use super::due::{DueDestination, SendSlots};
+use super::page::{OutboxPage, PageOutcome, RowEnd, SettledRow};
 use super::{Outbox, RowKind};
-use crate::{Task, World, await_polling};
+use crate::{Lease, Task, World, await_polling};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use sqlx::AssertSqlSafe;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often it looks when nothing wakes it: another process may have left something.
 const TICK: Duration = Duration::from_secs(1);
-/// How many destinations are looked for, for each that is sent to at once.
-const LOOK_AHEAD: usize = 4;
 
 /// What a service does with a page.
 pub trait OutboxSender: Send + Sync {
@@ -22,6 +19,40 @@ pub trait OutboxSender: Send + Sync {
     /// was stored, or its lease may have run out. An error of the store is no failure of the destination: it is not counted, and the
     /// page comes again when the lease has run out.
     fn send(&self, page: OutboxPage) -> impl Future<Output = sqlx::Result<PageOutcome>> + Send;
+}
+
+/// What is known of a destination while this process sends to it.
+pub(super) struct SendTurn {
+    pub lease: Lease,
+    /// Failures in a row.
+    pub attempts: i64,
+    pub pages: usize,
+    /// The owner whose row was the last one of the last page: the next page begins with the owner after it.
+    pub last_owner: String,
+    /// 1 if the last page was delivered, 0 if not; unset before the first.
+    pub answered: Option<i64>,
+    /// The rows of the page that is being sent, where it matters whether one may have arrived.
+    pub sending: Vec<String>,
+}
+
+impl SendTurn {
+    /// Remembers whether the destination took what it was sent.
+    pub fn count_answer(&mut self, outcome: &PageOutcome) {
+        if outcome.postponed.is_none() {
+            let delivered = |row: &SettledRow| matches!(row.end, RowEnd::Delivered | RowEnd::Part(_));
+            self.answered =
+                Some(i64::from(outcome.failure.is_none() && outcome.settled.iter().any(delivered)));
+        }
+    }
+}
+
+/// How a destination stands after a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum AfterPage {
+    /// Its next page follows.
+    Next,
+    /// Its lease was given back, or another process has it.
+    Over,
 }
 
 impl Outbox {
@@ -44,18 +75,16 @@ impl Outbox {
 
     /// Runs until it is dropped.
     pub async fn run(&self, sender: &impl OutboxSender) {
-        let (mut sending, mut busy) = (FuturesUnordered::new(), HashSet::new());
+        let (mut sending, mut slots) = (FuturesUnordered::new(), SendSlots::default());
         loop {
-            let (due, sent) = await_polling(self.look(&busy), &mut sending).await;
+            let (due, sent): (_, Vec<String>) = await_polling(self.look(&slots), &mut sending).await;
             let again = !sent.is_empty();
-            sent.iter().for_each(|destination| {
-                busy.remove(destination);
-            });
-            for destination in due {
-                if busy.len() < self.settings.at_once && busy.insert(destination.clone()) {
+            sent.iter().for_each(|destination| slots.free(destination));
+            for due in due {
+                if slots.take(&due, &self.settings) {
                     sending.push(async move {
-                        self.send_to(sender, &destination).await;
-                        destination
+                        self.send_to(sender, &due.destination).await;
+                        due.destination
                     });
                 }
             }
@@ -63,7 +92,7 @@ impl Outbox {
                 continue; // More of these may be due, or can be reached again.
             }
             tokio::select! {
-                Some(destination) = sending.next(), if !sending.is_empty() => { busy.remove(&destination); }
+                Some(destination) = sending.next(), if !sending.is_empty() => slots.free(&destination),
                 () = self.wake.notify.notified() => {}
                 () = tokio::time::sleep(TICK) => {}
             }
@@ -71,49 +100,21 @@ impl Outbox {
     }
 
     /// The destinations that are to be sent to now, among them those that can be reached again.
-    async fn look(&self, busy: &HashSet<String>) -> Vec<String> {
-        let reachable = self.wake.take_reachable(busy);
+    async fn look(&self, slots: &SendSlots) -> Vec<DueDestination> {
+        let reachable = self.wake.take_reachable(|destination| slots.is_busy(destination));
         self.try_look(&reachable).await.unwrap_or_else(|error| {
             tracing::warn!("the {} outbox cannot be read, will try again: {error}", self.settings.name);
             Vec::new()
         })
     }
 
-    async fn try_look(&self, reachable: &[String]) -> sqlx::Result<Vec<String>> {
+    async fn try_look(&self, reachable: &[String]) -> sqlx::Result<Vec<DueDestination>> {
         for destination in reachable {
             self.retry_now(destination).await?;
         }
         self.forget_destinations().await?;
         self.refresh_failing().await?;
-        self.due().await
-    }
-
-    /// The destinations for which something is due, and that may be tried now; those that wait the longest first.
-    ///
-    /// Found by the index, one step for each destination, however much waits for it.
-    pub async fn due(&self) -> sqlx::Result<Vec<String>> {
-        let now = self.clock.now_ms();
-        let (rows, destinations) = (&self.tables.rows, &self.tables.destinations);
-        let text = format!(
-            "WITH RECURSIVE waiting(destination) AS (
-                 SELECT MIN(destination) FROM {rows}
-                 UNION ALL
-                 SELECT (SELECT MIN({rows}.destination) FROM {rows} WHERE {rows}.destination > waiting.destination)
-                 FROM waiting WHERE waiting.destination IS NOT NULL)
-             SELECT waiting.destination FROM waiting
-             LEFT JOIN {destinations} AS state ON state.destination = waiting.destination
-             WHERE waiting.destination IS NOT NULL
-                 AND COALESCE(state.next_try, 0) <= $1 AND COALESCE(state.leased_until, 0) <= $1
-                 AND EXISTS (SELECT 1 FROM {rows} AS due
-                             WHERE due.destination = waiting.destination AND due.position <= $2)
-             ORDER BY COALESCE(state.next_try, 0), waiting.destination LIMIT $3"
-        );
-        sqlx::query_scalar(AssertSqlSafe(text))
-            .bind(now)
-            .bind(self.due_until(now))
-            .bind(i64::try_from(self.settings.at_once * LOOK_AHEAD).unwrap_or(i64::MAX))
-            .fetch_all(self.db.read())
-            .await
+        self.due_destinations().await
     }
 
     /// Has a destination tried at once.
@@ -165,7 +166,7 @@ impl Outbox {
             self.mark_all_tried(&mut tx, destination, sending, now).await?;
             self.db.commit(tx).await?;
         }
-        Ok(Some(SendTurn { lease, attempts, pages: 0, last_owner, sending: Vec::new() }))
+        Ok(Some(SendTurn { lease, attempts, pages: 0, last_owner, answered: None, sending: Vec::new() }))
     }
 
     pub(super) async fn send_page(
@@ -191,7 +192,7 @@ impl Outbox {
         let first_key = first.key.clone();
         let last_attempt = self.settings.retry.is_last(turn.attempts);
         let mut outcome = sender.send(OutboxPage { destination, rows, last_attempt }).await?;
-        if outcome.settled.is_empty() && outcome.failure.is_none() {
+        if outcome.settled.is_empty() && outcome.failure.is_none() && outcome.postponed.is_none() {
             outcome = PageOutcome::failed("nothing of the page was sent");
         }
         if let Some(failure) = &outcome.failure {

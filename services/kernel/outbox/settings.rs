@@ -12,6 +12,15 @@ pub enum RowKind {
     Mark,
 }
 
+/// Limits for destinations that belong to one owner each.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnedDestinations {
+    /// How many destinations of one owner are sent to at once.
+    pub at_once: usize,
+    /// How many of all that are sent to at once are kept for destinations to which the last row was delivered.
+    pub kept_for_answering: usize,
+}
+
 #[derive(Clone, Debug)]
 pub struct OutboxSettings {
     /// The tables are `{name}_outbox`, `{name}_destination` and, where rows that ended are kept, `{name}_ended`.
@@ -22,6 +31,8 @@ pub struct OutboxSettings {
     pub lease: Duration,
     /// How many destinations are sent to at once.
     pub at_once: usize,
+    /// Set where each destination belongs to one owner: they take turns, too.
+    pub owned: Option<OwnedDestinations>,
     /// How many pages a destination gets before it is the turn of others.
     pub turn_pages: usize,
     /// How many rows are sent in one page, and how large they may be together; one always is.
@@ -29,6 +40,11 @@ pub struct OutboxSettings {
     pub page_bytes: i64,
     /// How many rows may wait for one destination: for a newer one the oldest is given up.
     pub most_waiting: Option<i64>,
+    /// How many rows of one owner may wait: for a newer one the owner's oldest is given up. Those for one destination, or for all
+    /// where destinations belong to owners.
+    pub most_of_owner: Option<i64>,
+    /// What the data of a row is about: a newer row about the same replaces one that waits for the same destination.
+    pub subject: Option<fn(&str) -> Option<String>>,
     /// How many of the rows of a destination that ended are kept.
     pub kept_ended: i64,
     /// Rows may be withdrawn: which are being sent is written before they are.
@@ -46,10 +62,13 @@ impl OutboxSettings {
             retry,
             lease: Duration::from_secs(30),
             at_once: 1,
+            owned: None,
             turn_pages: usize::MAX,
             page_rows: 1,
             page_bytes: i64::MAX,
             most_waiting: None,
+            most_of_owner: None,
+            subject: None,
             kept_ended: 0,
             withdrawable: false,
             to_peers: false,

@@ -2,7 +2,7 @@
 
 use super::page::{PageOutcome, RowEnd, SendFailure, SettledRow};
 use super::rows::{EndCounts, RemoveOnly, RemovedRow, key_is_one_of, unsearched};
-use super::turn::{AfterPage, SendTurn};
+use super::send::{AfterPage, SendTurn};
 use super::{Outbox, RowKind};
 use crate::json_rows::{self, Column};
 use serde::Serialize;
@@ -51,6 +51,7 @@ impl Outbox {
         mut outcome: PageOutcome,
         now: i64,
     ) -> sqlx::Result<AfterPage> {
+        turn.count_answer(&outcome);
         let tries = turn.attempts + 1;
         let retry_in = outcome.failure.as_ref().and_then(|_| self.settings.retry.wait_ms(tries, &self.ids));
         if let (Some(failure), None) = (&outcome.failure, retry_in) {
@@ -59,7 +60,9 @@ impl Outbox {
             outcome.settled.push(SettledRow { key: first_key.to_owned(), version: i64::MAX, end });
             outcome.failure = None;
         }
-        let turn_is_over = outcome.failure.is_some() || turn.pages >= self.settings.turn_pages;
+        let turn_is_over = outcome.failure.is_some()
+            || outcome.postponed.is_some()
+            || turn.pages >= self.settings.turn_pages;
         let mut tx = self.db.begin().await?;
         let held = match turn_is_over {
             true => self.leases.end(&mut tx, &turn.lease).await?,
@@ -72,6 +75,13 @@ impl Outbox {
         if let Some(failure) = &outcome.failure {
             self.store_failure(&mut tx, turn, first_key, failure, now + retry_in.unwrap_or_default(), now)
                 .await?;
+        } else if let Some(wait) = outcome.postponed {
+            self.store_postponed(
+                &mut tx,
+                turn,
+                now + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX / 2),
+            )
+            .await?;
         } else if self.settings.retry.is_of_row() || turn_is_over {
             let attempts = if self.settings.retry.is_of_row() { 0 } else { turn.attempts };
             let change = DestinationChange { attempts, next_try: now, last_error: None };
@@ -169,6 +179,21 @@ impl Outbox {
         self.change_destination(tx, turn, &change).await
     }
 
+    /// Sets when the destination has its next turn, and nothing else.
+    async fn store_postponed(
+        &self,
+        tx: &mut AnyConnection,
+        turn: &SendTurn,
+        next_try: i64,
+    ) -> sqlx::Result<()> {
+        let text = format!(
+            "UPDATE {} SET next_try = $2, sending = 0 WHERE destination = $1",
+            self.tables.destinations
+        );
+        sqlx::query(AssertSqlSafe(text)).bind(turn.lease.row()).bind(next_try).execute(tx).await?;
+        Ok(())
+    }
+
     async fn waits(&self, tx: &mut AnyConnection, destination: &str, key: &str) -> sqlx::Result<bool> {
         let text = format!("SELECT COUNT(*) FROM {} WHERE key = $1 AND destination = $2", self.tables.rows);
         let rows: i64 =
@@ -216,7 +241,9 @@ impl Outbox {
         change: &DestinationChange<'_>,
     ) -> sqlx::Result<()> {
         let text = format!(
-            "UPDATE {} SET attempts = $2, next_try = $3, last_error = $4, sending = 0, last_owner = $5 WHERE destination = $1",
+            "UPDATE {} SET attempts = $2, next_try = $3, last_error = $4, sending = 0, last_owner = $5,
+                 answered = COALESCE($6, answered)
+             WHERE destination = $1",
             self.tables.destinations
         );
         sqlx::query(AssertSqlSafe(text))
@@ -225,6 +252,7 @@ impl Outbox {
             .bind(change.next_try)
             .bind(change.last_error)
             .bind(turn.last_owner.as_str())
+            .bind(turn.answered)
             .execute(tx)
             .await?;
         Ok(())

@@ -33,9 +33,9 @@ impl Wake {
 
     /// Takes those that can be reached again. One that is being sent to right now may be about to fail: it stays, and is tried again
     /// after that.
-    pub fn take_reachable(&self, busy: &HashSet<String>) -> Vec<String> {
+    pub fn take_reachable(&self, is_busy: impl Fn(&str) -> bool) -> Vec<String> {
         let mut reachable = self.reachable.lock();
-        let free: Vec<String> = reachable.iter().filter(|one| !busy.contains(*one)).cloned().collect();
+        let free: Vec<String> = reachable.iter().filter(|one| !is_busy(one)).cloned().collect();
         free.iter().for_each(|destination| {
             reachable.remove(destination);
         });

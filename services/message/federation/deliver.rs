@@ -116,7 +116,8 @@ fn settle(issuer: &str, rows: &[OutboxRow], outcomes: Vec<Result<Box<RawValue>, 
             }
         }
     }
-    PageOutcome { settled, failure: failed.map(|error| SendFailure { error, may_have_arrived }) }
+    let failure = failed.map(|error| SendFailure { error, may_have_arrived });
+    PageOutcome { settled, failure, ..PageOutcome::default() }
 }
 
 /// Whether a retry may succeed. An internal error of the peer may be repaired while the message waits.

@@ -32,7 +32,7 @@ struct RelayedItems<'a> {
 impl OutboxSender for TaskService {
     async fn send(&self, page: OutboxPage) -> sqlx::Result<PageOutcome> {
         Ok(match self.tell_marked(&page).await {
-            Ok(settled) => PageOutcome { settled, failure: None },
+            Ok(settled) => PageOutcome { settled, ..PageOutcome::default() },
             Err(error) => {
                 self.metrics.relays_failed.inc();
                 PageOutcome::failed(error.to_string())

@@ -1,7 +1,9 @@
 //! The outbox on its own: a table of each kind, and senders that do as a test wants.
 
+mod limits;
 mod marks;
 mod order;
+mod owned;
 mod owners;
 mod retries;
 mod withdraw;
@@ -21,16 +23,18 @@ const TABLES: &str = "
     CREATE TABLE test_outbox (
         key TEXT NOT NULL, destination TEXT NOT NULL, position BIGINT NOT NULL, owner TEXT NOT NULL, bytes BIGINT NOT NULL,
         created_at BIGINT NOT NULL, expires_at BIGINT, tried_at BIGINT, version BIGINT NOT NULL, progress TEXT,
-        data TEXT NOT NULL, PRIMARY KEY (key, destination));
+        subject TEXT, data TEXT NOT NULL, PRIMARY KEY (key, destination));
     CREATE INDEX test_outbox_order ON test_outbox (destination, position, key, bytes);
     CREATE INDEX test_outbox_turns ON test_outbox (destination, owner, position, key, bytes);
     CREATE INDEX test_outbox_expiry ON test_outbox (destination, expires_at) WHERE expires_at IS NOT NULL;
+    CREATE INDEX test_outbox_subject ON test_outbox (destination, subject) WHERE subject IS NOT NULL;
+    CREATE INDEX test_outbox_owner ON test_outbox (owner, position, key, destination);
     CREATE TABLE test_destination (
         destination TEXT PRIMARY KEY, waiting BIGINT NOT NULL DEFAULT 0, bytes BIGINT NOT NULL DEFAULT 0,
         fence BIGINT NOT NULL DEFAULT 0, leased_until BIGINT NOT NULL DEFAULT 0, sending BIGINT NOT NULL DEFAULT 0,
         attempts BIGINT NOT NULL DEFAULT 0, next_try BIGINT NOT NULL DEFAULT 0, last_error TEXT,
         delivered BIGINT NOT NULL DEFAULT 0, refused BIGINT NOT NULL DEFAULT 0, expired BIGINT NOT NULL DEFAULT 0,
-        last_owner TEXT NOT NULL DEFAULT '');
+        last_owner TEXT NOT NULL DEFAULT '', answered BIGINT NOT NULL DEFAULT 0);
     CREATE TABLE test_ended (
         key TEXT PRIMARY KEY, destination TEXT NOT NULL, owner TEXT NOT NULL, outcome TEXT NOT NULL, reason TEXT,
         attempts BIGINT NOT NULL, created_at BIGINT NOT NULL, ended_at BIGINT NOT NULL, data TEXT NOT NULL)";
@@ -128,6 +132,8 @@ enum TestOutcome {
     Fails(&'static str),
     /// The first row is refused.
     Refuses(&'static str),
+    /// Nothing is tried for a second.
+    Postpones,
     /// It may have arrived.
     Breaks,
     /// No answer comes.
@@ -159,14 +165,15 @@ impl OutboxSender for TestSender {
         let all = || page.rows.iter().map(|row| row.settled(RowEnd::Delivered)).collect();
         let answer = self.answers.lock().pop_front();
         Ok(match answer {
-            None => PageOutcome { settled: all(), failure: None },
+            None => PageOutcome { settled: all(), ..PageOutcome::default() },
             Some(TestOutcome::Fails(error)) => PageOutcome::failed(error),
             Some(TestOutcome::Refuses(reason)) => {
                 PageOutcome::settled(page.rows[0].settled(RowEnd::GivenUp(reason.to_owned())))
             }
+            Some(TestOutcome::Postpones) => PageOutcome::postponed(Duration::from_secs(1)),
             Some(TestOutcome::Breaks) => {
                 let failure = SendFailure { error: "the link broke".to_owned(), may_have_arrived: true };
-                PageOutcome { settled: Vec::new(), failure: Some(failure) }
+                PageOutcome { failure: Some(failure), ..PageOutcome::default() }
             }
             Some(TestOutcome::Hangs) => std::future::pending().await,
             Some(TestOutcome::StoreFails) => return Err(sqlx::Error::PoolTimedOut),

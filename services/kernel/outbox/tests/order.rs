@@ -84,7 +84,7 @@ async fn a_holder_that_lost_its_lease_marks_nothing() {
     two.send_to(&TestSender::answering([TestOutcome::Fails("away")]), "a").await;
     let settled = |end| PageOutcome {
         settled: vec![SettledRow { key: "m1".to_owned(), version: 0, end }],
-        failure: None,
+        ..PageOutcome::default()
     };
     for outcome in
         [settled(RowEnd::Delivered), settled(RowEnd::Part("x".to_owned())), PageOutcome::failed("x")]

@@ -143,7 +143,7 @@ async fn a_large_result_is_told_without_its_contents() {
 /// has not run.
 async fn with_old_tables(tasks: &TestTasks) {
     let world = &tasks.test.world;
-    let db = testing::db_before(world, "task", &sqlx::migrate!("./migrations"), 3).await;
+    let db = testing::db_before(world, "task", &sqlx::migrate!("./migrations"), i64::MAX).await;
     for statement in [
         "CREATE TABLE task_relay (task_id TEXT NOT NULL, issuer TEXT NOT NULL, version BIGINT NOT NULL, due_at BIGINT NOT NULL,
              PRIMARY KEY (task_id, issuer))",
@@ -151,7 +151,7 @@ async fn with_old_tables(tasks: &TestTasks) {
         "INSERT INTO task_relay SELECT key, destination, version, position FROM relay_outbox",
         "DROP TABLE relay_outbox",
         "DROP TABLE relay_destination",
-        "DELETE FROM _sqlx_migrations WHERE version = 2",
+        "DELETE FROM _sqlx_migrations WHERE version IN (2, 3)",
     ] {
         sqlx::query(statement).execute(db.write_alone()).await.unwrap();
     }
