@@ -105,7 +105,7 @@ struct AgentService {
 
 impl AgentService {
     async fn open(world: &World, settings: &Settings) -> anyhow::Result<Arc<AgentService>> {
-        let sender = HttpsSender::new(settings.webhook.allow_private)?;
+        let sender = HttpsSender::new(&settings.webhook)?;
         AgentService::open_with(world, settings, Arc::new(sender)).await
     }
 
@@ -124,7 +124,7 @@ impl AgentService {
             cpu: world.cpu.clone(),
             ids: world.ids.clone(),
             revoked: revocations::listen(&world.bus),
-            outboxes: SendingOutboxes::open(world, &db).await?,
+            outboxes: SendingOutboxes::open(world, &db, &settings.webhook).await?,
             store: Store::new(db, world.stores.tally("agent")),
             arrivals: DeviceArrivals::default(),
             sender,

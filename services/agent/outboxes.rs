@@ -1,6 +1,7 @@
 //! The outboxes: what is written in the transaction of a change, and sent afterwards.
 
-use kernel::{BackoffSchedule, Db, Outbox, OutboxSettings, Retry, RowKind, World};
+use crate::settings::WebhookSettings;
+use kernel::{BackoffSchedule, Db, Outbox, OutboxSettings, OwnedDestinations, Retry, RowKind, World};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -28,8 +29,6 @@ const KEPT_DELIVERIES: i64 = 100;
 const WEBHOOKS: OutboxSettings = OutboxSettings {
     // Longer than a request may take.
     lease: Duration::from_secs(30),
-    // One that hangs takes one of them for ten seconds.
-    at_once: 32,
     turn_pages: 1,
     most_waiting: Some(KEPT_DELIVERIES),
     kept_ended: KEPT_DELIVERIES,
@@ -53,10 +52,15 @@ pub(super) struct StoredEvent {
 }
 
 impl SendingOutboxes {
-    pub async fn open(world: &World, db: &Db) -> sqlx::Result<SendingOutboxes> {
+    pub async fn open(world: &World, db: &Db, webhook: &WebhookSettings) -> sqlx::Result<SendingOutboxes> {
+        let owned = OwnedDestinations {
+            at_once: webhook.requests_per_owner,
+            kept_for_answering: webhook.requests_kept,
+        };
+        let webhooks = OutboxSettings { at_once: webhook.requests, owned: Some(owned), ..WEBHOOKS };
         Ok(SendingOutboxes {
             events: Outbox::open(world, db, EVENTS).await?,
-            webhooks: Outbox::open(world, db, WEBHOOKS).await?,
+            webhooks: Outbox::open(world, db, webhooks).await?,
         })
     }
 

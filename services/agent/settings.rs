@@ -14,12 +14,32 @@ pub struct Settings {
     pub webhook: WebhookSettings,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebhookSettings {
     /// Whether webhooks may be plain `http` and lead into private networks, or to this machine. For tests, and for a server whose
     /// owners of agents are trusted.
     pub allow_private: bool,
+    /// The most requests to webhooks at once. One that hangs is one of them for ten seconds.
+    pub requests: usize,
+    /// The most requests at once to webhooks of one owner.
+    pub requests_per_owner: usize,
+    /// The most requests at once to one address, whoever owns the webhooks. A /64 of IPv6 is one address.
+    pub requests_per_address: usize,
+    /// How many of `requests` are kept for webhooks that answered their last request.
+    pub requests_kept: usize,
+}
+
+impl Default for WebhookSettings {
+    fn default() -> WebhookSettings {
+        WebhookSettings {
+            allow_private: false,
+            requests: 64,
+            requests_per_owner: 4,
+            requests_per_address: 4,
+            requests_kept: 32,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -28,4 +48,53 @@ impl Default for Settings {
     }
 }
 
-impl ServiceSettings for Settings {}
+impl ServiceSettings for Settings {
+    /// Refuses numbers with which no webhook would ever be called.
+    fn check(&self) -> anyhow::Result<()> {
+        let webhook = &self.webhook;
+        for (name, value, most) in [
+            ("requests", webhook.requests, 4096),
+            ("requests_per_owner", webhook.requests_per_owner, webhook.requests),
+            ("requests_per_address", webhook.requests_per_address, webhook.requests),
+        ] {
+            anyhow::ensure!(
+                (1..=most).contains(&value),
+                "agent.webhook.{name}: must be 1 to {most}, and is {value}"
+            );
+        }
+        let (kept, most) = (webhook.requests_kept, webhook.requests - 1);
+        anyhow::ensure!(kept <= most, "agent.webhook.requests_kept: must be 0 to {most}, and is {kept}");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_which_no_webhook_would_be_called_are_refused() {
+        let checked = |change: fn(&mut WebhookSettings)| {
+            let mut settings = Settings::default();
+            change(&mut settings.webhook);
+            settings.check().map_err(|error| error.to_string())
+        };
+        assert!(checked(|_| ()).is_ok());
+        assert!(checked(|webhook| webhook.requests_kept = 63).is_ok());
+        for (change, expected) in [
+            (
+                (|webhook| webhook.requests = 0) as fn(&mut WebhookSettings),
+                "agent.webhook.requests: must be 1 to 4096",
+            ),
+            (|webhook| webhook.requests_per_owner = 65, "agent.webhook.requests_per_owner: must be 1 to 64"),
+            (
+                |webhook| webhook.requests_per_address = 0,
+                "agent.webhook.requests_per_address: must be 1 to 64",
+            ),
+            (|webhook| webhook.requests_kept = 64, "agent.webhook.requests_kept: must be 0 to 63"),
+        ] {
+            let refused = checked(change).unwrap_err();
+            assert!(refused.starts_with(expected), "{refused}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Sends one request at a time, to an address that was looked up once and checked.
 
+use super::address_slots::{AddressSlot, AddressSlots};
 use super::lookup::check_addresses;
 use super::{OneShot, OutboundError, OutboundUrl};
 use hyper::Request;
@@ -35,12 +36,13 @@ pub struct OutboundClient {
     connect_within: Duration,
     answer_within: Duration,
     resolver: Resolver,
+    slots: Arc<AddressSlots>,
     tls: TlsConnector,
 }
 
 impl OutboundClient {
     /// Servers are verified by the authorities of the public web.
-    pub fn new(allow_private: bool) -> Result<OutboundClient, rustls::Error> {
+    pub fn new(allow_private: bool, slots: Arc<AddressSlots>) -> Result<OutboundClient, rustls::Error> {
         let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
@@ -52,6 +54,7 @@ impl OutboundClient {
             connect_within: CONNECT,
             answer_within: TOTAL,
             resolver: Arc::new(dns),
+            slots,
             tls: TlsConnector::from(Arc::new(config)),
         })
     }
@@ -73,7 +76,8 @@ impl OutboundClient {
         let late = |_| OutboundError::LateConnection(self.connect_within);
         let exchange = async {
             let addresses = self.addresses(url).await?;
-            let tcp = timeout(self.connect_within, connect(&addresses)).await.map_err(late)??;
+            let (tcp, _slot) =
+                timeout(self.connect_within, self.connect(&addresses)).await.map_err(late)??;
             if !url.tls {
                 return send(tcp, request).await;
             }
@@ -93,16 +97,24 @@ impl OutboundClient {
     async fn addresses(&self, url: &OutboundUrl) -> Result<Vec<SocketAddr>, OutboundError> {
         check_addresses((self.resolver)(url.host.clone(), url.port).await, self.allow_private)
     }
+
+    /// The first address that answers, of those to which another request may go now.
+    async fn connect(&self, addresses: &[SocketAddr]) -> Result<(TcpStream, AddressSlot), OutboundError> {
+        let mut failed = None;
+        for address in addresses {
+            let Some(slot) = self.slots.take(*address) else { continue };
+            match TcpStream::connect(address).await {
+                Ok(tcp) => return Ok((tcp, slot)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed
+            .map_or(OutboundError::Busy, |error| OutboundError::Network(format!("cannot connect: {error}"))))
+    }
 }
 
 fn dns(host: String, port: u16) -> ResolvedAddresses {
     Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
-}
-
-/// The first address that answers.
-async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, OutboundError> {
-    let connected = TcpStream::connect(addresses).await;
-    connected.map_err(|error| OutboundError::Network(format!("cannot connect: {error}")))
 }
 
 fn request(
@@ -135,6 +147,10 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
     use tokio::task::JoinSet;
+
+    fn test_client(allow_private: bool) -> Result<OutboundClient, rustls::Error> {
+        OutboundClient::new(allow_private, AddressSlots::new(2))
+    }
 
     /// Answers every connection with the same bytes; gives its address, and how many came.
     async fn server(tasks: &mut JoinSet<()>, answer: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
@@ -180,7 +196,7 @@ mod tests {
             "HTTP/1.1 302 Found\r\nlocation: http://elsewhere.example/\r\ncontent-length: 0\r\n\r\n";
         let (address, came) = server(&mut tasks, redirect).await;
         let (resolver, asked) = resolver(vec![vec![address], vec![elsewhere]]);
-        let client = OutboundClient::new(true).unwrap().with_resolver(resolver);
+        let client = test_client(true).unwrap().with_resolver(resolver);
         assert_eq!(client.post(&url(), &[("x-test", "1".to_owned())], "{}".to_owned()).await.unwrap(), 302);
         assert_eq!(asked.load(Ordering::SeqCst), 1, "one look for one request");
         assert_eq!((came.load(Ordering::SeqCst), followed.load(Ordering::SeqCst)), (1, 0));
@@ -198,7 +214,7 @@ mod tests {
         let public: SocketAddr = "8.8.8.8:9".parse().unwrap();
         for answers in [vec![address], vec![public, address]] {
             let (resolver, _) = resolver(vec![answers]);
-            let client = OutboundClient::new(false).unwrap().with_resolver(resolver);
+            let client = test_client(false).unwrap().with_resolver(resolver);
             let url = OutboundUrl::parse("https://hooks.example/in", false).unwrap();
             let refused = client.post(&url, &[], "{}".to_owned()).await.unwrap_err();
             assert!(matches!(refused, OutboundError::Private(private) if private == address), "{refused}");
@@ -211,20 +227,42 @@ mod tests {
         let mut tasks = JoinSet::new();
         let (address, _) = server(&mut tasks, "").await;
         let (resolver, _) = resolver(vec![vec![address]]);
-        let client = OutboundClient::new(true).unwrap().with_resolver(resolver);
+        let client = test_client(true).unwrap().with_resolver(resolver);
         let client = OutboundClient { answer_within: Duration::from_millis(20), ..client };
         let late = client.post(&url(), &[], "{}".to_owned()).await.unwrap_err();
         assert!(matches!(late, OutboundError::Late(_)), "{late}");
     }
 
     #[tokio::test]
+    async fn a_request_to_an_address_that_has_enough_of_them_is_refused_at_once() {
+        let mut tasks = JoinSet::new();
+        let (hanging, came) = server(&mut tasks, "").await;
+        let (other, _) = server(&mut tasks, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let (resolver, _) = resolver(vec![vec![hanging], vec![hanging], vec![hanging], vec![hanging, other]]);
+        let client = Arc::new(test_client(true).unwrap().with_resolver(resolver));
+        for _ in 0..2 {
+            let client = client.clone();
+            tasks.spawn(async move {
+                let _ = client.post(&url(), &[], "{}".to_owned()).await;
+            });
+        }
+        while client.slots.take(hanging).is_some() {
+            tokio::task::yield_now().await;
+        }
+        let refused = client.post(&url(), &[], "{}".to_owned()).await.unwrap_err();
+        assert!(matches!(refused, OutboundError::Busy), "{refused}");
+        assert_eq!(client.post(&url(), &[], "{}".to_owned()).await.unwrap(), 200, "its name has another one");
+        assert!(came.load(Ordering::SeqCst) <= 2);
+    }
+
+    #[tokio::test]
     async fn a_name_without_an_address_and_a_closed_port_are_errors() {
         let (nothing, _) = resolver(vec![vec![]]);
-        let client = OutboundClient::new(true).unwrap().with_resolver(nothing);
+        let client = test_client(true).unwrap().with_resolver(nothing);
         assert!(matches!(client.post(&url(), &[], String::new()).await, Err(OutboundError::NoAddress)));
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let (resolver, _) = resolver(vec![vec![closed]]);
-        let client = OutboundClient::new(true).unwrap().with_resolver(resolver);
+        let client = test_client(true).unwrap().with_resolver(resolver);
         assert!(matches!(client.post(&url(), &[], String::new()).await, Err(OutboundError::Network(_))));
     }
 }

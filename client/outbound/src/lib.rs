@@ -2,12 +2,13 @@
 //!
 //! Whoever names an address could name one of our own network, so nothing is trusted of it: `https` only, every address that the name
 //! resolves to must be public, the connection is made to an address that was checked and not to the name, redirects are not followed,
-//! and time and size are bounded. An operator may allow private addresses and plain `http`, for tests and for networks of their own.
+//! and time, size and the number of requests to one address are limited. An operator may allow private addresses and plain `http`, for tests and for networks of their own.
 //!
 //! This is a crate of its own because services know no sockets, and because the client sends requests, too. A [`OneShot`] goes over any
 //! connection; the gateway and the client make and verify theirs in their own ways. An [`OutboundClient`] makes its own, by these rules.
 
 mod address;
+mod address_slots;
 mod client;
 mod error;
 mod lookup;
@@ -15,6 +16,7 @@ mod one_shot;
 mod url;
 
 pub use address::is_public;
+pub use address_slots::AddressSlots;
 pub use client::{OutboundClient, ResolvedAddresses, Resolver};
 pub use error::OutboundError;
 pub use lookup::look_up;

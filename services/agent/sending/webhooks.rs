@@ -1,12 +1,16 @@
-//! Sends deliveries to webhooks: many at once, of each agent one at a time, five attempts each.
+//! Sends deliveries to webhooks: many at once, few of one owner and to one address, of each agent one at a time, five attempts each.
 
 use super::signature::signature;
 use crate::AgentService;
+use crate::settings::WebhookSettings;
 use kernel::{OutboxPage, OutboxRow, OutboxSender, PageOutcome, RowEnd};
-use outbound::{OutboundClient, OutboundUrl};
+use outbound::{AddressSlots, OutboundClient, OutboundError, OutboundUrl};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+/// How long a webhook waits for its next turn to whose address enough requests go now.
+const BUSY_WAIT: Duration = Duration::from_secs(1);
 /// What is kept of a reason.
 const MOST_ERROR: usize = 300;
 
@@ -19,7 +23,7 @@ pub(crate) struct WebhookRequest {
 }
 
 /// The status of the answer, or why there is none.
-pub(crate) type WebhookAnswer = Pin<Box<dyn Future<Output = Result<u16, String>> + Send>>;
+pub(crate) type WebhookAnswer = Pin<Box<dyn Future<Output = Result<u16, OutboundError>> + Send>>;
 
 pub(crate) trait WebhookSender: Send + Sync {
     fn post(&self, post: WebhookRequest) -> WebhookAnswer;
@@ -32,8 +36,10 @@ pub(crate) struct HttpsSender {
 }
 
 impl HttpsSender {
-    pub fn new(allow_private: bool) -> anyhow::Result<HttpsSender> {
-        Ok(HttpsSender { client: Arc::new(OutboundClient::new(allow_private)?), allow_private })
+    pub fn new(settings: &WebhookSettings) -> anyhow::Result<HttpsSender> {
+        let (allow_private, slots) =
+            (settings.allow_private, AddressSlots::new(settings.requests_per_address));
+        Ok(HttpsSender { client: Arc::new(OutboundClient::new(allow_private, slots)?), allow_private })
     }
 }
 
@@ -42,11 +48,9 @@ impl WebhookSender for HttpsSender {
         let (client, allow_private) = (self.client.clone(), self.allow_private);
         Box::pin(async move {
             // Checked again: the setting may be another one than when the URL was stored.
-            let url = OutboundUrl::parse(&post.url, allow_private).map_err(|error| error.to_string())?;
-            client.post(&url, &post.headers, post.body).await.map_err(|error| {
-                tracing::debug!("a webhook cannot be called: {error}");
-                error.for_owner()
-            })
+            let url = OutboundUrl::parse(&post.url, allow_private)
+                .map_err(|error| OutboundError::Network(error.to_string()))?;
+            client.post(&url, &post.headers, post.body).await
         })
     }
 }
@@ -80,6 +84,9 @@ impl AgentService {
             ("x-hashee-agent-id", agent.id),
         ];
         let answer = self.sender.post(WebhookRequest { url, headers, body: row.data.clone() }).await;
+        if matches!(answer, Err(OutboundError::Busy)) {
+            return Ok(PageOutcome::postponed(BUSY_WAIT));
+        }
         let Some(error) = failure(answer) else {
             self.store.set_webhook_unreachable(agent_id, false).await?;
             return Ok(PageOutcome::settled(row.settled(RowEnd::Delivered)));
@@ -93,11 +100,14 @@ impl AgentService {
 }
 
 /// Why an answer does not count as delivered.
-fn failure(answer: Result<u16, String>) -> Option<String> {
+fn failure(answer: Result<u16, OutboundError>) -> Option<String> {
     match answer {
         Ok(200..=299) => None,
         Ok(status) => Some(format!("it was answered with {status}")),
-        Err(error) => Some(error.chars().take(MOST_ERROR).collect()),
+        Err(error) => {
+            tracing::debug!("a webhook cannot be called: {error}");
+            Some(error.for_owner().chars().take(MOST_ERROR).collect())
+        }
     }
 }
 
@@ -113,6 +123,6 @@ mod tests {
         for status in [100, 302, 404, 503] {
             assert_eq!(failure(Ok(status)), Some(format!("it was answered with {status}")));
         }
-        assert_eq!(failure(Err("x".repeat(1000))), Some("x".repeat(300)));
+        assert_eq!(failure(Err(OutboundError::Network("x".repeat(1000)))), Some("x".repeat(300)));
     }
 }

@@ -4,6 +4,7 @@ use crate::outboxes::USERS;
 use crate::sending::{UserEvents, WebhookAnswer, WebhookDeliveries, WebhookRequest, WebhookSender};
 use crate::{AgentService, Settings, rpc};
 use kernel::{Aid, Delivery, DeviceId, PresentSession, RpcError, Service, SlotId};
+use outbound::OutboundError;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -28,7 +29,7 @@ impl WebhookSender for TestWebhooks {
         Box::pin(async move {
             match answer {
                 Ok(HANGS) => pending().await,
-                other => other,
+                other => other.map_err(OutboundError::Network),
             }
         })
     }
