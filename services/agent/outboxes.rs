@@ -1,5 +1,6 @@
 //! The outboxes: what is written in the transaction of a change, and sent afterwards.
 
+use crate::consent::notices::RELATION_CHANGED;
 use crate::settings::WebhookSettings;
 use kernel::{BackoffSchedule, Db, Outbox, OutboxSettings, OwnedDestinations, Retry, RowKind, World};
 use serde::{Deserialize, Serialize};
@@ -11,9 +12,13 @@ use std::time::Duration;
 pub(super) const USERS: &str = "users";
 
 const EVENT_WAITS: BackoffSchedule = BackoffSchedule::new(Duration::from_secs(1), Duration::from_secs(60));
+/// How many events about the agents of one owner wait: some seconds of sending.
+const EVENTS_OF_OWNER: i64 = 10_000;
 const EVENTS: OutboxSettings = OutboxSettings {
     // How long a process may take for one page of users.
     lease: Duration::from_secs(60),
+    most_of_owner: Some(EVENTS_OF_OWNER),
+    subject: Some(relation_of),
     ..OutboxSettings::new(
         "event",
         RowKind::Payload,
@@ -51,13 +56,36 @@ pub(super) struct StoredEvent {
     pub payload: Box<RawValue>,
 }
 
+/// What is read of the data of an event.
+#[derive(Deserialize)]
+struct EventSubject {
+    event: String,
+    payload: SubjectRelation,
+}
+
+#[derive(Deserialize)]
+struct SubjectRelation {
+    relation_id: Option<String>,
+}
+
+/// The relation that an event tells the state of: a newer event about it says all that the older one would.
+fn relation_of(data: &str) -> Option<String> {
+    let subject: EventSubject = serde_json::from_str(data).ok()?;
+    subject.payload.relation_id.filter(|_| subject.event == RELATION_CHANGED)
+}
+
 impl SendingOutboxes {
     pub async fn open(world: &World, db: &Db, webhook: &WebhookSettings) -> sqlx::Result<SendingOutboxes> {
         let owned = OwnedDestinations {
             at_once: webhook.requests_per_owner,
             kept_for_answering: webhook.requests_kept,
         };
-        let webhooks = OutboxSettings { at_once: webhook.requests, owned: Some(owned), ..WEBHOOKS };
+        let webhooks = OutboxSettings {
+            at_once: webhook.requests,
+            owned: Some(owned),
+            most_of_owner: Some(webhook.waiting_per_owner),
+            ..WEBHOOKS
+        };
         Ok(SendingOutboxes {
             events: Outbox::open(world, db, EVENTS).await?,
             webhooks: Outbox::open(world, db, webhooks).await?,

@@ -28,6 +28,8 @@ pub struct WebhookSettings {
     pub requests_per_address: usize,
     /// How many of `requests` are kept for webhooks that answered their last request.
     pub requests_kept: usize,
+    /// The most deliveries that wait for the agents of one owner. For a newer one the oldest is given up.
+    pub waiting_per_owner: i64,
 }
 
 impl Default for WebhookSettings {
@@ -38,6 +40,7 @@ impl Default for WebhookSettings {
             requests_per_owner: 4,
             requests_per_address: 4,
             requests_kept: 32,
+            waiting_per_owner: 4000,
         }
     }
 }
@@ -62,6 +65,10 @@ impl ServiceSettings for Settings {
                 "agent.webhook.{name}: must be 1 to {most}, and is {value}"
             );
         }
+        anyhow::ensure!(
+            webhook.waiting_per_owner >= 1,
+            "agent.webhook.waiting_per_owner: must be at least 1"
+        );
         let (kept, most) = (webhook.requests_kept, webhook.requests - 1);
         anyhow::ensure!(kept <= most, "agent.webhook.requests_kept: must be 0 to {most}, and is {kept}");
         Ok(())
@@ -91,6 +98,7 @@ mod tests {
                 |webhook| webhook.requests_per_address = 0,
                 "agent.webhook.requests_per_address: must be 1 to 64",
             ),
+            (|webhook| webhook.waiting_per_owner = 0, "agent.webhook.waiting_per_owner: must be at least 1"),
             (|webhook| webhook.requests_kept = 64, "agent.webhook.requests_kept: must be 0 to 63"),
         ] {
             let refused = checked(change).unwrap_err();

@@ -6,7 +6,14 @@ use serde_json::{Value, json};
 use testing::TestAgent;
 
 /// A proof by an agent that somebody may register it under a name.
-fn proof(agents: &TestAgents, agent: &TestAgent, owner: &str, name: &str, nonce: &str, age: i64) -> Value {
+pub(super) fn proof(
+    agents: &TestAgents,
+    agent: &TestAgent,
+    owner: &str,
+    name: &str,
+    nonce: &str,
+    age: i64,
+) -> Value {
     let timestamp = agents.test.world.clock.now_seconds() - age;
     let signed = format!("aun-agent-registration-v1\n{}\n{owner}\n{name}\n{timestamp}\n{nonce}", agent.aid);
     json!({ "aid": agent.aid, "timestamp": timestamp, "nonce": nonce, "signature": agent.sign(&signed) })

@@ -1,5 +1,6 @@
 //! What is sent: events that survive a restart, devices that connect later, and webhooks.
 
+use super::registry::proof;
 use super::support::{HANGS, TestAgents, publish, sample, text, with_required_member, with_version};
 use crate::sending::WebhookDeliveries;
 use crate::{AgentService, Settings};
@@ -16,6 +17,14 @@ async fn with_webhook(agents: &TestAgents, owner: &TestAgent, url: &str) -> (Str
     let params = json!({ "name": "Helper", "capability_manifest": sample(), "webhook_url": url });
     let made = agents.ok(owner, "agent.create", params).await;
     (text(&made["agent"]["id"]), text(&made["webhook_secret"]))
+}
+
+/// Another agent of the same owner, with an AID of its own; gives its id.
+async fn another_with_webhook(agents: &TestAgents, owner: &TestAgent, name: &str, url: &str) -> String {
+    let agent = agents.test.register(name).await;
+    let proof = proof(agents, &agent, &owner.aid, "Helper", &format!("nonce-for-{name:0>8}"), 0);
+    let params = json!({ "name": "Helper", "webhook_url": url, "proof": proof });
+    text(&agents.ok(owner, "agent.create", params).await["agent"]["id"])
 }
 
 /// Runs a task until something holds.
@@ -162,6 +171,71 @@ async fn a_webhook_that_hangs_does_not_delay_another() {
     let deliveries = WebhookDeliveries(agents.service.clone());
     while_running(agents.service.outboxes.webhooks.run(&deliveries), both).await;
     assert_eq!(agents.webhooks.kinds(URL).len(), 1, "of one agent one at a time");
+}
+
+#[tokio::test]
+async fn of_the_changes_of_one_relation_the_newest_that_nobody_was_told_of_is_published() {
+    let agents = TestAgents::open().await;
+    let (bob, id) = (&agents.bob, agents.agent().await);
+    agents.connect(bob, 1);
+    agents.connect(&agents.carol, 2);
+    let relation = agents.grant(bob, &id, &[]).await;
+    let other = agents.grant(&agents.carol, &id, &[]).await;
+    agents.patch(&id, with_required_member()).await;
+    for scopes in [json!([]), json!(["filesystem:read"])] {
+        agents.ok(bob, "h2a.update", json!({ "id": relation, "granted_scopes": scopes })).await;
+    }
+    agents.ok(bob, "h2a.revoke", json!({ "id": relation })).await;
+    assert_eq!(agents.service.outboxes.events.count().await.unwrap(), 3);
+    let told = agents.told().await;
+    let about: Vec<(&str, &Value, &Value)> = told
+        .iter()
+        .filter(|(_, name, _)| name == "relation_changed")
+        .map(|(_, _, params)| (params["change"].as_str().unwrap(), &params["relation_id"], &params["status"]))
+        .collect();
+    let (relation, other) = (json!(relation), json!(other));
+    let (active, revoked) = (json!("active"), json!("revoked"));
+    assert_eq!(about, [("established", &other, &active), ("revoked", &relation, &revoked)]);
+    assert!(told.iter().any(|(_, name, _)| name == "reauth_required"), "questions are not replaced");
+}
+
+#[tokio::test]
+async fn webhooks_of_one_owner_are_called_four_at_a_time() {
+    let agents = TestAgents::open().await;
+    agents.webhooks.answer(URL, Ok(HANGS));
+    for number in 0..8 {
+        let id = another_with_webhook(&agents, &agents.alice, &format!("helper{number}"), URL).await;
+        agents.grant(&agents.bob, &id, &[]).await;
+    }
+    let other_url = "https://other.example/in";
+    let (other, _) = with_webhook(&agents, &agents.carol, other_url).await;
+    agents.grant(&agents.bob, &other, &[]).await;
+    let deliveries = WebhookDeliveries(agents.service.clone());
+    let both = || agents.webhooks.kinds(other_url).len() == 1 && agents.webhooks.kinds(URL).len() >= 4;
+    while_running(agents.service.outboxes.webhooks.run(&deliveries), both).await;
+    assert_eq!(agents.webhooks.kinds(URL).len(), 4);
+}
+
+#[tokio::test]
+async fn an_owner_with_too_many_deliveries_reads_why_its_oldest_were_given_up() {
+    let mut settings = Settings::default();
+    settings.webhook.waiting_per_owner = 2;
+    let agents = TestAgents::with(settings).await;
+    let (first, _) = with_webhook(&agents, &agents.alice, URL).await;
+    let second = another_with_webhook(&agents, &agents.alice, "helper", URL).await;
+    let (other, _) = with_webhook(&agents, &agents.carol, URL).await;
+    for id in [&other, &first, &second] {
+        agents.grant(&agents.bob, id, &[]).await;
+    }
+    agents.grant(&agents.carol, &second, &[]).await;
+    let dead = agents.ok(&agents.alice, "agent.deliveries", json!({ "id": first })).await;
+    let dead = &dead["deliveries"][0];
+    assert_eq!(
+        (&dead["status"], &dead["last_error"]),
+        (&json!("dead"), &json!("too many newer ones of its owner wait"))
+    );
+    let waiting = agents.ok(&agents.carol, "agent.deliveries", json!({ "id": other })).await;
+    assert_eq!(waiting["deliveries"][0]["status"], "waiting", "another owner's");
 }
 
 #[tokio::test]
