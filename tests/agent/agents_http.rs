@@ -45,7 +45,7 @@ async fn send(server: &TestServer, verb: &str, path: &str, token: &str, body: &V
 }
 
 /// The next event of this name; those before it are about something else.
-async fn next_event(agent: &ConnectedAgent, name: &str) -> Value {
+pub async fn next_event(agent: &ConnectedAgent, name: &str) -> Value {
     loop {
         let event = agent.next_event().await;
         if event["method"] == name {

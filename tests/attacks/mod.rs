@@ -7,6 +7,7 @@ mod http;
 mod manifests;
 mod mesh;
 mod outbox;
+mod queues;
 mod revoked;
 mod sockets;
 mod terminals;
