@@ -1,6 +1,7 @@
 //! The kernel: what every service uses, and nothing that belongs to only one of them.
 
 pub mod agent_md;
+mod budget;
 mod bus;
 mod cache;
 mod clock;
@@ -27,6 +28,7 @@ pub mod strict_json;
 pub mod trace;
 mod world;
 
+pub use budget::{ByteBudget, BytesOwner, EvictionSignal, HeldBytes, Holdings};
 pub use bus::{Bus, BusStats, RedisBus, Subscription};
 pub use cache::{Cache, ExpiringCache};
 pub use clock::{Backoff, BackoffSchedule, Clock, from_iso, iso};

@@ -2,11 +2,11 @@
 
 use super::recent_keys::{KeyedRates, keyed_rates};
 use crate::config::LimitsConfig;
-use crate::shared_limits::{EvictionSignal, HandshakeLimits, HandshakeSlot, Handshakes};
+use crate::shared_limits::{HandshakeLimits, HandshakeSlot, Handshakes};
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
-use kernel::{Aid, RpcError, codes};
+use kernel::{Aid, EvictionSignal, RpcError, codes};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

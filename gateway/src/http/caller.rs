@@ -2,10 +2,10 @@
 
 use crate::admission::{AgentLimit, CallSource, KnownSigner, is_invalid_token};
 use crate::gateway::GatewayState;
-use crate::shared_limits::{BytesOwner, prefix_of};
+use crate::shared_limits::prefix_of;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
-use kernel::{Caller, CallingAgent, RpcError, TokenCaller, TracedCall};
+use kernel::{BytesOwner, Caller, CallingAgent, RpcError, TokenCaller, TracedCall};
 use std::net::IpAddr;
 use std::sync::Arc;
 

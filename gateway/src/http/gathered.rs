@@ -3,8 +3,7 @@
 
 use super::caller::HttpCaller;
 use crate::gateway::GatewayState;
-use crate::shared_limits::{EvictionSignal, HeldBytes};
-use kernel::{RpcError, codes};
+use kernel::{EvictionSignal, HeldBytes, RpcError, codes};
 use parking_lot::Mutex;
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! The body of an answer on its way to the client: each large piece counts from the moment that it is handed to the socket until it
 //! is written, and all of them share one budget. Whoever asks and does not read pays when it is exceeded.
 
-use crate::shared_limits::{ByteBudget, BytesOwner, EvictionSignal, HeldBytes};
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, SizeHint};
+use kernel::{ByteBudget, BytesOwner, EvictionSignal, HeldBytes};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};

@@ -13,9 +13,9 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use crate::shared_limits::{ByteBudget, BytesOwner, EvictionSignal, HeldBytes};
 use bytes::Bytes;
 use frame_header::FrameHeader;
+use kernel::{ByteBudget, BytesOwner, EvictionSignal, HeldBytes};
 use std::io;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use super::frame_header::FrameHeader;
 use super::{FrameRefused, HeaderBytes, IncomingFrames, PIECE};
-use crate::shared_limits::{EvictionSignal, HeldBytes};
 use bytes::{Buf as _, Bytes};
+use kernel::{EvictionSignal, HeldBytes};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;

@@ -2,8 +2,7 @@
 
 use super::{Conversation, SocketResult, close_reason, connect, dispatch};
 use crate::frame::{self, InvalidRequest, RequestFrame, RpcRequest};
-use crate::shared_limits::BytesOwner;
-use kernel::{RpcError, codes};
+use kernel::{BytesOwner, RpcError, codes};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 

@@ -4,7 +4,8 @@
 //! oldest of the address there that has most; else, if all slots are taken, the oldest of the address that has most of all. Those
 //! that have said nothing at all go before those that have begun to speak.
 
-use super::{EvictionSignal, prefix_of};
+use super::prefix_of;
+use kernel::EvictionSignal;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;

@@ -1,12 +1,8 @@
 //! Limits that all sockets share. When one is reached, nobody is refused who has just come: whoever holds most gives up what it has
 //! held for longest.
 
-mod byte_budget;
-mod eviction_signal;
 mod handshakes;
 
-pub use byte_budget::{ByteBudget, BytesOwner, HeldBytes};
-pub use eviction_signal::EvictionSignal;
 pub use handshakes::{HandshakeLimits, HandshakeSlot, Handshakes};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
